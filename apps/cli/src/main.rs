@@ -1,0 +1,2 @@
+//! The `zellige` command.
+fn main() {}

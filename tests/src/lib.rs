@@ -1,0 +1,1 @@
+//! (face of the crate: written with its first module)
