@@ -1,6 +1,7 @@
 /* OpenBLAS: its own Cholesky on its own threads, and its GEMM at a tile size on one thread.
  * Needs libopenblas-dev. Usage: openblas_potrf n tile f32|f64 [workers].
- * Prints: openblas cholesky format n - workers gflops gflops_per_cpu_s - -
+ * Prints: openblas core name-of-its-kernels        (OPENBLAS_CORETYPE chooses others: 0.3.21 knows few CPUs newer than itself)
+ *         openblas cholesky format n - workers gflops gflops_per_cpu_s - -
  *         openblas gemm format tile gflops gflops_per_cpu_s      (1 worker only: C -= A B^T over distinct tiles) */
 #include "peer.h"
 #include <cblas.h>
@@ -88,5 +89,6 @@ int main(int argc, char **argv)
 	}
 	int is_double = argv[3][1] == '6';
 	with_blas_threads(workers, argv);
+	printf("openblas core %s\n", openblas_get_corename());
 	return cholesky(n, is_double, workers, argv[3]) || (workers == 1 && gemm(nb, is_double, argv[3]));
 }

@@ -1,0 +1,28 @@
+# Every target does its own set-up; the work itself is in scripts/.
+.PHONY: help setup test demo bench-peers loom ci
+
+help:
+	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
+	@echo "make test         set up, run every test"
+	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
+	@echo "make loom         the models of the lock-free parts"
+	@echo "make ci           all that must pass before a change lands"
+	@echo "make setup        only install what is missing (libhwloc-dev, a C linker)"
+
+setup:
+	@scripts/setup
+
+test: setup
+	@scripts/test
+
+demo: setup
+	@scripts/demo
+
+bench-peers: setup
+	@scripts/bench-peers
+
+loom: setup
+	@scripts/loom
+
+ci:
+	@.ci/run
