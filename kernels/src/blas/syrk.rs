@@ -1,0 +1,151 @@
+//! Symmetric rank-k update of a lower triangle.
+
+use pulp::{Simd, WithSimd};
+
+use super::micro::{
+    AREA, Aligned, Block, NARROW, WIDE, load_block, store_block, subtract_products,
+};
+use super::{
+    BLOCK, Op,
+    gemm::{product, scale_slice},
+    middle,
+};
+use crate::error::check_shape;
+use crate::{KernelError, MatMut, MatRef, Scalar};
+
+/// Lower triangle of `C = alpha A A^T + beta C`, `C` of order `n`, `A` `n x k`.
+///
+/// The strict upper part of `C` is neither read nor written; nothing of `C` is read when `beta` is zero.
+///
+/// # Errors
+/// [`KernelError::Shape`] when `C` is not square of `A`'s row count; `C` is then untouched.
+pub fn syrk_lower<T: Scalar>(
+    alpha: T,
+    a: MatRef<'_, T>,
+    beta: T,
+    c: MatMut<'_, T>,
+) -> Result<(), KernelError> {
+    check_shape("syrk_lower", "C", c.shape(), (a.rows(), a.rows()))?;
+    update(alpha, a, beta, c);
+    Ok(())
+}
+
+pub(super) fn update<T: Scalar>(alpha: T, a: MatRef<'_, T>, beta: T, mut c: MatMut<'_, T>) {
+    let n = a.rows();
+    if n > BLOCK {
+        let h = middle(n);
+        let (a1, a2) = (a.sub(0, 0, h, a.cols()), a.sub(h, 0, n - h, a.cols()));
+        let (top, bottom) = c.split_rows(h);
+        let (c11, _) = top.split_cols(h);
+        let (c21, c22) = bottom.split_cols(h);
+        update(alpha, a1, beta, c11);
+        product(alpha, a2, Op::None, a1, Op::Trans, beta, c21);
+        update(alpha, a2, beta, c22);
+        return;
+    }
+    for j in 0..n {
+        scale_slice(beta, &mut c.col_mut(j)[j..]);
+    }
+    if alpha == T::ZERO {
+        return;
+    }
+    let mut at = 0;
+    while at < a.cols() {
+        let width = BLOCK.min(a.cols() - at);
+        pulp::Arch::new().dispatch(Update {
+            alpha,
+            a: a.sub(0, at, n, width),
+            c: c.reborrow(),
+        });
+        at += width;
+    }
+}
+
+/// At most [`BLOCK`] columns of `A`.
+struct Update<'a, T> {
+    alpha: T,
+    a: MatRef<'a, T>,
+    c: MatMut<'a, T>,
+}
+
+impl<T: Scalar> WithSimd for Update<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        if S::REGISTER_COUNT >= 32 {
+            self.panels::<S, WIDE>(s);
+        } else {
+            self.panels::<S, NARROW>(s);
+        }
+    }
+}
+
+impl<T: Scalar> Update<'_, T> {
+    /// Panels of `N` columns; in each, rows from the one register that meets the diagonal down, two registers at a time.
+    #[inline(always)]
+    fn panels<S: Simd, const N: usize>(mut self, s: S) {
+        let (n, k) = self.a.shape();
+        let lanes = T::count::<S>();
+        let mut packed = Aligned::<T, AREA>::zeroed();
+        for j in 0..k {
+            packed.0[j * BLOCK..j * BLOCK + n].copy_from_slice(self.a.col(j));
+        }
+        let packed = &packed.0;
+        let mut p = 0;
+        while p < n {
+            let mut i = p / lanes * lanes;
+            while i < n {
+                if i + lanes < n {
+                    self.block::<S, 2, N>(s, packed, i, p, k);
+                    i += 2 * lanes;
+                } else {
+                    self.block::<S, 1, N>(s, packed, i, p, k);
+                    i += lanes;
+                }
+            }
+            p += N;
+        }
+    }
+
+    #[inline(always)]
+    fn block<S: Simd, const V: usize, const N: usize>(
+        &mut self,
+        s: S,
+        packed: &[T; AREA],
+        i: usize,
+        p: usize,
+        k: usize,
+    ) {
+        let n = self.a.rows();
+        let height = V * T::count::<S>();
+        let mut acc: Block<T, S, V, N> = [[T::splat(s, T::ZERO); V]; N];
+        subtract_products(s, &mut acc, &packed[i..], BLOCK, &packed[p..], BLOCK, k);
+        let f = T::splat(s, self.alpha);
+        if i >= p + N - 1 && i + height <= n && p + N <= n {
+            for c in 0..N {
+                let col = &mut self.c.col_mut(p + c)[i..i + height];
+                let mut sum = load_block::<T, S, V, 1>(s, col, height);
+                for v in 0..V {
+                    sum[0][v] = T::sub_mul(s, sum[0][v], acc[c][v], f);
+                }
+                store_block::<T, S, V, 1>(col, height, &sum);
+            }
+        } else {
+            // Two registers of the widest kind times the widest panel.
+            let mut edge = Aligned::<T, { 32 * WIDE }>::zeroed();
+            store_block::<T, S, V, N>(&mut edge.0, height, &acc);
+            for c in 0..N.min(n - p) {
+                let from = i.max(p + c);
+                let to = n.min(i + height);
+                if from < to {
+                    let col = &mut self.c.col_mut(p + c)[from..to];
+                    let add = &edge.0[c * height + from - i..][..to - from];
+                    for (x, y) in col.iter_mut().zip(add) {
+                        *x -= self.alpha * *y;
+                    }
+                }
+            }
+        }
+    }
+}

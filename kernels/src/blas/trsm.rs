@@ -1,0 +1,274 @@
+//! Triangular solves with a lower triangular matrix.
+//!
+//! Triangles of order at most [`BLOCK`] are solved by substitution, never through an inverse, so the solution is backward
+//! stable row by row: `(X + dX) op(L) = B` with `|dX L| <= c n u |X| |L|`. Division by the diagonal is a multiplication by its
+//! rounded reciprocal, one more rounding per entry.
+
+use pulp::{Simd, WithSimd};
+
+use super::micro::{
+    AREA, Aligned, NARROW, WIDE, load_block, solve_diagonal, store_block, subtract_products,
+};
+use super::{BLOCK, Op, gemm::product, middle};
+use crate::error::check_shape;
+use crate::{KernelError, MatMut, MatRef, Scalar};
+
+/// Solves `X op(L) = B` in place of `B` (`m x n`), `L` lower triangular of order `n`; its strict upper part is not read.
+///
+/// A zero on the diagonal gives infinities and NaN, as in the BLAS.
+///
+/// # Errors
+/// [`KernelError::Shape`] when `L` is not square of `B`'s column count; `B` is then untouched.
+pub fn trsm_right_lower<T: Scalar>(
+    op: Op,
+    l: MatRef<'_, T>,
+    b: MatMut<'_, T>,
+) -> Result<(), KernelError> {
+    check_shape("trsm_right_lower", "L", l.shape(), (b.cols(), b.cols()))?;
+    right(op, l, b);
+    Ok(())
+}
+
+/// Solves `op(L) X = B` in place of `B` (`m x n`), `L` lower triangular of order `m`; its strict upper part is not read.
+///
+/// # Errors
+/// [`KernelError::Shape`] when `L` is not square of `B`'s row count; `B` is then untouched.
+pub fn trsm_left_lower<T: Scalar>(
+    op: Op,
+    l: MatRef<'_, T>,
+    b: MatMut<'_, T>,
+) -> Result<(), KernelError> {
+    check_shape("trsm_left_lower", "L", l.shape(), (b.rows(), b.rows()))?;
+    left(op, l, b);
+    Ok(())
+}
+
+/// `X L^T = B` from the first columns on, `X L = B` from the last ones on.
+pub(super) fn right<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
+    let n = l.rows();
+    if b.is_empty() {
+        return;
+    }
+    if n <= BLOCK {
+        solve_block(Side::Right, op, l, b);
+        return;
+    }
+    let h = middle(n);
+    let (l11, l21, l22) = (
+        l.sub(0, 0, h, h),
+        l.sub(h, 0, n - h, h),
+        l.sub(h, h, n - h, n - h),
+    );
+    let (mut b1, mut b2) = b.split_cols(h);
+    match op {
+        Op::Trans => {
+            right(op, l11, b1.reborrow());
+            product(
+                -T::ONE,
+                b1.as_ref(),
+                Op::None,
+                l21,
+                Op::Trans,
+                T::ONE,
+                b2.reborrow(),
+            );
+            right(op, l22, b2);
+        }
+        Op::None => {
+            right(op, l22, b2.reborrow());
+            product(
+                -T::ONE,
+                b2.as_ref(),
+                Op::None,
+                l21,
+                Op::None,
+                T::ONE,
+                b1.reborrow(),
+            );
+            right(op, l11, b1);
+        }
+    }
+}
+
+/// `L X = B` from the first rows on, `L^T X = B` from the last ones on.
+fn left<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
+    let n = l.rows();
+    if b.is_empty() {
+        return;
+    }
+    if n <= BLOCK {
+        solve_block(Side::Left, op, l, b);
+        return;
+    }
+    let h = middle(n);
+    let (l11, l21, l22) = (
+        l.sub(0, 0, h, h),
+        l.sub(h, 0, n - h, h),
+        l.sub(h, h, n - h, n - h),
+    );
+    let (mut b1, mut b2) = b.split_rows(h);
+    match op {
+        Op::None => {
+            left(op, l11, b1.reborrow());
+            product(
+                -T::ONE,
+                l21,
+                Op::None,
+                b1.as_ref(),
+                Op::None,
+                T::ONE,
+                b2.reborrow(),
+            );
+            left(op, l22, b2);
+        }
+        Op::Trans => {
+            left(op, l22, b2.reborrow());
+            product(
+                -T::ONE,
+                l21,
+                Op::Trans,
+                b2.as_ref(),
+                Op::None,
+                T::ONE,
+                b1.reborrow(),
+            );
+            left(op, l11, b1);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// One triangle of order at most [`BLOCK`].
+///
+/// The four cases are one: a left solve is a right solve of the transposed right-hand side, and a solve that runs backwards
+/// is one that runs forwards once rows and columns of the triangle are numbered from its end.
+fn solve_block<T: Scalar>(side: Side, op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
+    let n = l.rows();
+    let backwards = (side == Side::Right) == (op == Op::None);
+    // triangle[k * BLOCK + j]: the coefficient of unknown k in equation j > k.
+    let mut triangle = Aligned::<T, AREA>::zeroed();
+    let mut reciprocals = [T::ONE; BLOCK];
+    for k in 0..n {
+        let col = l.col(k);
+        if backwards {
+            for i in k + 1..n {
+                triangle.0[(n - 1 - i) * BLOCK + (n - 1 - k)] = col[i];
+            }
+            reciprocals[n - 1 - k] = T::ONE / col[k];
+        } else {
+            triangle.0[k * BLOCK + k + 1..k * BLOCK + n].copy_from_slice(&col[k + 1..]);
+            reciprocals[k] = T::ONE / col[k];
+        }
+    }
+    pulp::Arch::new().dispatch(Solve {
+        n,
+        backwards,
+        transposed: side == Side::Left,
+        triangle: &triangle.0,
+        reciprocals: &reciprocals,
+        b,
+    });
+}
+
+struct Solve<'a, T> {
+    n: usize,
+    backwards: bool,
+    transposed: bool,
+    triangle: &'a [T; AREA],
+    reciprocals: &'a [T; BLOCK],
+    b: MatMut<'a, T>,
+}
+
+impl<T: Scalar> WithSimd for Solve<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, s: S) {
+        if S::REGISTER_COUNT >= 32 {
+            self.strips::<S, 2, WIDE>(s);
+        } else {
+            self.strips::<S, 2, NARROW>(s);
+        }
+    }
+}
+
+/// Rows of right-hand side in a strip, at most: two of the widest registers.
+const STRIP: usize = 32;
+
+impl<T: Scalar> Solve<'_, T> {
+    #[inline(always)]
+    fn strips<S: Simd, const V: usize, const N: usize>(mut self, s: S) {
+        let height = V * T::count::<S>();
+        let padded = self.n.next_multiple_of(N);
+        let total = if self.transposed {
+            self.b.cols()
+        } else {
+            self.b.rows()
+        };
+        let mut strip = Aligned::<T, { STRIP * BLOCK }>::zeroed();
+        let strip = &mut strip.0[..height * padded];
+        let mut at = 0;
+        while at < total {
+            let here = height.min(total - at);
+            self.read(strip, height, at, here);
+            for p in (0..padded).step_by(N) {
+                let mut acc = load_block::<T, S, V, N>(s, &strip[p * height..], height);
+                subtract_products(s, &mut acc, strip, height, &self.triangle[p..], BLOCK, p);
+                solve_diagonal(
+                    s,
+                    &mut acc,
+                    &self.triangle[p * BLOCK + p..],
+                    BLOCK,
+                    &self.reciprocals[p..],
+                );
+                store_block::<T, S, V, N>(&mut strip[p * height..], height, &acc);
+            }
+            self.write(strip, height, at, here);
+            at += here;
+        }
+    }
+
+    /// Lanes beyond `here` keep what they had: lanes never meet.
+    #[inline(always)]
+    fn read(&self, strip: &mut [T], height: usize, at: usize, here: usize) {
+        let (n, backwards, b) = (self.n, self.backwards, self.b.as_ref());
+        let place = |j: usize| if backwards { n - 1 - j } else { j };
+        if self.transposed {
+            for i in 0..here {
+                let col = &b.col(at + i)[..n];
+                for (j, &x) in col.iter().enumerate() {
+                    strip[place(j) * height + i] = x;
+                }
+            }
+        } else {
+            for j in 0..n {
+                let to = &mut strip[place(j) * height..][..here];
+                to.copy_from_slice(&b.col(j)[at..at + here]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, strip: &[T], height: usize, at: usize, here: usize) {
+        let (n, backwards) = (self.n, self.backwards);
+        let place = |j: usize| if backwards { n - 1 - j } else { j };
+        if self.transposed {
+            for i in 0..here {
+                let col = &mut self.b.col_mut(at + i)[..n];
+                for (j, x) in col.iter_mut().enumerate() {
+                    *x = strip[place(j) * height + i];
+                }
+            }
+        } else {
+            for j in 0..n {
+                let from = &strip[place(j) * height..][..here];
+                self.b.col_mut(j)[at..at + here].copy_from_slice(from);
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One number at a time: the definition of every conversion, and the portable path of the fast ones.
+//!
+//! All narrowings round to nearest, ties to even, once; overflow gives infinity, as in IEEE 754; a NaN stays a NaN (made
+//! quiet, sign and leading payload bits kept); subnormals are neither flushed on the way in nor on the way out.
+
+/// The nearest `f16`, as bits.
+#[inline(always)]
+pub fn f16_from_f32(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let sign = ((bits >> 16) & 0x8000) as u16;
+    let a = bits & 0x7fff_ffff;
+    // Normal results: drop 13 bits, a carry may run into the exponent and up to infinity.
+    let odd = (a >> 13) & 1;
+    let normal = (a.wrapping_add(0xfff + odd).wrapping_sub(0x3800_0000) >> 13) as u16;
+    // Subnormal results: adding 0.5, whose last bit is worth 2^-24, makes the adder round.
+    let subnormal = (f32::from_bits(a) + 0.5)
+        .to_bits()
+        .wrapping_sub(0x3f00_0000) as u16;
+    let nan = 0x7e00 | ((a >> 13) & 0x3ff) as u16;
+    let magnitude = if a > 0x7f80_0000 {
+        nan
+    } else if a >= 0x4780_0000 {
+        0x7c00
+    } else if a < 0x3880_0000 {
+        subnormal
+    } else {
+        normal
+    };
+    sign | magnitude
+}
+
+/// The value of an `f16`, exactly.
+#[inline(always)]
+pub fn f32_from_f16(h: u16) -> f32 {
+    let sign = u32::from(h & 0x8000) << 16;
+    let a = u32::from(h & 0x7fff);
+    let normal = (a << 13) + 0x3800_0000;
+    // a 2^-24 by way of the adder: 2^-1 + a 2^-24 is exact.
+    let subnormal = (f32::from_bits(0x3f00_0000 + a) - 0.5).to_bits();
+    let special = 0x7f80_0000 | (a << 13) | if a > 0x7c00 { 0x0040_0000 } else { 0 };
+    let magnitude = if a >= 0x7c00 {
+        special
+    } else if a < 0x0400 {
+        subnormal
+    } else {
+        normal
+    };
+    f32::from_bits(sign | magnitude)
+}
+
+/// The nearest `bf16`, as bits.
+#[inline(always)]
+pub fn bf16_from_f32(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let odd = (bits >> 16) & 1;
+    let rounded = (bits.wrapping_add(0x7fff + odd) >> 16) as u16;
+    let nan = (bits >> 16) as u16 | 0x0040;
+    if bits & 0x7fff_ffff > 0x7f80_0000 {
+        nan
+    } else {
+        rounded
+    }
+}
+
+/// The value of a `bf16`, exactly (a signalling NaN made quiet).
+#[inline(always)]
+pub fn f32_from_bf16(h: u16) -> f32 {
+    let bits = u32::from(h) << 16;
+    let quiet = if bits & 0x7fff_ffff > 0x7f80_0000 {
+        0x0040_0000
+    } else {
+        0
+    };
+    f32::from_bits(bits | quiet)
+}
+
+/// `x` rounded to `f32` to odd: where `x` is not an `f32`, the one of its two neighbours whose last bit is set.
+///
+/// A second rounding to nearest, to a format with at least two bits less, then gives what one rounding of `x` gives
+/// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+#[inline(always)]
+pub fn f32_to_odd(x: f64) -> f32 {
+    let near = x as f32;
+    let bits = near.to_bits();
+    let back = f64::from(near);
+    // Comparisons with NaN are false: it passes.
+    let inexact = back < x || back > x;
+    let even = bits & 1 == 0;
+    let outward = back.abs() < x.abs();
+    let moved = if outward {
+        bits.wrapping_add(1)
+    } else {
+        bits.wrapping_sub(1)
+    };
+    f32::from_bits(if inexact && even { moved } else { bits })
+}
+
+/// The nearest `f16` to an `f64`, rounded once.
+#[inline(always)]
+pub fn f16_from_f64(x: f64) -> u16 {
+    f16_from_f32(f32_to_odd(x))
+}
+
+/// The nearest `bf16` to an `f64`, rounded once.
+#[inline(always)]
+pub fn bf16_from_f64(x: f64) -> u16 {
+    bf16_from_f32(f32_to_odd(x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nearest of all finite `f16` by exhaustive comparison in f64, ties to the even code.
+    fn nearest(x: f64, value: fn(u16) -> f32, inf: u16, unit_of_inf: f64) -> u16 {
+        let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
+        let a = x.abs();
+        let at = |c: u16| {
+            if c == inf {
+                unit_of_inf
+            } else {
+                f64::from(value(c))
+            }
+        };
+        let (mut lo, mut hi) = (0u16, inf);
+        if a >= unit_of_inf {
+            return sign | inf;
+        }
+        while hi - lo > 1 {
+            let mid = (lo + hi) / 2;
+            if at(mid) <= a { lo = mid } else { hi = mid }
+        }
+        let (dl, dh) = (a - at(lo), at(hi) - a);
+        sign | if dl < dh || (dl == dh && lo % 2 == 0) {
+            lo
+        } else {
+            hi
+        }
+    }
+
+    fn cases() -> impl Iterator<Item = f64> {
+        // Every f16 and bf16, the midpoints to their neighbours, and points just beside those.
+        (0..0x7f80u16).flat_map(|c| {
+            let mut v = Vec::new();
+            for value in [f32_from_f16 as fn(u16) -> f32, f32_from_bf16] {
+                let (x, y) = (f64::from(value(c)), f64::from(value(c + 1)));
+                if !y.is_finite() || !x.is_finite() {
+                    continue;
+                }
+                let mid = 0.5 * (x + y);
+                for z in [
+                    x,
+                    mid,
+                    mid * (1.0 + 1e-15),
+                    mid * (1.0 - 1e-15),
+                    mid * (1.0 + 1e-7),
+                    mid * (1.0 - 1e-7),
+                ] {
+                    v.extend([z, -z]);
+                }
+            }
+            v
+        })
+    }
+
+    #[test]
+    fn codes_survive_a_round_trip() {
+        for h in 0..=u16::MAX {
+            let (f, b) = (f32_from_f16(h), f32_from_bf16(h));
+            assert_eq!(
+                f.to_bits(),
+                half::f16::from_bits(h).to_f32_const().to_bits(),
+                "{h:#x}"
+            );
+            assert_eq!(
+                b.to_bits(),
+                half::bf16::from_bits(h).to_f32_const().to_bits(),
+                "{h:#x}"
+            );
+            let quiet = |nan: bool, bit: u16| if nan { h | bit } else { h };
+            assert_eq!(f16_from_f32(f), quiet(f.is_nan(), 0x200));
+            assert_eq!(bf16_from_f32(b), quiet(b.is_nan(), 0x40));
+        }
+    }
+
+    #[test]
+    fn roundings_are_nearest_even_and_single() {
+        let big16 = 65536.0;
+        let bigb = 2.0f64.powi(128);
+        for x in cases() {
+            assert_eq!(
+                f16_from_f64(x),
+                nearest(x, f32_from_f16, 0x7c00, big16),
+                "{x:e}"
+            );
+            assert_eq!(
+                bf16_from_f64(x),
+                nearest(x, f32_from_bf16, 0x7f80, bigb),
+                "{x:e}"
+            );
+            let y = x as f32;
+            if y.is_finite() {
+                let z = f64::from(y);
+                assert_eq!(
+                    f16_from_f32(y),
+                    nearest(z, f32_from_f16, 0x7c00, big16),
+                    "{y:e}"
+                );
+                assert_eq!(
+                    bf16_from_f32(y),
+                    nearest(z, f32_from_bf16, 0x7f80, bigb),
+                    "{y:e}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn one_rounding_differs_from_two() {
+        // Just above the midpoint of 1 and the next f16; rounding to f32 first lands on the midpoint and then on 1.
+        let x = 1.0 + 2.0f64.powi(-11) + 2.0f64.powi(-40);
+        assert_eq!(f16_from_f32(x as f32), 0x3c00);
+        assert_eq!(f16_from_f64(x), 0x3c01);
+    }
+
+    #[test]
+    fn specials() {
+        for (x, h, b) in [
+            (f64::INFINITY, 0x7c00, 0x7f80),
+            (f64::NEG_INFINITY, 0xfc00, 0xff80),
+            (65519.99, 0x7bff, 0x4780),
+            (65520.0, 0x7c00, 0x4780),
+            (1e300, 0x7c00, 0x7f80),
+            (-0.0, 0x8000, 0x8000),
+            (1e-300, 0, 0),
+            (-1e-300, 0x8000, 0x8000),
+        ] {
+            assert_eq!((f16_from_f64(x), bf16_from_f64(x)), (h, b), "{x:e}");
+        }
+        assert!(f32_from_f16(f16_from_f64(f64::NAN)).is_nan());
+        assert!(f32_from_bf16(bf16_from_f64(f64::NAN)).is_nan());
+        assert!(f32_from_bf16(bf16_from_f32(f32::from_bits(0x7f80_0001))).is_nan());
+        assert!(f32_from_f16(f16_from_f32(f32::from_bits(0xff80_0001))).is_nan());
+    }
+}
