@@ -308,7 +308,7 @@ fn zero_factors_do_not_read() {
     let one = [1.0f32; 4];
     let mut c = [f32::NAN; 4];
     let m = |x| MatRef::new(x, 2, 2, 2).unwrap();
-    let mut out = |alpha, x, beta, c: &mut [f32; 4]| {
+    let out = |alpha, x, beta, c: &mut [f32; 4]| {
         let c = MatMut::new(c, 2, 2, 2).unwrap();
         gemm(alpha, m(x), Op::None, m(&one), Op::Trans, beta, c).unwrap();
     };

@@ -18,6 +18,7 @@ mod potrf;
 mod syrk;
 mod trsm;
 
+pub(crate) use gemm::product;
 pub use gemm::{Op, gemm};
 pub use potrf::potrf_lower;
 pub use syrk::syrk_lower;

@@ -83,8 +83,7 @@ pub fn f32_to_odd(x: f64) -> f32 {
     let near = x as f32;
     let bits = near.to_bits();
     let back = f64::from(near);
-    // Comparisons with NaN are false: it passes.
-    let inexact = back < x || back > x;
+    let inexact = back != x && !x.is_nan();
     let even = bits & 1 == 0;
     let outward = back.abs() < x.abs();
     let moved = if outward {
