@@ -1,1 +1,72 @@
-//! (face of the crate: written with its first module)
+//! Tasks over data, on every core of a machine.
+//!
+//! A program gives its data *handles* and submits *tasks* that name handles and how they access them. The runtime derives
+//! the dependencies from the order of submission, runs what is ready on its workers, and hands the data back.
+//!
+//! ```
+//! use zellige_runtime::{Runtime, Submit, read, update};
+//!
+//! let rt = Runtime::new()?;
+//! let x = rt.register(vec![1.0f32; 1000]);
+//! let y = rt.register(vec![2.0f32; 1000]);
+//! let alpha = 3.0;
+//! rt.task("axpy")
+//!     .operands((read(&x), update(&y)))
+//!     .cpu(move |(x, y)| x.iter().zip(y).for_each(|(x, y)| *y += alpha * x))
+//!     .submit()?;
+//! let y: Vec<f32> = rt.take(y)?; // waits for what y needs, nothing more
+//! assert_eq!(y[0], 5.0);
+//! # Ok::<(), zellige_runtime::Error>(())
+//! ```
+//!
+//! | to | see |
+//! | --- | --- |
+//! | name data | [`Submit::register`], [`Handle`], [`Data`] |
+//! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`scratch`] |
+//! | write tasks | [`Submit::task`], [`Codelet`] |
+//! | decide where they run | [`Policy`] |
+//! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
+//! | see what happened | [`Runtime::take_trace`], [`Trace`] |
+//!
+//! Wrong use does not compile where the types can tell. A view cannot outlive its body:
+//!
+//! ```compile_fail,E0521
+//! use zellige_runtime::{Runtime, Submit, read};
+//! let rt = Runtime::new().unwrap();
+//! let x = rt.register(vec![1.0f32]);
+//! let leak: std::sync::Mutex<Option<&'static [f32]>> = Default::default();
+//! rt.task("leak").operands((read(&x),)).cpu(move |(x,)| *leak.lock().unwrap() = Some(x)).submit().unwrap();
+//! ```
+
+pub mod bench;
+mod data;
+mod deps;
+mod error;
+mod exec;
+mod graph;
+mod operand;
+mod runtime;
+mod sched;
+mod sync;
+mod task;
+mod topology;
+mod trace;
+
+pub use data::{
+    BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, ReadGuard, SliceMut, SliceRef,
+    WriteGuard,
+};
+pub use error::{Cause, Error, Failure, TaskError};
+pub use graph::{Bindings, Graph, GraphNode, Recorder};
+pub use operand::{
+    Commute, List, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
+    commute, read, reads, reduce, scratch, update, write,
+};
+pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
+pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake};
+pub use task::{
+    Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceKind, MAX_OPERAND_FORMATS, NamedTask,
+    Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
+};
+pub use topology::{CoreInfo, Topology, cpu_limit};
+pub use trace::{TaskEvent, Trace};

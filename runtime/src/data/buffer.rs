@@ -1,0 +1,132 @@
+//! Host storage of the runtime: page aligned, zeroed, pinnable later.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use super::{Data, Meta};
+
+/// Alignment of every buffer [bytes]: a page, so that a device can pin it and O_DIRECT can write it.
+const ALIGN: usize = 4096;
+
+/// Plain numbers that a [`Buffer`] can hold: any bit pattern is a value.
+pub trait Element: bytemuck::Pod + Send + Sync {}
+impl<T: bytemuck::Pod + Send + Sync> Element for T {}
+
+/// A fixed-length array of numbers in page-aligned host memory, zeroed at birth.
+pub struct Buffer<T: Element> {
+    ptr: NonNull<T>,
+    len: usize,
+}
+
+// SAFETY: a Buffer owns its memory alone, as a Box<[T]> does; T: Send + Sync.
+unsafe impl<T: Element> Send for Buffer<T> {}
+// SAFETY: as above; shared access only reads.
+unsafe impl<T: Element> Sync for Buffer<T> {}
+
+impl<T: Element> Buffer<T> {
+    /// `len` zeros.
+    ///
+    /// # Panics
+    /// If `len` elements do not fit the address space.
+    pub fn zeroed(len: usize) -> Self {
+        let layout = Self::layout(len);
+        if layout.size() == 0 {
+            return Buffer {
+                ptr: NonNull::dangling(),
+                len,
+            };
+        }
+        // SAFETY: the layout has a size above zero.
+        let raw = unsafe { alloc_zeroed(layout) }.cast::<T>();
+        let ptr = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout));
+        Buffer { ptr, len }
+    }
+
+    /// A copy of `values`.
+    pub fn from_slice(values: &[T]) -> Self {
+        let mut buffer = Self::zeroed(values.len());
+        buffer.copy_from_slice(values);
+        buffer
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::array::<T>(len)
+            .and_then(|l| l.align_to(ALIGN))
+            .unwrap_or_else(|_| panic!("a buffer of {len} elements does not fit the address space"))
+    }
+}
+
+impl<T: Element> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        let layout = Self::layout(self.len);
+        if layout.size() > 0 {
+            // SAFETY: `ptr` came from alloc_zeroed with this very layout.
+            unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
+        }
+    }
+}
+
+impl<T: Element> Deref for Buffer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `len` elements live at `ptr` (zeroed at birth, any bit pattern is a T), borrowed through &self.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Element> DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in deref, and &mut self makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Element> Clone for Buffer<T> {
+    fn clone(&self) -> Self {
+        Self::from_slice(self)
+    }
+}
+
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len)
+    }
+}
+
+impl<T: Element> Data for Buffer<T> {
+    type Ref<'v> = &'v [T];
+    type Mut<'v> = &'v mut [T];
+
+    fn view(&self) -> &[T] {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut [T] {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        Meta {
+            bytes: size_of_val(&**self),
+            ..Meta::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_page_aligned_zeroed_and_may_be_empty() {
+        let b = Buffer::<f32>::zeroed(1000);
+        assert_eq!(b.as_ptr() as usize % ALIGN, 0);
+        assert!(b.iter().all(|&x| x == 0.0));
+        assert_eq!(Buffer::<u64>::zeroed(0).len(), 0);
+        let c = Buffer::from_slice(&[1u16, 2, 3]);
+        assert_eq!(&*c.clone(), &[1, 2, 3]);
+    }
+}

@@ -1,0 +1,166 @@
+//! Reaching a value in place from outside of tasks: a gate in the handle's chain that the caller holds open.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::{AnyHandle, Data, Handle};
+use crate::error::Error;
+use crate::exec::Shared;
+use crate::operand::{Accesses, Mode};
+use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskInfo, TaskRef};
+
+/// The caller's turn in a handle's chain. Dropping it ends the turn.
+pub(crate) struct Gate<D: Data> {
+    shared: Arc<Shared>,
+    handle: Handle<D>,
+    task: TaskRef,
+}
+
+/// A gate's body: one access and nothing to run.
+struct Turn(Arc<dyn AnyHandle>, Mode);
+
+impl Body for Turn {
+    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+        unreachable!("a gate is opened, not run")
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.0, self.1).into());
+    }
+
+    fn clear(&self) {}
+}
+
+impl<D: Data> Gate<D> {
+    /// Waits for the handle's turn.
+    pub(crate) fn enter(
+        shared: &Arc<Shared>,
+        handle: &Handle<D>,
+        mode: Mode,
+        name: &'static str,
+    ) -> Result<Self, Error> {
+        if shared.runs_on(handle.core().base()) {
+            return Err(Error::SelfWait {
+                what: format!("{name} of {}", handle.name()),
+            });
+        }
+        let gate = Self::wait_for_turn(shared, handle, mode, name)?;
+        if let Some(failure) = handle.core().base().failure() {
+            return Err(Error::Poisoned {
+                handle: handle.name(),
+                failure,
+            });
+        }
+        Ok(gate)
+    }
+
+    fn wait_for_turn(
+        shared: &Arc<Shared>,
+        handle: &Handle<D>,
+        mode: Mode,
+        name: &'static str,
+    ) -> Result<Self, Error> {
+        let header = Header {
+            id: shared.next_ids(1),
+            runtime: shared.id,
+            name,
+            priority: 0,
+            info: TaskInfo::default(),
+        };
+        let erased: Arc<dyn AnyHandle> = handle.core().clone();
+        let task = TaskCell::new(header, Role::Gate, Turn(erased, mode));
+        shared.link(&task, &[])?;
+        shared.wait_for_gate(&task);
+        Ok(Gate {
+            shared: Arc::clone(shared),
+            handle: handle.clone(),
+            task,
+        })
+    }
+
+    /// Waits until no task is on `handle`, which has been retired.
+    pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) {
+        let erased: &dyn AnyHandle = &**handle.core();
+        erased.base().chain.lock().gone = false;
+        let gate = Self::wait_for_turn(shared, handle, Mode::Write, "end of scope");
+        erased.base().chain.lock().gone = true;
+        drop(gate);
+    }
+
+    /// Moves the value out.
+    pub(crate) fn take(self) -> Result<D, Error> {
+        // SAFETY: the gate is the one exclusive access.
+        let value = unsafe { self.handle.core().cell.exclusive() }.take();
+        value.ok_or_else(|| Error::Gone {
+            handle: self.handle.name(),
+            what: "take".into(),
+        })
+    }
+}
+
+impl<D: Data> Drop for Gate<D> {
+    fn drop(&mut self) {
+        self.shared.complete_outside(self.task.cell(), None);
+    }
+}
+
+/// A value that is read in place; tasks that write it wait until the guard is dropped.
+pub struct ReadGuard<D: Data>(Gate<D>);
+
+impl<D: Data> ReadGuard<D> {
+    pub(crate) fn new(gate: Gate<D>) -> Self {
+        ReadGuard(gate)
+    }
+}
+
+impl<D: Data> Deref for ReadGuard<D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        // SAFETY: the gate is a granted reading access; readers are refused while the value is missing.
+        unsafe { self.0.handle.core().cell.shared() }
+            .expect("a value that was written and not poisoned")
+    }
+}
+
+impl<D: Data> fmt::Debug for ReadGuard<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadGuard({})", self.0.handle.name())
+    }
+}
+
+/// A value that is written in place; tasks on it wait until the guard is dropped.
+pub struct WriteGuard<D: Data>(Gate<D>);
+
+impl<D: Data> WriteGuard<D> {
+    pub(crate) fn new(gate: Gate<D>) -> Self {
+        gate.handle.core().drop_replicas();
+        WriteGuard(gate)
+    }
+}
+
+impl<D: Data> Deref for WriteGuard<D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        // SAFETY: the gate is the one exclusive access.
+        unsafe { self.0.handle.core().cell.shared() }
+            .expect("a value that was written and not poisoned")
+    }
+}
+
+impl<D: Data> DerefMut for WriteGuard<D> {
+    fn deref_mut(&mut self) -> &mut D {
+        // SAFETY: the gate is the one exclusive access.
+        unsafe { self.0.handle.core().cell.exclusive() }
+            .as_mut()
+            .expect("a value that was written and not poisoned")
+    }
+}
+
+impl<D: Data> fmt::Debug for WriteGuard<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WriteGuard({})", self.0.handle.name())
+    }
+}

@@ -1,0 +1,370 @@
+//! Handles: the application's names for pieces of data.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+use super::cell::ValueCell;
+use super::{Data, Format};
+use crate::deps::Chain;
+use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::sched::ReadyTask;
+use crate::sync;
+use crate::task::Resource;
+
+/// What every handle has, whatever it holds.
+pub(crate) struct HandleBase {
+    pub(crate) id: u64,
+    name: OnceLock<String>,
+    pub(crate) chain: sync::Mutex<Chain>,
+    poisoned: AtomicBool,
+    poison: Mutex<Option<Arc<Failure>>>,
+    commuting: Mutex<Parking>,
+}
+
+/// A resource that one task uses while others are parked on it.
+#[derive(Default)]
+pub(crate) struct Parking {
+    busy: bool,
+    parked: Vec<ReadyTask>,
+}
+
+impl HandleBase {
+    fn new(written: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        HandleBase {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: OnceLock::new(),
+            chain: sync::Mutex::new(Chain::new(written)),
+            poisoned: AtomicBool::new(false),
+            poison: Mutex::new(None),
+            commuting: Mutex::default(),
+        }
+    }
+
+    /// The name given to it, or its number.
+    pub(crate) fn name(&self) -> String {
+        self.name
+            .get()
+            .cloned()
+            .unwrap_or_else(|| format!("handle #{}", self.id))
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn poison(&self, failure: &Arc<Failure>) {
+        *self.poison.lock() = Some(Arc::clone(failure));
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn clear_poison(&self) {
+        if self.is_poisoned() {
+            *self.poison.lock() = None;
+            self.poisoned.store(false, Ordering::Release);
+        }
+    }
+
+    /// The failure that poisoned it.
+    pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
+        if self.is_poisoned() {
+            self.poison.lock().clone()
+        } else {
+            None
+        }
+    }
+
+    /// Takes the right to commute; false while another task has it.
+    pub(crate) fn try_commute(&self) -> bool {
+        !std::mem::replace(&mut self.commuting.lock().busy, true)
+    }
+
+    /// Gives the right back; the tasks that were parked may try again.
+    pub(crate) fn end_commute(&self) -> Vec<ReadyTask> {
+        let mut parking = self.commuting.lock();
+        parking.busy = false;
+        std::mem::take(&mut parking.parked)
+    }
+}
+
+/// A handle whose data type is forgotten.
+pub(crate) trait AnyHandle: Send + Sync {
+    fn base(&self) -> &HandleBase;
+    /// A reference that keeps it alive.
+    fn arc(&self) -> Arc<dyn AnyHandle>;
+    /// True if it was registered with a reduction.
+    fn has_reduction(&self) -> bool;
+    fn as_any(&self) -> &dyn Any;
+    /// Size of the current version; the caller has access to the handle.
+    fn bytes(&self) -> usize;
+    /// Adds the workers' partial results to the value, in the order of workers. No task may access the handle meanwhile.
+    fn combine_partials(&self);
+    /// Leaves `task` until `resource` is free again; gives it back if that is the case already.
+    fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask>;
+    /// No more accesses; true if it had been retired before.
+    fn retire(&self) -> bool {
+        std::mem::replace(&mut self.base().chain.lock().gone, true)
+    }
+}
+
+/// How partial results of a reduction start and add up.
+pub(crate) struct Reduction<D> {
+    pub(crate) neutral: Box<dyn Fn(&D) -> D + Send + Sync>,
+    pub(crate) combine: Box<dyn Fn(&mut D, &D) + Send + Sync>,
+}
+
+/// The replicas of one version in other formats.
+enum Replica<D> {
+    /// A worker is converting; these tasks wait for it.
+    InFlight(Vec<ReadyTask>),
+    Ready(Arc<D>),
+}
+
+/// A handle's data and state.
+pub(crate) struct HandleCore<D: Data> {
+    pub(crate) base: HandleBase,
+    pub(crate) cell: ValueCell<D>,
+    me: Weak<HandleCore<D>>,
+    has_replicas: AtomicBool,
+    replicas: Mutex<Vec<(Format, Replica<D>)>>,
+    pub(crate) reduction: OnceLock<Reduction<D>>,
+    has_partials: AtomicBool,
+    partials: Mutex<Vec<Option<D>>>,
+}
+
+/// Why a replica cannot be had now.
+pub(crate) enum NoReplica {
+    /// Another worker is converting.
+    InFlight,
+    /// The data type knows no such conversion, or it failed.
+    Impossible(TaskError),
+}
+
+impl<D: Data> HandleCore<D> {
+    pub(crate) fn new(value: Option<D>) -> Arc<Self> {
+        Arc::new_cyclic(|me| HandleCore {
+            me: Weak::clone(me),
+            base: HandleBase::new(value.is_some()),
+            cell: ValueCell::new(value),
+            has_replicas: AtomicBool::new(false),
+            replicas: Mutex::default(),
+            reduction: OnceLock::new(),
+            has_partials: AtomicBool::new(false),
+            partials: Mutex::default(),
+        })
+    }
+
+    /// `master` in format `to`: converted by the first who asks, then shared until the next write. `woken` receives the
+    /// tasks that were parked on the conversion.
+    pub(crate) fn replica(
+        &self,
+        master: &D,
+        to: Format,
+        woken: &mut Vec<ReadyTask>,
+    ) -> Result<Arc<D>, NoReplica> {
+        {
+            let mut replicas = self.replicas.lock();
+            match replicas.iter().find(|(format, _)| *format == to) {
+                Some((_, Replica::Ready(replica))) => return Ok(Arc::clone(replica)),
+                Some((_, Replica::InFlight(_))) => return Err(NoReplica::InFlight),
+                None => replicas.push((to, Replica::InFlight(Vec::new()))),
+            }
+            self.has_replicas.store(true, Ordering::Relaxed);
+        }
+        let made = catch_unwind(AssertUnwindSafe(|| master.convert(to)))
+            .map_err(|panic| {
+                format!(
+                    "converting {} to {to:?} panicked: {}",
+                    self.base.name(),
+                    panic_message(&*panic)
+                )
+            })
+            .and_then(|made| made.ok_or_else(|| self.no_conversion(master.meta().format, to)))
+            .map(Arc::new);
+        let mut replicas = self.replicas.lock();
+        let at = replicas
+            .iter()
+            .position(|(format, _)| *format == to)
+            .expect("in flight since above");
+        let (_, was) = match &made {
+            Ok(replica) => {
+                std::mem::replace(&mut replicas[at], (to, Replica::Ready(Arc::clone(replica))))
+            }
+            Err(_) => replicas.swap_remove(at),
+        };
+        if let Replica::InFlight(parked) = was {
+            woken.extend(parked);
+        }
+        made.map_err(|message| NoReplica::Impossible(message.into()))
+    }
+
+    pub(crate) fn no_conversion(&self, from: Format, to: Format) -> String {
+        format!(
+            "{} is stored in {from:?} and cannot be converted to {to:?}: its data type knows no such conversion",
+            self.base.name()
+        )
+    }
+
+    /// Forgets the replicas: a writer is about to make another version.
+    pub(crate) fn drop_replicas(&self) {
+        if self.has_replicas.load(Ordering::Relaxed) {
+            self.replicas.lock().clear();
+            self.has_replicas.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes `worker`'s partial result, if it has one.
+    pub(crate) fn take_partial(&self, worker: usize) -> Option<D> {
+        self.partials.lock().get_mut(worker).and_then(Option::take)
+    }
+
+    /// Leaves `worker`'s partial result until the reduction is combined.
+    pub(crate) fn put_partial(&self, worker: usize, partial: D) {
+        let mut partials = self.partials.lock();
+        if partials.len() <= worker {
+            partials.resize_with(worker + 1, || None);
+        }
+        partials[worker] = Some(partial);
+        self.has_partials.store(true, Ordering::Release);
+    }
+}
+
+impl<D: Data> AnyHandle for HandleCore<D> {
+    fn base(&self) -> &HandleBase {
+        &self.base
+    }
+
+    fn arc(&self) -> Arc<dyn AnyHandle> {
+        self.me.upgrade().expect("whoever asks holds it")
+    }
+
+    fn has_reduction(&self) -> bool {
+        self.reduction.get().is_some()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn bytes(&self) -> usize {
+        // SAFETY: the caller has access to the handle (contract of the trait).
+        unsafe { self.cell.shared() }.map_or(0, |value| value.meta().bytes)
+    }
+
+    fn combine_partials(&self) {
+        if !self.has_partials.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let partials = std::mem::take(&mut *self.partials.lock());
+        self.drop_replicas();
+        // SAFETY: the group of reducing tasks is complete and its successors have not been released.
+        let Some(value) = (unsafe { self.cell.exclusive() }) else {
+            return;
+        };
+        let reduction = self
+            .reduction
+            .get()
+            .expect("checked when the tasks were submitted");
+        let combined = catch_unwind(AssertUnwindSafe(|| {
+            for partial in partials.into_iter().flatten() {
+                (reduction.combine)(value, &partial);
+            }
+        }));
+        if let Err(panic) = combined {
+            let cause = Cause::Panic(panic_message(&*panic));
+            let operands = vec![self.base.name()];
+            self.base.poison(&Arc::new(Failure {
+                task: "combining a reduction".into(),
+                operands,
+                cause,
+            }));
+        }
+    }
+
+    fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask> {
+        match resource {
+            Resource::Commute => {
+                let mut parking = self.base.commuting.lock();
+                if !parking.busy {
+                    return Err(task);
+                }
+                parking.parked.push(task);
+            }
+            Resource::Replica(to) => match self
+                .replicas
+                .lock()
+                .iter_mut()
+                .find(|(format, _)| *format == to)
+            {
+                Some((_, Replica::InFlight(parked))) => parked.push(task),
+                _ => return Err(task),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// The application's name for one piece of data of type `D`.
+///
+/// Clones name the same data. The data live until the last clone is dropped and the last task on them has run, or until
+/// [`Runtime::take`](crate::Runtime::take) moves them out.
+pub struct Handle<D: Data>(Arc<HandleCore<D>>);
+
+impl<D: Data> Handle<D> {
+    pub(crate) fn new(value: Option<D>) -> Self {
+        Handle(HandleCore::new(value))
+    }
+
+    pub(crate) fn core(&self) -> &Arc<HandleCore<D>> {
+        &self.0
+    }
+
+    /// Gives the handle a name for errors, graphs and traces; the first name stays.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        // A second name is not an error: names are for people.
+        let _ = self.0.base.name.set(name.into());
+        self
+    }
+
+    /// Says how reductions into this handle start (`neutral`, from the current value) and add up (`combine`).
+    ///
+    /// Partial results are kept per worker and combined in the order of workers; which task contributed to which partial
+    /// depends on the schedule, so the result of a floating-point reduction may differ between runs in its last bits.
+    #[must_use]
+    pub fn with_reduction(
+        self,
+        neutral: impl Fn(&D) -> D + Send + Sync + 'static,
+        combine: impl Fn(&mut D, &D) + Send + Sync + 'static,
+    ) -> Self {
+        let reduction = Reduction {
+            neutral: Box::new(neutral),
+            combine: Box::new(combine),
+        };
+        // The first reduction stays: tasks may already use it.
+        let _ = self.0.reduction.set(reduction);
+        self
+    }
+
+    /// The name given with [`named`](Handle::named), or the handle's number.
+    pub fn name(&self) -> String {
+        self.0.base.name()
+    }
+}
+
+impl<D: Data> Clone for Handle<D> {
+    fn clone(&self) -> Self {
+        Handle(Arc::clone(&self.0))
+    }
+}
+
+impl<D: Data> fmt::Debug for Handle<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({})", self.name())
+    }
+}

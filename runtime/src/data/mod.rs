@@ -1,0 +1,113 @@
+//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`], handles and in-place guards.
+
+mod buffer;
+mod cell;
+mod guard;
+mod handle;
+mod slice;
+
+pub use buffer::{Buffer, Element};
+pub(crate) use guard::Gate;
+pub use guard::{ReadGuard, WriteGuard};
+pub use handle::Handle;
+pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
+pub use slice::{BorrowedSlice, SliceMut, SliceRef};
+
+/// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares formats; the crate
+/// that owns the data type gives the numbers their meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Format(pub u16);
+
+impl Format {
+    /// Whatever the last writer left.
+    pub const NATIVE: Format = Format(0);
+}
+
+/// What the runtime may know of one version of a value: small enough to travel ahead of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Meta {
+    /// Storage format of this version.
+    pub format: Format,
+    /// A norm that its writer computed (which one is the data type's business); NaN when unknown.
+    pub norm: f64,
+    /// Size of this version [bytes].
+    pub bytes: usize,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Meta {
+            format: Format::NATIVE,
+            norm: f64::NAN,
+            bytes: 0,
+        }
+    }
+}
+
+/// A value that a handle can hold.
+///
+/// A body never sees the value itself but its view: for a `Vec<T>` a slice, so that a body cannot resize what other tasks
+/// count on. A type whose header may change (a tile that changes its format) uses `&Self` and `&mut Self`.
+pub trait Data: Send + Sync + Sized + 'static {
+    /// What a CPU body sees when it reads.
+    type Ref<'v>;
+    /// What a CPU body sees when it writes.
+    type Mut<'v>;
+
+    /// The reading view.
+    fn view(&self) -> Self::Ref<'_>;
+
+    /// The writing view.
+    fn view_mut(&mut self) -> Self::Mut<'_>;
+
+    /// Format, norm and size of this version.
+    fn meta(&self) -> Meta;
+
+    /// This version in another format, or `None` where the type knows no such conversion.
+    fn convert(&self, to: Format) -> Option<Self> {
+        let _ = to;
+        None
+    }
+}
+
+impl<T: Copy + Send + Sync + 'static> Data for Vec<T> {
+    type Ref<'v> = &'v [T];
+    type Mut<'v> = &'v mut [T];
+
+    fn view(&self) -> &[T] {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut [T] {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        Meta {
+            bytes: size_of_val(self.as_slice()),
+            ..Meta::default()
+        }
+    }
+}
+
+macro_rules! scalar_data {
+    ($($t:ty),*) => {$(
+        impl Data for $t {
+            type Ref<'v> = &'v $t;
+            type Mut<'v> = &'v mut $t;
+
+            fn view(&self) -> &$t {
+                self
+            }
+
+            fn view_mut(&mut self) -> &mut $t {
+                self
+            }
+
+            fn meta(&self) -> Meta {
+                Meta { bytes: size_of::<$t>(), ..Meta::default() }
+            }
+        }
+    )*};
+}
+scalar_data!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64, bool);

@@ -1,0 +1,145 @@
+//! The stack of successors of one node: pushed by submitters, closed once by whoever completes the node.
+
+use std::ptr;
+
+use crate::sync::{AtomicPtr, Ordering};
+
+/// One dependency; lives inside the successor, which stays alive until it has been counted down.
+pub(crate) struct Edge<T: ?Sized> {
+    next: *mut Edge<T>,
+    target: *const T,
+}
+
+// SAFETY: an Edge is plain data; it is written before it is published and read by the one thread that closed the stack.
+unsafe impl<T: ?Sized + Sync> Send for Edge<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Sync> Sync for Edge<T> {}
+
+impl<T: ?Sized> Edge<T> {
+    /// An edge to `target`, in no stack yet.
+    pub(crate) fn new(target: *const T) -> Self {
+        Edge {
+            next: ptr::null_mut(),
+            target,
+        }
+    }
+}
+
+/// The successors of a node that has not completed, or the mark that it has.
+pub(crate) struct Successors<T: ?Sized>(AtomicPtr<Edge<T>>);
+
+impl<T: ?Sized> Successors<T> {
+    pub(crate) fn new() -> Self {
+        Successors(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    fn closed() -> *mut Edge<T> {
+        ptr::without_provenance_mut(1)
+    }
+
+    /// True once the node has completed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::closed()
+    }
+
+    /// Adds `edge`; false if the node has completed, and then the edge is not used.
+    ///
+    /// # Safety
+    /// `edge` is valid, in no stack, touched by nobody else, and stays where it is until its target is yielded by `close`.
+    pub(crate) unsafe fn push(&self, edge: *mut Edge<T>) -> bool {
+        let mut head = self.0.load(Ordering::Relaxed);
+        loop {
+            if head == Self::closed() {
+                // Everything that the completed node wrote must be visible to the task that needs no edge.
+                self.0.load(Ordering::Acquire);
+                return false;
+            }
+            // SAFETY: nobody else touches the edge before the exchange below publishes it.
+            unsafe { (*edge).next = head };
+            match self
+                .0
+                .compare_exchange_weak(head, edge, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Marks the node complete and hands out every successor's target, latest first.
+    pub(crate) fn close(&self, mut each: impl FnMut(*const T)) {
+        let mut edge = self.0.swap(Self::closed(), Ordering::AcqRel);
+        if edge == Self::closed() {
+            return;
+        }
+        while !edge.is_null() {
+            // SAFETY: published by `push` (Release) and taken by the swap (Acquire); its owner is alive until `each` has
+            // been called with its target, so it is read first.
+            let (next, target) = unsafe { ((*edge).next, (*edge).target) };
+            each(target);
+            edge = next;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hands_out_what_was_pushed_and_refuses_afterwards() {
+        let (a, b) = (1u32, 2u32);
+        let mut edges = [Edge::new(&raw const a), Edge::new(&raw const b)];
+        let stack = Successors::new();
+        let first = edges.as_mut_ptr();
+        // SAFETY: two distinct edges of an array that outlives the stack.
+        unsafe {
+            assert!(stack.push(first));
+            assert!(stack.push(first.add(1)));
+        }
+        let mut seen = Vec::new();
+        // SAFETY: the targets are the locals above.
+        stack.close(|t| seen.push(unsafe { *t }));
+        assert_eq!(seen, [2, 1]);
+        // SAFETY: the edge is in no stack any more.
+        assert!(!unsafe { stack.push(first) });
+        assert!(stack.is_closed());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A task is counted down exactly once, by the completing predecessor or by its submitter.
+    #[test]
+    fn an_edge_is_refused_or_counted_down_once() {
+        loom::model(|| {
+            let stack = Arc::new(Successors::<AtomicU32>::new());
+            let pending = Arc::new(AtomicU32::new(2));
+            let completer = {
+                let stack = Arc::clone(&stack);
+                loom::thread::spawn(move || {
+                    stack.close(|target| {
+                        // SAFETY: the main thread keeps the counter alive until it joins.
+                        unsafe { &*target }.fetch_sub(1, Ordering::AcqRel);
+                    });
+                })
+            };
+            let mut edge = Box::new(Edge::new(Arc::as_ptr(&pending)));
+            // SAFETY: the edge is boxed and outlives the completer, which is joined below.
+            if !unsafe { stack.push(&raw mut *edge) } {
+                pending.fetch_sub(1, Ordering::AcqRel);
+            }
+            completer.join().unwrap();
+            stack.close(|target| {
+                // SAFETY: as above.
+                unsafe { &*target }.fetch_sub(1, Ordering::AcqRel);
+            });
+            assert_eq!(pending.load(Ordering::Relaxed), 1);
+        });
+    }
+}

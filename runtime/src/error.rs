@@ -1,0 +1,160 @@
+//! Everything that can go wrong, by name.
+
+use std::any::Any;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a task's body gives back when it fails: any error.
+pub type TaskError = Box<dyn StdError + Send + Sync + 'static>;
+
+/// Why a task did not produce its outputs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The body returned an error.
+    Error(Arc<dyn StdError + Send + Sync>),
+    /// The body panicked with this message.
+    Panic(String),
+    /// The task was cancelled before it ran.
+    Cancelled,
+    /// A scheduling policy dropped the task instead of handing it out.
+    Lost,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Error(e) => write!(f, "{e}"),
+            Cause::Panic(message) => write!(f, "panicked: {message}"),
+            Cause::Cancelled => f.write_str("cancelled"),
+            Cause::Lost => f.write_str("dropped by its scheduling policy"),
+        }
+    }
+}
+
+/// The first failure on the way to a value: which task, on which operands, and why.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Name and coordinates of the task, e.g. `potrf[3, 3]`.
+    pub task: String,
+    /// Names of the handles it used.
+    pub operands: Vec<String>,
+    /// What happened.
+    pub cause: Cause,
+}
+
+impl Failure {
+    /// The body's own error, if it returned one of type `E`.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        match &self.cause {
+            Cause::Error(e) => e.downcast_ref::<E>(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "task {} on ({}): {}",
+            self.task,
+            self.operands.join(", "),
+            self.cause
+        )
+    }
+}
+
+/// An error of the runtime.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The value's producer failed, or something that it depended on.
+    #[error("{handle} has no value: {failure}")]
+    Poisoned {
+        /// The handle asked for.
+        handle: String,
+        /// The task that failed first.
+        failure: Arc<Failure>,
+    },
+    /// A task that was waited for failed.
+    #[error("{0}")]
+    Failed(Arc<Failure>),
+    /// One handle is named twice in a task, at least once for writing.
+    #[error(
+        "task {task} names {handle} twice, at least once for writing: give the task one operand for it \
+         (update covers reading)"
+    )]
+    Aliased {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A handle is read that no task has written.
+    #[error(
+        "task {task} reads {handle}, which holds no value and which no earlier task writes: submit its writer first"
+    )]
+    Unwritten {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A handle was taken or released before.
+    #[error("{handle} was taken or released: {what} came too late")]
+    Gone {
+        /// The handle.
+        handle: String,
+        /// What was asked.
+        what: String,
+    },
+    /// A reduction was asked of a handle that was registered without one.
+    #[error("task {task} reduces into {handle}, which was registered without `with_reduction`")]
+    NoReduction {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A wait inside a task on something that can only finish after that task.
+    #[error("{what} would wait for the very task that asks: move it out of the task's body")]
+    SelfWait {
+        /// What was asked.
+        what: String,
+    },
+    /// The builder was asked for something that does not exist.
+    #[error("{0}")]
+    Config(String),
+    /// A replay's bindings do not fit the graph.
+    #[error("cannot replay: {0}")]
+    Binding(String),
+    /// The operating system refused something.
+    #[error("{what}: {cause}")]
+    Os {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        cause: String,
+    },
+}
+
+impl Error {
+    /// The failure behind this error, if a task failed.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Error::Poisoned { failure, .. } | Error::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+/// The text of a panic's payload.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_string())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into())
+}

@@ -1,0 +1,106 @@
+//! The end of a task: its successors are counted down, waiting threads told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::Shared;
+use crate::deps::Group;
+use crate::error::{Cause, Failure};
+use crate::sched::Work;
+use crate::task::Task;
+
+/// Tasks that became ready.
+pub(crate) type Released = SmallVec<[Arc<Task>; 8]>;
+
+/// Counts a successor down; keeps it if it became ready.
+fn count_down(task: *const Task, released: &mut Released) {
+    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` forgot.
+    if unsafe { &*task }.count_down() {
+        // SAFETY: nobody else sees the count reach zero: this takes over that reference, once.
+        released.push(unsafe { Arc::from_raw(task) });
+    }
+}
+
+/// Work that policies dropped, until its runtime collects it.
+static LOST: Mutex<Vec<(Work, Cause)>> = Mutex::new(Vec::new());
+static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes in work that will not run; its runtime completes it as failed as soon as one of its threads looks.
+pub(crate) fn discard(work: Work, cause: Cause) {
+    LOST.lock().push((work, cause));
+    LOST_COUNT.fetch_add(1, Ordering::Release);
+}
+
+impl Shared {
+    /// Completes `task`, which has run or was discarded; what becomes ready is left in `released`.
+    pub(super) fn complete(&self, task: &Arc<Task>, released: &mut Released) {
+        self.forget(task.header.id);
+        // Dropping the body drops user values: a panic there must not take the worker along.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
+            tracing::error!(
+                task = task.header.title(),
+                "dropping a task's body panicked"
+            );
+            drop(panic);
+        }
+        if task.complete(|successor| count_down(successor, released)) {
+            self.tell();
+        }
+    }
+
+    /// Completes a group that was found empty while it was closed.
+    pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
+        let mut released = Released::new();
+        group.complete(|successor| count_down(successor, &mut released));
+        for task in released {
+            self.start(task, None);
+        }
+    }
+
+    /// Completes a task outside of any worker: a gate, or a replay.
+    pub(crate) fn complete_outside(
+        self: &Arc<Self>,
+        task: &Arc<Task>,
+        failure: Option<Arc<Failure>>,
+    ) {
+        if let Some(failure) = failure {
+            task.fail(failure);
+        }
+        let mut released = Released::new();
+        self.complete(task, &mut released);
+        for task in released {
+            self.start(task, None);
+        }
+        self.count_outside();
+    }
+
+    /// Completes what a policy dropped instead of handing out.
+    pub(super) fn collect_lost(self: &Arc<Self>) {
+        if LOST_COUNT.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mine: Vec<(Work, Cause)> = {
+            let mut lost = LOST.lock();
+            let (mine, others) = std::mem::take(&mut *lost)
+                .into_iter()
+                .partition(|(work, _)| work.header().runtime == self.id);
+            *lost = others;
+            mine
+        };
+        LOST_COUNT.fetch_sub(mine.len(), Ordering::AcqRel);
+        for (work, cause) in mine {
+            match work {
+                Work::Task(task) => {
+                    let failure = task.describe(cause);
+                    task.body.poison(None, &failure);
+                    self.complete_outside(&task, Some(failure));
+                }
+                Work::Replay(task) => task.discard(self, cause),
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which worker the calling thread is, and what it runs.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+
+use super::Shared;
+use crate::operand::Accesses;
+use crate::task::Task;
+
+thread_local! {
+    static WORKER: Cell<Option<(u32, usize)>> = const { Cell::new(None) };
+    /// The tasks that this thread runs, innermost last: a wait on one of them would wait for the waiter.
+    static RUNNING: RefCell<Vec<*const Task>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes the calling thread worker `index` of `shared`.
+pub(super) fn set(shared: &Shared, index: usize) {
+    WORKER.set(Some((shared.id, index)));
+}
+
+/// The calling thread's worker number, if it is a worker of `shared`.
+pub(super) fn worker_of(shared: &Shared) -> Option<usize> {
+    WORKER
+        .get()
+        .filter(|(id, _)| *id == shared.id)
+        .map(|(_, index)| index)
+}
+
+/// Notes that this thread runs `task`, until the guard is dropped.
+pub(super) fn enter(task: &Task) -> Entered<'_> {
+    RUNNING.with_borrow_mut(|running| running.push(std::ptr::from_ref(task)));
+    Entered(PhantomData)
+}
+
+/// How many tasks this thread runs inside one another.
+pub(super) fn nesting() -> usize {
+    RUNNING.with_borrow(Vec::len)
+}
+
+/// True if `which` holds for one of the tasks that this thread runs.
+fn any_running(which: impl Fn(&Task) -> bool) -> bool {
+    // SAFETY: a task is in the list only while `Entered` borrows it.
+    RUNNING.with_borrow(|running| running.iter().any(|&task| which(unsafe { &*task })))
+}
+
+/// True if this thread runs the task with this number.
+pub(super) fn runs(task: u64) -> bool {
+    any_running(|running| running.header.id == task)
+}
+
+/// True if this thread runs a task that accesses the handle with this number.
+pub(super) fn accesses(handle: u64) -> bool {
+    any_running(|running| {
+        let mut accesses = Accesses::new();
+        running.body.declare(&mut accesses);
+        accesses.iter().any(|access| access.base.id == handle)
+    })
+}
+
+/// See [`enter`].
+pub(super) struct Entered<'t>(PhantomData<&'t Task>);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        RUNNING.with_borrow_mut(Vec::pop);
+    }
+}

@@ -1,0 +1,18 @@
+//! The thread driver: workers, sleeping, the window on tasks in flight, waiting, and the watchdog. See `README.md`.
+
+mod complete;
+mod current;
+mod shared;
+mod sleep;
+mod submit;
+mod wait;
+mod watchdog;
+mod window;
+mod worker;
+
+pub(crate) use complete::discard;
+pub(crate) use shared::{Parts, Shared, WorkerSlot};
+pub(crate) use submit::{by_handle, check_access, check_aliases};
+pub(crate) use watchdog::Watchdog;
+pub(crate) use window::{DEFAULT_WINDOW, Window};
+pub(crate) use worker::spawn_workers;

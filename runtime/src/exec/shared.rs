@@ -1,0 +1,234 @@
+//! What all threads of one runtime share.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex};
+
+use super::current;
+use super::sleep::Sleep;
+use super::watchdog::LiveTasks;
+use super::window::Window;
+use crate::data::HandleBase;
+use crate::sched::{Policy, ReadyTask, SchedView, Wake};
+use crate::task::TaskRef;
+use crate::topology::CoreInfo;
+use crate::trace::Recorder;
+
+/// One worker, as others see it.
+pub(crate) struct WorkerSlot {
+    /// The core it drives.
+    pub(crate) core: CoreInfo,
+    /// The other workers, nearest first.
+    pub(crate) neighbours: Vec<usize>,
+    /// Tasks it has completed; only it writes.
+    pub(crate) done: CachePadded<AtomicU64>,
+    /// The number of the task it runs, plus one; 0 when it runs none.
+    pub(crate) running: CachePadded<AtomicU64>,
+}
+
+impl WorkerSlot {
+    pub(crate) fn new(core: CoreInfo, neighbours: Vec<usize>) -> Self {
+        WorkerSlot {
+            core,
+            neighbours,
+            done: CachePadded::default(),
+            running: CachePadded::default(),
+        }
+    }
+}
+
+/// What the builder decides.
+pub(crate) struct Parts {
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) workers: Vec<WorkerSlot>,
+    pub(crate) window: Window,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) watched: bool,
+}
+
+/// The state of one runtime.
+pub(crate) struct Shared {
+    /// Tells the tasks of several runtimes in one process apart.
+    pub(crate) id: u32,
+    policy: Box<dyn Policy>,
+    pub(crate) workers: Vec<WorkerSlot>,
+    pub(crate) sleep: Sleep,
+    pub(crate) window: Window,
+    pub(crate) recorder: Option<Recorder>,
+    pub(super) live: Option<LiveTasks>,
+    started: Instant,
+    next_id: CachePadded<AtomicU64>,
+    /// Tasks accepted.
+    pub(super) submitted: CachePadded<AtomicU64>,
+    /// Once so many tasks have been submitted, the window is looked at again.
+    pub(super) unchecked_until: CachePadded<AtomicU64>,
+    /// Tasks completed by threads that are not workers.
+    done_outside: CachePadded<AtomicU64>,
+    cancelled_below: AtomicU64,
+    stopping: AtomicBool,
+    /// Threads that wait until nothing is in flight.
+    pub(super) waiting_for_all: AtomicU32,
+    /// Threads that wait for room in the window.
+    pub(super) waiting_for_room: AtomicU32,
+    pub(super) signal: Mutex<()>,
+    pub(super) changed: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Shared {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            policy: parts.policy,
+            sleep: Sleep::new(parts.workers.len()),
+            workers: parts.workers,
+            window: parts.window,
+            recorder: parts.recorder,
+            live: parts.watched.then(LiveTasks::new),
+            started: Instant::now(),
+            next_id: CachePadded::new(AtomicU64::new(1)),
+            submitted: CachePadded::default(),
+            unchecked_until: CachePadded::default(),
+            done_outside: CachePadded::default(),
+            cancelled_below: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            waiting_for_all: AtomicU32::new(0),
+            waiting_for_room: AtomicU32::new(0),
+            signal: Mutex::new(()),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn policy_name(&self) -> &str {
+        self.policy.name()
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// When the runtime started: the zero of its traces.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub(crate) fn is_measuring(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// `count` fresh numbers; the first is returned.
+    pub(crate) fn next_ids(&self, count: u64) -> u64 {
+        self.next_id.fetch_add(count, Ordering::Relaxed)
+    }
+
+    /// Tasks that have completed.
+    pub(crate) fn done(&self) -> u64 {
+        self.workers
+            .iter()
+            .map(|worker| worker.done.load(Ordering::Acquire))
+            .sum::<u64>()
+            + self.done_outside.load(Ordering::Acquire)
+    }
+
+    /// Tasks accepted and not complete. Never too small while the caller's own submissions are in flight.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let done = self.done();
+        self.submitted.load(Ordering::Acquire).saturating_sub(done)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Lets the workers end once they find no work.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.sleep.notify_all();
+    }
+
+    /// True if the task with this number was cancelled along with everything before some moment.
+    pub(crate) fn is_cancelled(&self, id: u64) -> bool {
+        id < self.cancelled_below.load(Ordering::Relaxed)
+    }
+
+    /// Cancels whatever has been submitted so far and has not started.
+    pub(crate) fn cancel_all(&self) {
+        self.cancelled_below
+            .fetch_max(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Hands a ready task to the policy without waking anybody.
+    pub(super) fn enqueue(&self, task: ReadyTask, from: Option<usize>) -> Wake {
+        if let Some(recorder) = &self.recorder {
+            recorder.task_ready();
+        }
+        self.policy.push(&SchedView::new(self), task, from)
+    }
+
+    /// Hands a ready task to the policy and sees to it that somebody looks.
+    pub(crate) fn push_ready(&self, task: ReadyTask, from: Option<usize>) {
+        match self.enqueue(task, from) {
+            Wake::Any => self.sleep.notify_any(),
+            Wake::Worker(worker) => self.sleep.notify(worker),
+        }
+    }
+
+    /// The next task for `worker`.
+    pub(super) fn pop(&self, worker: usize) -> Option<ReadyTask> {
+        let task = self.policy.pop(&SchedView::new(self), worker)?;
+        if let Some(recorder) = &self.recorder {
+            recorder.task_taken();
+        }
+        Some(task)
+    }
+
+    /// A task was completed by a thread that is no worker.
+    pub(crate) fn count_outside(&self) {
+        self.done_outside.fetch_add(1, Ordering::AcqRel);
+        self.tell_room();
+        self.tell_if_all_done();
+    }
+
+    /// Called by a worker that finds no work, and by whoever completes a task elsewhere.
+    pub(super) fn tell_if_all_done(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiting_for_all.load(Ordering::SeqCst) > 0 && self.in_flight() == 0 {
+            self.tell();
+        }
+        self.tell_room();
+    }
+
+    /// Called after each completion: wakes submitters once the window is half empty.
+    pub(super) fn tell_room(&self) {
+        if self.waiting_for_room.load(Ordering::Relaxed) > 0
+            && self.in_flight() <= (self.window.size() / 2) as u64
+        {
+            self.tell();
+        }
+    }
+
+    /// Wakes all waiting threads: something they wait for may have come.
+    pub(super) fn tell(&self) {
+        drop(self.signal.lock());
+        self.changed.notify_all();
+    }
+
+    pub(super) fn remember(&self, task: &TaskRef) {
+        if let Some(live) = &self.live {
+            live.insert(task);
+        }
+    }
+
+    pub(super) fn forget(&self, id: u64) {
+        if let Some(live) = &self.live {
+            live.remove(id);
+        }
+    }
+
+    /// True if the calling thread runs a task that accesses the handle: a wait for it would never end.
+    pub(crate) fn runs_on(&self, base: &HandleBase) -> bool {
+        current::accesses(base.id)
+    }
+}

@@ -1,0 +1,192 @@
+//! How workers fall asleep and are woken; the protocol is argued in `README.md`.
+
+use crate::sync::{AtomicU32, Mutex, Ordering, Parker, fence};
+
+const SEARCHING: u32 = 1 << 16;
+const SLEEPING: u32 = 1;
+
+fn searching(counts: u32) -> u32 {
+    counts >> 16
+}
+
+fn sleeping(counts: u32) -> u32 {
+    counts & 0xffff
+}
+
+/// Who searches for work and who sleeps.
+pub(crate) struct Sleep {
+    /// Workers that search (upper half) and that sleep (lower half).
+    counts: AtomicU32,
+    /// The workers that sleep.
+    sleepers: Mutex<Vec<usize>>,
+    parkers: Vec<Parker>,
+}
+
+impl Sleep {
+    pub(crate) fn new(workers: usize) -> Self {
+        Sleep {
+            counts: AtomicU32::new(0),
+            sleepers: Mutex::new(Vec::with_capacity(workers)),
+            parkers: (0..workers).map(|_| Parker::new()).collect(),
+        }
+    }
+
+    /// Called after work that any worker may take has become visible.
+    pub(crate) fn notify_any(&self) {
+        fence(Ordering::SeqCst);
+        let counts = self.counts.load(Ordering::SeqCst);
+        if searching(counts) == 0 && sleeping(counts) > 0 {
+            self.wake(|sleepers| sleepers.pop());
+        }
+    }
+
+    /// Called after work that only `worker` can take has become visible.
+    pub(crate) fn notify(&self, worker: usize) {
+        fence(Ordering::SeqCst);
+        if sleeping(self.counts.load(Ordering::SeqCst)) > 0 {
+            self.wake(|sleepers| {
+                sleepers
+                    .iter()
+                    .position(|&w| w == worker)
+                    .map(|at| sleepers.swap_remove(at))
+            });
+        }
+    }
+
+    /// Wakes every sleeper.
+    pub(crate) fn notify_all(&self) {
+        fence(Ordering::SeqCst);
+        while sleeping(self.counts.load(Ordering::SeqCst)) > 0 {
+            self.wake(|sleepers| sleepers.pop());
+        }
+    }
+
+    fn wake(&self, choose: impl FnOnce(&mut Vec<usize>) -> Option<usize>) {
+        let chosen = {
+            let mut sleepers = self.sleepers.lock();
+            let chosen = choose(&mut sleepers);
+            if chosen.is_some() {
+                // On behalf of the woken worker, so that the next push need not wake another one.
+                self.counts
+                    .fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::SeqCst);
+            }
+            chosen
+        };
+        if let Some(worker) = chosen {
+            self.parkers[worker].unpark();
+        }
+    }
+
+    /// Begins a search for work.
+    pub(crate) fn begin_search(&self) {
+        self.counts.fetch_add(SEARCHING, Ordering::SeqCst);
+    }
+
+    /// The search found work. Pushes that saw a searcher woke nobody, so the last searcher passes the alarm on.
+    pub(crate) fn end_search(&self) {
+        let before = self.counts.fetch_sub(SEARCHING, Ordering::SeqCst);
+        if searching(before) == 1 && sleeping(before) > 0 {
+            self.wake(|sleepers| sleepers.pop());
+        }
+    }
+
+    /// The search found nothing: `worker` announces that it will sleep. It must look for work once more and then call
+    /// either `stay_awake` or `sleep`.
+    pub(crate) fn announce(&self, worker: usize) {
+        let mut sleepers = self.sleepers.lock();
+        sleepers.push(worker);
+        self.counts
+            .fetch_add(SLEEPING.wrapping_sub(SEARCHING), Ordering::SeqCst);
+        drop(sleepers);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The last look found work after all.
+    pub(crate) fn stay_awake(&self, worker: usize) {
+        let mut sleepers = self.sleepers.lock();
+        if let Some(at) = sleepers.iter().position(|&w| w == worker) {
+            sleepers.swap_remove(at);
+            self.counts.fetch_sub(SLEEPING, Ordering::SeqCst);
+        } else {
+            // Somebody woke this worker meanwhile and counted it as searching.
+            drop(sleepers);
+            self.parkers[worker].park();
+            self.end_search();
+        }
+    }
+
+    /// Sleeps until woken; the worker is searching afterwards.
+    pub(crate) fn sleep(&self, worker: usize) {
+        self.parkers[worker].park();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    fn take(queue: &AtomicU32) -> bool {
+        queue
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
+            .is_ok()
+    }
+
+    fn worker(sleep: &Sleep, queue: &AtomicU32, me: usize) {
+        sleep.begin_search();
+        loop {
+            if take(queue) {
+                sleep.end_search();
+                return;
+            }
+            sleep.announce(me);
+            if take(queue) {
+                sleep.stay_awake(me);
+                return;
+            }
+            sleep.sleep(me);
+        }
+    }
+
+    /// One push, one worker: the push is never overlooked.
+    #[test]
+    fn a_push_is_not_lost() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new(1));
+            let queue = Arc::new(AtomicU32::new(0));
+            let thread = {
+                let (sleep, queue) = (Arc::clone(&sleep), Arc::clone(&queue));
+                loom::thread::spawn(move || worker(&sleep, &queue, 0))
+            };
+            queue.fetch_add(1, Ordering::Release);
+            sleep.notify_any();
+            thread.join().unwrap();
+        });
+    }
+
+    /// Two pushes, two workers: both find work, although a push wakes nobody while somebody searches.
+    #[test]
+    fn two_pushes_reach_two_workers() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let sleep = Arc::new(Sleep::new(2));
+            let queue = Arc::new(AtomicU32::new(0));
+            let threads: Vec<_> = (0..2)
+                .map(|me| {
+                    let (sleep, queue) = (Arc::clone(&sleep), Arc::clone(&queue));
+                    loom::thread::spawn(move || worker(&sleep, &queue, me))
+                })
+                .collect();
+            for _ in 0..2 {
+                queue.fetch_add(1, Ordering::Release);
+                sleep.notify_any();
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+}

@@ -1,0 +1,185 @@
+//! From a described task to one in the dependency graph.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use super::{Shared, current};
+use crate::data::HandleBase;
+use crate::deps::{Group, Linker};
+use crate::error::Error;
+use crate::operand::{Accesses, Declared, Mode};
+use crate::sched::{ReadyTask, Work};
+use crate::task::{Codelet, Header, Role, Spec, Task, TaskCell, TaskRef, TypedBody};
+
+/// Where dependencies are noted while chains are locked.
+struct Linking<'s> {
+    shared: &'s Shared,
+    finished: RefCell<SmallVec<[Arc<Group>; 1]>>,
+}
+
+impl Linker for Linking<'_> {
+    fn next_id(&self) -> u64 {
+        self.shared.next_ids(1)
+    }
+
+    fn edge(&self, from: u64, to: u64) {
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.edge(from, to);
+        }
+    }
+
+    fn finish_later(&self, group: Arc<Group>) {
+        self.finished.borrow_mut().push(group);
+    }
+}
+
+/// Refuses a task that names one handle twice and writes it. `order` lists the accesses by handle.
+pub(crate) fn check_aliases(
+    task: &str,
+    accesses: &Accesses<'_>,
+    order: &[usize],
+) -> Result<(), Error> {
+    for pair in order.windows(2) {
+        let (a, b) = (&accesses[pair[0]], &accesses[pair[1]]);
+        if a.base.id == b.base.id && (a.mode.writes() || b.mode.writes()) {
+            return Err(Error::Aliased {
+                task: task.into(),
+                handle: a.base.name(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The accesses in the order of their handles' ids, in which chains are locked.
+pub(crate) fn by_handle(accesses: &Accesses<'_>) -> SmallVec<[usize; 8]> {
+    let mut order: SmallVec<[usize; 8]> = (0..accesses.len()).collect();
+    order.sort_unstable_by_key(|&i| accesses[i].base.id);
+    order
+}
+
+/// Refuses an access that cannot have a value. The chain's `written` and `gone` are passed in.
+pub(crate) fn check_access(
+    task: &str,
+    access: &Declared<'_>,
+    written: bool,
+    gone: bool,
+) -> Result<(), Error> {
+    let name = |base: &HandleBase| base.name();
+    if gone {
+        return Err(Error::Gone {
+            handle: name(access.base),
+            what: format!("task {task}"),
+        });
+    }
+    if access.mode.reads() && !written {
+        return Err(Error::Unwritten {
+            task: task.into(),
+            handle: name(access.base),
+        });
+    }
+    if access.mode == Mode::Reduce && !access.handle.has_reduction() {
+        return Err(Error::NoReduction {
+            task: task.into(),
+            handle: name(access.base),
+        });
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Accepts a task.
+    pub(crate) fn submit<C: Codelet>(self: &Arc<Self>, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.wait_for_room();
+        let name = spec.codelet.name();
+        let header = Header {
+            id: self.next_ids(1),
+            runtime: self.id,
+            name,
+            priority: spec.priority,
+            info: spec.info,
+        };
+        let task = TaskCell::new(
+            header,
+            Role::Work,
+            TypedBody::new(spec.codelet, spec.operands),
+        );
+        self.link(&task, &spec.after)?;
+        Ok(task)
+    }
+
+    /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it.
+    pub(crate) fn link(self: &Arc<Self>, task: &TaskRef, after: &[TaskRef]) -> Result<(), Error> {
+        let cell = task.cell();
+        let mut accesses = Accesses::new();
+        cell.body.declare(&mut accesses);
+        let order = by_handle(&accesses);
+        check_aliases(cell.header.name, &accesses, &order)?;
+        let linking = Linking {
+            shared: self,
+            finished: RefCell::default(),
+        };
+        self.link_locked(cell, &accesses, &order, after, &linking)?;
+
+        // From here on the task is the runtime's: this reference becomes the ReadyTask.
+        self.remember(task);
+        self.submitted.fetch_add(1, Ordering::AcqRel);
+        std::mem::forget(Arc::clone(cell));
+        for group in linking.finished.into_inner() {
+            self.complete_group(&group);
+        }
+        if cell.end_links() {
+            // SAFETY: the reference forgotten above.
+            let cell = unsafe { Arc::from_raw(Arc::as_ptr(cell)) };
+            self.start(cell, current::worker_of(self));
+        }
+        Ok(())
+    }
+
+    /// Locks all chains of the task, checks every access, then links them all or none.
+    fn link_locked(
+        &self,
+        cell: &Arc<Task>,
+        accesses: &Accesses<'_>,
+        order: &[usize],
+        after: &[TaskRef],
+        linking: &Linking<'_>,
+    ) -> Result<(), Error> {
+        let mut chains: SmallVec<[_; 4]> = SmallVec::new();
+        // Position of each access's chain among the locked ones.
+        let mut chain_of: SmallVec<[usize; 8]> = SmallVec::from_elem(0, accesses.len());
+        for (n, &i) in order.iter().enumerate() {
+            if n == 0 || accesses[order[n - 1]].base.id != accesses[i].base.id {
+                chains.push(accesses[i].base.chain.lock());
+            }
+            let chain = chains.last().expect("just pushed");
+            check_access(cell.header.name, &accesses[i], chain.written, chain.gone)?;
+            chain_of[i] = chains.len() - 1;
+        }
+        Task::begin_links(cell, accesses.len() + after.len());
+        let task = TaskRef::from_cell(Arc::clone(cell));
+        for (slot, access) in accesses.iter().enumerate() {
+            chains[chain_of[slot]].access(access.handle, &task, slot, access.mode, linking);
+        }
+        for (n, earlier) in after.iter().enumerate() {
+            linking.edge(earlier.id(), task.id());
+            Task::follow(cell, accesses.len() + n, earlier.cell().successors());
+        }
+        Ok(())
+    }
+
+    /// All predecessors of `task` have completed.
+    pub(super) fn start(self: &Arc<Self>, task: Arc<Task>, from: Option<usize>) {
+        match task.role {
+            Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),
+            Role::Gate => {
+                task.open_gate();
+                self.tell();
+            }
+            Role::Replay => task.body.start(self, Arc::clone(&task)),
+        }
+    }
+}

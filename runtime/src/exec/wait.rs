@@ -1,0 +1,109 @@
+//! Waiting: for a task, for everything, for room, for a gate. A worker that waits runs other tasks meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Shared, current};
+use crate::error::Error;
+use crate::task::{TaskRef, WorkerLocal};
+
+/// Tasks that a waiting worker runs inside one another, at most; deeper, it submits beyond the window rather than recurse.
+const MAX_NESTING: usize = 64;
+
+/// A helper that finds nothing to run looks again after this time.
+const HELPER_NAP: Duration = Duration::from_micros(200);
+
+impl Shared {
+    /// Waits until `task` is complete.
+    pub(crate) fn wait(self: &Arc<Self>, task: &TaskRef) -> Result<(), Error> {
+        if current::runs(task.id()) {
+            return Err(Error::SelfWait {
+                what: format!("waiting for {}", task.name()),
+            });
+        }
+        if !task.cell().mark_waited() {
+            self.wait_until(|| task.is_done());
+        }
+        match task.cell().failure() {
+            Some(failure) => Err(Error::Failed(Arc::clone(failure))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the gate opens.
+    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &TaskRef) {
+        if !gate.cell().is_gate_open() {
+            self.wait_until(|| gate.cell().is_gate_open());
+        }
+    }
+
+    /// Waits until nothing is in flight.
+    pub(crate) fn wait_for_all(self: &Arc<Self>) -> Result<(), Error> {
+        if current::nesting() > 0 {
+            return Err(Error::SelfWait {
+                what: "waiting for all tasks inside a task".into(),
+            });
+        }
+        self.waiting_for_all.fetch_add(1, Ordering::SeqCst);
+        self.wait_until(|| self.in_flight() == 0);
+        self.waiting_for_all.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Waits, before a submission, until the window has room.
+    pub(super) fn wait_for_room(self: &Arc<Self>) {
+        if self.submitted.load(Ordering::Relaxed) >= self.unchecked_until.load(Ordering::Relaxed) {
+            self.wait_for_room_slowly();
+        }
+    }
+
+    #[cold]
+    fn wait_for_room_slowly(self: &Arc<Self>) {
+        let full = || self.in_flight() >= self.window.size() as u64;
+        if full() {
+            match current::worker_of(self) {
+                Some(worker) => {
+                    self.help(worker, || !full());
+                }
+                None => {
+                    self.waiting_for_room.fetch_add(1, Ordering::SeqCst);
+                    self.wait_until(|| self.in_flight() <= (self.window.size() / 2) as u64);
+                    self.waiting_for_room.fetch_sub(1, Ordering::SeqCst);
+                }
+            }
+        }
+        let room = (self.window.size() as u64).saturating_sub(self.in_flight());
+        // A quarter at most: several threads may be submitting against the same count.
+        let until = self.submitted.load(Ordering::Relaxed) + (room / 4).max(1);
+        self.unchecked_until.store(until, Ordering::Relaxed);
+    }
+
+    fn wait_until(self: &Arc<Self>, done: impl Fn() -> bool) {
+        if let Some(worker) = current::worker_of(self) {
+            while !self.help(worker, &done) {
+                self.changed.wait_for(&mut self.signal.lock(), HELPER_NAP);
+            }
+            return;
+        }
+        let mut signal = self.signal.lock();
+        while !done() {
+            self.changed.wait(&mut signal);
+        }
+    }
+
+    /// Runs other tasks on `worker` until `done`; false if there is nothing to run, or the nesting is too deep.
+    fn help(self: &Arc<Self>, worker: usize, done: impl Fn() -> bool) -> bool {
+        let mut local = WorkerLocal::default();
+        while !done() {
+            if current::nesting() >= MAX_NESTING {
+                return false;
+            }
+            match self.pop(worker) {
+                Some(task) => self.execute(task, worker, &mut local),
+                None => return false,
+            }
+        }
+        true
+    }
+}

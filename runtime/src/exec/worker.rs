@@ -1,0 +1,217 @@
+//! The worker's loop.
+
+use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use super::complete::Released;
+use super::{Shared, current};
+use crate::error::{Cause, Error};
+use crate::sched::{ReadyTask, Wake, Work};
+use crate::task::{Env, Header, Ran, Task, WorkerLocal};
+use crate::trace::TaskEvent;
+
+/// Looks for work so often before a worker announces that it will sleep.
+const LOOKS: u32 = 64;
+
+/// Starts one thread per worker, pinned to its core if `pin`.
+pub(crate) fn spawn_workers(
+    shared: &Arc<Shared>,
+    pin: bool,
+) -> Result<Vec<thread::JoinHandle<()>>, Error> {
+    (0..shared.workers.len())
+        .map(|index| {
+            let shared = Arc::clone(shared);
+            thread::Builder::new()
+                .name(format!("zellige-{index}"))
+                .spawn(move || {
+                    if pin {
+                        crate::topology::pin_to(shared.workers[index].core.cpu);
+                    }
+                    work(&shared, index);
+                })
+                .map_err(|e| Error::Os {
+                    what: format!("starting worker {index}"),
+                    cause: e.to_string(),
+                })
+        })
+        .collect()
+}
+
+fn work(shared: &Arc<Shared>, index: usize) {
+    current::set(shared, index);
+    let mut local = WorkerLocal::default();
+    while let Some(task) = shared.pop(index).or_else(|| search(shared, index)) {
+        shared.execute(task, index, &mut local);
+    }
+}
+
+/// Looks for work, then sleeps until there is some; `None` when the runtime stops.
+#[cold]
+fn search(shared: &Arc<Shared>, index: usize) -> Option<ReadyTask> {
+    shared.collect_lost();
+    shared.tell_if_all_done();
+    shared.sleep.begin_search();
+    loop {
+        for look in 0..LOOKS {
+            if let Some(task) = shared.pop(index) {
+                shared.sleep.end_search();
+                return Some(task);
+            }
+            // Growing pauses: a burst is noticed at once, and a long lull costs little.
+            for _ in 0..look {
+                hint::spin_loop();
+            }
+        }
+        shared.sleep.announce(index);
+        if let Some(task) = shared.pop(index) {
+            shared.sleep.stay_awake(index);
+            return Some(task);
+        }
+        shared.collect_lost();
+        if shared.is_stopping() {
+            shared.sleep.stay_awake(index);
+            return None;
+        }
+        shared.sleep.sleep(index);
+    }
+}
+
+impl Shared {
+    /// Runs a task on `worker`, completes it, and passes on what it released.
+    pub(super) fn execute(
+        self: &Arc<Self>,
+        task: ReadyTask,
+        worker: usize,
+        local: &mut WorkerLocal,
+    ) {
+        let mut released = Released::new();
+        let mut replayed = Vec::new();
+        let slot = &self.workers[worker];
+        let outer = slot.running.load(Ordering::Relaxed);
+        match task.into_work() {
+            Work::Task(task) => {
+                slot.running.store(task.header.id + 1, Ordering::Relaxed);
+                if !self.run_task(task, worker, local, &mut released) {
+                    slot.running.store(outer, Ordering::Relaxed);
+                    return;
+                }
+                slot.done
+                    .store(slot.done.load(Ordering::Relaxed) + 1, Ordering::Release);
+            }
+            Work::Replay(task) => task.run(self, worker, local, &mut replayed),
+        }
+        slot.running.store(outer, Ordering::Relaxed);
+        let woken = std::mem::take(&mut local.woken);
+        let ready = released
+            .into_iter()
+            .map(Next::Task)
+            .chain(replayed.into_iter().chain(woken).map(Next::Ready));
+        self.pass_on(ready, worker);
+        self.tell_room();
+    }
+
+    /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
+    fn pass_on(self: &Arc<Self>, ready: impl Iterator<Item = Next>, worker: usize) {
+        let mut for_others = 0;
+        let mut first = true;
+        for next in ready {
+            let task = match next {
+                Next::Ready(task) => task,
+                Next::Task(task) if task.role == crate::task::Role::Work => {
+                    ReadyTask::new(Work::Task(task))
+                }
+                Next::Task(task) => {
+                    self.start(task, Some(worker));
+                    continue;
+                }
+            };
+            match self.enqueue(task, Some(worker)) {
+                Wake::Worker(other) if other != worker => self.sleep.notify(other),
+                _ if first => first = false,
+                _ => for_others += 1,
+            }
+        }
+        for _ in 0..for_others {
+            self.sleep.notify_any();
+        }
+    }
+
+    /// Runs a submitted task; false if it was parked.
+    fn run_task(
+        self: &Arc<Self>,
+        mut task: Arc<Task>,
+        worker: usize,
+        local: &mut WorkerLocal,
+        released: &mut Released,
+    ) -> bool {
+        loop {
+            let mut env = Env::new(self, &task.header, worker, local, None, true);
+            if task.is_cancelled() || self.is_cancelled(task.header.id) {
+                let failure = task.describe(Cause::Cancelled);
+                task.body.poison(None, &failure);
+                task.fail(failure);
+                break;
+            }
+            let ran = {
+                let _entered = current::enter(&task);
+                task.body.run(&mut env)
+            };
+            match ran {
+                Ran::Done => {
+                    self.record(&env, &task.header, worker, false);
+                    break;
+                }
+                Ran::Failed(failure) => {
+                    self.record(&env, &task.header, worker, true);
+                    task.fail(failure);
+                    break;
+                }
+                Ran::Busy(busy) => {
+                    match busy
+                        .handle
+                        .park(busy.resource, ReadyTask::new(Work::Task(task)))
+                    {
+                        Ok(()) => return false,
+                        // Free again by now: try once more.
+                        Err(back) => match back.into_work() {
+                            Work::Task(again) => task = again,
+                            Work::Replay(_) => unreachable!("it was a submitted task"),
+                        },
+                    }
+                }
+            }
+        }
+        self.complete(&task, released);
+        true
+    }
+
+    /// Writes a task that ran into the trace.
+    pub(crate) fn record(&self, env: &Env<'_>, header: &Header, worker: usize, failed: bool) {
+        let (Some(recorder), Some((start, end))) = (&self.recorder, env.times) else {
+            return;
+        };
+        let since = |t: std::time::Instant| t.duration_since(self.started()).as_nanos() as u64;
+        recorder.task(TaskEvent {
+            worker: worker as u32,
+            id: header.id,
+            name: header.name,
+            label: env.label,
+            coords: header.info.coords,
+            priority: header.priority,
+            flops: header.info.flops,
+            bytes: env.bytes as u64,
+            start_ns: since(start),
+            end_ns: since(end),
+            ready: recorder.ready_now(),
+            failed,
+        });
+    }
+}
+
+/// Something that became ready.
+enum Next {
+    Task(Arc<Task>),
+    Ready(ReadyTask),
+}

@@ -1,0 +1,114 @@
+//! Looking at a recorded graph before running it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use super::Graph;
+use crate::task::{TaskInfo, format_coords};
+
+/// One task of a recorded graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GraphNode {
+    /// The codelet's name.
+    pub name: &'static str,
+    /// Its priority.
+    pub priority: i32,
+    /// Cost, coordinates and label.
+    pub info: TaskInfo,
+}
+
+impl Graph {
+    /// The tasks and their dependencies, as petgraph has them; node `i` is the `i`-th task.
+    pub fn to_petgraph(&self) -> DiGraph<GraphNode, ()> {
+        let data = &self.0;
+        let mut graph = DiGraph::with_capacity(data.tasks.len(), data.successors.len());
+        for task in &data.tasks {
+            let header = &task.header;
+            graph.add_node(GraphNode {
+                name: header.name,
+                priority: header.priority,
+                info: header.info,
+            });
+        }
+        for task in 0..data.tasks.len() {
+            for &next in data.successors_of(task) {
+                graph.add_edge(NodeIndex::new(task), NodeIndex::new(next as usize), ());
+            }
+        }
+        graph
+    }
+
+    /// For each task, the tasks on the longest path that ends with it, by `weight`; and that path's weight.
+    fn longest_paths(&self, weight: impl Fn(usize) -> f64) -> Vec<f64> {
+        let data = &self.0;
+        let mut pending = data.predecessors.clone();
+        let mut ready: Vec<usize> = (0..pending.len()).filter(|&i| pending[i] == 0).collect();
+        let mut end = vec![0.0f64; pending.len()];
+        while let Some(task) = ready.pop() {
+            end[task] += weight(task);
+            for &next in data.successors_of(task) {
+                let next = next as usize;
+                end[next] = end[next].max(end[task]);
+                pending[next] -= 1;
+                if pending[next] == 0 {
+                    ready.push(next);
+                }
+            }
+        }
+        end
+    }
+
+    /// Tasks on the longest path.
+    pub fn depth(&self) -> usize {
+        self.longest_paths(|_| 1.0).into_iter().fold(0.0, f64::max) as usize
+    }
+
+    /// The largest number of tasks at the same distance from the start: a lower bound of the graph's parallelism.
+    pub fn width(&self) -> usize {
+        let mut levels = vec![0usize; self.depth() + 1];
+        for level in self.longest_paths(|_| 1.0) {
+            levels[level as usize] += 1;
+        }
+        levels.into_iter().max().unwrap_or(0)
+    }
+
+    /// The time of the longest path, with `cost` for each task: no schedule on any number of workers is shorter.
+    pub fn critical_path(&self, cost: impl Fn(&GraphNode) -> Duration) -> Duration {
+        let nodes = self.to_petgraph();
+        let longest = self.longest_paths(|task| cost(&nodes[NodeIndex::new(task)]).as_secs_f64());
+        Duration::from_secs_f64(longest.into_iter().fold(0.0, f64::max))
+    }
+
+    /// The graph in Graphviz' language, one box per task.
+    pub fn to_dot(&self) -> String {
+        let mut dot = String::from("digraph tasks {\n  node [shape=box, style=rounded];\n");
+        for (i, task) in self.0.tasks.iter().enumerate() {
+            let info = &task.header.info;
+            let place = info
+                .coords
+                .map_or(String::new(), |c| format!("[{}]", format_coords(c)));
+            let label = if info.label.is_empty() {
+                String::new()
+            } else {
+                format!("\\n{}", escape(info.label))
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                dot,
+                "  t{i} [label=\"{}{place}{label}\"];",
+                escape(task.header.name)
+            );
+            for next in self.0.successors_of(i) {
+                let _ = writeln!(dot, "  t{i} -> t{next};");
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

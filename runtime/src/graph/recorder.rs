@@ -1,0 +1,363 @@
+//! Writing a graph down.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::replay::{Bindings, ReplayNode};
+use crate::data::{AnyHandle, Data, Handle};
+use crate::error::Error;
+use crate::exec::{by_handle, check_access, check_aliases};
+use crate::operand::{Accesses, Mode};
+use crate::task::{
+    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, Task, TaskCell, TaskInfo, TaskRef,
+    TypedBody,
+};
+
+/// Accepts tasks as the runtime does, and writes them down instead of running them.
+///
+/// Handles used while recording become the graph's *slots*: a replay runs on them, or on others bound in their place.
+pub struct Recorder {
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    tasks: Vec<Arc<Task>>,
+    index_of: HashMap<u64, u32>,
+    edges: Vec<(u32, u32)>,
+    slots: Vec<Slot>,
+    slot_of: HashMap<u64, u32>,
+    chains: Vec<Chain>,
+    /// Slots of each task's accesses, one list after the other.
+    operand_slots: Vec<u32>,
+    operand_ends: Vec<u32>,
+}
+
+/// A handle of the graph.
+pub(super) struct Slot {
+    pub(super) handle: Arc<dyn AnyHandle>,
+    /// How the graph as a whole accesses it.
+    pub(super) mode: Mode,
+}
+
+/// The accesses to one slot so far.
+#[derive(Default)]
+struct Chain {
+    last: Vec<u32>,
+    open: Option<(Mode, Vec<u32>)>,
+    written: bool,
+}
+
+/// Adds the partial results of a reduction at its place in the graph.
+struct Combine(Arc<dyn AnyHandle>);
+
+impl Body for Combine {
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        env.bound(0).unwrap_or(&*self.0).combine_partials();
+        Ran::Done
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.0, Mode::Update).into());
+    }
+
+    fn clear(&self) {}
+}
+
+/// Numbers of recorded tasks count down from the top, so that no submitted task has one.
+fn recorded_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
+    NEXT.fetch_sub(1, Ordering::Relaxed)
+}
+
+impl State {
+    fn slot(&mut self, handle: &dyn AnyHandle, mode: Mode, written: bool) -> u32 {
+        let base = handle.base();
+        if let Some(&slot) = self.slot_of.get(&base.id) {
+            // Written first, then anything: the graph writes it. Read first, then written: the graph updates it.
+            let known = &mut self.slots[slot as usize].mode;
+            if *known == Mode::Read && mode.writes() {
+                *known = Mode::Update;
+            }
+            return slot;
+        }
+        let slot = self.slots.len() as u32;
+        let whole = match mode {
+            Mode::Read | Mode::Write => mode,
+            _ => Mode::Update,
+        };
+        self.slots.push(Slot {
+            handle: handle.arc(),
+            mode: whole,
+        });
+        self.slot_of.insert(base.id, slot);
+        self.chains.push(Chain {
+            written,
+            ..Chain::default()
+        });
+        slot
+    }
+
+    /// Adds a task whose accesses have been checked.
+    fn add(&mut self, task: Arc<Task>, slots: &[(u32, Mode)]) -> u32 {
+        let index = self.tasks.len() as u32;
+        self.index_of.insert(task.header.id, index);
+        self.tasks.push(task);
+        self.operand_slots
+            .extend(slots.iter().map(|(slot, _)| *slot));
+        self.operand_ends.push(self.operand_slots.len() as u32);
+        for &(slot, mode) in slots {
+            self.access(index, slot, mode);
+        }
+        index
+    }
+
+    fn access(&mut self, index: u32, slot: u32, mode: Mode) {
+        let chain = &mut self.chains[slot as usize];
+        chain.written |= mode.writes();
+        if !mode.is_exclusive()
+            && let Some((open, members)) = &mut chain.open
+            && *open == mode
+        {
+            self.edges
+                .extend(chain.last.iter().map(|&before| (before, index)));
+            members.push(index);
+            return;
+        }
+        self.close(slot);
+        let chain = &mut self.chains[slot as usize];
+        self.edges
+            .extend(chain.last.iter().map(|&before| (before, index)));
+        if mode.is_exclusive() {
+            chain.last = vec![index];
+        } else {
+            chain.open = Some((mode, vec![index]));
+        }
+    }
+
+    /// Ends the open group of a slot: its members become what the next access waits for.
+    fn close(&mut self, slot: u32) {
+        match self.chains[slot as usize].open.take() {
+            Some((Mode::Reduce, members)) => {
+                self.chains[slot as usize].last = members;
+                self.add_combine(slot);
+            }
+            Some((_, members)) => self.chains[slot as usize].last = members,
+            None => {}
+        }
+    }
+
+    fn add_combine(&mut self, slot: u32) {
+        let handle = Arc::clone(&self.slots[slot as usize].handle);
+        let header = Header {
+            id: recorded_id(),
+            runtime: u32::MAX,
+            name: "combine",
+            priority: i32::MAX,
+            info: TaskInfo::default(),
+        };
+        let task = TaskCell::new(header, Role::Work, Combine(handle));
+        let index = self.tasks.len() as u32;
+        self.index_of.insert(task.id(), index);
+        self.tasks.push(Arc::clone(task.cell()));
+        self.operand_slots.push(slot);
+        self.operand_ends.push(self.operand_slots.len() as u32);
+        let chain = &mut self.chains[slot as usize];
+        self.edges
+            .extend(chain.last.iter().map(|&before| (before, index)));
+        chain.last = vec![index];
+    }
+
+    fn finish(mut self) -> Graph {
+        for slot in 0..self.slots.len() as u32 {
+            self.close(slot);
+        }
+        self.edges.sort_unstable();
+        self.edges.dedup();
+        let count = self.tasks.len();
+        let mut predecessors = vec![0u32; count];
+        let mut ends = vec![0u32; count];
+        for &(from, to) in &self.edges {
+            predecessors[to as usize] += 1;
+            ends[from as usize] += 1;
+        }
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        let sinks = (0..count)
+            .filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] })
+            .count();
+        Graph(Arc::new(GraphData {
+            tasks: self.tasks,
+            predecessors,
+            successors: self.edges.iter().map(|&(_, to)| to).collect(),
+            successor_ends: ends,
+            sinks,
+            slots: self.slots,
+            operand_slots: self.operand_slots,
+            operand_ends: self.operand_ends,
+            spare: Mutex::new(Vec::new()),
+        }))
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Self {
+        Recorder {
+            state: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Graph {
+        self.state.into_inner().finish()
+    }
+}
+
+impl Submit for Recorder {
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        let name = spec.codelet.name();
+        let header = Header {
+            id: recorded_id(),
+            runtime: u32::MAX,
+            name,
+            priority: spec.priority,
+            info: spec.info,
+        };
+        let task = TaskCell::new(
+            header,
+            Role::Work,
+            TypedBody::new(spec.codelet, spec.operands),
+        );
+        let mut accesses = Accesses::new();
+        task.cell().body.declare(&mut accesses);
+        let order = by_handle(&accesses);
+        check_aliases(name, &accesses, &order)?;
+        let mut state = self.state.borrow_mut();
+        for access in &accesses {
+            let (written, gone) = {
+                let chain = access.base.chain.lock();
+                (chain.written, chain.gone)
+            };
+            let recorded = state
+                .slot_of
+                .get(&access.base.id)
+                .map(|&s| state.chains[s as usize].written);
+            check_access(name, access, recorded.unwrap_or(written), gone)?;
+        }
+        for earlier in &spec.after {
+            if !state.index_of.contains_key(&earlier.id()) {
+                return Err(Error::Config(format!(
+                    "task {name} is recorded to run after {}, which is not part of the same graph",
+                    earlier.name()
+                )));
+            }
+        }
+        let slots: Vec<(u32, Mode)> = accesses
+            .iter()
+            .map(|access| {
+                let written = access.base.chain.lock().written;
+                (state.slot(access.handle, access.mode, written), access.mode)
+            })
+            .collect();
+        let index = state.add(Arc::clone(task.cell()), &slots);
+        for earlier in &spec.after {
+            let before = state.index_of[&earlier.id()];
+            state.edges.push((before, index));
+        }
+        Ok(task.clone())
+    }
+
+    fn announce_step(&self, _tasks: usize) {}
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recorder({} tasks)", self.state.borrow().tasks.len())
+    }
+}
+
+/// A recorded graph; clones share it.
+#[derive(Clone)]
+pub struct Graph(pub(super) Arc<GraphData>);
+
+/// Flat arrays: what a replay walks.
+pub(super) struct GraphData {
+    pub(super) tasks: Vec<Arc<Task>>,
+    pub(super) predecessors: Vec<u32>,
+    pub(super) successors: Vec<u32>,
+    pub(super) successor_ends: Vec<u32>,
+    /// Tasks without successors: when they are complete, all are.
+    pub(super) sinks: usize,
+    pub(super) slots: Vec<Slot>,
+    pub(super) operand_slots: Vec<u32>,
+    pub(super) operand_ends: Vec<u32>,
+    /// Nodes of finished replays, to be used again.
+    pub(super) spare: Mutex<Vec<Box<[ReplayNode]>>>,
+}
+
+fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
+    let start = if i == 0 { 0 } else { ends[i - 1] as usize };
+    start..ends[i] as usize
+}
+
+impl GraphData {
+    pub(super) fn successors_of(&self, task: usize) -> &[u32] {
+        &self.successors[range(&self.successor_ends, task)]
+    }
+
+    /// The handles that a replay binds to the accesses of a task.
+    pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
+        Bound {
+            handles,
+            slots: &self.operand_slots[range(&self.operand_ends, task)],
+        }
+    }
+}
+
+impl Graph {
+    /// How many tasks it has.
+    pub fn len(&self) -> usize {
+        self.0.tasks.len()
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.0.tasks.is_empty()
+    }
+
+    /// The names of its slots: the handles that were used while recording.
+    pub fn slots(&self) -> Vec<String> {
+        self.0
+            .slots
+            .iter()
+            .map(|slot| slot.handle.base().name())
+            .collect()
+    }
+
+    /// Binds `handle` in place of the slot called `name`, and the recorded handles everywhere else. More can be bound with
+    /// [`Bindings::and`].
+    ///
+    /// # Errors
+    /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of data.
+    pub fn bind<D: Data>(&self, name: &str, handle: &Handle<D>) -> Result<Bindings, Error> {
+        Bindings::recorded(self).and(name, handle)
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Graph({} tasks, {} slots)",
+            self.len(),
+            self.0.slots.len()
+        )
+    }
+}

@@ -1,0 +1,398 @@
+//! The operands that name one handle.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::{Accesses, Metas, Mode, Operand};
+use crate::data::{Data, Format, Handle, HandleCore, Meta};
+use crate::error::TaskError;
+use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
+
+macro_rules! operand_type {
+    ($(#[$doc:meta])* $name:ident, $make:ident, $(#[$fdoc:meta])*) => {
+        $(#[$doc])*
+        pub struct $name<D: Data> {
+            core: Arc<HandleCore<D>>,
+            format: Format,
+        }
+
+        $(#[$fdoc])*
+        pub fn $make<D: Data>(handle: &Handle<D>) -> $name<D> {
+            $name { core: Arc::clone(handle.core()), format: Format::NATIVE }
+        }
+
+        impl<D: Data> fmt::Debug for $name<D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($make), "({})"), self.core.base.name())
+            }
+        }
+    };
+}
+
+operand_type!(
+    /// Reads a handle; see [`read`].
+    Read, read,
+    /// The body reads the value: it sees `D::Ref`.
+);
+operand_type!(
+    /// Writes a handle; see [`write`].
+    Write, write,
+    /// The body writes the value without reading it: it sees a [`Slot`].
+);
+operand_type!(
+    /// Updates a handle; see [`update`].
+    Update, update,
+    /// The body reads and writes the value: it sees `D::Mut`.
+);
+operand_type!(
+    /// Updates a handle in any order; see [`commute`].
+    Commute, commute,
+    /// As [`update`], in any order among neighbouring tasks that commute, one at a time.
+);
+operand_type!(
+    /// Contributes to a reduction; see [`reduce`].
+    Reduce, reduce,
+    /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before the next other access.
+    /// The handle needs [`with_reduction`](Handle::with_reduction).
+);
+
+impl<D: Data> Read<D> {
+    /// Asks for the value in another format: a replica, converted once per version.
+    #[must_use]
+    pub fn as_format(self, format: Format) -> Self {
+        Read { format, ..self }
+    }
+}
+
+impl<D: Data> Update<D> {
+    /// Has the value converted in place before the body runs.
+    #[must_use]
+    pub fn as_format(self, format: Format) -> Self {
+        Update { format, ..self }
+    }
+}
+
+/// A value that is being read: the master, or a replica that is kept alive meanwhile.
+pub struct HeldRef<D> {
+    value: NonNull<D>,
+    _replica: Option<Arc<D>>,
+}
+
+/// Reads one version of `core` in `format`.
+pub(super) fn hold<D: Data>(
+    core: &HandleCore<D>,
+    format: Format,
+    env: &mut Env<'_>,
+) -> Result<HeldRef<D>, Refusal> {
+    env.check(&core.base)?;
+    // SAFETY: the task that `env` runs has been granted a reading access to this handle.
+    let Some(master) = (unsafe { core.cell.shared() }) else {
+        return Err(Refusal::unwritten(&core.base));
+    };
+    env.add_bytes(master);
+    if format == Format::NATIVE || format == master.meta().format {
+        return Ok(HeldRef {
+            value: NonNull::from(master),
+            _replica: None,
+        });
+    }
+    let replica = env.replica(core, master, format)?;
+    Ok(HeldRef {
+        value: NonNull::from(&*replica),
+        _replica: Some(replica),
+    })
+}
+
+impl<D: Data> HeldRef<D> {
+    pub(super) fn view(&self) -> D::Ref<'_> {
+        // SAFETY: the master cannot change while the access is granted, and a replica is kept alive by `_replica`.
+        unsafe { self.value.as_ref() }.view()
+    }
+}
+
+/// The meta of `core`'s current version; the default where it holds none yet.
+pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
+    // SAFETY: asked by a task that has been granted an access to the handle, before its body runs.
+    unsafe { core.cell.shared() }
+        .map(Data::meta)
+        .unwrap_or_default()
+}
+
+impl<D: Data> Operand for Read<D> {
+    type View<'v, K: DeviceKind> = K::Ref<'v, D>;
+    type Held = HeldRef<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Read).into());
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(meta(core));
+        Ok(())
+    }
+
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        format: Option<Format>,
+    ) -> Result<HeldRef<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        hold(core, format.unwrap_or(self.format), env)
+    }
+
+    fn view<'v>(held: &'v mut HeldRef<D>) -> D::Ref<'v> {
+        held.view()
+    }
+
+    fn release(_held: HeldRef<D>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// A value that is being written.
+pub struct HeldMut<D: Data> {
+    core: NonNull<HandleCore<D>>,
+}
+
+impl<D: Data> HeldMut<D> {
+    fn core(&self) -> &HandleCore<D> {
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        unsafe { self.core.as_ref() }
+    }
+
+    fn value(&mut self) -> &mut Option<D> {
+        // SAFETY: the task has been granted the one exclusive access to the handle.
+        unsafe { self.core().cell.exclusive() }
+    }
+}
+
+/// Takes exclusive hold of a value that must exist, in `format`.
+fn hold_mut<D: Data>(
+    core: &HandleCore<D>,
+    format: Format,
+    env: &mut Env<'_>,
+) -> Result<HeldMut<D>, Refusal> {
+    env.check(&core.base)?;
+    core.drop_replicas();
+    let mut held = HeldMut {
+        core: NonNull::from(core),
+    };
+    let Some(value) = held.value() else {
+        return Err(Refusal::unwritten(&core.base));
+    };
+    let now = value.meta().format;
+    if format != Format::NATIVE && format != now {
+        *value = value
+            .convert(format)
+            .ok_or_else(|| Refusal::Failed(core.no_conversion(now, format).into()))?;
+    }
+    env.add_bytes(value);
+    Ok(held)
+}
+
+impl<D: Data> Operand for Update<D> {
+    type View<'v, K: DeviceKind> = K::Mut<'v, D>;
+    type Held = HeldMut<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Update).into());
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(meta(core));
+        Ok(())
+    }
+
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        format: Option<Format>,
+    ) -> Result<HeldMut<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        hold_mut(core, format.unwrap_or(self.format), env)
+    }
+
+    fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {
+        held.value()
+            .as_mut()
+            .expect("seen when it was acquired")
+            .view_mut()
+    }
+
+    fn release(_held: HeldMut<D>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// Where a writing body puts its value.
+#[derive(Debug)]
+pub struct Slot<'v, D: Data> {
+    place: &'v mut Option<D>,
+}
+
+impl<'v, D: Data> Slot<'v, D> {
+    /// Puts `value` there.
+    pub fn put(&mut self, value: D) {
+        *self.place = Some(value);
+    }
+
+    /// The storage that is there already, with whatever it contains, to be overwritten; `None` if there is none yet.
+    pub fn old(&mut self) -> Option<D::Mut<'_>> {
+        self.place.as_mut().map(Data::view_mut)
+    }
+}
+
+impl<D: Data> Operand for Write<D> {
+    type View<'v, K: DeviceKind> = Slot<'v, D>;
+    type Held = HeldMut<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Write).into());
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        out.push(meta(env.resolve(&self.core)));
+        Ok(())
+    }
+
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        _format: Option<Format>,
+    ) -> Result<HeldMut<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        core.drop_replicas();
+        Ok(HeldMut {
+            core: NonNull::from(core),
+        })
+    }
+
+    fn view<'v>(held: &'v mut HeldMut<D>) -> Slot<'v, D> {
+        Slot {
+            place: held.value(),
+        }
+    }
+
+    fn release(mut held: HeldMut<D>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        if !ok {
+            return Ok(());
+        }
+        match held.value() {
+            Some(value) => env.add_bytes(value),
+            None => {
+                return Err(
+                    format!("the body left {} without a value", held.core().base.name()).into(),
+                );
+            }
+        }
+        held.core().base.clear_poison();
+        Ok(())
+    }
+}
+
+impl<D: Data> Operand for Commute<D> {
+    type View<'v, K: DeviceKind> = K::Mut<'v, D>;
+    type Held = HeldMut<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Commute).into());
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        // A commuting neighbour may be writing: nothing may be looked at before the turn has come.
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(Meta::default());
+        Ok(())
+    }
+
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        _format: Option<Format>,
+    ) -> Result<HeldMut<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        if !core.base.try_commute() {
+            return Err(Refusal::Busy(Busy::new(core, Resource::Commute)));
+        }
+        hold_mut(core, self.format, env).inspect_err(|_| env.wake(core.base.end_commute()))
+    }
+
+    fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {
+        held.value()
+            .as_mut()
+            .expect("seen when it was acquired")
+            .view_mut()
+    }
+
+    fn release(held: HeldMut<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        if let Some(failure) = env.failed_body() {
+            // The next in turn must not see half a result: poison before the turn is given up.
+            held.core().base.poison(failure);
+        }
+        env.wake(held.core().base.end_commute());
+        Ok(())
+    }
+}
+
+/// A worker's partial result that is being added to.
+pub struct HeldPartial<D: Data> {
+    core: NonNull<HandleCore<D>>,
+    partial: D,
+}
+
+impl<D: Data> Operand for Reduce<D> {
+    type View<'v, K: DeviceKind> = K::Mut<'v, D>;
+    type Held = HeldPartial<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Reduce).into());
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(meta(core));
+        Ok(())
+    }
+
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        _format: Option<Format>,
+    ) -> Result<HeldPartial<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        // SAFETY: members of a reducing group only read the value; it is combined after they have all completed.
+        let Some(value) = (unsafe { core.cell.shared() }) else {
+            return Err(Refusal::unwritten(&core.base));
+        };
+        let reduction = core
+            .reduction
+            .get()
+            .ok_or_else(|| Refusal::Failed("no reduction".into()))?;
+        let partial = core
+            .take_partial(env.worker())
+            .unwrap_or_else(|| (reduction.neutral)(value));
+        env.add_bytes(&partial);
+        Ok(HeldPartial {
+            core: NonNull::from(core),
+            partial,
+        })
+    }
+
+    fn view<'v>(held: &'v mut HeldPartial<D>) -> D::Mut<'v> {
+        held.partial.view_mut()
+    }
+
+    fn release(held: HeldPartial<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        unsafe { held.core.as_ref() }.put_partial(env.worker(), held.partial);
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! A list of handles of one type as one operand.
+
+use std::sync::Arc;
+
+use super::access::{HeldRef, hold, meta};
+use super::{Accesses, Metas, Mode, Operand};
+use crate::data::{Data, Format, Handle, HandleCore};
+use crate::error::TaskError;
+use crate::task::{DeviceKind, Env, Refusal};
+
+/// Reads a list of handles; see [`reads`].
+pub struct ReadList<D: Data> {
+    cores: Vec<Arc<HandleCore<D>>>,
+    format: Format,
+}
+
+/// The body reads every handle of a list, of any length: it sees a [`List`].
+pub fn reads<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> ReadList<D> {
+    let cores = handles
+        .into_iter()
+        .map(|handle| Arc::clone(handle.core()))
+        .collect();
+    ReadList {
+        cores,
+        format: Format::NATIVE,
+    }
+}
+
+impl<D: Data> ReadList<D> {
+    /// Asks for every value in another format.
+    #[must_use]
+    pub fn as_format(self, format: Format) -> Self {
+        ReadList { format, ..self }
+    }
+}
+
+/// The values of a list of handles.
+pub struct List<'v, D: Data>(&'v [HeldRef<D>]);
+
+impl<'v, D: Data> List<'v, D> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True for a list of none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of handle `i`.
+    ///
+    /// # Panics
+    /// If `i >= len()`.
+    pub fn get(&self, i: usize) -> D::Ref<'v> {
+        self.0[i].view()
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl Iterator<Item = D::Ref<'v>> + use<'v, D> {
+        self.0.iter().map(HeldRef::view)
+    }
+}
+
+impl<D: Data> Operand for ReadList<D> {
+    type View<'v, K: DeviceKind> = List<'v, D>;
+    type Held = Vec<HeldRef<D>>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.extend(self.cores.iter().map(|core| (core, Mode::Read).into()));
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        for core in &self.cores {
+            let core = env.resolve(core);
+            env.check(&core.base)?;
+            out.push(meta(core));
+        }
+        Ok(())
+    }
+
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        format: Option<Format>,
+    ) -> Result<Vec<HeldRef<D>>, Refusal> {
+        let format = format.unwrap_or(self.format);
+        self.cores
+            .iter()
+            .map(|core| {
+                let core = env.resolve(core);
+                hold(core, format, env)
+            })
+            .collect()
+    }
+
+    fn view<'v>(held: &'v mut Vec<HeldRef<D>>) -> List<'v, D> {
+        List(held)
+    }
+
+    fn release(_held: Vec<HeldRef<D>>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+}

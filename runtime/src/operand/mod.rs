@@ -1,0 +1,114 @@
+//! Operands: what a task names, how it accesses it, and what its body sees.
+
+mod access;
+mod list;
+mod scratch;
+mod tuple;
+
+pub use access::{
+    Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write,
+};
+pub use list::{List, ReadList, reads};
+pub use scratch::{Scratch, scratch};
+pub use tuple::Operands;
+
+use smallvec::SmallVec;
+
+use std::sync::Arc;
+
+use crate::data::{AnyHandle, Data, Format, HandleBase, HandleCore, Meta};
+use crate::error::TaskError;
+use crate::task::{Cpu, DeviceKind, Env, Refusal};
+
+/// How a task accesses one handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads; concurrent with other reads.
+    Read,
+    /// Writes without reading: earlier content, and earlier failure, is forgotten.
+    Write,
+    /// Reads and writes.
+    Update,
+    /// Updates in any order among neighbours that commute, one at a time.
+    Commute,
+    /// Contributes to a reduction, each worker into a partial result of its own.
+    Reduce,
+}
+
+impl Mode {
+    pub(crate) fn is_exclusive(self) -> bool {
+        matches!(self, Mode::Write | Mode::Update)
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        self != Mode::Read
+    }
+
+    pub(crate) fn reads(self) -> bool {
+        self != Mode::Write
+    }
+}
+
+/// One access, as dependency analysis sees it.
+pub struct Declared<'a> {
+    pub(crate) base: &'a HandleBase,
+    pub(crate) handle: &'a dyn AnyHandle,
+    pub(crate) mode: Mode,
+}
+
+impl<'a, D: Data> From<(&'a Arc<HandleCore<D>>, Mode)> for Declared<'a> {
+    fn from((core, mode): (&'a Arc<HandleCore<D>>, Mode)) -> Self {
+        Declared {
+            base: &core.base,
+            handle: &**core,
+            mode,
+        }
+    }
+}
+
+impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
+    fn from((handle, mode): (&'a Arc<dyn AnyHandle>, Mode)) -> Self {
+        Declared {
+            base: handle.base(),
+            handle: &**handle,
+            mode,
+        }
+    }
+}
+
+/// The accesses of one task.
+pub(crate) type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
+/// The metas of one task's operands.
+pub(crate) type Metas = SmallVec<[Meta; 4]>;
+
+/// One operand of a task. Implemented by the types that [`read`], [`write`], [`update`], [`commute`], [`reduce`],
+/// [`scratch`] and [`reads`] return; not meant to be implemented elsewhere.
+pub trait Operand: Send + Sync + 'static {
+    /// What a body for devices of kind `K` sees.
+    type View<'v, K: DeviceKind>;
+
+    /// What is held while the body runs.
+    #[doc(hidden)]
+    type Held;
+
+    #[doc(hidden)]
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>);
+
+    #[doc(hidden)]
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
+
+    /// Gets hold of the operand, or of nothing.
+    #[doc(hidden)]
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        format: Option<Format>,
+    ) -> Result<Self::Held, Refusal>;
+
+    #[doc(hidden)]
+    fn view<'v>(held: &'v mut Self::Held) -> Self::View<'v, Cpu>;
+
+    /// Gives the operand back; `ok` if the body succeeded. An error here is an error of the task.
+    #[doc(hidden)]
+    fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
+}

@@ -1,0 +1,73 @@
+//! Working space that a task has to itself while it runs.
+
+use std::marker::PhantomData;
+
+use super::{Accesses, Metas, Operand};
+use crate::data::{Buffer, Element, Format};
+use crate::error::TaskError;
+use crate::task::{DeviceKind, Env, Refusal};
+
+/// Working space; see [`scratch`].
+#[derive(Debug)]
+pub struct Scratch<T> {
+    len: usize,
+    _type: PhantomData<fn() -> T>,
+}
+
+/// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with unspecified content.
+pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
+    Scratch {
+        len,
+        _type: PhantomData,
+    }
+}
+
+/// Working space on loan from the worker.
+pub struct HeldScratch<T> {
+    words: Buffer<u64>,
+    len: usize,
+    _type: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Operand for Scratch<T> {
+    type View<'v, K: DeviceKind> = &'v mut [T];
+    type Held = HeldScratch<T>;
+
+    fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+
+    fn metas<'e>(&'e self, _env: &mut Env<'e>, _out: &mut Metas) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn acquire<'e>(
+        &'e self,
+        env: &mut Env<'e>,
+        _format: Option<Format>,
+    ) -> Result<HeldScratch<T>, Refusal> {
+        let bytes = self.len.checked_mul(size_of::<T>()).ok_or_else(|| {
+            Refusal::Failed(
+                format!(
+                    "{} elements of working space do not fit the address space",
+                    self.len
+                )
+                .into(),
+            )
+        })?;
+        let words = env.borrow_scratch(bytes.div_ceil(size_of::<u64>()));
+        Ok(HeldScratch {
+            words,
+            len: self.len,
+            _type: PhantomData,
+        })
+    }
+
+    fn view<'v>(held: &'v mut HeldScratch<T>) -> &'v mut [T] {
+        let used = held.len * size_of::<T>();
+        bytemuck::cast_slice_mut(&mut bytemuck::cast_slice_mut::<u64, u8>(&mut held.words)[..used])
+    }
+
+    fn release(held: HeldScratch<T>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        env.return_scratch(held.words);
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Tuples of operands.
+
+use super::{Accesses, Metas, Operand};
+use crate::data::Format;
+use crate::error::TaskError;
+use crate::task::{Choice, Cpu, DeviceKind, Env, MAX_OPERAND_FORMATS, Refusal};
+
+/// The operands of a task: a tuple of up to eight. Not meant to be implemented elsewhere.
+pub trait Operands: Send + Sync + 'static {
+    /// What a body for devices of kind `K` sees: a tuple of views.
+    type Views<'v, K: DeviceKind>;
+
+    #[doc(hidden)]
+    type Held;
+
+    #[doc(hidden)]
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>);
+
+    #[doc(hidden)]
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
+
+    /// Gets hold of all operands, or of none.
+    #[doc(hidden)]
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, choice: &Choice) -> Result<Self::Held, Refusal>;
+
+    #[doc(hidden)]
+    fn views(held: &mut Self::Held) -> Self::Views<'_, Cpu>;
+
+    #[doc(hidden)]
+    fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
+}
+
+fn chosen(choice: &Choice, operand: usize) -> Option<Format> {
+    if operand < MAX_OPERAND_FORMATS {
+        choice.formats[operand]
+    } else {
+        None
+    }
+}
+
+macro_rules! tuple_operands {
+    // Acquires operand by operand; a refusal gives back what is held already.
+    (@acquire $self:ident $env:ident $choice:ident; [$($have:ident)*]) => { Ok(($($have,)*)) };
+    (@acquire $self:ident $env:ident $choice:ident; [$($have:ident)*] $name:ident $at:tt $(, $rest:ident $rest_at:tt)*) => {{
+        #[allow(non_snake_case)]
+        let $name = match $self.$at.acquire($env, chosen($choice, $at)) {
+            Ok(held) => held,
+            Err(refusal) => {
+                // Nothing ran: giving back cannot fail.
+                $(let _ = <$have as Operand>::release($have, $env, false);)*
+                return Err(refusal);
+            }
+        };
+        tuple_operands!(@acquire $self $env $choice; [$($have)* $name] $($rest $rest_at),*)
+    }};
+    ($($name:ident $at:tt),*) => {
+        #[allow(unused_variables, unused_mut, clippy::unused_unit)]
+        impl<$($name: Operand),*> Operands for ($($name,)*) {
+            type Views<'v, K: DeviceKind> = ($($name::View<'v, K>,)*);
+            type Held = ($($name::Held,)*);
+
+            fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+                $(self.$at.declare(out);)*
+            }
+
+            fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+                $(self.$at.metas(env, out)?;)*
+                Ok(())
+            }
+
+            fn acquire<'e>(&'e self, env: &mut Env<'e>, choice: &Choice) -> Result<Self::Held, Refusal> {
+                tuple_operands!(@acquire self env choice; [] $($name $at),*)
+            }
+
+            fn views(held: &mut Self::Held) -> Self::Views<'_, Cpu> {
+                ($($name::view(&mut held.$at),)*)
+            }
+
+            fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+                let mut result = Ok(());
+                $({
+                    let released = $name::release(held.$at, env, ok && result.is_ok());
+                    if result.is_ok() {
+                        result = released;
+                    }
+                })*
+                result
+            }
+        }
+    };
+}
+
+tuple_operands!();
+tuple_operands!(A 0);
+tuple_operands!(A 0, B 1);
+tuple_operands!(A 0, B 1, C 2);
+tuple_operands!(A 0, B 1, C 2, D 3);
+tuple_operands!(A 0, B 1, C 2, D 3, E 4);
+tuple_operands!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple_operands!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple_operands!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);

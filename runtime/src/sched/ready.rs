@@ -1,0 +1,76 @@
+//! A ready task on its way from the dependency engine through a policy to a worker.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use crate::error::Cause;
+use crate::graph::ReplayTask;
+use crate::task::{Header, Task, TaskInfo};
+
+/// What there is to run.
+pub(crate) enum Work {
+    /// A submitted task.
+    Task(Arc<Task>),
+    /// A task of a recorded graph that is being replayed.
+    Replay(ReplayTask),
+}
+
+impl Work {
+    pub(crate) fn header(&self) -> &Header {
+        match self {
+            Work::Task(task) => &task.header,
+            Work::Replay(task) => task.header(),
+        }
+    }
+}
+
+/// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it instead is a bug of
+/// the policy, which the runtime reports as [`Cause::Lost`].
+pub struct ReadyTask(ManuallyDrop<Work>);
+
+impl ReadyTask {
+    pub(crate) fn new(work: Work) -> Self {
+        ReadyTask(ManuallyDrop::new(work))
+    }
+
+    pub(crate) fn into_work(self) -> Work {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is forgotten, so the work is taken once and ReadyTask::drop does not run.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+
+    /// Higher comes first.
+    pub fn priority(&self) -> i32 {
+        self.0.header().priority
+    }
+
+    /// The codelet's name.
+    pub fn codelet(&self) -> &'static str {
+        self.0.header().name
+    }
+
+    /// Cost, coordinates and label.
+    pub fn info(&self) -> &TaskInfo {
+        &self.0.header().info
+    }
+
+    /// The task's number.
+    pub fn id(&self) -> u64 {
+        self.0.header().id
+    }
+}
+
+impl Drop for ReadyTask {
+    fn drop(&mut self) {
+        // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self instead.
+        let work = unsafe { ManuallyDrop::take(&mut self.0) };
+        crate::exec::discard(work, Cause::Lost);
+    }
+}
+
+impl fmt::Debug for ReadyTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadyTask({} #{})", self.0.header().title(), self.id())
+    }
+}

@@ -1,0 +1,87 @@
+//! The one place where atomics, locks and cells come from.
+//!
+//! Under `--cfg loom` these are loom's, so that the models in `deps` and `exec::sleep` explore every interleaving of the
+//! very code that ships; otherwise they are std's atomics and `parking_lot`'s locks.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use self::mocked::Mutex;
+#[cfg(not(loom))]
+pub(crate) use parking_lot::Mutex;
+
+#[cfg(loom)]
+mod mocked {
+    /// loom's mutex with parking_lot's signature.
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+            self.0.lock().expect("a model never panics under a lock")
+        }
+    }
+}
+
+/// Parks one thread until it is unparked; an early `unpark` is kept.
+pub(crate) struct Parker {
+    #[cfg(loom)]
+    state: (loom::sync::Mutex<bool>, loom::sync::Condvar),
+    #[cfg(not(loom))]
+    state: (parking_lot::Mutex<bool>, parking_lot::Condvar),
+}
+
+impl Parker {
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Parker {
+            state: (loom::sync::Mutex::new(false), loom::sync::Condvar::new()),
+        }
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn new() -> Self {
+        Parker {
+            state: Default::default(),
+        }
+    }
+
+    /// Waits for an `unpark`, and uses it up.
+    pub(crate) fn park(&self) {
+        let (token, condition) = &self.state;
+        #[cfg(loom)]
+        {
+            let mut token = token.lock().unwrap();
+            while !*token {
+                token = condition.wait(token).unwrap();
+            }
+            *token = false;
+        }
+        #[cfg(not(loom))]
+        {
+            let mut token = token.lock();
+            while !*token {
+                condition.wait(&mut token);
+            }
+            *token = false;
+        }
+    }
+
+    /// Lets `park` return.
+    pub(crate) fn unpark(&self) {
+        let (token, condition) = &self.state;
+        #[cfg(loom)]
+        let mut token = token.lock().unwrap();
+        #[cfg(not(loom))]
+        let mut token = token.lock();
+        *token = true;
+        condition.notify_one();
+    }
+}

@@ -1,0 +1,376 @@
+//! A codelet with its operands, and the surroundings in which it runs.
+
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Choice, Codelet, Header, Task, TaskContext};
+use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, NoReplica};
+use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::exec::Shared;
+use crate::operand::{Accesses, Declared, Metas, Mode, Operands};
+use crate::sched::ReadyTask;
+
+/// Something that only one task can use at a time, or that is being made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Resource {
+    /// The turn of a commuting task.
+    Commute,
+    /// A replica in another format.
+    Replica(Format),
+}
+
+/// What a task has to be parked on.
+pub struct Busy {
+    pub(crate) handle: Arc<dyn AnyHandle>,
+    pub(crate) resource: Resource,
+}
+
+impl Busy {
+    pub(crate) fn new(handle: &dyn AnyHandle, resource: Resource) -> Self {
+        Busy {
+            handle: handle.arc(),
+            resource,
+        }
+    }
+}
+
+/// Why a task cannot have its operands.
+pub enum Refusal {
+    /// Not now.
+    Busy(Busy),
+    /// An operand has no value because an earlier task failed.
+    Poisoned(Arc<Failure>),
+    /// Never.
+    Failed(TaskError),
+}
+
+impl Refusal {
+    pub(crate) fn unwritten(base: &HandleBase) -> Self {
+        Refusal::Failed(format!("{} holds no value: its writer did not run", base.name()).into())
+    }
+}
+
+/// What came of running a task.
+pub(crate) enum Ran {
+    /// The body succeeded.
+    Done,
+    /// The body failed, or could not run: every handle it writes is poisoned with this.
+    Failed(Arc<Failure>),
+    /// Nothing ran: park it.
+    Busy(Busy),
+}
+
+/// The handles that a replay puts in place of those that were recorded.
+#[derive(Clone, Copy)]
+pub(crate) struct Bound<'e> {
+    /// One handle per slot of the graph.
+    pub(crate) handles: &'e [Arc<dyn AnyHandle>],
+    /// The slot of each access of the task, in the order of declaration.
+    pub(crate) slots: &'e [u32],
+}
+
+/// What a worker keeps for itself between tasks.
+#[derive(Default)]
+pub(crate) struct WorkerLocal {
+    /// Tasks that the current one released from being parked.
+    pub(crate) woken: Vec<ReadyTask>,
+    scratch: Vec<Buffer<u64>>,
+}
+
+/// Where a task runs: its worker, its bindings, and what is measured.
+pub struct Env<'e> {
+    pub(crate) shared: &'e Arc<Shared>,
+    header: &'e Header,
+    worker: usize,
+    local: &'e mut WorkerLocal,
+    bindings: Option<Bound<'e>>,
+    cursor: usize,
+    /// Poison may be about: check every operand.
+    strict: bool,
+    failure: Option<Arc<Failure>>,
+    measure: bool,
+    /// Bytes of the operands, where measuring.
+    pub(crate) bytes: usize,
+    /// Start and end of the body, where measuring.
+    pub(crate) times: Option<(Instant, Instant)>,
+    /// What a late choice called the task.
+    pub(crate) label: &'static str,
+}
+
+impl<'e> Env<'e> {
+    pub(crate) fn new(
+        shared: &'e Arc<Shared>,
+        header: &'e Header,
+        worker: usize,
+        local: &'e mut WorkerLocal,
+        bindings: Option<Bound<'e>>,
+        strict: bool,
+    ) -> Self {
+        let measure = shared.is_measuring();
+        let label = header.info.label;
+        let (failure, times) = (None, None);
+        Env {
+            shared,
+            header,
+            worker,
+            local,
+            bindings,
+            cursor: 0,
+            strict,
+            failure,
+            measure,
+            bytes: 0,
+            times,
+            label,
+        }
+    }
+
+    pub(crate) fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// The handle that an operand stands for: its own, or the one bound to its slot.
+    pub(crate) fn resolve<D: Data>(&mut self, own: &'e Arc<HandleCore<D>>) -> &'e HandleCore<D> {
+        match self.bindings {
+            None => own,
+            Some(bindings) => {
+                let slot = bindings.slots[self.cursor];
+                self.cursor += 1;
+                bindings.handles[slot as usize]
+                    .as_any()
+                    .downcast_ref()
+                    .expect("types are checked when slots are bound")
+            }
+        }
+    }
+
+    /// The handle bound to access `access`, in a replay.
+    pub(crate) fn bound(&self, access: usize) -> Option<&'e dyn AnyHandle> {
+        self.bindings
+            .map(|bindings| &*bindings.handles[bindings.slots[access] as usize])
+    }
+
+    pub(crate) fn check(&self, base: &HandleBase) -> Result<(), Refusal> {
+        if self.strict
+            && let Some(failure) = base.failure()
+        {
+            return Err(Refusal::Poisoned(failure));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_bytes<D: Data>(&mut self, value: &D) {
+        if self.measure {
+            self.bytes += value.meta().bytes;
+        }
+    }
+
+    pub(crate) fn replica<D: Data>(
+        &mut self,
+        core: &HandleCore<D>,
+        master: &D,
+        to: Format,
+    ) -> Result<Arc<D>, Refusal> {
+        core.replica(master, to, &mut self.local.woken)
+            .map_err(|refusal| match refusal {
+                NoReplica::InFlight => Refusal::Busy(Busy::new(core, Resource::Replica(to))),
+                NoReplica::Impossible(error) => Refusal::Failed(error),
+            })
+    }
+
+    pub(crate) fn wake(&mut self, tasks: Vec<ReadyTask>) {
+        self.local.woken.extend(tasks);
+    }
+
+    /// True once the body has run and failed.
+    pub(crate) fn failed_body(&self) -> Option<&Arc<Failure>> {
+        self.failure.as_ref()
+    }
+
+    pub(crate) fn borrow_scratch(&mut self, words: usize) -> Buffer<u64> {
+        let pool = &mut self.local.scratch;
+        match pool.iter().position(|buffer| buffer.len() >= words) {
+            Some(at) => pool.swap_remove(at),
+            None => Buffer::zeroed(words),
+        }
+    }
+
+    pub(crate) fn return_scratch(&mut self, words: Buffer<u64>) {
+        /// More buffers than any body borrows at once; the smallest are given up.
+        const KEPT: usize = 8;
+        let pool = &mut self.local.scratch;
+        pool.push(words);
+        if pool.len() > KEPT {
+            let smallest = (0..pool.len())
+                .min_by_key(|&i| pool[i].len())
+                .expect("not empty");
+            pool.swap_remove(smallest);
+        }
+    }
+}
+
+/// Each access's handle, its own or the one bound in its place.
+fn resolved<'a>(
+    accesses: &'a [Declared<'_>],
+    bindings: Option<Bound<'a>>,
+) -> impl Iterator<Item = (&'a HandleBase, Mode)> {
+    accesses
+        .iter()
+        .enumerate()
+        .map(move |(i, access)| match bindings {
+            None => (access.base, access.mode),
+            Some(bindings) => (
+                bindings.handles[bindings.slots[i] as usize].base(),
+                access.mode,
+            ),
+        })
+}
+
+/// A task's body whose types are forgotten.
+pub(crate) trait Body: Send + Sync {
+    /// Runs it, or says why not.
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran;
+    /// Poisons whatever it writes, of its own handles or of those bound in their place.
+    fn poison(&self, bindings: Option<Bound<'_>>, failure: &Arc<Failure>) {
+        let mut accesses = Accesses::new();
+        self.declare(&mut accesses);
+        for (base, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
+            base.poison(failure);
+        }
+    }
+    /// Starts a replay (see [`Role::Replay`](super::Role)).
+    fn start(&self, _shared: &Arc<Shared>, _task: Arc<Task>) {
+        unreachable!("only a replay is started")
+    }
+    /// The accesses, in order. Empty once cleared.
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>);
+    /// Drops codelet and operands; the task has completed.
+    fn clear(&self);
+    /// The names of the operands.
+    fn operand_names(&self) -> Vec<String> {
+        let mut accesses = Accesses::new();
+        self.declare(&mut accesses);
+        accesses.iter().map(|access| access.base.name()).collect()
+    }
+}
+
+/// A codelet of type `C` and its operands, until the task has completed.
+pub(crate) struct TypedBody<C: Codelet>(UnsafeCell<Option<(C, C::Operands)>>);
+
+// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the task calls
+// when nobody runs or links it any more.
+unsafe impl<C: Codelet> Sync for TypedBody<C> {}
+
+impl<C: Codelet> TypedBody<C> {
+    pub(crate) fn new(codelet: C, operands: C::Operands) -> Self {
+        TypedBody(UnsafeCell::new(Some((codelet, operands))))
+    }
+
+    fn payload(&self) -> Option<&(C, C::Operands)> {
+        // SAFETY: see Sync above: no `clear` happens while a reference from here is in use.
+        unsafe { (*self.0.get()).as_ref() }
+    }
+
+    fn failure(&self, env: &Env<'_>, cause: Cause) -> Arc<Failure> {
+        let mut accesses = Accesses::new();
+        Body::declare(self, &mut accesses);
+        let operands = resolved(&accesses, env.bindings)
+            .map(|(base, _)| base.name())
+            .collect();
+        Arc::new(Failure {
+            task: env.header.title(),
+            operands,
+            cause,
+        })
+    }
+
+    /// The late choice, or an empty one.
+    fn choice<'e>(
+        codelet: &C,
+        operands: &'e C::Operands,
+        env: &mut Env<'e>,
+    ) -> Result<Choice, Refusal> {
+        if !codelet.late() {
+            return Ok(Choice::default());
+        }
+        let mut metas = Metas::new();
+        operands.metas(env, &mut metas)?;
+        env.cursor = 0;
+        let choice =
+            catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(|panic| {
+                Refusal::Failed(
+                    format!("the late choice panicked: {}", panic_message(&*panic)).into(),
+                )
+            })?;
+        if !choice.label.is_empty() {
+            env.label = choice.label;
+        }
+        Ok(choice)
+    }
+
+    fn call(
+        codelet: &C,
+        held: &mut <C::Operands as Operands>::Held,
+        env: &mut Env<'_>,
+        variant: u32,
+    ) -> Result<(), Cause> {
+        let mut cx = TaskContext::new(env.shared, env.header, env.worker, variant);
+        let start = env.measure.then(Instant::now);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            codelet.cpu(C::Operands::views(held), &mut cx)
+        }));
+        env.times = start.map(|start| (start, Instant::now()));
+        match result {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Cause::Error(Arc::from(error))),
+            Err(panic) => Err(Cause::Panic(panic_message(&*panic))),
+        }
+    }
+}
+
+impl<C: Codelet> Body for TypedBody<C> {
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        let (codelet, operands) = self.payload().expect("a task runs once");
+        let acquired = Self::choice(codelet, operands, env)
+            .and_then(|choice| Ok((operands.acquire(env, &choice)?, choice.variant)));
+        let (mut held, variant) = match acquired {
+            Ok(acquired) => acquired,
+            Err(Refusal::Busy(busy)) => return Ran::Busy(busy),
+            Err(Refusal::Poisoned(failure)) => {
+                self.poison(env.bindings, &failure);
+                return Ran::Failed(failure);
+            }
+            Err(Refusal::Failed(error)) => {
+                let failure = self.failure(env, Cause::Error(Arc::from(error)));
+                self.poison(env.bindings, &failure);
+                return Ran::Failed(failure);
+            }
+        };
+        let result = Self::call(codelet, &mut held, env, variant);
+        env.failure = result.err().map(|cause| self.failure(env, cause));
+        let released = C::Operands::release(held, env, env.failure.is_none());
+        if let (None, Err(error)) = (&env.failure, released) {
+            env.failure = Some(self.failure(env, Cause::Error(Arc::from(error))));
+        }
+        match env.failure.take() {
+            None => Ran::Done,
+            Some(failure) => {
+                self.poison(env.bindings, &failure);
+                Ran::Failed(failure)
+            }
+        }
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        if let Some((_, operands)) = self.payload() {
+            operands.declare(out);
+        }
+    }
+
+    fn clear(&self) {
+        // SAFETY: only whoever completes the task calls this, after its last use of the payload.
+        unsafe { *self.0.get() = None }
+    }
+}

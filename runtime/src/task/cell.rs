@@ -1,0 +1,269 @@
+//! One task in memory: what is common to all, then its body.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+
+use super::Body;
+use crate::deps::{Edge, Group, Successors};
+use crate::error::{Cause, Failure};
+use crate::sync::{AtomicU32, Ordering};
+use crate::task::TaskInfo;
+
+/// What scheduling, tracing and errors read of a task.
+#[derive(Debug)]
+pub(crate) struct Header {
+    pub(crate) id: u64,
+    /// The runtime it was submitted to.
+    pub(crate) runtime: u32,
+    pub(crate) name: &'static str,
+    pub(crate) priority: i32,
+    pub(crate) info: TaskInfo,
+}
+
+impl Header {
+    /// Name and coordinates, as errors and traces print them.
+    pub(crate) fn title(&self) -> String {
+        match self.info.coords {
+            Some(c) => format!("{}[{}]", self.name, format_coords(c)),
+            None => self.name.to_string(),
+        }
+    }
+}
+
+/// Coordinates without those that are not used (`u32::MAX`).
+pub(crate) fn format_coords(coords: [u32; 3]) -> String {
+    let used: Vec<String> = coords
+        .iter()
+        .filter(|&&c| c != u32::MAX)
+        .map(u32::to_string)
+        .collect();
+    used.join(", ")
+}
+
+/// What happens when the last predecessor completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A scheduling policy gets it and a worker runs it.
+    Work,
+    /// A user's thread waits for it and completes it by dropping a guard.
+    Gate,
+    /// A recorded graph starts; its last task completes it.
+    Replay,
+}
+
+const DONE: u32 = 1;
+const WAITED: u32 = 2;
+const CANCELLED: u32 = 4;
+const OPEN_GATE: u32 = 8;
+
+/// A task with a body of type `B`.
+pub(crate) struct TaskCell<B: ?Sized> {
+    pub(crate) header: Header,
+    pub(crate) role: Role,
+    flags: AtomicU32,
+    /// Predecessors that have not completed, plus one while the submitter links.
+    pending: AtomicU32,
+    successors: Successors<Task>,
+    links: UnsafeCell<Links>,
+    failure: OnceLock<Arc<Failure>>,
+    pub(crate) body: B,
+}
+
+/// A task with any body.
+pub(crate) type Task = TaskCell<dyn Body>;
+
+#[derive(Default)]
+struct Links {
+    edges: SmallVec<[Edge<Task>; 4]>,
+    groups: SmallVec<[Arc<Group>; 4]>,
+    /// Edges not needed so far, to be taken off `pending` when linking ends.
+    satisfied: u32,
+}
+
+// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever completes the task, which
+// the count-down orders after the submitter (AcqRel); everything else is Sync.
+unsafe impl<B: ?Sized + Sync> Sync for TaskCell<B> {}
+// SAFETY: as above.
+unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
+
+impl<B: Body + 'static> TaskCell<B> {
+    /// A task that is being linked: nobody can run it before `end_links`.
+    pub(crate) fn new(header: Header, role: Role, body: B) -> TaskRef {
+        TaskRef(Arc::new(TaskCell {
+            header,
+            role,
+            flags: AtomicU32::new(0),
+            pending: AtomicU32::new(1),
+            successors: Successors::new(),
+            links: UnsafeCell::default(),
+            failure: OnceLock::new(),
+            body,
+        }))
+    }
+}
+
+impl Task {
+    /// Makes room for `count` edges.
+    pub(crate) fn begin_links(task: &Arc<Task>, count: usize) {
+        // SAFETY: only the submitter knows the task's links before `end_links`.
+        let links = unsafe { &mut *task.links.get() };
+        links.satisfied = count as u32;
+        links.edges.reserve_exact(count);
+        links
+            .edges
+            .extend((0..count).map(|_| Edge::new(Arc::as_ptr(task))));
+        task.pending.fetch_add(count as u32, Ordering::Relaxed);
+    }
+
+    /// Makes `task` wait for the node that owns `successors`, unless that has completed.
+    pub(crate) fn follow(task: &Arc<Task>, slot: usize, successors: &Successors<Task>) {
+        // SAFETY: only the submitter touches the links; the vector of edges never moves again, and lives as long as the
+        // task, which nobody runs or frees before every pushed edge has been counted down.
+        unsafe {
+            let links = &mut *task.links.get();
+            assert!(slot < links.edges.len(), "room was made for every edge");
+            let edge = links.edges.as_mut_ptr().add(slot);
+            links.satisfied -= u32::from(successors.push(edge));
+        }
+    }
+
+    /// Remembers that the task is a member of `group`.
+    pub(crate) fn join(&self, _slot: usize, group: Arc<Group>) {
+        // SAFETY: only the submitter touches the links.
+        unsafe { &mut *self.links.get() }.groups.push(group);
+    }
+
+    /// Ends linking; true if the task is ready at once.
+    pub(crate) fn end_links(&self) -> bool {
+        // SAFETY: still the submitter.
+        let satisfied = unsafe { &*self.links.get() }.satisfied;
+        self.pending.fetch_sub(satisfied + 1, Ordering::AcqRel) == satisfied + 1
+    }
+
+    /// What it waits for, in words.
+    pub(crate) fn waits_for(&self) -> String {
+        match self.pending.load(Ordering::Relaxed) {
+            0 => "ready, and its scheduling policy has not handed it out".into(),
+            n => format!("waits for {n} of its predecessors"),
+        }
+    }
+
+    /// One predecessor has completed; true if that was the last.
+    pub(crate) fn count_down(&self) -> bool {
+        self.pending.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    pub(crate) fn successors(&self) -> &Successors<Task> {
+        &self.successors
+    }
+
+    /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a thread waits.
+    pub(crate) fn complete(&self, mut each: impl FnMut(*const Task)) -> bool {
+        // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes it.
+        let groups = std::mem::take(&mut unsafe { &mut *self.links.get() }.groups);
+        for group in groups {
+            if group.leave() {
+                group.complete(&mut each);
+            }
+        }
+        let before = self.flags.fetch_or(DONE, Ordering::AcqRel);
+        self.successors.close(each);
+        before & WAITED != 0
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & DONE != 0
+    }
+
+    /// Announces a waiting thread; true if the task is already complete.
+    pub(crate) fn mark_waited(&self) -> bool {
+        self.flags.fetch_or(WAITED, Ordering::AcqRel) & DONE != 0
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.flags.fetch_or(CANCELLED, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+
+    /// Lets the thread behind a gate through.
+    pub(crate) fn open_gate(&self) {
+        self.flags.fetch_or(OPEN_GATE, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_gate_open(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & OPEN_GATE != 0
+    }
+
+    pub(crate) fn fail(&self, failure: Arc<Failure>) {
+        // A second failure of one task cannot happen; if it did, the first is the cause.
+        let _ = self.failure.set(failure);
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Arc<Failure>> {
+        self.failure.get()
+    }
+
+    /// The failure that `cause` is, with this task's name and operands.
+    pub(crate) fn describe(&self, cause: Cause) -> Arc<Failure> {
+        let operands = self.body.operand_names();
+        Arc::new(Failure {
+            task: self.header.title(),
+            operands,
+            cause,
+        })
+    }
+}
+
+/// A submitted task: something to wait for, to cancel, or to run after.
+#[derive(Clone)]
+pub struct TaskRef(Arc<Task>);
+
+impl TaskRef {
+    pub(crate) fn cell(&self) -> &Arc<Task> {
+        &self.0
+    }
+
+    pub(crate) fn from_cell(cell: Arc<Task>) -> Self {
+        TaskRef(cell)
+    }
+
+    /// The task's number, as in traces.
+    pub fn id(&self) -> u64 {
+        self.0.header.id
+    }
+
+    /// The task's name.
+    pub fn name(&self) -> &'static str {
+        self.0.header.name
+    }
+
+    /// True once the task has completed, failed or been discarded.
+    pub fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would have written.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Why it failed, if it is done and did.
+    pub fn failure(&self) -> Option<&Failure> {
+        if !self.is_done() {
+            return None;
+        }
+        self.0.failure().map(|f| &**f)
+    }
+}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskRef({} #{})", self.0.header.title(), self.id())
+    }
+}

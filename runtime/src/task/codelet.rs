@@ -1,0 +1,104 @@
+//! What a task runs, and what the runtime may know about it.
+
+use std::time::Duration;
+
+use crate::data::{Data, Format, Meta};
+use crate::error::TaskError;
+use crate::operand::Operands;
+use crate::task::TaskContext;
+
+/// A kind of device: it decides what a body sees of its operands.
+pub trait DeviceKind: 'static {
+    /// Reading view.
+    type Ref<'v, D: Data>;
+    /// Writing view.
+    type Mut<'v, D: Data>;
+}
+
+/// CPU cores: bodies see host memory through the data type's own views.
+#[derive(Debug)]
+pub struct Cpu;
+
+impl DeviceKind for Cpu {
+    type Ref<'v, D: Data> = D::Ref<'v>;
+    type Mut<'v, D: Data> = D::Mut<'v>;
+}
+
+/// What is known of a task when it is submitted: for models, policies and traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskInfo {
+    /// Floating-point operations.
+    pub flops: f64,
+    /// The user's own estimate of the body's time on one core, if there is one.
+    pub cost: Option<Duration>,
+    /// Where it stands in the algorithm, e.g. tile (i, j, k).
+    pub coords: Option<[u32; 3]>,
+    /// A short word for traces, e.g. the precision.
+    pub label: &'static str,
+}
+
+/// How many operands of one task can be asked for in a format chosen late.
+pub const MAX_OPERAND_FORMATS: usize = 4;
+
+/// What a late-choosing codelet decides once its operands are ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// Format wanted for each of the first operands; `None` keeps what the operand asked for at submission.
+    pub formats: [Option<Format>; MAX_OPERAND_FORMATS],
+    /// Handed to the body as [`TaskContext::variant`].
+    pub variant: u32,
+    /// Replaces the label in the trace.
+    pub label: &'static str,
+}
+
+/// A kind of task: a name, what it costs, and one function per kind of device.
+///
+/// Bodies take `&self`: they can be run again (replays, retries), so whatever they change they change through operands.
+pub trait Codelet: Send + Sync + 'static {
+    /// The operands, as a tuple.
+    type Operands: Operands;
+
+    /// The name in traces, models and errors.
+    fn name(&self) -> &'static str;
+
+    /// Cost and place, asked once at submission.
+    fn info(&self) -> TaskInfo {
+        TaskInfo::default()
+    }
+
+    /// True if [`choose`](Codelet::choose) is to be asked when the operands are ready, also at every replay.
+    fn late(&self) -> bool {
+        false
+    }
+
+    /// Decides formats and variant from what the finished operands are (one `Meta` per handle, in operand order).
+    fn choose(&self, metas: &[Meta]) -> Choice {
+        let _ = metas;
+        Choice::default()
+    }
+
+    /// The implementation for a CPU core.
+    fn cpu(
+        &self,
+        views: <Self::Operands as Operands>::Views<'_, Cpu>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError>;
+}
+
+/// What a closure may return: nothing, or a result with any error.
+pub trait Outcome {
+    /// The body's result.
+    fn into_result(self) -> Result<(), TaskError>;
+}
+
+impl Outcome for () {
+    fn into_result(self) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+impl<E: Into<TaskError>> Outcome for Result<(), E> {
+    fn into_result(self) -> Result<(), TaskError> {
+        self.map_err(Into::into)
+    }
+}

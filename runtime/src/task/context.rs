@@ -1,0 +1,68 @@
+//! What a body may ask of its surroundings.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Codelet, Header, Spec, Submit, TaskRef};
+use crate::error::Error;
+use crate::exec::Shared;
+
+/// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
+pub struct TaskContext<'a> {
+    shared: &'a Arc<Shared>,
+    header: &'a Header,
+    worker: usize,
+    variant: u32,
+}
+
+impl<'a> TaskContext<'a> {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        header: &'a Header,
+        worker: usize,
+        variant: u32,
+    ) -> Self {
+        TaskContext {
+            shared,
+            header,
+            worker,
+            variant,
+        }
+    }
+
+    /// The worker that runs the body, from 0.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// The variant that [`Codelet::choose`](super::Codelet::choose) decided; 0 where nothing was chosen late.
+    pub fn variant(&self) -> u32 {
+        self.variant
+    }
+
+    /// True once somebody asked that the whole runtime stop: a long body may return early with an error.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.is_cancelled(self.header.id)
+    }
+}
+
+impl fmt::Debug for TaskContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "TaskContext({} on worker {})",
+            self.header.title(),
+            self.worker
+        )
+    }
+}
+
+impl Submit for TaskContext<'_> {
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.shared.submit(spec)
+    }
+
+    fn announce_step(&self, tasks: usize) {
+        self.shared.window.widen(tasks);
+    }
+}

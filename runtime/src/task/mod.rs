@@ -1,0 +1,15 @@
+//! Tasks: codelets with operands, how they are described, submitted, run and waited for.
+
+mod body;
+mod builder;
+mod cell;
+mod codelet;
+mod context;
+
+pub(crate) use body::{Body, Bound, Ran, Resource, TypedBody, WorkerLocal};
+pub use body::{Busy, Env, Refusal};
+pub use builder::{Closure, CodeletBuilder, NamedTask, Spec, Submit, TaskBuilder};
+pub use cell::TaskRef;
+pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
+pub use codelet::{Choice, Codelet, Cpu, DeviceKind, MAX_OPERAND_FORMATS, Outcome, TaskInfo};
+pub use context::TaskContext;

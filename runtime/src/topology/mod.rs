@@ -1,0 +1,148 @@
+//! The cores of the machine that this process may use, and how near they are to each other.
+
+#[cfg(feature = "hwloc")]
+mod hwloc;
+mod limits;
+mod sysfs;
+
+pub use limits::cpu_limit;
+
+use std::collections::BTreeSet;
+
+/// One core (one hardware thread of it).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreInfo {
+    /// The operating system's number.
+    pub cpu: usize,
+    /// Physical core; hardware threads of one core share it.
+    pub core: usize,
+    /// Which cores share the last-level cache, as the lowest CPU among them.
+    pub cache: usize,
+    /// NUMA node.
+    pub node: usize,
+    /// Socket.
+    pub package: usize,
+}
+
+impl CoreInfo {
+    /// 0 for the same physical core, then 1 for a shared cache, 2 for a NUMA node, 3 for a socket, 4 for the rest.
+    pub fn distance(&self, other: &CoreInfo) -> usize {
+        if (self.package, self.core) == (other.package, other.core) {
+            0
+        } else if self.cache == other.cache {
+            1
+        } else if self.node == other.node {
+            2
+        } else if self.package == other.package {
+            3
+        } else {
+            4
+        }
+    }
+}
+
+/// The cores that this process may use.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// The cores, one hardware thread of each physical core first.
+    pub cores: Vec<CoreInfo>,
+    /// Where the answer came from: `sysfs` or `hwloc`.
+    pub source: &'static str,
+}
+
+impl Topology {
+    /// Asks the system: hwloc where it is built in and answers, sysfs otherwise.
+    pub fn discover() -> Topology {
+        let allowed = limits::allowed_cpus();
+        #[cfg(feature = "hwloc")]
+        let found = hwloc::read(&allowed).map(|cores| (cores, "hwloc"));
+        #[cfg(not(feature = "hwloc"))]
+        let found: Option<(Vec<CoreInfo>, &'static str)> = None;
+        let (cores, source) =
+            found.unwrap_or_else(|| (sysfs::read("/sys/devices/system", &allowed), "sysfs"));
+        Topology {
+            cores: first_threads_first(cores),
+            source,
+        }
+    }
+}
+
+/// Orders cores so that the second hardware thread of a core comes after the first threads of all cores.
+fn first_threads_first(mut cores: Vec<CoreInfo>) -> Vec<CoreInfo> {
+    let mut seen = BTreeSet::new();
+    cores.sort_by_key(|core| core.cpu);
+    cores.sort_by_key(|core| !seen.insert((core.package, core.core)));
+    cores
+}
+
+/// For each worker the other workers, nearest first.
+pub(crate) fn neighbours(cores: &[CoreInfo]) -> Vec<Vec<usize>> {
+    let count = cores.len();
+    (0..count)
+        .map(|me| {
+            // Starting after oneself, so that thieves do not all go to worker 0 first.
+            let mut others: Vec<usize> = (1..count).map(|step| (me + step) % count).collect();
+            others.sort_by_key(|&other| cores[me].distance(&cores[other]));
+            others
+        })
+        .collect()
+}
+
+/// Keeps the calling thread on one CPU; does nothing where the system refuses.
+pub(crate) fn pin_to(cpu: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    if cpu < rustix::thread::CpuSet::MAX_CPU {
+        set.set(cpu);
+        if let Err(e) = rustix::thread::sched_setaffinity(None, &set) {
+            tracing::debug!(cpu, error = %e, "the system refuses to pin a worker");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn core(cpu: usize, core: usize, cache: usize, package: usize) -> CoreInfo {
+        CoreInfo {
+            cpu,
+            core,
+            cache,
+            node: package,
+            package,
+        }
+    }
+
+    #[test]
+    fn neighbours_are_sorted_by_distance() {
+        let cores = [
+            core(0, 0, 0, 0),
+            core(1, 1, 0, 0),
+            core(2, 2, 2, 0),
+            core(3, 0, 3, 1),
+        ];
+        assert_eq!(neighbours(&cores)[0], [1, 2, 3]);
+        assert_eq!(neighbours(&cores)[3], [0, 1, 2]);
+    }
+
+    #[test]
+    fn second_hardware_threads_come_last() {
+        let cores = vec![
+            core(0, 0, 0, 0),
+            core(1, 0, 0, 0),
+            core(2, 1, 0, 0),
+            core(3, 1, 0, 0),
+        ];
+        let cpus: Vec<usize> = first_threads_first(cores)
+            .iter()
+            .map(|core| core.cpu)
+            .collect();
+        assert_eq!(cpus, [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn this_machine_has_a_core() {
+        let topology = Topology::discover();
+        assert!(!topology.cores.is_empty());
+    }
+}

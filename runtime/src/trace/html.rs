@@ -1,0 +1,275 @@
+//! The run as one page that needs nothing but a browser.
+
+mod data;
+
+use std::fmt;
+use std::io::{self, Write};
+
+use super::Trace;
+use super::bounds::Report;
+use super::summary::Short;
+use data::PageData;
+
+/// Bodies that are drawn one by one; above, short neighbours are merged.
+const DRAWN: usize = 50_000;
+
+/// `@@name@@` stands for what [`part`] writes.
+const PAGE: &str = include_str!("html/page.html");
+const STYLE: &str = include_str!("html/page.css");
+const SCRIPTS: [&str; 4] = [
+    include_str!("html/model.js"),
+    include_str!("html/gantt.js"),
+    include_str!("html/charts.js"),
+    include_str!("html/page.js"),
+];
+
+impl Trace {
+    /// Writes one self-contained page: numbers, a Gantt chart per worker, the ready-task curve, kernel durations, bounds.
+    ///
+    /// The page loads nothing and sends nothing: it works from a disk, offline. Up to 50 000 bodies are drawn one by one;
+    /// of a longer run, bodies that are short at full view are merged with their neighbours, and the page says so. Numbers,
+    /// tables and histograms are always over every recorded task.
+    ///
+    /// # Errors
+    ///
+    /// What `out` answers. The text is written in small pieces: hand in a buffered writer.
+    pub fn write_html(&self, title: &str, out: &mut impl Write) -> io::Result<()> {
+        let report = self.report();
+        let data = PageData::new(self, &report, DRAWN);
+        for (place, piece) in PAGE.split("@@").enumerate() {
+            if place % 2 == 0 {
+                out.write_all(piece.as_bytes())?;
+            } else {
+                part(out, piece, title, self, &report, &data)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn part(
+    out: &mut impl Write,
+    name: &str,
+    title: &str,
+    trace: &Trace,
+    report: &Report,
+    data: &PageData<'_>,
+) -> io::Result<()> {
+    match name {
+        "title" => write!(out, "{}", Escaped(title)),
+        "subtitle" => {
+            let workers = report.idle.len();
+            write!(out, "{workers} worker{}", if workers == 1 { "" } else { "s" })?;
+            if !trace.policy.is_empty() {
+                write!(out, " · policy {}", Escaped(&trace.policy))?;
+            }
+            Ok(())
+        }
+        "style" => out.write_all(STYLE.as_bytes()),
+        "script" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes())),
+        "data" => Ok(serde_json::to_writer(ScriptSafe(out), data)?),
+        "cards" => cards(out, report),
+        "bounds" => bounds(out, report),
+        "notes" => notes(out, report, data),
+        "table" => table(out, report),
+        // A placeholder without text would be a slip in the page itself; the tests look for one.
+        other => write!(out, "@@{other}@@"),
+    }
+}
+
+fn cards(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    card(out, "Makespan", Short(report.makespan), "first start to last end", "")?;
+    let kinds = report.codelets.len();
+    let kinds = format!("of {kinds} codelet{}", if kinds == 1 { "" } else { "s" });
+    card(out, "Tasks", Grouped(report.tasks as u64), &kinds, "")?;
+    let share = format!("{:.1} %", 100.0 * report.kernels_share());
+    card(out, "Kernels’ share", share, "of the workers’ time", "")?;
+    if report.flops > 0.0 {
+        let flops = format!("{} flop", Engineering(report.flops));
+        card(out, "Gflop/s", format!("{:.1}", report.gflops()), &flops, "")?;
+    }
+    let over = |bound: std::time::Duration| {
+        if bound.is_zero() {
+            return String::from("no dependency, no time");
+        }
+        let excess = report.makespan.as_secs_f64() / bound.as_secs_f64() - 1.0;
+        format!("makespan is {:.1} % above", 100.0 * excess.max(0.0))
+    };
+    card(out, "Area bound", Short(report.area_bound), &over(report.area_bound), "")?;
+    let path = report.critical_path_bound;
+    card(out, "Critical path", Short(path), &over(path), "")?;
+    let efficiency = format!("{:.1} %", 100.0 * report.efficiency());
+    card(out, "Efficiency", efficiency, "larger bound / makespan", "best")?;
+    if report.failed > 0 {
+        card(out, "Failed", Grouped(report.failed as u64), "tasks", "bad")?;
+    }
+    let (class, note) = match report.lost {
+        0 => ("", "every record fits"),
+        _ => ("bad", "numbers leave them out"),
+    };
+    card(out, "Lost records", Grouped(report.lost), note, class)
+}
+
+/// `note` is this module's own text.
+fn card(
+    out: &mut impl Write,
+    name: &str,
+    value: impl fmt::Display,
+    note: &str,
+    class: &str,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "<div class=\"card {class}\"><dt>{name}</dt><dd>{value}</dd><small>{note}</small></div>"
+    )
+}
+
+/// Three bars on one scale: what the run took, and the two limits.
+fn bounds(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let rows = [
+        ("makespan", report.makespan, "took"),
+        ("area bound", report.area_bound, "limit"),
+        ("critical path", report.critical_path_bound, "limit"),
+    ];
+    let widest = rows.iter().map(|row| row.1).max().unwrap_or_default().as_secs_f64();
+    for (name, time, class) in rows {
+        let width = if widest > 0.0 { 100.0 * time.as_secs_f64() / widest } else { 0.0 };
+        writeln!(
+            out,
+            "<div class=\"bound\"><span>{name}</span><i><b class=\"{class}\" style=\"width:{width:.2}%\"></b></i>\
+             <span class=\"num\">{}</span></div>",
+            Short(time)
+        )?;
+    }
+    let verdict = match report {
+        r if r.makespan.is_zero() => "Nothing ran.",
+        r if r.efficiency() > 0.9 => "The schedule is close to the best one for these bodies.",
+        r if r.critical_path_bound > r.area_bound => {
+            "The dependencies limit this run: more workers would not help, shorter tasks on the critical path would."
+        }
+        _ => "The work would fit into less time on these workers: look for idle stretches below.",
+    };
+    writeln!(out, "<p>{verdict}</p>")
+}
+
+fn notes(out: &mut impl Write, report: &Report, data: &PageData<'_>) -> io::Result<()> {
+    let (total, drawn) = (report.tasks as u64, data.drawn() as u64);
+    if drawn == total {
+        write!(out, "All {} tasks drawn.", Grouped(total))?;
+    } else {
+        write!(
+            out,
+            "{} of {} tasks drawn one by one; short neighbours merged into {} blocks of up to {}, \
+             each split by the time of its codelets. Numbers and histograms are over all tasks.",
+            Grouped(drawn),
+            Grouped(total),
+            Grouped(data.merged() as u64),
+            Short(std::time::Duration::from_nanos(data.bin()))
+        )?;
+    }
+    if report.lost > 0 {
+        write!(out, " <b>{} records did not fit and are missing.</b>", Grouped(report.lost))?;
+    }
+    if report.cyclic_edges > 0 {
+        let edges = Grouped(report.cyclic_edges as u64);
+        write!(out, " <b>{edges} dependencies form cycles; the critical path leaves them out.</b>")?;
+    }
+    Ok(())
+}
+
+fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let all: f64 = report.codelets.iter().map(|codelet| codelet.total.as_secs_f64()).sum();
+    for (place, codelet) in report.codelets.iter().enumerate() {
+        let share = 100.0 * codelet.total.as_secs_f64() / all.max(f64::MIN_POSITIVE);
+        write!(
+            out,
+            "<tr><th scope=\"row\"><i class=\"swatch\" data-codelet=\"{place}\"></i>{}</th>",
+            Escaped(codelet.name)
+        )?;
+        write!(out, "<td>{}</td><td>{}</td>", Grouped(codelet.count as u64), Short(codelet.total))?;
+        write!(
+            out,
+            "<td class=\"share\"><i><b data-codelet=\"{place}\" style=\"width:{share:.2}%\"></b></i>{share:.1} %</td>"
+        )?;
+        for time in [codelet.mean, codelet.median, codelet.min, codelet.max, codelet.stdev] {
+            write!(out, "<td>{}</td>", Short(time))?;
+        }
+        if codelet.flops > 0.0 {
+            write!(out, "<td>{} flop</td>", Engineering(codelet.flops))?;
+            writeln!(out, "<td>{:.1}</td></tr>", codelet.gflops())?;
+        } else {
+            writeln!(out, "<td>–</td><td>–</td></tr>")?;
+        }
+    }
+    Ok(())
+}
+
+/// Text inside an element or a quoted attribute.
+struct Escaped<'t>(&'t str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\0' => f.write_str("\u{fffd}")?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// JSON inside a `script` element: `<` stands only in strings there, and `\u003c` cannot end the element.
+struct ScriptSafe<W>(W);
+
+impl<W: Write> Write for ScriptSafe<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for (place, piece) in bytes.split(|&byte| byte == b'<').enumerate() {
+            if place > 0 {
+                self.0.write_all(b"\\u003c")?;
+            }
+            self.0.write_all(piece)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// A count with thin spaces between groups of three digits.
+struct Grouped(u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (place, digit) in digits.chars().enumerate() {
+            if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                f.write_str("\u{202f}")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A number with an SI prefix.
+struct Engineering(f64);
+
+impl fmt::Display for Engineering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+        let (unit, prefix) =
+            steps.into_iter().find(|step| self.0 >= step.0).unwrap_or((1.0, ""));
+        write!(f, "{:.3} {prefix}", self.0 / unit)
+    }
+}
+
+#[cfg(test)]
+mod tests;
