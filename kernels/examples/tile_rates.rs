@@ -1,105 +1,264 @@
-//! Rates of the tile kernels and their ratio to GEMM, measured in turn in one run: one thread.
-use std::time::Instant;
-use zellige_kernels::*;
+//! Rates of the tile kernels with one thread, and their ratio to GEMM on the same tile, measured in turn in one run; then
+//! the conversions against a copy of the same bytes.
+//!
+//! `cargo run --release -p zellige-kernels --example tile_rates`
 
-fn time(reps: usize, f: &mut dyn FnMut()) -> f64 {
-    let t = Instant::now();
-    for _ in 0..reps {
-        f();
-    }
-    t.elapsed().as_secs_f64() / reps as f64
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use zellige_kernels::formats::{
+    HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_half, pack_split,
+    unpack_half,
+};
+use zellige_kernels::precision::{
+    GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len,
+};
+use zellige_kernels::{
+    KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower,
+    trsm_right_lower,
+};
+
+type Outcome = Result<(), KernelError>;
+
+/// One thing to measure: its flops or bytes per call, and a function that times one call of the kernel alone.
+struct Entry<'a> {
+    name: &'a str,
+    work: f64,
+    once: Box<dyn FnMut() -> Result<Duration, KernelError> + 'a>,
 }
 
-fn table<T: Scalar>(name: &str, n: usize) {
-    let spd: Vec<T> = (0..n * n)
-        .map(|e| {
-            let (i, j) = (e % n, e / n);
-            T::from_f64(if i == j {
-                n as f64
-            } else {
-                1.0 / (1.0 + (i as f64 - j as f64).abs())
-            })
-        })
-        .collect();
-    let mut l = spd.clone();
-    potrf_lower(MatMut::new(&mut l, n, n, n).unwrap()).unwrap();
-    let a = spd.clone();
-    let b0: Vec<T> = spd.iter().map(|&x| x + T::ONE).collect();
-    let (mut c, mut b, mut p) = (spd.clone(), b0.clone(), spd.clone());
-    let m = |x| MatRef::new(x, n, n, n).unwrap();
-    let f = (n as f64).powi(3);
-    let reps = ((1.5e8 / f) as usize).max(1);
-    let tiny = T::from_f64(-1e-9);
-    let mut best = [f64::MAX; 7];
-    for _ in 0..15 {
-        let t = [
-            time(reps, &mut || {
-                gemm(
-                    tiny,
-                    m(&a),
-                    Op::None,
-                    m(&a),
-                    Op::Trans,
-                    T::ONE,
-                    MatMut::new(&mut c, n, n, n).unwrap(),
-                )
-                .unwrap()
-            }),
-            time(reps, &mut || {
-                syrk_lower(tiny, m(&a), T::ONE, MatMut::new(&mut c, n, n, n).unwrap()).unwrap()
-            }),
-            time(reps, &mut || {
-                b.copy_from_slice(&b0);
-                trsm_right_lower(Op::Trans, m(&l), MatMut::new(&mut b, n, n, n).unwrap()).unwrap()
-            }),
-            time(reps, &mut || {
-                b.copy_from_slice(&b0);
-                trsm_right_lower(Op::None, m(&l), MatMut::new(&mut b, n, n, n).unwrap()).unwrap()
-            }),
-            time(reps, &mut || {
-                b.copy_from_slice(&b0);
-                trsm_left_lower(Op::None, m(&l), MatMut::new(&mut b, n, n, n).unwrap()).unwrap()
-            }),
-            time(reps, &mut || {
-                p.copy_from_slice(&spd);
-                potrf_lower(MatMut::new(&mut p, n, n, n).unwrap()).unwrap()
-            }),
-            time(reps, &mut || {
-                gemm(
-                    tiny,
-                    m(&a),
-                    Op::None,
-                    m(&a),
-                    Op::None,
-                    T::ONE,
-                    MatMut::new(&mut c, n, n, n).unwrap(),
-                )
-                .unwrap()
-            }),
-        ];
-        for (b, t) in best.iter_mut().zip(t) {
-            *b = b.min(t);
+fn entry<'a>(name: &'a str, work: f64, mut run: impl FnMut() -> Outcome + 'a) -> Entry<'a> {
+    let once = Box::new(move || {
+        let start = Instant::now();
+        run()?;
+        Ok(start.elapsed())
+    });
+    Entry { name, work, once }
+}
+
+/// As [`entry`] for a kernel that works in place: `x` is reset to `from` before each call, outside the clock.
+fn in_place<'a, T: Scalar>(
+    name: &'a str,
+    work: f64,
+    from: &'a [T],
+    run: impl Fn(&mut [T]) -> Outcome + 'a,
+) -> Entry<'a> {
+    let mut x = from.to_vec();
+    let once = Box::new(move || {
+        x.copy_from_slice(from);
+        let start = Instant::now();
+        run(&mut x)?;
+        Ok(start.elapsed())
+    });
+    Entry { name, work, once }
+}
+
+/// Work per nanosecond of each entry: the median of rounds that go through all entries in turn.
+fn measure(entries: &mut [Entry<'_>]) -> Result<Vec<f64>, KernelError> {
+    let rounds = 41;
+    let mut times = vec![Vec::with_capacity(rounds); entries.len()];
+    for _ in 0..rounds {
+        for (entry, times) in entries.iter_mut().zip(&mut times) {
+            // Several calls a round, the first of which meets a cold cache and is left out.
+            let calls = (2e7 / entry.work).clamp(2.0, 50.0) as usize;
+            (entry.once)()?;
+            let mut sum = Duration::ZERO;
+            for _ in 0..calls {
+                sum += (entry.once)()?;
+            }
+            times.push(sum.as_secs_f64() / calls as f64);
         }
     }
-    let flops = [2.0, 1.0, 1.0, 1.0, 1.0, 1.0 / 3.0, 2.0];
-    let rate: Vec<f64> = flops
+    Ok(entries
         .iter()
-        .zip(best)
-        .map(|(x, t)| x * f / t / 1e9)
-        .collect();
-    print!("{name} {n:5}  gemm {:6.1} GF/s", rate[0]);
-    for (k, r) in ["syrk", "trsm_rt", "trsm_rn", "trsm_ln", "potrf", "gemm_nn"]
-        .iter()
-        .zip(&rate[1..])
-    {
-        print!("  {k} {r:6.1} ({:.3})", r / rate[0]);
-    }
-    println!();
+        .zip(&mut times)
+        .map(|(entry, times)| {
+            times.sort_by(f64::total_cmp);
+            entry.work / times[rounds / 2] / 1e9
+        })
+        .collect())
 }
 
-fn main() {
-    for n in [128, 256, 512] {
-        table::<f32>("f32", n);
-        table::<f64>("f64", n);
+fn kernels<T: Scalar>(n: usize) -> Result<(), KernelError> {
+    let entry_at = |i: usize, j: usize| {
+        if i == j {
+            n as f64
+        } else {
+            1.0 / (1 + i.abs_diff(j)) as f64
+        }
+    };
+    let spd: Vec<T> = (0..n * n)
+        .map(|e| T::from_f64(entry_at(e % n, e / n)))
+        .collect();
+    let mut l = spd.clone();
+    potrf_lower(MatMut::new(&mut l, n, n, n)?)?;
+    let (mut c, mut d, mut e) = (spd.clone(), spd.clone(), spd.clone());
+    let view = |x| MatRef::new(x, n, n, n);
+    let cube = (n as f64).powi(3);
+    let tiny = T::from_f64(-1e-9);
+    let (a, l) = (view(&spd)?, view(&l)?);
+    let mut entries = [
+        entry("gemm NT", 2.0 * cube, || {
+            let c = MatMut::new(&mut c, n, n, n)?;
+            gemm(tiny, a, Op::None, a, Op::Trans, T::ONE, c)
+        }),
+        entry("gemm NN", 2.0 * cube, || {
+            let d = MatMut::new(&mut d, n, n, n)?;
+            gemm(tiny, a, Op::None, a, Op::None, T::ONE, d)
+        }),
+        entry("syrk", cube, || {
+            syrk_lower(tiny, a, T::ONE, MatMut::new(&mut e, n, n, n)?)
+        }),
+        in_place("trsm RT", cube, &spd, |x| {
+            trsm_right_lower(Op::Trans, l, MatMut::new(x, n, n, n)?)
+        }),
+        in_place("trsm RN", cube, &spd, |x| {
+            trsm_right_lower(Op::None, l, MatMut::new(x, n, n, n)?)
+        }),
+        in_place("trsm LN", cube, &spd, |x| {
+            trsm_left_lower(Op::None, l, MatMut::new(x, n, n, n)?)
+        }),
+        in_place("potrf", cube / 3.0, &spd, |x| {
+            potrf_lower(MatMut::new(x, n, n, n)?)
+        }),
+    ];
+    let rates = measure(&mut entries)?;
+    print!("{} {n:4}", T::FORMAT);
+    for (entry, rate) in entries.iter().zip(&rates) {
+        print!("  {} {rate:6.1} {:5.3}", entry.name, rate / rates[0]);
     }
+    println!();
+    Ok(())
+}
+
+fn conversions(n: usize) -> Result<(), KernelError> {
+    let x: Vec<f32> = (0..n * n).map(|i| (i % 1013) as f32 / 512.0).collect();
+    let x64: Vec<f64> = x.iter().map(|&x| x.into()).collect();
+    let (a, a64) = (MatRef::new(&x, n, n, n)?, MatRef::new(&x64, n, n, n)?);
+    let bits = vec![0x3c00u16; n * n];
+    let mut low: [Vec<u16>; 6] = core::array::from_fn(|_| bits.clone());
+    let [l0, l1, l2, l3, l4, l5] = &mut low;
+    let mut wide: [Vec<f32>; 3] = core::array::from_fn(|_| x.clone());
+    let [w0, w1, w2] = &mut wide;
+    let area = (n * n) as f64;
+    let (f16, bf16) = (HalfKind::F16, HalfKind::BF16);
+    let half = |kind| HalfRef::new(&bits, n, n, n, kind, 1);
+    let mut entries = [
+        entry("copy f32", 8.0 * area, || {
+            w0.copy_from_slice(black_box(&x));
+            Ok(())
+        }),
+        entry("f32>f16", 6.0 * area, || {
+            pack_half(a, HalfMut::new(l0, n, n, n, f16, 1)?)
+        }),
+        entry("f16>f32", 6.0 * area, || {
+            unpack_half(half(f16)?, MatMut::new(w1, n, n, n)?)
+        }),
+        entry("f32>bf16", 6.0 * area, || {
+            pack_half(a, HalfMut::new(l1, n, n, n, bf16, 1)?)
+        }),
+        entry("bf16>f32", 6.0 * area, || {
+            unpack_half(half(bf16)?, MatMut::new(w2, n, n, n)?)
+        }),
+        entry("f32>2xf16", 8.0 * area, || {
+            pack_split(a, -13, MatMut::new(l2, n, n, n)?, MatMut::new(l3, n, n, n)?)
+        }),
+        entry("f64>f16", 10.0 * area, || {
+            pack_half(a64, HalfMut::new(l4, n, n, n, f16, 1)?)
+        }),
+        entry("f64>bf16", 10.0 * area, || {
+            pack_half(a64, HalfMut::new(l5, n, n, n, bf16, 1)?)
+        }),
+        entry("max f32", 4.0 * area, || {
+            black_box(max_abs(a));
+            Ok(())
+        }),
+        entry("norm f32", 4.0 * area, || {
+            black_box(frobenius_norm(a));
+            Ok(())
+        }),
+        entry("norm f64", 8.0 * area, || {
+            black_box(frobenius_norm(a64));
+            Ok(())
+        }),
+    ];
+    let rates = measure(&mut entries)?;
+    print!("bytes {n:4}");
+    for (entry, rate) in entries.iter().zip(&rates) {
+        print!("  {} {rate:5.1} {:4.2}", entry.name, rate / rates[0]);
+    }
+    println!();
+    Ok(())
+}
+
+fn precisions(n: usize) -> Result<(), KernelError> {
+    let x: Vec<f32> = (0..n * n).map(|i| (i % 1013) as f32 / 1024.0).collect();
+    let a = MatRef::new(&x, n, n, n)?;
+    let mut bits = vec![0u16; n * n];
+    pack_half(a, HalfMut::new(&mut bits, n, n, n, HalfKind::F16, 0)?)?;
+    let half = HalfRef::new(&bits, n, n, n, HalfKind::F16, 0)?;
+    let split = SplitRef::new(half.mat, half.mat, 0)?;
+    let (mut c0, mut c1, mut c2) = (x.clone(), x.clone(), x.clone());
+    let (mut h2, mut h3) = (bits.clone(), bits.clone());
+    let mut scratch: [Vec<f32>; 4] = [
+        GemmPrecision::Hp1,
+        GemmPrecision::Hp2,
+        GemmPrecision::Hp3,
+        GemmPrecision::X3,
+    ]
+    .map(|p| vec![0.0; scratch_len(p, n, n, n)]);
+    let [s1, s2, s3, sx] = &mut scratch;
+    let (minus, trans) = (Sign::Minus, Op::Trans);
+    let flops = 2.0 * (n as f64).powi(3);
+    let mut entries = [
+        entry("fp32", flops, || {
+            let c = MatMut::new(&mut c0, n, n, n)?;
+            gemm(-1e-9, a, Op::None, a, trans, 1.0, c)
+        }),
+        entry("hp1", flops, || {
+            gemm_half(minus, half, half, trans, MatMut::new(&mut c1, n, n, n)?, s1)
+        }),
+        entry("hp2", flops, || {
+            let mut c = HalfMut::new(&mut h2, n, n, n, HalfKind::F16, 20)?;
+            gemm_hp2(minus, half, half, trans, &mut c, s2)
+        }),
+        entry("hp3", flops, || {
+            let mut c = HalfMut::new(&mut h3, n, n, n, HalfKind::F16, 20)?;
+            gemm_hp3(minus, half, half, trans, &mut c, s3)
+        }),
+        entry("x3", flops, || {
+            gemm_x3(
+                minus,
+                split,
+                split,
+                trans,
+                MatMut::new(&mut c2, n, n, n)?,
+                sx,
+            )
+        }),
+    ];
+    let rates = measure(&mut entries)?;
+    print!("gemm  {n:4}");
+    for (entry, rate) in entries.iter().zip(&rates) {
+        print!("  {} {rate:6.1} {:5.3}", entry.name, rate / rates[0]);
+    }
+    println!();
+    Ok(())
+}
+
+fn main() -> Result<(), KernelError> {
+    println!("GFlop/s and ratio to gemm NT (trsm: R right, L left, T transposed; potrf n^3/3):");
+    for n in [128, 256, 512] {
+        kernels::<f32>(n)?;
+        kernels::<f64>(n)?;
+    }
+    println!("GFlop/s and ratio to fp32, C - A B^T with conversion of the operands:");
+    for n in [256, 512] {
+        precisions(n)?;
+    }
+    println!("GB/s and ratio to a copy:");
+    for n in [256, 512] {
+        conversions(n)?;
+    }
+    Ok(())
 }
