@@ -1,1 +1,47 @@
-//! (face of the crate: written with its first module)
+//! Tomographic reconstructors for adaptive optics.
+//!
+//! A telescope looks at several guide stars with wavefront sensors. The reconstructor `R` turns what they measure into what a
+//! sensor looking at the target would have measured: `R = Ctm Cmm^-1`, where both matrices follow from the geometry and from the
+//! turbulence profile alone. This crate holds the mathematics and the files:
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`params`] | reading and checking a [`params::System`] and an [`params::Atmosphere`] |
+//! | [`geometry`] | sub-apertures, measurement order, blocks, projections on turbulent layers |
+//! | [`turbulence`] | the von Karman phase structure function |
+//! | [`noise`] | variance of the measurements |
+//! | [`covariance`] | any part of the matrices `Cmm`, `Ctm`, `Ctt`, generated where it is needed |
+//! | [`dm`] | deformable mirror, interaction matrix, command matrix `Dx` |
+//! | [`evaluate`] | error covariance `Cee` of any reconstructor, and what it costs on the actuators |
+//! | [`image`] | long-exposure image and Strehl ratio |
+//! | [`reference`] | a small dense float64 reconstructor, the yardstick of every other one |
+//! | [`files`] | FITS and npy, slope orders |
+//! | [`info`] | sizes, memory and work of a system before anything runs |
+//!
+//! Units: metres, arcseconds (slopes and directions), arcsec^2 (covariances); `cn2` of a layer is its `r0^(-5/3)` in m^(-5/3) at
+//! 500 nm. Matrices are column-major ([`matrix::Matrix`]).
+#![forbid(unsafe_code)]
+
+pub mod covariance;
+pub mod dm;
+pub mod error;
+pub mod evaluate;
+pub mod files;
+pub mod geometry;
+pub mod image;
+pub mod info;
+pub mod matrix;
+pub mod noise;
+pub mod params;
+pub mod reference;
+pub mod turbulence;
+
+pub use covariance::{Covariance, Kind};
+pub use error::Error;
+pub use info::info;
+pub use matrix::Matrix;
+pub use params::{Atmosphere, System, Warning};
+
+/// Arcseconds per radian, as adaptive-optics codes round it (the exact value is 206264.806...). It is part of the model: published
+/// matrices were made with it.
+pub const ARCSEC_PER_RADIAN: f64 = 206265.0;

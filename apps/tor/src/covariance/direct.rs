@@ -1,0 +1,157 @@
+//! Blocks without structure (sensors of different altitude or grid, rotated sensors), evaluated point pair by point pair.
+
+use super::{Diagonal, LayerTerm, Part, Scalar, View};
+use crate::geometry::Axis;
+use crate::turbulence::Table;
+
+/// Consecutive sub-apertures along the slope's axis, so that neighbours share an edge point: `cells.len() + 1` points.
+#[derive(Debug)]
+struct Run {
+    /// First of its points in [`Lattice::u`] and [`Lattice::v`].
+    point: usize,
+    /// Sub-apertures.
+    cells: Vec<usize>,
+}
+
+/// The edge points of a part of a block, projected on every layer.
+#[derive(Debug)]
+pub(super) struct Lattice {
+    runs: Vec<Run>,
+    points: usize,
+    first_cell: usize,
+    /// `u[layer * points + point]`, in m.
+    u: Vec<f64>,
+    v: Vec<f64>,
+    visible: Vec<bool>,
+}
+
+impl Lattice {
+    pub(super) fn new(view: &View, part: &Part) -> Self {
+        let grid = &view.grid;
+        let along = if part.axis == Axis::X { 0 } else { 1 };
+        // Order the cells so that those of a row (x slopes) or a column (y slopes) follow each other.
+        let mut cells: Vec<usize> = part.cells.clone().collect();
+        if along == 1 {
+            cells.sort_by_key(|&i| (grid.cells[i][0], grid.cells[i][1]));
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        let mut points = 0;
+        for &cell in &cells {
+            let joins = runs.last().is_some_and(|run| {
+                let last = grid.cells[run.cells[run.cells.len() - 1]];
+                let this = grid.cells[cell];
+                view.lattice && last[1 - along] == this[1 - along] && last[along] + 1 == this[along]
+            });
+            if joins {
+                if let Some(run) = runs.last_mut() {
+                    run.cells.push(cell);
+                }
+                points += 1;
+            } else {
+                runs.push(Run {
+                    point: points,
+                    cells: vec![cell],
+                });
+                points += 2;
+            }
+        }
+        let layers = view.projections.len();
+        let (mut u, mut v) = (
+            Vec::with_capacity(layers * points),
+            Vec::with_capacity(layers * points),
+        );
+        for p in &view.projections {
+            for run in &runs {
+                for k in 0..=run.cells.len() {
+                    let point = if view.lattice {
+                        // A function of the grid position alone: the same bits for both neighbours, whatever the part.
+                        let first = grid.cells[run.cells[0]].map(f64::from);
+                        let mut position = [first[0] + 0.5, first[1] + 0.5];
+                        position[along] = first[along] + k as f64;
+                        p.point(position.map(|x| grid.coordinate(x)))
+                    } else {
+                        let mut centre = p.point(grid.centre(run.cells[0]));
+                        centre[along] += (k as f64 - 0.5) * grid.pitch * p.scale;
+                        centre
+                    };
+                    u.push(point[0]);
+                    v.push(point[1]);
+                }
+            }
+        }
+        let visible = view.projections.iter().map(|p| p.visible()).collect();
+        Lattice {
+            runs,
+            points,
+            first_cell: part.cells.start,
+            u,
+            v,
+            visible,
+        }
+    }
+}
+
+/// Writes the block `rows x cols`; `scale` is `K / 2`.
+pub(super) fn fill<T: Scalar>(
+    rows: &Lattice,
+    cols: &Lattice,
+    layers: &[LayerTerm],
+    table: &Table,
+    scale: f64,
+    diagonal: &Diagonal<'_>,
+    out: &mut [T],
+    ld: usize,
+) {
+    let mut sums = Vec::new();
+    for c in &cols.runs {
+        for r in &rows.runs {
+            let (height, width) = (r.cells.len() + 1, c.cells.len() + 1);
+            sums.clear();
+            sums.resize(height * width, 0.0);
+            for (l, layer) in layers.iter().enumerate() {
+                if rows.visible[l] && cols.visible[l] {
+                    let (a, b) = (l * rows.points + r.point, l * cols.points + c.point);
+                    add_layer(
+                        &mut sums,
+                        (&rows.u[a..a + height], &rows.v[a..a + height]),
+                        (&cols.u[b..b + width], &cols.v[b..b + width]),
+                        layer,
+                        table,
+                    );
+                }
+            }
+            for (j, &cj) in c.cells.iter().enumerate() {
+                let column = &mut out[(cj - cols.first_cell) * ld..];
+                let (near, far) = (
+                    &sums[j * height..(j + 1) * height],
+                    &sums[(j + 1) * height..(j + 2) * height],
+                );
+                for (i, &ci) in r.cells.iter().enumerate() {
+                    let mut value = scale * ((near[i + 1] + far[i]) - (far[i + 1] + near[i]))
+                        + diagonal.constant;
+                    if ci == cj {
+                        value += diagonal.noise(ci);
+                    }
+                    column[ci - rows.first_cell] = T::from_f64(value);
+                }
+            }
+        }
+    }
+}
+
+/// Adds one layer's structure function between all points of two runs; column by column.
+fn add_layer(
+    sums: &mut [f64],
+    rows: (&[f64], &[f64]),
+    cols: (&[f64], &[f64]),
+    layer: &LayerTerm,
+    table: &Table,
+) {
+    let LayerTerm { weight, stretch } = *layer;
+    for ((column, &uc), &vc) in sums.chunks_exact_mut(rows.0.len()).zip(cols.0).zip(cols.1) {
+        for ((slot, &ur), &vr) in column.iter_mut().zip(rows.0).zip(rows.1) {
+            let (du, dv) = (ur - uc, vr - vc);
+            *slot += weight * table.g_of_square((du * du + dv * dv) * stretch);
+        }
+    }
+}

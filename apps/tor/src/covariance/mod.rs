@@ -1,0 +1,410 @@
+//! Slope covariances, generated where and when they are needed.
+//!
+//! A slope is the difference of the phase at the middles of two opposite edges of a sub-aperture, divided by its side
+//! (Vidal, Gendron & Rousset, JOSA A 27, 2010, A253; Martin et al., Proc. SPIE 8447, 2012). With `i+`, `i-` those two points of
+//! slope `i` projected on a layer, and `D` the structure function of that layer,
+//!
+//! `cov(i, j) = K / 2 * sum_layers [ D(i+ - j-) + D(i- - j+) - D(i+ - j+) - D(i- - j-) ]`,
+//! `K = (500 nm / (2 pi) * 206265)^2 / (d_i d_j)` in arcsec^2,
+//!
+//! with `d` the sides in the pupil. This one formula is the four published ones (xx, yy, xy, yx). Two facts make it cheap:
+//!
+//! * the `+` point of a sub-aperture is the `-` point of its neighbour, so along a row (x slopes) or a column (y slopes) one
+//!   evaluation of `D` per entry and layer is enough instead of four ([`direct`]), and the differences are taken after the sum over
+//!   the layers;
+//! * two sensors of equal altitude and equal grid see each layer at the same scale: their blocks depend only on the offset between
+//!   the two sub-apertures, `(2 nssp - 1)^2` values for a whole block ([`offsets`]).
+//!
+//! Every entry is a function of its two indices alone (the same bits whatever part of the matrix is asked for), and
+//! `cov(i, j) == cov(j, i)` exactly.
+
+mod direct;
+mod offsets;
+
+use crate::geometry::{Axis, Block, Geometry, Projection, SubApertures, truth_star};
+use crate::noise::{self, SlopeNoise};
+use crate::params::{Atmosphere, GuideStar, StarKind, System};
+use crate::turbulence::{Table, k1};
+use crate::{ARCSEC_PER_RADIAN, Error};
+use offsets::OffsetTable;
+use std::f64::consts::PI;
+use std::ops::Range;
+
+/// Which matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Measurements with measurements, `n x n`, noise and the laser stars' tip-tilt constant included.
+    Cmm,
+    /// Truth sensor on the given target with measurements, `m x n`, no noise.
+    Ctm(usize),
+    /// Truth sensor with itself, `m x m`, no noise; the same for every target.
+    Ctt,
+}
+
+/// A number that covariances can be written as.
+pub trait Scalar: Copy + Send + Sync + 'static {
+    /// Rounds to nearest.
+    fn from_f64(value: f64) -> Self;
+}
+
+impl Scalar for f64 {
+    fn from_f64(value: f64) -> f64 {
+        value
+    }
+}
+
+impl Scalar for f32 {
+    fn from_f64(value: f64) -> f32 {
+        value as f32
+    }
+}
+
+/// What is needed of one layer: `weight * g(sqrt(stretch * r^2))` is its structure function.
+#[derive(Debug, Clone, Copy)]
+struct LayerTerm {
+    weight: f64,
+    stretch: f64,
+}
+
+/// A sensor as the covariance sees it.
+#[derive(Debug)]
+struct View {
+    grid: SubApertures,
+    inverse_altitude: f64,
+    projections: Vec<Projection>,
+    /// Projected sub-apertures share their edges: no rotation, no magnification.
+    lattice: bool,
+}
+
+/// Most memory for offset tables; sensor pairs beyond it are evaluated entry by entry.
+const TABLE_BUDGET: usize = 1 << 30;
+
+/// Generator of the covariance matrices of one system under one atmosphere. It is immutable: any number of threads may call
+/// [`Covariance::fill`] at once.
+#[derive(Debug)]
+pub struct Covariance {
+    geometry: Geometry,
+    views: Vec<View>,
+    targets: usize,
+    layers: Vec<LayerTerm>,
+    tables: Vec<OffsetTable>,
+    /// Table of views `a <= b` at `a * views + b`.
+    pairs: Vec<Option<u32>>,
+    noise: Vec<Vec<SlopeNoise>>,
+    tip_tilt: Vec<f64>,
+    table: &'static Table,
+}
+
+impl Covariance {
+    /// Prepares the generator for the system's own targets.
+    ///
+    /// # Errors
+    /// The system or the atmosphere is invalid.
+    pub fn new(system: &System, atmosphere: &Atmosphere) -> Result<Self, Error> {
+        Self::with_targets(system, atmosphere, &system.targets)
+    }
+
+    /// Prepares the generator for the given targets, `[x, y]` in arcsec.
+    ///
+    /// # Errors
+    /// The system or the atmosphere is invalid, or there is no target.
+    pub fn with_targets(
+        system: &System,
+        atmosphere: &Atmosphere,
+        targets: &[[f64; 2]],
+    ) -> Result<Self, Error> {
+        let system = System {
+            targets: targets.to_vec(),
+            ..system.clone()
+        };
+        system.check()?;
+        atmosphere.check()?;
+        let geometry = Geometry::new(&system)?;
+        // An empty layer changes nothing and costs as much as a full one.
+        let layers: Vec<_> = atmosphere.layers.iter().filter(|l| l.cn2 > 0.0).collect();
+        let view = |star: &GuideStar, grid: &SubApertures| View {
+            grid: grid.clone(),
+            inverse_altitude: star.inverse_altitude,
+            projections: layers
+                .iter()
+                .map(|l| Projection::new(star, l.altitude))
+                .collect(),
+            lattice: star.rotation == 0.0 && star.magnification == 1.0,
+        };
+        let mut views: Vec<View> = system
+            .stars
+            .iter()
+            .zip(geometry.sensors())
+            .map(|(s, g)| view(s, g))
+            .collect();
+        views.extend(
+            targets
+                .iter()
+                .map(|t| view(&truth_star(system.nssp, *t), geometry.truth())),
+        );
+        let terms: Vec<LayerTerm> = layers
+            .iter()
+            .map(|l| LayerTerm {
+                weight: l.cn2 * k1() * l.outer_scale.powf(5.0 / 3.0),
+                stretch: (2.0 * PI / l.outer_scale).powi(2),
+            })
+            .collect();
+        let noise = (0..system.stars.len())
+            .map(|i| noise::of_sensor(&system, atmosphere, i, &geometry.sensors()[i]))
+            .collect::<Result<_, _>>()?;
+        let tip_tilt = system
+            .stars
+            .iter()
+            .map(|s| {
+                if s.kind == StarKind::Lgs {
+                    system.lgs_cst
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        let mut out = Covariance {
+            pairs: vec![None; views.len() * views.len()],
+            geometry,
+            views,
+            targets: targets.len(),
+            layers: terms,
+            tables: Vec::new(),
+            noise,
+            tip_tilt,
+            table: Table::get(),
+        };
+        out.build_tables();
+        Ok(out)
+    }
+
+    /// Tables for every pair of views that has the offset structure and is ever asked for.
+    fn build_tables(&mut self) {
+        let sensors = self.geometry.sensors().len();
+        let mut bytes = 0;
+        for a in 0..self.views.len() {
+            for b in a..self.views.len() {
+                // Two truth sensors are paired for Ctt only.
+                if a >= sensors && (a, b) != (sensors, sensors) {
+                    continue;
+                }
+                let (va, vb) = (&self.views[a], &self.views[b]);
+                if !OffsetTable::applies(va, vb) {
+                    continue;
+                }
+                let shift = OffsetTable::shift(va, vb);
+                let known = self.tables.iter().position(|t| t.same(va, &shift));
+                let index = known.unwrap_or_else(|| {
+                    bytes += OffsetTable::bytes(va.grid.nssp);
+                    if bytes <= TABLE_BUDGET {
+                        self.tables
+                            .push(OffsetTable::new(va, shift, &self.layers, self.table));
+                    }
+                    self.tables.len() - 1
+                });
+                if known.is_some() || bytes <= TABLE_BUDGET {
+                    self.pairs[a * self.views.len() + b] = Some(index as u32);
+                }
+            }
+        }
+    }
+
+    /// Sub-apertures and order of the measurements.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Number of measurements `n`.
+    pub fn measurements(&self) -> usize {
+        self.geometry.measurements()
+    }
+
+    /// Number of truth-sensor slopes `m`.
+    pub fn truth_slopes(&self) -> usize {
+        self.geometry.truth_slopes()
+    }
+
+    /// Number of targets.
+    pub fn targets(&self) -> usize {
+        self.targets
+    }
+
+    /// Noise of every sub-aperture of a measuring sensor, or `None` if there is no such sensor.
+    pub fn noise(&self, sensor: usize) -> Option<&[SlopeNoise]> {
+        self.noise.get(sensor).map(Vec::as_slice)
+    }
+
+    /// Rows and columns of a matrix.
+    pub fn shape(&self, kind: Kind) -> (usize, usize) {
+        let (n, m) = (self.measurements(), self.truth_slopes());
+        match kind {
+            Kind::Cmm => (n, n),
+            Kind::Ctm(_) => (m, n),
+            Kind::Ctt => (m, m),
+        }
+    }
+
+    /// Writes `matrix[rows, cols]` in arcsec^2 to `out`, column-major: entry `(i, j)` goes to
+    /// `out[i - rows.start + (j - cols.start) * ld]`. Other elements of `out` are not touched.
+    ///
+    /// # Errors
+    /// A range ends outside the matrix, the target does not exist, `ld` or `out` is too small.
+    pub fn fill<T: Scalar>(
+        &self,
+        kind: Kind,
+        rows: Range<usize>,
+        cols: Range<usize>,
+        out: &mut [T],
+        ld: usize,
+    ) -> Result<(), Error> {
+        let (height, width) = self.shape(kind);
+        let bad = |problem: String| Err(Error::shape(format!("part of {kind:?}"), problem));
+        if let Kind::Ctm(t) = kind
+            && t >= self.targets
+        {
+            return bad(format!("target {t} of {}", self.targets));
+        }
+        if rows.start > rows.end || rows.end > height || cols.start > cols.end || cols.end > width {
+            return bad(format!(
+                "rows {rows:?}, columns {cols:?} of a {height} x {width} matrix"
+            ));
+        }
+        if rows.is_empty() || cols.is_empty() {
+            return Ok(());
+        }
+        let needed = (cols.len() - 1)
+            .checked_mul(ld)
+            .and_then(|x| x.checked_add(rows.len()));
+        if ld < rows.len() || needed.is_none_or(|x| x > out.len()) {
+            return bad(format!(
+                "{} x {} entries do not fit {} elements with leading dimension {ld}",
+                rows.len(),
+                cols.len(),
+                out.len()
+            ));
+        }
+        let row_parts = self.parts(kind, true, &rows);
+        let col_parts = self.parts(kind, false, &cols);
+        for c in &col_parts {
+            for r in &row_parts {
+                let out = &mut out[c.at * ld + r.at..];
+                self.fill_block(kind, r, c, out, ld);
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole matrix in float64: for small systems and tests.
+    ///
+    /// # Errors
+    /// The target does not exist.
+    pub fn matrix(&self, kind: Kind) -> Result<crate::Matrix, Error> {
+        let (rows, cols) = self.shape(kind);
+        let mut out = crate::Matrix::zeros(rows, cols);
+        self.fill(kind, 0..rows, 0..cols, out.data_mut(), rows.max(1))?;
+        Ok(out)
+    }
+
+    /// The stretches of `range` that lie in one block each.
+    fn parts(&self, kind: Kind, rows: bool, range: &Range<usize>) -> Vec<Part> {
+        let sensors = self.geometry.sensors().len();
+        let part = |b: &Block, view: usize| {
+            let (start, end) = (range.start.max(b.start), range.end.min(b.start + b.len));
+            (start < end).then(|| Part {
+                view,
+                axis: b.axis,
+                cells: start - b.start..end - b.start,
+                at: start - range.start,
+            })
+        };
+        match (kind, rows) {
+            (Kind::Cmm, _) | (Kind::Ctm(_), false) => self
+                .geometry
+                .blocks()
+                .iter()
+                .filter_map(|b| part(b, b.wfs))
+                .collect(),
+            (Kind::Ctm(t), true) => self
+                .geometry
+                .truth_blocks()
+                .iter()
+                .filter_map(|b| part(b, sensors + t))
+                .collect(),
+            (Kind::Ctt, _) => self
+                .geometry
+                .truth_blocks()
+                .iter()
+                .filter_map(|b| part(b, sensors))
+                .collect(),
+        }
+    }
+
+    fn fill_block<T: Scalar>(&self, kind: Kind, r: &Part, c: &Part, out: &mut [T], ld: usize) {
+        let same = kind == Kind::Cmm && r.view == c.view;
+        let diagonal = Diagonal {
+            constant: if same && r.axis == c.axis {
+                self.tip_tilt[r.view]
+            } else {
+                0.0
+            },
+            noise: if same {
+                Some((&self.noise[r.view], r.axis, c.axis))
+            } else {
+                None
+            },
+        };
+        let (a, b) = (r.view.min(c.view), r.view.max(c.view));
+        match self.pairs[a * self.views.len() + b] {
+            Some(index) => {
+                let grid = &self.views[r.view].grid;
+                self.tables[index as usize].fill(grid, r, c, r.view > c.view, &diagonal, out, ld);
+            }
+            None => {
+                let rows = direct::Lattice::new(&self.views[r.view], r);
+                let cols = direct::Lattice::new(&self.views[c.view], c);
+                let d = self.views[r.view].grid.pitch * self.views[c.view].grid.pitch;
+                direct::fill(
+                    &rows,
+                    &cols,
+                    &self.layers,
+                    self.table,
+                    half_k() / d,
+                    &diagonal,
+                    out,
+                    ld,
+                );
+            }
+        }
+    }
+}
+
+/// `K / 2` times the product of the two pitches: arcsec^2 m^2 per rad^2 of phase at 500 nm.
+fn half_k() -> f64 {
+    0.5 * (500e-9 / (2.0 * PI) * ARCSEC_PER_RADIAN).powi(2)
+}
+
+/// Part of one block: sub-apertures `cells` of a view along `axis`, to be written from row or column `at` on.
+#[derive(Debug)]
+struct Part {
+    view: usize,
+    axis: Axis,
+    cells: Range<usize>,
+    at: usize,
+}
+
+/// What is added to the turbulence: a constant to the whole block, noise where a sub-aperture meets itself.
+struct Diagonal<'a> {
+    constant: f64,
+    noise: Option<(&'a [SlopeNoise], Axis, Axis)>,
+}
+
+impl Diagonal<'_> {
+    fn noise(&self, cell: usize) -> f64 {
+        match self.noise {
+            None => 0.0,
+            Some((list, Axis::X, Axis::X)) => list[cell].xx,
+            Some((list, Axis::Y, Axis::Y)) => list[cell].yy,
+            Some((list, _, _)) => list[cell].xy,
+        }
+    }
+}

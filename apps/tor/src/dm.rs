@@ -1,0 +1,233 @@
+//! The deformable mirror: actuators, influence functions, interaction matrix and command matrix `Dx`.
+//!
+//! Model (MOAO's generator): a square grid of `nssp + 1` actuators across the pupil, those kept whose distance from the centre, in
+//! pupil radii, satisfies `obstruction - 1/nssp < r < 1 + 1.4/nssp`; Gaussian influence `1 um * exp(-rho^2 / (2 x0^2))` per volt with
+//! `x0 = sqrt(-2 / ln coupling) / nssp`, so that a neighbour moves by `coupling = 0.2` of the peak.
+
+use crate::geometry::{Geometry, SubApertures};
+use crate::matrix::gemm;
+use crate::params::System;
+use crate::{ARCSEC_PER_RADIAN, Error, Matrix};
+use faer::Side;
+use faer::linalg::solvers::SelfAdjointEigen;
+
+/// Stroke of one volt in m.
+pub const STROKE: f64 = 1e-6;
+/// Share of the peak that a neighbouring actuator sees.
+pub const COUPLING: f64 = 0.2;
+
+/// Actuators of a mirror that follows the truth sensor's grid.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mirror {
+    /// Actuators across, `nssp + 1`.
+    pub across: usize,
+    /// Column and row of each actuator on the grid; row by row as sub-apertures are.
+    pub cells: Vec<[u16; 2]>,
+    /// Width of the influence function in pupil radii.
+    pub width: f64,
+}
+
+impl Mirror {
+    /// The mirror of a system.
+    pub fn new(system: &System) -> Self {
+        let nssp = system.nssp as f64;
+        let across = system.nssp + 1;
+        let mut mirror = Mirror {
+            across,
+            cells: Vec::new(),
+            width: (-2.0 / COUPLING.ln()).sqrt() / nssp,
+        };
+        let (inner, outer) = (system.obstruction - 1.0 / nssp, 1.0 + 1.4 / nssp);
+        for iy in 0..across {
+            for ix in 0..across {
+                let r = mirror.coordinate(ix).hypot(mirror.coordinate(iy));
+                if r > inner && r < outer {
+                    mirror.cells.push([ix as u16, iy as u16]);
+                }
+            }
+        }
+        mirror
+    }
+
+    /// Number of actuators.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there is no actuator (never for a valid system).
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Coordinate of grid line `k` in pupil radii, from -1 to 1.
+    pub fn coordinate(&self, k: usize) -> f64 {
+        2.0 * k as f64 / (self.across as f64 - 1.0) - 1.0
+    }
+
+    /// One factor of the separable influence function (shape only, 1 at the actuator) at distance `d` in pupil radii.
+    pub fn profile(&self, d: f64) -> f64 {
+        (-d * d / (2.0 * self.width * self.width)).exp()
+    }
+
+    /// Interaction matrix in arcsec per volt, `m x actuators`: what the truth sensor sees of each actuator.
+    pub fn interaction(&self, system: &System, truth: &SubApertures) -> Matrix {
+        let radius = system.diameter / 2.0;
+        let half = truth.pitch / 2.0;
+        let scale = STROKE / truth.pitch * ARCSEC_PER_RADIAN;
+        let count = truth.len();
+        let mut out = Matrix::zeros(2 * count, self.len());
+        for (a, cell) in self.cells.iter().enumerate() {
+            let [ax, ay] = cell.map(|k| self.coordinate(k as usize));
+            let column = out.col_mut(a);
+            for i in 0..count {
+                let [x, y] = truth.centre(i);
+                let edge = |c: f64, a: f64| {
+                    self.profile((c + half) / radius - a) - self.profile((c - half) / radius - a)
+                };
+                column[i] = scale * edge(x, ax) * self.profile(y / radius - ay);
+                column[count + i] = scale * edge(y, ay) * self.profile(x / radius - ax);
+            }
+        }
+        out
+    }
+}
+
+/// Command matrix and what went into it.
+#[derive(Debug, Clone)]
+pub struct CommandMatrix {
+    /// `Dx`, actuators x m, volts per arcsec.
+    pub dx: Matrix,
+    /// Singular values of the interaction matrix, largest first; the smallest are only as accurate as the square root of the
+    /// rounding error, because they come from the normal matrix. None of those is used.
+    pub singular_values: Vec<f64>,
+    /// Modes kept.
+    pub kept: usize,
+    /// Modes filtered.
+    pub filtered: usize,
+}
+
+/// Pseudo-inverse of an interaction matrix (`m x actuators`) that keeps the singular values `>= largest * cutoff`.
+///
+/// It is `V S^-2 V^T A^T` from the eigen-decomposition of `A^T A`: with the usual cutoff of `1 / sqrt(30)` the kept part has a
+/// condition number of 5.5, so that squaring it costs nothing.
+///
+/// # Errors
+/// The matrix is empty or not finite, `cutoff` is not in (1e-6, 1], or the eigenvalues do not converge.
+pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix, Error> {
+    let failed = |problem: &str| Error::numeric("command matrix", problem);
+    if interaction.rows() == 0 || interaction.cols() == 0 {
+        return Err(failed("the interaction matrix is empty"));
+    }
+    if !interaction.data().iter().all(|x| x.is_finite()) {
+        return Err(failed(
+            "the interaction matrix holds a value that is not finite",
+        ));
+    }
+    if !(cutoff > 1e-6 && cutoff <= 1.0) {
+        return Err(failed("the cutoff must lie between 1e-6 and 1"));
+    }
+    let (m, actuators) = (interaction.rows(), interaction.cols());
+    let mut normal = Matrix::zeros(actuators, actuators);
+    gemm(
+        normal.view_mut(),
+        false,
+        interaction.view().transpose(),
+        interaction.view(),
+        1.0,
+    );
+    let eigen = SelfAdjointEigen::new(normal.view(), Side::Lower)
+        .map_err(|_| failed("the eigenvalues do not converge"))?;
+    let values: Vec<f64> = (0..actuators).map(|i| eigen.S()[i]).collect();
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    if largest <= 0.0 {
+        return Err(failed("the interaction matrix is zero"));
+    }
+    let kept: Vec<usize> = (0..actuators)
+        .filter(|&i| values[i] >= largest * cutoff * cutoff)
+        .collect();
+    let scaled = Matrix::from_fn(actuators, kept.len(), |i, k| {
+        eigen.U()[(i, kept[k])] / values[kept[k]]
+    });
+    let basis = Matrix::from_fn(actuators, kept.len(), |i, k| eigen.U()[(i, kept[k])]);
+    let mut projected = Matrix::zeros(kept.len(), m);
+    gemm(
+        projected.view_mut(),
+        false,
+        basis.view().transpose(),
+        interaction.view().transpose(),
+        1.0,
+    );
+    let mut singular_values: Vec<f64> = values.iter().map(|v| v.max(0.0).sqrt()).collect();
+    singular_values.sort_by(|a, b| b.total_cmp(a));
+    let dx = scaled.times(&projected)?;
+    Ok(CommandMatrix {
+        dx,
+        singular_values,
+        filtered: actuators - kept.len(),
+        kept: kept.len(),
+    })
+}
+
+/// `Dx` of a system with the mirror of this module and the usual cutoff `1 / sqrt(30)`.
+///
+/// # Errors
+/// See [`pseudo_inverse`].
+pub fn command_matrix(system: &System, geometry: &Geometry) -> Result<CommandMatrix, Error> {
+    let interaction = Mirror::new(system).interaction(system, geometry.truth());
+    pseudo_inverse(&interaction, 1.0 / 30f64.sqrt())
+}
+
+/// Reads a user's `Dx` (actuators x m) from the first image of a FITS file.
+///
+/// # Errors
+/// The file cannot be read or the matrix has not `m` columns.
+pub fn read_command_matrix(path: &std::path::Path, m: usize) -> Result<Matrix, Error> {
+    let dx = crate::files::fits::read_matrix(path, None)?;
+    if dx.cols() != m {
+        return Err(Error::content(
+            path,
+            format!(
+                "Dx is {} x {}; it must have one column per truth-sensor slope ({m})",
+                dx.rows(),
+                dx.cols()
+            ),
+        ));
+    }
+    Ok(dx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pseudo_inverse_of_a_full_rank_matrix_inverts_it() {
+        let a = Matrix::from_fn(7, 4, |i, j| {
+            if i == j {
+                2.0 + j as f64
+            } else {
+                0.1 * (i as f64 - j as f64)
+            }
+        });
+        let p = pseudo_inverse(&a, 1e-3).unwrap();
+        assert_eq!((p.kept, p.filtered), (4, 0));
+        let identity = p.dx.times(&a).unwrap();
+        for i in 0..4 {
+            for j in 0..4 {
+                assert!((identity[(i, j)] - f64::from(u8::from(i == j))).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn filtered_modes_are_absent() {
+        // Singular values 3 and 0.1: only the first survives a cutoff of 0.5.
+        let a = Matrix::from_vec(2, 2, vec![3.0, 0.0, 0.0, 0.1]).unwrap();
+        let p = pseudo_inverse(&a, 0.5).unwrap();
+        assert_eq!((p.kept, p.filtered), (1, 1));
+        assert!((p.dx[(0, 0)] - 1.0 / 3.0).abs() < 1e-14 && p.dx[(1, 1)].abs() < 1e-14);
+        assert!(pseudo_inverse(&Matrix::zeros(2, 2), 0.5).is_err());
+        assert!(pseudo_inverse(&Matrix::zeros(0, 0), 0.5).is_err());
+        assert!(pseudo_inverse(&Matrix::from_fn(2, 2, |_, _| f64::NAN), 0.5).is_err());
+    }
+}

@@ -1,0 +1,199 @@
+//! What a reconstructor is worth.
+//!
+//! `Cee = Ctt - R Ctm^T - Ctm R^T + R Cmm R^T` is the covariance of the error of the reconstructed slopes for ANY `R`, however it was
+//! made: the right judge of a reduced-precision one. (The short form `Ctt - R Ctm^T` holds for the exact `R` only.) Entries of `R`
+//! itself are no measure: they move a lot before the image does.
+//!
+//! The work is cut into panels of columns of `R`. With `J` such a panel,
+//! `Cee = Ctt + sum_J [ (R Cmm[:, J] - Ctm[:, J]) R[:, J]^T - R[:, J] Ctm[:, J]^T ]`:
+//! every term is independent and needs one panel of `Cmm` only; the sum is taken in the order of the panels.
+
+use crate::covariance::{Covariance, Kind};
+use crate::matrix::gemm;
+use crate::{Error, Matrix};
+use std::ops::Range;
+
+/// Columns of `Cmm` generated at a time inside a panel: bounds the memory to `8 n * 256` bytes.
+const CHUNK: usize = 256;
+
+/// Cuts `0..n` into consecutive panels of `width` (the last may be smaller).
+pub fn panels(n: usize, width: usize) -> Vec<Range<usize>> {
+    let width = width.max(1);
+    (0..n.div_ceil(width))
+        .map(|k| k * width..((k + 1) * width).min(n))
+        .collect()
+}
+
+fn check(cov: &Covariance, r: &Matrix, cols: &Range<usize>) -> Result<(), Error> {
+    let (m, n) = (cov.truth_slopes(), cov.measurements());
+    if (r.rows(), r.cols()) != (m, n) {
+        return Err(Error::shape(
+            "reconstructor",
+            format!(
+                "it is {} x {}, the system asks for {m} x {n}",
+                r.rows(),
+                r.cols()
+            ),
+        ));
+    }
+    if cols.start > cols.end || cols.end > n {
+        return Err(Error::shape("panel", format!("columns {cols:?} of {n}")));
+    }
+    Ok(())
+}
+
+/// `R Cmm[:, cols] - Ctm[:, cols]`: the residual of the normal equations (`m x cols.len()`, 0 for the exact `R`), which iterative
+/// refinement needs too.
+///
+/// # Errors
+/// `r` is not `m x n`, the range or the target does not exist.
+pub fn residual(
+    cov: &Covariance,
+    target: usize,
+    r: &Matrix,
+    cols: Range<usize>,
+) -> Result<Matrix, Error> {
+    check(cov, r, &cols)?;
+    let (m, n) = (r.rows(), r.cols());
+    let mut out = Matrix::zeros(m, cols.len());
+    cov.fill(Kind::Ctm(target), 0..m, cols.clone(), out.data_mut(), m)?;
+    let mut cmm = vec![0.0; n * CHUNK.min(cols.len())];
+    for chunk in panels(cols.len(), CHUNK) {
+        let width = chunk.len();
+        cov.fill(
+            Kind::Cmm,
+            0..n,
+            cols.start + chunk.start..cols.start + chunk.end,
+            &mut cmm[..n * width],
+            n,
+        )?;
+        let part = faer::MatRef::from_column_major_slice(&cmm[..n * width], n, width);
+        let mut dst = out.view_mut().subcols_mut(chunk.start, width);
+        for j in 0..width {
+            for i in 0..m {
+                dst[(i, j)] = -dst[(i, j)];
+            }
+        }
+        gemm(dst, true, r.view(), part, 1.0);
+    }
+    Ok(out)
+}
+
+/// The term of `Cee` that belongs to the columns `cols` of `R` (`m x m`, not symmetric by itself).
+///
+/// # Errors
+/// See [`residual`].
+pub fn cee_panel(
+    cov: &Covariance,
+    target: usize,
+    r: &Matrix,
+    cols: Range<usize>,
+) -> Result<Matrix, Error> {
+    check(cov, r, &cols)?;
+    let m = r.rows();
+    let mut out = Matrix::zeros(m, m);
+    for chunk in panels(cols.len(), CHUNK) {
+        let chunk = cols.start + chunk.start..cols.start + chunk.end;
+        let error = residual(cov, target, r, chunk.clone())?;
+        let mut ctm = Matrix::zeros(m, chunk.len());
+        cov.fill(Kind::Ctm(target), 0..m, chunk.clone(), ctm.data_mut(), m)?;
+        let part = r.view().subcols(chunk.start, chunk.len());
+        gemm(out.view_mut(), true, error.view(), part.transpose(), 1.0);
+        gemm(out.view_mut(), true, part, ctm.view().transpose(), -1.0);
+    }
+    Ok(out)
+}
+
+/// `Ctt` plus the panel terms in the order given, made exactly symmetric.
+///
+/// # Errors
+/// A term is not `m x m`.
+pub fn cee_sum(cov: &Covariance, terms: impl IntoIterator<Item = Matrix>) -> Result<Matrix, Error> {
+    let mut cee = cov.matrix(Kind::Ctt)?;
+    for term in terms {
+        if (term.rows(), term.cols()) != (cee.rows(), cee.cols()) {
+            return Err(Error::shape(
+                "term of Cee",
+                format!("{} x {}", term.rows(), term.cols()),
+            ));
+        }
+        for (a, b) in cee.data_mut().iter_mut().zip(term.data()) {
+            *a += b;
+        }
+    }
+    symmetrise(&mut cee);
+    Ok(cee)
+}
+
+/// `Cee` of a reconstructor (`m x m`, arcsec^2), panel after panel on this thread.
+///
+/// # Errors
+/// See [`residual`].
+pub fn cee(cov: &Covariance, target: usize, r: &Matrix) -> Result<Matrix, Error> {
+    let mut terms = Vec::new();
+    for cols in panels(cov.measurements(), 2048) {
+        terms.push(cee_panel(cov, target, r, cols)?);
+    }
+    cee_sum(cov, terms)
+}
+
+/// `Cvv = Dx Cee Dx^T`: covariance of the residual on the actuators, volts^2.
+///
+/// # Errors
+/// `dx` has not `m` columns.
+pub fn cvv(dx: &Matrix, cee: &Matrix) -> Result<Matrix, Error> {
+    let left = dx.times(cee)?;
+    let mut out = Matrix::zeros(dx.rows(), dx.rows());
+    gemm(
+        out.view_mut(),
+        false,
+        left.view(),
+        dx.view().transpose(),
+        1.0,
+    );
+    symmetrise(&mut out);
+    Ok(out)
+}
+
+/// `trace(Cee) / trace(Ctt)`: share of the slope variance on the target that the reconstructor leaves (1: useless, 0: perfect).
+///
+/// # Errors
+/// `cee` is not `m x m`.
+pub fn relative_error(cov: &Covariance, cee: &Matrix) -> Result<f64, Error> {
+    let m = cov.truth_slopes();
+    if (cee.rows(), cee.cols()) != (m, m) {
+        return Err(Error::shape(
+            "Cee",
+            format!("{} x {}, expected {m} x {m}", cee.rows(), cee.cols()),
+        ));
+    }
+    let mut total = 0.0;
+    let mut entry = [0.0f64];
+    for i in 0..m {
+        cov.fill(Kind::Ctt, i..i + 1, i..i + 1, &mut entry, 1)?;
+        total += entry[0];
+    }
+    Ok(cee.trace() / total)
+}
+
+fn symmetrise(a: &mut Matrix) {
+    for j in 0..a.cols() {
+        for i in 0..j {
+            let mean = 0.5 * (a[(i, j)] + a[(j, i)]);
+            a[(i, j)] = mean;
+            a[(j, i)] = mean;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_cover_the_range() {
+        assert_eq!(panels(5, 2), vec![0..2, 2..4, 4..5]);
+        assert_eq!(panels(0, 4), Vec::<Range<usize>>::new());
+        assert_eq!(panels(3, 0).len(), 3);
+    }
+}

@@ -1,0 +1,212 @@
+//! The reader.
+
+use crate::{Error, Matrix};
+use fitsrs::card::Value;
+use fitsrs::hdu::header::extension::image::Image as ImageHeader;
+use fitsrs::{Fits, HDU, Pixels};
+use std::fs::File;
+use std::io::BufReader;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Value of a keyword as read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyValue {
+    /// Character string, trailing blanks removed.
+    Text(String),
+    /// Whole number.
+    Integer(i64),
+    /// Real number.
+    Real(f64),
+    /// `T` or `F`.
+    Logical(bool),
+}
+
+/// An image and its keywords.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Image {
+    /// `EXTNAME`, where there is one.
+    pub name: Option<String>,
+    /// Sizes as Python shows them, slowest axis first.
+    pub shape: Vec<usize>,
+    /// Values as float64, last axis fastest, `BSCALE` and `BZERO` applied.
+    pub values: Vec<f64>,
+    /// Keywords with a value, in order.
+    pub keys: Vec<(String, KeyValue)>,
+}
+
+impl Image {
+    /// Value of a keyword.
+    pub fn key(&self, name: &str) -> Option<&KeyValue> {
+        self.keys.iter().find(|(k, _)| k == name).map(|(_, v)| v)
+    }
+
+    /// Value of a numeric keyword.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        match self.key(name)? {
+            KeyValue::Integer(v) => Some(*v as f64),
+            KeyValue::Real(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// Value of a text keyword.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.key(name)? {
+            KeyValue::Text(v) => Some(v),
+            _ => None,
+        }
+    }
+}
+
+/// Reads one image of a FITS file: the one called `name`, or without a name the first that holds data.
+///
+/// # Errors
+/// The file cannot be read, is not FITS, is shorter than its header says, or has no such image.
+pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
+    let cannot = |e| Error::io(path, "cannot read the FITS file", e);
+    let file = File::open(path).map_err(cannot)?;
+    let size = file.metadata().map_err(cannot)?.len();
+    let mut fits = Fits::from_reader(BufReader::with_capacity(1 << 20, file));
+    // The parser asserts things about headers that a damaged file need not satisfy.
+    let guarded = catch_unwind(AssertUnwindSafe(|| scan(path, &mut fits, size, name)));
+    guarded.unwrap_or_else(|_| {
+        Err(Error::content(
+            path,
+            "not a FITS file, or its header is damaged",
+        ))
+    })
+}
+
+/// Reads a two-dimensional image as a matrix: `NAXIS2` rows, `NAXIS1` columns.
+///
+/// # Errors
+/// See [`read`]; also if the image is not two-dimensional.
+pub fn read_matrix(path: &Path, name: Option<&str>) -> Result<Matrix, Error> {
+    let image = read(path, name)?;
+    let [rows, cols] = image.shape[..] else {
+        return Err(Error::content(
+            path,
+            format!(
+                "an image of shape {:?}; a matrix needs two dimensions",
+                image.shape
+            ),
+        ));
+    };
+    Ok(Matrix::from_vec(cols, rows, image.values)?.transposed())
+}
+
+fn scan(
+    path: &Path,
+    fits: &mut Fits<BufReader<File>>,
+    size: u64,
+    name: Option<&str>,
+) -> Result<Image, Error> {
+    let mut seen = Vec::new();
+    loop {
+        let hdu = match fits.next() {
+            None => break,
+            Some(Err(_)) if !seen.is_empty() && name.is_none() => break,
+            Some(Err(e)) => {
+                return Err(Error::content(
+                    path,
+                    format!("not a FITS file, or its header is damaged: {e}"),
+                ));
+            }
+            Some(Ok(hdu)) => hdu,
+        };
+        let (HDU::Primary(image) | HDU::XImage(image)) = hdu else {
+            seen.push("a table".to_owned());
+            continue;
+        };
+        let keys = keys(image.get_header());
+        let found = keys.iter().find_map(|(k, v)| match v {
+            KeyValue::Text(t) if k == "EXTNAME" => Some(t.clone()),
+            _ => None,
+        });
+        let header: &ImageHeader = image.get_header().get_xtension();
+        let axes = header.get_naxis();
+        let count = axes
+            .iter()
+            .try_fold(1u64, |p, &n| p.checked_mul(n))
+            .filter(|_| !axes.is_empty());
+        let width = header.get_bitpix().byte_size() as u64;
+        let end = count
+            .and_then(|c| c.checked_mul(width))
+            .and_then(|b| b.checked_add(image.get_data_unit_byte_offset()));
+        if !axes.is_empty() && end.is_none_or(|e| e > size) {
+            return Err(Error::content(
+                path,
+                format!(
+                    "the header announces an image of {axes:?} with {width} bytes each, the file has {size} bytes: truncated"
+                ),
+            ));
+        }
+        let wanted = match name {
+            Some(n) => found.as_deref() == Some(n),
+            None => count.is_some_and(|c| c > 0),
+        };
+        if !wanted {
+            seen.push(found.unwrap_or_else(|| format!("an image of {axes:?}")));
+            continue;
+        }
+        let shape: Vec<usize> = axes.iter().rev().map(|&n| n as usize).collect();
+        let count = count.unwrap_or(0) as usize;
+        let mut values: Vec<f64> = match fits.get_data(&image).pixels() {
+            Pixels::U8(v) => v.map(f64::from).collect(),
+            Pixels::I16(v) => v.map(f64::from).collect(),
+            Pixels::I32(v) => v.map(f64::from).collect(),
+            Pixels::I64(v) => v.map(|x| x as f64).collect(),
+            Pixels::F32(v) => v.map(f64::from).collect(),
+            Pixels::F64(v) => v.collect(),
+        };
+        if values.len() != count {
+            return Err(Error::content(
+                path,
+                format!(
+                    "{} of {count} values could be read: truncated",
+                    values.len()
+                ),
+            ));
+        }
+        let image = Image {
+            name: found,
+            shape,
+            values: Vec::new(),
+            keys,
+        };
+        let (scale, zero) = (
+            image.number("BSCALE").unwrap_or(1.0),
+            image.number("BZERO").unwrap_or(0.0),
+        );
+        if (scale, zero) != (1.0, 0.0) {
+            for v in &mut values {
+                *v = *v * scale + zero;
+            }
+        }
+        return Ok(Image { values, ..image });
+    }
+    Err(Error::content(
+        path,
+        match name {
+            Some(n) => format!("no image called {n}; it holds: {}", seen.join(", ")),
+            None => "no image with data".into(),
+        },
+    ))
+}
+
+fn keys(header: &fitsrs::hdu::header::Header<ImageHeader>) -> Vec<(String, KeyValue)> {
+    header
+        .iter()
+        .filter_map(|(key, value)| {
+            let value = match value {
+                Value::Integer { value, .. } => KeyValue::Integer(*value),
+                Value::Float { value, .. } => KeyValue::Real(*value),
+                Value::Logical { value, .. } => KeyValue::Logical(*value),
+                Value::String { value, .. } => KeyValue::Text(value.trim_end().to_owned()),
+                _ => return None,
+            };
+            Some((key.to_owned(), value))
+        })
+        .collect()
+}

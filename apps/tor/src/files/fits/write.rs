@@ -1,0 +1,290 @@
+//! The writer.
+
+use crate::files::write_whole;
+use crate::{Error, Matrix};
+use std::io::{self, Write};
+use std::path::Path;
+
+const BLOCK: usize = 2880;
+const LINE: usize = 80;
+
+/// Value of a header card.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CardValue {
+    /// Character string, printable ASCII.
+    Text(String),
+    /// Whole number.
+    Integer(i64),
+    /// Real number, finite.
+    Real(f64),
+    /// `T` or `F`.
+    Logical(bool),
+}
+
+impl From<&str> for CardValue {
+    fn from(v: &str) -> Self {
+        CardValue::Text(v.into())
+    }
+}
+
+impl From<String> for CardValue {
+    fn from(v: String) -> Self {
+        CardValue::Text(v)
+    }
+}
+
+impl From<usize> for CardValue {
+    fn from(v: usize) -> Self {
+        CardValue::Integer(v as i64)
+    }
+}
+
+impl From<f64> for CardValue {
+    fn from(v: f64) -> Self {
+        CardValue::Real(v)
+    }
+}
+
+impl From<bool> for CardValue {
+    fn from(v: bool) -> Self {
+        CardValue::Logical(v)
+    }
+}
+
+/// One line of a header.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Card {
+    /// Keyword: up to 8 of `A-Z 0-9 - _`.
+    pub key: String,
+    /// Value.
+    pub value: CardValue,
+    /// Comment, cut where the line ends.
+    pub comment: String,
+}
+
+impl Card {
+    /// A card.
+    pub fn new(key: &str, value: impl Into<CardValue>, comment: &str) -> Self {
+        Card {
+            key: key.into(),
+            value: value.into(),
+            comment: comment.into(),
+        }
+    }
+
+    fn line(&self) -> Result<[u8; LINE], String> {
+        let good = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-' || c == '_';
+        if self.key.is_empty() || self.key.len() > 8 || !self.key.chars().all(good) {
+            return Err(format!(
+                "'{}' is not a FITS keyword (1 to 8 of A-Z, 0-9, - and _)",
+                self.key
+            ));
+        }
+        let value = match &self.value {
+            CardValue::Logical(v) => format!("{:>20}", if *v { "T" } else { "F" }),
+            CardValue::Integer(v) => format!("{v:>20}"),
+            CardValue::Real(v) if v.is_finite() => {
+                format!("{:>20}", format!("{v:?}").replace('e', "E"))
+            }
+            CardValue::Real(v) => {
+                return Err(format!("{} = {v}: a FITS header cannot hold it", self.key));
+            }
+            CardValue::Text(v) => format!("'{:<8}'", v.replace('\'', "''")),
+        };
+        let mut text = format!("{:<8}= {value:<20}", self.key);
+        if text.len() > LINE {
+            return Err(format!(
+                "the value of {} is longer than a FITS card holds (68 characters)",
+                self.key
+            ));
+        }
+        if !self.comment.is_empty() && text.len() + 4 < LINE {
+            text.push_str(" / ");
+            text.push_str(&self.comment);
+        }
+        if !text.bytes().all(|b| (32..127).contains(&b)) {
+            return Err(format!(
+                "{} holds a character that is not printable ASCII",
+                self.key
+            ));
+        }
+        let mut line = [b' '; LINE];
+        for (slot, byte) in line.iter_mut().zip(text.bytes()) {
+            *slot = byte;
+        }
+        Ok(line)
+    }
+}
+
+/// Data of one image.
+#[derive(Debug, Clone)]
+pub enum Pixels<'a> {
+    /// `float32`; `shape` as Python shows it (last axis fastest).
+    F32 {
+        /// Sizes, slowest axis first.
+        shape: Vec<usize>,
+        /// Values, last axis fastest.
+        values: &'a [f32],
+    },
+    /// `float64`; `shape` as Python shows it (last axis fastest).
+    F64 {
+        /// Sizes, slowest axis first.
+        shape: Vec<usize>,
+        /// Values, last axis fastest.
+        values: &'a [f64],
+    },
+    /// A matrix, written as `float64`.
+    Matrix(&'a Matrix),
+    /// A matrix, written as `float32`.
+    MatrixF32(&'a Matrix),
+    /// A column-major matrix in single precision, written as `float32` without a copy.
+    ColumnsF32 {
+        /// Rows.
+        rows: usize,
+        /// Columns.
+        cols: usize,
+        /// Values, column after column.
+        values: &'a [f32],
+    },
+}
+
+impl Pixels<'_> {
+    fn shape(&self) -> Vec<usize> {
+        match self {
+            Pixels::F32 { shape, .. } | Pixels::F64 { shape, .. } => shape.clone(),
+            Pixels::Matrix(m) | Pixels::MatrixF32(m) => vec![m.rows(), m.cols()],
+            Pixels::ColumnsF32 { rows, cols, .. } => vec![*rows, *cols],
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Pixels::F32 { values, .. } | Pixels::ColumnsF32 { values, .. } => values.len(),
+            Pixels::F64 { values, .. } => values.len(),
+            Pixels::Matrix(m) | Pixels::MatrixF32(m) => m.data().len(),
+        }
+    }
+
+    fn width(&self) -> usize {
+        match self {
+            Pixels::F64 { .. } | Pixels::Matrix(_) => 8,
+            Pixels::F32 { .. } | Pixels::MatrixF32(_) | Pixels::ColumnsF32 { .. } => 4,
+        }
+    }
+
+    fn put(&self, out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Pixels::F32 { values, .. } => values
+                .iter()
+                .try_for_each(|v| out.write_all(&v.to_be_bytes())),
+            Pixels::F64 { values, .. } => values
+                .iter()
+                .try_for_each(|v| out.write_all(&v.to_be_bytes())),
+            Pixels::Matrix(m) => by_rows(m.rows(), m.cols(), |i, j| {
+                out.write_all(&m[(i, j)].to_be_bytes())
+            }),
+            Pixels::MatrixF32(m) => by_rows(m.rows(), m.cols(), |i, j| {
+                out.write_all(&(m[(i, j)] as f32).to_be_bytes())
+            }),
+            Pixels::ColumnsF32 { rows, cols, values } => by_rows(*rows, *cols, |i, j| {
+                out.write_all(&values[i + j * rows].to_be_bytes())
+            }),
+        }
+    }
+}
+
+fn by_rows(
+    rows: usize,
+    cols: usize,
+    mut f: impl FnMut(usize, usize) -> io::Result<()>,
+) -> io::Result<()> {
+    for i in 0..rows {
+        for j in 0..cols {
+            f(i, j)?;
+        }
+    }
+    Ok(())
+}
+
+/// One image of a file.
+#[derive(Debug, Clone)]
+pub struct Hdu<'a> {
+    /// `EXTNAME`.
+    pub name: String,
+    /// Data.
+    pub pixels: Pixels<'a>,
+    /// Further cards.
+    pub cards: Vec<Card>,
+}
+
+/// Writes a FITS file: the first HDU is the primary one, the others are image extensions.
+///
+/// # Errors
+/// No HDU, a shape that does not match its data, a card that FITS cannot hold, or the file cannot be written; nothing is left
+/// behind then.
+pub fn write(path: &Path, hdus: &[Hdu<'_>]) -> Result<(), Error> {
+    if hdus.is_empty() {
+        return Err(Error::content(path, "a FITS file needs at least one image"));
+    }
+    let mut headers = Vec::with_capacity(hdus.len());
+    for (k, hdu) in hdus.iter().enumerate() {
+        headers.push(
+            header(hdu, k == 0, hdus.len() > 1)
+                .map_err(|e| Error::content(path, format!("HDU {}: {e}", hdu.name)))?,
+        );
+    }
+    write_whole(path, |out| {
+        for (header, hdu) in headers.iter().zip(hdus) {
+            out.write_all(header)?;
+            hdu.pixels.put(out)?;
+            let tail = hdu.pixels.len() * hdu.pixels.width() % BLOCK;
+            if tail > 0 {
+                out.write_all(&vec![0; BLOCK - tail])?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn header(hdu: &Hdu<'_>, primary: bool, more: bool) -> Result<Vec<u8>, String> {
+    let shape = hdu.pixels.shape();
+    let count = shape.iter().try_fold(1usize, |p, &n| p.checked_mul(n));
+    if shape.is_empty() || shape.len() > 9 || count != Some(hdu.pixels.len()) {
+        return Err(format!(
+            "shape {shape:?} does not match {} values",
+            hdu.pixels.len()
+        ));
+    }
+    let mut cards = Vec::new();
+    if primary {
+        cards.push(Card::new("SIMPLE", true, "FITS standard 4.0"));
+    } else {
+        cards.push(Card::new("XTENSION", "IMAGE", "image extension"));
+    }
+    let bits = CardValue::Integer(-8 * hdu.pixels.width() as i64);
+    cards.push(Card {
+        key: "BITPIX".into(),
+        value: bits,
+        comment: "IEEE floating point".into(),
+    });
+    cards.push(Card::new("NAXIS", shape.len(), "dimensions"));
+    for (k, size) in shape.iter().rev().enumerate() {
+        cards.push(Card::new(&format!("NAXIS{}", k + 1), *size, ""));
+    }
+    if !primary {
+        cards.push(Card::new("PCOUNT", 0usize, ""));
+        cards.push(Card::new("GCOUNT", 1usize, ""));
+    } else if more {
+        cards.push(Card::new("EXTEND", true, "extensions follow"));
+    }
+    if !hdu.name.is_empty() {
+        cards.push(Card::new("EXTNAME", hdu.name.as_str(), ""));
+    }
+    let mut out = Vec::new();
+    for card in cards.iter().chain(&hdu.cards) {
+        out.extend_from_slice(&card.line()?);
+    }
+    out.extend_from_slice(b"END");
+    out.resize(out.len().next_multiple_of(BLOCK), b' ');
+    Ok(out)
+}

@@ -1,0 +1,64 @@
+//! Square two-dimensional transforms on one thread.
+
+use rustfft::num_complex::Complex64;
+use rustfft::{Fft, FftPlanner};
+use std::sync::Arc;
+
+pub(super) struct Fft2 {
+    size: usize,
+    forward: Arc<dyn Fft<f64>>,
+    inverse: Arc<dyn Fft<f64>>,
+}
+
+impl Fft2 {
+    pub(super) fn new(size: usize) -> Self {
+        let mut planner = FftPlanner::new();
+        Fft2 {
+            size,
+            forward: planner.plan_fft_forward(size),
+            inverse: planner.plan_fft_inverse(size),
+        }
+    }
+
+    /// Transform of a real image; the result is transposed, which no caller minds because all its images are treated alike.
+    pub(super) fn forward(&self, image: &[f64]) -> Vec<Complex64> {
+        let mut data: Vec<Complex64> = image.iter().map(|&x| Complex64::new(x, 0.0)).collect();
+        self.both(&self.forward, &mut data);
+        data
+    }
+
+    /// Inverse of [`Fft2::forward`], normalised by `1 / size^2`; the real part.
+    pub(super) fn inverse(&self, mut data: Vec<Complex64>) -> Vec<f64> {
+        self.both(&self.inverse, &mut data);
+        let scale = 1.0 / (self.size * self.size) as f64;
+        data.iter().map(|z| z.re * scale).collect()
+    }
+
+    fn both(&self, fft: &Arc<dyn Fft<f64>>, data: &mut [Complex64]) {
+        fft.process(data);
+        transpose(data, self.size);
+        fft.process(data);
+    }
+}
+
+fn transpose(data: &mut [Complex64], n: usize) {
+    for i in 0..n {
+        for j in 0..i {
+            data.swap(i * n + j, j * n + i);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inverse_undoes_forward() {
+        let n = 12;
+        let image: Vec<f64> = (0..n * n).map(|k| ((k * 7919) % 101) as f64).collect();
+        let fft = Fft2::new(n);
+        let back = fft.inverse(fft.forward(&image));
+        assert!(image.iter().zip(&back).all(|(a, b)| (a - b).abs() < 1e-10));
+    }
+}

@@ -1,0 +1,43 @@
+//! From the covariance of the residual on the actuators to the image.
+//!
+//! Three judgements of the same `Cvv`, from the quickest to the most faithful:
+//!
+//! * [`residual`]: rms wavefront error over the pupil and the Marechal approximation of the Strehl ratio;
+//! * [`psf`]: the stationary image that MOAO computes, comparable with published values; it averages `Cvv` over equal actuator
+//!   offsets and so counts noisy edge actuators fully, which makes it pessimistic for small systems;
+//! * [`ExactStrehl`]: the long-exposure Strehl ratio of the non-stationary residual, over all pairs of pupil points.
+//!
+//! All of them hold the tomographic error only: no fitting, aliasing or bandwidth error.
+
+mod exact;
+mod fft;
+mod pupil;
+mod stationary;
+
+pub use exact::ExactStrehl;
+pub use pupil::{Pupil, Residual, residual};
+pub use stationary::{Psf, psf, uncorrected};
+
+use crate::dm::Mirror;
+use crate::{Error, Matrix};
+
+fn check_cvv(cvv: &Matrix, mirror: &Mirror) -> Result<(), Error> {
+    let n = mirror.len();
+    if (cvv.rows(), cvv.cols()) != (n, n) {
+        return Err(Error::shape(
+            "Cvv",
+            format!(
+                "{} x {}, the mirror has {n} actuators",
+                cvv.rows(),
+                cvv.cols()
+            ),
+        ));
+    }
+    if !cvv.data().iter().all(|x| x.is_finite()) {
+        return Err(Error::numeric(
+            "Cvv",
+            "it holds a value that is not finite: the reconstructor or Dx is broken",
+        ));
+    }
+    Ok(())
+}

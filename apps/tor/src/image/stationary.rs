@@ -1,0 +1,187 @@
+//! The stationary long-exposure image.
+//!
+//! `Cvv` is averaged over equal actuator offsets; convolved with the autocorrelation of the influence function it gives the
+//! covariance `C(r)` of the residual phase, from it the structure function `2 (2 pi / lambda)^2 (C(0) - C(r))` and the optical transfer
+//! function `OTF_telescope exp(-D/2)`. With `OTF_telescope` (autocorrelation of the pupil) normalised to the sum 1, the sum of the
+//! product is the Strehl ratio.
+
+use super::check_cvv;
+use super::fft::Fft2;
+use crate::dm::{Mirror, STROKE};
+use crate::params::{Atmosphere, System};
+use crate::turbulence::{Table, k1};
+use crate::{Error, Matrix};
+use std::f64::consts::PI;
+
+/// A long-exposure image.
+#[derive(Debug, Clone)]
+pub struct Psf {
+    /// Pixels across.
+    pub size: usize,
+    /// Size of one pixel on the sky in arcsec.
+    pub pixel: f64,
+    /// The image, row by row (y outer), peak of the diffraction-limited image = 1, centre at `(size/2, size/2)`.
+    pub image: Vec<f64>,
+    /// Strehl ratio: the image's value at the centre.
+    pub strehl: f64,
+    /// rms wavefront error in nm of the stationary residual, `sqrt(C(0))`.
+    pub wfe_nm: f64,
+}
+
+/// Sampling of the pupil plane: `size` pixels of `pixel` m, `step` pixels per actuator pitch.
+struct Sampling {
+    size: usize,
+    step: usize,
+    pixel: f64,
+}
+
+impl Sampling {
+    fn new(system: &System) -> Self {
+        let across = (system.nssp + 1) as f64;
+        let size = 512.max(8 << (across.log2() + 0.5) as usize);
+        let pitch = system.diameter / system.nssp as f64;
+        let step = (pitch / (3.0 * system.diameter / size as f64) + 1.0) as usize;
+        Sampling {
+            size,
+            step,
+            pixel: pitch / step as f64,
+        }
+    }
+
+    /// Distance of index `k` from the origin in pixels, the origin being index 0 and the image periodic.
+    fn distance(&self, k: usize) -> f64 {
+        if k <= self.size / 2 {
+            k as f64
+        } else {
+            k as f64 - self.size as f64
+        }
+    }
+
+    fn wrap(&self, k: isize) -> usize {
+        k.rem_euclid(self.size as isize) as usize
+    }
+
+    /// Transfer function of the telescope, origin at index 0, sum 1.
+    fn telescope(&self, system: &System, fft: &Fft2) -> Vec<f64> {
+        let radius = system.diameter / 2.0;
+        let mut pupil = vec![0.0; self.size * self.size];
+        for (k, slot) in pupil.iter_mut().enumerate() {
+            let x = self.distance(k % self.size) * self.pixel / radius;
+            let y = self.distance(k / self.size) * self.pixel / radius;
+            let r = x.hypot(y);
+            if r > system.obstruction && r <= 1.0 {
+                *slot = 1.0;
+            }
+        }
+        let mut spectrum = fft.forward(&pupil);
+        for z in &mut spectrum {
+            *z = (z.norm_sqr()).into();
+        }
+        let mut otf = fft.inverse(spectrum);
+        let sum: f64 = otf.iter().sum();
+        for v in &mut otf {
+            *v /= sum;
+        }
+        otf
+    }
+}
+
+/// The stationary image of a residual `cvv` \[volts^2\] on the given mirror, at the system's imaging wavelength.
+///
+/// # Errors
+/// `cvv` does not fit the mirror or is not finite.
+pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error> {
+    check_cvv(cvv, mirror)?;
+    let s = Sampling::new(system);
+    let n = s.size;
+    let fft = Fft2::new(n);
+
+    let across = mirror.across as isize;
+    let side = 2 * across - 1;
+    let mut sums = vec![(0.0, 0u32); (side * side) as usize];
+    let linear: Vec<isize> = mirror
+        .cells
+        .iter()
+        .map(|c| c[0] as isize + c[1] as isize * side)
+        .collect();
+    let centre = (across - 1) * (side + 1);
+    for (j, lj) in linear.iter().enumerate() {
+        for (v, li) in cvv.col(j).iter().zip(&linear) {
+            let slot = &mut sums[(centre + li - lj) as usize];
+            slot.0 += v;
+            slot.1 += 1;
+        }
+    }
+    let mut map = vec![0.0; n * n];
+    for (k, (sum, count)) in sums.iter().enumerate().filter(|(_, s)| s.1 > 0) {
+        let dx = k as isize % side - (across - 1);
+        let dy = k as isize / side - (across - 1);
+        map[s.wrap(dx * s.step as isize) + n * s.wrap(dy * s.step as isize)] =
+            sum / f64::from(*count);
+    }
+
+    let radius = system.diameter / 2.0;
+    let line: Vec<f64> = (0..n)
+        .map(|k| mirror.profile(s.distance(k) * s.pixel / radius))
+        .collect();
+    let influence: Vec<f64> = (0..n * n)
+        .map(|k| STROKE * line[k % n] * line[k / n])
+        .collect();
+    let influence = fft.forward(&influence);
+    let mut spectrum = fft.forward(&map);
+    let per_cell = 1.0 / (s.step * s.step) as f64;
+    for (z, f) in spectrum.iter_mut().zip(&influence) {
+        *z *= f.norm_sqr() * per_cell;
+    }
+    let covariance = fft.inverse(spectrum);
+
+    let k2 = (2.0 * PI / system.wavelength).powi(2);
+    let mut otf = s.telescope(system, &fft);
+    for (v, c) in otf.iter_mut().zip(&covariance) {
+        *v *= (-k2 * (covariance[0] - c)).exp();
+    }
+    let strehl = otf.iter().sum();
+    // The transform of an even function is real; fold the origin to the centre.
+    let spectrum = fft.forward(&otf);
+    let mut image = vec![0.0; n * n];
+    for y in 0..n {
+        for x in 0..n {
+            // `forward` leaves the transform transposed.
+            image[(x + n / 2) % n + n * ((y + n / 2) % n)] = spectrum[y + n * x].re;
+        }
+    }
+    Ok(Psf {
+        size: n,
+        pixel: system.wavelength / (n as f64 * s.pixel) * crate::ARCSEC_PER_RADIAN,
+        image,
+        strehl,
+        wfe_nm: covariance[0].max(0.0).sqrt() * 1e9,
+    })
+}
+
+/// Strehl ratio at the system's imaging wavelength without any correction: what the reconstructor is up against.
+pub fn uncorrected(system: &System, atmosphere: &Atmosphere) -> f64 {
+    let s = Sampling::new(system);
+    let fft = Fft2::new(s.size);
+    let otf = s.telescope(system, &fft);
+    let table = Table::get();
+    let chromatic = (500e-9 / system.wavelength).powi(2);
+    let mut sum = 0.0;
+    for (k, v) in otf.iter().enumerate() {
+        let (x, y) = (
+            s.distance(k % s.size) * s.pixel,
+            s.distance(k / s.size) * s.pixel,
+        );
+        let r2 = x * x + y * y;
+        let d: f64 = atmosphere
+            .layers
+            .iter()
+            .map(|l| {
+                let stretch = (2.0 * PI / l.outer_scale).powi(2);
+                l.cn2 * k1() * l.outer_scale.powf(5.0 / 3.0) * table.g_of_square(r2 * stretch)
+            })
+            .sum();
+        sum += v * (-0.5 * chromatic * d).exp();
+    }
+    sum
+}

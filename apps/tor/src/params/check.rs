@@ -1,0 +1,346 @@
+//! What a system and an atmosphere must satisfy, whatever file they came from.
+
+use super::{
+    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, NoiseModel, StarKind,
+    System, Warning,
+};
+use crate::Error;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Where a parameter stands, so that a message can say it.
+pub(super) struct Place {
+    file: PathBuf,
+    lines: HashMap<String, usize>,
+    /// How the file calls a parameter, when not by our name.
+    names: HashMap<String, String>,
+}
+
+impl Place {
+    /// Finds `key = ` lines of a TOML text, with tables counted; empty text gives no lines.
+    pub(super) fn new(file: &Path, text: &str) -> Place {
+        let mut lines = HashMap::new();
+        let mut stars = 0;
+        let mut prefix = String::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.starts_with("[[guide_star]]") {
+                prefix = format!("guide_star[{stars}].");
+                stars += 1;
+            } else if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
+                prefix = format!("{name}.");
+            } else if let Some((key, _)) = line.split_once('=') {
+                lines
+                    .entry(format!("{prefix}{}", key.trim()))
+                    .or_insert(number + 1);
+            }
+        }
+        Place {
+            file: file.to_owned(),
+            lines,
+            names: HashMap::new(),
+        }
+    }
+
+    /// Records that our `key` is called `name` in this file, on `line`.
+    pub(super) fn set(&mut self, key: &str, name: &str, line: usize) {
+        self.lines.insert(key.to_owned(), line);
+        self.names.insert(key.to_owned(), name.to_owned());
+    }
+
+    fn find(&self, key: &str) -> (Option<usize>, String) {
+        // Text files hold one vector for all stars: guide_star[3].x stands on the line of guide_star.x.
+        let general = match (key.find('['), key.find(']')) {
+            (Some(a), Some(b)) if a < b => format!("{}{}", &key[..a], &key[b + 1..]),
+            _ => key.to_owned(),
+        };
+        let line = self
+            .lines
+            .get(key)
+            .or_else(|| self.lines.get(&general))
+            .copied();
+        let name = self
+            .names
+            .get(&general)
+            .map_or_else(|| key.to_owned(), |n| format!("{n} ({key})"));
+        (line, name)
+    }
+
+    pub(super) fn error(
+        &self,
+        key: &str,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Error {
+        let (line, key) = self.find(key);
+        Error::Parameter {
+            file: self.file.clone(),
+            line,
+            key,
+            problem: problem.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    pub(super) fn warning(&self, key: &str, message: impl Into<String>) -> Warning {
+        let (line, key) = self.find(key);
+        Warning {
+            file: self.file.clone(),
+            line,
+            key,
+            message: message.into(),
+        }
+    }
+
+    fn range(&self, key: &str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), Error> {
+        if value >= low && value <= high {
+            Ok(())
+        } else {
+            Err(self.error(
+                key,
+                format!("{value} is not allowed"),
+                format!("give a number from {low} to {high} {unit}"),
+            ))
+        }
+    }
+}
+
+/// Checks everything that concerns the system alone.
+pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
+    let mut warnings = Vec::new();
+    place.range("telescope.diameter", s.diameter, 0.01, 1000.0, "m")?;
+    place.range(
+        "telescope.obstruction",
+        s.obstruction,
+        0.0,
+        0.99,
+        "(fraction of the diameter)",
+    )?;
+    nssp("sensors.nssp", s.nssp, place)?;
+    place.range("sensors.lgs_cst", s.lgs_cst, 0.0, 1e9, "arcsec^2")?;
+    place.range("imaging.wavelength", s.wavelength, 1e-7, 1e-3, "m")?;
+    if s.stars.is_empty() || s.stars.len() > MAX_STARS {
+        return Err(place.error(
+            "guide_star",
+            format!("{} guide stars", s.stars.len()),
+            format!("give 1 to {MAX_STARS} (the truth sensor does not count)"),
+        ));
+    }
+    if s.targets.is_empty() || s.targets.len() > MAX_TARGETS {
+        return Err(place.error(
+            "imaging.targets",
+            format!("{} targets", s.targets.len()),
+            format!("give 1 to {MAX_TARGETS}"),
+        ));
+    }
+    for (i, t) in s.targets.iter().enumerate() {
+        for v in t {
+            place.range(
+                &format!("imaging.targets[{i}]"),
+                *v,
+                -7200.0,
+                7200.0,
+                "arcsec",
+            )?;
+        }
+    }
+    for (i, star) in s.stars.iter().enumerate() {
+        star_alone(i, star, s, place)?;
+    }
+    if let Some(i) = s
+        .stars
+        .windows(2)
+        .position(|w| w[0].kind == StarKind::Ngs && w[1].kind == StarKind::Lgs)
+    {
+        return Err(place.error(
+            &format!("guide_star[{}].kind", i + 1),
+            "a laser star after a natural one",
+            "list the laser stars first: the measurement order is fixed",
+        ));
+    }
+    match &s.noise {
+        NoiseModel::Uniform { variance } => {
+            place.range("noise.variance", *variance, 0.0, 1e9, "arcsec^2")?;
+            if *variance == 0.0 {
+                warnings.push(
+                    place.warning("noise.variance", "no noise: Cmm will be close to singular"),
+                );
+            }
+        }
+        NoiseModel::Photometric(p) => {
+            for (key, value, low, high, unit) in [
+                ("frame_time", p.frame_time, 1e-7, 1e4, "s"),
+                ("lgs_flux", p.lgs_flux, 1e-6, 1e20, "photons/m^2/s"),
+                ("pixel_ngs", p.pixel_ngs, 1e-6, 3600.0, "arcsec"),
+                ("pixel_lgs", p.pixel_lgs, 1e-6, 3600.0, "arcsec"),
+                ("wavelength_ngs", p.wavelength_ngs, 1e-8, 1e-3, "m"),
+                ("wavelength_lgs", p.wavelength_lgs, 1e-8, 1e-3, "m"),
+                ("bandwidth", p.bandwidth, 1e-13, 1e-3, "m"),
+                ("throughput_ngs", p.throughput_ngs, 1e-9, 1.0, ""),
+                ("throughput_lgs", p.throughput_lgs, 1e-9, 1.0, ""),
+                (
+                    "throughput_atmosphere",
+                    p.throughput_atmosphere,
+                    1e-9,
+                    1.0,
+                    "",
+                ),
+                ("read_noise", p.read_noise, 0.0, 1e6, "electrons"),
+                ("spot_width", p.spot_width, 0.0, 3600.0, "arcsec"),
+                ("sodium_altitude", p.sodium_altitude, 1e3, 1e7, "m"),
+                ("sodium_depth", p.sodium_depth, 0.0, 1e6, "m"),
+            ] {
+                place.range(&format!("photometry.{key}"), value, low, high, unit)?;
+            }
+            for (i, star) in s
+                .stars
+                .iter()
+                .enumerate()
+                .filter(|(_, star)| star.kind == StarKind::Lgs)
+            {
+                let altitude = 1.0 / star.inverse_altitude;
+                if (altitude / p.sodium_altitude - 1.0).abs() > 0.01 {
+                    warnings.push(place.warning(
+                        &format!("guide_star[{i}].altitude"),
+                        format!(
+                            "the star is at {altitude:.0} m but the noise model's sodium layer at {:.0} m; both are used as given",
+                            p.sodium_altitude
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(warnings)
+}
+
+fn nssp(key: &str, value: usize, place: &Place) -> Result<(), Error> {
+    if (1..=MAX_NSSP).contains(&value) {
+        Ok(())
+    } else {
+        Err(place.error(
+            key,
+            format!("{value} sub-apertures across"),
+            format!("give 1 to {MAX_NSSP}"),
+        ))
+    }
+}
+
+fn star_alone(i: usize, star: &GuideStar, s: &System, place: &Place) -> Result<(), Error> {
+    let key = |name: &str| format!("guide_star[{i}].{name}");
+    place.range(&key("x"), star.direction[0], -7200.0, 7200.0, "arcsec")?;
+    place.range(&key("y"), star.direction[1], -7200.0, 7200.0, "arcsec")?;
+    nssp(&key("nssp"), star.nssp, place)?;
+    for v in star.pupil_shift {
+        place.range(&key("pupil_shift"), v, -s.diameter, s.diameter, "m")?;
+    }
+    place.range(&key("rotation"), star.rotation, -360.0, 360.0, "degrees")?;
+    place.range(&key("magnification"), star.magnification, 0.1, 10.0, "")?;
+    let photometric = matches!(s.noise, NoiseModel::Photometric(_));
+    match star.kind {
+        StarKind::Lgs => {
+            place.range(
+                &key("altitude"),
+                star.inverse_altitude,
+                1e-8,
+                1e-3,
+                "1/m (an altitude from 1 km to 100,000 km)",
+            )?;
+            if let Some(l) = star.launcher {
+                for v in l {
+                    place.range(&key("launcher"), v, -1e4, 1e4, "m")?;
+                }
+            } else if photometric && star.direction == [0.0, 0.0] {
+                return Err(place.error(
+                    &key("launcher"),
+                    "a laser star on the axis has no direction to derive the launcher from",
+                    "give its launcher = [x, y] in m explicitly (TOML file), or another direction",
+                ));
+            }
+        }
+        StarKind::Ngs => {
+            if star.inverse_altitude != 0.0 {
+                return Err(place.error(
+                    &key("altitude"),
+                    format!("a natural star with 1/altitude {}", star.inverse_altitude),
+                    "a natural star is at infinity: give 0 (text) or leave the altitude out (TOML)",
+                ));
+            }
+            match star.magnitude {
+                Some(m) => place.range(&key("magnitude"), m, -30.0, 40.0, "")?,
+                None if photometric => {
+                    return Err(place.error(
+                        &key("magnitude"),
+                        "missing",
+                        "the photometric noise needs the star's magnitude",
+                    ));
+                }
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses negative strengths.
+pub(super) fn strengths(cn2: &[f64], place: &Place) -> Result<(), Error> {
+    match cn2.iter().position(|c| *c < 0.0) {
+        None => Ok(()),
+        Some(i) => Err(place.error(
+            "atmosphere.cn2",
+            format!(
+                "layer {} of {} has the negative strength {}",
+                i + 1,
+                cn2.len(),
+                cn2[i]
+            ),
+            "turbulence cannot be negative: remove the layer or set it to 0",
+        )),
+    }
+}
+
+/// Checks everything that concerns the profile alone.
+pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
+    if a.layers.is_empty() || a.layers.len() > MAX_LAYERS {
+        return Err(place.error(
+            "atmosphere.cn2",
+            format!("{} layers", a.layers.len()),
+            format!("give 1 to {MAX_LAYERS}"),
+        ));
+    }
+    let cn2: Vec<f64> = a.layers.iter().map(|l| l.cn2).collect();
+    strengths(&cn2, place)?;
+    for l in &a.layers {
+        place.range("atmosphere.cn2", l.cn2, 0.0, 1e9, "m^(-5/3)")?;
+        place.range("atmosphere.altitude", l.altitude, 0.0, 1e5, "m")?;
+        place.range("atmosphere.outer_scale", l.outer_scale, 0.01, 1e9, "m")?;
+    }
+    let sum: f64 = a.layers.iter().map(|l| l.cn2).sum();
+    if sum <= 1e-12 {
+        return Err(place.error(
+            "atmosphere.cn2",
+            "all layers are empty",
+            "give at least one layer with a positive strength",
+        ));
+    }
+    Ok(())
+}
+
+/// Warnings that need both: layers at or above a laser star.
+pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (i, star) in s.stars.iter().enumerate() {
+        let above = a
+            .layers
+            .iter()
+            .filter(|l| l.cn2 > 0.0 && l.altitude * star.inverse_altitude >= 1.0)
+            .count();
+        if above > 0 {
+            warnings.push(place.warning(
+                &format!("guide_star[{i}].altitude"),
+                format!("{above} turbulent layer(s) lie at or above this laser star; its sensor does not see them"),
+            ));
+        }
+    }
+    warnings
+}

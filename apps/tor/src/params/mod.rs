@@ -1,0 +1,343 @@
+//! Systems and atmospheres: what they are made of, and reading them from files.
+//!
+//! Three kinds of file are understood: MOAO's `sys-params.txt` in its current layout (36 entries) and its older one (22 entries,
+//! one noise variance instead of photometry), MOAO's `atm-params.txt`, and a TOML file of our own that holds everything.
+//! [`read`] recognises them. Nothing is guessed silently: what is repaired is a [`Warning`], and an error in strict mode.
+
+mod check;
+mod entries;
+mod moao;
+mod own;
+
+use crate::Error;
+use std::path::{Path, PathBuf};
+
+pub use moao::{parse_atmosphere, parse_system};
+pub use own::parse_toml;
+
+/// Most sub-apertures across the pupil.
+pub const MAX_NSSP: usize = 256;
+/// Most guide stars.
+pub const MAX_STARS: usize = 64;
+/// Most turbulent layers.
+pub const MAX_LAYERS: usize = 1024;
+/// Most targets.
+pub const MAX_TARGETS: usize = 4096;
+/// Longest parameter file, in bytes.
+pub const MAX_FILE: u64 = 16 << 20;
+
+/// Natural star (at infinity) or laser guide star (at the sodium layer).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StarKind {
+    /// Natural guide star.
+    Ngs,
+    /// Laser guide star: cone effect, elongated spot, no tip-tilt.
+    Lgs,
+}
+
+/// A guide star and the wavefront sensor that looks at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuideStar {
+    /// Natural or laser.
+    pub kind: StarKind,
+    /// Direction from the axis, `[x, y]` in arcsec.
+    pub direction: [f64; 2],
+    /// 1 / altitude in 1/m; 0 means infinity.
+    pub inverse_altitude: f64,
+    /// Sub-apertures across the pupil.
+    pub nssp: usize,
+    /// Shift of the pupil, `[x, y]` in m.
+    pub pupil_shift: [f64; 2],
+    /// Rotation of the pupil in degrees.
+    pub rotation: f64,
+    /// Magnification of the pupil.
+    pub magnification: f64,
+    /// Magnitude of a natural star (photometric noise needs it).
+    pub magnitude: Option<f64>,
+    /// Where the laser is launched, `[x, y]` in m. `None`: at the pupil edge in the direction of the star.
+    pub launcher: Option<[f64; 2]>,
+}
+
+/// Detector, light and star numbers of the photometric noise model (see [`crate::noise`]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Photometry {
+    /// Exposure of one frame in s.
+    pub frame_time: f64,
+    /// Photons of a laser star in 1/(m^2 s).
+    pub lgs_flux: f64,
+    /// Pixel of the natural-star sensors in arcsec.
+    pub pixel_ngs: f64,
+    /// Pixel of the laser-star sensors in arcsec.
+    pub pixel_lgs: f64,
+    /// Wavelength of the natural-star sensors in m.
+    pub wavelength_ngs: f64,
+    /// Wavelength of the laser-star sensors in m.
+    pub wavelength_lgs: f64,
+    /// Bandwidth of the natural-star sensors in m.
+    pub bandwidth: f64,
+    /// Transmission to the natural-star sensors.
+    pub throughput_ngs: f64,
+    /// Transmission to the laser-star sensors, atmosphere included.
+    pub throughput_lgs: f64,
+    /// Transmission of the atmosphere.
+    pub throughput_atmosphere: f64,
+    /// Read noise in electrons rms per pixel.
+    pub read_noise: f64,
+    /// Width of the laser spot on the sky in arcsec.
+    pub spot_width: f64,
+    /// Altitude of the sodium layer in m.
+    pub sodium_altitude: f64,
+    /// Thickness of the sodium layer in m.
+    pub sodium_depth: f64,
+}
+
+/// How noisy the slopes are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NoiseModel {
+    /// From photons and detector.
+    Photometric(Photometry),
+    /// The same variance for every slope, in arcsec^2.
+    Uniform {
+        /// Variance in arcsec^2.
+        variance: f64,
+    },
+}
+
+/// Unit of the angles in a file. Inside the crate everything is in arcsec; this is what a caller may want results in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AngleUnit {
+    /// Arcseconds.
+    #[default]
+    Arcsec,
+    /// Radians.
+    Rad,
+    /// Milliarcseconds.
+    Mas,
+}
+
+impl AngleUnit {
+    /// Arcseconds in one unit.
+    pub fn in_arcsec(self) -> f64 {
+        match self {
+            AngleUnit::Arcsec => 1.0,
+            AngleUnit::Rad => crate::ARCSEC_PER_RADIAN,
+            AngleUnit::Mas => 1e-3,
+        }
+    }
+
+    /// The name used in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            AngleUnit::Arcsec => "arcsec",
+            AngleUnit::Rad => "rad",
+            AngleUnit::Mas => "mas",
+        }
+    }
+}
+
+/// Telescope, guide stars and targets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct System {
+    /// Diameter of the pupil in m.
+    pub diameter: f64,
+    /// Diameter of the central obstruction as a fraction of the pupil's.
+    pub obstruction: f64,
+    /// Sub-apertures across the pupil of the truth sensor; the mirror has `nssp + 1` actuators across.
+    pub nssp: usize,
+    /// Measuring sensors in measurement order: laser stars first.
+    pub stars: Vec<GuideStar>,
+    /// Directions to reconstruct, `[x, y]` in arcsec.
+    pub targets: Vec<[f64; 2]>,
+    /// Variance in arcsec^2 that stands for the unknown tip and tilt of a laser star.
+    pub lgs_cst: f64,
+    /// Measurement noise.
+    pub noise: NoiseModel,
+    /// Wavelength of the image in m.
+    pub wavelength: f64,
+    /// Unit of the angles in the file it came from.
+    pub units: AngleUnit,
+}
+
+/// One turbulent layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Layer {
+    /// Altitude above the pupil in m.
+    pub altitude: f64,
+    /// Strength `r0^(-5/3)` at 500 nm in m^(-5/3).
+    pub cn2: f64,
+    /// Outer scale in m.
+    pub outer_scale: f64,
+}
+
+/// The turbulence profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Atmosphere {
+    /// Layers, lowest first as files give them.
+    pub layers: Vec<Layer>,
+}
+
+impl Atmosphere {
+    /// Fried parameter in m at 500 nm of all layers together, `(sum cn2)^(-3/5)`.
+    pub fn r0(&self) -> f64 {
+        self.layers.iter().map(|l| l.cn2).sum::<f64>().powf(-0.6)
+    }
+
+    /// Seeing (FWHM for an infinite outer scale, `0.976 lambda / r0`) at 500 nm in arcsec.
+    pub fn seeing(&self) -> f64 {
+        0.976 * 500e-9 / self.r0() * crate::ARCSEC_PER_RADIAN
+    }
+}
+
+/// Something a reader repaired or found odd.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Warning {
+    /// File it was found in.
+    pub file: PathBuf,
+    /// Line, counted from 1, where it is known.
+    pub line: Option<usize>,
+    /// Name of the parameter.
+    pub key: String,
+    /// What was found and what was done.
+    pub message: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}: {}", self.key, self.message)
+    }
+}
+
+/// A checked system with its atmosphere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// Telescope, stars, targets.
+    pub system: System,
+    /// Turbulence.
+    pub atmosphere: Atmosphere,
+    /// What was odd.
+    pub warnings: Vec<Warning>,
+}
+
+/// Whether small defects are repaired with a warning or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Repair and warn.
+    #[default]
+    Lenient,
+    /// Refuse.
+    Strict,
+}
+
+/// Reads a system, and its atmosphere from a second file where the first does not hold it.
+///
+/// A name ending in `.toml` is read as TOML (the atmosphere inside it, unless a second file overrides it), any other as MOAO text.
+///
+/// # Errors
+/// A file cannot be read, a parameter is missing, malformed, out of range or contradicts another; no atmosphere is given.
+pub fn read(system: &Path, atmosphere: Option<&Path>, mode: Mode) -> Result<Input, Error> {
+    let text = read_text(system)?;
+    let profile = atmosphere
+        .map(|p| read_text(p).map(|t| (p, t)))
+        .transpose()?;
+    parse(
+        system,
+        &text,
+        profile.as_ref().map(|(p, t)| (*p, t.as_str())),
+        mode,
+    )
+}
+
+/// As [`read`], from text at hand; the paths choose the format and name the place in messages.
+///
+/// # Errors
+/// See [`read`].
+pub fn parse(
+    system_path: &Path,
+    system_text: &str,
+    profile: Option<(&Path, &str)>,
+    mode: Mode,
+) -> Result<Input, Error> {
+    let (system, inside, mut warnings) = if is_toml(system_path) {
+        parse_toml(system_path, system_text)?
+    } else {
+        let (system, warnings) = parse_system(system_path, system_text, mode)?;
+        (system, None, warnings)
+    };
+    let atmosphere = match (profile, inside) {
+        (Some((path, text)), _) => {
+            let (atmosphere, more) = if is_toml(path) {
+                own::parse_toml_atmosphere(path, text)?
+            } else {
+                parse_atmosphere(path, text)?
+            };
+            warnings.extend(more);
+            atmosphere
+        }
+        (None, Some(atmosphere)) => atmosphere,
+        (None, None) => {
+            return Err(Error::Parameter {
+                file: system_path.to_owned(),
+                line: None,
+                key: "atmosphere".into(),
+                problem: "this file holds no turbulence profile".into(),
+                remedy: "give an atmosphere file (atm-params.txt) as well".into(),
+            });
+        }
+    };
+    let place = check::Place::new(system_path, "");
+    warnings.extend(check::together(&system, &atmosphere, &place));
+    Ok(Input {
+        system,
+        atmosphere,
+        warnings,
+    })
+}
+
+impl System {
+    /// Checks a system made in code the way files are checked.
+    ///
+    /// # Errors
+    /// A value is out of range or contradicts another.
+    pub fn check(&self) -> Result<Vec<Warning>, Error> {
+        check::system(self, &check::Place::new(Path::new("<memory>"), ""))
+    }
+}
+
+impl Atmosphere {
+    /// Checks an atmosphere made in code the way files are checked.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub fn check(&self) -> Result<(), Error> {
+        check::atmosphere(self, &check::Place::new(Path::new("<memory>"), ""))
+    }
+}
+
+fn is_toml(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("toml"))
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    use std::io::Read;
+    let file = std::fs::File::open(path)
+        .map_err(|e| Error::io(path, "cannot open the parameter file", e))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::io(path, "cannot read the parameter file", e))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Error::content(
+            path,
+            format!("longer than {MAX_FILE} bytes: this is not a parameter file"),
+        ));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Error::content(path, "not UTF-8 text: this is not a parameter file"))
+}

@@ -1,0 +1,303 @@
+//! The TOML file of our own: system, stars, noise, atmosphere and targets in one place (an example is `systems/demo.toml`).
+
+use super::check::{self, Place};
+use super::{
+    AngleUnit, Atmosphere, GuideStar, Layer, NoiseModel, Photometry, StarKind, System, Warning,
+};
+use crate::Error;
+use serde::Deserialize;
+use std::path::Path;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    units: AngleUnit,
+    telescope: Telescope,
+    sensors: Sensors,
+    guide_star: Vec<Star>,
+    photometry: Option<Light>,
+    noise: Option<Noise>,
+    atmosphere: Option<Profile>,
+    #[serde(default)]
+    imaging: Imaging,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Telescope {
+    diameter: f64,
+    #[serde(default)]
+    obstruction: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sensors {
+    nssp: usize,
+    #[serde(default)]
+    lgs_cst: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Star {
+    kind: StarKind,
+    x: f64,
+    y: f64,
+    altitude: Option<f64>,
+    nssp: Option<usize>,
+    #[serde(default)]
+    pupil_shift: [f64; 2],
+    #[serde(default)]
+    rotation: f64,
+    #[serde(default = "one")]
+    magnification: f64,
+    magnitude: Option<f64>,
+    launcher: Option<[f64; 2]>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Light {
+    frame_time: f64,
+    lgs_flux: f64,
+    pixel_ngs: f64,
+    pixel_lgs: f64,
+    wavelength_ngs: f64,
+    wavelength_lgs: f64,
+    bandwidth: f64,
+    throughput_ngs: f64,
+    throughput_lgs: f64,
+    throughput_atmosphere: f64,
+    read_noise: f64,
+    spot_width: f64,
+    sodium_altitude: f64,
+    sodium_depth: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Noise {
+    variance: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Profile {
+    cn2: Vec<f64>,
+    altitude: Vec<f64>,
+    outer_scale: OuterScale,
+    r0: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OuterScale {
+    Same(f64),
+    Each(Vec<f64>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Imaging {
+    wavelength: f64,
+    targets: Vec<[f64; 2]>,
+}
+
+impl Default for Imaging {
+    fn default() -> Self {
+        Imaging {
+            wavelength: 1.65e-6,
+            targets: vec![[0.0, 0.0]],
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileFile {
+    atmosphere: Profile,
+}
+
+/// Reads a TOML system; the atmosphere is `None` where the file has no `[atmosphere]` table.
+///
+/// With `[atmosphere] r0 = ...`, `cn2` holds fractions and is scaled so that the whole has that `r0`; without, `cn2` is
+/// `r0^(-5/3)` of each layer in m^(-5/3).
+///
+/// # Errors
+/// Not TOML, an unknown or missing key, a value out of range.
+pub fn parse_toml(
+    file: &Path,
+    text: &str,
+) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
+    let place = Place::new(file, text);
+    let raw: File = deserialize(file, text)?;
+    let unit = raw.units.in_arcsec();
+    let noise = match (raw.photometry, raw.noise) {
+        (Some(p), None) => NoiseModel::Photometric(Photometry {
+            frame_time: p.frame_time,
+            lgs_flux: p.lgs_flux,
+            pixel_ngs: p.pixel_ngs * unit,
+            pixel_lgs: p.pixel_lgs * unit,
+            wavelength_ngs: p.wavelength_ngs,
+            wavelength_lgs: p.wavelength_lgs,
+            bandwidth: p.bandwidth,
+            throughput_ngs: p.throughput_ngs,
+            throughput_lgs: p.throughput_lgs,
+            throughput_atmosphere: p.throughput_atmosphere,
+            read_noise: p.read_noise,
+            spot_width: p.spot_width * unit,
+            sodium_altitude: p.sodium_altitude,
+            sodium_depth: p.sodium_depth,
+        }),
+        (None, Some(n)) => NoiseModel::Uniform {
+            variance: n.variance * unit * unit,
+        },
+        (Some(_), Some(_)) => {
+            return Err(place.error(
+                "noise",
+                "both [photometry] and [noise] are given",
+                "keep one of them",
+            ));
+        }
+        (None, None) => {
+            return Err(place.error(
+                "noise",
+                "no noise model",
+                "give a [photometry] table, or [noise] with a variance",
+            ));
+        }
+    };
+    let mut stars = Vec::with_capacity(raw.guide_star.len());
+    for (i, s) in raw.guide_star.into_iter().enumerate() {
+        let inverse_altitude = match (s.kind, s.altitude) {
+            (StarKind::Lgs, Some(a)) => 1.0 / a,
+            (StarKind::Lgs, None) => {
+                return Err(place.error(
+                    &format!("guide_star[{i}].altitude"),
+                    "missing",
+                    "give the altitude of the laser star in m",
+                ));
+            }
+            (StarKind::Ngs, None) => 0.0,
+            (StarKind::Ngs, Some(_)) => {
+                return Err(place.error(
+                    &format!("guide_star[{i}].altitude"),
+                    "a natural star is at infinity",
+                    "remove the key, or make the star kind = \"lgs\"",
+                ));
+            }
+        };
+        stars.push(GuideStar {
+            kind: s.kind,
+            direction: [s.x * unit, s.y * unit],
+            inverse_altitude,
+            nssp: s.nssp.unwrap_or(raw.sensors.nssp),
+            pupil_shift: s.pupil_shift,
+            rotation: s.rotation,
+            magnification: s.magnification,
+            magnitude: s.magnitude,
+            launcher: s.launcher,
+        });
+    }
+    let system = System {
+        diameter: raw.telescope.diameter,
+        obstruction: raw.telescope.obstruction,
+        nssp: raw.sensors.nssp,
+        stars,
+        targets: raw
+            .imaging
+            .targets
+            .iter()
+            .map(|t| [t[0] * unit, t[1] * unit])
+            .collect(),
+        lgs_cst: raw.sensors.lgs_cst * unit * unit,
+        noise,
+        wavelength: raw.imaging.wavelength,
+        units: raw.units,
+    };
+    let warnings = check::system(&system, &place)?;
+    let atmosphere = raw.atmosphere.map(|p| profile(p, &place)).transpose()?;
+    Ok((system, atmosphere, warnings))
+}
+
+/// Reads a TOML file that holds an `[atmosphere]` table only.
+pub(super) fn parse_toml_atmosphere(
+    file: &Path,
+    text: &str,
+) -> Result<(Atmosphere, Vec<Warning>), Error> {
+    let raw: ProfileFile = deserialize(file, text)?;
+    Ok((
+        profile(raw.atmosphere, &Place::new(file, text))?,
+        Vec::new(),
+    ))
+}
+
+fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
+    let count = p.cn2.len();
+    let outer = match p.outer_scale {
+        OuterScale::Same(l0) => vec![l0; count],
+        OuterScale::Each(list) => list,
+    };
+    for (key, len) in [("altitude", p.altitude.len()), ("outer_scale", outer.len())] {
+        if len != count {
+            return Err(place.error(
+                &format!("atmosphere.{key}"),
+                format!("{len} values for {count} layers"),
+                "give as many values as cn2 has",
+            ));
+        }
+    }
+    let layers = (0..count)
+        .map(|i| Layer {
+            altitude: p.altitude[i],
+            cn2: p.cn2[i],
+            outer_scale: outer[i],
+        })
+        .collect();
+    let mut atmosphere = Atmosphere { layers };
+    check::atmosphere(&atmosphere, place)?;
+    if let Some(r0) = p.r0 {
+        if !(1e-3..=100.0).contains(&r0) {
+            return Err(place.error(
+                "atmosphere.r0",
+                format!("{r0} is not allowed"),
+                "give a number from 0.001 to 100 m",
+            ));
+        }
+        let sum: f64 = atmosphere.layers.iter().map(|l| l.cn2).sum();
+        let scale = r0.powf(-5.0 / 3.0) / sum;
+        for l in &mut atmosphere.layers {
+            l.cn2 *= scale;
+        }
+        check::atmosphere(&atmosphere, place)?;
+    }
+    Ok(atmosphere)
+}
+
+fn deserialize<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> Result<T, Error> {
+    toml::from_str(text).map_err(|e| {
+        let line = e.span().map(|s| {
+            text.as_bytes()[..s.start.min(text.len())]
+                .iter()
+                .filter(|&&b| b == b'\n')
+                .count()
+                + 1
+        });
+        let problem = e.message().to_owned();
+        // serde names the offending key between backquotes.
+        let key = problem.split('`').nth(1).unwrap_or("TOML").to_owned();
+        Error::Parameter {
+            file: file.to_owned(),
+            line,
+            key,
+            problem,
+            remedy: "see systems/demo.toml for the names and the meaning of every key".into(),
+        }
+    })
+}

@@ -1,0 +1,68 @@
+//! A dense float64 reconstructor on one thread: slow, simple, and the yardstick of the task-based one.
+
+use crate::covariance::{Covariance, Kind};
+use crate::{Error, Matrix};
+use faer::Side;
+use faer::linalg::cholesky::llt::factor::LltError;
+use faer::linalg::solvers::{Llt, Solve};
+
+/// The Cholesky factorisation of `Cmm` in float64; one factorisation serves every target.
+#[derive(Debug)]
+pub struct Factor {
+    llt: Llt<f64>,
+    order: usize,
+}
+
+impl Factor {
+    /// Generates and factorises `Cmm` (`8 n^2` bytes for the matrix and as many for the factor, `n^3 / 3` flops).
+    ///
+    /// # Errors
+    /// `Cmm` is not positive definite.
+    pub fn new(cov: &Covariance) -> Result<Self, Error> {
+        let cmm = cov.matrix(Kind::Cmm)?;
+        let llt = Llt::new(cmm.view(), Side::Lower).map_err(|e| match e {
+            LltError::NonPositivePivot { index } => Error::NotPositiveDefinite {
+                what: "Cmm".into(),
+                order: index + 1,
+            },
+        })?;
+        Ok(Factor {
+            llt,
+            order: cmm.rows(),
+        })
+    }
+
+    /// `L` with `L L^T = Cmm`.
+    pub fn lower(&self) -> Matrix {
+        let l = self.llt.L();
+        Matrix::from_fn(
+            self.order,
+            self.order,
+            |i, j| if i >= j { l[(i, j)] } else { 0.0 },
+        )
+    }
+
+    /// `R = Ctm Cmm^-1` for one target, `m x n`.
+    ///
+    /// # Errors
+    /// The target does not exist.
+    pub fn reconstruct(&self, cov: &Covariance, target: usize) -> Result<Matrix, Error> {
+        let mut x = cov.matrix(Kind::Ctm(target))?.transposed();
+        if x.rows() != self.order {
+            return Err(Error::shape(
+                "reference reconstructor",
+                "the covariance is not the one that was factorised",
+            ));
+        }
+        self.llt.solve_in_place(x.view_mut());
+        Ok(x.transposed())
+    }
+}
+
+/// `R = Ctm Cmm^-1` in float64 for one target, `m x n`.
+///
+/// # Errors
+/// `Cmm` is not positive definite, or the target does not exist.
+pub fn reconstruct(cov: &Covariance, target: usize) -> Result<Matrix, Error> {
+    Factor::new(cov)?.reconstruct(cov, target)
+}
