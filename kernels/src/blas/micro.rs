@@ -32,18 +32,21 @@ pub(super) const NARROW: usize = 4;
 pub(super) type Block<T, S, const V: usize, const N: usize> =
     [[<T as crate::scalar::lanes::Lanes>::Reg<S>; V]; N];
 
-/// `acc[c] -= sum_k x[k] coef[k][c]`, `x[k]` the `V` registers at `x[k * x_ld]`, `coef[k]` the `N` numbers at
+/// `acc[c] - sum_k x[k] coef[k][c]`, `x[k]` the `V` registers at `x[k * x_ld]`, `coef[k]` the `N` numbers at
 /// `coef[k * coef_ld]`.
+///
+/// The accumulator goes in and out by value: behind a reference it would be stored in every step, lest a panicking bounds
+/// check leave it old.
 #[inline(always)]
 pub(super) fn subtract_products<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,
-    acc: &mut Block<T, S, V, N>,
+    mut acc: Block<T, S, V, N>,
     x: &[T],
     x_ld: usize,
     coef: &[T],
     coef_ld: usize,
     count: usize,
-) {
+) -> Block<T, S, V, N> {
     let lanes = T::count::<S>();
     for k in 0..count {
         let x = &x[k * x_ld..][..V * lanes];
@@ -59,17 +62,18 @@ pub(super) fn subtract_products<T: Scalar, S: Simd, const V: usize, const N: usi
             }
         }
     }
+    acc
 }
 
-/// Solves `X D^T = acc` in place: `D` lower triangular of order `N`, column-major, its diagonal given as reciprocals.
+/// Solves `X D^T = acc`: `D` lower triangular of order `N`, column-major, its diagonal given as reciprocals.
 #[inline(always)]
 pub(super) fn solve_diagonal<T: Scalar, S: Simd, const V: usize, const N: usize>(
     s: S,
-    acc: &mut Block<T, S, V, N>,
+    mut acc: Block<T, S, V, N>,
     d: &[T],
     d_ld: usize,
     reciprocals: &[T],
-) {
+) -> Block<T, S, V, N> {
     for c in 0..N {
         let r = T::splat(s, reciprocals[c]);
         for v in 0..V {
@@ -86,6 +90,7 @@ pub(super) fn solve_diagonal<T: Scalar, S: Simd, const V: usize, const N: usize>
             }
         }
     }
+    acc
 }
 
 /// Reads an accumulator block whose columns are `ld` apart.

@@ -142,11 +142,11 @@ impl<T: Scalar> Factor<'_, T> {
         p: usize,
         solve: Option<(&Square<T>, &[T; WIDE])>,
     ) {
-        let mut acc = load_block::<T, S, V, N>(s, &work[p * BLOCK + i..], BLOCK);
-        match solve {
-            None => subtract_products(s, &mut acc, &work[i..], BLOCK, &work[p..], BLOCK, p),
-            Some((d, r)) => solve_diagonal(s, &mut acc, d.as_flattened(), WIDE, r),
-        }
+        let acc = load_block::<T, S, V, N>(s, &work[p * BLOCK + i..], BLOCK);
+        let acc = match solve {
+            None => subtract_products(s, acc, &work[i..], BLOCK, &work[p..], BLOCK, p),
+            Some((d, r)) => solve_diagonal(s, acc, d.as_flattened(), WIDE, r),
+        };
         store_block::<T, S, V, N>(&mut work[p * BLOCK + i..], BLOCK, &acc);
     }
 }

@@ -2,11 +2,9 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::micro::{
-    AREA, Aligned, Block, NARROW, WIDE, load_block, store_block, subtract_products,
-};
+use super::micro::{Aligned, Block, NARROW, WIDE, load_block, store_block, subtract_products};
 use super::{
-    BLOCK, Op,
+    Op,
     gemm::{product, scale_slice},
     middle,
 };
@@ -32,7 +30,7 @@ pub fn syrk_lower<T: Scalar>(
 
 pub(super) fn update<T: Scalar>(alpha: T, a: MatRef<'_, T>, beta: T, mut c: MatMut<'_, T>) {
     let n = a.rows();
-    if n > BLOCK {
+    if n > ORDER {
         let h = middle(n);
         let (a1, a2) = (a.sub(0, 0, h, a.cols()), a.sub(h, 0, n - h, a.cols()));
         let (top, bottom) = c.split_rows(h);
@@ -46,22 +44,19 @@ pub(super) fn update<T: Scalar>(alpha: T, a: MatRef<'_, T>, beta: T, mut c: MatM
     for j in 0..n {
         scale_slice(beta, &mut c.col_mut(j)[j..]);
     }
-    if alpha == T::ZERO {
-        return;
-    }
-    let mut at = 0;
-    while at < a.cols() {
-        let width = BLOCK.min(a.cols() - at);
-        pulp::Arch::new().dispatch(Update {
-            alpha,
-            a: a.sub(0, at, n, width),
-            c: c.reborrow(),
-        });
-        at += width;
+    if alpha != T::ZERO {
+        pulp::Arch::new().dispatch(Update { alpha, a, c });
     }
 }
 
-/// At most [`BLOCK`] columns of `A`.
+/// Largest order of `C` that is not halved any more. Twice [`BLOCK`](super::BLOCK): a product of two 64-row blocks with a
+/// long inner dimension is slower in `gemm` than here, where the packed rows serve both factors.
+const ORDER: usize = 128;
+
+/// Columns of `A` packed at a time.
+const DEPTH: usize = 64;
+
+/// `C` of order at most [`ORDER`].
 struct Update<'a, T> {
     alpha: T,
     a: MatRef<'a, T>,
@@ -81,30 +76,44 @@ impl<T: Scalar> WithSimd for Update<'_, T> {
     }
 }
 
+/// Accumulators of a block that crosses the diagonal: two registers of the widest kind times the widest panel.
+type Edge<T> = Aligned<T, { 32 * WIDE }>;
+
 impl<T: Scalar> Update<'_, T> {
     /// Panels of `N` columns; in each, rows from the one register that meets the diagonal down, two registers at a time.
     #[inline(always)]
     fn panels<S: Simd, const N: usize>(mut self, s: S) {
         let (n, k) = self.a.shape();
         let lanes = T::count::<S>();
-        let mut packed = Aligned::<T, AREA>::zeroed();
-        for j in 0..k {
-            packed.0[j * BLOCK..j * BLOCK + n].copy_from_slice(self.a.col(j));
-        }
-        let packed = &packed.0;
-        let mut p = 0;
-        while p < n {
-            let mut i = p / lanes * lanes;
-            while i < n {
-                if i + lanes < n {
-                    self.block::<S, 2, N>(s, packed, i, p, k);
-                    i += 2 * lanes;
-                } else {
-                    self.block::<S, 1, N>(s, packed, i, p, k);
+        let mut packed = Aligned::<T, { ORDER * DEPTH }>::zeroed();
+        let packed = &mut packed.0;
+        let mut edge = Edge::<T>::zeroed();
+        let mut at = 0;
+        while at < k {
+            let depth = DEPTH.min(k - at);
+            for j in 0..depth {
+                packed[j * ORDER..j * ORDER + n].copy_from_slice(self.a.col(at + j));
+            }
+            let mut p = 0;
+            while p < n {
+                let mut i = p / lanes * lanes;
+                // One register over the diagonal, so that what lies above it is least.
+                if i < n {
+                    self.block::<S, 1, N>(s, packed, i, p, depth, &mut edge);
                     i += lanes;
                 }
+                while i < n {
+                    if i + lanes < n {
+                        self.block::<S, 2, N>(s, packed, i, p, depth, &mut edge);
+                        i += 2 * lanes;
+                    } else {
+                        self.block::<S, 1, N>(s, packed, i, p, depth, &mut edge);
+                        i += lanes;
+                    }
+                }
+                p += N;
             }
-            p += N;
+            at += depth;
         }
     }
 
@@ -112,15 +121,16 @@ impl<T: Scalar> Update<'_, T> {
     fn block<S: Simd, const V: usize, const N: usize>(
         &mut self,
         s: S,
-        packed: &[T; AREA],
+        packed: &[T],
         i: usize,
         p: usize,
         k: usize,
+        edge: &mut Edge<T>,
     ) {
         let n = self.a.rows();
         let height = V * T::count::<S>();
-        let mut acc: Block<T, S, V, N> = [[T::splat(s, T::ZERO); V]; N];
-        subtract_products(s, &mut acc, &packed[i..], BLOCK, &packed[p..], BLOCK, k);
+        let acc: Block<T, S, V, N> = [[T::splat(s, T::ZERO); V]; N];
+        let acc = subtract_products(s, acc, &packed[i..], ORDER, &packed[p..], ORDER, k);
         let f = T::splat(s, self.alpha);
         if i >= p + N - 1 && i + height <= n && p + N <= n {
             for c in 0..N {
@@ -132,8 +142,6 @@ impl<T: Scalar> Update<'_, T> {
                 store_block::<T, S, V, 1>(col, height, &sum);
             }
         } else {
-            // Two registers of the widest kind times the widest panel.
-            let mut edge = Aligned::<T, { 32 * WIDE }>::zeroed();
             store_block::<T, S, V, N>(&mut edge.0, height, &acc);
             for c in 0..N.min(n - p) {
                 let from = i.max(p + c);

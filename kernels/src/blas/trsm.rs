@@ -190,9 +190,9 @@ impl<T: Scalar> WithSimd for Solve<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
         if S::REGISTER_COUNT >= 32 {
-            self.strips::<S, 2, WIDE>(s);
+            self.strips::<S, WIDE>(s);
         } else {
-            self.strips::<S, 2, NARROW>(s);
+            self.strips::<S, NARROW>(s);
         }
     }
 }
@@ -201,41 +201,63 @@ impl<T: Scalar> WithSimd for Solve<'_, T> {
 const STRIP: usize = 32;
 
 impl<T: Scalar> Solve<'_, T> {
+    /// Strips of two registers of rows, so that the chain of dependent operations in a diagonal block is shared by many
+    /// rows; fewer at the end.
     #[inline(always)]
-    fn strips<S: Simd, const V: usize, const N: usize>(mut self, s: S) {
-        let height = V * T::count::<S>();
-        let padded = self.n.next_multiple_of(N);
+    fn strips<S: Simd, const N: usize>(mut self, s: S) {
+        let lanes = T::count::<S>();
         let total = if self.transposed {
             self.b.cols()
         } else {
             self.b.rows()
         };
         let mut strip = Aligned::<T, { STRIP * BLOCK }>::zeroed();
-        let strip = &mut strip.0[..height * padded];
         let mut at = 0;
         while at < total {
-            let here = height.min(total - at);
-            self.read(strip, height, at, here);
-            for p in (0..padded).step_by(N) {
-                let mut acc = load_block::<T, S, V, N>(s, &strip[p * height..], height);
-                subtract_products(s, &mut acc, strip, height, &self.triangle[p..], BLOCK, p);
-                solve_diagonal(
-                    s,
-                    &mut acc,
-                    &self.triangle[p * BLOCK + p..],
-                    BLOCK,
-                    &self.reciprocals[p..],
-                );
-                store_block::<T, S, V, N>(&mut strip[p * height..], height, &acc);
+            let left = total - at;
+            if left > lanes {
+                self.strip::<S, 2, N>(s, &mut strip.0, at, left.min(2 * lanes));
+                at += 2 * lanes;
+            } else {
+                self.strip::<S, 1, N>(s, &mut strip.0, at, left);
+                at += lanes;
             }
-            self.write(strip, height, at, here);
-            at += here;
         }
+    }
+
+    /// The `here` rows from `at` on.
+    #[inline(always)]
+    fn strip<S: Simd, const V: usize, const N: usize>(
+        &mut self,
+        s: S,
+        strip: &mut [T],
+        at: usize,
+        here: usize,
+    ) {
+        let height = V * T::count::<S>();
+        let padded = self.n.next_multiple_of(N);
+        let strip = &mut strip[..height * padded];
+        // Padded unknowns are zero from the start; an earlier, higher strip may have left something there.
+        strip[height * self.n..].fill(T::ZERO);
+        self.read::<S>(strip, height, at, here);
+        for p in (0..padded).step_by(N) {
+            let acc = load_block::<T, S, V, N>(s, &strip[p * height..], height);
+            let acc = subtract_products(s, acc, strip, height, &self.triangle[p..], BLOCK, p);
+            let acc = solve_diagonal(
+                s,
+                acc,
+                &self.triangle[p * BLOCK + p..],
+                BLOCK,
+                &self.reciprocals[p..],
+            );
+            store_block::<T, S, V, N>(&mut strip[p * height..], height, &acc);
+        }
+        self.write::<S>(strip, height, at, here);
     }
 
     /// Lanes beyond `here` keep what they had: lanes never meet.
     #[inline(always)]
-    fn read(&self, strip: &mut [T], height: usize, at: usize, here: usize) {
+    fn read<S: Simd>(&self, strip: &mut [T], height: usize, at: usize, here: usize) {
         let (n, backwards, b) = (self.n, self.backwards, self.b.as_ref());
         let place = |j: usize| if backwards { n - 1 - j } else { j };
         if self.transposed {
@@ -248,13 +270,13 @@ impl<T: Scalar> Solve<'_, T> {
         } else {
             for j in 0..n {
                 let to = &mut strip[place(j) * height..][..here];
-                to.copy_from_slice(&b.col(j)[at..at + here]);
+                copy::<T, S>(to, &b.col(j)[at..at + here]);
             }
         }
     }
 
     #[inline(always)]
-    fn write(&mut self, strip: &[T], height: usize, at: usize, here: usize) {
+    fn write<S: Simd>(&mut self, strip: &[T], height: usize, at: usize, here: usize) {
         let (n, backwards) = (self.n, self.backwards);
         let place = |j: usize| if backwards { n - 1 - j } else { j };
         if self.transposed {
@@ -267,8 +289,22 @@ impl<T: Scalar> Solve<'_, T> {
         } else {
             for j in 0..n {
                 let from = &strip[place(j) * height..][..here];
-                self.b.col_mut(j)[at..at + here].copy_from_slice(from);
+                copy::<T, S>(&mut self.b.col_mut(j)[at..at + here], from);
             }
         }
+    }
+}
+
+/// Copies a few registers' worth of elements: a call to `memmove` for each column of a strip costs as much as the copy.
+#[inline(always)]
+fn copy<T: Scalar, S: Simd>(to: &mut [T], from: &[T]) {
+    let lanes = T::count::<S>();
+    let mut to = to.chunks_exact_mut(lanes);
+    let mut from = from.chunks_exact(lanes);
+    for (to, from) in (&mut to).zip(&mut from) {
+        T::store::<S>(to, T::load::<S>(from));
+    }
+    for (to, &from) in to.into_remainder().iter_mut().zip(from.remainder()) {
+        *to = from;
     }
 }
