@@ -13,11 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .nth(1)
         .unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/systems/demo.toml").into());
     let profile = std::env::args().nth(2);
-    let input = read(
-        Path::new(&path),
-        profile.as_deref().map(Path::new),
-        Mode::Lenient,
-    )?;
+    let input = read(Path::new(&path), profile.as_deref().map(Path::new), Mode::Lenient)?;
     let start = Instant::now();
     let cov = Covariance::new(&input.system, &input.atmosphere)?;
     println!("preparation        {:8.3} s", start.elapsed().as_secs_f64());
@@ -28,11 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("laser x, laser x", first.start, first.start),
         ("star y, star y", last.start, last.start),
         ("star y, laser x", last.start, first.start),
-        (
-            "star x, laser x",
-            blocks[blocks.len() - 2].start,
-            first.start,
-        ),
+        ("star x, laser x", blocks[blocks.len() - 2].start, first.start),
         ("star y, laser y", last.start, blocks[1].start),
     ] {
         let mut out = vec![0f32; tile * tile];

@@ -32,11 +32,7 @@ impl Mirror {
     pub fn new(system: &System) -> Self {
         let nssp = system.nssp as f64;
         let across = system.nssp + 1;
-        let mut mirror = Mirror {
-            across,
-            cells: Vec::new(),
-            width: (-2.0 / COUPLING.ln()).sqrt() / nssp,
-        };
+        let mut mirror = Mirror { across, cells: Vec::new(), width: (-2.0 / COUPLING.ln()).sqrt() / nssp };
         let (inner, outer) = (system.obstruction - 1.0 / nssp, 1.0 + 1.4 / nssp);
         for iy in 0..across {
             for ix in 0..across {
@@ -119,22 +115,14 @@ pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix
         return Err(failed("the interaction matrix is empty"));
     }
     if !interaction.data().iter().all(|x| x.is_finite()) {
-        return Err(failed(
-            "the interaction matrix holds a value that is not finite",
-        ));
+        return Err(failed("the interaction matrix holds a value that is not finite"));
     }
     if !(cutoff > 1e-6 && cutoff <= 1.0) {
         return Err(failed("the cutoff must lie between 1e-6 and 1"));
     }
     let (m, actuators) = (interaction.rows(), interaction.cols());
     let mut normal = Matrix::zeros(actuators, actuators);
-    gemm(
-        normal.view_mut(),
-        false,
-        interaction.view().transpose(),
-        interaction.view(),
-        1.0,
-    );
+    gemm(normal.view_mut(), false, interaction.view().transpose(), interaction.view(), 1.0);
     let eigen = SelfAdjointEigen::new(normal.view(), Side::Lower)
         .map_err(|_| failed("the eigenvalues do not converge"))?;
     let values: Vec<f64> = (0..actuators).map(|i| eigen.S()[i]).collect();
@@ -142,30 +130,15 @@ pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix
     if largest <= 0.0 {
         return Err(failed("the interaction matrix is zero"));
     }
-    let kept: Vec<usize> = (0..actuators)
-        .filter(|&i| values[i] >= largest * cutoff * cutoff)
-        .collect();
-    let scaled = Matrix::from_fn(actuators, kept.len(), |i, k| {
-        eigen.U()[(i, kept[k])] / values[kept[k]]
-    });
+    let kept: Vec<usize> = (0..actuators).filter(|&i| values[i] >= largest * cutoff * cutoff).collect();
+    let scaled = Matrix::from_fn(actuators, kept.len(), |i, k| eigen.U()[(i, kept[k])] / values[kept[k]]);
     let basis = Matrix::from_fn(actuators, kept.len(), |i, k| eigen.U()[(i, kept[k])]);
     let mut projected = Matrix::zeros(kept.len(), m);
-    gemm(
-        projected.view_mut(),
-        false,
-        basis.view().transpose(),
-        interaction.view().transpose(),
-        1.0,
-    );
+    gemm(projected.view_mut(), false, basis.view().transpose(), interaction.view().transpose(), 1.0);
     let mut singular_values: Vec<f64> = values.iter().map(|v| v.max(0.0).sqrt()).collect();
     singular_values.sort_by(|a, b| b.total_cmp(a));
     let dx = scaled.times(&projected)?;
-    Ok(CommandMatrix {
-        dx,
-        singular_values,
-        filtered: actuators - kept.len(),
-        kept: kept.len(),
-    })
+    Ok(CommandMatrix { dx, singular_values, filtered: actuators - kept.len(), kept: kept.len() })
 }
 
 /// `Dx` of a system with the mirror of this module and the usual cutoff `1 / sqrt(30)`.
@@ -202,13 +175,8 @@ mod tests {
 
     #[test]
     fn pseudo_inverse_of_a_full_rank_matrix_inverts_it() {
-        let a = Matrix::from_fn(7, 4, |i, j| {
-            if i == j {
-                2.0 + j as f64
-            } else {
-                0.1 * (i as f64 - j as f64)
-            }
-        });
+        let a =
+            Matrix::from_fn(7, 4, |i, j| if i == j { 2.0 + j as f64 } else { 0.1 * (i as f64 - j as f64) });
         let p = pseudo_inverse(&a, 1e-3).unwrap();
         assert_eq!((p.kept, p.filtered), (4, 0));
         let identity = p.dx.times(&a).unwrap();

@@ -63,35 +63,21 @@ pub enum Error {
 impl Error {
     /// An error about a file, with the operating system's cause.
     pub fn io(path: &Path, doing: &str, source: std::io::Error) -> Self {
-        Error::File {
-            path: path.to_owned(),
-            problem: format!("{doing}: {source}"),
-            source: Some(source),
-        }
+        Error::File { path: path.to_owned(), problem: format!("{doing}: {source}"), source: Some(source) }
     }
 
     /// An error about the content of a file.
     pub fn content(path: &Path, problem: impl Into<String>) -> Self {
-        Error::File {
-            path: path.to_owned(),
-            problem: problem.into(),
-            source: None,
-        }
+        Error::File { path: path.to_owned(), problem: problem.into(), source: None }
     }
 
     /// A size error.
     pub fn shape(what: impl Into<String>, problem: impl Into<String>) -> Self {
-        Error::Shape {
-            what: what.into(),
-            problem: problem.into(),
-        }
+        Error::Shape { what: what.into(), problem: problem.into() }
     }
 
     /// A numerical error.
     pub fn numeric(what: impl Into<String>, problem: impl Into<String>) -> Self {
-        Error::Numeric {
-            what: what.into(),
-            problem: problem.into(),
-        }
+        Error::Numeric { what: what.into(), problem: problem.into() }
     }
 }

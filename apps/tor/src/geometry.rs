@@ -27,19 +27,11 @@ impl SubApertures {
     /// # Errors
     /// No centre lies in the pupil.
     pub fn new(diameter: f64, obstruction: f64, nssp: usize) -> Result<Self, Error> {
-        let obstruction = if nssp == 7 && obstruction > 0.285 && obstruction < 0.29 {
-            0.285
-        } else {
-            obstruction
-        };
+        let obstruction =
+            if nssp == 7 && obstruction > 0.285 && obstruction < 0.29 { 0.285 } else { obstruction };
         let half = diameter / 2.0;
         let pitch = diameter / nssp as f64;
-        let mut out = SubApertures {
-            nssp,
-            pitch,
-            cells: Vec::new(),
-            half,
-        };
+        let mut out = SubApertures { nssp, pitch, cells: Vec::new(), half };
         if nssp == 1 {
             out.cells.push([0, 0]);
             return Ok(out);
@@ -47,10 +39,7 @@ impl SubApertures {
         let (inner, outer) = ((obstruction * half).powi(2), half * half);
         for iy in 0..nssp {
             for ix in 0..nssp {
-                let (x, y) = (
-                    out.coordinate(ix as f64 + 0.5),
-                    out.coordinate(iy as f64 + 0.5),
-                );
+                let (x, y) = (out.coordinate(ix as f64 + 0.5), out.coordinate(iy as f64 + 0.5));
                 let r2 = x * x + y * y;
                 if r2 >= inner && r2 < outer {
                     out.cells.push([ix as u16, iy as u16]);
@@ -129,17 +118,10 @@ impl Geometry {
     /// A sensor has no valid sub-aperture.
     pub fn new(system: &System) -> Result<Self, Error> {
         let make = |nssp| SubApertures::new(system.diameter, system.obstruction, nssp);
-        let sensors: Vec<SubApertures> = system
-            .stars
-            .iter()
-            .map(|s| make(s.nssp))
-            .collect::<Result<_, _>>()?;
+        let sensors: Vec<SubApertures> =
+            system.stars.iter().map(|s| make(s.nssp)).collect::<Result<_, _>>()?;
         let blocks = blocks_of(&sensors);
-        Ok(Geometry {
-            sensors,
-            truth: make(system.nssp)?,
-            blocks,
-        })
+        Ok(Geometry { sensors, truth: make(system.nssp)?, blocks })
     }
 
     /// Number of measurements `n`.
@@ -170,20 +152,7 @@ impl Geometry {
     /// The two blocks of the truth sensor (`wfs` is 0 for both).
     pub fn truth_blocks(&self) -> [Block; 2] {
         let len = self.truth.len();
-        [
-            Block {
-                wfs: 0,
-                axis: Axis::X,
-                start: 0,
-                len,
-            },
-            Block {
-                wfs: 0,
-                axis: Axis::Y,
-                start: len,
-                len,
-            },
-        ]
+        [Block { wfs: 0, axis: Axis::X, start: 0, len }, Block { wfs: 0, axis: Axis::Y, start: len, len }]
     }
 }
 
@@ -192,12 +161,7 @@ fn blocks_of(sensors: &[SubApertures]) -> Vec<Block> {
     let mut start = 0;
     for (wfs, s) in sensors.iter().enumerate() {
         for axis in [Axis::X, Axis::Y] {
-            blocks.push(Block {
-                wfs,
-                axis,
-                start,
-                len: s.len(),
-            });
+            blocks.push(Block { wfs, axis, start, len: s.len() });
             start += s.len();
         }
     }
@@ -221,20 +185,12 @@ impl Projection {
     /// Rotation and magnification act on the positions only; the size of a projected sub-aperture is `pitch * scale`.
     pub fn new(star: &GuideStar, altitude: f64) -> Self {
         let scale = 1.0 - altitude * star.inverse_altitude;
-        let (sin, cos) = if star.rotation == 0.0 {
-            (0.0, 1.0)
-        } else {
-            star.rotation.to_radians().sin_cos()
-        };
+        let (sin, cos) = if star.rotation == 0.0 { (0.0, 1.0) } else { star.rotation.to_radians().sin_cos() };
         let m = star.magnification;
         let offset = std::array::from_fn(|k| {
             star.pupil_shift[k] * scale + star.direction[k] / ARCSEC_PER_RADIAN * altitude
         });
-        Projection {
-            scale,
-            offset,
-            turn: [[cos * m, -sin * m], [sin * m, cos * m]],
-        }
+        Projection { scale, offset, turn: [[cos * m, -sin * m], [sin * m, cos * m]] }
     }
 
     /// Whether the light of the star crosses the layer at all.
@@ -281,11 +237,7 @@ mod tests {
             (39.0, 0.2, 86, 5576),
             (8.0, 0.0, 1, 1),
         ] {
-            assert_eq!(
-                SubApertures::new(d, eps, nssp).unwrap().len(),
-                want,
-                "{d} m, {eps}, {nssp}"
-            );
+            assert_eq!(SubApertures::new(d, eps, nssp).unwrap().len(), want, "{d} m, {eps}, {nssp}");
         }
         assert!(SubApertures::new(8.0, 0.9, 2).is_err());
     }
@@ -295,11 +247,7 @@ mod tests {
         let s = SubApertures::new(8.0, 0.0, 6).unwrap();
         let first = s.centre(0);
         assert!((first[0] + 2.0).abs() < 1e-12 && (first[1] + 10.0 / 3.0).abs() < 1e-12);
-        assert!(
-            s.cells
-                .windows(2)
-                .all(|w| (w[0][1], w[0][0]) < (w[1][1], w[1][0]))
-        );
+        assert!(s.cells.windows(2).all(|w| (w[0][1], w[0][0]) < (w[1][1], w[1][0])));
     }
 
     #[test]
@@ -311,10 +259,7 @@ mod tests {
         star.magnification = 2.0;
         star.inverse_altitude = 1.0 / 2e4;
         let q = Projection::new(&star, 1e4).point([1.0, 0.0]);
-        assert!(
-            (q[0] - 1.0).abs() < 1e-12 && (q[1] - 1.0).abs() < 1e-12,
-            "{q:?}"
-        );
+        assert!((q[0] - 1.0).abs() < 1e-12 && (q[1] - 1.0).abs() < 1e-12, "{q:?}");
         assert!(!Projection::new(&star, 3e4).visible());
     }
 }

@@ -53,10 +53,7 @@ pub struct Info {
 /// A sensor has no valid sub-aperture.
 pub fn info(system: &System, atmosphere: &Atmosphere) -> Result<Info, Error> {
     let geometry = Geometry::new(system)?;
-    let (n, m) = (
-        geometry.measurements() as u64,
-        geometry.truth_slopes() as u64,
-    );
+    let (n, m) = (geometry.measurements() as u64, geometry.truth_slopes() as u64);
     let factor_flops = (n as f64).powi(3) / 3.0;
     let solve_flops = 2.0 * (n as f64).powi(2) * m as f64;
     Ok(Info {
@@ -64,16 +61,8 @@ pub fn info(system: &System, atmosphere: &Atmosphere) -> Result<Info, Error> {
         measurements: n as usize,
         truth_slopes: m as usize,
         actuators: Mirror::new(system).len(),
-        lgs: system
-            .stars
-            .iter()
-            .filter(|s| s.kind == StarKind::Lgs)
-            .count(),
-        ngs: system
-            .stars
-            .iter()
-            .filter(|s| s.kind == StarKind::Ngs)
-            .count(),
+        lgs: system.stars.iter().filter(|s| s.kind == StarKind::Lgs).count(),
+        ngs: system.stars.iter().filter(|s| s.kind == StarKind::Ngs).count(),
         targets: system.targets.len(),
         sub_apertures: geometry.sensors().iter().map(|s| s.len()).collect(),
         layers: atmosphere.layers.len(),
@@ -99,11 +88,7 @@ impl fmt::Display for Info {
         )?;
         writeln!(f, "sub-apertures    {:?}", self.sub_apertures)?;
         writeln!(f, "measurements     n = {}", self.measurements)?;
-        writeln!(
-            f,
-            "truth slopes     m = {}, {} target(s)",
-            self.truth_slopes, self.targets
-        )?;
+        writeln!(f, "truth slopes     m = {}, {} target(s)", self.truth_slopes, self.targets)?;
         writeln!(f, "actuators        {}", self.actuators)?;
         writeln!(
             f,

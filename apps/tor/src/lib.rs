@@ -14,9 +14,9 @@
 //! | [`dm`] | deformable mirror, interaction matrix, command matrix `Dx` |
 //! | [`evaluate`] | error covariance `Cee` of any reconstructor, and what it costs on the actuators |
 //! | [`image`] | long-exposure image and Strehl ratio |
-//! | [`reference`] | a small dense float64 reconstructor, the yardstick of every other one |
+//! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
 //! | [`files`] | FITS and npy, slope orders |
-//! | [`info`] | sizes, memory and work of a system before anything runs |
+//! | [`mod@info`] | sizes, memory and work of a system before anything runs |
 //!
 //! Units: metres, arcseconds (slopes and directions), arcsec^2 (covariances); `cn2` of a layer is its `r0^(-5/3)` in m^(-5/3) at
 //! 500 nm. Matrices are column-major ([`matrix::Matrix`]).

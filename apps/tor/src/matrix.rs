@@ -14,11 +14,7 @@ pub struct Matrix {
 impl Matrix {
     /// A matrix of zeros.
     pub fn zeros(rows: usize, cols: usize) -> Self {
-        Matrix {
-            rows,
-            cols,
-            data: vec![0.0; rows * cols],
-        }
+        Matrix { rows, cols, data: vec![0.0; rows * cols] }
     }
 
     /// Adopts column-major data.
@@ -123,10 +119,7 @@ impl Matrix {
         if self.cols != other.rows {
             return Err(Error::shape(
                 "matrix product",
-                format!(
-                    "{} x {} times {} x {}",
-                    self.rows, self.cols, other.rows, other.cols
-                ),
+                format!("{} x {} times {} x {}", self.rows, self.cols, other.rows, other.cols),
             ));
         }
         let mut out = Matrix::zeros(self.rows, other.cols);
@@ -159,13 +152,7 @@ impl std::ops::IndexMut<(usize, usize)> for Matrix {
 }
 
 /// `c = alpha a b` or, with `add`, `c += alpha a b`; one thread, because callers run inside tasks.
-pub(crate) fn gemm(
-    c: MatMut<'_, f64>,
-    add: bool,
-    a: MatRef<'_, f64>,
-    b: MatRef<'_, f64>,
-    alpha: f64,
-) {
+pub(crate) fn gemm(c: MatMut<'_, f64>, add: bool, a: MatRef<'_, f64>, b: MatRef<'_, f64>, alpha: f64) {
     let accum = if add { Accum::Add } else { Accum::Replace };
     faer::linalg::matmul::matmul(c, accum, a, b, alpha, Par::Seq);
 }

@@ -42,14 +42,9 @@ pub fn of_sensor(
     let star_index = star;
     let star = &system.stars[star];
     let noise = match &system.noise {
-        NoiseModel::Uniform { variance } => vec![
-            SlopeNoise {
-                xx: *variance,
-                yy: *variance,
-                xy: 0.0
-            };
-            grid.len()
-        ],
+        NoiseModel::Uniform { variance } => {
+            vec![SlopeNoise { xx: *variance, yy: *variance, xy: 0.0 }; grid.len()]
+        }
         NoiseModel::Photometric(p) => match star.kind {
             StarKind::Ngs => vec![natural(p, star, atmosphere.r0(), grid.pitch); grid.len()],
             StarKind::Lgs => {
@@ -60,10 +55,7 @@ pub fn of_sensor(
             }
         },
     };
-    if noise
-        .iter()
-        .any(|n| !(n.xx.is_finite() && n.yy.is_finite() && n.xy.is_finite()))
-    {
+    if noise.iter().any(|n| !(n.xx.is_finite() && n.yy.is_finite() && n.xy.is_finite())) {
         return Err(Error::numeric(
             format!("noise of sensor {}", star_index + 1),
             "the photometry gives a variance that is not finite: check magnitude, flux and throughput",
@@ -77,11 +69,7 @@ pub fn launcher(diameter: f64, star: &GuideStar) -> [f64; 2] {
     star.launcher.unwrap_or_else(|| {
         let [x, y] = star.direction;
         let r = x.hypot(y);
-        if r == 0.0 {
-            [0.0, 0.0]
-        } else {
-            [x / r * diameter / 2.0, y / r * diameter / 2.0]
-        }
+        if r == 0.0 { [0.0, 0.0] } else { [x / r * diameter / 2.0, y / r * diameter / 2.0] }
     })
 }
 
@@ -91,10 +79,7 @@ fn seeing2(r0: f64, wavelength: f64) -> f64 {
 }
 
 fn factors(p: &Photometry, electrons: f64, pixel: f64) -> (f64, f64) {
-    (
-        0.32 / electrons,
-        0.82 * (p.read_noise / (electrons * pixel)).powi(2),
-    )
+    (0.32 / electrons, 0.82 * (p.read_noise / (electrons * pixel)).powi(2))
 }
 
 fn natural(p: &Photometry, star: &GuideStar, r0: f64, pitch: f64) -> SlopeNoise {
@@ -109,30 +94,20 @@ fn natural(p: &Photometry, star: &GuideStar, r0: f64, pitch: f64) -> SlopeNoise 
     let (f1, f2) = factors(p, electrons, p.pixel_ngs);
     let s2 = seeing2(r0, p.wavelength_ngs);
     let variance = f1 * s2 + f2 * s2 * s2;
-    SlopeNoise {
-        xx: variance,
-        yy: variance,
-        xy: 0.0,
-    }
+    SlopeNoise { xx: variance, yy: variance, xy: 0.0 }
 }
 
 fn laser(p: &Photometry, launcher: [f64; 2], r0: f64, pitch: f64, centre: [f64; 2]) -> SlopeNoise {
-    let electrons =
-        p.lgs_flux * p.frame_time * pitch * pitch * p.throughput_lgs / p.throughput_atmosphere;
+    let electrons = p.lgs_flux * p.frame_time * pitch * pitch * p.throughput_lgs / p.throughput_atmosphere;
     let (f1, f2) = factors(p, electrons, p.pixel_lgs);
     let w2 = seeing2(r0, p.wavelength_lgs) + p.spot_width * p.spot_width;
     let [dx, dy] = [centre[0] - launcher[0], centre[1] - launcher[1]];
     let distance = dx.hypot(dy);
-    let elongation =
-        ARCSEC_PER_RADIAN * p.sodium_depth / (p.sodium_altitude * p.sodium_altitude) * distance;
+    let elongation = ARCSEC_PER_RADIAN * p.sodium_depth / (p.sodium_altitude * p.sodium_altitude) * distance;
     let long2 = w2 + elongation * elongation;
     let short = f1 * w2 + f2 * w2 * w2;
     let long = f1 * long2 + f2 * long2.powf(1.5) * w2.sqrt();
-    let (cos, sin) = if distance > 0.0 {
-        (dx / distance, dy / distance)
-    } else {
-        (1.0, 0.0)
-    };
+    let (cos, sin) = if distance > 0.0 { (dx / distance, dy / distance) } else { (1.0, 0.0) };
     SlopeNoise {
         xx: long * cos * cos + short * sin * sin,
         yy: long * sin * sin + short * cos * cos,

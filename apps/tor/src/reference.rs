@@ -21,25 +21,17 @@ impl Factor {
     pub fn new(cov: &Covariance) -> Result<Self, Error> {
         let cmm = cov.matrix(Kind::Cmm)?;
         let llt = Llt::new(cmm.view(), Side::Lower).map_err(|e| match e {
-            LltError::NonPositivePivot { index } => Error::NotPositiveDefinite {
-                what: "Cmm".into(),
-                order: index + 1,
-            },
+            LltError::NonPositivePivot { index } => {
+                Error::NotPositiveDefinite { what: "Cmm".into(), order: index + 1 }
+            }
         })?;
-        Ok(Factor {
-            llt,
-            order: cmm.rows(),
-        })
+        Ok(Factor { llt, order: cmm.rows() })
     }
 
     /// `L` with `L L^T = Cmm`.
     pub fn lower(&self) -> Matrix {
         let l = self.llt.L();
-        Matrix::from_fn(
-            self.order,
-            self.order,
-            |i, j| if i >= j { l[(i, j)] } else { 0.0 },
-        )
+        Matrix::from_fn(self.order, self.order, |i, j| if i >= j { l[(i, j)] } else { 0.0 })
     }
 
     /// `R = Ctm Cmm^-1` for one target, `m x n`.

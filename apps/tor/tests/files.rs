@@ -9,17 +9,11 @@ use zellige_tor::files::{SlopeOrder, npy, write_whole};
 use zellige_tor::{Covariance, Matrix};
 
 fn sample() -> Matrix {
-    Matrix::from_fn(7, 5, |i, j| {
-        (i as f64) - 0.3 * (j as f64) + if i == j { 1e-7 } else { 0.0 }
-    })
+    Matrix::from_fn(7, 5, |i, j| (i as f64) - 0.3 * (j as f64) + if i == j { 1e-7 } else { 0.0 })
 }
 
 fn hdu<'a>(name: &str, pixels: Pixels<'a>) -> Hdu<'a> {
-    Hdu {
-        name: name.into(),
-        pixels,
-        cards: Vec::new(),
-    }
+    Hdu { name: name.into(), pixels, cards: Vec::new() }
 }
 
 #[test]
@@ -32,11 +26,7 @@ fn several_images_and_their_keywords() {
     let cube: Vec<f32> = (0..24).map(|k| k as f32).collect();
     let mut first = hdu("R", Pixels::Matrix(&a));
     first.cards = fits::system_cards(&system, &atmosphere, cov.geometry(), SlopeOrder::Xxyy);
-    first.cards.extend(fits::reconstructor_cards(
-        "hp1:band=2",
-        Some(1.5e-6),
-        Some(0.554_059),
-    ));
+    first.cards.extend(fits::reconstructor_cards("hp1:band=2", Some(1.5e-6), Some(0.554_059)));
     first.cards.push(Card::new("AUTHOR", "it's ours", ""));
     first.cards.push(Card::new(
         "NOTHING",
@@ -46,22 +36,9 @@ fn several_images_and_their_keywords() {
     let columns: Vec<f32> = a.data().iter().map(|v| *v as f32).collect();
     let hdus = [
         first,
-        hdu(
-            "PSF",
-            Pixels::F32 {
-                shape: vec![2, 3, 4],
-                values: &cube,
-            },
-        ),
+        hdu("PSF", Pixels::F32 { shape: vec![2, 3, 4], values: &cube }),
         hdu("SINGLE", Pixels::MatrixF32(&a)),
-        hdu(
-            "COLUMNS",
-            Pixels::ColumnsF32 {
-                rows: 7,
-                cols: 5,
-                values: &columns,
-            },
-        ),
+        hdu("COLUMNS", Pixels::ColumnsF32 { rows: 7, cols: 5, values: &columns }),
     ];
     fits::write(&path, &hdus).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len() % 2880, 0);
@@ -101,33 +78,15 @@ fn several_images_and_their_keywords() {
     assert_eq!(single, fits::read_matrix(&path, Some("COLUMNS")).unwrap());
     assert_eq!(single[(3, 2)], f64::from(a[(3, 2)] as f32));
     let missing = fits::read(&path, Some("CMM")).unwrap_err().to_string();
-    assert!(
-        missing.contains("no image called CMM") && missing.contains("PSF"),
-        "{missing}"
-    );
-    assert!(
-        fits::read_matrix(&path, Some("PSF"))
-            .unwrap_err()
-            .to_string()
-            .contains("two dimensions")
-    );
+    assert!(missing.contains("no image called CMM") && missing.contains("PSF"), "{missing}");
+    assert!(fits::read_matrix(&path, Some("PSF")).unwrap_err().to_string().contains("two dimensions"));
 }
 
 #[test]
 fn header_bytes_follow_the_standard() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.fits");
-    fits::write(
-        &path,
-        &[hdu(
-            "A",
-            Pixels::F64 {
-                shape: vec![1, 2],
-                values: &[1.0, -2.0],
-            },
-        )],
-    )
-    .unwrap();
+    fits::write(&path, &[hdu("A", Pixels::F64 { shape: vec![1, 2], values: &[1.0, -2.0] })]).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes.len(), 2 * 2880);
     let card = |k: usize| std::str::from_utf8(&bytes[80 * k..80 * k + 80]).unwrap();
@@ -135,10 +94,7 @@ fn header_bytes_follow_the_standard() {
     assert!(card(1).starts_with("BITPIX  =                  -64"));
     assert!(card(3).starts_with("NAXIS1  =                    2"));
     assert!(card(4).starts_with("NAXIS2  =                    1"));
-    assert_eq!(
-        &bytes[2880..2896],
-        [1.0f64.to_be_bytes(), (-2.0f64).to_be_bytes()].concat()
-    );
+    assert_eq!(&bytes[2880..2896], [1.0f64.to_be_bytes(), (-2.0f64).to_be_bytes()].concat());
 }
 
 #[test]
@@ -153,46 +109,19 @@ fn what_fits_cannot_hold_is_refused_and_leaves_nothing() {
         (Card::new("BACKERR", f64::NAN, ""), "cannot hold"),
         (Card::new("TEXT", long.as_str(), ""), "longer"),
         (Card::new("TEXT", "é", ""), "ASCII"),
-        (
-            Card {
-                key: String::new(),
-                value: CardValue::Integer(1),
-                comment: String::new(),
-            },
-            "keyword",
-        ),
+        (Card { key: String::new(), value: CardValue::Integer(1), comment: String::new() }, "keyword"),
     ] {
         let mut h = hdu("A", Pixels::Matrix(&a));
         h.cards.push(card);
         let message = fits::write(&path, &[h]).unwrap_err().to_string();
-        assert!(
-            message.contains(why) && message.contains("bad.fits"),
-            "{message}"
-        );
+        assert!(message.contains(why) && message.contains("bad.fits"), "{message}");
     }
-    assert!(
-        fits::write(
-            &path,
-            &[hdu(
-                "A",
-                Pixels::F64 {
-                    shape: vec![3],
-                    values: &[1.0]
-                }
-            )]
-        )
-        .is_err()
-    );
+    assert!(fits::write(&path, &[hdu("A", Pixels::F64 { shape: vec![3], values: &[1.0] })]).is_err());
     assert!(fits::write(&path, &[]).is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     let nowhere = folder.path().join("missing/folder/a.fits");
-    let message = fits::write(&nowhere, &[hdu("A", Pixels::Matrix(&a))])
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("missing/folder/a.fits") && message.contains("folder"),
-        "{message}"
-    );
+    let message = fits::write(&nowhere, &[hdu("A", Pixels::Matrix(&a))]).unwrap_err().to_string();
+    assert!(message.contains("missing/folder/a.fits") && message.contains("folder"), "{message}");
 }
 
 #[test]
@@ -218,14 +147,10 @@ fn npy_round_trip_and_foreign_layouts() {
     npy::write_f64(&path, &a).unwrap();
     assert_eq!(npy::read(&path).unwrap(), a);
     npy::write_f32(&path, &a).unwrap();
-    assert_eq!(
-        npy::read(&path).unwrap()[(3, 2)],
-        f64::from(a[(3, 2)] as f32)
-    );
+    assert_eq!(npy::read(&path).unwrap()[(3, 2)], f64::from(a[(3, 2)] as f32));
     // Fortran order, big-endian, written by hand.
     let raw = |descr: &str, fortran: &str, shape: &str, data: &[u8]| {
-        let mut header =
-            format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
+        let mut header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
         while (10 + header.len() + 1) % 64 != 0 {
             header.push(' ');
         }
@@ -251,12 +176,7 @@ fn npy_round_trip_and_foreign_layouts() {
         let message = npy::read(&path).unwrap_err().to_string();
         assert!(message.contains(why), "{message}");
     }
-    assert!(
-        npy::read(Path::new("/nowhere/a.npy"))
-            .unwrap_err()
-            .to_string()
-            .contains("/nowhere/a.npy")
-    );
+    assert!(npy::read(Path::new("/nowhere/a.npy")).unwrap_err().to_string().contains("/nowhere/a.npy"));
 }
 
 #[test]
@@ -269,21 +189,12 @@ fn a_real_interaction_matrix() {
     let matrix = fits::read_matrix(&path, None).unwrap();
     let (rows, cols) = (matrix.rows(), matrix.cols());
     assert_eq!(rows.min(cols), 349);
-    let interaction = if rows == 608 {
-        matrix
-    } else {
-        matrix.transposed()
-    };
+    let interaction = if rows == 608 { matrix } else { matrix.transposed() };
     assert!(interaction.data().iter().all(|v| v.is_finite()) && interaction.max_abs() > 0.0);
     let command = zellige_tor::dm::pseudo_inverse(&interaction, 1.0 / 30f64.sqrt()).unwrap();
     assert_eq!((command.dx.rows(), command.dx.cols()), (349, 608));
     // A pseudo-inverse undoes its matrix on what it keeps: D A D = D.
-    let back = command
-        .dx
-        .times(&interaction)
-        .unwrap()
-        .times(&command.dx)
-        .unwrap();
+    let back = command.dx.times(&interaction).unwrap().times(&command.dx).unwrap();
     let difference = Matrix::from_fn(349, 608, |i, j| back[(i, j)] - command.dx[(i, j)]);
     assert!(difference.norm() < 1e-9 * command.dx.norm());
 }

@@ -2,9 +2,7 @@
 
 use proptest::prelude::*;
 use std::path::Path;
-use zellige_tor::params::{
-    Input, Mode, NoiseModel, StarKind, parse, parse_atmosphere, parse_system,
-};
+use zellige_tor::params::{Input, Mode, NoiseModel, StarKind, parse, parse_atmosphere, parse_system};
 use zellige_tor::{Error, info};
 
 const DEMO: &str = include_str!("../systems/demo.toml");
@@ -55,13 +53,11 @@ fn current() -> Vec<(&'static str, &'static str)> {
 fn old() -> Vec<(&'static str, &'static str)> {
     let c = current();
     let pick = |k: usize| c[k];
-    [
-        0, 1, 3, 6, 7, 8, 4, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30,
-    ]
-    .into_iter()
-    .map(pick)
-    .chain([("noise_var", "0.01"), c[31], c[32], c[33]])
-    .collect()
+    [0, 1, 3, 6, 7, 8, 4, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30]
+        .into_iter()
+        .map(pick)
+        .chain([("noise_var", "0.01"), c[31], c[32], c[33]])
+        .collect()
 }
 
 fn text(entries: &[(&str, &str)]) -> String {
@@ -77,12 +73,7 @@ fn with(entry: usize, value: &'static str) -> String {
 const PROFILE: &str = "Nlayer\n2\nr0 @ wfs lambda\n0.128916\ncn2 ESO units\n28.5115 1.88506  \nh in meters\n30 12500  \nl0 in meters\n25 25 ";
 
 fn sys(t: &str, mode: Mode) -> Result<Input, Error> {
-    parse(
-        Path::new("sys-params.txt"),
-        t,
-        Some((Path::new("atm-params.txt"), PROFILE)),
-        mode,
-    )
+    parse(Path::new("sys-params.txt"), t, Some((Path::new("atm-params.txt"), PROFILE)), mode)
 }
 
 fn toml(t: &str) -> Result<Input, Error> {
@@ -125,92 +116,41 @@ fn missing_truth_sensor_is_repaired_or_refused() {
     assert_eq!(lenient.warnings.len(), 2);
     assert_eq!(lenient.warnings[0].line, Some(10));
     assert!(lenient.warnings[0].to_string().contains("GsAlt"));
-    assert_eq!(
-        lenient.system,
-        sys(&text(&old()), Mode::Strict).unwrap().system
-    );
-    refused(
-        sys(&text(&e), Mode::Strict),
-        &["sys-params.txt:10", "GsAlt", "3 values", "asks for 4"],
-    );
+    assert_eq!(lenient.system, sys(&text(&old()), Mode::Strict).unwrap().system);
+    refused(sys(&text(&e), Mode::Strict), &["sys-params.txt:10", "GsAlt", "3 values", "asks for 4"]);
     // Two missing values are no truth sensor.
-    refused(
-        sys(&with(7, "1e-05 0"), Mode::Lenient),
-        &["sys-params.txt:16", "GsAlt", "2 values"],
-    );
+    refused(sys(&with(7, "1e-05 0"), Mode::Lenient), &["sys-params.txt:16", "GsAlt", "2 values"]);
 }
 
 #[test]
 fn text_traps() {
+    refused(sys(&with(3, "5"), Mode::Strict), &["GsAlt", "asks for 5", "N WFS"]);
     refused(
-        sys(&with(3, "5"), Mode::Strict),
-        &["GsAlt", "asks for 5", "N WFS"],
-    );
-    refused(
-        sys(
-            &with(9, "0 -25 10 0").replace("5 -12 30 0", "0 -12 30 0"),
-            Mode::Strict,
-        ),
+        sys(&with(9, "0 -25 10 0").replace("5 -12 30 0", "0 -12 30 0"), Mode::Strict),
         &["launcher", "on the axis", "explicitly"],
     );
-    refused(
-        sys(&with(9, "15 x7 10 0"), Mode::Strict),
-        &[":20:", "alphaX", "'x7' is not a number"],
-    );
-    refused(
-        sys(&with(9, "15 nan 10 0"), Mode::Strict),
-        &[":20:", "not finite"],
-    );
-    refused(
-        sys(&with(20, "inf"), Mode::Strict),
-        &[":42:", "LGS flux", "not finite"],
-    );
+    refused(sys(&with(9, "15 x7 10 0"), Mode::Strict), &[":20:", "alphaX", "'x7' is not a number"]);
+    refused(sys(&with(9, "15 nan 10 0"), Mode::Strict), &[":20:", "not finite"]);
+    refused(sys(&with(20, "inf"), Mode::Strict), &[":42:", "LGS flux", "not finite"]);
     refused(sys(&with(20, ""), Mode::Strict), &[":42:", "no value"]);
-    refused(
-        sys(&with(0, "-8"), Mode::Strict),
-        &[":2:", "diameter", "-8 is not allowed"],
-    );
+    refused(sys(&with(0, "-8"), Mode::Strict), &[":2:", "diameter", "-8 is not allowed"]);
     refused(sys(&with(1, "1.2"), Mode::Strict), &[":4:", "obstruction"]);
-    refused(
-        sys(&with(6, "1000000"), Mode::Strict),
-        &[":14:", "Nssp", "256"],
-    );
-    refused(
-        sys(&with(6, "8.5"), Mode::Strict),
-        &[":14:", "Nssp", "whole number"],
-    );
+    refused(sys(&with(6, "1000000"), Mode::Strict), &[":14:", "Nssp", "256"]);
+    refused(sys(&with(6, "8.5"), Mode::Strict), &[":14:", "Nssp", "whole number"]);
     refused(sys(&with(6, "0"), Mode::Strict), &[":14:", "Nssp"]);
     refused(sys(&with(3, "1e300"), Mode::Strict), &[":8:", "N WFS"]);
-    refused(
-        sys(&with(5, "99999999"), Mode::Strict),
-        &[":12:", "nTarget"],
-    );
-    refused(
-        sys(&with(8, "1 2 1 1"), Mode::Strict),
-        &[":18:", "type", "first 1 are laser"],
-    );
-    refused(
-        sys(&with(7, "0 0 0 0"), Mode::Strict),
-        &[":16:", "GsAlt", "1 km"],
-    );
-    refused(
-        sys(&with(7, "1e-5 1e-5 0 0"), Mode::Strict),
-        &[":16:", "natural star"],
-    );
+    refused(sys(&with(5, "99999999"), Mode::Strict), &[":12:", "nTarget"]);
+    refused(sys(&with(8, "1 2 1 1"), Mode::Strict), &[":18:", "type", "first 1 are laser"]);
+    refused(sys(&with(7, "0 0 0 0"), Mode::Strict), &[":16:", "GsAlt", "1 km"]);
+    refused(sys(&with(7, "1e-5 1e-5 0 0"), Mode::Strict), &[":16:", "natural star"]);
     refused(sys(&with(27, "1.5"), Mode::Strict), &["transmission LGS"]);
     // Layouts.
     let mut e = current();
     e.truncate(20);
-    refused(
-        sys(&text(&e), Mode::Strict),
-        &["20 entries", "36", "22", "truncated", "'LGS flux'"],
-    );
+    refused(sys(&text(&e), Mode::Strict), &["20 entries", "36", "22", "truncated", "'LGS flux'"]);
     let mut e = current();
     e.swap(2, 3);
-    refused(
-        sys(&text(&e), Mode::Strict),
-        &[":5:", "frame time", "N WFS"],
-    );
+    refused(sys(&text(&e), Mode::Strict), &[":5:", "frame time", "N WFS"]);
     refused(sys("", Mode::Strict), &["0 entries"]);
     refused(
         parse(Path::new("s.txt"), &text(&current()), None, Mode::Lenient),
@@ -225,27 +165,12 @@ fn profile_traps() {
     assert_eq!(good.layers.len(), 2);
     assert!(warnings.is_empty(), "{warnings:?}");
     let (_, warnings) = atm(&PROFILE.replace("0.128916", "0.2")).unwrap();
-    assert!(
-        warnings[0].to_string().contains("r0") && warnings[0].line == Some(4),
-        "{warnings:?}"
-    );
-    refused(
-        atm(&PROFILE.replace("1.88506", "-1.88506")),
-        &["atm.txt:6", "cn2", "layer 2 of 2", "negative"],
-    );
-    refused(
-        atm(&PROFILE.replace("Nlayer\n2", "Nlayer\n3")),
-        &["2 values", "asks for 3"],
-    );
-    refused(
-        atm(&PROFILE.replace("28.5115 1.88506", "0 0")),
-        &["all layers are empty"],
-    );
+    assert!(warnings[0].to_string().contains("r0") && warnings[0].line == Some(4), "{warnings:?}");
+    refused(atm(&PROFILE.replace("1.88506", "-1.88506")), &["atm.txt:6", "cn2", "layer 2 of 2", "negative"]);
+    refused(atm(&PROFILE.replace("Nlayer\n2", "Nlayer\n3")), &["2 values", "asks for 3"]);
+    refused(atm(&PROFILE.replace("28.5115 1.88506", "0 0")), &["all layers are empty"]);
     refused(atm(&PROFILE.replace("25 25", "25 0")), &[":10:", "L0"]);
-    refused(
-        atm(&PROFILE.replace("Nlayer\n2", "Nlayer\n20000000")),
-        &["Nlayer"],
-    );
+    refused(atm(&PROFILE.replace("Nlayer\n2", "Nlayer\n20000000")), &["Nlayer"]);
     refused(atm("Nlayer\n2\n"), &["1 entries", "truncated"]);
     let high = PROFILE.replace("12500", "99999");
     let input = parse(
@@ -254,13 +179,7 @@ fn profile_traps() {
         Some((Path::new("a.txt"), &high)),
         Mode::Strict,
     );
-    assert!(
-        input
-            .unwrap()
-            .warnings
-            .iter()
-            .any(|w| w.message.contains("at or above this laser star"))
-    );
+    assert!(input.unwrap().warnings.iter().any(|w| w.message.contains("at or above this laser star")));
 }
 
 #[test]
@@ -268,10 +187,7 @@ fn demo_system() {
     let input = toml(DEMO).unwrap();
     assert!(input.warnings.is_empty(), "{:?}", input.warnings);
     let i = info(&input.system, &input.atmosphere).unwrap();
-    assert_eq!(
-        (i.measurements, i.truth_slopes, i.lgs, i.ngs, i.layers),
-        (2856, 408, 4, 3, 10)
-    );
+    assert_eq!((i.measurements, i.truth_slopes, i.lgs, i.ngs, i.layers), (2856, 408, 4, 3, 10));
     assert!((i.r0 - 0.13).abs() < 1e-12);
     assert!(i.to_string().contains("n = 2856"));
     assert_eq!(i.blocks.len(), 14);
@@ -290,16 +206,8 @@ fn toml_units_are_only_a_way_of_writing() {
             _ => 0.0,
         };
         if scale > 0.0 {
-            let value: f64 = line
-                .split('=')
-                .nth(1)
-                .unwrap()
-                .split('#')
-                .next()
-                .unwrap()
-                .trim()
-                .parse()
-                .unwrap();
+            let value: f64 =
+                line.split('=').nth(1).unwrap().split('#').next().unwrap().trim().parse().unwrap();
             mas.push_str(&format!("{key} = {:?}\n", value * scale));
         } else {
             mas.push_str(&line.replace("units = \"arcsec\"", "units = \"mas\""));
@@ -315,10 +223,7 @@ fn toml_units_are_only_a_way_of_writing() {
         );
     }
     assert!((a.system.lgs_cst - b.system.lgs_cst).abs() < 1e-15);
-    refused(
-        toml(&DEMO.replace("\"arcsec\"", "\"degrees\"")),
-        &["demo.toml:3", "degrees", "arcsec"],
-    );
+    refused(toml(&DEMO.replace("\"arcsec\"", "\"degrees\"")), &["demo.toml:3", "degrees", "arcsec"]);
 }
 
 #[test]
@@ -327,52 +232,28 @@ fn toml_traps() {
         toml(&DEMO.replace("obstruction", "obstrution")),
         &["demo.toml:7", "obstrution", "unknown field", "obstruction"],
     );
-    refused(
-        toml(&DEMO.replace("nssp = 16", "nssp = -1")),
-        &["demo.toml:10"],
-    );
-    refused(
-        toml(&DEMO.replace("nssp = 16", "nssp = 4000000000")),
-        &["demo.toml:10", "sensors.nssp", "256"],
-    );
-    refused(
-        toml(&DEMO.replace("diameter = 8.0", "")),
-        &["missing field", "diameter"],
-    );
+    refused(toml(&DEMO.replace("nssp = 16", "nssp = -1")), &["demo.toml:10"]);
+    refused(toml(&DEMO.replace("nssp = 16", "nssp = 4000000000")), &["demo.toml:10", "sensors.nssp", "256"]);
+    refused(toml(&DEMO.replace("diameter = 8.0", "")), &["missing field", "diameter"]);
     refused(
         toml(&DEMO.replace("diameter = 8.0", "diameter = nan")),
         &["demo.toml:6", "telescope.diameter", "NaN"],
     );
-    refused(
-        toml(&DEMO.replace("x = 30.0", "x = 0.0")),
-        &["guide_star[0].launcher", "on the axis"],
-    );
+    refused(toml(&DEMO.replace("x = 30.0", "x = 0.0")), &["guide_star[0].launcher", "on the axis"]);
     assert!(toml(&DEMO.replace("x = 30.0", "launcher = [4.0, 0.0]\nx = 0.0")).is_ok());
-    refused(
-        toml(&DEMO.replace("magnitude = 13.0\n", "")),
-        &["guide_star[5].magnitude", "missing"],
-    );
+    refused(toml(&DEMO.replace("magnitude = 13.0\n", "")), &["guide_star[5].magnitude", "missing"]);
     refused(
         toml(&DEMO.replace("0.52, 0.13", "0.52, -0.13")),
         &["atmosphere.cn2", "layer 2 of 10", "negative"],
     );
-    refused(
-        toml(&DEMO.replace("0.52, 0.13,", "0.52,")),
-        &["atmosphere.altitude", "10 values for 9 layers"],
-    );
-    refused(
-        toml(&format!("{DEMO}\n[noise]\nvariance = 0.1\n")),
-        &["both"],
-    );
+    refused(toml(&DEMO.replace("0.52, 0.13,", "0.52,")), &["atmosphere.altitude", "10 values for 9 layers"]);
+    refused(toml(&format!("{DEMO}\n[noise]\nvariance = 0.1\n")), &["both"]);
     let ngs_first = DEMO.replacen(
         "kind = \"lgs\"\nx = 30.0\ny = 0.0\naltitude = 90000.0",
         "kind = \"ngs\"\nx = 30.0\ny = 0.0\nmagnitude = 9.0",
         1,
     );
-    refused(
-        toml(&ngs_first),
-        &["guide_star[1].kind", "laser stars first"],
-    );
+    refused(toml(&ngs_first), &["guide_star[1].kind", "laser stars first"]);
     refused(toml("not toml at all"), &["demo.toml:1"]);
 }
 

@@ -36,10 +36,7 @@ struct Facts {
 
 fn check(system: &System, atmosphere: &Atmosphere, f: &Facts) {
     let i = info(system, atmosphere).unwrap();
-    assert_eq!(
-        (i.measurements, i.truth_slopes, i.actuators),
-        (f.n, f.m, f.actuators)
-    );
+    assert_eq!((i.measurements, i.truth_slopes, i.actuators), (f.n, f.m, f.actuators));
     close("r0", i.r0, 0.15, 1e-12);
 
     let cov = Covariance::new(system, atmosphere).unwrap();
@@ -47,46 +44,21 @@ fn check(system: &System, atmosphere: &Atmosphere, f: &Facts) {
     close("trace Cmm", cmm.trace(), f.trace_cmm, 1e-10);
     close("norm Cmm", cmm.norm(), f.norm_cmm, 1e-10);
     close("sum Cmm", cmm.data().iter().sum(), f.sum_cmm, 1e-9);
-    close(
-        "norm Ctm",
-        cov.matrix(Kind::Ctm(0)).unwrap().norm(),
-        f.norm_ctm,
-        1e-10,
-    );
-    close(
-        "trace Ctt",
-        cov.matrix(Kind::Ctt).unwrap().trace(),
-        f.trace_ctt,
-        1e-10,
-    );
+    close("norm Ctm", cov.matrix(Kind::Ctm(0)).unwrap().norm(), f.norm_ctm, 1e-10);
+    close("trace Ctt", cov.matrix(Kind::Ctt).unwrap().trace(), f.trace_ctt, 1e-10);
 
     let factor = reference::Factor::new(&cov).unwrap();
     let l = factor.lower();
-    close(
-        "log det",
-        2.0 * (0..f.n).map(|k| l[(k, k)].ln()).sum::<f64>(),
-        f.log_det,
-        1e-8,
-    );
+    close("log det", 2.0 * (0..f.n).map(|k| l[(k, k)].ln()).sum::<f64>(), f.log_det, 1e-8);
     let r = factor.reconstruct(&cov, 0).unwrap();
     close("norm R", r.norm(), f.norm_r, 1e-6);
 
     let cee = evaluate::cee(&cov, 0, &r).unwrap();
     close("trace Cee", cee.trace(), f.trace_cee, 1e-6);
-    close(
-        "relative error",
-        evaluate::relative_error(&cov, &cee).unwrap(),
-        f.trace_cee / f.trace_ctt,
-        1e-6,
-    );
+    close("relative error", evaluate::relative_error(&cov, &cee).unwrap(), f.trace_cee / f.trace_ctt, 1e-6);
     let dx = command_matrix(system, cov.geometry()).unwrap();
     assert_eq!(dx.filtered, f.filtered);
-    close(
-        "largest singular value",
-        dx.singular_values[0],
-        f.largest_singular_value,
-        1e-10,
-    );
+    close("largest singular value", dx.singular_values[0], f.largest_singular_value, 1e-10);
     close("norm Dx", dx.dx.norm(), f.norm_dx, 1e-9);
     let cvv = evaluate::cvv(&dx.dx, &cee).unwrap();
     close("trace Cvv", cvv.trace(), f.trace_cvv, 1e-6);
@@ -106,38 +78,15 @@ fn check(system: &System, atmosphere: &Atmosphere, f: &Facts) {
     close("Strehl with R = 0", open.strehl, f.strehl_uncorrected, 1e-6);
     // All of the turbulence leaves a little less.
     let seeing_limited = uncorrected(system, atmosphere);
-    assert!(
-        seeing_limited < open.strehl && seeing_limited > 0.5 * open.strehl,
-        "{seeing_limited}"
-    );
+    assert!(seeing_limited < open.strehl && seeing_limited > 0.5 * open.strehl, "{seeing_limited}");
     let exact = ExactStrehl::new(system, &mirror, &cvv).unwrap();
     close("exact Strehl", exact.run().unwrap(), f.strehl_exact, 1e-6);
     assert!(exact.finish(&[]).is_err());
     let wfe = residual(system, &mirror, &cvv).unwrap();
-    close(
-        "wfe, piston removed",
-        wfe.wfe_nm_piston_removed,
-        f.wfe_piston,
-        1e-6,
-    );
-    close(
-        "wfe, piston, tip, tilt removed",
-        wfe.wfe_nm_ptt_removed,
-        f.wfe_ptt,
-        1e-6,
-    );
-    close(
-        "Marechal, piston removed",
-        wfe.marechal_piston_removed,
-        f.marechal_piston,
-        1e-6,
-    );
-    close(
-        "Marechal, piston, tip, tilt removed",
-        wfe.marechal_ptt_removed,
-        f.marechal_ptt,
-        1e-6,
-    );
+    close("wfe, piston removed", wfe.wfe_nm_piston_removed, f.wfe_piston, 1e-6);
+    close("wfe, piston, tip, tilt removed", wfe.wfe_nm_ptt_removed, f.wfe_ptt, 1e-6);
+    close("Marechal, piston removed", wfe.marechal_piston_removed, f.marechal_piston, 1e-6);
+    close("Marechal, piston, tip, tilt removed", wfe.marechal_ptt_removed, f.marechal_ptt, 1e-6);
 }
 
 #[test]

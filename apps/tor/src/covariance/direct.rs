@@ -48,18 +48,12 @@ impl Lattice {
                 }
                 points += 1;
             } else {
-                runs.push(Run {
-                    point: points,
-                    cells: vec![cell],
-                });
+                runs.push(Run { point: points, cells: vec![cell] });
                 points += 2;
             }
         }
         let layers = view.projections.len();
-        let (mut u, mut v) = (
-            Vec::with_capacity(layers * points),
-            Vec::with_capacity(layers * points),
-        );
+        let (mut u, mut v) = (Vec::with_capacity(layers * points), Vec::with_capacity(layers * points));
         for p in &view.projections {
             for run in &runs {
                 for k in 0..=run.cells.len() {
@@ -80,14 +74,7 @@ impl Lattice {
             }
         }
         let visible = view.projections.iter().map(|p| p.visible()).collect();
-        Lattice {
-            runs,
-            points,
-            first_cell: part.cells.start,
-            u,
-            v,
-            visible,
-        }
+        Lattice { runs, points, first_cell: part.cells.start, u, v, visible }
     }
 }
 
@@ -122,13 +109,11 @@ pub(super) fn fill<T: Scalar>(
             }
             for (j, &cj) in c.cells.iter().enumerate() {
                 let column = &mut out[(cj - cols.first_cell) * ld..];
-                let (near, far) = (
-                    &sums[j * height..(j + 1) * height],
-                    &sums[(j + 1) * height..(j + 2) * height],
-                );
+                let (near, far) =
+                    (&sums[j * height..(j + 1) * height], &sums[(j + 1) * height..(j + 2) * height]);
                 for (i, &ci) in r.cells.iter().enumerate() {
-                    let mut value = scale * ((near[i + 1] + far[i]) - (far[i + 1] + near[i]))
-                        + diagonal.constant;
+                    let mut value =
+                        scale * ((near[i + 1] + far[i]) - (far[i + 1] + near[i])) + diagonal.constant;
                     if ci == cj {
                         value += diagonal.noise(ci);
                     }

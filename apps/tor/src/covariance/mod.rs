@@ -10,10 +10,10 @@
 //! with `d` the sides in the pupil. This one formula is the four published ones (xx, yy, xy, yx). Two facts make it cheap:
 //!
 //! * the `+` point of a sub-aperture is the `-` point of its neighbour, so along a row (x slopes) or a column (y slopes) one
-//!   evaluation of `D` per entry and layer is enough instead of four ([`direct`]), and the differences are taken after the sum over
+//!   evaluation of `D` per entry and layer is enough instead of four (`direct`), and the differences are taken after the sum over
 //!   the layers;
 //! * two sensors of equal altitude and equal grid see each layer at the same scale: their blocks depend only on the offset between
-//!   the two sub-apertures, `(2 nssp - 1)^2` values for a whole block ([`offsets`]).
+//!   the two sub-apertures, `(2 nssp - 1)^2` values for a whole block (`offsets`).
 //!
 //! Every entry is a function of its two indices alone (the same bits whatever part of the matrix is asked for), and
 //! `cov(i, j) == cov(j, i)` exactly.
@@ -113,10 +113,7 @@ impl Covariance {
         atmosphere: &Atmosphere,
         targets: &[[f64; 2]],
     ) -> Result<Self, Error> {
-        let system = System {
-            targets: targets.to_vec(),
-            ..system.clone()
-        };
+        let system = System { targets: targets.to_vec(), ..system.clone() };
         system.check()?;
         atmosphere.check()?;
         let geometry = Geometry::new(&system)?;
@@ -125,23 +122,12 @@ impl Covariance {
         let view = |star: &GuideStar, grid: &SubApertures| View {
             grid: grid.clone(),
             inverse_altitude: star.inverse_altitude,
-            projections: layers
-                .iter()
-                .map(|l| Projection::new(star, l.altitude))
-                .collect(),
+            projections: layers.iter().map(|l| Projection::new(star, l.altitude)).collect(),
             lattice: star.rotation == 0.0 && star.magnification == 1.0,
         };
-        let mut views: Vec<View> = system
-            .stars
-            .iter()
-            .zip(geometry.sensors())
-            .map(|(s, g)| view(s, g))
-            .collect();
-        views.extend(
-            targets
-                .iter()
-                .map(|t| view(&truth_star(system.nssp, *t), geometry.truth())),
-        );
+        let mut views: Vec<View> =
+            system.stars.iter().zip(geometry.sensors()).map(|(s, g)| view(s, g)).collect();
+        views.extend(targets.iter().map(|t| view(&truth_star(system.nssp, *t), geometry.truth())));
         let terms: Vec<LayerTerm> = layers
             .iter()
             .map(|l| LayerTerm {
@@ -152,17 +138,8 @@ impl Covariance {
         let noise = (0..system.stars.len())
             .map(|i| noise::of_sensor(&system, atmosphere, i, &geometry.sensors()[i]))
             .collect::<Result<_, _>>()?;
-        let tip_tilt = system
-            .stars
-            .iter()
-            .map(|s| {
-                if s.kind == StarKind::Lgs {
-                    system.lgs_cst
-                } else {
-                    0.0
-                }
-            })
-            .collect();
+        let tip_tilt =
+            system.stars.iter().map(|s| if s.kind == StarKind::Lgs { system.lgs_cst } else { 0.0 }).collect();
         let mut out = Covariance {
             pairs: vec![None; views.len() * views.len()],
             geometry,
@@ -197,8 +174,7 @@ impl Covariance {
                 let index = known.unwrap_or_else(|| {
                     bytes += OffsetTable::bytes(va.grid.nssp);
                     if bytes <= TABLE_BUDGET {
-                        self.tables
-                            .push(OffsetTable::new(va, shift, &self.layers, self.table));
+                        self.tables.push(OffsetTable::new(va, shift, &self.layers, self.table));
                     }
                     self.tables.len() - 1
                 });
@@ -265,16 +241,12 @@ impl Covariance {
             return bad(format!("target {t} of {}", self.targets));
         }
         if rows.start > rows.end || rows.end > height || cols.start > cols.end || cols.end > width {
-            return bad(format!(
-                "rows {rows:?}, columns {cols:?} of a {height} x {width} matrix"
-            ));
+            return bad(format!("rows {rows:?}, columns {cols:?} of a {height} x {width} matrix"));
         }
         if rows.is_empty() || cols.is_empty() {
             return Ok(());
         }
-        let needed = (cols.len() - 1)
-            .checked_mul(ld)
-            .and_then(|x| x.checked_add(rows.len()));
+        let needed = (cols.len() - 1).checked_mul(ld).and_then(|x| x.checked_add(rows.len()));
         if ld < rows.len() || needed.is_none_or(|x| x > out.len()) {
             return bad(format!(
                 "{} x {} entries do not fit {} elements with leading dimension {ld}",
@@ -318,40 +290,21 @@ impl Covariance {
             })
         };
         match (kind, rows) {
-            (Kind::Cmm, _) | (Kind::Ctm(_), false) => self
-                .geometry
-                .blocks()
-                .iter()
-                .filter_map(|b| part(b, b.wfs))
-                .collect(),
-            (Kind::Ctm(t), true) => self
-                .geometry
-                .truth_blocks()
-                .iter()
-                .filter_map(|b| part(b, sensors + t))
-                .collect(),
-            (Kind::Ctt, _) => self
-                .geometry
-                .truth_blocks()
-                .iter()
-                .filter_map(|b| part(b, sensors))
-                .collect(),
+            (Kind::Cmm, _) | (Kind::Ctm(_), false) => {
+                self.geometry.blocks().iter().filter_map(|b| part(b, b.wfs)).collect()
+            }
+            (Kind::Ctm(t), true) => {
+                self.geometry.truth_blocks().iter().filter_map(|b| part(b, sensors + t)).collect()
+            }
+            (Kind::Ctt, _) => self.geometry.truth_blocks().iter().filter_map(|b| part(b, sensors)).collect(),
         }
     }
 
     fn fill_block<T: Scalar>(&self, kind: Kind, r: &Part, c: &Part, out: &mut [T], ld: usize) {
         let same = kind == Kind::Cmm && r.view == c.view;
         let diagonal = Diagonal {
-            constant: if same && r.axis == c.axis {
-                self.tip_tilt[r.view]
-            } else {
-                0.0
-            },
-            noise: if same {
-                Some((&self.noise[r.view], r.axis, c.axis))
-            } else {
-                None
-            },
+            constant: if same && r.axis == c.axis { self.tip_tilt[r.view] } else { 0.0 },
+            noise: if same { Some((&self.noise[r.view], r.axis, c.axis)) } else { None },
         };
         let (a, b) = (r.view.min(c.view), r.view.max(c.view));
         match self.pairs[a * self.views.len() + b] {
@@ -363,16 +316,7 @@ impl Covariance {
                 let rows = direct::Lattice::new(&self.views[r.view], r);
                 let cols = direct::Lattice::new(&self.views[c.view], c);
                 let d = self.views[r.view].grid.pitch * self.views[c.view].grid.pitch;
-                direct::fill(
-                    &rows,
-                    &cols,
-                    &self.layers,
-                    self.table,
-                    half_k() / d,
-                    &diagonal,
-                    out,
-                    ld,
-                );
+                direct::fill(&rows, &cols, &self.layers, self.table, half_k() / d, &diagonal, out, ld);
             }
         }
     }

@@ -20,10 +20,7 @@ pub(super) struct OffsetTable {
 
 impl OffsetTable {
     pub(super) fn applies(a: &View, b: &View) -> bool {
-        a.lattice
-            && b.lattice
-            && a.grid.nssp == b.grid.nssp
-            && a.inverse_altitude == b.inverse_altitude
+        a.lattice && b.lattice && a.grid.nssp == b.grid.nssp && a.inverse_altitude == b.inverse_altitude
     }
 
     /// Offset of view `a` against view `b` on every layer.
@@ -56,11 +53,8 @@ impl OffsetTable {
         let wide = 2 * nssp + 1;
         let sum = |count: usize, first: f64| {
             let mut out = vec![0.0; count * count];
-            for ((layer, p), s) in layers
-                .iter()
-                .zip(&a.projections)
-                .zip(&shift)
-                .filter(|((_, p), _)| p.visible())
+            for ((layer, p), s) in
+                layers.iter().zip(&a.projections).zip(&shift).filter(|((_, p), _)| p.visible())
             {
                 let at = |k: usize, shift: f64| (first + k as f64) * (pitch * p.scale) + shift;
                 for ky in 0..count {
@@ -92,10 +86,8 @@ impl OffsetTable {
                 let w = |i: usize, j: usize| whole[i + j * wide];
                 let h = |i: usize, j: usize| half[i + j * (wide - 1)];
                 let (i, j) = (kx + 1, ky + 1);
-                out.xx
-                    .push(scale * ((w(i + 1, j) + w(i - 1, j)) - 2.0 * w(i, j)));
-                out.yy
-                    .push(scale * ((w(i, j + 1) + w(i, j - 1)) - 2.0 * w(i, j)));
+                out.xx.push(scale * ((w(i + 1, j) + w(i - 1, j)) - 2.0 * w(i, j)));
+                out.yy.push(scale * ((w(i, j + 1) + w(i, j - 1)) - 2.0 * w(i, j)));
                 // Half offset (kx, ky) lies half a cell before whole offset (i, j) on both axes.
                 let same = h(kx + 1, ky + 1) + h(kx, ky);
                 let cross = h(kx + 1, ky) + h(kx, ky + 1);
@@ -125,10 +117,7 @@ impl OffsetTable {
         let linear = |cell: &[u16; 2]| cell[0] as isize + cell[1] as isize * side;
         let centre = (self.nssp as isize - 1) * (side + 1);
         let sign = if swapped { -1 } else { 1 };
-        let rows: Vec<isize> = grid.cells[r.cells.clone()]
-            .iter()
-            .map(|cell| sign * linear(cell))
-            .collect();
+        let rows: Vec<isize> = grid.cells[r.cells.clone()].iter().map(|cell| sign * linear(cell)).collect();
         for (j, cell) in c.cells.clone().zip(&grid.cells[c.cells.clone()]) {
             let base = centre - sign * linear(cell);
             let column = &mut out[(j - c.cells.start) * ld..][..rows.len()];
@@ -137,9 +126,8 @@ impl OffsetTable {
             }
             if diagonal.noise.is_some() && r.cells.contains(&j) {
                 let i = j - r.cells.start;
-                column[i] = T::from_f64(
-                    values[(base + rows[i]) as usize] + diagonal.constant + diagonal.noise(j),
-                );
+                column[i] =
+                    T::from_f64(values[(base + rows[i]) as usize] + diagonal.constant + diagonal.noise(j));
             }
         }
     }

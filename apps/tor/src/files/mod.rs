@@ -37,20 +37,12 @@ pub fn write_whole(
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let temporary = builder
-        .tempfile_in(folder)
-        .map_err(|e| Error::io(path, "cannot write into the folder", e))?;
+    let temporary =
+        builder.tempfile_in(folder).map_err(|e| Error::io(path, "cannot write into the folder", e))?;
     let mut writer = BufWriter::with_capacity(1 << 20, temporary.as_file());
-    body(&mut writer)
-        .and_then(|()| writer.flush())
-        .map_err(|e| Error::io(path, "cannot write", e))?;
+    body(&mut writer).and_then(|()| writer.flush()).map_err(|e| Error::io(path, "cannot write", e))?;
     drop(writer);
-    temporary
-        .as_file()
-        .sync_all()
-        .map_err(|e| Error::io(path, "cannot write", e))?;
-    temporary
-        .persist(path)
-        .map_err(|e| Error::io(path, "cannot put the finished file in place", e.error))?;
+    temporary.as_file().sync_all().map_err(|e| Error::io(path, "cannot write", e))?;
+    temporary.persist(path).map_err(|e| Error::io(path, "cannot put the finished file in place", e.error))?;
     Ok(())
 }

@@ -59,18 +59,13 @@ pub fn read(path: &Path) -> Result<Matrix, Error> {
         ));
     };
     let width = match npy.dtype() {
-        DType::Plain(t)
-            if t.type_char() == npyz::TypeChar::Float && matches!(t.size_field(), 4 | 8) =>
-        {
+        DType::Plain(t) if t.type_char() == npyz::TypeChar::Float && matches!(t.size_field(), 4 | 8) => {
             t.size_field()
         }
         other => {
             return Err(Error::content(
                 path,
-                format!(
-                    "elements of type {}; convert them to float32 or float64",
-                    other.descr()
-                ),
+                format!("elements of type {}; convert them to float32 or float64", other.descr()),
             ));
         }
     };
@@ -79,18 +74,12 @@ pub fn read(path: &Path) -> Result<Matrix, Error> {
     if bytes.is_none_or(|b| b > size) {
         return Err(Error::content(
             path,
-            format!(
-                "{rows} x {cols} elements of {width} bytes do not fit a file of {size}: truncated"
-            ),
+            format!("{rows} x {cols} elements of {width} bytes do not fit a file of {size}: truncated"),
         ));
     }
     let fortran = npy.order() == Order::Fortran;
     let values: Vec<f64> = if width == 4 {
-        npy.into_vec::<f32>()
-            .map_err(cannot)?
-            .into_iter()
-            .map(f64::from)
-            .collect()
+        npy.into_vec::<f32>().map_err(cannot)?.into_iter().map(f64::from).collect()
     } else {
         npy.into_vec::<f64>().map_err(cannot)?
     };

@@ -25,9 +25,7 @@ impl SlopeOrder {
 
     /// The order of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [SlopeOrder::Xxyy, SlopeOrder::Xyxy]
-            .into_iter()
-            .find(|o| o.name() == name)
+        [SlopeOrder::Xxyy, SlopeOrder::Xyxy].into_iter().find(|o| o.name() == name)
     }
 }
 
@@ -65,11 +63,8 @@ pub fn reorder_columns(
     }
     let mut out = Matrix::zeros(matrix.rows(), matrix.cols());
     for (grouped, &interleaved) in place.iter().enumerate() {
-        let (source, target) = if to == SlopeOrder::Xyxy {
-            (grouped, interleaved)
-        } else {
-            (interleaved, grouped)
-        };
+        let (source, target) =
+            if to == SlopeOrder::Xyxy { (grouped, interleaved) } else { (interleaved, grouped) };
         out.col_mut(target).copy_from_slice(matrix.col(source));
     }
     Ok(out)
@@ -95,12 +90,7 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let block = |wfs, axis, start, len| Block {
-            wfs,
-            axis,
-            start,
-            len,
-        };
+        let block = |wfs, axis, start, len| Block { wfs, axis, start, len };
         let blocks = [
             block(0, Axis::X, 0, 2),
             block(0, Axis::Y, 2, 2),
@@ -111,10 +101,7 @@ mod tests {
         let b = reorder_columns(&a, &blocks, SlopeOrder::Xxyy, SlopeOrder::Xyxy).unwrap();
         let row: Vec<f64> = (0..10).map(|j| b[(0, j)]).collect();
         assert_eq!(row, [0.0, 2.0, 1.0, 3.0, 4.0, 7.0, 5.0, 8.0, 6.0, 9.0]);
-        assert_eq!(
-            reorder_columns(&b, &blocks, SlopeOrder::Xyxy, SlopeOrder::Xxyy).unwrap(),
-            a
-        );
+        assert_eq!(reorder_columns(&b, &blocks, SlopeOrder::Xyxy, SlopeOrder::Xxyy).unwrap(), a);
         let t = reorder_rows(&a.transposed(), &blocks, SlopeOrder::Xxyy, SlopeOrder::Xyxy).unwrap();
         assert_eq!(t.transposed(), b);
         assert!(reorder_rows(&a, &blocks, SlopeOrder::Xxyy, SlopeOrder::Xyxy).is_err());

@@ -3,7 +3,7 @@
 //! `SR = mean over all pairs of pupil points of exp(-k^2/2 (P_ii + P_jj - 2 P_ij))`, `P = F Cvv F^T`, `k = 2 pi / lambda`, with `F` the
 //! influence functions at the points (conventions of [`Pupil`]). `P` is never stored: for 86 sub-apertures across it would have
 //! 8e9 entries. Because influence functions are Gaussian, `F` is the product of a factor in x and one in y: with `M_i` row `i` of
-//! `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`, about `20 / nssp` of the work of the dense product.
+//! `F Cvv` laid out on the actuator grid, all `P_ij` of one point are `X M_i Y^T`, about `1 / nssp` of the work of the dense product.
 //! A block is one line of pupil points against this line and all later ones; the blocks are independent.
 
 use super::check_cvv;
@@ -18,7 +18,7 @@ use std::f64::consts::PI;
 /// Points of a line that share one matrix product: bounds the scratch memory.
 const BATCH: usize = 16;
 
-/// The exact Strehl ratio of one `Cvv`, as independent blocks.
+/// The exact Strehl ratio of one `Cvv`, as independent blocks. It owns what it needs, so that tasks can share it.
 ///
 /// ```text
 /// let exact = ExactStrehl::new(&system, &mirror, &cvv)?;
@@ -26,22 +26,22 @@ const BATCH: usize = 16;
 /// let strehl = exact.finish(&partials)?;
 /// ```
 #[derive(Debug)]
-pub struct ExactStrehl<'a> {
+pub struct ExactStrehl {
     pupil: Pupil,
-    mirror: &'a Mirror,
-    cvv: &'a Matrix,
+    mirror: Mirror,
+    cvv: Matrix,
     /// `k^2 P_ii / 2` on the grid, x inner.
     half_variance: Vec<f64>,
     /// `k^2 STROKE^2`.
     scale: f64,
 }
 
-impl<'a> ExactStrehl<'a> {
+impl ExactStrehl {
     /// Prepares the computation for a residual `cvv` \[volts^2\] on `mirror`, at the system's imaging wavelength.
     ///
     /// # Errors
     /// `cvv` does not fit the mirror or is not finite, or no point lies in the pupil.
-    pub fn new(system: &System, mirror: &'a Mirror, cvv: &'a Matrix) -> Result<Self, Error> {
+    pub fn new(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Self, Error> {
         check_cvv(cvv, mirror)?;
         let pupil = Pupil::new(system, mirror);
         if pupil.points() == 0 {
@@ -51,18 +51,8 @@ impl<'a> ExactStrehl<'a> {
             ));
         }
         let scale = (2.0 * PI / system.wavelength * STROKE).powi(2);
-        let half_variance = pupil
-            .variance(mirror, cvv)
-            .iter()
-            .map(|v| 0.5 * scale * v)
-            .collect();
-        Ok(ExactStrehl {
-            pupil,
-            mirror,
-            cvv,
-            half_variance,
-            scale,
-        })
+        let half_variance = pupil.variance(mirror, cvv).iter().map(|v| 0.5 * scale * v).collect();
+        Ok(ExactStrehl { pupil, mirror: mirror.clone(), cvv: cvv.clone(), half_variance, scale })
     }
 
     /// Number of blocks: lines of the sampled pupil. Early ones cost most.
@@ -122,13 +112,7 @@ impl<'a> ExactStrehl<'a> {
                     across,
                     side,
                 );
-                gemm(
-                    MatMut::from_column_major_slice_mut(&mut p, across, later),
-                    false,
-                    w,
-                    y_factor,
-                    1.0,
-                );
+                gemm(MatMut::from_column_major_slice_mut(&mut p, across, later), false, w, y_factor, 1.0);
                 let own = self.half_variance[points[first + q] + across * i];
                 sum += self.pairs(i, own, &p);
             }
@@ -143,10 +127,7 @@ impl<'a> ExactStrehl<'a> {
         for (y, line) in self.pupil.lines.iter().enumerate().skip(i) {
             let values = &p[(y - i) * across..(y - i + 1) * across];
             let variances = &self.half_variance[y * across..(y + 1) * across];
-            let part: f64 = line
-                .iter()
-                .map(|&x| (values[x] - (own + variances[x])).exp())
-                .sum();
+            let part: f64 = line.iter().map(|&x| (values[x] - (own + variances[x])).exp()).sum();
             sum += if y == i { part } else { 2.0 * part };
         }
         sum

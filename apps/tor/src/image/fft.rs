@@ -13,11 +13,7 @@ pub(super) struct Fft2 {
 impl Fft2 {
     pub(super) fn new(size: usize) -> Self {
         let mut planner = FftPlanner::new();
-        Fft2 {
-            size,
-            forward: planner.plan_fft_forward(size),
-            inverse: planner.plan_fft_inverse(size),
-        }
+        Fft2 { size, forward: planner.plan_fft_forward(size), inverse: planner.plan_fft_inverse(size) }
     }
 
     /// Transform of a real image; the result is transposed, which no caller minds because all its images are treated alike.

@@ -26,11 +26,7 @@ fn check_cvv(cvv: &Matrix, mirror: &Mirror) -> Result<(), Error> {
     if (cvv.rows(), cvv.cols()) != (n, n) {
         return Err(Error::shape(
             "Cvv",
-            format!(
-                "{} x {}, the mirror has {n} actuators",
-                cvv.rows(),
-                cvv.cols()
-            ),
+            format!("{} x {}, the mirror has {n} actuators", cvv.rows(), cvv.cols()),
         ));
     }
     if !cvv.data().iter().all(|x| x.is_finite()) {

@@ -34,14 +34,9 @@ impl Pupil {
                     .collect()
             })
             .collect();
-        let factor = Matrix::from_fn(across, mirror.across, |p, k| {
-            mirror.profile(at(p) - mirror.coordinate(k))
-        });
-        Pupil {
-            across,
-            lines,
-            factor,
-        }
+        let factor =
+            Matrix::from_fn(across, mirror.across, |p, k| mirror.profile(at(p) - mirror.coordinate(k)));
+        Pupil { across, lines, factor }
     }
 
     /// Number of points.
@@ -59,11 +54,7 @@ impl Pupil {
         // Beyond 5 pitches an influence function is below 0.2^25: less than rounding, so each point has few actuators.
         let negligible = 1e-18;
         let near: Vec<Vec<usize>> = (0..self.across)
-            .map(|p| {
-                (0..mirror.across)
-                    .filter(|&k| self.factor[(p, k)] > negligible)
-                    .collect()
-            })
+            .map(|p| (0..mirror.across).filter(|&k| self.factor[(p, k)] > negligible).collect())
             .collect();
         let mut index = vec![usize::MAX; mirror.across * mirror.across];
         for (a, c) in mirror.cells.iter().enumerate() {
@@ -101,13 +92,7 @@ impl Pupil {
     /// `F^T u` (per actuator, in units of `STROKE`) of a function `u` on the grid that vanishes outside the pupil.
     fn project(&self, mirror: &Mirror, u: &Matrix) -> Matrix {
         let mut rows = Matrix::zeros(mirror.across, self.across);
-        gemm(
-            rows.view_mut(),
-            false,
-            self.factor.view().transpose(),
-            u.view(),
-            1.0,
-        );
+        gemm(rows.view_mut(), false, self.factor.view().transpose(), u.view(), 1.0);
         let mut grid = Matrix::zeros(mirror.across, mirror.across);
         gemm(grid.view_mut(), false, rows.view(), self.factor.view(), 1.0);
         Matrix::from_fn(mirror.len(), 1, |a, _| {
@@ -170,14 +155,7 @@ pub fn residual(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Residu
         }
         let w = pupil.project(mirror, &u);
         let cw = cvv.times(&w)?;
-        shares.push(
-            w.data()
-                .iter()
-                .zip(cw.data())
-                .map(|(a, b)| a * b)
-                .sum::<f64>()
-                / count,
-        );
+        shares.push(w.data().iter().zip(cw.data()).map(|(a, b)| a * b).sum::<f64>() / count);
         modes.push(u);
     }
     let rms = |variance: f64| STROKE * variance.max(0.0).sqrt();

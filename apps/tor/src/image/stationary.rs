@@ -41,20 +41,12 @@ impl Sampling {
         let size = 512.max(8 << (across.log2() + 0.5) as usize);
         let pitch = system.diameter / system.nssp as f64;
         let step = (pitch / (3.0 * system.diameter / size as f64) + 1.0) as usize;
-        Sampling {
-            size,
-            step,
-            pixel: pitch / step as f64,
-        }
+        Sampling { size, step, pixel: pitch / step as f64 }
     }
 
     /// Distance of index `k` from the origin in pixels, the origin being index 0 and the image periodic.
     fn distance(&self, k: usize) -> f64 {
-        if k <= self.size / 2 {
-            k as f64
-        } else {
-            k as f64 - self.size as f64
-        }
+        if k <= self.size / 2 { k as f64 } else { k as f64 - self.size as f64 }
     }
 
     fn wrap(&self, k: isize) -> usize {
@@ -99,11 +91,7 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
     let across = mirror.across as isize;
     let side = 2 * across - 1;
     let mut sums = vec![(0.0, 0u32); (side * side) as usize];
-    let linear: Vec<isize> = mirror
-        .cells
-        .iter()
-        .map(|c| c[0] as isize + c[1] as isize * side)
-        .collect();
+    let linear: Vec<isize> = mirror.cells.iter().map(|c| c[0] as isize + c[1] as isize * side).collect();
     let centre = (across - 1) * (side + 1);
     for (j, lj) in linear.iter().enumerate() {
         for (v, li) in cvv.col(j).iter().zip(&linear) {
@@ -116,17 +104,12 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
     for (k, (sum, count)) in sums.iter().enumerate().filter(|(_, s)| s.1 > 0) {
         let dx = k as isize % side - (across - 1);
         let dy = k as isize / side - (across - 1);
-        map[s.wrap(dx * s.step as isize) + n * s.wrap(dy * s.step as isize)] =
-            sum / f64::from(*count);
+        map[s.wrap(dx * s.step as isize) + n * s.wrap(dy * s.step as isize)] = sum / f64::from(*count);
     }
 
     let radius = system.diameter / 2.0;
-    let line: Vec<f64> = (0..n)
-        .map(|k| mirror.profile(s.distance(k) * s.pixel / radius))
-        .collect();
-    let influence: Vec<f64> = (0..n * n)
-        .map(|k| STROKE * line[k % n] * line[k / n])
-        .collect();
+    let line: Vec<f64> = (0..n).map(|k| mirror.profile(s.distance(k) * s.pixel / radius)).collect();
+    let influence: Vec<f64> = (0..n * n).map(|k| STROKE * line[k % n] * line[k / n]).collect();
     let influence = fft.forward(&influence);
     let mut spectrum = fft.forward(&map);
     let per_cell = 1.0 / (s.step * s.step) as f64;
@@ -168,10 +151,7 @@ pub fn uncorrected(system: &System, atmosphere: &Atmosphere) -> f64 {
     let chromatic = (500e-9 / system.wavelength).powi(2);
     let mut sum = 0.0;
     for (k, v) in otf.iter().enumerate() {
-        let (x, y) = (
-            s.distance(k % s.size) * s.pixel,
-            s.distance(k / s.size) * s.pixel,
-        );
+        let (x, y) = (s.distance(k % s.size) * s.pixel, s.distance(k / s.size) * s.pixel);
         let r2 = x * x + y * y;
         let d: f64 = atmosphere
             .layers

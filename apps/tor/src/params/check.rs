@@ -1,8 +1,8 @@
 //! What a system and an atmosphere must satisfy, whatever file they came from.
 
 use super::{
-    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, NoiseModel, StarKind,
-    System, Warning,
+    Atmosphere, GuideStar, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, NoiseModel, StarKind, System,
+    Warning,
 };
 use crate::Error;
 use std::collections::HashMap;
@@ -30,16 +30,10 @@ impl Place {
             } else if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
                 prefix = format!("{name}.");
             } else if let Some((key, _)) = line.split_once('=') {
-                lines
-                    .entry(format!("{prefix}{}", key.trim()))
-                    .or_insert(number + 1);
+                lines.entry(format!("{prefix}{}", key.trim())).or_insert(number + 1);
             }
         }
-        Place {
-            file: file.to_owned(),
-            lines,
-            names: HashMap::new(),
-        }
+        Place { file: file.to_owned(), lines, names: HashMap::new() }
     }
 
     /// Records that our `key` is called `name` in this file, on `line`.
@@ -54,24 +48,12 @@ impl Place {
             (Some(a), Some(b)) if a < b => format!("{}{}", &key[..a], &key[b + 1..]),
             _ => key.to_owned(),
         };
-        let line = self
-            .lines
-            .get(key)
-            .or_else(|| self.lines.get(&general))
-            .copied();
-        let name = self
-            .names
-            .get(&general)
-            .map_or_else(|| key.to_owned(), |n| format!("{n} ({key})"));
+        let line = self.lines.get(key).or_else(|| self.lines.get(&general)).copied();
+        let name = self.names.get(&general).map_or_else(|| key.to_owned(), |n| format!("{n} ({key})"));
         (line, name)
     }
 
-    pub(super) fn error(
-        &self,
-        key: &str,
-        problem: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Error {
+    pub(super) fn error(&self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
         let (line, key) = self.find(key);
         Error::Parameter {
             file: self.file.clone(),
@@ -84,12 +66,7 @@ impl Place {
 
     pub(super) fn warning(&self, key: &str, message: impl Into<String>) -> Warning {
         let (line, key) = self.find(key);
-        Warning {
-            file: self.file.clone(),
-            line,
-            key,
-            message: message.into(),
-        }
+        Warning { file: self.file.clone(), line, key, message: message.into() }
     }
 
     fn range(&self, key: &str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), Error> {
@@ -109,13 +86,7 @@ impl Place {
 pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     let mut warnings = Vec::new();
     place.range("telescope.diameter", s.diameter, 0.01, 1000.0, "m")?;
-    place.range(
-        "telescope.obstruction",
-        s.obstruction,
-        0.0,
-        0.99,
-        "(fraction of the diameter)",
-    )?;
+    place.range("telescope.obstruction", s.obstruction, 0.0, 0.99, "(fraction of the diameter)")?;
     nssp("sensors.nssp", s.nssp, place)?;
     place.range("sensors.lgs_cst", s.lgs_cst, 0.0, 1e9, "arcsec^2")?;
     place.range("imaging.wavelength", s.wavelength, 1e-7, 1e-3, "m")?;
@@ -135,22 +106,13 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
     }
     for (i, t) in s.targets.iter().enumerate() {
         for v in t {
-            place.range(
-                &format!("imaging.targets[{i}]"),
-                *v,
-                -7200.0,
-                7200.0,
-                "arcsec",
-            )?;
+            place.range(&format!("imaging.targets[{i}]"), *v, -7200.0, 7200.0, "arcsec")?;
         }
     }
     for (i, star) in s.stars.iter().enumerate() {
         star_alone(i, star, s, place)?;
     }
-    if let Some(i) = s
-        .stars
-        .windows(2)
-        .position(|w| w[0].kind == StarKind::Ngs && w[1].kind == StarKind::Lgs)
+    if let Some(i) = s.stars.windows(2).position(|w| w[0].kind == StarKind::Ngs && w[1].kind == StarKind::Lgs)
     {
         return Err(place.error(
             &format!("guide_star[{}].kind", i + 1),
@@ -162,9 +124,7 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
         NoiseModel::Uniform { variance } => {
             place.range("noise.variance", *variance, 0.0, 1e9, "arcsec^2")?;
             if *variance == 0.0 {
-                warnings.push(
-                    place.warning("noise.variance", "no noise: Cmm will be close to singular"),
-                );
+                warnings.push(place.warning("noise.variance", "no noise: Cmm will be close to singular"));
             }
         }
         NoiseModel::Photometric(p) => {
@@ -178,13 +138,7 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
                 ("bandwidth", p.bandwidth, 1e-13, 1e-3, "m"),
                 ("throughput_ngs", p.throughput_ngs, 1e-9, 1.0, ""),
                 ("throughput_lgs", p.throughput_lgs, 1e-9, 1.0, ""),
-                (
-                    "throughput_atmosphere",
-                    p.throughput_atmosphere,
-                    1e-9,
-                    1.0,
-                    "",
-                ),
+                ("throughput_atmosphere", p.throughput_atmosphere, 1e-9, 1.0, ""),
                 ("read_noise", p.read_noise, 0.0, 1e6, "electrons"),
                 ("spot_width", p.spot_width, 0.0, 3600.0, "arcsec"),
                 ("sodium_altitude", p.sodium_altitude, 1e3, 1e7, "m"),
@@ -192,12 +146,7 @@ pub(super) fn system(s: &System, place: &Place) -> Result<Vec<Warning>, Error> {
             ] {
                 place.range(&format!("photometry.{key}"), value, low, high, unit)?;
             }
-            for (i, star) in s
-                .stars
-                .iter()
-                .enumerate()
-                .filter(|(_, star)| star.kind == StarKind::Lgs)
-            {
+            for (i, star) in s.stars.iter().enumerate().filter(|(_, star)| star.kind == StarKind::Lgs) {
                 let altitude = 1.0 / star.inverse_altitude;
                 if (altitude / p.sodium_altitude - 1.0).abs() > 0.01 {
                     warnings.push(place.warning(
@@ -218,11 +167,7 @@ fn nssp(key: &str, value: usize, place: &Place) -> Result<(), Error> {
     if (1..=MAX_NSSP).contains(&value) {
         Ok(())
     } else {
-        Err(place.error(
-            key,
-            format!("{value} sub-apertures across"),
-            format!("give 1 to {MAX_NSSP}"),
-        ))
+        Err(place.error(key, format!("{value} sub-apertures across"), format!("give 1 to {MAX_NSSP}")))
     }
 }
 
@@ -288,12 +233,7 @@ pub(super) fn strengths(cn2: &[f64], place: &Place) -> Result<(), Error> {
         None => Ok(()),
         Some(i) => Err(place.error(
             "atmosphere.cn2",
-            format!(
-                "layer {} of {} has the negative strength {}",
-                i + 1,
-                cn2.len(),
-                cn2[i]
-            ),
+            format!("layer {} of {} has the negative strength {}", i + 1, cn2.len(), cn2[i]),
             "turbulence cannot be negative: remove the layer or set it to 0",
         )),
     }
@@ -330,15 +270,14 @@ pub(super) fn atmosphere(a: &Atmosphere, place: &Place) -> Result<(), Error> {
 pub(super) fn together(s: &System, a: &Atmosphere, place: &Place) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (i, star) in s.stars.iter().enumerate() {
-        let above = a
-            .layers
-            .iter()
-            .filter(|l| l.cn2 > 0.0 && l.altitude * star.inverse_altitude >= 1.0)
-            .count();
+        let above =
+            a.layers.iter().filter(|l| l.cn2 > 0.0 && l.altitude * star.inverse_altitude >= 1.0).count();
         if above > 0 {
             warnings.push(place.warning(
                 &format!("guide_star[{i}].altitude"),
-                format!("{above} turbulent layer(s) lie at or above this laser star; its sensor does not see them"),
+                format!(
+                    "{above} turbulent layer(s) lie at or above this laser star; its sensor does not see them"
+                ),
             ));
         }
     }

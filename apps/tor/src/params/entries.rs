@@ -31,14 +31,8 @@ impl<'t> Cursor<'t> {
         while lines.last().is_some_and(|l| l.trim().is_empty()) {
             lines.pop();
         }
-        let pairs: Vec<(&str, &str)> = lines
-            .chunks(2)
-            .map(|c| (c[0], *c.get(1).unwrap_or(&"")))
-            .collect();
-        let kinds: Vec<String> = layouts
-            .iter()
-            .map(|(n, l)| format!("{} for {n}", l.len()))
-            .collect();
+        let pairs: Vec<(&str, &str)> = lines.chunks(2).map(|c| (c[0], *c.get(1).unwrap_or(&""))).collect();
+        let kinds: Vec<String> = layouts.iter().map(|(n, l)| format!("{} for {n}", l.len())).collect();
         let layout = layouts.iter().map(|(_, l)| *l).find(|l| l.len() == pairs.len()).ok_or_else(|| {
             let hint = match layouts.iter().find(|(_, l)| pairs.len() < l.len() && follows(&pairs, l)) {
                 Some((name, l)) => format!(
@@ -58,27 +52,14 @@ impl<'t> Cursor<'t> {
                 place.set(entry.1, entry.0, line);
                 return Err(place.error(
                     entry.1,
-                    format!(
-                        "expected here, but the comment '{}' announces {}",
-                        clip(comment),
-                        other.0
-                    ),
+                    format!("expected here, but the comment '{}' announces {}", clip(comment), other.0),
                     "put the entries in the documented order",
                 ));
             }
             place.set(entry.1, entry.0, line + 1);
         }
-        let entries = pairs
-            .iter()
-            .enumerate()
-            .map(|(i, (_, v))| (2 * i + 2, *v))
-            .collect();
-        Ok(Cursor {
-            place,
-            entries,
-            layout,
-            next: 0,
-        })
+        let entries = pairs.iter().enumerate().map(|(i, (_, v))| (2 * i + 2, *v)).collect();
+        Ok(Cursor { place, entries, layout, next: 0 })
     }
 
     /// The values of the next entry, which must be `entry`: all finite, not more than `most` of them.

@@ -3,18 +3,14 @@
 use super::check;
 use super::entries::{Cursor, Entry};
 use super::{
-    AngleUnit, Atmosphere, GuideStar, Layer, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, Mode,
-    NoiseModel, Photometry, StarKind, System, Warning,
+    AngleUnit, Atmosphere, GuideStar, Layer, MAX_LAYERS, MAX_NSSP, MAX_STARS, MAX_TARGETS, Mode, NoiseModel,
+    Photometry, StarKind, System, Warning,
 };
 use crate::Error;
 use std::path::Path;
 
 const DIAMETER: Entry = ("diameter", "telescope.diameter", &["tel diam"]);
-const OBSTRUCTION: Entry = (
-    "central obstruction",
-    "telescope.obstruction",
-    &["cent obs"],
-);
+const OBSTRUCTION: Entry = ("central obstruction", "telescope.obstruction", &["cent obs"]);
 const FRAME: Entry = ("frame time", "photometry.frame_time", &["tframe"]);
 const N_WFS: Entry = ("N WFS", "guide_star", &["n wfs"]);
 const N_LGS: Entry = ("nlgs", "guide_star.kind", &["nlgs"]);
@@ -36,32 +32,13 @@ const MAGNITUDE: Entry = ("NGS magnitudes", "guide_star.magnitude", &["magnitude
 const FLUX: Entry = ("LGS flux", "photometry.lgs_flux", &["flux"]);
 const PIXEL_NGS: Entry = ("pixel NGS", "photometry.pixel_ngs", &["pixel size for ngs"]);
 const PIXEL_LGS: Entry = ("pixel LGS", "photometry.pixel_lgs", &["pixel size for lgs"]);
-const LAMBDA_NGS: Entry = (
-    "wavelength NGS",
-    "photometry.wavelength_ngs",
-    &["wave length for ngs"],
-);
-const LAMBDA_LGS: Entry = (
-    "wavelength LGS",
-    "photometry.wavelength_lgs",
-    &["wave length for lgs"],
-);
+const LAMBDA_NGS: Entry = ("wavelength NGS", "photometry.wavelength_ngs", &["wave length for ngs"]);
+const LAMBDA_LGS: Entry = ("wavelength LGS", "photometry.wavelength_lgs", &["wave length for lgs"]);
 const BANDWIDTH: Entry = ("bandwidth", "photometry.bandwidth", &["bandwidth"]);
-const THROUGH_NGS: Entry = (
-    "transmission NGS",
-    "photometry.throughput_ngs",
-    &["transmission for ngs"],
-);
-const THROUGH_LGS: Entry = (
-    "transmission LGS",
-    "photometry.throughput_lgs",
-    &["transmission for lgs"],
-);
-const THROUGH_ATM: Entry = (
-    "transmission atmosphere",
-    "photometry.throughput_atmosphere",
-    &["atmosphere trans"],
-);
+const THROUGH_NGS: Entry = ("transmission NGS", "photometry.throughput_ngs", &["transmission for ngs"]);
+const THROUGH_LGS: Entry = ("transmission LGS", "photometry.throughput_lgs", &["transmission for lgs"]);
+const THROUGH_ATM: Entry =
+    ("transmission atmosphere", "photometry.throughput_atmosphere", &["atmosphere trans"]);
 const READ_NOISE: Entry = ("read noise", "photometry.read_noise", &["read out noise"]);
 const LGS_CST: Entry = ("lgs_cst", "sensors.lgs_cst", &["lgs_cst"]);
 const NOISE_VAR: Entry = ("noise_var", "noise.variance", &["noise_var"]);
@@ -151,10 +128,8 @@ const PROFILE: [Entry; 5] = [
 /// Wrong number or order of entries, a value that is no number, out of range, or of the wrong count; in strict mode also a missing
 /// truth-sensor value.
 pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<Warning>), Error> {
-    let layouts: [(&str, &'static [Entry]); 2] = [
-        ("the current sys-params layout", &CURRENT),
-        ("the older one with noise_var", &OLD),
-    ];
+    let layouts: [(&str, &'static [Entry]); 2] =
+        [("the current sys-params layout", &CURRENT), ("the older one with noise_var", &OLD)];
     let mut c = Cursor::new(file, text, &layouts)?;
     let mut warnings = Vec::new();
     let current = c.layout.len() == CURRENT.len();
@@ -204,9 +179,7 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
             return Err(c.place.error(
                 TYPE.1,
                 format!("sensor {} has type {k}", i + 1),
-                format!(
-                    "nlgs = {lgs}: the first {lgs} are laser stars (2), all others natural (1)"
-                ),
+                format!("nlgs = {lgs}: the first {lgs} are laser stars (2), all others natural (1)"),
             ));
         }
     }
@@ -217,18 +190,12 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
         let wanted = sensors - lgs;
         let mut given = c.vector(MAGNITUDE, MAX_STARS + 1)?;
         if given.len() + 1 == wanted && mode == Mode::Lenient {
-            warnings.push(c.place.warning(
-                MAGNITUDE.1,
-                "the truth sensor's magnitude is missing; it is not used",
-            ));
+            warnings.push(
+                c.place.warning(MAGNITUDE.1, "the truth sensor's magnitude is missing; it is not used"),
+            );
             given.push(0.0);
         }
-        c.exactly(
-            MAGNITUDE,
-            &given,
-            wanted,
-            "N WFS - nlgs (truth sensor included)",
-        )?;
+        c.exactly(MAGNITUDE, &given, wanted, "N WFS - nlgs (truth sensor included)")?;
         for (slot, m) in magnitudes[lgs..].iter_mut().zip(&given) {
             *slot = Some(*m);
         }
@@ -260,9 +227,7 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
         targets = tx.iter().zip(&ty).map(|(&a, &b)| [a, b]).collect();
     } else {
         lgs_cst = c.scalar(LGS_CST)?;
-        noise = NoiseModel::Uniform {
-            variance: c.scalar(NOISE_VAR)?,
-        };
+        noise = NoiseModel::Uniform { variance: c.scalar(NOISE_VAR)? };
         for unused in [SPOT, LGS_ALT, LGS_DEPTH] {
             c.ignore(unused)?;
         }
@@ -270,11 +235,7 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
 
     let stars = (0..measuring)
         .map(|i| GuideStar {
-            kind: if i < lgs {
-                StarKind::Lgs
-            } else {
-                StarKind::Ngs
-            },
+            kind: if i < lgs { StarKind::Lgs } else { StarKind::Ngs },
             direction: [x[i], y[i]],
             inverse_altitude: inverse[i],
             nssp,
@@ -319,11 +280,7 @@ pub fn parse_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warn
         columns.push(values);
     }
     let layers = (0..count)
-        .map(|i| Layer {
-            cn2: columns[0][i],
-            altitude: columns[1][i],
-            outer_scale: columns[2][i],
-        })
+        .map(|i| Layer { cn2: columns[0][i], altitude: columns[1][i], outer_scale: columns[2][i] })
         .collect();
     let atmosphere = Atmosphere { layers };
     check::atmosphere(&atmosphere, &c.place)?;

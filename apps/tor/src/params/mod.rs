@@ -242,15 +242,8 @@ pub enum Mode {
 /// A file cannot be read, a parameter is missing, malformed, out of range or contradicts another; no atmosphere is given.
 pub fn read(system: &Path, atmosphere: Option<&Path>, mode: Mode) -> Result<Input, Error> {
     let text = read_text(system)?;
-    let profile = atmosphere
-        .map(|p| read_text(p).map(|t| (p, t)))
-        .transpose()?;
-    parse(
-        system,
-        &text,
-        profile.as_ref().map(|(p, t)| (*p, t.as_str())),
-        mode,
-    )
+    let profile = atmosphere.map(|p| read_text(p).map(|t| (p, t))).transpose()?;
+    parse(system, &text, profile.as_ref().map(|(p, t)| (*p, t.as_str())), mode)
 }
 
 /// As [`read`], from text at hand; the paths choose the format and name the place in messages.
@@ -292,11 +285,7 @@ pub fn parse(
     };
     let place = check::Place::new(system_path, "");
     warnings.extend(check::together(&system, &atmosphere, &place));
-    Ok(Input {
-        system,
-        atmosphere,
-        warnings,
-    })
+    Ok(Input { system, atmosphere, warnings })
 }
 
 impl System {
@@ -320,14 +309,12 @@ impl Atmosphere {
 }
 
 fn is_toml(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("toml"))
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("toml"))
 }
 
 fn read_text(path: &Path) -> Result<String, Error> {
     use std::io::Read;
-    let file = std::fs::File::open(path)
-        .map_err(|e| Error::io(path, "cannot open the parameter file", e))?;
+    let file = std::fs::File::open(path).map_err(|e| Error::io(path, "cannot open the parameter file", e))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)
@@ -338,6 +325,5 @@ fn read_text(path: &Path) -> Result<String, Error> {
             format!("longer than {MAX_FILE} bytes: this is not a parameter file"),
         ));
     }
-    String::from_utf8(bytes)
-        .map_err(|_| Error::content(path, "not UTF-8 text: this is not a parameter file"))
+    String::from_utf8(bytes).map_err(|_| Error::content(path, "not UTF-8 text: this is not a parameter file"))
 }

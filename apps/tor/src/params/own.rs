@@ -1,9 +1,7 @@
 //! The TOML file of our own: system, stars, noise, atmosphere and targets in one place (an example is `systems/demo.toml`).
 
 use super::check::{self, Place};
-use super::{
-    AngleUnit, Atmosphere, GuideStar, Layer, NoiseModel, Photometry, StarKind, System, Warning,
-};
+use super::{AngleUnit, Atmosphere, GuideStar, Layer, NoiseModel, Photometry, StarKind, System, Warning};
 use crate::Error;
 use serde::Deserialize;
 use std::path::Path;
@@ -111,10 +109,7 @@ struct Imaging {
 
 impl Default for Imaging {
     fn default() -> Self {
-        Imaging {
-            wavelength: 1.65e-6,
-            targets: vec![[0.0, 0.0]],
-        }
+        Imaging { wavelength: 1.65e-6, targets: vec![[0.0, 0.0]] }
     }
 }
 
@@ -131,10 +126,7 @@ struct ProfileFile {
 ///
 /// # Errors
 /// Not TOML, an unknown or missing key, a value out of range.
-pub fn parse_toml(
-    file: &Path,
-    text: &str,
-) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
+pub fn parse_toml(file: &Path, text: &str) -> Result<(System, Option<Atmosphere>, Vec<Warning>), Error> {
     let place = Place::new(file, text);
     let raw: File = deserialize(file, text)?;
     let unit = raw.units.in_arcsec();
@@ -155,15 +147,9 @@ pub fn parse_toml(
             sodium_altitude: p.sodium_altitude,
             sodium_depth: p.sodium_depth,
         }),
-        (None, Some(n)) => NoiseModel::Uniform {
-            variance: n.variance * unit * unit,
-        },
+        (None, Some(n)) => NoiseModel::Uniform { variance: n.variance * unit * unit },
         (Some(_), Some(_)) => {
-            return Err(place.error(
-                "noise",
-                "both [photometry] and [noise] are given",
-                "keep one of them",
-            ));
+            return Err(place.error("noise", "both [photometry] and [noise] are given", "keep one of them"));
         }
         (None, None) => {
             return Err(place.error(
@@ -210,12 +196,7 @@ pub fn parse_toml(
         obstruction: raw.telescope.obstruction,
         nssp: raw.sensors.nssp,
         stars,
-        targets: raw
-            .imaging
-            .targets
-            .iter()
-            .map(|t| [t[0] * unit, t[1] * unit])
-            .collect(),
+        targets: raw.imaging.targets.iter().map(|t| [t[0] * unit, t[1] * unit]).collect(),
         lgs_cst: raw.sensors.lgs_cst * unit * unit,
         noise,
         wavelength: raw.imaging.wavelength,
@@ -227,15 +208,9 @@ pub fn parse_toml(
 }
 
 /// Reads a TOML file that holds an `[atmosphere]` table only.
-pub(super) fn parse_toml_atmosphere(
-    file: &Path,
-    text: &str,
-) -> Result<(Atmosphere, Vec<Warning>), Error> {
+pub(super) fn parse_toml_atmosphere(file: &Path, text: &str) -> Result<(Atmosphere, Vec<Warning>), Error> {
     let raw: ProfileFile = deserialize(file, text)?;
-    Ok((
-        profile(raw.atmosphere, &Place::new(file, text))?,
-        Vec::new(),
-    ))
+    Ok((profile(raw.atmosphere, &Place::new(file, text))?, Vec::new()))
 }
 
 fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
@@ -253,13 +228,8 @@ fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
             ));
         }
     }
-    let layers = (0..count)
-        .map(|i| Layer {
-            altitude: p.altitude[i],
-            cn2: p.cn2[i],
-            outer_scale: outer[i],
-        })
-        .collect();
+    let layers =
+        (0..count).map(|i| Layer { altitude: p.altitude[i], cn2: p.cn2[i], outer_scale: outer[i] }).collect();
     let mut atmosphere = Atmosphere { layers };
     check::atmosphere(&atmosphere, place)?;
     if let Some(r0) = p.r0 {
@@ -282,13 +252,9 @@ fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
 
 fn deserialize<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> Result<T, Error> {
     toml::from_str(text).map_err(|e| {
-        let line = e.span().map(|s| {
-            text.as_bytes()[..s.start.min(text.len())]
-                .iter()
-                .filter(|&&b| b == b'\n')
-                .count()
-                + 1
-        });
+        let line = e
+            .span()
+            .map(|s| text.as_bytes()[..s.start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1);
         let problem = e.message().to_owned();
         // serde names the offending key between backquotes.
         let key = problem.split('`').nth(1).unwrap_or("TOML").to_owned();

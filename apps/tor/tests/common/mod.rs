@@ -16,10 +16,7 @@ pub fn data(relative: &str) -> Option<PathBuf> {
     if path.exists() {
         Some(path)
     } else {
-        eprintln!(
-            "skipped: no test data at {} (set ZELLIGE_TEST_DATA)",
-            path.display()
-        );
+        eprintln!("skipped: no test data at {} (set ZELLIGE_TEST_DATA)", path.display());
         None
     }
 }
@@ -75,38 +72,22 @@ pub fn layers(list: &[(f64, f64, f64)]) -> Atmosphere {
     Atmosphere {
         layers: list
             .iter()
-            .map(|&(altitude, cn2, outer_scale)| Layer {
-                altitude,
-                cn2,
-                outer_scale,
-            })
+            .map(|&(altitude, cn2, outer_scale)| Layer { altitude, cn2, outer_scale })
             .collect(),
     }
 }
 
 /// Two natural stars, one layer at 10 km, r0 = 0.15 m.
 pub fn two_stars() -> (System, Atmosphere) {
-    let stars = vec![
-        star(StarKind::Ngs, 20.0, 0.0, 6),
-        star(StarKind::Ngs, -20.0, 10.0, 6),
-    ];
-    (
-        system(0.0, 6, stars),
-        layers(&[(1e4, 0.15f64.powf(-5.0 / 3.0), 25.0)]),
-    )
+    let stars = vec![star(StarKind::Ngs, 20.0, 0.0, 6), star(StarKind::Ngs, -20.0, 10.0, 6)];
+    (system(0.0, 6, stars), layers(&[(1e4, 0.15f64.powf(-5.0 / 3.0), 25.0)]))
 }
 
 /// A laser and a natural star, two layers, r0 = 0.15 m.
 pub fn laser_and_star() -> (System, Atmosphere) {
-    let stars = vec![
-        star(StarKind::Lgs, 15.0, 5.0, 8),
-        star(StarKind::Ngs, -25.0, -12.0, 8),
-    ];
+    let stars = vec![star(StarKind::Lgs, 15.0, 5.0, 8), star(StarKind::Ngs, -25.0, -12.0, 8)];
     let total = 0.15f64.powf(-5.0 / 3.0);
-    (
-        system(0.14, 8, stars),
-        layers(&[(0.0, 0.7 * total, 25.0), (8e3, 0.3 * total, 25.0)]),
-    )
+    (system(0.14, 8, stars), layers(&[(0.0, 0.7 * total, 25.0), (8e3, 0.3 * total, 25.0)]))
 }
 
 pub fn close(what: &str, got: f64, want: f64, relative: f64) {

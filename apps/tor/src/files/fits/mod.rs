@@ -21,11 +21,7 @@ pub fn system_cards(
     geometry: &Geometry,
     order: SlopeOrder,
 ) -> Vec<Card> {
-    let lgs = system
-        .stars
-        .iter()
-        .filter(|s| s.kind == StarKind::Lgs)
-        .count();
+    let lgs = system.stars.iter().filter(|s| s.kind == StarKind::Lgs).count();
     vec![
         Card::new("NMEAS", geometry.measurements(), "measurements"),
         Card::new("NTS", geometry.truth_slopes(), "truth-sensor slopes"),
@@ -34,11 +30,7 @@ pub fn system_cards(
         Card::new("R0", atmosphere.r0(), "[m] Fried parameter at 500 nm"),
         Card::new("LGSCST", system.lgs_cst, "[arcsec2] LGS tip-tilt variance"),
         Card::new("UNITS", "arcsec", "unit of the slopes"),
-        Card::new(
-            "WFSORDER",
-            format!("{lgs} LGS, {} NGS", system.stars.len() - lgs),
-            "sensors in order",
-        ),
+        Card::new("WFSORDER", format!("{lgs} LGS, {} NGS", system.stars.len() - lgs), "sensors in order"),
         Card::new("SLOPEORD", order.name(), "order of the slopes in a sensor"),
     ]
 }
@@ -50,9 +42,7 @@ pub fn reconstructor_cards(
     strehl: Option<f64>,
 ) -> Vec<Card> {
     let mut cards = vec![Card::new("PRECRULE", precision_rule, "precision rule")];
-    cards.extend(
-        backward_error.map(|v| Card::new("BACKERR", v, "relative backward error of the factor")),
-    );
+    cards.extend(backward_error.map(|v| Card::new("BACKERR", v, "relative backward error of the factor")));
     cards.extend(strehl.map(|v| Card::new("STREHL", v, "Strehl ratio (stationary)")));
     cards
 }

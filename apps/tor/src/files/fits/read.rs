@@ -70,12 +70,7 @@ pub fn read(path: &Path, name: Option<&str>) -> Result<Image, Error> {
     let mut fits = Fits::from_reader(BufReader::with_capacity(1 << 20, file));
     // The parser asserts things about headers that a damaged file need not satisfy.
     let guarded = catch_unwind(AssertUnwindSafe(|| scan(path, &mut fits, size, name)));
-    guarded.unwrap_or_else(|_| {
-        Err(Error::content(
-            path,
-            "not a FITS file, or its header is damaged",
-        ))
-    })
+    guarded.unwrap_or_else(|_| Err(Error::content(path, "not a FITS file, or its header is damaged")))
 }
 
 /// Reads a two-dimensional image as a matrix: `NAXIS2` rows, `NAXIS1` columns.
@@ -87,10 +82,7 @@ pub fn read_matrix(path: &Path, name: Option<&str>) -> Result<Matrix, Error> {
     let [rows, cols] = image.shape[..] else {
         return Err(Error::content(
             path,
-            format!(
-                "an image of shape {:?}; a matrix needs two dimensions",
-                image.shape
-            ),
+            format!("an image of shape {:?}; a matrix needs two dimensions", image.shape),
         ));
     };
     Ok(Matrix::from_vec(cols, rows, image.values)?.transposed())
@@ -108,10 +100,7 @@ fn scan(
             None => break,
             Some(Err(_)) if !seen.is_empty() && name.is_none() => break,
             Some(Err(e)) => {
-                return Err(Error::content(
-                    path,
-                    format!("not a FITS file, or its header is damaged: {e}"),
-                ));
+                return Err(Error::content(path, format!("not a FITS file, or its header is damaged: {e}")));
             }
             Some(Ok(hdu)) => hdu,
         };
@@ -126,10 +115,7 @@ fn scan(
         });
         let header: &ImageHeader = image.get_header().get_xtension();
         let axes = header.get_naxis();
-        let count = axes
-            .iter()
-            .try_fold(1u64, |p, &n| p.checked_mul(n))
-            .filter(|_| !axes.is_empty());
+        let count = axes.iter().try_fold(1u64, |p, &n| p.checked_mul(n)).filter(|_| !axes.is_empty());
         let width = header.get_bitpix().byte_size() as u64;
         let end = count
             .and_then(|c| c.checked_mul(width))
@@ -163,22 +149,11 @@ fn scan(
         if values.len() != count {
             return Err(Error::content(
                 path,
-                format!(
-                    "{} of {count} values could be read: truncated",
-                    values.len()
-                ),
+                format!("{} of {count} values could be read: truncated", values.len()),
             ));
         }
-        let image = Image {
-            name: found,
-            shape,
-            values: Vec::new(),
-            keys,
-        };
-        let (scale, zero) = (
-            image.number("BSCALE").unwrap_or(1.0),
-            image.number("BZERO").unwrap_or(0.0),
-        );
+        let image = Image { name: found, shape, values: Vec::new(), keys };
+        let (scale, zero) = (image.number("BSCALE").unwrap_or(1.0), image.number("BZERO").unwrap_or(0.0));
         if (scale, zero) != (1.0, 0.0) {
             for v in &mut values {
                 *v = *v * scale + zero;
