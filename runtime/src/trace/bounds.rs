@@ -231,3 +231,131 @@ fn ratio(part: Duration, whole: Duration) -> f64 {
 fn rate(flops: f64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { flops / time.as_secs_f64() / 1e9 }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::trace::samples::{diamond, event, traces};
+
+    fn micros(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    #[test]
+    fn the_diamonds_numbers_are_those_found_by_hand() {
+        let report = diamond().report();
+        assert_eq!(report.makespan, micros(50));
+        assert_eq!(report.busy, micros(70));
+        assert_eq!(report.area_bound, micros(35));
+        assert_eq!(report.critical_path_bound, micros(50));
+        assert_eq!(report.critical_path, [1, 3, 4]);
+        assert_eq!((report.cyclic_edges, report.lost, report.failed), (0, 0, 0));
+        assert!((report.idle[0] - 0.2).abs() < 1e-12 && (report.idle[1] - 0.4).abs() < 1e-12);
+        assert!((report.kernels_share() - 0.7).abs() < 1e-12);
+        assert_eq!(report.efficiency(), 1.0);
+        assert!((report.gflops() - 8000.0 / 50e-6 / 1e9).abs() < 1e-12);
+        let trsm = &report.codelets[0];
+        assert_eq!((trsm.name, trsm.count, trsm.total), ("trsm", 2, micros(50)));
+        assert_eq!((trsm.min, trsm.median, trsm.max), (micros(20), micros(25), micros(30)));
+        assert_eq!((trsm.mean, trsm.stdev), (micros(25), micros(5)));
+        assert!((trsm.gflops() - 4000.0 / 50e-6 / 1e9).abs() < 1e-12);
+        assert_eq!(report.codelets[1].stdev, Duration::ZERO);
+    }
+
+    #[test]
+    fn nothing_ran_is_all_zeroes() {
+        let report = Trace::default().report();
+        assert_eq!(report.bound(), Duration::ZERO);
+        assert_eq!((report.efficiency(), report.kernels_share(), report.gflops()), (0.0, 0.0, 0.0));
+        assert!(report.codelets.is_empty() && report.critical_path.is_empty());
+    }
+
+    #[test]
+    fn a_body_inside_another_one_is_counted_once() {
+        let mut trace = diamond();
+        trace.tasks.push(event(1, 5, "inner", 20, 30));
+        assert_eq!(trace.report().busy, micros(70));
+    }
+
+    #[test]
+    fn a_cycle_is_left_out_and_what_hangs_on_it_is_not() {
+        let mut trace = diamond();
+        trace.edges.extend([(2, 2), (4, 3), (4, 1)]);
+        // 1, 3, group, 4 are one component now, and 2 is in it, too: only single tasks are left.
+        let report = trace.report();
+        assert_eq!(report.cyclic_edges, 8);
+        assert_eq!((report.critical_path_bound, &report.critical_path[..]), (micros(30), &[3][..]));
+        trace.edges.push((4, 6));
+        trace.tasks.push(event(0, 6, "after", 55, 56));
+        assert_eq!(trace.report().critical_path_bound, micros(30));
+        trace.edges.push((3, 6));
+        assert_eq!(trace.report().critical_path, [3, 6]);
+    }
+
+    /// The longest path, with edges inside a cycle left out, by trying every path.
+    fn by_every_path(trace: &Trace) -> u64 {
+        let mut ids: Vec<u64> = trace.tasks.iter().map(|task| task.id).collect();
+        ids.extend(trace.edges.iter().flat_map(|edge| [edge.0, edge.1]));
+        ids.sort_unstable();
+        ids.dedup();
+        let place = |id: u64| ids.binary_search(&id).unwrap();
+        let n = ids.len();
+        let mut reach = vec![vec![false; n]; n];
+        trace.edges.iter().for_each(|&(a, b)| reach[place(a)][place(b)] = true);
+        for k in 0..n {
+            for i in 0..n {
+                for j in 0..n {
+                    reach[i][j] |= reach[i][k] && reach[k][j];
+                }
+            }
+        }
+        let mut next = vec![vec![]; n];
+        for (a, b) in trace.edges.iter().map(|&(a, b)| (place(a), place(b))) {
+            if !reach[b][a] {
+                next[a].push(b);
+            }
+        }
+        let weight = |at: usize| {
+            let runs = trace.tasks.iter().filter(|task| task.id == ids[at]);
+            runs.map(|task| task.end_ns.saturating_sub(task.start_ns)).max().unwrap_or(0)
+        };
+        fn longest(at: usize, next: &[Vec<usize>], weight: &dyn Fn(usize) -> u64) -> u64 {
+            weight(at) + next[at].iter().map(|&to| longest(to, next, weight)).max().unwrap_or(0)
+        }
+        (0..n).map(|at| longest(at, &next, &weight)).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold_for_any_records(trace in traces()) {
+            let report = trace.report();
+            let runs = || trace.tasks.iter().map(nanos);
+            let path = report.critical_path_bound.as_nanos() as u64;
+            prop_assert!(path >= runs().max().unwrap_or(0));
+            prop_assert!(path <= runs().sum());
+            prop_assert!(report.area_bound <= report.makespan);
+            prop_assert!(report.kernels_share() <= 1.0);
+            prop_assert!(report.idle.iter().all(|idle| (0.0..=1.0).contains(idle)));
+            prop_assert_eq!(report.codelets.iter().map(|c| c.count).sum::<usize>(), trace.tasks.len());
+            for codelet in &report.codelets {
+                prop_assert!(codelet.min <= codelet.median && codelet.median <= codelet.max);
+                prop_assert!(codelet.min <= codelet.mean && codelet.mean <= codelet.max);
+                prop_assert!(codelet.flops.is_finite());
+            }
+            // The path's tasks make up its length.
+            let of = |id: u64| trace.tasks.iter().filter(|t| t.id == id).map(nanos).max().unwrap();
+            prop_assert_eq!(report.critical_path.iter().map(|&id| of(id)).sum::<u64>(), path);
+        }
+
+        #[test]
+        fn the_critical_path_is_the_longest_of_all_paths(
+            mut trace in traces(),
+            edges in proptest::collection::vec((0u64..12, 0u64..12), 0..24),
+        ) {
+            trace.edges = edges;
+            prop_assert_eq!(trace.report().critical_path_bound.as_nanos() as u64, by_every_path(&trace));
+        }
+    }
+}

@@ -68,7 +68,7 @@ fn slice_event(out: &mut impl Write, tid: u64, slice: &Slice, task: &TaskEvent) 
         }
     }
     write!(out, ",\"priority\":{},\"ready\":{}", task.priority, task.ready)?;
-    write!(out, ",\"failed\":{}}}}},\n", task.failed)?;
+    writeln!(out, ",\"failed\":{}}}}},", task.failed)?;
     write!(out, "{{\"ph\":\"C\",\"pid\":{PID},\"name\":\"ready tasks\",\"ts\":{},", Micros(slice.end))?;
     write!(out, "\"args\":{{\"ready\":{}}}}}", task.ready)
 }
@@ -83,5 +83,72 @@ struct Micros(u64);
 impl std::fmt::Display for Micros {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use crate::trace::Trace;
+    use crate::trace::samples::{diamond, traces};
+
+    fn parsed(trace: &Trace) -> Value {
+        let mut text = Vec::new();
+        trace.write_chrome(&mut text).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    fn phase<'v>(page: &'v Value, ph: &str) -> Vec<&'v Value> {
+        page["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == ph).collect()
+    }
+
+    #[test]
+    fn the_diamond_in_full() {
+        let mut trace = diamond();
+        trace.lost = 7;
+        let page = parsed(&trace);
+        assert_eq!(page["otherData"]["lost"], 7);
+        assert_eq!(page["otherData"]["policy"], "lws");
+        let slice = phase(&page, "X")[1];
+        assert_eq!((&slice["name"], &slice["tid"]), (&"trsm".into(), &1.into()));
+        assert_eq!((slice["ts"].as_f64(), slice["dur"].as_f64()), (Some(15.0), Some(20.0)));
+        let args = &slice["args"];
+        assert_eq!((&args["id"], &args["i"], &args["j"]), (&2.into(), &2.into(), &0.into()));
+        assert!(args.get("k").is_none());
+        assert_eq!((args["flops"].as_f64(), args["gflops"].as_f64()), (Some(2000.0), Some(0.1)));
+        assert_eq!((&args["label"], &args["priority"]), (&"f32".into(), &(-1).into()));
+        let counter = phase(&page, "C")[0];
+        assert_eq!((counter["ts"].as_f64(), &counter["args"]["ready"]), (Some(15.0), &3.into()));
+        assert_eq!(phase(&page, "M").len(), 1 + 2 * 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_trace_is_json_whose_slices_nest(trace in traces()) {
+            let page = parsed(&trace);
+            let slices = phase(&page, "X");
+            prop_assert_eq!(slices.len(), trace.tasks.len());
+            prop_assert_eq!(phase(&page, "C").len(), trace.tasks.len());
+            let mut names: Vec<&str> = slices.iter().map(|slice| slice["name"].as_str().unwrap()).collect();
+            let mut expected: Vec<&str> = trace.tasks.iter().map(|task| task.name).collect();
+            names.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(names, expected);
+            let mut around: HashMap<u64, Vec<(u64, u64)>> = HashMap::new();
+            for slice in slices {
+                let nanos = |key: &str| (slice[key].as_f64().unwrap() * 1000.0).round() as u64;
+                let (start, end) = (nanos("ts"), nanos("ts") + nanos("dur"));
+                let open = around.entry(slice["tid"].as_u64().unwrap()).or_default();
+                while open.last().is_some_and(|outer| outer.1 <= start) {
+                    open.pop();
+                }
+                prop_assert!(open.last().is_none_or(|outer| outer.0 <= start && end <= outer.1));
+                open.push((start, end));
+            }
+        }
     }
 }

@@ -2,8 +2,11 @@
 
 mod data;
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use super::Trace;
 use super::bounds::Report;
@@ -12,6 +15,9 @@ use data::PageData;
 
 /// Bodies that are drawn one by one; above, short neighbours are merged.
 const DRAWN: usize = 50_000;
+
+/// Codelets of the critical path that are named.
+const NAMED: usize = 6;
 
 /// `@@name@@` stands for what [`part`] writes.
 const PAGE: &str = include_str!("html/page.html");
@@ -53,7 +59,7 @@ fn part(
     title: &str,
     trace: &Trace,
     report: &Report,
-    data: &PageData<'_>,
+    data: &PageData,
 ) -> io::Result<()> {
     match name {
         "title" => write!(out, "{}", Escaped(title)),
@@ -69,7 +75,7 @@ fn part(
         "script" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes())),
         "data" => Ok(serde_json::to_writer(ScriptSafe(out), data)?),
         "cards" => cards(out, report),
-        "bounds" => bounds(out, report),
+        "bounds" => bounds(out, trace, report),
         "notes" => notes(out, report, data),
         "table" => table(out, report),
         // A placeholder without text would be a slip in the page itself; the tests look for one.
@@ -85,27 +91,28 @@ fn cards(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let share = format!("{:.1} %", 100.0 * report.kernels_share());
     card(out, "Kernels’ share", share, "of the workers’ time", "")?;
     if report.flops > 0.0 {
-        let flops = format!("{} flop", Engineering(report.flops));
-        card(out, "Gflop/s", format!("{:.1}", report.gflops()), &flops, "")?;
+        let flops = format!("{}flop in all", Engineering(report.flops));
+        card(out, "Rate", format!("{}flop/s", Engineering(1e9 * report.gflops())), &flops, "")?;
     }
-    let over = |bound: std::time::Duration| {
-        if bound.is_zero() {
-            return String::from("no dependency, no time");
+    let over = |bound: Duration| {
+        let times = report.makespan.as_secs_f64() / bound.as_secs_f64();
+        match times {
+            _ if bound.is_zero() => String::from("no time"),
+            _ if times < 2.0 => format!("makespan +{:.1} %", 100.0 * (times - 1.0).max(0.0)),
+            _ => format!("makespan {times:.1} × that"),
         }
-        let excess = report.makespan.as_secs_f64() / bound.as_secs_f64() - 1.0;
-        format!("makespan is {:.1} % above", 100.0 * excess.max(0.0))
     };
     card(out, "Area bound", Short(report.area_bound), &over(report.area_bound), "")?;
     let path = report.critical_path_bound;
     card(out, "Critical path", Short(path), &over(path), "")?;
     let efficiency = format!("{:.1} %", 100.0 * report.efficiency());
-    card(out, "Efficiency", efficiency, "larger bound / makespan", "best")?;
+    card(out, "Efficiency", efficiency, "bound / makespan", "best")?;
     if report.failed > 0 {
         card(out, "Failed", Grouped(report.failed as u64), "tasks", "bad")?;
     }
     let (class, note) = match report.lost {
         0 => ("", "every record fits"),
-        _ => ("bad", "numbers leave them out"),
+        _ => ("bad", "not counted here"),
     };
     card(out, "Lost records", Grouped(report.lost), note, class)
 }
@@ -118,14 +125,11 @@ fn card(
     note: &str,
     class: &str,
 ) -> io::Result<()> {
-    writeln!(
-        out,
-        "<div class=\"card {class}\"><dt>{name}</dt><dd>{value}</dd><small>{note}</small></div>"
-    )
+    writeln!(out, "<div class=\"card {class}\"><dt>{name}</dt><dd>{value}</dd><small>{note}</small></div>")
 }
 
 /// Three bars on one scale: what the run took, and the two limits.
-fn bounds(out: &mut impl Write, report: &Report) -> io::Result<()> {
+fn bounds(out: &mut impl Write, trace: &Trace, report: &Report) -> io::Result<()> {
     let rows = [
         ("makespan", report.makespan, "took"),
         ("area bound", report.area_bound, "limit"),
@@ -149,22 +153,42 @@ fn bounds(out: &mut impl Write, report: &Report) -> io::Result<()> {
         }
         _ => "The work would fit into less time on these workers: look for idle stretches below.",
     };
-    writeln!(out, "<p>{verdict}</p>")
+    writeln!(out, "<p>{verdict}</p>")?;
+
+    let names: HashMap<u64, &str> = trace.tasks.iter().map(|task| (task.id, task.name)).collect();
+    let mut steps: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in report.critical_path.iter().filter_map(|id| names.get(id)) {
+        *steps.entry(name).or_default() += 1;
+    }
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let mut steps: Vec<(&str, usize)> = steps.into_iter().collect();
+    steps.sort_by_key(|step| Reverse(step.1));
+    write!(out, "<p>On the critical path:")?;
+    for (place, (name, count)) in steps.iter().take(NAMED).enumerate() {
+        let comma = if place > 0 { "," } else { "" };
+        write!(out, "{comma} {} {}", Grouped(*count as u64), Escaped(name))?;
+    }
+    if steps.len() > NAMED {
+        write!(out, " and {} codelets more", steps.len() - NAMED)?;
+    }
+    writeln!(out, ".</p>")
 }
 
-fn notes(out: &mut impl Write, report: &Report, data: &PageData<'_>) -> io::Result<()> {
+fn notes(out: &mut impl Write, report: &Report, data: &PageData) -> io::Result<()> {
     let (total, drawn) = (report.tasks as u64, data.drawn() as u64);
     if drawn == total {
         write!(out, "All {} tasks drawn.", Grouped(total))?;
     } else {
         write!(
             out,
-            "{} of {} tasks drawn one by one; short neighbours merged into {} blocks of up to {}, \
+            "{} of {} tasks drawn one by one; those below {} merged with their neighbours into {} blocks, \
              each split by the time of its codelets. Numbers and histograms are over all tasks.",
             Grouped(drawn),
             Grouped(total),
-            Grouped(data.merged() as u64),
-            Short(std::time::Duration::from_nanos(data.bin()))
+            Short(Duration::from_nanos(data.bin())),
+            Grouped(data.merged() as u64)
         )?;
     }
     if report.lost > 0 {
@@ -189,13 +213,13 @@ fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
         write!(out, "<td>{}</td><td>{}</td>", Grouped(codelet.count as u64), Short(codelet.total))?;
         write!(
             out,
-            "<td class=\"share\"><i><b data-codelet=\"{place}\" style=\"width:{share:.2}%\"></b></i>{share:.1} %</td>"
+            "<td class=\"share\"><i><b data-codelet=\"{place}\" style=\"width:{share:.2}%\"></b></i><span>{share:.1} %</span></td>"
         )?;
         for time in [codelet.mean, codelet.median, codelet.min, codelet.max, codelet.stdev] {
             write!(out, "<td>{}</td>", Short(time))?;
         }
         if codelet.flops > 0.0 {
-            write!(out, "<td>{} flop</td>", Engineering(codelet.flops))?;
+            write!(out, "<td>{}flop</td>", Engineering(codelet.flops))?;
             writeln!(out, "<td>{:.1}</td></tr>", codelet.gflops())?;
         } else {
             writeln!(out, "<td>–</td><td>–</td></tr>")?;
@@ -265,9 +289,16 @@ struct Engineering(f64);
 impl fmt::Display for Engineering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
-        let (unit, prefix) =
-            steps.into_iter().find(|step| self.0 >= step.0).unwrap_or((1.0, ""));
-        write!(f, "{:.3} {prefix}", self.0 / unit)
+        let (unit, prefix) = steps.into_iter().find(|step| self.0 >= step.0).unwrap_or((1.0, ""));
+        let value = self.0 / unit;
+        let digits = if value < 10.0 {
+            2
+        } else if value < 100.0 {
+            1
+        } else {
+            0
+        };
+        write!(f, "{value:.digits$} {prefix}")
     }
 }
 

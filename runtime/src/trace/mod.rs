@@ -1,7 +1,16 @@
 //! What happened when: a bounded recorder per worker, and what is made of its records.
 
+mod bounds;
+mod chrome;
+mod html;
+mod paje;
 mod recorder;
+#[cfg(test)]
+mod samples;
+mod summary;
+mod tracks;
 
+pub use bounds::{CodeletReport, Report};
 pub(crate) use recorder::{DEFAULT_CAPACITY, Recorder};
 
 use std::time::Duration;
@@ -54,12 +63,7 @@ pub struct Trace {
 impl Trace {
     /// From the first body's start to the last body's end.
     pub fn makespan(&self) -> Duration {
-        let start = self
-            .tasks
-            .iter()
-            .map(|task| task.start_ns)
-            .min()
-            .unwrap_or(0);
+        let start = self.tasks.iter().map(|task| task.start_ns).min().unwrap_or(0);
         let end = self.tasks.iter().map(|task| task.end_ns).max().unwrap_or(0);
         Duration::from_nanos(end - start)
     }

@@ -74,7 +74,55 @@ impl fmt::Display for Short {
             n if n < 1e9 => (n / 1e6, "ms"),
             n => (n / 1e9, "s"),
         };
-        let digits = if value < 10.0 { 2 } else if value < 100.0 { 1 } else { 0 };
+        let digits = if value < 10.0 {
+            2
+        } else if value < 100.0 {
+            1
+        } else {
+            0
+        };
         write!(f, "{value:.digits$} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::trace::samples::{diamond, traces};
+
+    #[test]
+    fn the_diamond_in_four_lines() {
+        let mut trace = diamond();
+        trace.lost = 2;
+        let text = trace.report().to_string();
+        assert!(
+            text.starts_with(
+                "4 tasks on 2 workers in 50.0 µs, 0.2 Gflop/s, kernels' share 70.0 %\n\
+             area bound 35.0 µs, critical path 50.0 µs (3 tasks), 100.0 % of the best possible schedule\n\
+             2 records lost"
+            ),
+            "{text}"
+        );
+        assert!(text.lines().any(|line| line.starts_with("trsm ") && line.contains("71.4%")), "{text}");
+    }
+
+    #[test]
+    fn durations_keep_three_digits() {
+        for (nanos, text) in [(0, "0 ns"), (999, "999 ns"), (1500, "1.50 µs"), (12_345_678, "12.3 ms")] {
+            assert_eq!(Short(Duration::from_nanos(nanos)).to_string(), text);
+        }
+        assert_eq!(Short(Duration::from_secs(125)).to_string(), "125 s");
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_reaches_the_terminal_as_a_command(trace in traces()) {
+            let report = trace.report();
+            let text = report.to_string();
+            prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+            prop_assert!(text.lines().count() <= 6 + report.codelets.len());
+        }
     }
 }

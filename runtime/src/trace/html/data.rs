@@ -10,6 +10,8 @@ use crate::trace::{TaskEvent, Trace};
 
 /// Points of the ready-task curve at most, each with a smallest and a largest value.
 const READY_POINTS: u64 = 6_000;
+/// Codelets with a histogram, those with the most time.
+const HISTOGRAMS: usize = 24;
 /// Bars of a histogram.
 const BARS: usize = 48;
 /// Longest critical path that is drawn as a line; a longer one is only marked on its tasks.
@@ -19,9 +21,9 @@ const EXACT: u64 = 1 << 53;
 
 /// Times are nanoseconds since the first start.
 #[derive(Debug, Serialize)]
-pub(super) struct PageData<'t> {
+pub(super) struct PageData {
     makespan: u64,
-    workers: Vec<Row<'t>>,
+    workers: Vec<Row>,
     palette: [[u8; 3]; PALETTE.len()],
     codelets: Vec<&'static str>,
     labels: Vec<&'static str>,
@@ -38,16 +40,15 @@ pub(super) struct PageData<'t> {
 }
 
 #[derive(Debug, Serialize)]
-struct Row<'t> {
-    name: &'t str,
+struct Row {
+    name: String,
     levels: usize,
     idle: f64,
 }
 
 /// Worker row, level, start, duration, kind, number, coordinates, priority, flops, bytes, ready, 1: failed + 2: on the
 /// critical path. A tuple, because names in 50 000 records would be most of the page.
-type Item =
-    (usize, usize, u64, u64, usize, Number, Option<[Option<u32>; 3]>, i32, f64, Number, u32, u8);
+type Item = (usize, usize, u64, u64, usize, Number, Option<[Option<u32>; 3]>, i32, f64, Number, u32, u8);
 
 /// A number that JavaScript reads without rounding.
 #[derive(Debug, Serialize)]
@@ -87,9 +88,9 @@ struct Histogram {
     bars: Vec<u32>,
 }
 
-impl<'t> PageData<'t> {
+impl PageData {
     /// At most `limit` tasks and blocks (but one block per level of each worker).
-    pub fn new(trace: &'t Trace, report: &Report, limit: usize) -> PageData<'t> {
+    pub fn new(trace: &Trace, report: &Report, limit: usize) -> PageData {
         let (begin, end) = span(trace);
         let tracks = trace.tracks();
         let mut kinds = Kinds::new(report);
@@ -97,8 +98,7 @@ impl<'t> PageData<'t> {
         let mut critical = vec![false; trace.tasks.len()];
         let tasks: HashMap<u64, usize> =
             trace.tasks.iter().enumerate().map(|(place, task)| (task.id, place)).collect();
-        let path: Vec<usize> =
-            report.critical_path.iter().filter_map(|id| tasks.get(id).copied()).collect();
+        let path: Vec<usize> = report.critical_path.iter().filter_map(|id| tasks.get(id).copied()).collect();
         path.iter().for_each(|&task| critical[task] = true);
 
         let mut items: Vec<Item> = Vec::new();
@@ -146,7 +146,11 @@ impl<'t> PageData<'t> {
         }
         PageData {
             makespan: end - begin,
-            workers: trace_rows(trace, &tracks, &report.idle),
+            workers: tracks
+                .iter()
+                .zip(&report.idle)
+                .map(|(track, &idle)| Row { name: track.name.clone(), levels: track.levels(), idle })
+                .collect(),
             palette: PALETTE,
             codelets: kinds.codelets,
             labels: kinds.labels,
@@ -155,7 +159,12 @@ impl<'t> PageData<'t> {
             blocks,
             path,
             ready: ready(trace, begin, end - begin),
-            histograms: report.codelets.iter().map(|codelet| histogram(trace, codelet.name)).collect(),
+            histograms: report
+                .codelets
+                .iter()
+                .take(HISTOGRAMS)
+                .map(|codelet| histogram(trace, codelet.name))
+                .collect(),
             bin,
         }
     }
@@ -170,7 +179,7 @@ impl<'t> PageData<'t> {
         self.blocks.len()
     }
 
-    /// How long a block can be [ns]; longer tasks are drawn one by one.
+    /// Tasks below this duration are merged [ns].
     pub fn bin(&self) -> u64 {
         self.bin
     }
@@ -205,21 +214,8 @@ fn item(
     (row, level, start, duration, kind, id, coords, task.priority, task.flops, bytes, task.ready, flags)
 }
 
-fn trace_rows<'t>(trace: &'t Trace, tracks: &[Track], idle: &[f64]) -> Vec<Row<'t>> {
-    tracks
-        .iter()
-        .zip(idle)
-        .map(|(track, &idle)| Row {
-            // A worker without a name is known by its number, which its place in the list of names cannot be.
-            name: trace.workers.get(track.worker as usize).map_or("", String::as_str),
-            levels: track.levels(),
-            idle,
-        })
-        .collect()
-}
-
-/// The width below which tasks are merged [ns]: 0 where all can be drawn, otherwise the smallest of a halving series that keeps
-/// within the limit.
+/// The width below which tasks are merged [ns]: 0 where all can be drawn, otherwise the first of a doubling series that
+/// keeps within the limit.
 fn bin_width(tracks: &[Track], begin: u64, makespan: u64, limit: usize) -> u64 {
     let tasks: usize = tracks.iter().map(|track| track.slices.len()).sum();
     if tasks <= limit {
@@ -254,7 +250,7 @@ fn shapes(track: &Track, begin: u64, width: u64) -> usize {
     shapes
 }
 
-/// Codelets by falling time, labels in the same way, and the pairs of them that occur.
+/// Codelets by falling time, labels as they come, and the pairs of them that occur.
 struct Kinds {
     codelets: Vec<&'static str>,
     labels: Vec<&'static str>,
@@ -285,11 +281,8 @@ impl Kinds {
 
 /// The number of ready tasks over time: the smallest and the largest of each bin, at the bin's last record.
 fn ready(trace: &Trace, begin: u64, makespan: u64) -> Vec<(u64, u32, u32)> {
-    let mut points: Vec<(u64, u32)> = trace
-        .tasks
-        .iter()
-        .map(|task| (task.end_ns.max(task.start_ns) - begin, task.ready))
-        .collect();
+    let mut points: Vec<(u64, u32)> =
+        trace.tasks.iter().map(|task| (task.end_ns.max(task.start_ns) - begin, task.ready)).collect();
     points.sort_by_key(|point| point.0);
     if points.len() as u64 <= READY_POINTS {
         return points.into_iter().map(|(time, ready)| (time, ready, ready)).collect();
@@ -308,8 +301,7 @@ fn ready(trace: &Trace, begin: u64, makespan: u64) -> Vec<(u64, u32, u32)> {
 }
 
 fn histogram(trace: &Trace, name: &str) -> Histogram {
-    let mut times: Vec<u64> =
-        trace.tasks.iter().filter(|task| task.name == name).map(nanos).collect();
+    let mut times: Vec<u64> = trace.tasks.iter().filter(|task| task.name == name).map(nanos).collect();
     times.sort_unstable();
     let (low, high) = (times.first().copied().unwrap_or(0), times.last().copied().unwrap_or(0));
     let mut bars = vec![0; BARS];

@@ -1,0 +1,90 @@
+// The data as the charts want them, colours, and how numbers are written.
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+
+/** The state of the page: what is coloured how, what is hidden, the window of time that is shown [ns]. */
+const state = {
+  mode: "codelet",
+  hidden: { codelet: new Set(), label: new Set() },
+  critical: false,
+  from: 0,
+  to: Math.max(data.makespan, 1),
+};
+
+/** rows[worker][level]: what is drawn there, by start; no two on one level overlap. */
+const rows = data.workers.map((worker) => Array.from({ length: worker.levels }, () => []));
+const itemShapes = data.items.map(
+  ([row, level, start, duration, kind, id, coords, priority, flops, bytes, ready, flags]) => {
+    const parts = [[kind, 1, duration]];
+    const shape = { row, level, start, end: start + duration, parts, critical: (flags & 2) / 2, failed: flags & 1 };
+    shape.task = { id, coords, priority, flops, bytes, ready };
+    rows[row][level].push(shape);
+    return shape;
+  },
+);
+const blockShapes = data.blocks.map(({ row, level, start, end, parts, critical, failed }) => {
+  const shape = { row, level, start, end, parts, critical, failed };
+  rows[row][level].push(shape);
+  return shape;
+});
+rows.forEach((levels) => levels.forEach((shapes) => shapes.sort((a, b) => a.start - b.start || a.end - b.end)));
+const pathShapes = data.path.map((at) => (at < 0 ? blockShapes[-1 - at] : itemShapes[at]));
+
+/** The number of a kind's colour: its codelet or its label. */
+const classOf = (kind) => data.kinds[kind][state.mode === "codelet" ? 0 : 1];
+const classNames = () => (state.mode === "codelet" ? data.codelets : data.labels);
+// Labels start elsewhere in the palette: a colour should not seem to mean the same thing in both ways of colouring.
+const rgb = (number, mode = state.mode) => data.palette[(number + (mode === "label" ? 9 : 0)) % data.palette.length];
+const colour = (number, alpha = 1, mode = state.mode) => `rgba(${rgb(number, mode).join(",")},${alpha})`;
+const dark = (number) => {
+  const [r, g, b] = rgb(number);
+  return 0.299 * r + 0.587 * g + 0.114 * b < 140;
+};
+
+/** A time [ns] in the unit that suits `scale`, by default itself. */
+function time(ns, scale = ns, digits = 3) {
+  const size = Math.abs(scale);
+  const [unit, name] = size < 1e3 ? [1, "ns"] : size < 1e6 ? [1e3, "µs"] : size < 1e9 ? [1e6, "ms"] : [1e9, "s"];
+  const value = ns / unit;
+  return `${Number(value.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(Math.max(1, Math.abs(value)))))))} ${name}`;
+}
+
+function count(value) {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+function prefixed(value, unit, steps = 1000) {
+  let number = Number(value);
+  const names = steps === 1024 ? ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] : ["", "k", "M", "G", "T", "P", "E"];
+  let at = 0;
+  while (number >= steps && at < names.length - 1) { number /= steps; at += 1; }
+  return `${Number(number.toPrecision(4))} ${names[at]}${unit}`;
+}
+
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+/** An element with text (never markup) and attributes. */
+function make(name, attributes = {}, text = "") {
+  const element = document.createElement(name);
+  Object.entries(attributes).forEach(([key, value]) => element.setAttribute(key, value));
+  element.textContent = text;
+  return element;
+}
+
+function swatch(number, mode = state.mode) {
+  const element = make("i", { class: "swatch" });
+  element.style.background = colour(number, 1, mode);
+  return element;
+}
+
+/** The last shape of a level that starts at or before `at`, as an index; -1 if none. */
+function lastBefore(shapes, at, key = (shape) => shape.start) {
+  let low = 0;
+  let high = shapes.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (key(shapes[middle]) <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
