@@ -7,21 +7,13 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zellige_kernels::formats::{HalfKind, HalfMut, HalfRef, pack_half, pack_split, unpack_half};
 use zellige_kernels::precision::{GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, scratch_len};
-use zellige_kernels::{
-    MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_right_lower,
-};
+use zellige_kernels::{MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_right_lower};
 
 fn spd<T: Scalar>(n: usize) -> Vec<T> {
     let entry = |i: usize, j: usize| {
-        if i == j {
-            n as f64
-        } else {
-            1.0 / (1 + i.abs_diff(j)) as f64
-        }
+        if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 }
     };
-    (0..n * n)
-        .map(|e| T::from_f64(entry(e % n, e / n)))
-        .collect()
+    (0..n * n).map(|e| T::from_f64(entry(e % n, e / n))).collect()
 }
 
 fn tiles<T: Scalar>(c: &mut Criterion) {
@@ -44,14 +36,7 @@ fn tiles<T: Scalar>(c: &mut Criterion) {
         });
         group.throughput(Throughput::Elements(cube));
         group.bench_function("syrk", |bench| {
-            bench.iter(|| {
-                syrk_lower(
-                    tiny,
-                    view(&a),
-                    T::ONE,
-                    MatMut::new(&mut x, n, n, n).unwrap(),
-                )
-            })
+            bench.iter(|| syrk_lower(tiny, view(&a), T::ONE, MatMut::new(&mut x, n, n, n).unwrap()))
         });
         for (name, op) in [("trsm_trans", Op::Trans), ("trsm_none", Op::None)] {
             group.bench_function(name, |bench| {
@@ -79,9 +64,7 @@ fn conversions(c: &mut Criterion) {
     let (mut hi, mut lo, mut wide) = (vec![0u16; n * n], vec![0u16; n * n], vec![0f32; n * n]);
     let mut group = c.benchmark_group("convert/512");
     group.throughput(Throughput::Bytes(8 * (n * n) as u64));
-    group.bench_function("copy", |bench| {
-        bench.iter(|| wide.copy_from_slice(black_box(&src)))
-    });
+    group.bench_function("copy", |bench| bench.iter(|| wide.copy_from_slice(black_box(&src))));
     group.throughput(Throughput::Bytes(6 * (n * n) as u64));
     for kind in [HalfKind::F16, HalfKind::BF16] {
         group.bench_function(format!("pack_{}", kind.format()), |bench| {
@@ -122,13 +105,9 @@ fn low_precision(c: &mut Criterion) {
             gemm_half(Sign::Minus, half, half, Op::Trans, out, &mut scratch)
         })
     });
-    for (name, product) in [
-        (
-            "hp2",
-            gemm_hp2 as fn(_, _, _, _, &mut HalfMut<'_>, &mut [f32]) -> _,
-        ),
-        ("hp3", gemm_hp3),
-    ] {
+    for (name, product) in
+        [("hp2", gemm_hp2 as fn(_, _, _, _, &mut HalfMut<'_>, &mut [f32]) -> _), ("hp3", gemm_hp3)]
+    {
         let mut low = bits.clone();
         group.bench_function(name, |bench| {
             bench.iter(|| {

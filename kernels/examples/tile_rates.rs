@@ -7,15 +7,11 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use zellige_kernels::formats::{
-    HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_half, pack_split,
-    unpack_half,
+    HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_half, pack_split, unpack_half,
 };
-use zellige_kernels::precision::{
-    GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len,
-};
+use zellige_kernels::precision::{GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len};
 use zellige_kernels::{
-    KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower,
-    trsm_right_lower,
+    KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lower,
 };
 
 type Outcome = Result<(), KernelError>;
@@ -81,46 +77,30 @@ fn measure(entries: &mut [Entry<'_>]) -> Result<Vec<f64>, KernelError> {
 
 fn kernels<T: Scalar>(n: usize) -> Result<(), KernelError> {
     let entry_at = |i: usize, j: usize| {
-        if i == j {
-            n as f64
-        } else {
-            1.0 / (1 + i.abs_diff(j)) as f64
-        }
+        if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 }
     };
-    let spd: Vec<T> = (0..n * n)
-        .map(|e| T::from_f64(entry_at(e % n, e / n)))
-        .collect();
+    let spd: Vec<T> = (0..n * n).map(|e| T::from_f64(entry_at(e % n, e / n))).collect();
     let mut l = spd.clone();
     potrf_lower(MatMut::new(&mut l, n, n, n)?)?;
     let (mut c, mut d, mut e) = (spd.clone(), spd.clone(), spd.clone());
     let view = |x| MatRef::new(x, n, n, n);
     let cube = (n as f64).powi(3);
-    let tiny = T::from_f64(-1e-9);
+    let minus = -T::ONE;
     let (a, l) = (view(&spd)?, view(&l)?);
     let mut entries = [
         entry("gemm NT", 2.0 * cube, || {
             let c = MatMut::new(&mut c, n, n, n)?;
-            gemm(tiny, a, Op::None, a, Op::Trans, T::ONE, c)
+            gemm(minus, a, Op::None, a, Op::Trans, T::ONE, c)
         }),
         entry("gemm NN", 2.0 * cube, || {
             let d = MatMut::new(&mut d, n, n, n)?;
-            gemm(tiny, a, Op::None, a, Op::None, T::ONE, d)
+            gemm(minus, a, Op::None, a, Op::None, T::ONE, d)
         }),
-        entry("syrk", cube, || {
-            syrk_lower(tiny, a, T::ONE, MatMut::new(&mut e, n, n, n)?)
-        }),
-        in_place("trsm RT", cube, &spd, |x| {
-            trsm_right_lower(Op::Trans, l, MatMut::new(x, n, n, n)?)
-        }),
-        in_place("trsm RN", cube, &spd, |x| {
-            trsm_right_lower(Op::None, l, MatMut::new(x, n, n, n)?)
-        }),
-        in_place("trsm LN", cube, &spd, |x| {
-            trsm_left_lower(Op::None, l, MatMut::new(x, n, n, n)?)
-        }),
-        in_place("potrf", cube / 3.0, &spd, |x| {
-            potrf_lower(MatMut::new(x, n, n, n)?)
-        }),
+        entry("syrk", cube, || syrk_lower(minus, a, T::ONE, MatMut::new(&mut e, n, n, n)?)),
+        in_place("trsm RT", cube, &spd, |x| trsm_right_lower(Op::Trans, l, MatMut::new(x, n, n, n)?)),
+        in_place("trsm RN", cube, &spd, |x| trsm_right_lower(Op::None, l, MatMut::new(x, n, n, n)?)),
+        in_place("trsm LN", cube, &spd, |x| trsm_left_lower(Op::None, l, MatMut::new(x, n, n, n)?)),
+        in_place("potrf", cube / 3.0, &spd, |x| potrf_lower(MatMut::new(x, n, n, n)?)),
     ];
     let rates = measure(&mut entries)?;
     print!("{} {n:4}", T::FORMAT);
@@ -148,27 +128,15 @@ fn conversions(n: usize) -> Result<(), KernelError> {
             w0.copy_from_slice(black_box(&x));
             Ok(())
         }),
-        entry("f32>f16", 6.0 * area, || {
-            pack_half(a, HalfMut::new(l0, n, n, n, f16, 1)?)
-        }),
-        entry("f16>f32", 6.0 * area, || {
-            unpack_half(half(f16)?, MatMut::new(w1, n, n, n)?)
-        }),
-        entry("f32>bf16", 6.0 * area, || {
-            pack_half(a, HalfMut::new(l1, n, n, n, bf16, 1)?)
-        }),
-        entry("bf16>f32", 6.0 * area, || {
-            unpack_half(half(bf16)?, MatMut::new(w2, n, n, n)?)
-        }),
+        entry("f32>f16", 6.0 * area, || pack_half(a, HalfMut::new(l0, n, n, n, f16, 1)?)),
+        entry("f16>f32", 6.0 * area, || unpack_half(half(f16)?, MatMut::new(w1, n, n, n)?)),
+        entry("f32>bf16", 6.0 * area, || pack_half(a, HalfMut::new(l1, n, n, n, bf16, 1)?)),
+        entry("bf16>f32", 6.0 * area, || unpack_half(half(bf16)?, MatMut::new(w2, n, n, n)?)),
         entry("f32>2xf16", 8.0 * area, || {
             pack_split(a, -13, MatMut::new(l2, n, n, n)?, MatMut::new(l3, n, n, n)?)
         }),
-        entry("f64>f16", 10.0 * area, || {
-            pack_half(a64, HalfMut::new(l4, n, n, n, f16, 1)?)
-        }),
-        entry("f64>bf16", 10.0 * area, || {
-            pack_half(a64, HalfMut::new(l5, n, n, n, bf16, 1)?)
-        }),
+        entry("f64>f16", 10.0 * area, || pack_half(a64, HalfMut::new(l4, n, n, n, f16, 1)?)),
+        entry("f64>bf16", 10.0 * area, || pack_half(a64, HalfMut::new(l5, n, n, n, bf16, 1)?)),
         entry("max f32", 4.0 * area, || {
             black_box(max_abs(a));
             Ok(())
@@ -200,13 +168,9 @@ fn precisions(n: usize) -> Result<(), KernelError> {
     let split = SplitRef::new(half.mat, half.mat, 0)?;
     let (mut c0, mut c1, mut c2) = (x.clone(), x.clone(), x.clone());
     let (mut h2, mut h3) = (bits.clone(), bits.clone());
-    let mut scratch: [Vec<f32>; 4] = [
-        GemmPrecision::Hp1,
-        GemmPrecision::Hp2,
-        GemmPrecision::Hp3,
-        GemmPrecision::X3,
-    ]
-    .map(|p| vec![0.0; scratch_len(p, n, n, n)]);
+    let mut scratch: [Vec<f32>; 4] =
+        [GemmPrecision::Hp1, GemmPrecision::Hp2, GemmPrecision::Hp3, GemmPrecision::X3]
+            .map(|p| vec![0.0; scratch_len(p, n, n, n)]);
     let [s1, s2, s3, sx] = &mut scratch;
     let (minus, trans) = (Sign::Minus, Op::Trans);
     let flops = 2.0 * (n as f64).powi(3);
@@ -215,9 +179,7 @@ fn precisions(n: usize) -> Result<(), KernelError> {
             let c = MatMut::new(&mut c0, n, n, n)?;
             gemm(-1e-9, a, Op::None, a, trans, 1.0, c)
         }),
-        entry("hp1", flops, || {
-            gemm_half(minus, half, half, trans, MatMut::new(&mut c1, n, n, n)?, s1)
-        }),
+        entry("hp1", flops, || gemm_half(minus, half, half, trans, MatMut::new(&mut c1, n, n, n)?, s1)),
         entry("hp2", flops, || {
             let mut c = HalfMut::new(&mut h2, n, n, n, HalfKind::F16, 20)?;
             gemm_hp2(minus, half, half, trans, &mut c, s2)
@@ -226,16 +188,7 @@ fn precisions(n: usize) -> Result<(), KernelError> {
             let mut c = HalfMut::new(&mut h3, n, n, n, HalfKind::F16, 20)?;
             gemm_hp3(minus, half, half, trans, &mut c, s3)
         }),
-        entry("x3", flops, || {
-            gemm_x3(
-                minus,
-                split,
-                split,
-                trans,
-                MatMut::new(&mut c2, n, n, n)?,
-                sx,
-            )
-        }),
+        entry("x3", flops, || gemm_x3(minus, split, split, trans, MatMut::new(&mut c2, n, n, n)?, sx)),
     ];
     let rates = measure(&mut entries)?;
     print!("gemm  {n:4}");

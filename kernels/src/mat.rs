@@ -61,9 +61,7 @@ fn check(len: usize, rows: usize, cols: usize, ld: usize) -> Result<(), KernelEr
             cols,
             ld,
             len,
-            need: need
-                .or_else(|| span(rows, cols, rows))
-                .unwrap_or(usize::MAX),
+            need: need.or_else(|| span(rows, cols, rows)).unwrap_or(usize::MAX),
         }),
     }
 }
@@ -84,13 +82,7 @@ impl<'a, T> MatRef<'a, T> {
     /// [`KernelError::Layout`] when `ld < rows` or `data` is shorter than `(cols - 1) * ld + rows`.
     pub fn new(data: &'a [T], rows: usize, cols: usize, ld: usize) -> Result<Self, KernelError> {
         check(data.len(), rows, cols, ld)?;
-        Ok(Self {
-            ptr: data.as_ptr(),
-            rows,
-            cols,
-            ld,
-            life: PhantomData,
-        })
+        Ok(Self { ptr: data.as_ptr(), rows, cols, ld, life: PhantomData })
     }
 
     /// Number of rows.
@@ -122,11 +114,7 @@ impl<'a, T> MatRef<'a, T> {
     /// # Panics
     /// Panics when `j` is outside, as indexing a slice does.
     pub fn col(&self, j: usize) -> &'a [T] {
-        assert!(
-            j < self.cols,
-            "column {j} of a matrix of {} columns",
-            self.cols
-        );
+        assert!(j < self.cols, "column {j} of a matrix of {} columns", self.cols);
         if self.rows == 0 {
             return &[];
         }
@@ -141,11 +129,7 @@ impl<'a, T> MatRef<'a, T> {
     pub fn sub(&self, i: usize, j: usize, rows: usize, cols: usize) -> MatRef<'a, T> {
         assert_block(self.shape(), (i, j), (rows, cols));
         // An empty block may start one past the end of the slice: its pointer is never read, so it need not move.
-        let offset = if rows == 0 || cols == 0 {
-            0
-        } else {
-            i + j * self.ld
-        };
+        let offset = if rows == 0 || cols == 0 { 0 } else { i + j * self.ld };
         MatRef {
             // SAFETY: element (i, j) is inside the view by the assertion, hence inside the slice; or the offset is 0.
             ptr: unsafe { self.ptr.add(offset) },
@@ -172,20 +156,9 @@ impl<'a, T> MatMut<'a, T> {
     ///
     /// # Errors
     /// [`KernelError::Layout`] when `ld < rows` or `data` is shorter than `(cols - 1) * ld + rows`.
-    pub fn new(
-        data: &'a mut [T],
-        rows: usize,
-        cols: usize,
-        ld: usize,
-    ) -> Result<Self, KernelError> {
+    pub fn new(data: &'a mut [T], rows: usize, cols: usize, ld: usize) -> Result<Self, KernelError> {
         check(data.len(), rows, cols, ld)?;
-        Ok(Self {
-            ptr: data.as_mut_ptr(),
-            rows,
-            cols,
-            ld,
-            life: PhantomData,
-        })
+        Ok(Self { ptr: data.as_mut_ptr(), rows, cols, ld, life: PhantomData })
     }
 
     /// Number of rows.
@@ -214,24 +187,12 @@ impl<'a, T> MatMut<'a, T> {
 
     /// The same elements, read-only.
     pub fn as_ref(&self) -> MatRef<'_, T> {
-        MatRef {
-            ptr: self.ptr,
-            rows: self.rows,
-            cols: self.cols,
-            ld: self.ld,
-            life: PhantomData,
-        }
+        MatRef { ptr: self.ptr, rows: self.rows, cols: self.cols, ld: self.ld, life: PhantomData }
     }
 
     /// The same elements for a shorter time, so that a view can be used again after it was passed by value.
     pub fn reborrow(&mut self) -> MatMut<'_, T> {
-        MatMut {
-            ptr: self.ptr,
-            rows: self.rows,
-            cols: self.cols,
-            ld: self.ld,
-            life: PhantomData,
-        }
+        MatMut { ptr: self.ptr, rows: self.rows, cols: self.cols, ld: self.ld, life: PhantomData }
     }
 
     /// Column `j`.
@@ -239,11 +200,7 @@ impl<'a, T> MatMut<'a, T> {
     /// # Panics
     /// Panics when `j` is outside, as indexing a slice does.
     pub fn col_mut(&mut self, j: usize) -> &mut [T] {
-        assert!(
-            j < self.cols,
-            "column {j} of a matrix of {} columns",
-            self.cols
-        );
+        assert!(j < self.cols, "column {j} of a matrix of {} columns", self.cols);
         if self.rows == 0 {
             return &mut [];
         }
@@ -267,10 +224,7 @@ impl<'a, T> MatMut<'a, T> {
     /// Panics when `j` exceeds the number of columns.
     pub fn split_cols(self, j: usize) -> (MatMut<'a, T>, MatMut<'a, T>) {
         assert_block(self.shape(), (0, j), (self.rows, 0));
-        (
-            self.block(0, 0, self.rows, j),
-            self.block(0, j, self.rows, self.cols - j),
-        )
+        (self.block(0, 0, self.rows, j), self.block(0, j, self.rows, self.cols - j))
     }
 
     /// The first `i` rows and the rest.
@@ -279,20 +233,13 @@ impl<'a, T> MatMut<'a, T> {
     /// Panics when `i` exceeds the number of rows.
     pub fn split_rows(self, i: usize) -> (MatMut<'a, T>, MatMut<'a, T>) {
         assert_block(self.shape(), (i, 0), (0, self.cols));
-        (
-            self.block(0, 0, i, self.cols),
-            self.block(i, 0, self.rows - i, self.cols),
-        )
+        (self.block(0, 0, i, self.cols), self.block(i, 0, self.rows - i, self.cols))
     }
 
     /// A block inside this view. Private: two calls may overlap, the callers above give out disjoint blocks only and
     /// consume the view they cut.
     fn block(&self, i: usize, j: usize, rows: usize, cols: usize) -> MatMut<'a, T> {
-        let offset = if rows == 0 || cols == 0 {
-            0
-        } else {
-            i + j * self.ld
-        };
+        let offset = if rows == 0 || cols == 0 { 0 } else { i + j * self.ld };
         MatMut {
             // SAFETY: the callers assert that a non-empty block is inside the view, hence inside the slice.
             ptr: unsafe { self.ptr.add(offset) },
@@ -324,9 +271,7 @@ impl<T: Copy> MatMut<'_, T> {
 
 impl<T: fmt::Debug + Copy> fmt::Debug for MatRef<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries((0..self.cols).map(|j| self.col(j)))
-            .finish()
+        f.debug_list().entries((0..self.cols).map(|j| self.col(j))).finish()
     }
 }
 
@@ -359,12 +304,7 @@ mod tests {
         let (top, bottom) = m.split_rows(2);
         let (mut tl, mut tr) = top.split_cols(3);
         let (mut bl, mut br) = bottom.split_cols(3);
-        for (m, mark) in [
-            (&mut tl, 100),
-            (&mut tr, 200),
-            (&mut bl, 300),
-            (&mut br, 400),
-        ] {
+        for (m, mark) in [(&mut tl, 100), (&mut tr, 200), (&mut bl, 300), (&mut br, 400)] {
             for j in 0..m.cols() {
                 m.col_mut(j).fill(mark);
             }
@@ -372,10 +312,7 @@ mod tests {
         let m = MatRef::new(&d, 5, 5, 7).unwrap();
         for j in 0..5 {
             for i in 0..5 {
-                assert_eq!(
-                    m.get(i, j),
-                    100 + 100 * u16::from(j >= 3) + 200 * u16::from(i >= 2)
-                );
+                assert_eq!(m.get(i, j), 100 + 100 * u16::from(j >= 3) + 200 * u16::from(i >= 2));
             }
         }
         assert_eq!((d[5], d[6], d[12]), (5, 6, 12)); // gaps untouched

@@ -63,12 +63,7 @@ pub(crate) mod lanes {
         fn store<S: Simd>(x: &mut [Self], v: Self::Reg<S>);
         fn times<S: Simd>(s: S, a: Self::Reg<S>, b: Self::Reg<S>) -> Self::Reg<S>;
         /// `c - a b`, fused where the machine fuses.
-        fn sub_mul<S: Simd>(
-            s: S,
-            c: Self::Reg<S>,
-            a: Self::Reg<S>,
-            b: Self::Reg<S>,
-        ) -> Self::Reg<S>;
+        fn sub_mul<S: Simd>(s: S, c: Self::Reg<S>, a: Self::Reg<S>, b: Self::Reg<S>) -> Self::Reg<S>;
     }
 }
 

@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zellige_kernels::{
-    KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower,
-    trsm_right_lower,
+    KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lower,
 };
 
 /// A matrix with a leading dimension above its rows; the gaps hold a mark that nobody may change.
@@ -27,12 +26,7 @@ impl<T: Scalar> Owned<T> {
                 data[i + j * ld] = T::from_f64(f(i, j));
             }
         }
-        Self {
-            data,
-            rows,
-            cols,
-            ld,
-        }
+        Self { data, rows, cols, ld }
     }
     fn random(rows: usize, cols: usize, pad: usize, rng: &mut ChaCha8Rng) -> Self {
         Self::new(rows, cols, pad, |_, _| rng.random_range(-1.0..1.0))
@@ -47,14 +41,10 @@ impl<T: Scalar> Owned<T> {
         self.data[i + j * self.ld].to_f64()
     }
     fn gaps_intact(&self) -> bool {
-        (0..self.cols)
-            .all(|j| (self.rows..self.ld).all(|i| self.data[i + j * self.ld].to_f64() == MARK))
+        (0..self.cols).all(|j| (self.rows..self.ld).all(|i| self.data[i + j * self.ld].to_f64() == MARK))
     }
     fn copy(&self) -> Self {
-        Self {
-            data: self.data.clone(),
-            ..*self
-        }
+        Self { data: self.data.clone(), ..*self }
     }
 }
 
@@ -78,16 +68,7 @@ fn check_gemm<T: Scalar>(
     let b = Owned::<T>::random(rb, cb, 0, &mut rng);
     let mut c = Owned::<T>::random(m, n, 1, &mut rng);
     let c0 = c.copy();
-    gemm(
-        T::from_f64(alpha),
-        a.view(),
-        ops.0,
-        b.view(),
-        ops.1,
-        T::from_f64(beta),
-        c.view_mut(),
-    )
-    .unwrap();
+    gemm(T::from_f64(alpha), a.view(), ops.0, b.view(), ops.1, T::from_f64(beta), c.view_mut()).unwrap();
     assert!(c.gaps_intact());
     for j in 0..n {
         for i in 0..m {
@@ -98,9 +79,8 @@ fn check_gemm<T: Scalar>(
                 size += p.abs();
             }
             let want = alpha * sum + beta * c0.at(i, j);
-            let bound = (k as f64 + 4.0)
-                * T::UNIT_ROUNDOFF
-                * (alpha.abs() * size + (beta * c0.at(i, j)).abs());
+            let bound =
+                (k as f64 + 4.0) * T::UNIT_ROUNDOFF * (alpha.abs() * size + (beta * c0.at(i, j)).abs());
             assert!(
                 (c.at(i, j) - want).abs() <= bound,
                 "{m} x {n} x {k} {ops:?} at {i}, {j}: {} for {want}",
@@ -113,21 +93,9 @@ fn check_gemm<T: Scalar>(
 fn check_syrk<T: Scalar>(n: usize, k: usize, (alpha, beta): (f64, f64), seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let a = Owned::<T>::random(n, k, 2, &mut rng);
-    let mut c = Owned::<T>::new(n, n, 1, |i, j| {
-        if i < j {
-            f64::NAN
-        } else {
-            rng.random_range(-1.0..1.0)
-        }
-    });
+    let mut c = Owned::<T>::new(n, n, 1, |i, j| if i < j { f64::NAN } else { rng.random_range(-1.0..1.0) });
     let c0 = c.copy();
-    syrk_lower(
-        T::from_f64(alpha),
-        a.view(),
-        T::from_f64(beta),
-        c.view_mut(),
-    )
-    .unwrap();
+    syrk_lower(T::from_f64(alpha), a.view(), T::from_f64(beta), c.view_mut()).unwrap();
     assert!(c.gaps_intact());
     for j in 0..n {
         for i in 0..n {
@@ -142,14 +110,9 @@ fn check_syrk<T: Scalar>(n: usize, k: usize, (alpha, beta): (f64, f64), seed: u6
                 size += p.abs();
             }
             let want = alpha * sum + beta * c0.at(i, j);
-            let bound = (k as f64 + 4.0)
-                * T::UNIT_ROUNDOFF
-                * (alpha.abs() * size + (beta * c0.at(i, j)).abs());
-            assert!(
-                (c.at(i, j) - want).abs() <= bound,
-                "{n} x {k} at {i}, {j}: {} for {want}",
-                c.at(i, j)
-            );
+            let bound =
+                (k as f64 + 4.0) * T::UNIT_ROUNDOFF * (alpha.abs() * size + (beta * c0.at(i, j)).abs());
+            assert!((c.at(i, j) - want).abs() <= bound, "{n} x {k} at {i}, {j}: {} for {want}", c.at(i, j));
         }
     }
 }
@@ -162,8 +125,7 @@ fn triangle<T: Scalar>(n: usize, grading: f64, rng: &mut ChaCha8Rng) -> Owned<T>
             rng.random_range(0.5..1.5) * 10.0f64.powf(-grading * j as f64 / n as f64)
         }
         core::cmp::Ordering::Greater => {
-            rng.random_range(-1.0..1.0) / (n as f64).sqrt()
-                * 10.0f64.powf(-grading * j as f64 / n as f64)
+            rng.random_range(-1.0..1.0) / (n as f64).sqrt() * 10.0f64.powf(-grading * j as f64 / n as f64)
         }
     })
 }
@@ -189,11 +151,7 @@ fn check_trsm<T: Scalar>(left: bool, op: Op, m: usize, n: usize, grading: f64, s
         for i in 0..m {
             let (mut sum, mut size) = (0.0, b.at(i, j).abs());
             for k in 0..order {
-                let p = if left {
-                    lower(i, k) * x.at(k, j)
-                } else {
-                    x.at(i, k) * lower(k, j)
-                };
+                let p = if left { lower(i, k) * x.at(k, j) } else { x.at(i, k) * lower(k, j) };
                 sum += p;
                 size += p.abs();
             }
@@ -232,20 +190,14 @@ fn check_potrf<T: Scalar>(n: usize, seed: u64) {
             let sum: f64 = (0..=j).map(|k| l.at(i, k) * l.at(j, k)).sum();
             // |A - L L^T| <= (n + 1) u |L| |L^T| (Higham, theorem 10.3), and |L| |L^T| <= sqrt(a_ii a_jj).
             let bound = (n as f64 + 9.0) * T::UNIT_ROUNDOFF * (a.at(i, i) * a.at(j, j)).sqrt();
-            assert!(
-                (sum - a.at(i, j)).abs() <= bound,
-                "{n} at {i}, {j}: {sum} for {}",
-                a.at(i, j)
-            );
+            assert!((sum - a.at(i, j)).abs() <= bound, "{n} at {i}, {j}: {sum} for {}", a.at(i, j));
         }
     }
 }
 
 #[test]
 fn shapes_around_the_block_sizes() {
-    for n in [
-        0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 129, 200, 300,
-    ] {
+    for n in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 129, 200, 300] {
         check_potrf::<f32>(n, 1);
         check_potrf::<f64>(n, 2);
         for k in [0, 1, 5, 64, 130] {
@@ -288,12 +240,9 @@ fn odd_products() {
         (100, 90, 2),
         (257, 130, 77),
     ] {
-        for ops in [
-            (Op::None, Op::None),
-            (Op::None, Op::Trans),
-            (Op::Trans, Op::None),
-            (Op::Trans, Op::Trans),
-        ] {
+        for ops in
+            [(Op::None, Op::None), (Op::None, Op::Trans), (Op::Trans, Op::None), (Op::Trans, Op::Trans)]
+        {
             for factors in [(-1.0, 1.0), (0.5, 0.0), (0.0, 2.0), (1.0, -0.25)] {
                 check_gemm::<f32>(shape, ops, factors, 11);
                 check_gemm::<f64>(shape, ops, factors, 12);
@@ -347,10 +296,7 @@ fn failures_name_the_pivot() {
     // A NaN below the diagonal reaches a later pivot.
     let mut a = Owned::<f32>::new(3, 3, 0, |i, j| if i == j { 1.0 } else { 0.0 });
     a.data[2] = f32::NAN;
-    assert!(matches!(
-        potrf_lower(a.view_mut()),
-        Err(KernelError::NotPositive { pivot: 2, .. })
-    ));
+    assert!(matches!(potrf_lower(a.view_mut()), Err(KernelError::NotPositive { pivot: 2, .. })));
 }
 
 #[test]
@@ -358,32 +304,10 @@ fn wrong_shapes_are_refused_and_nothing_is_written() {
     let d = [1.0f32; 12];
     let mut c = [7.0f32; 12];
     let r = |rows, cols| MatRef::new(&d, rows, cols, rows).unwrap();
-    let error = gemm(
-        1.0,
-        r(3, 4),
-        Op::None,
-        r(3, 4),
-        Op::None,
-        0.0,
-        MatMut::new(&mut c, 3, 4, 3).unwrap(),
-    );
-    assert!(matches!(
-        error,
-        Err(KernelError::Shape { operand: "B", .. })
-    ));
-    let error = gemm(
-        1.0,
-        r(3, 4),
-        Op::None,
-        r(3, 4),
-        Op::Trans,
-        0.0,
-        MatMut::new(&mut c, 3, 4, 3).unwrap(),
-    );
-    assert!(matches!(
-        error,
-        Err(KernelError::Shape { operand: "C", .. })
-    ));
+    let error = gemm(1.0, r(3, 4), Op::None, r(3, 4), Op::None, 0.0, MatMut::new(&mut c, 3, 4, 3).unwrap());
+    assert!(matches!(error, Err(KernelError::Shape { operand: "B", .. })));
+    let error = gemm(1.0, r(3, 4), Op::None, r(3, 4), Op::Trans, 0.0, MatMut::new(&mut c, 3, 4, 3).unwrap());
+    assert!(matches!(error, Err(KernelError::Shape { operand: "C", .. })));
     assert!(syrk_lower(1.0, r(3, 4), 0.0, MatMut::new(&mut c, 3, 4, 3).unwrap()).is_err());
     assert!(potrf_lower(MatMut::new(&mut c, 3, 4, 3).unwrap()).is_err());
     assert!(trsm_right_lower(Op::None, r(3, 3), MatMut::new(&mut c, 3, 4, 3).unwrap()).is_err());

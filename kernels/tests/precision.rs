@@ -9,9 +9,7 @@ use zellige_kernels::formats::{
     HalfKind, HalfMut, HalfRef, SplitRef, max_abs, pack_half, pack_split, scale_exponent,
     split_scale_exponent, unpack_half,
 };
-use zellige_kernels::precision::{
-    GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len,
-};
+use zellige_kernels::precision::{GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len};
 use zellige_kernels::{KernelError, MatMut, MatRef, Op};
 
 /// A column-major f32 matrix without gaps.
@@ -52,37 +50,16 @@ impl Half {
         Self::pack_at(x, kind, scale_exponent(max_abs(x.view())))
     }
     fn pack_at(x: &Full, kind: HalfKind, scale: i32) -> Self {
-        let mut half = Self {
-            bits: vec![0x7e00; (x.rows + 3) * x.cols],
-            rows: x.rows,
-            cols: x.cols,
-            kind,
-            scale,
-        };
+        let mut half =
+            Self { bits: vec![0x7e00; (x.rows + 3) * x.cols], rows: x.rows, cols: x.cols, kind, scale };
         pack_half(x.view(), half.view_mut()).unwrap();
         half
     }
     fn view(&self) -> HalfRef<'_> {
-        HalfRef::new(
-            &self.bits,
-            self.rows,
-            self.cols,
-            self.rows + 3,
-            self.kind,
-            self.scale,
-        )
-        .unwrap()
+        HalfRef::new(&self.bits, self.rows, self.cols, self.rows + 3, self.kind, self.scale).unwrap()
     }
     fn view_mut(&mut self) -> HalfMut<'_> {
-        HalfMut::new(
-            &mut self.bits,
-            self.rows,
-            self.cols,
-            self.rows + 3,
-            self.kind,
-            self.scale,
-        )
-        .unwrap()
+        HalfMut::new(&mut self.bits, self.rows, self.cols, self.rows + 3, self.kind, self.scale).unwrap()
     }
     fn code(&self, i: usize, j: usize) -> u16 {
         self.bits[i + j * (self.rows + 3)]
@@ -109,12 +86,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(
-        (m, n, k): (usize, usize, usize),
-        op: Op,
-        sign: Sign,
-        mut f: impl FnMut() -> f64,
-    ) -> Self {
+    fn new((m, n, k): (usize, usize, usize), op: Op, sign: Sign, mut f: impl FnMut() -> f64) -> Self {
         let (rb, cb) = op.shape((k, n));
         Self {
             a: Full::new(m, k, &mut f),
@@ -167,40 +139,17 @@ impl Case {
         let (a, b) = (Half::pack(&self.a, kind), Half::pack(&self.b, kind));
         let mut c = self.c.clone();
         let mut scratch = self.scratch(GemmPrecision::Hp1);
-        gemm_half(
-            self.sign,
-            a.view(),
-            b.view(),
-            self.op,
-            c.view_mut(),
-            &mut scratch,
-        )
-        .unwrap();
+        gemm_half(self.sign, a.view(), b.view(), self.op, c.view_mut(), &mut scratch).unwrap();
         (a, b, c)
     }
     fn hp(&self, p: GemmPrecision, c_scale: i32) -> (Half, Half, Half, Half) {
-        let (a, b) = (
-            Half::pack(&self.a, HalfKind::F16),
-            Half::pack(&self.b, HalfKind::F16),
-        );
+        let (a, b) = (Half::pack(&self.a, HalfKind::F16), Half::pack(&self.b, HalfKind::F16));
         let c0 = Half::pack_at(&self.c, HalfKind::F16, c_scale);
         let mut c = Half::pack_at(&self.c, HalfKind::F16, c_scale);
         let mut scratch = self.scratch(p);
         let mut view = c.view_mut();
-        let product = if p == GemmPrecision::Hp2 {
-            gemm_hp2
-        } else {
-            gemm_hp3
-        };
-        product(
-            self.sign,
-            a.view(),
-            b.view(),
-            self.op,
-            &mut view,
-            &mut scratch,
-        )
-        .unwrap();
+        let product = if p == GemmPrecision::Hp2 { gemm_hp2 } else { gemm_hp3 };
+        product(self.sign, a.view(), b.view(), self.op, &mut view, &mut scratch).unwrap();
         c.scale = view.scale_exp;
         (a, b, c0, c)
     }
@@ -263,23 +212,12 @@ fn small_integers_are_exact_in_every_precision() {
             case.c.data.iter_mut().for_each(|x| *x *= u as f32);
             let want = |i, j| {
                 case.c.at(i, j)
-                    + case.s()
-                        * case
-                            .product(i, j, |i, l| case.a.at(i, l), |r, c| case.b.at(r, c))
-                            .0
+                    + case.s() * case.product(i, j, |i, l| case.a.at(i, l), |r, c| case.b.at(r, c)).0
             };
-            let outputs = [
-                case.half(HalfKind::F16).2,
-                case.half(HalfKind::BF16).2,
-                case.x3(),
-            ];
+            let outputs = [case.half(HalfKind::F16).2, case.half(HalfKind::BF16).2, case.x3()];
             case.for_each(|i, j| {
                 for (o, c) in outputs.iter().enumerate() {
-                    assert_eq!(
-                        c.at(i, j),
-                        want(i, j),
-                        "{shape:?} {op:?} {sign:?} output {o}"
-                    );
+                    assert_eq!(c.at(i, j), want(i, j), "{shape:?} {op:?} {sign:?} output {o}");
                 }
             });
             for p in [GemmPrecision::Hp2, GemmPrecision::Hp3] {
@@ -318,20 +256,12 @@ fn hp3_is_the_scalar_model_bit_for_bit() {
                 model.push(c0.stored(i, j) as f32 + add);
             });
             let max = model.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-            let raise = if max > 32768.0 {
-                scale_exponent(f64::from(max))
-            } else {
-                0
-            };
+            let raise = if max > 32768.0 { scale_exponent(f64::from(max)) } else { 0 };
             assert_eq!(c.scale, c0.scale + raise);
             let mut model = model.iter();
             case.for_each(|i, j| {
                 let x = model.next().unwrap() * 2.0f32.powi(-raise);
-                assert_eq!(
-                    c.code(i, j),
-                    f16::from_f32(x).to_bits(),
-                    "{shape:?} {op:?} {sign:?} at {i}, {j}"
-                );
+                assert_eq!(c.code(i, j), f16::from_f32(x).to_bits(), "{shape:?} {op:?} {sign:?} at {i}, {j}");
             });
         }
     });
@@ -340,9 +270,7 @@ fn hp3_is_the_scalar_model_bit_for_bit() {
 #[test]
 fn an_output_that_outgrows_its_scale_raises_it_once() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let mut case = Case::new((20, 20, 40), Op::Trans, Sign::Plus, || {
-        rng.random_range(0.5..1.0)
-    });
+    let mut case = Case::new((20, 20, 40), Op::Trans, Sign::Plus, || rng.random_range(0.5..1.0));
     case.c.data.iter_mut().for_each(|x| *x *= 1e-6);
     let small = scale_exponent(max_abs(case.c.view()));
     for p in [GemmPrecision::Hp2, GemmPrecision::Hp3] {
@@ -371,18 +299,10 @@ fn scales_beyond_the_exponents_of_f32() {
             k: 2,
         };
         let want = 1.0 - 2.0 * 1.5 * 1.25 * 2.0f64.powi(ea + eb);
-        let outputs = [
-            case.half(HalfKind::F16).2,
-            case.half(HalfKind::BF16).2,
-            case.x3(),
-        ];
+        let outputs = [case.half(HalfKind::F16).2, case.half(HalfKind::BF16).2, case.x3()];
         case.for_each(|i, j| {
             for c in &outputs {
-                assert!(
-                    (c.at(i, j) - want).abs() <= 1e-6 * want.abs(),
-                    "{ea} {eb}: {}",
-                    c.at(i, j)
-                );
+                assert!((c.at(i, j) - want).abs() <= 1e-6 * want.abs(), "{ea} {eb}: {}", c.at(i, j));
             }
         });
     }
@@ -402,58 +322,20 @@ fn scales_beyond_the_exponents_of_f32() {
 #[test]
 fn bad_operands_are_refused_before_anything_is_written() {
     let case = Case::new((4, 4, 4), Op::Trans, Sign::Minus, || 1.0);
-    let (a, b) = (
-        Half::pack(&case.a, HalfKind::F16),
-        Half::pack(&case.b, HalfKind::BF16),
-    );
+    let (a, b) = (Half::pack(&case.a, HalfKind::F16), Half::pack(&case.b, HalfKind::BF16));
     let mut c = case.c.clone();
     let mut short = vec![0.0; scratch_len(GemmPrecision::Hp1, 4, 4, 4) - 1];
-    let r = gemm_half(
-        case.sign,
-        a.view(),
-        a.view(),
-        case.op,
-        c.view_mut(),
-        &mut short,
-    );
-    assert_eq!(
-        r,
-        Err(KernelError::Scratch {
-            kernel: "gemm_half",
-            got: 31,
-            need: 32
-        })
-    );
-    let r = gemm_half(
-        case.sign,
-        a.view(),
-        b.view(),
-        case.op,
-        c.view_mut(),
-        &mut [0.0; 32],
-    );
+    let r = gemm_half(case.sign, a.view(), a.view(), case.op, c.view_mut(), &mut short);
+    assert_eq!(r, Err(KernelError::Scratch { kernel: "gemm_half", got: 31, need: 32 }));
+    let r = gemm_half(case.sign, a.view(), b.view(), case.op, c.view_mut(), &mut [0.0; 32]);
     assert!(matches!(r, Err(KernelError::Format { operand: "B", .. })));
     let mut bf = Half::pack(&case.c, HalfKind::BF16);
     for product in [gemm_hp2, gemm_hp3] {
-        let r = product(
-            case.sign,
-            a.view(),
-            a.view(),
-            case.op,
-            &mut bf.view_mut(),
-            &mut [0.0; 200],
-        );
+        let r = product(case.sign, a.view(), a.view(), case.op, &mut bf.view_mut(), &mut [0.0; 200]);
         assert!(matches!(r, Err(KernelError::Format { operand: "C", .. })));
     }
     let mut wide = Full::new(4, 5, || 1.0);
-    let r = gemm_half(
-        case.sign,
-        a.view(),
-        a.view(),
-        case.op,
-        wide.view_mut(),
-        &mut [0.0; 99],
-    );
+    let r = gemm_half(case.sign, a.view(), a.view(), case.op, wide.view_mut(), &mut [0.0; 99]);
     assert!(matches!(r, Err(KernelError::Shape { operand: "C", .. })));
     assert_eq!(c.data, case.c.data);
 }

@@ -2,9 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::micro::{
-    AREA, Aligned, NARROW, WIDE, load_block, solve_diagonal, store_block, subtract_products,
-};
+use super::micro::{AREA, Aligned, NARROW, WIDE, load_block, solve_diagonal, store_block, subtract_products};
 use super::{BLOCK, Op, middle, syrk, trsm};
 use crate::error::check_shape;
 use crate::{KernelError, MatMut, Scalar};
@@ -28,10 +26,9 @@ fn factor<T: Scalar>(a: MatMut<'_, T>, first: usize) -> Result<(), KernelError> 
         let failed = pulp::Arch::new().dispatch(Factor { a });
         return match failed {
             None => Ok(()),
-            Some((pivot, value)) => Err(KernelError::NotPositive {
-                pivot: first + pivot,
-                value: value.to_f64(),
-            }),
+            Some((pivot, value)) => {
+                Err(KernelError::NotPositive { pivot: first + pivot, value: value.to_f64() })
+            }
         };
     }
     let h = middle(n);
@@ -57,11 +54,7 @@ impl<T: Scalar> WithSimd for Factor<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) -> Self::Output {
-        if S::REGISTER_COUNT >= 32 {
-            self.panels::<S, WIDE>(s)
-        } else {
-            self.panels::<S, NARROW>(s)
-        }
+        if S::REGISTER_COUNT >= 32 { self.panels::<S, WIDE>(s) } else { self.panels::<S, NARROW>(s) }
     }
 }
 
@@ -153,10 +146,7 @@ impl<T: Scalar> Factor<'_, T> {
 
 /// Unblocked factorisation of the diagonal block, `d[column][row]`; the failing column and its pivot otherwise.
 #[inline(always)]
-fn cholesky<T: Scalar, const N: usize>(
-    d: &mut Square<T>,
-    reciprocals: &mut [T; WIDE],
-) -> Option<(usize, T)> {
+fn cholesky<T: Scalar, const N: usize>(d: &mut Square<T>, reciprocals: &mut [T; WIDE]) -> Option<(usize, T)> {
     for c in 0..N {
         let pivot = d[c][c];
         // A NaN is not above zero either.

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::micro::{Aligned, Block, NARROW, WIDE, load_block, store_block, subtract_products};
+use super::micro::{Aligned, Block, NARROW, WIDE, store_block, subtract_products};
 use super::{
     Op,
     gemm::{product, scale_slice},
@@ -128,18 +128,28 @@ impl<T: Scalar> Update<'_, T> {
         edge: &mut Edge<T>,
     ) {
         let n = self.a.rows();
-        let height = V * T::count::<S>();
-        let acc: Block<T, S, V, N> = [[T::splat(s, T::ZERO); V]; N];
-        let acc = subtract_products(s, acc, &packed[i..], ORDER, &packed[p..], ORDER, k);
-        let f = T::splat(s, self.alpha);
-        if i >= p + N - 1 && i + height <= n && p + N <= n {
+        let lanes = T::count::<S>();
+        let height = V * lanes;
+        let zero: Block<T, S, V, N> = [[T::splat(s, T::ZERO); V]; N];
+        let (x, coef) = (&packed[i..], &packed[p..]);
+        let inside = i >= p + N - 1 && i + height <= n && p + N <= n;
+        let mut acc = subtract_products(s, zero, x, ORDER, coef, ORDER, k);
+        if inside {
+            // All columns are read before one is written: with columns a multiple of 4 KiB apart, a read just behind a
+            // write to another column waits for it.
+            let f = T::splat(s, self.alpha);
+            for c in 0..N {
+                let col = &self.c.col_mut(p + c)[i..i + height];
+                for v in 0..V {
+                    let old = T::load::<S>(&col[v * lanes..]);
+                    acc[c][v] = T::sub_mul(s, old, acc[c][v], f);
+                }
+            }
             for c in 0..N {
                 let col = &mut self.c.col_mut(p + c)[i..i + height];
-                let mut sum = load_block::<T, S, V, 1>(s, col, height);
                 for v in 0..V {
-                    sum[0][v] = T::sub_mul(s, sum[0][v], acc[c][v], f);
+                    T::store::<S>(&mut col[v * lanes..], acc[c][v]);
                 }
-                store_block::<T, S, V, 1>(col, height, &sum);
             }
         } else {
             store_block::<T, S, V, N>(&mut edge.0, height, &acc);

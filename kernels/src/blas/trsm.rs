@@ -6,9 +6,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::micro::{
-    AREA, Aligned, NARROW, WIDE, load_block, solve_diagonal, store_block, subtract_products,
-};
+use super::micro::{AREA, Aligned, NARROW, WIDE, load_block, solve_diagonal, store_block, subtract_products};
 use super::{BLOCK, Op, gemm::product, middle};
 use crate::error::check_shape;
 use crate::{KernelError, MatMut, MatRef, Scalar};
@@ -19,11 +17,7 @@ use crate::{KernelError, MatMut, MatRef, Scalar};
 ///
 /// # Errors
 /// [`KernelError::Shape`] when `L` is not square of `B`'s column count; `B` is then untouched.
-pub fn trsm_right_lower<T: Scalar>(
-    op: Op,
-    l: MatRef<'_, T>,
-    b: MatMut<'_, T>,
-) -> Result<(), KernelError> {
+pub fn trsm_right_lower<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) -> Result<(), KernelError> {
     check_shape("trsm_right_lower", "L", l.shape(), (b.cols(), b.cols()))?;
     right(op, l, b);
     Ok(())
@@ -33,11 +27,7 @@ pub fn trsm_right_lower<T: Scalar>(
 ///
 /// # Errors
 /// [`KernelError::Shape`] when `L` is not square of `B`'s row count; `B` is then untouched.
-pub fn trsm_left_lower<T: Scalar>(
-    op: Op,
-    l: MatRef<'_, T>,
-    b: MatMut<'_, T>,
-) -> Result<(), KernelError> {
+pub fn trsm_left_lower<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) -> Result<(), KernelError> {
     check_shape("trsm_left_lower", "L", l.shape(), (b.rows(), b.rows()))?;
     left(op, l, b);
     Ok(())
@@ -54,37 +44,17 @@ pub(super) fn right<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
         return;
     }
     let h = middle(n);
-    let (l11, l21, l22) = (
-        l.sub(0, 0, h, h),
-        l.sub(h, 0, n - h, h),
-        l.sub(h, h, n - h, n - h),
-    );
+    let (l11, l21, l22) = (l.sub(0, 0, h, h), l.sub(h, 0, n - h, h), l.sub(h, h, n - h, n - h));
     let (mut b1, mut b2) = b.split_cols(h);
     match op {
         Op::Trans => {
             right(op, l11, b1.reborrow());
-            product(
-                -T::ONE,
-                b1.as_ref(),
-                Op::None,
-                l21,
-                Op::Trans,
-                T::ONE,
-                b2.reborrow(),
-            );
+            product(-T::ONE, b1.as_ref(), Op::None, l21, Op::Trans, T::ONE, b2.reborrow());
             right(op, l22, b2);
         }
         Op::None => {
             right(op, l22, b2.reborrow());
-            product(
-                -T::ONE,
-                b2.as_ref(),
-                Op::None,
-                l21,
-                Op::None,
-                T::ONE,
-                b1.reborrow(),
-            );
+            product(-T::ONE, b2.as_ref(), Op::None, l21, Op::None, T::ONE, b1.reborrow());
             right(op, l11, b1);
         }
     }
@@ -101,37 +71,17 @@ fn left<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
         return;
     }
     let h = middle(n);
-    let (l11, l21, l22) = (
-        l.sub(0, 0, h, h),
-        l.sub(h, 0, n - h, h),
-        l.sub(h, h, n - h, n - h),
-    );
+    let (l11, l21, l22) = (l.sub(0, 0, h, h), l.sub(h, 0, n - h, h), l.sub(h, h, n - h, n - h));
     let (mut b1, mut b2) = b.split_rows(h);
     match op {
         Op::None => {
             left(op, l11, b1.reborrow());
-            product(
-                -T::ONE,
-                l21,
-                Op::None,
-                b1.as_ref(),
-                Op::None,
-                T::ONE,
-                b2.reborrow(),
-            );
+            product(-T::ONE, l21, Op::None, b1.as_ref(), Op::None, T::ONE, b2.reborrow());
             left(op, l22, b2);
         }
         Op::Trans => {
             left(op, l22, b2.reborrow());
-            product(
-                -T::ONE,
-                l21,
-                Op::Trans,
-                b2.as_ref(),
-                Op::None,
-                T::ONE,
-                b1.reborrow(),
-            );
+            product(-T::ONE, l21, Op::Trans, b2.as_ref(), Op::None, T::ONE, b1.reborrow());
             left(op, l11, b1);
         }
     }
@@ -206,11 +156,7 @@ impl<T: Scalar> Solve<'_, T> {
     #[inline(always)]
     fn strips<S: Simd, const N: usize>(mut self, s: S) {
         let lanes = T::count::<S>();
-        let total = if self.transposed {
-            self.b.cols()
-        } else {
-            self.b.rows()
-        };
+        let total = if self.transposed { self.b.cols() } else { self.b.rows() };
         let mut strip = Aligned::<T, { STRIP * BLOCK }>::zeroed();
         let mut at = 0;
         while at < total {
@@ -243,13 +189,7 @@ impl<T: Scalar> Solve<'_, T> {
         for p in (0..padded).step_by(N) {
             let acc = load_block::<T, S, V, N>(s, &strip[p * height..], height);
             let acc = subtract_products(s, acc, strip, height, &self.triangle[p..], BLOCK, p);
-            let acc = solve_diagonal(
-                s,
-                acc,
-                &self.triangle[p * BLOCK + p..],
-                BLOCK,
-                &self.reciprocals[p..],
-            );
+            let acc = solve_diagonal(s, acc, &self.triangle[p * BLOCK + p..], BLOCK, &self.reciprocals[p..]);
             store_block::<T, S, V, N>(&mut strip[p * height..], height, &acc);
         }
         self.write::<S>(strip, height, at, here);

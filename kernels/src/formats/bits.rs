@@ -13,9 +13,7 @@ pub fn f16_from_f32(x: f32) -> u16 {
     let odd = (a >> 13) & 1;
     let normal = (a.wrapping_add(0xfff + odd).wrapping_sub(0x3800_0000) >> 13) as u16;
     // Subnormal results: adding 0.5, whose last bit is worth 2^-24, makes the adder round.
-    let subnormal = (f32::from_bits(a) + 0.5)
-        .to_bits()
-        .wrapping_sub(0x3f00_0000) as u16;
+    let subnormal = (f32::from_bits(a) + 0.5).to_bits().wrapping_sub(0x3f00_0000) as u16;
     let nan = 0x7e00 | ((a >> 13) & 0x3ff) as u16;
     let magnitude = if a > 0x7f80_0000 {
         nan
@@ -55,22 +53,14 @@ pub fn bf16_from_f32(x: f32) -> u16 {
     let odd = (bits >> 16) & 1;
     let rounded = (bits.wrapping_add(0x7fff + odd) >> 16) as u16;
     let nan = (bits >> 16) as u16 | 0x0040;
-    if bits & 0x7fff_ffff > 0x7f80_0000 {
-        nan
-    } else {
-        rounded
-    }
+    if bits & 0x7fff_ffff > 0x7f80_0000 { nan } else { rounded }
 }
 
 /// The value of a `bf16`, exactly (a signalling NaN made quiet).
 #[inline(always)]
 pub fn f32_from_bf16(h: u16) -> f32 {
     let bits = u32::from(h) << 16;
-    let quiet = if bits & 0x7fff_ffff > 0x7f80_0000 {
-        0x0040_0000
-    } else {
-        0
-    };
+    let quiet = if bits & 0x7fff_ffff > 0x7f80_0000 { 0x0040_0000 } else { 0 };
     f32::from_bits(bits | quiet)
 }
 
@@ -86,11 +76,7 @@ pub fn f32_to_odd(x: f64) -> f32 {
     let inexact = back != x && !x.is_nan();
     let even = bits & 1 == 0;
     let outward = back.abs() < x.abs();
-    let moved = if outward {
-        bits.wrapping_add(1)
-    } else {
-        bits.wrapping_sub(1)
-    };
+    let moved = if outward { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
     f32::from_bits(if inexact && even { moved } else { bits })
 }
 
@@ -115,11 +101,7 @@ mod tests {
         let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
         let a = x.abs();
         let at = |c: u16| {
-            if c == inf {
-                unit_of_inf
-            } else {
-                f64::from(value(c))
-            }
+            if c == inf { unit_of_inf } else { f64::from(value(c)) }
         };
         let (mut lo, mut hi) = (0u16, inf);
         if a >= unit_of_inf {
@@ -130,11 +112,7 @@ mod tests {
             if at(mid) <= a { lo = mid } else { hi = mid }
         }
         let (dl, dh) = (a - at(lo), at(hi) - a);
-        sign | if dl < dh || (dl == dh && lo % 2 == 0) {
-            lo
-        } else {
-            hi
-        }
+        sign | if dl < dh || (dl == dh && lo % 2 == 0) { lo } else { hi }
     }
 
     fn cases() -> impl Iterator<Item = f64> {
@@ -147,14 +125,9 @@ mod tests {
                     continue;
                 }
                 let mid = 0.5 * (x + y);
-                for z in [
-                    x,
-                    mid,
-                    mid * (1.0 + 1e-15),
-                    mid * (1.0 - 1e-15),
-                    mid * (1.0 + 1e-7),
-                    mid * (1.0 - 1e-7),
-                ] {
+                for z in
+                    [x, mid, mid * (1.0 + 1e-15), mid * (1.0 - 1e-15), mid * (1.0 + 1e-7), mid * (1.0 - 1e-7)]
+                {
                     v.extend([z, -z]);
                 }
             }
@@ -166,16 +139,8 @@ mod tests {
     fn codes_survive_a_round_trip() {
         for h in 0..=u16::MAX {
             let (f, b) = (f32_from_f16(h), f32_from_bf16(h));
-            assert_eq!(
-                f.to_bits(),
-                half::f16::from_bits(h).to_f32_const().to_bits(),
-                "{h:#x}"
-            );
-            assert_eq!(
-                b.to_bits(),
-                half::bf16::from_bits(h).to_f32_const().to_bits(),
-                "{h:#x}"
-            );
+            assert_eq!(f.to_bits(), half::f16::from_bits(h).to_f32_const().to_bits(), "{h:#x}");
+            assert_eq!(b.to_bits(), half::bf16::from_bits(h).to_f32_const().to_bits(), "{h:#x}");
             let quiet = |nan: bool, bit: u16| if nan { h | bit } else { h };
             assert_eq!(f16_from_f32(f), quiet(f.is_nan(), 0x200));
             assert_eq!(bf16_from_f32(b), quiet(b.is_nan(), 0x40));
@@ -187,29 +152,13 @@ mod tests {
         let big16 = 65536.0;
         let bigb = 2.0f64.powi(128);
         for x in cases() {
-            assert_eq!(
-                f16_from_f64(x),
-                nearest(x, f32_from_f16, 0x7c00, big16),
-                "{x:e}"
-            );
-            assert_eq!(
-                bf16_from_f64(x),
-                nearest(x, f32_from_bf16, 0x7f80, bigb),
-                "{x:e}"
-            );
+            assert_eq!(f16_from_f64(x), nearest(x, f32_from_f16, 0x7c00, big16), "{x:e}");
+            assert_eq!(bf16_from_f64(x), nearest(x, f32_from_bf16, 0x7f80, bigb), "{x:e}");
             let y = x as f32;
             if y.is_finite() {
                 let z = f64::from(y);
-                assert_eq!(
-                    f16_from_f32(y),
-                    nearest(z, f32_from_f16, 0x7c00, big16),
-                    "{y:e}"
-                );
-                assert_eq!(
-                    bf16_from_f32(y),
-                    nearest(z, f32_from_bf16, 0x7f80, bigb),
-                    "{y:e}"
-                );
+                assert_eq!(f16_from_f32(y), nearest(z, f32_from_f16, 0x7c00, big16), "{y:e}");
+                assert_eq!(bf16_from_f32(y), nearest(z, f32_from_bf16, 0x7f80, bigb), "{y:e}");
             }
         }
     }

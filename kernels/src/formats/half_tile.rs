@@ -75,11 +75,7 @@ impl<'a> HalfRef<'a> {
         kind: HalfKind,
         scale_exp: i32,
     ) -> Result<Self, KernelError> {
-        Ok(Self {
-            mat: MatRef::new(data, rows, cols, ld)?,
-            kind,
-            scale_exp,
-        })
+        Ok(Self { mat: MatRef::new(data, rows, cols, ld)?, kind, scale_exp })
     }
 }
 
@@ -96,20 +92,12 @@ impl<'a> HalfMut<'a> {
         kind: HalfKind,
         scale_exp: i32,
     ) -> Result<Self, KernelError> {
-        Ok(Self {
-            mat: MatMut::new(data, rows, cols, ld)?,
-            kind,
-            scale_exp,
-        })
+        Ok(Self { mat: MatMut::new(data, rows, cols, ld)?, kind, scale_exp })
     }
 
     /// The same numbers, read-only.
     pub fn as_ref(&self) -> HalfRef<'_> {
-        HalfRef {
-            mat: self.mat.as_ref(),
-            kind: self.kind,
-            scale_exp: self.scale_exp,
-        }
+        HalfRef { mat: self.mat.as_ref(), kind: self.kind, scale_exp: self.scale_exp }
     }
 }
 
@@ -129,11 +117,7 @@ impl<'a> SplitRef<'a> {
     ///
     /// # Errors
     /// [`KernelError::Shape`] when `lo` has another shape than `hi`.
-    pub fn new(
-        hi: MatRef<'a, u16>,
-        lo: MatRef<'a, u16>,
-        scale_exp: i32,
-    ) -> Result<Self, KernelError> {
+    pub fn new(hi: MatRef<'a, u16>, lo: MatRef<'a, u16>, scale_exp: i32) -> Result<Self, KernelError> {
         check_shape("SplitRef", "lo", lo.shape(), hi.shape())?;
         Ok(Self { hi, lo, scale_exp })
     }
@@ -294,10 +278,7 @@ pub fn pack_split<T: Scalar>(
 ///
 /// # Errors
 /// [`KernelError::Shape`] when the shapes differ; `dst` is then untouched.
-pub fn unpack_split<T: Scalar>(
-    src: SplitRef<'_>,
-    mut dst: MatMut<'_, T>,
-) -> Result<(), KernelError> {
+pub fn unpack_split<T: Scalar>(src: SplitRef<'_>, mut dst: MatMut<'_, T>) -> Result<(), KernelError> {
     check_shape("unpack_split", "dst", dst.shape(), src.hi.shape())?;
     check_shape("unpack_split", "lo", src.lo.shape(), src.hi.shape())?;
     for j in 0..dst.cols() {

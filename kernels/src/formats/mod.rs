@@ -19,8 +19,8 @@ pub(crate) mod simd;
 mod storage;
 
 pub use half_tile::{
-    HalfKind, HalfMut, HalfRef, SplitRef, pack_half, pack_split, scale_exponent,
-    split_scale_exponent, unpack_half, unpack_split,
+    HalfKind, HalfMut, HalfRef, SplitRef, pack_half, pack_split, scale_exponent, split_scale_exponent,
+    unpack_half, unpack_split,
 };
 pub use norms::{frobenius_norm, max_abs};
 pub use storage::{StorageFormat, UnknownFormat};

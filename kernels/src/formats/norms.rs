@@ -91,16 +91,10 @@ mod tests {
     fn norms_at_the_ends_of_the_range() {
         assert_eq!(frobenius_norm(column(&[3e300, 4e300])), 5e300);
         let tiny = f64::from_bits(1);
-        assert_eq!(
-            frobenius_norm(column(&[3.0 * tiny, -4.0 * tiny])),
-            5.0 * tiny
-        );
+        assert_eq!(frobenius_norm(column(&[3.0 * tiny, -4.0 * tiny])), 5.0 * tiny);
         assert_eq!(frobenius_norm(column(&[])), 0.0);
         assert_eq!(frobenius_norm(column(&[0.0, -0.0])), 0.0);
-        assert_eq!(
-            frobenius_norm(column(&[1.0, f64::NEG_INFINITY])),
-            f64::INFINITY
-        );
+        assert_eq!(frobenius_norm(column(&[1.0, f64::NEG_INFINITY])), f64::INFINITY);
         assert!(frobenius_norm(column(&[1.0, f64::NAN, f64::INFINITY])).is_nan());
         let x = [3e38f32, 0.0, 3e38];
         let norm = frobenius_norm(MatRef::new(&x, 1, 2, 2).unwrap());
@@ -111,9 +105,7 @@ mod tests {
 
     #[test]
     fn norms_skip_the_gaps_between_columns() {
-        let x: Vec<f32> = (0..70)
-            .map(|i| if i % 7 < 5 { 2.0 } else { 1e30 })
-            .collect();
+        let x: Vec<f32> = (0..70).map(|i| if i % 7 < 5 { 2.0 } else { 1e30 }).collect();
         let a = MatRef::new(&x, 5, 10, 7).unwrap();
         assert_eq!(frobenius_norm(a), 200.0f64.sqrt());
         assert_eq!(max_abs(a), 2.0);
@@ -130,9 +122,8 @@ mod tests {
         let x: Vec<f64> = (1..=100_003).map(|i| 1.0 / f64::from(i)).collect();
         // Sum of 1/i^2 to n: pi^2/6 - 1/n + 1/(2 n^2) - ..
         let n = 100_003.0f64;
-        let want = (core::f64::consts::PI.powi(2) / 6.0 - 1.0 / n + 0.5 / (n * n)
-            - 1.0 / (6.0 * n.powi(3)))
-        .sqrt();
+        let want =
+            (core::f64::consts::PI.powi(2) / 6.0 - 1.0 / n + 0.5 / (n * n) - 1.0 / (6.0 * n.powi(3))).sqrt();
         assert!((frobenius_norm(column(&x)) / want - 1.0).abs() < 1e-14);
     }
 }

@@ -192,11 +192,7 @@ pub(crate) const HP3_STEP: usize = 4;
 ///
 /// From zero: `s` the sum of the next [`HP3_STEP`] products, left to right in `f32` (each product is exact), then
 /// `acc = f16(acc + s)`; the last step may be shorter.
-pub(crate) fn hp3_block(
-    a: &[[f32; HP3_ROWS]],
-    b: &[[f32; HP3_COLS]],
-    out: &mut [[f32; HP3_ROWS]; HP3_COLS],
-) {
+pub(crate) fn hp3_block(a: &[[f32; HP3_ROWS]], b: &[[f32; HP3_COLS]], out: &mut [[f32; HP3_ROWS]; HP3_COLS]) {
     #[cfg(target_arch = "x86_64")]
     if x86::hp3_block(true, a, b, out) {
         return;
@@ -363,11 +359,7 @@ mod x86 {
                     for c in 0..HP3_COLS {
                         let f = _mm512_set1_ps(b[c]);
                         // The first product is not added to a zero: that would lose the sign of -0.
-                        sums[c] = if k == 0 {
-                            _mm512_mul_ps(x, f)
-                        } else {
-                            _mm512_fmadd_ps(x, f, sums[c])
-                        };
+                        sums[c] = if k == 0 { _mm512_mul_ps(x, f) } else { _mm512_fmadd_ps(x, f, sums[c]) };
                     }
                 }
                 for c in 0..HP3_COLS {
@@ -391,11 +383,8 @@ mod x86 {
                         let x = unsafe { _mm256_loadu_ps(a.as_ptr().add(8 * half)) };
                         for c in 0..HP3_COLS {
                             let f = _mm256_set1_ps(b[c]);
-                            sums[c] = if k == 0 {
-                                _mm256_mul_ps(x, f)
-                            } else {
-                                _mm256_fmadd_ps(x, f, sums[c])
-                            };
+                            sums[c] =
+                                if k == 0 { _mm256_mul_ps(x, f) } else { _mm256_fmadd_ps(x, f, sums[c]) };
                         }
                     }
                     for c in 0..HP3_COLS {
@@ -428,9 +417,7 @@ mod tests {
 
     /// Numbers of every size and kind, more than one group and not a whole number of groups.
     fn numbers() -> Vec<f32> {
-        let mut v: Vec<f32> = (0..4001u32)
-            .map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9)))
-            .collect();
+        let mut v: Vec<f32> = (0..4001u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9))).collect();
         v.extend((0..2000).map(|i| (i as f32 - 1000.0) * 1.7e-8));
         v.extend((0..2001).map(|i| (i as f32 - 1000.0) * 77.3));
         v
@@ -441,18 +428,12 @@ mod tests {
         let x = numbers();
         for exp in [0, 3, -20, 140, -140] {
             let f = power_of_two(exp);
-            let want: Vec<u16> = x
-                .iter()
-                .map(|x| bits::f16_from_f32(x * f.0 * f.1))
-                .collect();
+            let want: Vec<u16> = x.iter().map(|x| bits::f16_from_f32(x * f.0 * f.1)).collect();
             let mut got = vec![0; x.len()];
             pack_f16(&x, f, &mut got);
             assert_eq!(got, want);
             let all: Vec<u16> = (0..=u16::MAX).collect();
-            let back: Vec<u32> = all
-                .iter()
-                .map(|&h| (bits::f32_from_f16(h) * f.0 * f.1).to_bits())
-                .collect();
+            let back: Vec<u32> = all.iter().map(|&h| (bits::f32_from_f16(h) * f.0 * f.1).to_bits()).collect();
             let mut wide = vec![0.0; all.len()];
             unpack_f16(&all, f, &mut wide);
             assert!(wide.iter().map(|x| x.to_bits()).eq(back.iter().copied()));
@@ -467,10 +448,7 @@ mod tests {
                     assert!(wide.iter().map(|x| x.to_bits()).eq(back.iter().copied()));
                 }
             }
-            let want: Vec<u16> = x
-                .iter()
-                .map(|x| bits::bf16_from_f32(x * f.0 * f.1))
-                .collect();
+            let want: Vec<u16> = x.iter().map(|x| bits::bf16_from_f32(x * f.0 * f.1)).collect();
             pack_bf16(&x, f, &mut got);
             assert_eq!(got, want);
         }
@@ -478,16 +456,11 @@ mod tests {
 
     #[test]
     fn the_16_bit_accumulator_is_the_same_at_every_level() {
-        let value = |i: usize| {
-            bits::f32_from_f16(bits::f16_from_f32(((i * 7919) % 1013) as f32 / 506.0 - 1.0))
-        };
+        let value =
+            |i: usize| bits::f32_from_f16(bits::f16_from_f32(((i * 7919) % 1013) as f32 / 506.0 - 1.0));
         for k in [0, 1, 3, 4, 7, 64, 101] {
-            let a: Vec<_> = (0..k)
-                .map(|k| core::array::from_fn(|r| value(k * 17 + r)))
-                .collect();
-            let b: Vec<_> = (0..k)
-                .map(|k| core::array::from_fn(|c| value(k * 29 + c + 5)))
-                .collect();
+            let a: Vec<_> = (0..k).map(|k| core::array::from_fn(|r| value(k * 17 + r))).collect();
+            let b: Vec<_> = (0..k).map(|k| core::array::from_fn(|c| value(k * 29 + c + 5))).collect();
             let mut want = [[1.0; HP3_ROWS]; HP3_COLS];
             hp3_block_portable(&a, &b, &mut want);
             let mut got = [[1.0; HP3_ROWS]; HP3_COLS];

@@ -10,9 +10,7 @@ use crate::{KernelError, MatRef, Op};
 pub(super) fn scratch(m: usize, n: usize, k: usize) -> usize {
     let rows = m.div_ceil(HP3_ROWS).saturating_mul(HP3_ROWS);
     let cols = n.div_ceil(HP3_COLS).saturating_mul(HP3_COLS);
-    rows.saturating_add(cols)
-        .saturating_mul(k)
-        .saturating_add(m.saturating_mul(n))
+    rows.saturating_add(cols).saturating_mul(k).saturating_add(m.saturating_mul(n))
 }
 
 /// `C = f16(C + sign acc)`, `acc` the product `A op(B)` with a 16-bit accumulator: HP3.

@@ -68,15 +68,7 @@ pub enum GemmPrecision {
 
 impl GemmPrecision {
     /// Every precision.
-    pub const ALL: [Self; 7] = [
-        Self::Dp,
-        Self::Sp,
-        Self::Hp1,
-        Self::Hp2,
-        Self::Hp3,
-        Self::Bf1,
-        Self::X3,
-    ];
+    pub const ALL: [Self; 7] = [Self::Dp, Self::Sp, Self::Hp1, Self::Hp2, Self::Hp3, Self::Bf1, Self::X3];
 
     /// The name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
@@ -171,13 +163,7 @@ mod tests {
             assert_eq!(f.to_string().parse(), Ok(f));
         }
         assert_eq!("HP1".parse(), Ok(GemmPrecision::Hp1));
-        assert!(
-            "hp4"
-                .parse::<GemmPrecision>()
-                .unwrap_err()
-                .to_string()
-                .contains("hp4")
-        );
+        assert!("hp4".parse::<GemmPrecision>().unwrap_err().to_string().contains("hp4"));
         assert!("fp8".parse::<StorageFormat>().is_err());
     }
 

@@ -153,12 +153,7 @@ pub(super) fn check_kind(
     if got == want {
         return Ok(());
     }
-    Err(KernelError::Format {
-        kernel,
-        operand,
-        got: got.format(),
-        want: want.format(),
-    })
+    Err(KernelError::Format { kernel, operand, got: got.format(), want: want.format() })
 }
 
 pub(super) fn take_scratch<'a>(
@@ -167,9 +162,7 @@ pub(super) fn take_scratch<'a>(
     need: usize,
 ) -> Result<&'a mut [f32], KernelError> {
     let got = scratch.len();
-    scratch
-        .get_mut(..need)
-        .ok_or(KernelError::Scratch { kernel, got, need })
+    scratch.get_mut(..need).ok_or(KernelError::Scratch { kernel, got, need })
 }
 
 pub(super) fn exponent_sum(a: i32, b: i32) -> i32 {
@@ -179,10 +172,7 @@ pub(super) fn exponent_sum(a: i32, b: i32) -> i32 {
 /// `sign 2^exp` as a normal `f32`, and the factors that still have to go into one operand where `exp` is beyond that.
 fn factor(sign: Sign, exp: i32) -> (f32, (f32, f32)) {
     let inside = exp.clamp(-126, 127);
-    (
-        sign.value() * power_of_two(inside).0,
-        power_of_two(exp - inside),
-    )
+    (sign.value() * power_of_two(inside).0, power_of_two(exp - inside))
 }
 
 /// `dst = f32(src) factors`, without gaps between the columns.
@@ -204,16 +194,8 @@ fn widen<'a>(
 /// Rounds `sum`, in units of `c`'s scale, to `c`; raises the scale where a magnitude exceeds `2^15`.
 pub(super) fn store_rescaled(sum: MatRef<'_, f32>, c: &mut HalfMut<'_>) -> Result<(), KernelError> {
     let max = max_abs(sum);
-    let raise = if max > 32768.0 {
-        scale_exponent(max)
-    } else {
-        0
-    };
-    let target = HalfMut {
-        mat: c.mat.reborrow(),
-        kind: c.kind,
-        scale_exp: raise,
-    };
+    let raise = if max > 32768.0 { scale_exponent(max) } else { 0 };
+    let target = HalfMut { mat: c.mat.reborrow(), kind: c.kind, scale_exp: raise };
     crate::formats::pack_half(sum, target)?;
     c.scale_exp = c.scale_exp.saturating_add(raise);
     Ok(())
