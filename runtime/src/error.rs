@@ -56,13 +56,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "task {} on ({}): {}",
-            self.task,
-            self.operands.join(", "),
-            self.cause
-        )
+        write!(f, "task {} on ({}): {}", self.task, self.operands.join(", "), self.cause)
     }
 }
 

@@ -53,20 +53,19 @@ mod topology;
 mod trace;
 
 pub use data::{
-    BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, ReadGuard, SliceMut, SliceRef,
-    WriteGuard,
+    BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, ReadGuard, SliceMut, SliceRef, WriteGuard,
 };
 pub use error::{Cause, Error, Failure, TaskError};
 pub use graph::{Bindings, Graph, GraphNode, Recorder};
 pub use operand::{
-    Commute, List, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
-    commute, read, reads, reduce, scratch, update, write,
+    Commute, List, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute,
+    read, reads, reduce, scratch, update, write,
 };
 pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake};
 pub use task::{
-    Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceKind, MAX_OPERAND_FORMATS, NamedTask,
-    Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
+    Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec,
+    Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
 pub use trace::{TaskEvent, Trace};

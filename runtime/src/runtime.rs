@@ -117,54 +117,33 @@ impl RuntimeBuilder {
         let cores = topology.cores.len();
         let count = self.workers.unwrap_or(cores);
         if count == 0 || count > usize::from(u16::MAX) {
-            return Err(Error::Config(format!(
-                "{count} workers are not possible: take 1 to {}",
-                u16::MAX
-            )));
+            return Err(Error::Config(format!("{count} workers are not possible: take 1 to {}", u16::MAX)));
         }
         warn_if_crowded(count, cores);
         let policy = match self.policy {
             PolicyChoice::Named(name) => sched::by_name(&name, count)?,
             PolicyChoice::Given(policy) => policy,
         };
-        let cores_of: Vec<_> = (0..count)
-            .map(|w| topology.cores[w % cores].clone())
-            .collect();
+        let cores_of: Vec<_> = (0..count).map(|w| topology.cores[w % cores].clone()).collect();
         let neighbours = topology::neighbours(&cores_of);
         let workers = cores_of
             .into_iter()
             .zip(neighbours)
             .map(|(core, neighbours)| WorkerSlot::new(core, neighbours))
             .collect();
-        let recorder = self
-            .trace
-            .map(|capacity| trace::Recorder::new(count, capacity));
+        let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
         let window = Window::new(self.window);
         let watched = self.patience.is_some();
-        let shared = Arc::new(Shared::new(Parts {
-            policy,
-            workers,
-            window,
-            recorder,
-            watched,
-        }));
+        let shared = Arc::new(Shared::new(Parts { policy, workers, window, recorder, watched }));
         let watchdog = match self.patience {
             None => None,
             Some(patience) => Some(
-                Watchdog::spawn(Arc::clone(&shared), patience, self.on_stall).map_err(|e| {
-                    Error::Os {
-                        what: "starting the watchdog".into(),
-                        cause: e.to_string(),
-                    }
-                })?,
+                Watchdog::spawn(Arc::clone(&shared), patience, self.on_stall)
+                    .map_err(|e| Error::Os { what: "starting the watchdog".into(), cause: e.to_string() })?,
             ),
         };
         let threads = exec::spawn_workers(&shared, self.pin && count <= cores)?;
-        Ok(Runtime {
-            shared,
-            threads,
-            _watchdog: watchdog,
-        })
+        Ok(Runtime { shared, threads, _watchdog: watchdog })
     }
 }
 
@@ -185,13 +164,8 @@ fn warn_if_crowded(workers: usize, cores: usize) {
             cores,
             "more workers than cores that this process may use: they will disturb each other"
         );
-    } else if let Some(limit) = topology::cpu_limit().filter(|&limit| workers as f64 > limit.ceil())
-    {
-        tracing::warn!(
-            workers,
-            limit,
-            "the control group grants less CPU time than the workers can use"
-        );
+    } else if let Some(limit) = topology::cpu_limit().filter(|&limit| workers as f64 > limit.ceil()) {
+        tracing::warn!(workers, limit, "the control group grants less CPU time than the workers can use");
     }
 }
 
@@ -336,11 +310,7 @@ impl Runtime {
     /// # Ok::<(), zellige_runtime::Error>(())
     /// ```
     pub fn scope<'env, R>(&self, body: impl FnOnce(&Scope<'_, 'env>) -> R) -> R {
-        let scope = Scope {
-            runtime: self,
-            slices: Default::default(),
-            _env: std::marker::PhantomData,
-        };
+        let scope = Scope { runtime: self, slices: Default::default(), _env: std::marker::PhantomData };
         body(&scope)
     }
 
@@ -353,10 +323,7 @@ impl Runtime {
             .iter()
             .enumerate()
             .map(|(w, slot)| format!("worker {w} (cpu {})", slot.core.cpu));
-        self.shared
-            .recorder
-            .as_ref()
-            .map(|r| r.drain(names.collect(), self.policy().to_string()))
+        self.shared.recorder.as_ref().map(|r| r.drain(names.collect(), self.policy().to_string()))
     }
 }
 

@@ -41,16 +41,12 @@ pub(crate) struct Parker {
 impl Parker {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        Parker {
-            state: (loom::sync::Mutex::new(false), loom::sync::Condvar::new()),
-        }
+        Parker { state: (loom::sync::Mutex::new(false), loom::sync::Condvar::new()) }
     }
 
     #[cfg(not(loom))]
     pub(crate) fn new() -> Self {
-        Parker {
-            state: Default::default(),
-        }
+        Parker { state: Default::default() }
     }
 
     /// Waits for an `unpark`, and uses it up.

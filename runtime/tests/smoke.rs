@@ -9,13 +9,7 @@ fn runtimes() -> Vec<Runtime> {
     let mut all = Vec::new();
     for (policy, _) in POLICIES {
         for workers in [1, 2, 5] {
-            all.push(
-                Runtime::builder()
-                    .workers(workers)
-                    .policy(policy)
-                    .build()
-                    .unwrap(),
-            );
+            all.push(Runtime::builder().workers(workers).policy(policy).build().unwrap());
         }
     }
     all
@@ -43,11 +37,7 @@ fn readers_share_and_writers_wait() {
         let x = rt.register(vec![0u64; 8]);
         let sums: Vec<_> = (0..20).map(|_| rt.register(0u64)).collect();
         for round in 0..20u64 {
-            rt.task("fill")
-                .operands((update(&x),))
-                .cpu(move |(x,)| x.fill(round))
-                .submit()
-                .unwrap();
+            rt.task("fill").operands((update(&x),)).cpu(move |(x,)| x.fill(round)).submit().unwrap();
             for s in &sums {
                 rt.task("sum")
                     .operands((read(&x), update(s)))
@@ -68,29 +58,13 @@ fn commute_and_reduce_add_up() {
         let c = rt.register(0u64);
         let r = rt.register(5u64).with_reduction(|_| 0, |a, b| *a += b);
         for i in 0..100u64 {
-            rt.task("c")
-                .operands((commute(&c),))
-                .cpu(move |(c,)| *c += i)
-                .submit()
-                .unwrap();
-            rt.task("r")
-                .operands((reduce(&r),))
-                .cpu(move |(r,)| *r += i)
-                .submit()
-                .unwrap();
+            rt.task("c").operands((commute(&c),)).cpu(move |(c,)| *c += i).submit().unwrap();
+            rt.task("r").operands((reduce(&r),)).cpu(move |(r,)| *r += i).submit().unwrap();
         }
         assert_eq!(*rt.read(&r).unwrap(), 4955);
-        rt.task("more")
-            .operands((update(&r),))
-            .cpu(|(r,)| *r *= 2)
-            .submit()
-            .unwrap();
+        rt.task("more").operands((update(&r),)).cpu(|(r,)| *r *= 2).submit().unwrap();
         for _ in 0..10 {
-            rt.task("r")
-                .operands((reduce(&r),))
-                .cpu(move |(r,)| *r += 1)
-                .submit()
-                .unwrap();
+            rt.task("r").operands((reduce(&r),)).cpu(move |(r,)| *r += 1).submit().unwrap();
         }
         assert_eq!(rt.take(r).unwrap(), 9920);
         assert_eq!(rt.take(c).unwrap(), 4950);
@@ -100,34 +74,15 @@ fn commute_and_reduce_add_up() {
 #[test]
 fn failure_poisons_what_depends_and_nothing_else() {
     for rt in runtimes() {
-        let (a, b, c) = (
-            rt.register(1i32).named("a"),
-            rt.register(2i32).named("b"),
-            rt.register(3i32).named("c"),
-        );
-        rt.task("bad")
-            .operands((update(&a),))
-            .cpu(|(_,)| Err::<(), _>("no good"))
-            .submit()
-            .unwrap();
-        rt.task("copy")
-            .operands((read(&a), write(&b)))
-            .cpu(|(a, mut b)| b.put(*a))
-            .submit()
-            .unwrap();
-        rt.task("fine")
-            .operands((update(&c),))
-            .cpu(|(c,)| *c += 1)
-            .submit()
-            .unwrap();
+        let (a, b, c) =
+            (rt.register(1i32).named("a"), rt.register(2i32).named("b"), rt.register(3i32).named("c"));
+        rt.task("bad").operands((update(&a),)).cpu(|(_,)| Err::<(), _>("no good")).submit().unwrap();
+        rt.task("copy").operands((read(&a), write(&b))).cpu(|(a, mut b)| b.put(*a)).submit().unwrap();
+        rt.task("fine").operands((update(&c),)).cpu(|(c,)| *c += 1).submit().unwrap();
         assert_eq!(*rt.read(&c).unwrap(), 4);
         let e = rt.read(&b).unwrap_err();
         assert_eq!(e.to_string(), "b has no value: task bad on (a): no good");
-        rt.task("heal")
-            .operands((write(&a),))
-            .cpu(|(mut a,)| a.put(9))
-            .submit()
-            .unwrap();
+        rt.task("heal").operands((write(&a),)).cpu(|(mut a,)| a.put(9)).submit().unwrap();
         assert_eq!(rt.take(a).unwrap(), 9);
         let p = rt
             .task("panics")
@@ -139,12 +94,7 @@ fn failure_poisons_what_depends_and_nothing_else() {
             })
             .submit()
             .unwrap();
-        assert!(
-            rt.wait(&p)
-                .unwrap_err()
-                .to_string()
-                .contains("panicked: ouch")
-        );
+        assert!(rt.wait(&p).unwrap_err().to_string().contains("panicked: ouch"));
         assert!(rt.take(c).is_err());
     }
 }
@@ -153,10 +103,7 @@ fn failure_poisons_what_depends_and_nothing_else() {
 fn replay_is_the_same_as_running() {
     for rt in runtimes() {
         let a = rt.register(1u64).named("a");
-        let b = rt
-            .register(0u64)
-            .named("b")
-            .with_reduction(|_| 0, |a, b| *a = a.wrapping_add(*b));
+        let b = rt.register(0u64).named("b").with_reduction(|_| 0, |a, b| *a = a.wrapping_add(*b));
         let build = |g: &Recorder| {
             for i in 0..50u64 {
                 g.task("a")
@@ -227,11 +174,7 @@ fn sleeping_workers_wake_for_late_tasks() {
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(2));
         let x = rt.register(0u8);
-        rt.task("t")
-            .operands((update(&x),))
-            .cpu(|(x,)| *x += 1)
-            .submit()
-            .unwrap();
+        rt.task("t").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().unwrap();
         assert_eq!(rt.take(x).unwrap(), 1);
     }
 }

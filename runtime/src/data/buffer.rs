@@ -33,10 +33,7 @@ impl<T: Element> Buffer<T> {
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         if layout.size() == 0 {
-            return Buffer {
-                ptr: NonNull::dangling(),
-                len,
-            };
+            return Buffer { ptr: NonNull::dangling(), len };
         }
         // SAFETY: the layout has a size above zero.
         let raw = unsafe { alloc_zeroed(layout) }.cast::<T>();
@@ -109,10 +106,7 @@ impl<T: Element> Data for Buffer<T> {
     }
 
     fn meta(&self) -> Meta {
-        Meta {
-            bytes: size_of_val(&**self),
-            ..Meta::default()
-        }
+        Meta { bytes: size_of_val(&**self), ..Meta::default() }
     }
 }
 

@@ -41,16 +41,11 @@ impl<D: Data> Gate<D> {
         name: &'static str,
     ) -> Result<Self, Error> {
         if shared.runs_on(handle.core().base()) {
-            return Err(Error::SelfWait {
-                what: format!("{name} of {}", handle.name()),
-            });
+            return Err(Error::SelfWait { what: format!("{name} of {}", handle.name()) });
         }
         let gate = Self::wait_for_turn(shared, handle, mode, name)?;
         if let Some(failure) = handle.core().base().failure() {
-            return Err(Error::Poisoned {
-                handle: handle.name(),
-                failure,
-            });
+            return Err(Error::Poisoned { handle: handle.name(), failure });
         }
         Ok(gate)
     }
@@ -72,11 +67,7 @@ impl<D: Data> Gate<D> {
         let task = TaskCell::new(header, Role::Gate, Turn(erased, mode));
         shared.link(&task, &[])?;
         shared.wait_for_gate(&task);
-        Ok(Gate {
-            shared: Arc::clone(shared),
-            handle: handle.clone(),
-            task,
-        })
+        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task })
     }
 
     /// Waits until no task is on `handle`, which has been retired.
@@ -92,10 +83,7 @@ impl<D: Data> Gate<D> {
     pub(crate) fn take(self) -> Result<D, Error> {
         // SAFETY: the gate is the one exclusive access.
         let value = unsafe { self.handle.core().cell.exclusive() }.take();
-        value.ok_or_else(|| Error::Gone {
-            handle: self.handle.name(),
-            what: "take".into(),
-        })
+        value.ok_or_else(|| Error::Gone { handle: self.handle.name(), what: "take".into() })
     }
 }
 
@@ -119,8 +107,7 @@ impl<D: Data> Deref for ReadGuard<D> {
 
     fn deref(&self) -> &D {
         // SAFETY: the gate is a granted reading access; readers are refused while the value is missing.
-        unsafe { self.0.handle.core().cell.shared() }
-            .expect("a value that was written and not poisoned")
+        unsafe { self.0.handle.core().cell.shared() }.expect("a value that was written and not poisoned")
     }
 }
 
@@ -145,8 +132,7 @@ impl<D: Data> Deref for WriteGuard<D> {
 
     fn deref(&self) -> &D {
         // SAFETY: the gate is the one exclusive access.
-        unsafe { self.0.handle.core().cell.shared() }
-            .expect("a value that was written and not poisoned")
+        unsafe { self.0.handle.core().cell.shared() }.expect("a value that was written and not poisoned")
     }
 }
 

@@ -48,10 +48,7 @@ impl HandleBase {
 
     /// The name given to it, or its number.
     pub(crate) fn name(&self) -> String {
-        self.name
-            .get()
-            .cloned()
-            .unwrap_or_else(|| format!("handle #{}", self.id))
+        self.name.get().cloned().unwrap_or_else(|| format!("handle #{}", self.id))
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
@@ -72,11 +69,7 @@ impl HandleBase {
 
     /// The failure that poisoned it.
     pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
-        if self.is_poisoned() {
-            self.poison.lock().clone()
-        } else {
-            None
-        }
+        if self.is_poisoned() { self.poison.lock().clone() } else { None }
     }
 
     /// Takes the right to commute; false while another task has it.
@@ -178,23 +171,14 @@ impl<D: Data> HandleCore<D> {
         }
         let made = catch_unwind(AssertUnwindSafe(|| master.convert(to)))
             .map_err(|panic| {
-                format!(
-                    "converting {} to {to:?} panicked: {}",
-                    self.base.name(),
-                    panic_message(&*panic)
-                )
+                format!("converting {} to {to:?} panicked: {}", self.base.name(), panic_message(&*panic))
             })
             .and_then(|made| made.ok_or_else(|| self.no_conversion(master.meta().format, to)))
             .map(Arc::new);
         let mut replicas = self.replicas.lock();
-        let at = replicas
-            .iter()
-            .position(|(format, _)| *format == to)
-            .expect("in flight since above");
+        let at = replicas.iter().position(|(format, _)| *format == to).expect("in flight since above");
         let (_, was) = match &made {
-            Ok(replica) => {
-                std::mem::replace(&mut replicas[at], (to, Replica::Ready(Arc::clone(replica))))
-            }
+            Ok(replica) => std::mem::replace(&mut replicas[at], (to, Replica::Ready(Arc::clone(replica)))),
             Err(_) => replicas.swap_remove(at),
         };
         if let Replica::InFlight(parked) = was {
@@ -266,10 +250,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         let Some(value) = (unsafe { self.cell.exclusive() }) else {
             return;
         };
-        let reduction = self
-            .reduction
-            .get()
-            .expect("checked when the tasks were submitted");
+        let reduction = self.reduction.get().expect("checked when the tasks were submitted");
         let combined = catch_unwind(AssertUnwindSafe(|| {
             for partial in partials.into_iter().flatten() {
                 (reduction.combine)(value, &partial);
@@ -278,11 +259,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         if let Err(panic) = combined {
             let cause = Cause::Panic(panic_message(&*panic));
             let operands = vec![self.base.name()];
-            self.base.poison(&Arc::new(Failure {
-                task: "combining a reduction".into(),
-                operands,
-                cause,
-            }));
+            self.base.poison(&Arc::new(Failure { task: "combining a reduction".into(), operands, cause }));
         }
     }
 
@@ -295,15 +272,12 @@ impl<D: Data> AnyHandle for HandleCore<D> {
                 }
                 parking.parked.push(task);
             }
-            Resource::Replica(to) => match self
-                .replicas
-                .lock()
-                .iter_mut()
-                .find(|(format, _)| *format == to)
-            {
-                Some((_, Replica::InFlight(parked))) => parked.push(task),
-                _ => return Err(task),
-            },
+            Resource::Replica(to) => {
+                match self.replicas.lock().iter_mut().find(|(format, _)| *format == to) {
+                    Some((_, Replica::InFlight(parked))) => parked.push(task),
+                    _ => return Err(task),
+                }
+            }
         }
         Ok(())
     }
@@ -342,10 +316,7 @@ impl<D: Data> Handle<D> {
         neutral: impl Fn(&D) -> D + Send + Sync + 'static,
         combine: impl Fn(&mut D, &D) + Send + Sync + 'static,
     ) -> Self {
-        let reduction = Reduction {
-            neutral: Box::new(neutral),
-            combine: Box::new(combine),
-        };
+        let reduction = Reduction { neutral: Box::new(neutral), combine: Box::new(combine) };
         // The first reduction stays: tasks may already use it.
         let _ = self.0.reduction.set(reduction);
         self

@@ -36,11 +36,7 @@ pub struct Meta {
 
 impl Default for Meta {
     fn default() -> Self {
-        Meta {
-            format: Format::NATIVE,
-            norm: f64::NAN,
-            bytes: 0,
-        }
+        Meta { format: Format::NATIVE, norm: f64::NAN, bytes: 0 }
     }
 }
 
@@ -83,10 +79,7 @@ impl<T: Copy + Send + Sync + 'static> Data for Vec<T> {
     }
 
     fn meta(&self) -> Meta {
-        Meta {
-            bytes: size_of_val(self.as_slice()),
-            ..Meta::default()
-        }
+        Meta { bytes: size_of_val(self.as_slice()), ..Meta::default() }
     }
 }
 

@@ -28,13 +28,7 @@ impl<T: Element> BorrowedSlice<T> {
     /// # Safety
     /// The value must not be viewed after the borrow of `slice` ends.
     pub(crate) unsafe fn new(slice: &mut [T], rows: usize, ld: usize) -> Self {
-        BorrowedSlice {
-            ptr: slice.as_mut_ptr(),
-            len: slice.len(),
-            rows,
-            ld,
-            _owner: PhantomData,
-        }
+        BorrowedSlice { ptr: slice.as_mut_ptr(), len: slice.len(), rows, ld, _owner: PhantomData }
     }
 }
 
@@ -67,27 +61,16 @@ impl<T: Element> Data for BorrowedSlice<T> {
     fn view(&self) -> SliceRef<'_, T> {
         // SAFETY: ptr and len are those of a live `&mut [T]` (contract of `new`), and &self only reads.
         let data = unsafe { std::slice::from_raw_parts(self.ptr, self.len) };
-        SliceRef {
-            data,
-            rows: self.rows,
-            ld: self.ld,
-        }
+        SliceRef { data, rows: self.rows, ld: self.ld }
     }
 
     fn view_mut(&mut self) -> SliceMut<'_, T> {
         // SAFETY: as in view; &mut self makes it exclusive.
         let data = unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) };
-        SliceMut {
-            data,
-            rows: self.rows,
-            ld: self.ld,
-        }
+        SliceMut { data, rows: self.rows, ld: self.ld }
     }
 
     fn meta(&self) -> Meta {
-        Meta {
-            bytes: self.len * size_of::<T>(),
-            ..Meta::default()
-        }
+        Meta { bytes: self.len * size_of::<T>(), ..Meta::default() }
     }
 }

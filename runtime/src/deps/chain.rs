@@ -21,13 +21,7 @@ pub(crate) struct Group {
 impl Group {
     fn open(id: u64, mode: Mode, handle: Option<Arc<dyn AnyHandle>>) -> Arc<Self> {
         let members = AtomicU32::new(1);
-        Arc::new(Group {
-            id,
-            mode,
-            handle,
-            members,
-            successors: Successors::new(),
-        })
+        Arc::new(Group { id, mode, handle, members, successors: Successors::new() })
     }
 
     /// Adds a member; only while the chain's lock is held and the group is open.
@@ -100,12 +94,7 @@ pub(crate) trait Linker {
 
 impl Chain {
     pub(crate) fn new(written: bool) -> Self {
-        Chain {
-            last: None,
-            open: None,
-            written,
-            gone: false,
-        }
+        Chain { last: None, open: None, written, gone: false }
     }
 
     /// Puts the access `slot` of `task` at the end of the chain.
@@ -147,9 +136,7 @@ impl Chain {
             self.last = Some(NodeRef::Group(Arc::clone(&group)));
             self.close_before(group, None, linker);
         }
-        let group = self
-            .open
-            .get_or_insert_with(|| Group::open(linker.next_id(), mode, reduced));
+        let group = self.open.get_or_insert_with(|| Group::open(linker.next_id(), mode, reduced));
         group.join();
         linker.edge(task.id(), group.id);
         task.cell().join(slot, Arc::clone(group));
@@ -164,12 +151,7 @@ impl Chain {
     }
 
     /// Closes `group`; `next` waits for it.
-    fn close_before(
-        &mut self,
-        group: Arc<Group>,
-        next: Option<(&Arc<Task>, usize)>,
-        linker: &dyn Linker,
-    ) {
+    fn close_before(&mut self, group: Arc<Group>, next: Option<(&Arc<Task>, usize)>, linker: &dyn Linker) {
         if let Some((task, _)) = next {
             linker.edge(group.id, task.header.id);
         }

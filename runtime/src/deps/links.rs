@@ -18,10 +18,7 @@ unsafe impl<T: ?Sized + Sync> Sync for Edge<T> {}
 impl<T: ?Sized> Edge<T> {
     /// An edge to `target`, in no stack yet.
     pub(crate) fn new(target: *const T) -> Self {
-        Edge {
-            next: ptr::null_mut(),
-            target,
-        }
+        Edge { next: ptr::null_mut(), target }
     }
 }
 
@@ -56,10 +53,7 @@ impl<T: ?Sized> Successors<T> {
             }
             // SAFETY: nobody else touches the edge before the exchange below publishes it.
             unsafe { (*edge).next = head };
-            match self
-                .0
-                .compare_exchange_weak(head, edge, Ordering::Release, Ordering::Relaxed)
-            {
+            match self.0.compare_exchange_weak(head, edge, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => head = now,
             }

@@ -10,19 +10,20 @@ use smallvec::SmallVec;
 use super::Shared;
 use crate::deps::Group;
 use crate::error::{Cause, Failure};
-use crate::sched::Work;
+use crate::sched::{ReadyTask, Work};
 use crate::task::Task;
 
-/// Tasks that became ready.
-pub(crate) type Released = SmallVec<[Arc<Task>; 8]>;
+/// Tasks that became ready and that a policy is to get.
+pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
 
-/// Counts a successor down; keeps it if it became ready.
-fn count_down(task: *const Task, released: &mut Released) {
-    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` forgot.
-    if unsafe { &*task }.count_down() {
-        // SAFETY: nobody else sees the count reach zero: this takes over that reference, once.
-        released.push(unsafe { Arc::from_raw(task) });
-    }
+/// Tasks that became ready, of any role.
+pub(super) type Released = SmallVec<[Arc<Task>; 8]>;
+
+/// Counts a successor down; if it became ready, hands over the runtime's reference to it.
+pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
+    // SAFETY: a task that still has predecessors is kept alive by the reference that `link` forgot, and nobody else sees
+    // the count reach zero: that reference is taken over once.
+    unsafe { (*task).count_down().then(|| Arc::from_raw(task)) }
 }
 
 /// Work that policies dropped, until its runtime collects it.
@@ -36,18 +37,15 @@ pub(crate) fn discard(work: Work, cause: Cause) {
 }
 
 impl Shared {
-    /// Completes `task`, which has run or was discarded; what becomes ready is left in `released`.
-    pub(super) fn complete(&self, task: &Arc<Task>, released: &mut Released) {
+    /// Completes `task`, which has run or was discarded; `each` gets what becomes ready.
+    pub(super) fn complete(&self, task: &Arc<Task>, mut each: impl FnMut(Arc<Task>)) {
         self.forget(task.header.id);
         // Dropping the body drops user values: a panic there must not take the worker along.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
-            tracing::error!(
-                task = task.header.title(),
-                "dropping a task's body panicked"
-            );
+            tracing::error!(task = task.header.title(), "dropping a task's body panicked");
             drop(panic);
         }
-        if task.complete(|successor| count_down(successor, released)) {
+        if task.complete(|successor| count_down(successor).into_iter().for_each(&mut each)) {
             self.tell();
         }
     }
@@ -55,23 +53,19 @@ impl Shared {
     /// Completes a group that was found empty while it was closed.
     pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
         let mut released = Released::new();
-        group.complete(|successor| count_down(successor, &mut released));
+        group.complete(|successor| released.extend(count_down(successor)));
         for task in released {
             self.start(task, None);
         }
     }
 
     /// Completes a task outside of any worker: a gate, or a replay.
-    pub(crate) fn complete_outside(
-        self: &Arc<Self>,
-        task: &Arc<Task>,
-        failure: Option<Arc<Failure>>,
-    ) {
+    pub(crate) fn complete_outside(self: &Arc<Self>, task: &Arc<Task>, failure: Option<Arc<Failure>>) {
         if let Some(failure) = failure {
             task.fail(failure);
         }
         let mut released = Released::new();
-        self.complete(task, &mut released);
+        self.complete(task, |task| released.push(task));
         for task in released {
             self.start(task, None);
         }
@@ -85,9 +79,8 @@ impl Shared {
         }
         let mine: Vec<(Work, Cause)> = {
             let mut lost = LOST.lock();
-            let (mine, others) = std::mem::take(&mut *lost)
-                .into_iter()
-                .partition(|(work, _)| work.header().runtime == self.id);
+            let (mine, others) =
+                std::mem::take(&mut *lost).into_iter().partition(|(work, _)| work.runtime() == self.id);
             *lost = others;
             mine
         };

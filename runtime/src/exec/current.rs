@@ -20,10 +20,7 @@ pub(super) fn set(shared: &Shared, index: usize) {
 
 /// The calling thread's worker number, if it is a worker of `shared`.
 pub(super) fn worker_of(shared: &Shared) -> Option<usize> {
-    WORKER
-        .get()
-        .filter(|(id, _)| *id == shared.id)
-        .map(|(_, index)| index)
+    WORKER.get().filter(|(id, _)| *id == shared.id).map(|(_, index)| index)
 }
 
 /// Notes that this thread runs `task`, until the guard is dropped.

@@ -10,7 +10,7 @@ mod watchdog;
 mod window;
 mod worker;
 
-pub(crate) use complete::discard;
+pub(crate) use complete::{Ready, discard};
 pub(crate) use shared::{Parts, Shared, WorkerSlot};
 pub(crate) use submit::{by_handle, check_access, check_aliases};
 pub(crate) use watchdog::Watchdog;

@@ -30,12 +30,7 @@ pub(crate) struct WorkerSlot {
 
 impl WorkerSlot {
     pub(crate) fn new(core: CoreInfo, neighbours: Vec<usize>) -> Self {
-        WorkerSlot {
-            core,
-            neighbours,
-            done: CachePadded::default(),
-            running: CachePadded::default(),
-        }
+        WorkerSlot { core, neighbours, done: CachePadded::default(), running: CachePadded::default() }
     }
 }
 
@@ -125,10 +120,7 @@ impl Shared {
 
     /// Tasks that have completed.
     pub(crate) fn done(&self) -> u64 {
-        self.workers
-            .iter()
-            .map(|worker| worker.done.load(Ordering::Acquire))
-            .sum::<u64>()
+        self.workers.iter().map(|worker| worker.done.load(Ordering::Acquire)).sum::<u64>()
             + self.done_outside.load(Ordering::Acquire)
     }
 
@@ -155,8 +147,7 @@ impl Shared {
 
     /// Cancels whatever has been submitted so far and has not started.
     pub(crate) fn cancel_all(&self) {
-        self.cancelled_below
-            .fetch_max(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.cancelled_below.fetch_max(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Hands a ready task to the policy without waking anybody.

@@ -45,10 +45,7 @@ impl Sleep {
         fence(Ordering::SeqCst);
         if sleeping(self.counts.load(Ordering::SeqCst)) > 0 {
             self.wake(|sleepers| {
-                sleepers
-                    .iter()
-                    .position(|&w| w == worker)
-                    .map(|at| sleepers.swap_remove(at))
+                sleepers.iter().position(|&w| w == worker).map(|at| sleepers.swap_remove(at))
             });
         }
     }
@@ -67,8 +64,7 @@ impl Sleep {
             let chosen = choose(&mut sleepers);
             if chosen.is_some() {
                 // On behalf of the woken worker, so that the next push need not wake another one.
-                self.counts
-                    .fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::SeqCst);
+                self.counts.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::SeqCst);
             }
             chosen
         };
@@ -95,8 +91,7 @@ impl Sleep {
     pub(crate) fn announce(&self, worker: usize) {
         let mut sleepers = self.sleepers.lock();
         sleepers.push(worker);
-        self.counts
-            .fetch_add(SLEEPING.wrapping_sub(SEARCHING), Ordering::SeqCst);
+        self.counts.fetch_add(SLEEPING.wrapping_sub(SEARCHING), Ordering::SeqCst);
         drop(sleepers);
         fence(Ordering::SeqCst);
     }
@@ -129,9 +124,7 @@ mod models {
     use super::*;
 
     fn take(queue: &AtomicU32) -> bool {
-        queue
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
-            .is_ok()
+        queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_ok()
     }
 
     fn worker(sleep: &Sleep, queue: &AtomicU32, me: usize) {

@@ -37,18 +37,11 @@ impl Linker for Linking<'_> {
 }
 
 /// Refuses a task that names one handle twice and writes it. `order` lists the accesses by handle.
-pub(crate) fn check_aliases(
-    task: &str,
-    accesses: &Accesses<'_>,
-    order: &[usize],
-) -> Result<(), Error> {
+pub(crate) fn check_aliases(task: &str, accesses: &Accesses<'_>, order: &[usize]) -> Result<(), Error> {
     for pair in order.windows(2) {
         let (a, b) = (&accesses[pair[0]], &accesses[pair[1]]);
         if a.base.id == b.base.id && (a.mode.writes() || b.mode.writes()) {
-            return Err(Error::Aliased {
-                task: task.into(),
-                handle: a.base.name(),
-            });
+            return Err(Error::Aliased { task: task.into(), handle: a.base.name() });
         }
     }
     Ok(())
@@ -70,22 +63,13 @@ pub(crate) fn check_access(
 ) -> Result<(), Error> {
     let name = |base: &HandleBase| base.name();
     if gone {
-        return Err(Error::Gone {
-            handle: name(access.base),
-            what: format!("task {task}"),
-        });
+        return Err(Error::Gone { handle: name(access.base), what: format!("task {task}") });
     }
     if access.mode.reads() && !written {
-        return Err(Error::Unwritten {
-            task: task.into(),
-            handle: name(access.base),
-        });
+        return Err(Error::Unwritten { task: task.into(), handle: name(access.base) });
     }
     if access.mode == Mode::Reduce && !access.handle.has_reduction() {
-        return Err(Error::NoReduction {
-            task: task.into(),
-            handle: name(access.base),
-        });
+        return Err(Error::NoReduction { task: task.into(), handle: name(access.base) });
     }
     Ok(())
 }
@@ -95,18 +79,9 @@ impl Shared {
     pub(crate) fn submit<C: Codelet>(self: &Arc<Self>, spec: Spec<C>) -> Result<TaskRef, Error> {
         self.wait_for_room();
         let name = spec.codelet.name();
-        let header = Header {
-            id: self.next_ids(1),
-            runtime: self.id,
-            name,
-            priority: spec.priority,
-            info: spec.info,
-        };
-        let task = TaskCell::new(
-            header,
-            Role::Work,
-            TypedBody::new(spec.codelet, spec.operands),
-        );
+        let header =
+            Header { id: self.next_ids(1), runtime: self.id, name, priority: spec.priority, info: spec.info };
+        let task = TaskCell::new(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
         self.link(&task, &spec.after)?;
         Ok(task)
     }
@@ -118,10 +93,7 @@ impl Shared {
         cell.body.declare(&mut accesses);
         let order = by_handle(&accesses);
         check_aliases(cell.header.name, &accesses, &order)?;
-        let linking = Linking {
-            shared: self,
-            finished: RefCell::default(),
-        };
+        let linking = Linking { shared: self, finished: RefCell::default() };
         self.link_locked(cell, &accesses, &order, after, &linking)?;
 
         // From here on the task is the runtime's: this reference becomes the ReadyTask.

@@ -18,9 +18,7 @@ impl Shared {
     /// Waits until `task` is complete.
     pub(crate) fn wait(self: &Arc<Self>, task: &TaskRef) -> Result<(), Error> {
         if current::runs(task.id()) {
-            return Err(Error::SelfWait {
-                what: format!("waiting for {}", task.name()),
-            });
+            return Err(Error::SelfWait { what: format!("waiting for {}", task.name()) });
         }
         if !task.cell().mark_waited() {
             self.wait_until(|| task.is_done());
@@ -41,9 +39,7 @@ impl Shared {
     /// Waits until nothing is in flight.
     pub(crate) fn wait_for_all(self: &Arc<Self>) -> Result<(), Error> {
         if current::nesting() > 0 {
-            return Err(Error::SelfWait {
-                what: "waiting for all tasks inside a task".into(),
-            });
+            return Err(Error::SelfWait { what: "waiting for all tasks inside a task".into() });
         }
         self.waiting_for_all.fetch_add(1, Ordering::SeqCst);
         self.wait_until(|| self.in_flight() == 0);
@@ -104,6 +100,8 @@ impl Shared {
                 None => return false,
             }
         }
+        // The last task may have released one that `execute` left to this worker, which now has other things to do.
+        self.sleep.notify_any();
         true
     }
 }

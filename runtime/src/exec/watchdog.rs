@@ -45,11 +45,7 @@ impl LiveTasks {
     }
 
     fn oldest(&self) -> Vec<TaskRef> {
-        let mut tasks: Vec<TaskRef> = self
-            .0
-            .iter()
-            .filter_map(|slot| slot.lock().clone())
-            .collect();
+        let mut tasks: Vec<TaskRef> = self.0.iter().filter_map(|slot| slot.lock().clone()).collect();
         tasks.sort_by_key(TaskRef::id);
         tasks
     }
@@ -73,10 +69,7 @@ impl Watchdog {
         let thread = thread::Builder::new()
             .name("zellige-watchdog".into())
             .spawn(move || watch(&shared, patience, &seen, report))?;
-        Ok(Watchdog {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Watchdog { stop, thread: Some(thread) })
     }
 }
 
@@ -91,23 +84,14 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(
-    shared: &Shared,
-    patience: Duration,
-    stop: &(Mutex<bool>, Condvar),
-    report: impl Fn(String),
-) {
+fn watch(shared: &Shared, patience: Duration, stop: &(Mutex<bool>, Condvar), report: impl Fn(String)) {
     let mut last = (u64::MAX, Vec::new());
     let mut since = Instant::now();
     let mut reported = false;
     let mut stopped = stop.0.lock();
     while !*stopped {
         stop.1.wait_for(&mut stopped, patience / 4);
-        let running: Vec<u64> = shared
-            .workers
-            .iter()
-            .map(|w| w.running.load(Ordering::Relaxed))
-            .collect();
+        let running: Vec<u64> = shared.workers.iter().map(|w| w.running.load(Ordering::Relaxed)).collect();
         let now = (shared.done(), running);
         if now != last || shared.in_flight() == 0 {
             (last, since, reported) = (now, Instant::now(), false);
@@ -120,31 +104,17 @@ fn watch(
 
 /// Says what runs and what waits.
 fn describe(shared: &Shared, stalled: Duration) -> String {
-    let tasks = shared
-        .live
-        .as_ref()
-        .map(LiveTasks::oldest)
-        .unwrap_or_default();
-    let running: Vec<u64> = shared
-        .workers
-        .iter()
-        .map(|w| w.running.load(Ordering::Relaxed))
-        .collect();
+    let tasks = shared.live.as_ref().map(LiveTasks::oldest).unwrap_or_default();
+    let running: Vec<u64> = shared.workers.iter().map(|w| w.running.load(Ordering::Relaxed)).collect();
     let title = |task: &TaskRef| format!("{} #{}", task.cell().header.title(), task.id());
     let mut busy = Vec::new();
     for (worker, &id) in running.iter().enumerate().filter(|(_, id)| **id != 0) {
-        let name = tasks
-            .iter()
-            .find(|task| task.id() + 1 == id)
-            .map_or_else(|| format!("#{}", id - 1), title);
+        let name =
+            tasks.iter().find(|task| task.id() + 1 == id).map_or_else(|| format!("#{}", id - 1), title);
         busy.push(format!("worker {worker} runs {name}"));
     }
-    let held: Vec<String> = tasks
-        .iter()
-        .filter(|task| task.cell().is_gate_open())
-        .take(NAMED)
-        .map(title)
-        .collect();
+    let held: Vec<String> =
+        tasks.iter().filter(|task| task.cell().is_gate_open()).take(NAMED).map(title).collect();
     let waiting: Vec<String> = tasks
         .iter()
         .filter(|task| !running.contains(&(task.id() + 1)) && !task.cell().is_gate_open())
@@ -152,11 +122,7 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
         .take(NAMED)
         .collect();
     let list = |what: &str, names: &[String]| {
-        if names.is_empty() {
-            String::new()
-        } else {
-            format!("; {what}: {}", names.join(", "))
-        }
+        if names.is_empty() { String::new() } else { format!("; {what}: {}", names.join(", ")) }
     };
     format!(
         "no task completed for {:.1} s with {} in flight{}{}{}",

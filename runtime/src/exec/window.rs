@@ -21,7 +21,6 @@ impl Window {
     /// A step of `tasks` tasks is coming: one and a half of them fit, so that the next step's first tasks, which are the
     /// urgent ones, are known before this step ends.
     pub(crate) fn widen(&self, tasks: usize) {
-        self.0
-            .fetch_max(tasks.saturating_add(tasks / 2), Ordering::Relaxed);
+        self.0.fetch_max(tasks.saturating_add(tasks / 2), Ordering::Relaxed);
     }
 }

@@ -5,21 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use super::complete::Released;
-use super::{Shared, current};
+use super::{Ready, Shared, current};
 use crate::error::{Cause, Error};
 use crate::sched::{ReadyTask, Wake, Work};
-use crate::task::{Env, Header, Ran, Task, WorkerLocal};
+use crate::task::{Env, Ran, Role, Task, WorkerLocal};
 use crate::trace::TaskEvent;
 
 /// Looks for work so often before a worker announces that it will sleep.
 const LOOKS: u32 = 64;
 
 /// Starts one thread per worker, pinned to its core if `pin`.
-pub(crate) fn spawn_workers(
-    shared: &Arc<Shared>,
-    pin: bool,
-) -> Result<Vec<thread::JoinHandle<()>>, Error> {
+pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<thread::JoinHandle<()>>, Error> {
     (0..shared.workers.len())
         .map(|index| {
             let shared = Arc::clone(shared);
@@ -31,10 +27,7 @@ pub(crate) fn spawn_workers(
                     }
                     work(&shared, index);
                 })
-                .map_err(|e| Error::Os {
-                    what: format!("starting worker {index}"),
-                    cause: e.to_string(),
-                })
+                .map_err(|e| Error::Os { what: format!("starting worker {index}"), cause: e.to_string() })
         })
         .collect()
 }
@@ -80,60 +73,35 @@ fn search(shared: &Arc<Shared>, index: usize) -> Option<ReadyTask> {
 
 impl Shared {
     /// Runs a task on `worker`, completes it, and passes on what it released.
-    pub(super) fn execute(
-        self: &Arc<Self>,
-        task: ReadyTask,
-        worker: usize,
-        local: &mut WorkerLocal,
-    ) {
-        let mut released = Released::new();
-        let mut replayed = Vec::new();
+    pub(super) fn execute(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
+        let mut ready = Ready::new();
         let slot = &self.workers[worker];
         let outer = slot.running.load(Ordering::Relaxed);
+        slot.running.store(task.id() + 1, Ordering::Relaxed);
         match task.into_work() {
             Work::Task(task) => {
-                slot.running.store(task.header.id + 1, Ordering::Relaxed);
-                if !self.run_task(task, worker, local, &mut released) {
-                    slot.running.store(outer, Ordering::Relaxed);
-                    return;
+                if self.run_task(task, worker, local, &mut ready) {
+                    slot.done.store(slot.done.load(Ordering::Relaxed) + 1, Ordering::Release);
                 }
-                slot.done
-                    .store(slot.done.load(Ordering::Relaxed) + 1, Ordering::Release);
             }
-            Work::Replay(task) => task.run(self, worker, local, &mut replayed),
+            Work::Replay(task) => task.run(self, worker, local, &mut ready),
         }
         slot.running.store(outer, Ordering::Relaxed);
-        let woken = std::mem::take(&mut local.woken);
-        let ready = released
-            .into_iter()
-            .map(Next::Task)
-            .chain(replayed.into_iter().chain(woken).map(Next::Ready));
+        ready.extend(local.woken.drain(..));
         self.pass_on(ready, worker);
         self.tell_room();
     }
 
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
-    fn pass_on(self: &Arc<Self>, ready: impl Iterator<Item = Next>, worker: usize) {
-        let mut for_others = 0;
-        let mut first = true;
-        for next in ready {
-            let task = match next {
-                Next::Ready(task) => task,
-                Next::Task(task) if task.role == crate::task::Role::Work => {
-                    ReadyTask::new(Work::Task(task))
-                }
-                Next::Task(task) => {
-                    self.start(task, Some(worker));
-                    continue;
-                }
-            };
+    fn pass_on(&self, ready: Ready, worker: usize) {
+        let mut for_anybody = 0;
+        for task in ready {
             match self.enqueue(task, Some(worker)) {
                 Wake::Worker(other) if other != worker => self.sleep.notify(other),
-                _ if first => first = false,
-                _ => for_others += 1,
+                _ => for_anybody += 1,
             }
         }
-        for _ in 0..for_others {
+        for _ in 1..for_anybody {
             self.sleep.notify_any();
         }
     }
@@ -144,10 +112,10 @@ impl Shared {
         mut task: Arc<Task>,
         worker: usize,
         local: &mut WorkerLocal,
-        released: &mut Released,
+        ready: &mut Ready,
     ) -> bool {
         loop {
-            let mut env = Env::new(self, &task.header, worker, local, None, true);
+            let mut env = Env::new(self, &task.header, task.header.id, worker, local, None, true);
             if task.is_cancelled() || self.is_cancelled(task.header.id) {
                 let failure = task.describe(Cause::Cancelled);
                 task.body.poison(None, &failure);
@@ -160,19 +128,16 @@ impl Shared {
             };
             match ran {
                 Ran::Done => {
-                    self.record(&env, &task.header, worker, false);
+                    self.record(&env, worker, false);
                     break;
                 }
                 Ran::Failed(failure) => {
-                    self.record(&env, &task.header, worker, true);
+                    self.record(&env, worker, true);
                     task.fail(failure);
                     break;
                 }
                 Ran::Busy(busy) => {
-                    match busy
-                        .handle
-                        .park(busy.resource, ReadyTask::new(Work::Task(task)))
-                    {
+                    match busy.handle.park(busy.resource, ReadyTask::new(Work::Task(task))) {
                         Ok(()) => return false,
                         // Free again by now: try once more.
                         Err(back) => match back.into_work() {
@@ -183,19 +148,23 @@ impl Shared {
                 }
             }
         }
-        self.complete(&task, released);
+        self.complete(&task, |task| match task.role {
+            Role::Work => ready.push(ReadyTask::new(Work::Task(task))),
+            _ => self.start(task, Some(worker)),
+        });
         true
     }
 
     /// Writes a task that ran into the trace.
-    pub(crate) fn record(&self, env: &Env<'_>, header: &Header, worker: usize, failed: bool) {
+    pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
         let (Some(recorder), Some((start, end))) = (&self.recorder, env.times) else {
             return;
         };
+        let header = env.header;
         let since = |t: std::time::Instant| t.duration_since(self.started()).as_nanos() as u64;
         recorder.task(TaskEvent {
             worker: worker as u32,
-            id: header.id,
+            id: env.id,
             name: header.name,
             label: env.label,
             coords: header.info.coords,
@@ -208,10 +177,4 @@ impl Shared {
             failed,
         });
     }
-}
-
-/// Something that became ready.
-enum Next {
-    Task(Arc<Task>),
-    Ready(ReadyTask),
 }

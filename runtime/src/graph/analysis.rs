@@ -23,16 +23,11 @@ impl Graph {
     /// The tasks and their dependencies, as petgraph has them; node `i` is the `i`-th task.
     pub fn to_petgraph(&self) -> DiGraph<GraphNode, ()> {
         let data = &self.0;
-        let mut graph = DiGraph::with_capacity(data.tasks.len(), data.successors.len());
-        for task in &data.tasks {
-            let header = &task.header;
-            graph.add_node(GraphNode {
-                name: header.name,
-                priority: header.priority,
-                info: header.info,
-            });
+        let mut graph = DiGraph::with_capacity(data.headers.len(), data.successors.len());
+        for header in &data.headers {
+            graph.add_node(GraphNode { name: header.name, priority: header.priority, info: header.info });
         }
-        for task in 0..data.tasks.len() {
+        for task in 0..data.headers.len() {
             for &next in data.successors_of(task) {
                 graph.add_edge(NodeIndex::new(task), NodeIndex::new(next as usize), ());
             }
@@ -84,22 +79,13 @@ impl Graph {
     /// The graph in Graphviz' language, one box per task.
     pub fn to_dot(&self) -> String {
         let mut dot = String::from("digraph tasks {\n  node [shape=box, style=rounded];\n");
-        for (i, task) in self.0.tasks.iter().enumerate() {
-            let info = &task.header.info;
-            let place = info
-                .coords
-                .map_or(String::new(), |c| format!("[{}]", format_coords(c)));
-            let label = if info.label.is_empty() {
-                String::new()
-            } else {
-                format!("\\n{}", escape(info.label))
-            };
+        for (i, header) in self.0.headers.iter().enumerate() {
+            let info = &header.info;
+            let place = info.coords.map_or(String::new(), |c| format!("[{}]", format_coords(c)));
+            let label =
+                if info.label.is_empty() { String::new() } else { format!("\\n{}", escape(info.label)) };
             // Writing to a String cannot fail.
-            let _ = writeln!(
-                dot,
-                "  t{i} [label=\"{}{place}{label}\"];",
-                escape(task.header.name)
-            );
+            let _ = writeln!(dot, "  t{i} [label=\"{}{place}{label}\"];", escape(header.name));
             for next in self.0.successors_of(i) {
                 let _ = writeln!(dot, "  t{i} -> t{next};");
             }

@@ -4,18 +4,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::replay::{Bindings, ReplayNode};
+use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::error::Error;
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::operand::{Accesses, Mode};
 use crate::task::{
-    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, Task, TaskCell, TaskInfo, TaskRef,
-    TypedBody,
+    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, TaskCell, TaskInfo, TaskRef, TypedBody,
 };
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
@@ -27,7 +26,8 @@ pub struct Recorder {
 
 #[derive(Default)]
 struct State {
-    tasks: Vec<Arc<Task>>,
+    headers: Vec<Header>,
+    bodies: Vec<Box<dyn Body>>,
     index_of: HashMap<u64, u32>,
     edges: Vec<(u32, u32)>,
     slots: Vec<Slot>,
@@ -51,6 +51,19 @@ struct Chain {
     last: Vec<u32>,
     open: Option<(Mode, Vec<u32>)>,
     written: bool,
+}
+
+/// The body of a task that only stands for a recorded one.
+struct StandIn;
+
+impl Body for StandIn {
+    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+        unreachable!("a recorded task is replayed, not run")
+    }
+
+    fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+
+    fn clear(&self) {}
 }
 
 /// Adds the partial results of a reduction at its place in the graph.
@@ -91,29 +104,20 @@ impl State {
             Mode::Read | Mode::Write => mode,
             _ => Mode::Update,
         };
-        self.slots.push(Slot {
-            handle: handle.arc(),
-            mode: whole,
-        });
+        self.slots.push(Slot { handle: handle.arc(), mode: whole });
         self.slot_of.insert(base.id, slot);
-        self.chains.push(Chain {
-            written,
-            ..Chain::default()
-        });
+        self.chains.push(Chain { written, ..Chain::default() });
         slot
     }
 
-    /// Adds a task whose accesses have been checked.
-    fn add(&mut self, task: Arc<Task>, slots: &[(u32, Mode)]) -> u32 {
-        let index = self.tasks.len() as u32;
-        self.index_of.insert(task.header.id, index);
-        self.tasks.push(task);
-        self.operand_slots
-            .extend(slots.iter().map(|(slot, _)| *slot));
+    /// Adds a task whose accesses have been checked, with the slots of its accesses; returns its index.
+    fn add(&mut self, header: Header, body: Box<dyn Body>, slots: impl IntoIterator<Item = u32>) -> u32 {
+        let index = self.bodies.len() as u32;
+        self.index_of.insert(header.id, index);
+        self.headers.push(header);
+        self.bodies.push(body);
+        self.operand_slots.extend(slots);
         self.operand_ends.push(self.operand_slots.len() as u32);
-        for &(slot, mode) in slots {
-            self.access(index, slot, mode);
-        }
         index
     }
 
@@ -124,15 +128,13 @@ impl State {
             && let Some((open, members)) = &mut chain.open
             && *open == mode
         {
-            self.edges
-                .extend(chain.last.iter().map(|&before| (before, index)));
+            self.edges.extend(chain.last.iter().map(|&before| (before, index)));
             members.push(index);
             return;
         }
         self.close(slot);
         let chain = &mut self.chains[slot as usize];
-        self.edges
-            .extend(chain.last.iter().map(|&before| (before, index)));
+        self.edges.extend(chain.last.iter().map(|&before| (before, index)));
         if mode.is_exclusive() {
             chain.last = vec![index];
         } else {
@@ -161,15 +163,9 @@ impl State {
             priority: i32::MAX,
             info: TaskInfo::default(),
         };
-        let task = TaskCell::new(header, Role::Work, Combine(handle));
-        let index = self.tasks.len() as u32;
-        self.index_of.insert(task.id(), index);
-        self.tasks.push(Arc::clone(task.cell()));
-        self.operand_slots.push(slot);
-        self.operand_ends.push(self.operand_slots.len() as u32);
+        let index = self.add(header, Box::new(Combine(handle)), [slot]);
         let chain = &mut self.chains[slot as usize];
-        self.edges
-            .extend(chain.last.iter().map(|&before| (before, index)));
+        self.edges.extend(chain.last.iter().map(|&before| (before, index)));
         chain.last = vec![index];
     }
 
@@ -179,7 +175,7 @@ impl State {
         }
         self.edges.sort_unstable();
         self.edges.dedup();
-        let count = self.tasks.len();
+        let count = self.bodies.len();
         let mut predecessors = vec![0u32; count];
         let mut ends = vec![0u32; count];
         for &(from, to) in &self.edges {
@@ -191,11 +187,11 @@ impl State {
             sum += *end;
             *end = sum;
         }
-        let sinks = (0..count)
-            .filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] })
-            .count();
+        let sinks = (0..count).filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] }).count();
         Graph(Arc::new(GraphData {
-            tasks: self.tasks,
+            priorities: self.headers.iter().map(|header| header.priority).collect(),
+            headers: self.headers,
+            bodies: self.bodies,
             predecessors,
             successors: self.edges.iter().map(|&(_, to)| to).collect(),
             successor_ends: ends,
@@ -210,9 +206,7 @@ impl State {
 
 impl Recorder {
     pub(crate) fn new() -> Self {
-        Recorder {
-            state: RefCell::default(),
-        }
+        Recorder { state: RefCell::default() }
     }
 
     pub(crate) fn finish(self) -> Graph {
@@ -223,20 +217,11 @@ impl Recorder {
 impl Submit for Recorder {
     fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
         let name = spec.codelet.name();
-        let header = Header {
-            id: recorded_id(),
-            runtime: u32::MAX,
-            name,
-            priority: spec.priority,
-            info: spec.info,
-        };
-        let task = TaskCell::new(
-            header,
-            Role::Work,
-            TypedBody::new(spec.codelet, spec.operands),
-        );
+        let header =
+            Header { id: recorded_id(), runtime: u32::MAX, name, priority: spec.priority, info: spec.info };
+        let body = Box::new(TypedBody::new(spec.codelet, spec.operands));
         let mut accesses = Accesses::new();
-        task.cell().body.declare(&mut accesses);
+        body.declare(&mut accesses);
         let order = by_handle(&accesses);
         check_aliases(name, &accesses, &order)?;
         let mut state = self.state.borrow_mut();
@@ -245,10 +230,7 @@ impl Submit for Recorder {
                 let chain = access.base.chain.lock();
                 (chain.written, chain.gone)
             };
-            let recorded = state
-                .slot_of
-                .get(&access.base.id)
-                .map(|&s| state.chains[s as usize].written);
+            let recorded = state.slot_of.get(&access.base.id).map(|&s| state.chains[s as usize].written);
             check_access(name, access, recorded.unwrap_or(written), gone)?;
         }
         for earlier in &spec.after {
@@ -266,12 +248,18 @@ impl Submit for Recorder {
                 (state.slot(access.handle, access.mode, written), access.mode)
             })
             .collect();
-        let index = state.add(Arc::clone(task.cell()), &slots);
+        // What a later task names in `after`: it stands for the recorded one and never runs.
+        let stand_in = TaskCell::new(Header { ..header }, Role::Gate, StandIn);
+        drop(accesses);
+        let index = state.add(header, body, slots.iter().map(|(slot, _)| *slot));
+        for (slot, mode) in slots {
+            state.access(index, slot, mode);
+        }
         for earlier in &spec.after {
             let before = state.index_of[&earlier.id()];
             state.edges.push((before, index));
         }
-        Ok(task.clone())
+        Ok(stand_in)
     }
 
     fn announce_step(&self, _tasks: usize) {}
@@ -279,7 +267,7 @@ impl Submit for Recorder {
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Recorder({} tasks)", self.state.borrow().tasks.len())
+        write!(f, "Recorder({} tasks)", self.state.borrow().bodies.len())
     }
 }
 
@@ -287,9 +275,11 @@ impl fmt::Debug for Recorder {
 #[derive(Clone)]
 pub struct Graph(pub(super) Arc<GraphData>);
 
-/// Flat arrays: what a replay walks.
+/// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only traces need.
 pub(super) struct GraphData {
-    pub(super) tasks: Vec<Arc<Task>>,
+    pub(super) headers: Vec<Header>,
+    pub(super) priorities: Vec<i32>,
+    pub(super) bodies: Vec<Box<dyn Body>>,
     pub(super) predecessors: Vec<u32>,
     pub(super) successors: Vec<u32>,
     pub(super) successor_ends: Vec<u32>,
@@ -298,8 +288,8 @@ pub(super) struct GraphData {
     pub(super) slots: Vec<Slot>,
     pub(super) operand_slots: Vec<u32>,
     pub(super) operand_ends: Vec<u32>,
-    /// Nodes of finished replays, to be used again.
-    pub(super) spare: Mutex<Vec<Box<[ReplayNode]>>>,
+    /// Counters of finished replays, to be used again.
+    pub(super) spare: Mutex<Vec<Box<[AtomicU32]>>>,
 }
 
 fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
@@ -314,31 +304,24 @@ impl GraphData {
 
     /// The handles that a replay binds to the accesses of a task.
     pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
-        Bound {
-            handles,
-            slots: &self.operand_slots[range(&self.operand_ends, task)],
-        }
+        Bound { handles, slots: &self.operand_slots[range(&self.operand_ends, task)] }
     }
 }
 
 impl Graph {
     /// How many tasks it has.
     pub fn len(&self) -> usize {
-        self.0.tasks.len()
+        self.0.bodies.len()
     }
 
     /// True if it has none.
     pub fn is_empty(&self) -> bool {
-        self.0.tasks.is_empty()
+        self.0.bodies.is_empty()
     }
 
     /// The names of its slots: the handles that were used while recording.
     pub fn slots(&self) -> Vec<String> {
-        self.0
-            .slots
-            .iter()
-            .map(|slot| slot.handle.base().name())
-            .collect()
+        self.0.slots.iter().map(|slot| slot.handle.base().name()).collect()
     }
 
     /// Binds `handle` in place of the slot called `name`, and the recorded handles everywhere else. More can be bound with
@@ -353,11 +336,6 @@ impl Graph {
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Graph({} tasks, {} slots)",
-            self.len(),
-            self.0.slots.len()
-        )
+        write!(f, "Graph({} tasks, {} slots)", self.len(), self.0.slots.len())
     }
 }

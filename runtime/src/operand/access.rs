@@ -92,16 +92,10 @@ pub(super) fn hold<D: Data>(
     };
     env.add_bytes(master);
     if format == Format::NATIVE || format == master.meta().format {
-        return Ok(HeldRef {
-            value: NonNull::from(master),
-            _replica: None,
-        });
+        return Ok(HeldRef { value: NonNull::from(master), _replica: None });
     }
     let replica = env.replica(core, master, format)?;
-    Ok(HeldRef {
-        value: NonNull::from(&*replica),
-        _replica: Some(replica),
-    })
+    Ok(HeldRef { value: NonNull::from(&*replica), _replica: Some(replica) })
 }
 
 impl<D: Data> HeldRef<D> {
@@ -114,9 +108,7 @@ impl<D: Data> HeldRef<D> {
 /// The meta of `core`'s current version; the default where it holds none yet.
 pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
     // SAFETY: asked by a task that has been granted an access to the handle, before its body runs.
-    unsafe { core.cell.shared() }
-        .map(Data::meta)
-        .unwrap_or_default()
+    unsafe { core.cell.shared() }.map(Data::meta).unwrap_or_default()
 }
 
 impl<D: Data> Operand for Read<D> {
@@ -134,11 +126,7 @@ impl<D: Data> Operand for Read<D> {
         Ok(())
     }
 
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        format: Option<Format>,
-    ) -> Result<HeldRef<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<HeldRef<D>, Refusal> {
         let core = env.resolve(&self.core);
         hold(core, format.unwrap_or(self.format), env)
     }
@@ -170,24 +158,17 @@ impl<D: Data> HeldMut<D> {
 }
 
 /// Takes exclusive hold of a value that must exist, in `format`.
-fn hold_mut<D: Data>(
-    core: &HandleCore<D>,
-    format: Format,
-    env: &mut Env<'_>,
-) -> Result<HeldMut<D>, Refusal> {
+fn hold_mut<D: Data>(core: &HandleCore<D>, format: Format, env: &mut Env<'_>) -> Result<HeldMut<D>, Refusal> {
     env.check(&core.base)?;
     core.drop_replicas();
-    let mut held = HeldMut {
-        core: NonNull::from(core),
-    };
+    let mut held = HeldMut { core: NonNull::from(core) };
     let Some(value) = held.value() else {
         return Err(Refusal::unwritten(&core.base));
     };
     let now = value.meta().format;
     if format != Format::NATIVE && format != now {
-        *value = value
-            .convert(format)
-            .ok_or_else(|| Refusal::Failed(core.no_conversion(now, format).into()))?;
+        *value =
+            value.convert(format).ok_or_else(|| Refusal::Failed(core.no_conversion(now, format).into()))?;
     }
     env.add_bytes(value);
     Ok(held)
@@ -208,20 +189,13 @@ impl<D: Data> Operand for Update<D> {
         Ok(())
     }
 
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        format: Option<Format>,
-    ) -> Result<HeldMut<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         hold_mut(core, format.unwrap_or(self.format), env)
     }
 
     fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {
-        held.value()
-            .as_mut()
-            .expect("seen when it was acquired")
-            .view_mut()
+        held.value().as_mut().expect("seen when it was acquired").view_mut()
     }
 
     fn release(_held: HeldMut<D>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
@@ -260,22 +234,14 @@ impl<D: Data> Operand for Write<D> {
         Ok(())
     }
 
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        _format: Option<Format>,
-    ) -> Result<HeldMut<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         core.drop_replicas();
-        Ok(HeldMut {
-            core: NonNull::from(core),
-        })
+        Ok(HeldMut { core: NonNull::from(core) })
     }
 
     fn view<'v>(held: &'v mut HeldMut<D>) -> Slot<'v, D> {
-        Slot {
-            place: held.value(),
-        }
+        Slot { place: held.value() }
     }
 
     fn release(mut held: HeldMut<D>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
@@ -285,9 +251,7 @@ impl<D: Data> Operand for Write<D> {
         match held.value() {
             Some(value) => env.add_bytes(value),
             None => {
-                return Err(
-                    format!("the body left {} without a value", held.core().base.name()).into(),
-                );
+                return Err(format!("the body left {} without a value", held.core().base.name()).into());
             }
         }
         held.core().base.clear_poison();
@@ -311,11 +275,7 @@ impl<D: Data> Operand for Commute<D> {
         Ok(())
     }
 
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        _format: Option<Format>,
-    ) -> Result<HeldMut<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         if !core.base.try_commute() {
             return Err(Refusal::Busy(Busy::new(core, Resource::Commute)));
@@ -324,10 +284,7 @@ impl<D: Data> Operand for Commute<D> {
     }
 
     fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {
-        held.value()
-            .as_mut()
-            .expect("seen when it was acquired")
-            .view_mut()
+        held.value().as_mut().expect("seen when it was acquired").view_mut()
     }
 
     fn release(held: HeldMut<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
@@ -361,29 +318,17 @@ impl<D: Data> Operand for Reduce<D> {
         Ok(())
     }
 
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        _format: Option<Format>,
-    ) -> Result<HeldPartial<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldPartial<D>, Refusal> {
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
         // SAFETY: members of a reducing group only read the value; it is combined after they have all completed.
         let Some(value) = (unsafe { core.cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
-        let reduction = core
-            .reduction
-            .get()
-            .ok_or_else(|| Refusal::Failed("no reduction".into()))?;
-        let partial = core
-            .take_partial(env.worker())
-            .unwrap_or_else(|| (reduction.neutral)(value));
+        let reduction = core.reduction.get().ok_or_else(|| Refusal::Failed("no reduction".into()))?;
+        let partial = core.take_partial(env.worker()).unwrap_or_else(|| (reduction.neutral)(value));
         env.add_bytes(&partial);
-        Ok(HeldPartial {
-            core: NonNull::from(core),
-            partial,
-        })
+        Ok(HeldPartial { core: NonNull::from(core), partial })
     }
 
     fn view<'v>(held: &'v mut HeldPartial<D>) -> D::Mut<'v> {

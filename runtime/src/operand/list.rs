@@ -16,14 +16,8 @@ pub struct ReadList<D: Data> {
 
 /// The body reads every handle of a list, of any length: it sees a [`List`].
 pub fn reads<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> ReadList<D> {
-    let cores = handles
-        .into_iter()
-        .map(|handle| Arc::clone(handle.core()))
-        .collect();
-    ReadList {
-        cores,
-        format: Format::NATIVE,
-    }
+    let cores = handles.into_iter().map(|handle| Arc::clone(handle.core())).collect();
+    ReadList { cores, format: Format::NATIVE }
 }
 
 impl<D: Data> ReadList<D> {
@@ -79,11 +73,7 @@ impl<D: Data> Operand for ReadList<D> {
         Ok(())
     }
 
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        format: Option<Format>,
-    ) -> Result<Vec<HeldRef<D>>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<Vec<HeldRef<D>>, Refusal> {
         let format = format.unwrap_or(self.format);
         self.cores
             .iter()

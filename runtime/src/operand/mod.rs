@@ -5,9 +5,7 @@ mod list;
 mod scratch;
 mod tuple;
 
-pub use access::{
-    Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write,
-};
+pub use access::{Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write};
 pub use list::{List, ReadList, reads};
 pub use scratch::{Scratch, scratch};
 pub use tuple::Operands;
@@ -58,21 +56,13 @@ pub struct Declared<'a> {
 
 impl<'a, D: Data> From<(&'a Arc<HandleCore<D>>, Mode)> for Declared<'a> {
     fn from((core, mode): (&'a Arc<HandleCore<D>>, Mode)) -> Self {
-        Declared {
-            base: &core.base,
-            handle: &**core,
-            mode,
-        }
+        Declared { base: &core.base, handle: &**core, mode }
     }
 }
 
 impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
     fn from((handle, mode): (&'a Arc<dyn AnyHandle>, Mode)) -> Self {
-        Declared {
-            base: handle.base(),
-            handle: &**handle,
-            mode,
-        }
+        Declared { base: handle.base(), handle: &**handle, mode }
     }
 }
 
@@ -99,11 +89,7 @@ pub trait Operand: Send + Sync + 'static {
 
     /// Gets hold of the operand, or of nothing.
     #[doc(hidden)]
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        format: Option<Format>,
-    ) -> Result<Self::Held, Refusal>;
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<Self::Held, Refusal>;
 
     #[doc(hidden)]
     fn view<'v>(held: &'v mut Self::Held) -> Self::View<'v, Cpu>;

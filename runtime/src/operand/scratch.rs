@@ -16,10 +16,7 @@ pub struct Scratch<T> {
 
 /// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with unspecified content.
 pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
-    Scratch {
-        len,
-        _type: PhantomData,
-    }
+    Scratch { len, _type: PhantomData }
 }
 
 /// Working space on loan from the worker.
@@ -39,26 +36,14 @@ impl<T: Element> Operand for Scratch<T> {
         Ok(())
     }
 
-    fn acquire<'e>(
-        &'e self,
-        env: &mut Env<'e>,
-        _format: Option<Format>,
-    ) -> Result<HeldScratch<T>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldScratch<T>, Refusal> {
         let bytes = self.len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Refusal::Failed(
-                format!(
-                    "{} elements of working space do not fit the address space",
-                    self.len
-                )
-                .into(),
+                format!("{} elements of working space do not fit the address space", self.len).into(),
             )
         })?;
         let words = env.borrow_scratch(bytes.div_ceil(size_of::<u64>()));
-        Ok(HeldScratch {
-            words,
-            len: self.len,
-            _type: PhantomData,
-        })
+        Ok(HeldScratch { words, len: self.len, _type: PhantomData })
     }
 
     fn view<'v>(held: &'v mut HeldScratch<T>) -> &'v mut [T] {

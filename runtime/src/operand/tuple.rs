@@ -31,11 +31,7 @@ pub trait Operands: Send + Sync + 'static {
 }
 
 fn chosen(choice: &Choice, operand: usize) -> Option<Format> {
-    if operand < MAX_OPERAND_FORMATS {
-        choice.formats[operand]
-    } else {
-        None
-    }
+    if operand < MAX_OPERAND_FORMATS { choice.formats[operand] } else { None }
 }
 
 macro_rules! tuple_operands {

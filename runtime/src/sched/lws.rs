@@ -45,10 +45,7 @@ impl Lws {
     /// The policy for `workers` workers.
     pub fn new(workers: usize) -> Self {
         let queues = (0..workers).map(|_| CachePadded::default()).collect();
-        Lws {
-            queues,
-            next: CachePadded::default(),
-        }
+        Lws { queues, next: CachePadded::default() }
     }
 }
 
@@ -58,17 +55,14 @@ impl Policy for Lws {
     }
 
     fn push(&self, _view: &SchedView<'_>, task: ReadyTask, from: Option<usize>) -> Wake {
-        let worker =
-            from.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len());
+        let worker = from.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len());
         self.queues[worker].push(task);
         Wake::Any
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
-        self.queues[worker].pop().or_else(|| {
-            view.neighbours(worker)
-                .iter()
-                .find_map(|&victim| self.queues[victim].pop())
-        })
+        self.queues[worker]
+            .pop()
+            .or_else(|| view.neighbours(worker).iter().find_map(|&victim| self.queues[victim].pop()))
     }
 }

@@ -125,10 +125,7 @@ pub const POLICIES: [(&str, &str); 3] = [
         "locality work stealing: a queue per worker, by priority; idle workers steal from their nearest neighbour (default)",
     ),
     ("prio", "one queue for all workers, highest priority first"),
-    (
-        "eager",
-        "one queue for all workers, first come first served",
-    ),
+    ("eager", "one queue for all workers, first come first served"),
 ];
 
 /// The policy called `name`, for `workers` workers.

@@ -22,9 +22,7 @@ struct Entry {
 
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.priority
-            .cmp(&other.priority)
-            .then(other.age.cmp(&self.age))
+        self.priority.cmp(&other.priority).then(other.age.cmp(&self.age))
     }
 }
 
@@ -49,11 +47,7 @@ impl TaskQueue {
             0 => self.plain.push_back(task),
             priority => {
                 self.pushed += 1;
-                self.heap.push(Entry {
-                    priority,
-                    age: self.pushed,
-                    task,
-                });
+                self.heap.push(Entry { priority, age: self.pushed, task });
             }
         }
     }
@@ -61,9 +55,7 @@ impl TaskQueue {
     /// Takes the task of highest priority; the oldest among equals.
     pub fn pop(&mut self) -> Option<ReadyTask> {
         match self.heap.peek() {
-            Some(top) if top.priority > 0 || self.plain.is_empty() => {
-                self.heap.pop().map(|entry| entry.task)
-            }
+            Some(top) if top.priority > 0 || self.plain.is_empty() => self.heap.pop().map(|entry| entry.task),
             _ => self.plain.pop_front(),
         }
     }

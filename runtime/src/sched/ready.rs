@@ -17,10 +17,18 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    pub(crate) fn header(&self) -> &Header {
+    fn header(&self) -> &Header {
         match self {
             Work::Task(task) => &task.header,
             Work::Replay(task) => task.header(),
+        }
+    }
+
+    /// The runtime that it belongs to.
+    pub(crate) fn runtime(&self) -> u32 {
+        match self {
+            Work::Task(task) => task.header.runtime,
+            Work::Replay(task) => task.runtime(),
         }
     }
 }
@@ -42,7 +50,10 @@ impl ReadyTask {
 
     /// Higher comes first.
     pub fn priority(&self) -> i32 {
-        self.0.header().priority
+        match &*self.0 {
+            Work::Task(task) => task.header.priority,
+            Work::Replay(task) => task.priority(),
+        }
     }
 
     /// The codelet's name.
@@ -57,7 +68,10 @@ impl ReadyTask {
 
     /// The task's number.
     pub fn id(&self) -> u64 {
-        self.0.header().id
+        match &*self.0 {
+            Work::Task(task) => task.header.id,
+            Work::Replay(task) => task.id(),
+        }
     }
 }
 

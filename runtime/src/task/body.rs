@@ -29,10 +29,7 @@ pub struct Busy {
 
 impl Busy {
     pub(crate) fn new(handle: &dyn AnyHandle, resource: Resource) -> Self {
-        Busy {
-            handle: handle.arc(),
-            resource,
-        }
+        Busy { handle: handle.arc(), resource }
     }
 }
 
@@ -82,7 +79,9 @@ pub(crate) struct WorkerLocal {
 /// Where a task runs: its worker, its bindings, and what is measured.
 pub struct Env<'e> {
     pub(crate) shared: &'e Arc<Shared>,
-    header: &'e Header,
+    pub(crate) header: &'e Header,
+    /// The task's number; a replay's differs from its recording's.
+    pub(crate) id: u64,
     worker: usize,
     local: &'e mut WorkerLocal,
     bindings: Option<Bound<'e>>,
@@ -103,17 +102,20 @@ impl<'e> Env<'e> {
     pub(crate) fn new(
         shared: &'e Arc<Shared>,
         header: &'e Header,
+        id: u64,
         worker: usize,
         local: &'e mut WorkerLocal,
         bindings: Option<Bound<'e>>,
         strict: bool,
     ) -> Self {
         let measure = shared.is_measuring();
-        let label = header.info.label;
+        // Where nothing is measured the header, which is cold memory, is not touched.
+        let label = if measure { header.info.label } else { "" };
         let (failure, times) = (None, None);
         Env {
             shared,
             header,
+            id,
             worker,
             local,
             bindings,
@@ -148,8 +150,7 @@ impl<'e> Env<'e> {
 
     /// The handle bound to access `access`, in a replay.
     pub(crate) fn bound(&self, access: usize) -> Option<&'e dyn AnyHandle> {
-        self.bindings
-            .map(|bindings| &*bindings.handles[bindings.slots[access] as usize])
+        self.bindings.map(|bindings| &*bindings.handles[bindings.slots[access] as usize])
     }
 
     pub(crate) fn check(&self, base: &HandleBase) -> Result<(), Refusal> {
@@ -173,11 +174,10 @@ impl<'e> Env<'e> {
         master: &D,
         to: Format,
     ) -> Result<Arc<D>, Refusal> {
-        core.replica(master, to, &mut self.local.woken)
-            .map_err(|refusal| match refusal {
-                NoReplica::InFlight => Refusal::Busy(Busy::new(core, Resource::Replica(to))),
-                NoReplica::Impossible(error) => Refusal::Failed(error),
-            })
+        core.replica(master, to, &mut self.local.woken).map_err(|refusal| match refusal {
+            NoReplica::InFlight => Refusal::Busy(Busy::new(core, Resource::Replica(to))),
+            NoReplica::Impossible(error) => Refusal::Failed(error),
+        })
     }
 
     pub(crate) fn wake(&mut self, tasks: Vec<ReadyTask>) {
@@ -203,9 +203,7 @@ impl<'e> Env<'e> {
         let pool = &mut self.local.scratch;
         pool.push(words);
         if pool.len() > KEPT {
-            let smallest = (0..pool.len())
-                .min_by_key(|&i| pool[i].len())
-                .expect("not empty");
+            let smallest = (0..pool.len()).min_by_key(|&i| pool[i].len()).expect("not empty");
             pool.swap_remove(smallest);
         }
     }
@@ -216,16 +214,10 @@ fn resolved<'a>(
     accesses: &'a [Declared<'_>],
     bindings: Option<Bound<'a>>,
 ) -> impl Iterator<Item = (&'a HandleBase, Mode)> {
-    accesses
-        .iter()
-        .enumerate()
-        .map(move |(i, access)| match bindings {
-            None => (access.base, access.mode),
-            Some(bindings) => (
-                bindings.handles[bindings.slots[i] as usize].base(),
-                access.mode,
-            ),
-        })
+    accesses.iter().enumerate().map(move |(i, access)| match bindings {
+        None => (access.base, access.mode),
+        Some(bindings) => (bindings.handles[bindings.slots[i] as usize].base(), access.mode),
+    })
 }
 
 /// A task's body whose types are forgotten.
@@ -276,34 +268,21 @@ impl<C: Codelet> TypedBody<C> {
     fn failure(&self, env: &Env<'_>, cause: Cause) -> Arc<Failure> {
         let mut accesses = Accesses::new();
         Body::declare(self, &mut accesses);
-        let operands = resolved(&accesses, env.bindings)
-            .map(|(base, _)| base.name())
-            .collect();
-        Arc::new(Failure {
-            task: env.header.title(),
-            operands,
-            cause,
-        })
+        let operands = resolved(&accesses, env.bindings).map(|(base, _)| base.name()).collect();
+        Arc::new(Failure { task: env.header.title(), operands, cause })
     }
 
     /// The late choice, or an empty one.
-    fn choice<'e>(
-        codelet: &C,
-        operands: &'e C::Operands,
-        env: &mut Env<'e>,
-    ) -> Result<Choice, Refusal> {
+    fn choice<'e>(codelet: &C, operands: &'e C::Operands, env: &mut Env<'e>) -> Result<Choice, Refusal> {
         if !codelet.late() {
             return Ok(Choice::default());
         }
         let mut metas = Metas::new();
         operands.metas(env, &mut metas)?;
         env.cursor = 0;
-        let choice =
-            catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(|panic| {
-                Refusal::Failed(
-                    format!("the late choice panicked: {}", panic_message(&*panic)).into(),
-                )
-            })?;
+        let choice = catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(|panic| {
+            Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
+        })?;
         if !choice.label.is_empty() {
             env.label = choice.label;
         }
@@ -318,9 +297,7 @@ impl<C: Codelet> TypedBody<C> {
     ) -> Result<(), Cause> {
         let mut cx = TaskContext::new(env.shared, env.header, env.worker, variant);
         let start = env.measure.then(Instant::now);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            codelet.cpu(C::Operands::views(held), &mut cx)
-        }));
+        let result = catch_unwind(AssertUnwindSafe(|| codelet.cpu(C::Operands::views(held), &mut cx)));
         env.times = start.map(|start| (start, Instant::now()));
         match result {
             Ok(Ok(())) => Ok(()),

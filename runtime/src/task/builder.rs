@@ -47,19 +47,9 @@ pub trait Submit: Sized {
     }
 
     /// Begins a task that runs `codelet`, to be given options before it is submitted.
-    fn codelet<C: Codelet>(
-        &self,
-        codelet: C,
-        operands: C::Operands,
-    ) -> CodeletBuilder<'_, Self, C> {
+    fn codelet<C: Codelet>(&self, codelet: C, operands: C::Operands) -> CodeletBuilder<'_, Self, C> {
         let info = codelet.info();
-        let spec = Spec {
-            codelet,
-            operands,
-            info,
-            priority: 0,
-            after: SmallVec::new(),
-        };
+        let spec = Spec { codelet, operands, info, priority: 0, after: SmallVec::new() };
         CodeletBuilder { target: self, spec }
     }
 
@@ -82,11 +72,7 @@ pub struct NamedTask<'s, S> {
 impl<'s, S: Submit> NamedTask<'s, S> {
     /// Names the operands, as a tuple.
     pub fn operands<O: Operands>(self, operands: O) -> TaskBuilder<'s, S, O> {
-        TaskBuilder {
-            target: self.target,
-            name: self.name,
-            operands,
-        }
+        TaskBuilder { target: self.target, name: self.name, operands }
     }
 }
 
@@ -110,11 +96,7 @@ impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
         R: Outcome,
         F: for<'v> Fn(O::Views<'v, Cpu>) -> R + Send + Sync + 'static,
     {
-        let codelet = Closure {
-            name: self.name,
-            body,
-            _operands: PhantomData,
-        };
+        let codelet = Closure { name: self.name, body, _operands: PhantomData };
         self.target.codelet(codelet, self.operands)
     }
 }

@@ -35,11 +35,7 @@ impl Header {
 
 /// Coordinates without those that are not used (`u32::MAX`).
 pub(crate) fn format_coords(coords: [u32; 3]) -> String {
-    let used: Vec<String> = coords
-        .iter()
-        .filter(|&&c| c != u32::MAX)
-        .map(u32::to_string)
-        .collect();
+    let used: Vec<String> = coords.iter().filter(|&&c| c != u32::MAX).map(u32::to_string).collect();
     used.join(", ")
 }
 
@@ -112,9 +108,7 @@ impl Task {
         let links = unsafe { &mut *task.links.get() };
         links.satisfied = count as u32;
         links.edges.reserve_exact(count);
-        links
-            .edges
-            .extend((0..count).map(|_| Edge::new(Arc::as_ptr(task))));
+        links.edges.extend((0..count).map(|_| Edge::new(Arc::as_ptr(task))));
         task.pending.fetch_add(count as u32, Ordering::Relaxed);
     }
 
@@ -212,11 +206,7 @@ impl Task {
     /// The failure that `cause` is, with this task's name and operands.
     pub(crate) fn describe(&self, cause: Cause) -> Arc<Failure> {
         let operands = self.body.operand_names();
-        Arc::new(Failure {
-            task: self.header.title(),
-            operands,
-            cause,
-        })
+        Arc::new(Failure { task: self.header.title(), operands, cause })
     }
 }
 

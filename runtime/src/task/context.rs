@@ -16,18 +16,8 @@ pub struct TaskContext<'a> {
 }
 
 impl<'a> TaskContext<'a> {
-    pub(crate) fn new(
-        shared: &'a Arc<Shared>,
-        header: &'a Header,
-        worker: usize,
-        variant: u32,
-    ) -> Self {
-        TaskContext {
-            shared,
-            header,
-            worker,
-            variant,
-        }
+    pub(crate) fn new(shared: &'a Arc<Shared>, header: &'a Header, worker: usize, variant: u32) -> Self {
+        TaskContext { shared, header, worker, variant }
     }
 
     /// The worker that runs the body, from 0.
@@ -48,12 +38,7 @@ impl<'a> TaskContext<'a> {
 
 impl fmt::Debug for TaskContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "TaskContext({} on worker {})",
-            self.header.title(),
-            self.worker
-        )
+        write!(f, "TaskContext({} on worker {})", self.header.title(), self.worker)
     }
 }
 

@@ -19,11 +19,7 @@ pub(super) fn read(allowed: &[usize]) -> Option<Vec<CoreInfo>> {
 
 fn describe(pu: &TopologyObject) -> CoreInfo {
     let cpu = pu.os_index() as usize;
-    let mut info = CoreInfo {
-        cpu,
-        core: cpu,
-        ..CoreInfo::default()
-    };
+    let mut info = CoreInfo { cpu, core: cpu, ..CoreInfo::default() };
     let mut above = pu.parent();
     while let Some(object) = above {
         match object.object_type() {
@@ -43,8 +39,5 @@ fn describe(pu: &TopologyObject) -> CoreInfo {
 }
 
 fn first_cpu(object: &TopologyObject, cpu: usize) -> usize {
-    object
-        .cpuset()
-        .and_then(|set| (0..=cpu).find(|&c| set.is_set(c as u32)))
-        .unwrap_or(cpu)
+    object.cpuset().and_then(|set| (0..=cpu).find(|&c| set.is_set(c as u32))).unwrap_or(cpu)
 }

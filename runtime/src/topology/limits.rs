@@ -6,9 +6,7 @@ use std::path::Path;
 /// The CPUs in this process's affinity mask.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
     match rustix::thread::sched_getaffinity(None) {
-        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU)
-            .filter(|&cpu| set.is_set(cpu))
-            .collect(),
+        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
     }
 }
@@ -21,11 +19,7 @@ pub fn cpu_limit() -> Option<f64> {
     let mut limit: Option<f64> = None;
     // Every level above may be tighter.
     while path.starts_with("/sys/fs/cgroup") {
-        if let Some(here) = fs::read_to_string(path.join("cpu.max"))
-            .ok()
-            .as_deref()
-            .and_then(parse_cpu_max)
-        {
+        if let Some(here) = fs::read_to_string(path.join("cpu.max")).ok().as_deref().and_then(parse_cpu_max) {
             limit = Some(limit.map_or(here, |l| l.min(here)));
         }
         if !path.pop() {

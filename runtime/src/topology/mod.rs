@@ -60,10 +60,7 @@ impl Topology {
         let found: Option<(Vec<CoreInfo>, &'static str)> = None;
         let (cores, source) =
             found.unwrap_or_else(|| (sysfs::read("/sys/devices/system", &allowed), "sysfs"));
-        Topology {
-            cores: first_threads_first(cores),
-            source,
-        }
+        Topology { cores: first_threads_first(cores), source }
     }
 }
 
@@ -104,39 +101,20 @@ mod tests {
     use super::*;
 
     fn core(cpu: usize, core: usize, cache: usize, package: usize) -> CoreInfo {
-        CoreInfo {
-            cpu,
-            core,
-            cache,
-            node: package,
-            package,
-        }
+        CoreInfo { cpu, core, cache, node: package, package }
     }
 
     #[test]
     fn neighbours_are_sorted_by_distance() {
-        let cores = [
-            core(0, 0, 0, 0),
-            core(1, 1, 0, 0),
-            core(2, 2, 2, 0),
-            core(3, 0, 3, 1),
-        ];
+        let cores = [core(0, 0, 0, 0), core(1, 1, 0, 0), core(2, 2, 2, 0), core(3, 0, 3, 1)];
         assert_eq!(neighbours(&cores)[0], [1, 2, 3]);
         assert_eq!(neighbours(&cores)[3], [0, 1, 2]);
     }
 
     #[test]
     fn second_hardware_threads_come_last() {
-        let cores = vec![
-            core(0, 0, 0, 0),
-            core(1, 0, 0, 0),
-            core(2, 1, 0, 0),
-            core(3, 1, 0, 0),
-        ];
-        let cpus: Vec<usize> = first_threads_first(cores)
-            .iter()
-            .map(|core| core.cpu)
-            .collect();
+        let cores = vec![core(0, 0, 0, 0), core(1, 0, 0, 0), core(2, 1, 0, 0), core(3, 1, 0, 0)];
+        let cpus: Vec<usize> = first_threads_first(cores).iter().map(|core| core.cpu).collect();
         assert_eq!(cpus, [0, 2, 1, 3]);
     }
 

@@ -19,13 +19,7 @@ pub(super) fn node(cpu: usize) -> usize {
 
 fn read_core(root: &Path, cpu: usize) -> CoreInfo {
     let dir = root.join(format!("cpu/cpu{cpu}"));
-    let number = |name: &str| {
-        fs::read_to_string(dir.join(name))
-            .ok()?
-            .trim()
-            .parse::<usize>()
-            .ok()
-    };
+    let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<usize>().ok();
     CoreInfo {
         cpu,
         core: number("topology/core_id").unwrap_or(cpu),
@@ -51,23 +45,15 @@ fn last_level_cache(cpu_dir: &Path) -> Option<usize> {
 
 /// `cpuN/nodeM` is a link to the node.
 fn node_of(cpu_dir: &Path) -> Option<usize> {
-    fs::read_dir(cpu_dir).ok()?.flatten().find_map(|entry| {
-        entry
-            .file_name()
-            .to_str()?
-            .strip_prefix("node")?
-            .parse()
-            .ok()
-    })
+    fs::read_dir(cpu_dir)
+        .ok()?
+        .flatten()
+        .find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
 }
 
 /// The first number of a list such as `4-7,12`.
 fn first_cpu(list: &str) -> Option<usize> {
-    let digits: String = list
-        .trim()
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
+    let digits: String = list.trim().chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
 }
 
@@ -80,13 +66,6 @@ mod tests {
         assert_eq!(first_cpu("4-7,12\n"), Some(4));
         assert_eq!(first_cpu(""), None);
         let cores = read("/nonexistent", &[3]);
-        assert_eq!(
-            cores,
-            [CoreInfo {
-                cpu: 3,
-                core: 3,
-                ..CoreInfo::default()
-            }]
-        );
+        assert_eq!(cores, [CoreInfo { cpu: 3, core: 3, ..CoreInfo::default() }]);
     }
 }

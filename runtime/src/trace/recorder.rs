@@ -23,9 +23,7 @@ impl Recorder {
     pub(crate) fn new(workers: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1);
         Recorder {
-            tasks: (0..workers)
-                .map(|_| CachePadded::new(ArrayQueue::new(capacity)))
-                .collect(),
+            tasks: (0..workers).map(|_| CachePadded::new(ArrayQueue::new(capacity))).collect(),
             edges: ArrayQueue::new(capacity.saturating_mul(4 * workers.max(1))),
             lost: AtomicU64::new(0),
             ready: CachePadded::default(),
@@ -53,26 +51,15 @@ impl Recorder {
     }
 
     pub(crate) fn ready_now(&self) -> u32 {
-        self.ready
-            .load(Ordering::Relaxed)
-            .clamp(0, i64::from(u32::MAX)) as u32
+        self.ready.load(Ordering::Relaxed).clamp(0, i64::from(u32::MAX)) as u32
     }
 
     /// Takes out what has been recorded so far.
     pub(crate) fn drain(&self, workers: Vec<String>, policy: String) -> Trace {
-        let mut tasks: Vec<TaskEvent> = self
-            .tasks
-            .iter()
-            .flat_map(|queue| std::iter::from_fn(|| queue.pop()))
-            .collect();
+        let mut tasks: Vec<TaskEvent> =
+            self.tasks.iter().flat_map(|queue| std::iter::from_fn(|| queue.pop())).collect();
         tasks.sort_by_key(|task| (task.start_ns, task.id));
         let edges = std::iter::from_fn(|| self.edges.pop()).collect();
-        Trace {
-            workers,
-            policy,
-            tasks,
-            edges,
-            lost: self.lost.swap(0, Ordering::Relaxed),
-        }
+        Trace { workers, policy, tasks, edges, lost: self.lost.swap(0, Ordering::Relaxed) }
     }
 }
