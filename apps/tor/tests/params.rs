@@ -127,7 +127,7 @@ fn text_traps() {
     refused(sys(&with(3, "5"), Mode::Strict), &["GsAlt", "asks for 5", "N WFS"]);
     refused(
         sys(&with(9, "0 -25 10 0").replace("5 -12 30 0", "0 -12 30 0"), Mode::Strict),
-        &["launcher", "on the axis", "explicitly"],
+        &["sys-params.txt:20", "alphaX", "launcher", "on the axis", "explicitly"],
     );
     refused(sys(&with(9, "15 x7 10 0"), Mode::Strict), &[":20:", "alphaX", "'x7' is not a number"]);
     refused(sys(&with(9, "15 nan 10 0"), Mode::Strict), &[":20:", "not finite"]);
@@ -239,9 +239,15 @@ fn toml_traps() {
         toml(&DEMO.replace("diameter = 8.0", "diameter = nan")),
         &["demo.toml:6", "telescope.diameter", "NaN"],
     );
-    refused(toml(&DEMO.replace("x = 30.0", "x = 0.0")), &["guide_star[0].launcher", "on the axis"]);
+    refused(
+        toml(&DEMO.replace("x = 30.0", "x = 0.0")),
+        &["demo.toml:13", "guide_star[0].launcher", "on the axis"],
+    );
     assert!(toml(&DEMO.replace("x = 30.0", "launcher = [4.0, 0.0]\nx = 0.0")).is_ok());
-    refused(toml(&DEMO.replace("magnitude = 13.0\n", "")), &["guide_star[5].magnitude", "missing"]);
+    refused(
+        toml(&DEMO.replace("magnitude = 13.0\n", "")),
+        &["demo.toml:43", "guide_star[5].magnitude", "missing"],
+    );
     refused(
         toml(&DEMO.replace("0.52, 0.13", "0.52, -0.13")),
         &["atmosphere.cn2", "layer 2 of 10", "negative"],

@@ -25,9 +25,11 @@ impl Place {
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.starts_with("[[guide_star]]") {
+                lines.insert(format!("guide_star[{stars}]"), number + 1);
                 prefix = format!("guide_star[{stars}].");
                 stars += 1;
             } else if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
+                lines.insert(name.to_owned(), number + 1);
                 prefix = format!("{name}.");
             } else if let Some((key, _)) = line.split_once('=') {
                 lines.entry(format!("{prefix}{}", key.trim())).or_insert(number + 1);
@@ -42,13 +44,22 @@ impl Place {
         self.names.insert(key.to_owned(), name.to_owned());
     }
 
+    /// Lets `key`, which has no place of its own in this file, point where `other` points.
+    pub(super) fn alias(&mut self, key: &str, other: &str) {
+        if let (Some(line), Some(name)) = (self.lines.get(other).copied(), self.names.get(other).cloned()) {
+            self.set(key, &name, line);
+        }
+    }
+
     fn find(&self, key: &str) -> (Option<usize>, String) {
         // Text files hold one vector for all stars: guide_star[3].x stands on the line of guide_star.x.
         let general = match (key.find('['), key.find(']')) {
             (Some(a), Some(b)) if a < b => format!("{}{}", &key[..a], &key[b + 1..]),
             _ => key.to_owned(),
         };
-        let line = self.lines.get(key).or_else(|| self.lines.get(&general)).copied();
+        // A missing key is looked for at the head of its table.
+        let table = key.rsplit_once('.').map_or("", |(table, _)| table);
+        let line = [key, &general, table].iter().find_map(|k| self.lines.get(*k)).copied();
         let name = self.names.get(&general).map_or_else(|| key.to_owned(), |n| format!("{n} ({key})"));
         (line, name)
     }

@@ -165,6 +165,10 @@ pub fn parse_system(file: &Path, text: &str, mode: Mode) -> Result<(System, Vec<
         c.ignore(unused)?;
     }
 
+    for (missing, stands_for) in [("guide_star.launcher", ALPHA_X.1), ("guide_star.nssp", NSSP.1)] {
+        c.place.alias(missing, stands_for);
+    }
+
     let measuring = sensors - 1;
     if lgs > measuring {
         return Err(c.place.error(
