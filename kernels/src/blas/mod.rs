@@ -8,8 +8,9 @@
 //! | [`trsm_left_lower`] | `op(L) X = B` | `m^2 n` |
 //! | [`potrf_lower`] | `L L^T = A` | `n^3 / 3` |
 //!
-//! All but `gemm` halve their problem until a triangle of order at most [`BLOCK`] is left, so that nearly all flops run in
-//! `gemm` blocks as large as the problem has; the triangles run in the register-blocked kernel of `micro`.
+//! All but `gemm` halve their problem until a triangle of order at most 64 (`syrk`: 128) is left, so that most flops run in
+//! `gemm` blocks as large as the problem has; the triangles run in a register-blocked kernel of their own. The pack buffers
+//! inside crate `gemm` are the only memory that is allocated.
 
 #[allow(unsafe_code)]
 mod gemm;
