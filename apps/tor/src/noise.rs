@@ -1,7 +1,7 @@
 //! Variance of the slopes from photons and detector.
 //!
 //! With `F` electrons per sub-aperture and frame, `s` the seeing at the sensor's wavelength, and
-//! `f1 = 0.32 / F`, `f2 = 0.82 (read noise / (F pixel))^2` (Rousset 1999 for a centroid; MOAO uses the same coefficients):
+//! `f1 = 0.32 / F`, `f2 = 0.82 (read noise / (F pixel))^2` (photon and read noise of a centroid, with MOAO's coefficients):
 //!
 //! * natural star: `F = 10^(2.9 - 0.4 mag) throughput pitch^2 frame bandwidth[angstrom] 1e4`, variance `f1 s^2 + f2 s^4` on both axes;
 //! * laser star: `F = flux frame pitch^2 throughput / throughput_atmosphere`, spot `w^2 = s^2 + spot^2`, elongated by

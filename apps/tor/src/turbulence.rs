@@ -5,7 +5,7 @@
 //! `D(r) = c k1 L0^(5/3) g(x)`, `g(x) = k2 - x^(5/6) K_{5/6}(x)`,
 //! `k1 = 2 Gamma(11/6) 2^(-5/6) pi^(-8/3) (24 Gamma(6/5) / 5)^(5/6)`, `k2 = Gamma(5/6) 2^(-1/6) = lim x^(5/6) K_{5/6}(x)`
 //!
-//! (Conan, thesis, Nice 1994; Martin et al., Proc. SPIE 8447, 2012). `L0` enters through `x` only, so one table of `g` serves every layer.
+//! (R. Conan, thesis, Nice 2000; the same constants follow from the von Karman spectrum). `L0` enters through `x` only, so one table of `g` serves every layer.
 //!
 //! [`g_exact`] uses the ascending series of the two modified Bessel functions of the first kind below `x = 2`, where the constant term
 //! cancels analytically, and Temme's continued fraction (J. Comput. Phys. 19, 1975, 324) above. [`Table`] holds polynomials in

@@ -1,7 +1,7 @@
 //! Slope covariances, generated where and when they are needed.
 //!
 //! A slope is the difference of the phase at the middles of two opposite edges of a sub-aperture, divided by its side
-//! (Vidal, Gendron & Rousset, JOSA A 27, 2010, A253; Martin et al., Proc. SPIE 8447, 2012). With `i+`, `i-` those two points of
+//! (the slope model of Vidal, Gendron & Rousset, JOSA A 27, 2010, A253, and of MOAO's generator). With `i+`, `i-` those two points of
 //! slope `i` projected on a layer, and `D` the structure function of that layer,
 //!
 //! `cov(i, j) = K / 2 * sum_layers [ D(i+ - j-) + D(i- - j+) - D(i+ - j+) - D(i- - j-) ]`,
