@@ -84,12 +84,12 @@ fn part(
 }
 
 fn cards(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    card(out, "Makespan", Short(report.makespan), "first start to last end", "")?;
+    card(out, "Makespan", Short(report.makespan), "start to end", "")?;
     let kinds = report.codelets.len();
     let kinds = format!("of {kinds} codelet{}", if kinds == 1 { "" } else { "s" });
     card(out, "Tasks", Grouped(report.tasks as u64), &kinds, "")?;
     let share = format!("{:.1} %", 100.0 * report.kernels_share());
-    card(out, "Kernels’ share", share, "of the workers’ time", "")?;
+    card(out, "Kernels’ share", share, "of worker time", "")?;
     if report.flops > 0.0 {
         let flops = format!("{}flop in all", Engineering(report.flops));
         card(out, "Rate", format!("{}flop/s", Engineering(1e9 * report.gflops())), &flops, "")?;
@@ -99,7 +99,7 @@ fn cards(out: &mut impl Write, report: &Report) -> io::Result<()> {
         match times {
             _ if bound.is_zero() => String::from("no time"),
             _ if times < 2.0 => format!("makespan +{:.1} %", 100.0 * (times - 1.0).max(0.0)),
-            _ => format!("makespan {times:.1} × that"),
+            _ => format!("makespan {times:.1} ×"),
         }
     };
     card(out, "Area bound", Short(report.area_bound), &over(report.area_bound), "")?;
@@ -145,13 +145,19 @@ fn bounds(out: &mut impl Write, trace: &Trace, report: &Report) -> io::Result<()
             Short(time)
         )?;
     }
-    let verdict = match report {
-        r if r.makespan.is_zero() => "Nothing ran.",
-        r if r.efficiency() > 0.9 => "The schedule is close to the best one for these bodies.",
-        r if r.critical_path_bound > r.area_bound => {
-            "The dependencies limit this run: more workers would not help, shorter tasks on the critical path would."
+    let path = report.critical_path_bound > report.area_bound;
+    let verdict = match report.efficiency() {
+        _ if report.makespan.is_zero() => "Nothing ran.",
+        e if e > 0.9 && path => {
+            "The critical path sets the pace: only shorter bodies or fewer steps on it would make this run faster."
         }
-        _ => "The work would fit into less time on these workers: look for idle stretches below.",
+        e if e > 0.9 => {
+            "The workers are busy nearly all the time: only faster bodies or more workers would make this run faster."
+        }
+        _ if path => {
+            "The dependencies limit this run more than the work does: look for waits on the critical path."
+        }
+        _ => "The work would fit into less time on these workers: look for idle stretches in the schedule.",
     };
     writeln!(out, "<p>{verdict}</p>")?;
 

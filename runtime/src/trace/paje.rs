@@ -90,7 +90,6 @@ impl Trace {
     /// What `out` answers. The text is written in small pieces: hand in a buffered writer.
     pub fn write_paje(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(HEADER.as_bytes())?;
-        writeln!(out, "# policy {}, {} records lost", Quoted(&self.policy), self.lost)?;
         out.write_all(
             b"1 P 0 \"Program\"\n1 W P \"Worker\"\n3 S W \"Worker state\"\n\
               4 ready P \"Ready tasks\" \"0.2 0.2 0.2\"\n6 I S \"Idle\" \"0.93 0.93 0.93\"\n",
@@ -104,7 +103,10 @@ impl Trace {
         }
         let (start, end) = span(self);
         let tracks = self.tracks();
-        writeln!(out, "7 {} program P 0 \"zellige\"", Millis(start))?;
+        // Readers warn about comments, so what has no event of its own is in the name.
+        let lost = if self.lost > 0 { format!(", {} records lost", self.lost) } else { String::new() };
+        let name = format!("zellige {}{lost}", self.policy);
+        writeln!(out, "7 {} program P 0 {}", Millis(start), Quoted(name.trim_end()))?;
         for track in &tracks {
             let worker = track.worker;
             writeln!(out, "7 {} w{worker} W program {}", Millis(start), Quoted(&track.name))?;
@@ -241,6 +243,7 @@ mod tests {
     fn the_diamonds_lines() {
         let text = text(&diamond());
         for line in [
+            "7 0.005000 program P 0 \"zellige lws\"",
             "7 0.005000 w1 W program \"cpu 1\"",
             "6 c0 S \"trsm\" \"0.000 0.447 0.698\"",
             "10 0.005000 S w0 I",
@@ -276,7 +279,7 @@ mod tests {
             let mut depth: HashMap<String, i64> = HashMap::new();
             let mut known: HashSet<String> = HashSet::from(["0".to_string()]);
             let mut pushes = 0;
-            for line in text.split('\n').filter(|line| !line.is_empty() && !line.starts_with(['%', '#'])) {
+            for line in text.split('\n').filter(|line| !line.is_empty() && !line.starts_with('%')) {
                 let fields = fields(line);
                 let (name, count) = &events[&fields[0]];
                 prop_assert_eq!(fields.len() - 1, *count, "{}", line);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::trace::bounds::Report;
+use crate::trace::bounds::{CodeletReport, Report};
 use crate::trace::tracks::{PALETTE, Track, nanos, span};
 use crate::trace::{TaskEvent, Trace};
 
@@ -163,7 +163,7 @@ impl PageData {
                 .codelets
                 .iter()
                 .take(HISTOGRAMS)
-                .map(|codelet| histogram(trace, codelet.name))
+                .map(|codelet| histogram(trace, codelet))
                 .collect(),
             bin,
         }
@@ -300,8 +300,9 @@ fn ready(trace: &Trace, begin: u64, makespan: u64) -> Vec<(u64, u32, u32)> {
     bins
 }
 
-fn histogram(trace: &Trace, name: &str) -> Histogram {
-    let mut times: Vec<u64> = trace.tasks.iter().filter(|task| task.name == name).map(nanos).collect();
+fn histogram(trace: &Trace, codelet: &CodeletReport) -> Histogram {
+    let mut times: Vec<u64> =
+        trace.tasks.iter().filter(|task| task.name == codelet.name).map(nanos).collect();
     times.sort_unstable();
     let (low, high) = (times.first().copied().unwrap_or(0), times.last().copied().unwrap_or(0));
     let mut bars = vec![0; BARS];
@@ -312,6 +313,6 @@ fn histogram(trace: &Trace, name: &str) -> Histogram {
         let bar = if width > 0.0 { ((log(time) - log(low)) / width) as usize } else { BARS / 2 };
         bars[bar.min(BARS - 1)] += 1;
     }
-    let median = times.get(times.len() / 2).copied().unwrap_or(0);
+    let median = codelet.median.as_nanos() as u64;
     Histogram { low, high, median, count: times.len(), bars }
 }

@@ -42,8 +42,12 @@ function resize() {
   redraw();
 }
 
+// What a pointer's move does not change is kept: drawing 50 000 shapes takes a while.
+const scene = document.createElement("canvas");
+let stale = true;
 let pending = false;
-function redraw() {
+function redraw(all = true) {
+  stale ||= all;
   if (pending) return;
   pending = true;
   requestAnimationFrame(() => {
@@ -53,22 +57,41 @@ function redraw() {
 }
 
 function draw() {
-  pen.clearRect(0, 0, left + width + RIGHT, HEIGHT);
-  drawOverview();
-  drawAxis();
-  drawLabels();
+  if (stale) {
+    pen.clearRect(0, 0, left + width + RIGHT, HEIGHT);
+    drawOverview();
+    drawAxis();
+    drawLabels();
+    inside(() => {
+      rows.forEach((levels, row) => {
+        pen.fillStyle = theme.lane;
+        pen.fillRect(left, rowTop(row), width, ROW - GAP);
+        levels.forEach((shapes, level) => drawLevel(shapes, row, level, levels.length));
+      });
+      if (state.critical) drawPath();
+    });
+    drawReady();
+    scene.width = canvas.width;
+    scene.height = canvas.height;
+    scene.getContext("2d").drawImage(canvas, 0, 0);
+    stale = false;
+  } else {
+    pen.save();
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(scene, 0, 0);
+    pen.restore();
+  }
+  inside(drawHover);
+}
+
+/** Draws within the chart's frame. */
+function inside(drawing, top = TOP) {
   pen.save();
   pen.beginPath();
-  pen.rect(left, TOP, width, HEIGHT - TOP);
+  pen.rect(left, top, width, HEIGHT - top);
   pen.clip();
-  rows.forEach((levels, row) => {
-    pen.fillStyle = theme.lane;
-    pen.fillRect(left, rowTop(row), width, ROW - GAP);
-    levels.forEach((shapes, level) => drawLevel(shapes, row, level, levels.length));
-  });
-  if (state.critical) drawPath();
-  drawReady();
-  drawCursor();
+  drawing();
   pen.restore();
 }
 
@@ -143,7 +166,14 @@ function drawLevel(shapes, row, level, levels) {
   for (const [x0, x1, shape] of marks) {
     pen.fillStyle = shape.failed ? theme.bad : theme.mark;
     pen.fillRect(x0, top + height - 3, Math.max(x1 - x0, 1), 3);
+    if (shape.failed && x1 - x0 > 6) outline(x0, x1, top, height, theme.bad);
   }
+}
+
+function outline(x0, x1, top, height, colour) {
+  pen.strokeStyle = colour;
+  pen.lineWidth = 2;
+  pen.strokeRect(Math.round(x0) + 1, top + 1, Math.max(Math.round(x1) - Math.round(x0) - 3, 1), height - 2);
 }
 
 function drawShape(shape, x0, x1, top, height, lit) {
@@ -165,11 +195,6 @@ function drawShape(shape, x0, x1, top, height, lit) {
   const kind = shape.parts[0][0];
   pen.fillStyle = fill(tone(kind, lit));
   pen.fillRect(begin, top, wide - edge, height);
-  if (shape === hover?.shape) {
-    pen.strokeStyle = theme.mark;
-    pen.lineWidth = 2;
-    pen.strokeRect(begin + 1, top + 1, wide - edge - 2, height - 2);
-  }
   const number = classOf(kind);
   if (wide < 26 || height < 13 || !lit || state.hidden[state.mode].has(number)) return;
   const name = data.codelets[data.kinds[kind][0]];
@@ -311,37 +336,38 @@ function drawReady() {
   const yOf = (value) => top + READY - 2 - (value / most) * (READY - 8);
   pen.fillStyle = theme.lane;
   pen.fillRect(left, top, width, READY);
-  let at = Math.max(0, lastBefore(data.ready, state.from, (point) => point[0]));
-  const outline = [];
-  for (; at < data.ready.length; at += 1) {
-    const [ns, low, high] = data.ready[at];
-    outline.push([xOf(ns), yOf(low), yOf(high)]);
-    if (ns > state.to) break;
-  }
-  if (outline.length > 0) {
-    const trace = (column, close) => {
-      pen.beginPath();
-      if (close) pen.moveTo(outline[0][0], top + READY);
-      outline.forEach(([x, ...ys], place) => {
-        if (place > 0) pen.lineTo(x, outline[place - 1][column]);
-        else if (!close) pen.moveTo(x, ys[column - 1]);
-        pen.lineTo(x, ys[column - 1]);
-      });
-      if (close) pen.lineTo(outline.at(-1)[0], top + READY);
-    };
-    pen.fillStyle = theme.accent;
-    pen.globalAlpha = 0.16;
-    trace(2, true);
-    pen.fill();
-    trace(1, true);
-    pen.fill();
-    pen.globalAlpha = 1;
-    pen.strokeStyle = theme.accent;
-    pen.lineWidth = 1.2;
-    trace(2, false);
-    pen.stroke();
-  }
-  pen.restore();
+  inside(() => {
+    let at = Math.max(0, lastBefore(data.ready, state.from, (point) => point[0]));
+    const points = [];
+    for (; at < data.ready.length; at += 1) {
+      const [ns, low, high] = data.ready[at];
+      points.push([xOf(ns), yOf(low), yOf(high)]);
+      if (ns > state.to) break;
+    }
+    if (points.length > 0) {
+      const trace = (column, close) => {
+        pen.beginPath();
+        if (close) pen.moveTo(points[0][0], top + READY);
+        points.forEach(([x, ...ys], place) => {
+          if (place > 0) pen.lineTo(x, points[place - 1][column]);
+          else if (!close) pen.moveTo(x, ys[column - 1]);
+          pen.lineTo(x, ys[column - 1]);
+        });
+        if (close) pen.lineTo(points.at(-1)[0], top + READY);
+      };
+      pen.fillStyle = theme.accent;
+      pen.globalAlpha = 0.16;
+      trace(2, true);
+      pen.fill();
+      trace(1, true);
+      pen.fill();
+      pen.globalAlpha = 1;
+      pen.strokeStyle = theme.accent;
+      pen.lineWidth = 1.2;
+      trace(2, false);
+      pen.stroke();
+    }
+  }, top);
   pen.font = `10.5px ${theme.font}`;
   pen.fillStyle = theme.soft;
   pen.textBaseline = "middle";
@@ -350,11 +376,16 @@ function drawReady() {
   pen.textAlign = "right";
   pen.fillText(count(most), left - 10, top + 8);
   pen.fillText("0", left - 10, top + READY - 6);
-  pen.save();
 }
 
-function drawCursor() {
-  if (hover === null || hover.x < left || hover.x > left + width) return;
+function drawHover() {
+  if (hover === null) return;
+  if (hover.shape) {
+    const { row, level, start, end } = hover.shape;
+    const [top, height] = band(row, level, rows[row].length);
+    outline(xOf(start), xOf(end), top, height, theme.mark);
+  }
+  if (hover.x < left || hover.x > left + width) return;
   pen.strokeStyle = theme.mark;
   pen.globalAlpha = 0.45;
   pen.lineWidth = 1;
@@ -390,7 +421,9 @@ function shapeAt(x, y) {
 }
 
 function show(from, to) {
-  const span = Math.min(Math.max(to - from, Math.min(full, 20)), full);
+  // Deeper, the axis would run out of a number's digits.
+  const least = Math.min(Math.max(20, full * 1e-12), full);
+  const span = Math.min(Math.max(to - from, least), full);
   const middle = (from + to) / 2;
   state.from = Math.min(Math.max(middle - span / 2, 0), full - span);
   state.to = state.from + span;

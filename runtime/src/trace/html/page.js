@@ -50,7 +50,7 @@ canvas.addEventListener("pointermove", (event) => {
     else if (x >= left && y > TOP + WORKERS * ROW + 14) tellReady(timeAt(x), event.clientX, event.clientY);
     else hideTip();
   }
-  redraw();
+  redraw(false);
 });
 
 canvas.addEventListener("pointerup", (event) => {
@@ -61,14 +61,19 @@ canvas.addEventListener("pointerup", (event) => {
   grip = null;
   if (hover !== null) hover.anchor = undefined;
   canvas.classList.remove("moving");
-  redraw();
+  redraw(false);
+});
+
+canvas.addEventListener("pointercancel", () => {
+  grip = null;
+  canvas.classList.remove("moving");
 });
 
 canvas.addEventListener("pointerleave", () => {
   if (grip !== null) return;
   hover = null;
   hideTip();
-  redraw();
+  redraw(false);
 });
 
 canvas.addEventListener("dblclick", (event) => {

@@ -39,7 +39,7 @@ fn the_diamonds_page_has_its_numbers_and_no_placeholder_left() {
     assert_eq!(data["makespan"], 50_000);
     assert_eq!(data["path"], serde_json::json!([0, 3, 2]), "1, 3 and 4 in the order of workers");
     assert_eq!(data["items"][3][2], 10_000);
-    assert_eq!(data["histograms"][0]["median"], 30_000);
+    assert_eq!(data["histograms"][0]["median"], 25_000);
 }
 
 #[test]
