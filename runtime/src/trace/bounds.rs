@@ -33,7 +33,7 @@ pub struct CodeletReport {
 }
 
 impl CodeletReport {
-    /// Rate while its bodies ran, on one worker [Gflop/s]; 0 if it said no operations or took no time.
+    /// Rate while its bodies ran, on one worker in Gflop/s; 0 if it said no operations or took no time.
     pub fn gflops(&self) -> f64 {
         rate(self.flops, self.total)
     }
@@ -86,7 +86,7 @@ impl Report {
         ratio(self.bound(), self.makespan)
     }
 
-    /// Rate of the whole run [Gflop/s]; 0 if it took no time.
+    /// Rate of the whole run in Gflop/s; 0 if it took no time.
     pub fn gflops(&self) -> f64 {
         rate(self.flops, self.makespan)
     }

@@ -38,10 +38,11 @@ impl fmt::Display for Report {
             "codelet", "count", "total", "share", "mean", "median", "max", "stdev", "Gflop/s"
         )?;
         for codelet in &self.codelets {
+            let rate = if codelet.flops > 0.0 { format!("{:.1}", codelet.gflops()) } else { "-".into() };
             let share = 100.0 * codelet.total.as_secs_f64() / self.busy.as_secs_f64().max(1e-12);
             writeln!(
                 f,
-                "{:<width$} {:>8} {:>9} {:>5.1}% {:>9} {:>9} {:>9} {:>9} {:>8.1}",
+                "{:<width$} {:>8} {:>9} {:>5.1}% {:>9} {:>9} {:>9} {:>9} {rate:>8}",
                 plain(codelet.name),
                 codelet.count,
                 Short(codelet.total).to_string(),
@@ -50,7 +51,6 @@ impl fmt::Display for Report {
                 Short(codelet.median).to_string(),
                 Short(codelet.max).to_string(),
                 Short(codelet.stdev).to_string(),
-                codelet.gflops()
             )?;
         }
         Ok(())
