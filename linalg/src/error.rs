@@ -1,0 +1,113 @@
+//! What can go wrong, by name.
+
+use zellige_kernels::{GemmPrecision, KernelError, StorageFormat};
+
+use crate::policy::{PolicyError, RuleError};
+
+/// A Cholesky factorisation met a pivot that is not a positive finite number.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "not positive definite: diagonal tile {tile}, row {row} of the matrix (row {pivot} of the tile), has pivot {value:e}; \
+     use more precision for the products that update this tile, or add to its diagonal"
+)]
+pub struct NotPositiveDefinite {
+    /// The diagonal tile, from 0.
+    pub tile: usize,
+    /// The failing row within the tile, from 0.
+    pub pivot: usize,
+    /// The failing row of the whole matrix, from 0.
+    pub row: usize,
+    /// The pivot before its square root.
+    pub value: f64,
+}
+
+/// An error of this crate.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A factorisation lost positive definiteness.
+    #[error(transparent)]
+    NotPositiveDefinite(#[from] NotPositiveDefinite),
+    /// The runtime refused a task, or a task failed.
+    #[error(transparent)]
+    Runtime(zellige_runtime::Error),
+    /// A kernel refused its operands.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A precision policy could not decide.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A rule's text is wrong.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// Tiles, or tilings, that do not fit each other.
+    #[error("{what}: {got} does not fit {want}")]
+    Shape {
+        /// What was asked for.
+        what: &'static str,
+        /// What was found.
+        got: String,
+        /// What is needed.
+        want: String,
+    },
+    /// Edges that do not make a tiling.
+    #[error("no tiling: {0}")]
+    Grid(String),
+    /// A generator could not fill a block.
+    #[error("generating a block: {0}")]
+    Generator(String),
+    /// A tile is stored in another format than its user needs.
+    #[error("a tile is stored in {got}, its user needs {want}: ask for the operand `as_format`")]
+    Format {
+        /// Format found.
+        got: StorageFormat,
+        /// Format needed.
+        want: StorageFormat,
+    },
+    /// A policy asked for a product that tiles of this element type do not have.
+    #[error(
+        "product ({i}, {j}, {k}): precision {got} is not one of {have} tiles: use fp64 alone on fp64 tiles, \
+         anything else on fp32 tiles"
+    )]
+    Precision {
+        /// Row of the updated tile.
+        i: usize,
+        /// Column of the updated tile.
+        j: usize,
+        /// Step.
+        k: usize,
+        /// What the policy chose.
+        got: GemmPrecision,
+        /// How the tiles are stored.
+        have: StorageFormat,
+    },
+}
+
+impl From<zellige_runtime::Error> for Error {
+    /// Finds the crate's own errors again that travelled as a task's error.
+    fn from(error: zellige_runtime::Error) -> Self {
+        let Some(failure) = error.failure() else {
+            return Error::Runtime(error);
+        };
+        if let Some(lost) = failure.downcast_ref::<NotPositiveDefinite>() {
+            return Error::NotPositiveDefinite(*lost);
+        }
+        if let Some(policy) = failure.downcast_ref::<PolicyError>() {
+            return Error::Policy(policy.clone());
+        }
+        match failure.downcast_ref::<Error>() {
+            Some(own) => own.clone(),
+            None => Error::Runtime(error),
+        }
+    }
+}
+
+impl Error {
+    /// Where positive definiteness was lost, if that is what happened.
+    pub fn not_positive_definite(&self) -> Option<&NotPositiveDefinite> {
+        match self {
+            Error::NotPositiveDefinite(lost) => Some(lost),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! How many products ran in which precision, counted when they run, so that late choices count as what they were.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zellige_kernels::GemmPrecision;
+
+/// Precisions, in the order of [`GemmPrecision::ALL`].
+const KINDS: usize = GemmPrecision::ALL.len();
+
+/// Products per updated tile and precision, over all runs since the last [`reset`](GemmCounts::reset).
+pub struct GemmCounts {
+    rows: usize,
+    cols: usize,
+    cells: Vec<[AtomicU32; KINDS]>,
+}
+
+fn index(precision: GemmPrecision) -> usize {
+    let at = GemmPrecision::ALL.iter().position(|&p| p == precision);
+    at.expect("ALL lists every precision")
+}
+
+impl GemmCounts {
+    pub(crate) fn new(rows: usize, cols: usize) -> Self {
+        let cells = (0..rows * cols).map(|_| Default::default()).collect();
+        GemmCounts { rows, cols, cells }
+    }
+
+    pub(crate) fn count(&self, i: usize, j: usize, precision: GemmPrecision) {
+        self.cells[i * self.cols + j][index(precision)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tile rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.rows, self.cols)
+    }
+
+    /// Products on tile `(i, j)` in `precision`; 0 outside of the matrix.
+    pub fn at(&self, i: usize, j: usize, precision: GemmPrecision) -> u32 {
+        if i >= self.rows || j >= self.cols {
+            return 0;
+        }
+        self.cells[i * self.cols + j][index(precision)].load(Ordering::Relaxed)
+    }
+
+    /// Products in `precision`.
+    pub fn count_of(&self, precision: GemmPrecision) -> u64 {
+        let at = index(precision);
+        let cells = self.cells.iter();
+        cells.map(|cell| u64::from(cell[at].load(Ordering::Relaxed))).sum()
+    }
+
+    /// Products in all.
+    pub fn total(&self) -> u64 {
+        GemmPrecision::ALL.iter().map(|&p| self.count_of(p)).sum()
+    }
+
+    /// Share of `precision` among all products, 0 to 1; 0 if there were none.
+    pub fn share(&self, precision: GemmPrecision) -> f64 {
+        match self.total() {
+            0 => 0.0,
+            total => self.count_of(precision) as f64 / total as f64,
+        }
+    }
+
+    /// Share of the products with 16-bit operands, 0 to 1.
+    pub fn low_share(&self) -> f64 {
+        let full = [GemmPrecision::Dp, GemmPrecision::Sp];
+        let low = GemmPrecision::ALL.iter().filter(|p| !full.contains(p));
+        low.map(|&p| self.share(p)).sum()
+    }
+
+    /// Every precision that occurred, with its share.
+    pub fn shares(&self) -> Vec<(GemmPrecision, f64)> {
+        let all = GemmPrecision::ALL.iter().map(|&p| (p, self.share(p)));
+        all.filter(|&(_, share)| share > 0.0).collect()
+    }
+
+    /// Sets every count to 0, e.g. between two replays.
+    pub fn reset(&self) {
+        for count in self.cells.iter().flatten() {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for GemmCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GemmCounts({} products: {:?})", self.total(), self.shares())
+    }
+}

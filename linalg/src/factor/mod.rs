@@ -1,0 +1,128 @@
+//! Mixed-precision tile Cholesky factorisation, `A = L L^T` (Doucet et al., Algorithm 1).
+//!
+//! Right-looking and lower. The master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
+//! 16-bit forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a
+//! scale of its own, until a product in another precision or its triangular solve wants it back.
+
+mod codelets;
+mod counts;
+mod levels;
+pub(crate) mod product;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use zellige_kernels::Op;
+use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
+
+pub use counts::GemmCounts;
+
+use crate::error::Error;
+use crate::format::format_of;
+use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
+use crate::scalar::TileScalar;
+use crate::tiled::SymmetricTiled;
+use codelets::{Potrf, Syrk, Trsm};
+pub(crate) use codelets::{SolveDiagonal, native_update};
+use levels::Levels;
+use product::{Products, Tiles};
+
+/// A factorisation that has been submitted.
+#[derive(Clone, Debug)]
+pub struct Factorisation {
+    /// The last tile's factorisation: every other task precedes it, and every failure reaches it.
+    last: Option<TaskRef>,
+    counts: Arc<GemmCounts>,
+}
+
+impl Factorisation {
+    /// Waits for the factor. Of no use for a recorded one: wait for its replays.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`], [`Error::Policy`], or whatever else failed first.
+    pub fn wait(&self, rt: &Runtime) -> Result<(), Error> {
+        match &self.last {
+            Some(task) => Ok(rt.wait(task)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The products that have run, by precision.
+    pub fn counts(&self) -> &GemmCounts {
+        &self.counts
+    }
+}
+
+/// Priority of the generation of a tile in column `j`: behind every task of a factorisation, first columns first.
+pub(crate) fn generation_priority(j: usize, _nt: usize) -> i32 {
+    -(j.min(1 << 20) as i32)
+}
+
+/// Submits the factorisation of `a` in place: afterwards its tiles hold `L` (what stands above the diagonal of diagonal
+/// tiles is not part of it), and tile `(i, k)`, `i > k`, carries `||L_ik||_F`.
+///
+/// A policy that is asked late sees `||A_ij||`, from the tiles' writers, and `||A||`, from a reduction in fixed order: all
+/// tiles must then be generated before the first product runs.
+///
+/// Results depend on the matrix, its tiles and the policy's answers, and on nothing else.
+///
+/// # Errors
+/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission, [`Error::Runtime`]; some tasks have
+/// been submitted then, so fill the matrix again before using it. What goes wrong later comes from
+/// [`Factorisation::wait`].
+pub fn cholesky<T: TileScalar, S: Submit>(
+    s: &S,
+    a: &SymmetricTiled<T>,
+    policy: &SharedPolicy,
+) -> Result<Factorisation, Error> {
+    let (nt, grid) = (a.tiles(), a.grid());
+    let counts = Arc::new(GemmCounts::new(nt, nt));
+    let native = format_of(T::FORMAT);
+    let levels = Levels::new(grid);
+    let norm = match policy.when() {
+        When::AtSubmission => None,
+        When::OperandsReady => Some(a.norm(s)?),
+    };
+    let products =
+        Products::<T, S> { s, policy, norm, counts: &counts, op_b: Op::Trans, _element: PhantomData };
+    let mut last = None;
+    for k in 0..nt {
+        let below = nt - k - 1;
+        s.announce_step(below * (below + 1) / 2 + below + 1);
+        let potrf = Potrf::<T>::new(k, grid.range(k));
+        let task =
+            s.codelet(potrf, (update(a.tile(k, k)).as_format(native),)).priority(levels.potrf(k)).submit()?;
+        last = Some(task);
+        for i in k + 1..nt {
+            let trsm = Trsm::<T>::new(i, k, (grid.width(i), grid.width(k)));
+            let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)));
+            s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
+        }
+        for j in k + 1..nt {
+            let syrk = Syrk::<T>::new(j, k, (grid.width(j), grid.width(k)));
+            let operands = (read(a.tile(j, k)), native_update(a.tile(j, j)));
+            s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
+            for i in j + 1..nt {
+                let query = GemmQuery {
+                    phase: Phase::Factor,
+                    i,
+                    j,
+                    k,
+                    nt,
+                    norm_a_ij: f64::NAN,
+                    norm_l_ik: f64::NAN,
+                    norm_l_jk: f64::NAN,
+                    norm_a: f64::NAN,
+                };
+                let tiles = Tiles {
+                    a: a.tile(i, k),
+                    b: a.tile(j, k),
+                    c: a.tile(i, j),
+                    shape: (grid.width(i), grid.width(j), grid.width(k)),
+                };
+                products.submit(query, &tiles, levels.gemm(i, j, k))?;
+            }
+        }
+    }
+    Ok(Factorisation { last, counts })
+}

@@ -1,0 +1,427 @@
+//! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`, `script:FILE`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use zellige_kernels::{GemmPrecision, StorageFormat};
+
+use super::{GemmQuery, PolicyError, PrecisionPolicy, When};
+
+/// When a [`Rule`] takes the low precision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Test {
+    /// Always.
+    Always,
+    /// At a distance of at least this many tiles from the diagonal: products on tiles with `i - j < b` take the other
+    /// precision (the distance rule of Doucet et al.). Updated tiles have `i - j >= 1`, so that 0 and 1 mean always.
+    Band(usize),
+    /// `||A_ij|| <= tau ||A||`, norms before the factorisation (Higham and Mary; PaRSEC).
+    Tile(f64),
+    /// `||L_ik|| ||L_jk|| <= tau ||A||`, norms of the two operands of the very product.
+    Operand(f64),
+}
+
+/// A precision policy that can be written down.
+///
+/// ```
+/// use zellige_linalg::Rule;
+///
+/// let rule: Rule = "hp1:operand=1e-2,else=x3".parse()?;
+/// assert_eq!(rule.to_string(), "hp1:operand=1e-2,else=x3");
+/// assert!("hp1:bend=2".parse::<Rule>().unwrap_err().to_string().contains("position 4"));
+/// # Ok::<(), zellige_linalg::RuleError>(())
+/// ```
+#[derive(Clone)]
+pub struct Rule(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Test { low: GemmPrecision, test: Test, otherwise: GemmPrecision },
+    Script(ScriptFile),
+}
+
+/// A script, loaded if this build can run it.
+#[derive(Clone)]
+struct ScriptFile {
+    file: String,
+    policy: Arc<dyn PrecisionPolicy>,
+}
+
+/// A rule's text is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("precision rule {text:?}, position {position}: {found}; allowed here: {allowed}")]
+pub struct RuleError {
+    /// The whole text.
+    pub text: String,
+    /// Where it went wrong, in characters from 0.
+    pub position: usize,
+    /// What stands there.
+    pub found: String,
+    /// What may stand there.
+    pub allowed: &'static str,
+}
+
+const PRECISIONS: &str = "fp64, fp32, hp1, hp2, hp3, bf1, x3, script:FILE";
+const LOW: &str = "hp1, hp2, hp3, bf1, x3 before a condition";
+const CONDITIONS: &str = "band=TILES, tile=TAU, operand=TAU";
+const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3";
+
+impl Rule {
+    /// The same precision for every product. `fp64` is for `f64` tiles and the others for `f32` tiles.
+    pub fn uniform(precision: GemmPrecision) -> Rule {
+        Rule(Kind::Test { low: precision, test: Test::Always, otherwise: GemmPrecision::Sp })
+    }
+
+    /// `low` where `test` holds, `otherwise` elsewhere.
+    pub fn when(low: GemmPrecision, test: Test, otherwise: GemmPrecision) -> Rule {
+        Rule(Kind::Test { low, test, otherwise })
+    }
+
+    /// How the tiles must be stored: [`F64`](StorageFormat::F64) for `fp64`, [`F32`](StorageFormat::F32) for all other rules.
+    pub fn element(&self) -> StorageFormat {
+        match self.0 {
+            Kind::Test { low: GemmPrecision::Dp, .. } => StorageFormat::F64,
+            _ => StorageFormat::F32,
+        }
+    }
+
+    /// The precision where the rule's condition holds, the condition, and the precision elsewhere; `None` for a script.
+    pub fn parts(&self) -> Option<(GemmPrecision, Test, GemmPrecision)> {
+        match self.0 {
+            Kind::Test { low, test, otherwise } => Some((low, test, otherwise)),
+            Kind::Script(_) => None,
+        }
+    }
+
+    /// The rule to try next when this one lost positive definiteness: always with more precision, and `None` after `fp64`.
+    ///
+    /// The order follows measurements on tomographic covariances: what breaks a factorisation is a handful of products of two
+    /// large operands, so that a condition on operand norms repairs most rules; where it already stands, it is tightened, and
+    /// in the end every product is split in three.
+    #[must_use]
+    pub fn suggest_next(&self) -> Option<Rule> {
+        use GemmPrecision::{Bf1, Dp, Hp1, Hp2, Hp3, Sp, X3};
+        let operand = |tau| Rule::when(Hp1, Test::Operand(tau), Sp);
+        let next = match &self.0 {
+            Kind::Script(_) => operand(1e-2),
+            Kind::Test { low, test, .. } => match (*low, *test) {
+                (Dp, _) => return None,
+                (Sp, _) => Rule::uniform(Dp),
+                (X3, _) => Rule::uniform(Sp),
+                (Hp1, Test::Operand(tau)) if tau > 1e-3 => operand((tau / 10.0).min(1e-2)),
+                (Hp1, Test::Operand(_)) => Rule::uniform(X3),
+                (Hp1 | Hp2 | Hp3 | Bf1, _) => operand(1e-2),
+            },
+        };
+        Some(next)
+    }
+
+    fn parse(text: &str) -> Result<Rule, RuleError> {
+        let fail = |at: usize, found: String, allowed| RuleError {
+            text: text.into(),
+            position: text[..at].chars().count(),
+            found,
+            allowed,
+        };
+        if let Some(file) = text.strip_prefix("script:") {
+            return script(file)
+                .map(|script| Rule(Kind::Script(script)))
+                .map_err(|message| fail(7, message, "the name of a script file that can be read"));
+        }
+        let (head, condition) = match text.split_once(':') {
+            Some((head, condition)) => (head, Some(condition)),
+            None => (text, None),
+        };
+        let low: GemmPrecision = head.parse().map_err(|_| fail(0, quoted(head), PRECISIONS))?;
+        let Some(condition) = condition else {
+            return Ok(Rule::uniform(low));
+        };
+        if matches!(low, GemmPrecision::Dp | GemmPrecision::Sp) {
+            return Err(fail(0, quoted(head), LOW));
+        }
+        let at = head.len() + 1;
+        let (condition, rest) = match condition.split_once(',') {
+            Some((condition, rest)) => (condition, Some(rest)),
+            None => (condition, None),
+        };
+        let Some((key, value)) = condition.split_once('=') else {
+            return Err(fail(at, quoted(condition), CONDITIONS));
+        };
+        let value_at = at + key.len() + 1;
+        let tau = || match value.parse::<f64>() {
+            Ok(tau) if tau.is_finite() && tau >= 0.0 && !tau.is_sign_negative() => Ok(tau),
+            _ => Err(fail(value_at, quoted(value), "a number from 0 on, e.g. 1e-2")),
+        };
+        let test = match key {
+            "band" => Test::Band(
+                value.parse().map_err(|_| fail(value_at, quoted(value), "a number of tiles, e.g. 2"))?,
+            ),
+            "tile" => Test::Tile(tau()?),
+            "operand" => Test::Operand(tau()?),
+            _ => return Err(fail(at, quoted(key), CONDITIONS)),
+        };
+        let otherwise = match rest {
+            None => GemmPrecision::Sp,
+            Some(rest) => {
+                let at = at + condition.len() + 1;
+                let Some(other) = rest.strip_prefix("else=") else {
+                    return Err(fail(at, quoted(rest), "else=PRECISION"));
+                };
+                match other.parse() {
+                    Ok(GemmPrecision::Dp) | Err(_) => {
+                        return Err(fail(at + 5, quoted(other), OTHERS));
+                    }
+                    Ok(precision) => precision,
+                }
+            }
+        };
+        Ok(Rule::when(low, test, otherwise))
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() { "nothing".into() } else { format!("{text:?}") }
+}
+
+#[cfg(feature = "script")]
+fn script(file: &str) -> Result<ScriptFile, String> {
+    let policy = super::Script::load(file).map_err(|error| error.to_string())?;
+    Ok(ScriptFile { file: file.into(), policy: Arc::new(policy) })
+}
+
+#[cfg(not(feature = "script"))]
+fn script(file: &str) -> Result<ScriptFile, String> {
+    Err(format!("{file:?} cannot be run: this build has no scripts (cargo feature `script`)"))
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        Rule::parse(text)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Script(script) => write!(f, "script:{}", script.file),
+            Kind::Test { low, test, otherwise } => {
+                match test {
+                    Test::Always => return write!(f, "{low}"),
+                    Test::Band(width) => write!(f, "{low}:band={width}")?,
+                    Test::Tile(tau) => write!(f, "{low}:tile={tau:e}")?,
+                    Test::Operand(tau) => write!(f, "{low}:operand={tau:e}")?,
+                }
+                if *otherwise != GemmPrecision::Sp {
+                    write!(f, ",else={otherwise}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rule({self})")
+    }
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Rule) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Script(a), Kind::Script(b)) => a.file == b.file,
+            _ => self.parts().is_some() && self.parts() == other.parts(),
+        }
+    }
+}
+
+impl PrecisionPolicy for Rule {
+    fn choose(&self, query: &GemmQuery) -> Result<GemmPrecision, PolicyError> {
+        let (low, test, otherwise) = match &self.0 {
+            Kind::Script(script) => return script.policy.choose(query),
+            Kind::Test { low, test, otherwise } => (*low, *test, *otherwise),
+        };
+        let holds = match test {
+            Test::Always => true,
+            Test::Band(width) => query.distance() >= width,
+            Test::Tile(tau) => query.norm_a_ij <= tau * query.norm_a,
+            Test::Operand(tau) => query.norm_l_ik * query.norm_l_jk <= tau * query.norm_a,
+        };
+        Ok(if holds { low } else { otherwise })
+    }
+
+    fn when(&self) -> When {
+        match &self.0 {
+            Kind::Script(script) => script.policy.when(),
+            Kind::Test { test, .. } => match test {
+                Test::Always | Test::Band(_) => When::AtSubmission,
+                Test::Tile(_) | Test::Operand(_) => When::OperandsReady,
+            },
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// The rules to try, one after the other, until a factorisation survives.
+///
+/// ```
+/// use zellige_linalg::{RetryLadder, Rule};
+///
+/// let rules: Vec<String> = RetryLadder::new("bf1".parse()?).map(|r| r.to_string()).collect();
+/// assert_eq!(rules, ["bf1", "hp1:operand=1e-2", "hp1:operand=1e-3", "x3", "fp32", "fp64"]);
+/// # Ok::<(), zellige_linalg::RuleError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RetryLadder(Option<Rule>);
+
+impl RetryLadder {
+    /// Begins with `first`; each further rule has more precision.
+    pub fn new(first: Rule) -> Self {
+        RetryLadder(Some(first))
+    }
+}
+
+impl Iterator for RetryLadder {
+    type Item = Rule;
+
+    fn next(&mut self) -> Option<Rule> {
+        let now = self.0.take()?;
+        self.0 = now.suggest_next();
+        Some(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Phase;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn query(i: usize, j: usize) -> GemmQuery {
+        GemmQuery {
+            phase: Phase::Factor,
+            i,
+            j,
+            k: 0,
+            nt: 10,
+            norm_a_ij: 1.0,
+            norm_l_ik: 2.0,
+            norm_l_jk: 3.0,
+            norm_a: 100.0,
+        }
+    }
+
+    fn chosen(rule: &str, query: &GemmQuery) -> GemmPrecision {
+        rule.parse::<Rule>().unwrap().choose(query).unwrap()
+    }
+
+    #[test]
+    fn conditions_mean_what_they_say() {
+        use GemmPrecision::{Bf1, Dp, Hp1, Sp, X3};
+        assert_eq!(chosen("fp64", &query(2, 1)), Dp);
+        assert_eq!(chosen("bf1", &query(2, 1)), Bf1);
+        assert_eq!(chosen("hp1:band=2", &query(2, 1)), Sp);
+        assert_eq!(chosen("hp1:band=2", &query(3, 1)), Hp1);
+        assert_eq!(chosen("hp1:band=1", &query(2, 1)), Hp1);
+        assert_eq!(chosen("hp1:tile=1e-2", &query(2, 1)), Hp1);
+        assert_eq!(chosen("hp1:tile=9e-3", &query(2, 1)), Sp);
+        assert_eq!(chosen("hp1:operand=6e-2", &query(2, 1)), Hp1);
+        assert_eq!(chosen("hp1:operand=5e-2,else=x3", &query(2, 1)), X3);
+        let mut unknown = query(2, 1);
+        unknown.norm_a = f64::NAN;
+        assert_eq!(chosen("hp1:operand=1", &unknown), Sp);
+        let solve = GemmQuery { phase: Phase::Solve, i: 0, j: 5, k: 4, ..query(0, 5) };
+        assert_eq!(chosen("hp1:band=2", &solve), Sp);
+    }
+
+    #[test]
+    fn only_rules_on_norms_are_late() {
+        for (text, when) in [
+            ("hp2", When::AtSubmission),
+            ("hp2:band=3", When::AtSubmission),
+            ("hp1:tile=1e-1", When::OperandsReady),
+            ("hp1:operand=1e-1", When::OperandsReady),
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().when(), when);
+        }
+    }
+
+    #[test]
+    fn errors_name_place_and_remedy() {
+        for (text, position, part) in [
+            ("", 0, "nothing"),
+            ("hp4", 0, "hp1, hp2"),
+            ("hp1:", 4, "band=TILES"),
+            ("hp1:band", 4, "band=TILES"),
+            ("hp1:bend=2", 4, "\"bend\""),
+            ("hp1:band=-1", 9, "number of tiles"),
+            ("hp1:band=2.5", 9, "number of tiles"),
+            ("hp1:tile=nan", 9, "from 0 on"),
+            ("hp1:tile=-1", 9, "from 0 on"),
+            ("hp1:operand=inf", 12, "from 0 on"),
+            ("hp1:operand=1e-2,els=x3", 17, "else=PRECISION"),
+            ("hp1:operand=1e-2,else=fp64", 22, "fp32, hp1"),
+            ("hp1:operand=1e-2,else=x3,else=x3", 22, "fp32, hp1"),
+            ("fp32:band=2", 0, "before a condition"),
+            ("fp64:tile=1", 0, "before a condition"),
+            ("µ:band=2", 0, "script:FILE"),
+        ] {
+            let error = text.parse::<Rule>().unwrap_err();
+            assert_eq!(error.position, position, "{error}");
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn ladders_end_with_fp64() {
+        for first in ["hp3:band=2", "hp1:operand=1", "hp1:operand=1e-9,else=x3", "x3", "fp32", "fp64"] {
+            let rules: Vec<Rule> = RetryLadder::new(first.parse().unwrap()).collect();
+            assert!(rules.len() <= 8, "{rules:?}");
+            assert_eq!(rules.last().unwrap().to_string(), "fp64");
+        }
+    }
+
+    fn any_rule() -> impl Strategy<Value = Rule> {
+        use GemmPrecision::{Bf1, Hp1, Hp2, Hp3, Sp, X3};
+        let low = prop::sample::select(vec![Hp1, Hp2, Hp3, Bf1, X3]);
+        let other = prop::sample::select(vec![Sp, Hp1, Hp2, Hp3, Bf1, X3]);
+        let test = prop_oneof![
+            any::<usize>().prop_map(Test::Band),
+            (0.0..1e300f64).prop_map(Test::Tile),
+            (0.0..1.0f64).prop_map(Test::Operand),
+        ];
+        prop_oneof![
+            prop::sample::select(GemmPrecision::ALL.to_vec()).prop_map(Rule::uniform),
+            (low, test, other).prop_map(|(low, test, other)| Rule::when(low, test, other)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn text_round_trips(rule in any_rule()) {
+            prop_assert_eq!(rule.to_string().parse::<Rule>().unwrap(), rule);
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC*") {
+            // A script is a file: reading a random name finds none.
+            let _ = text.parse::<Rule>();
+        }
+
+        #[test]
+        fn near_misses_are_placed_inside_the_text(rule in any_rule(), cut in 0usize..40, insert in "\\PC") {
+            let text = rule.to_string();
+            let at = cut.min(text.len());
+            let broken = format!("{}{insert}{}", &text[..at], &text[at..]);
+            if let Err(error) = broken.parse::<Rule>() {
+                prop_assert!(error.position <= broken.chars().count());
+            }
+        }
+    }
+}

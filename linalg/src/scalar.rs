@@ -1,0 +1,28 @@
+//! The element types of tiled matrices.
+
+use zellige_kernels::{GemmPrecision, MatMut, Scalar};
+
+/// `f32` or `f64`: what a tile's master copy is made of. Sealed, as [`Scalar`] is.
+pub trait TileScalar: Scalar {
+    /// The product in this type's own precision.
+    const FULL: GemmPrecision;
+
+    /// The view as one of `f32`, the only type whose tiles take products with 16-bit operands.
+    fn as_f32(view: MatMut<'_, Self>) -> Option<MatMut<'_, f32>>;
+}
+
+impl TileScalar for f32 {
+    const FULL: GemmPrecision = GemmPrecision::Sp;
+
+    fn as_f32(view: MatMut<'_, f32>) -> Option<MatMut<'_, f32>> {
+        Some(view)
+    }
+}
+
+impl TileScalar for f64 {
+    const FULL: GemmPrecision = GemmPrecision::Dp;
+
+    fn as_f32(_view: MatMut<'_, f64>) -> Option<MatMut<'_, f32>> {
+        None
+    }
+}

@@ -1,0 +1,164 @@
+//! `X A = B` with the factor `A = L L^T`: `Y L^T = B`, then `X L = Y` (Doucet et al., Algorithm 2).
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use zellige_kernels::Op;
+use zellige_runtime::{Runtime, Submit, TaskRef, read};
+
+use crate::error::Error;
+use crate::factor::product::{Products, Tiles};
+use crate::factor::{GemmCounts, SolveDiagonal, native_update};
+use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
+use crate::scalar::TileScalar;
+use crate::tiled::{RectTiled, SymmetricTiled};
+
+/// A solve that has been submitted.
+#[derive(Clone, Debug)]
+pub struct Solution {
+    /// The last task of each row of tiles: all failures of the row reach it.
+    last: Vec<TaskRef>,
+    counts: Arc<GemmCounts>,
+}
+
+impl Solution {
+    /// Waits for the solution. Of no use for a recorded one: wait for its replays.
+    ///
+    /// # Errors
+    /// Whatever failed first, the factorisation before it included.
+    pub fn wait(&self, rt: &Runtime) -> Result<(), Error> {
+        for task in &self.last {
+            rt.wait(task)?;
+        }
+        Ok(())
+    }
+
+    /// The products that have run, by precision.
+    pub fn counts(&self) -> &GemmCounts {
+        &self.counts
+    }
+}
+
+/// Submits the solution of `X A = B` in place of `b` (`m x n`), with `l` the factor of `A` that
+/// [`cholesky`](crate::cholesky) leaves (or will leave: nothing waits here).
+///
+/// The policy sees each product as [`Phase::Solve`]: `||B_ij||` and `||B||` are norms before each of the two solves,
+/// `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of the tile of `L`.
+///
+/// # Errors
+/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Precision`], [`Error::Policy`] and
+/// [`Error::Runtime`] as [`cholesky`](crate::cholesky).
+pub fn solve<T: TileScalar, S: Submit>(
+    s: &S,
+    l: &SymmetricTiled<T>,
+    b: &RectTiled<T>,
+    policy: &SharedPolicy,
+) -> Result<Solution, Error> {
+    if l.grid().edges() != b.col_grid().edges() {
+        return Err(Error::Shape {
+            what: "solving X A = B",
+            got: format!("B with column edges {:?}", b.col_grid().edges()),
+            want: format!("A with edges {:?}", l.grid().edges()),
+        });
+    }
+    let counts = Arc::new(GemmCounts::new(b.row_grid().tiles(), l.tiles()));
+    half(s, l, b, policy, &counts, Op::Trans)?;
+    let last = half(s, l, b, policy, &counts, Op::None)?;
+    Ok(Solution { last, counts })
+}
+
+/// `X op(L) = B`; the last task of each row of tiles.
+fn half<T: TileScalar, S: Submit>(
+    s: &S,
+    l: &SymmetricTiled<T>,
+    b: &RectTiled<T>,
+    policy: &SharedPolicy,
+    counts: &Arc<GemmCounts>,
+    op: Op,
+) -> Result<Vec<TaskRef>, Error> {
+    let (mt, nt) = (b.row_grid().tiles(), l.tiles());
+    let norm = match policy.when() {
+        When::AtSubmission => None,
+        When::OperandsReady => Some(b.norm(s)?),
+    };
+    let products = Products::<T, S> { s, policy, norm, counts, op_b: op, _element: PhantomData };
+    let mut last = Vec::new();
+    for step in 0..nt {
+        // From the first column on for L^T, from the last one on for L.
+        let k = match op {
+            Op::Trans => step,
+            Op::None => nt - 1 - step,
+        };
+        let left = nt - 1 - step;
+        s.announce_step(mt * (left + 1));
+        last.clear();
+        for m in 0..mt {
+            let rows = b.row_grid().width(m);
+            let codelet = SolveDiagonal::<T> {
+                op,
+                at: (m, k),
+                shape: (rows, l.grid().width(k)),
+                _element: PhantomData,
+            };
+            let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)));
+            let task = s.codelet(codelet, operands).priority(priority(op, left, left + 1)).submit()?;
+            last.push(task);
+            for n in remaining(op, k, nt) {
+                let query = GemmQuery {
+                    phase: Phase::Solve,
+                    i: m,
+                    j: n,
+                    k,
+                    nt,
+                    norm_a_ij: f64::NAN,
+                    norm_l_ik: f64::NAN,
+                    norm_l_jk: f64::NAN,
+                    norm_a: f64::NAN,
+                };
+                let tiles = Tiles {
+                    a: b.tile(m, k),
+                    b: l.tile(n.max(k), n.min(k)),
+                    c: b.tile(m, n),
+                    shape: (rows, l.grid().width(n), l.grid().width(k)),
+                };
+                let columns = match op {
+                    Op::Trans => nt - n,
+                    Op::None => n + 1,
+                };
+                products.submit(query, &tiles, priority(op, left, columns))?;
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// The columns that step `k` updates, the next one first.
+fn remaining(op: Op, k: usize, nt: usize) -> Box<dyn Iterator<Item = usize>> {
+    match op {
+        Op::Trans => Box::new(k + 1..nt),
+        Op::None => Box::new((0..k).rev()),
+    }
+}
+
+/// Behind every task of a factorisation; the first half before the second; within one, the more columns wait for a task
+/// (`columns` of the updated tile, then `left` steps) the sooner.
+fn priority(op: Op, left: usize, columns: usize) -> i32 {
+    let base = match op {
+        Op::Trans => -(1 << 29),
+        Op::None => -(1 << 30),
+    };
+    let small = |x: usize| x.min(1 << 13) as i32;
+    base + (small(columns) << 14) + small(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_half_comes_first_and_early_columns_before_late_ones() {
+        assert!(priority(Op::Trans, 0, 1) > priority(Op::None, usize::MAX, usize::MAX));
+        assert!(priority(Op::Trans, 3, 5) > priority(Op::Trans, 3, 4));
+        assert!(priority(Op::Trans, usize::MAX, usize::MAX) < -(1 << 21));
+    }
+}

@@ -1,0 +1,154 @@
+//! Matrices of tiles: one handle per tile, filled by tasks.
+
+mod rect;
+mod symmetric;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use zellige_kernels::MatRef;
+use zellige_runtime::{
+    Codelet, Cpu, Data, Handle, List, Operands, Outcome, ReadList, Runtime, Slot, Submit, TaskContext,
+    TaskError, TaskInfo, Write, reads, write,
+};
+
+pub use rect::RectTiled;
+pub use symmetric::SymmetricTiled;
+
+use crate::error::Error;
+use crate::scalar::TileScalar;
+use crate::tile::{MatrixNorm, Tile, root_sum_squares};
+
+/// Fills a block of a matrix: rows, columns, the place for its elements (column-major), and the leading dimension.
+///
+/// Every closure `Fn(Range<usize>, Range<usize>, &mut [T], usize)` that returns nothing or a `Result` becomes one through
+/// [`generator`].
+pub type Generator<T> =
+    Arc<dyn Fn(Range<usize>, Range<usize>, &mut [T], usize) -> Result<(), TaskError> + Send + Sync>;
+
+/// A [`Generator`] from a closure that returns nothing or a `Result` with any error.
+pub fn generator<T, F, R>(fill: F) -> Generator<T>
+where
+    T: TileScalar,
+    R: Outcome,
+    F: Fn(Range<usize>, Range<usize>, &mut [T], usize) -> R + Send + Sync + 'static,
+{
+    Arc::new(move |rows, cols, out, ld| fill(rows, cols, out, ld).into_result())
+}
+
+/// A [`Generator`] that copies from a dense column-major matrix with leading dimension `ld`.
+///
+/// # Errors
+/// The generator fails where the matrix does not reach.
+pub fn from_dense<T: TileScalar>(values: Vec<T>, ld: usize) -> Generator<T> {
+    Arc::new(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], out_ld| {
+        let source = MatRef::new(&values, rows.end.min(ld), cols.end, ld)?;
+        if source.rows() < rows.end {
+            return Err(format!("row {} of a matrix of {ld} rows", rows.end - 1).into());
+        }
+        for (j, column) in cols.enumerate() {
+            out[j * out_ld..][..rows.len()].copy_from_slice(&source.col(column)[rows.clone()]);
+        }
+        Ok(())
+    })
+}
+
+/// Generates one tile and its norm.
+pub(crate) struct Generate<T: TileScalar> {
+    pub(crate) fill: Generator<T>,
+    pub(crate) rows: Range<usize>,
+    pub(crate) cols: Range<usize>,
+    /// Tile row and column.
+    pub(crate) at: (usize, usize),
+    /// A tile on the diagonal of a symmetric matrix: its lower triangle is mirrored.
+    pub(crate) symmetric: bool,
+}
+
+impl<T: TileScalar> Codelet for Generate<T> {
+    type Operands = (Write<Tile<T>>,);
+
+    fn name(&self) -> &'static str {
+        "generate"
+    }
+
+    fn info(&self) -> TaskInfo {
+        TaskInfo { coords: Some([self.at.0 as u32, self.at.1 as u32, u32::MAX]), ..TaskInfo::default() }
+    }
+
+    fn cpu(&self, (mut slot,): (Slot<'_, Tile<T>>,), _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let shape = (self.rows.len(), self.cols.len());
+        let fresh = |tile: &Tile<T>| tile.storage() == T::FORMAT && tile.shape() == shape;
+        if !slot.old().is_some_and(|tile| fresh(tile)) {
+            slot.put(Tile::zeros(shape.0, shape.1));
+        }
+        let tile = slot.old().ok_or("a tile that was put is there")?;
+        let out = tile.as_mut_slice()?;
+        (self.fill)(self.rows.clone(), self.cols.clone(), out, shape.0)?;
+        if self.symmetric {
+            mirror(out, shape.0);
+        }
+        tile.measure()?;
+        Ok(())
+    }
+}
+
+/// Copies the strict lower triangle to the upper one.
+pub(crate) fn mirror<T: Copy>(values: &mut [T], n: usize) {
+    for j in 0..n {
+        for i in j + 1..n {
+            values[j + i * n] = values[i + j * n];
+        }
+    }
+}
+
+/// The norm of a matrix from the norms of its tiles, added in their order.
+struct Norm<T: TileScalar> {
+    /// How often each tile counts: 2 for one that stands for its mirror image too.
+    weights: Vec<f64>,
+    _tiles: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: TileScalar> Codelet for Norm<T> {
+    type Operands = (ReadList<Tile<T>>, Write<MatrixNorm>);
+
+    fn name(&self) -> &'static str {
+        "norm"
+    }
+
+    fn cpu(
+        &self,
+        (tiles, mut norm): <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let norms = weighted_norms(&self.weights, &tiles);
+        norm.put(MatrixNorm(root_sum_squares(norms.iter().copied())));
+        Ok(())
+    }
+}
+
+fn weighted_norms<T: TileScalar>(weights: &[f64], tiles: &List<'_, Tile<T>>) -> Vec<f64> {
+    let norms = tiles.iter().zip(weights);
+    norms.map(|(tile, w)| tile.norm() * w.sqrt()).collect()
+}
+
+/// Submits the reduction of the tiles' norms; tiles without elements count nothing.
+pub(crate) fn submit_norm<T: TileScalar, S: Submit>(
+    s: &S,
+    tiles: &[Handle<Tile<T>>],
+    weights: Vec<f64>,
+    priority: i32,
+) -> Result<Handle<MatrixNorm>, Error> {
+    let norm = s.register_empty().named("norm");
+    let codelet = Norm { weights, _tiles: std::marker::PhantomData };
+    s.codelet(codelet, (reads(tiles), write(&norm))).priority(priority).submit()?;
+    Ok(norm)
+}
+
+/// Bytes of the tiles as they are stored now, without their replicas.
+pub(crate) fn total_bytes<T: TileScalar>(rt: &Runtime, tiles: &[Handle<Tile<T>>]) -> Result<usize, Error> {
+    let mut sum = 0;
+    for tile in tiles {
+        sum += rt.read(tile)?.meta().bytes;
+    }
+    Ok(sum)
+}

@@ -1,0 +1,132 @@
+//! The same bits for any number of workers, policy and window, recorded or not.
+
+mod common;
+
+use common::*;
+use zellige_linalg::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, solve};
+use zellige_runtime::{Bindings, Runtime, Submit};
+
+const N: usize = 160;
+const M: usize = 24;
+
+struct Case {
+    a: Vec<f64>,
+    b: Vec<f64>,
+    grid: TileGrid,
+    rows: TileGrid,
+    policy: SharedPolicy,
+}
+
+impl Case {
+    fn new(rule: &str) -> Case {
+        Case {
+            a: graded(random_spd(N, 1.0, 20), N, 1e-2),
+            b: random_rect(M, N, 21),
+            grid: TileGrid::from_edges([0, 7, 32, 64, 65, 100, 128, 160]).unwrap(),
+            rows: TileGrid::uniform(M, 10).unwrap(),
+            policy: rule.parse::<Rule>().unwrap().into(),
+        }
+    }
+
+    fn matrices<S: Submit>(&self, s: &S) -> (SymmetricTiled<f32>, RectTiled<f32>) {
+        (
+            SymmetricTiled::new(s, self.grid.clone()),
+            RectTiled::new(s, "B", self.rows.clone(), self.grid.clone()),
+        )
+    }
+
+    fn submit<S: Submit>(&self, s: &S, a: &SymmetricTiled<f32>, b: &RectTiled<f32>) -> [u64; 2] {
+        a.fill(s, &dense32(&self.a, N)).unwrap();
+        b.fill(s, &dense32(&self.b, M)).unwrap();
+        let factor = cholesky(s, a, &self.policy).unwrap();
+        let solution = solve(s, a, b, &self.policy).unwrap();
+        [factor.counts().total(), solution.counts().total()]
+    }
+
+    fn bits(&self, rt: &Runtime, a: &SymmetricTiled<f32>, b: &RectTiled<f32>) -> Vec<u32> {
+        let mut all = a.gather(rt).unwrap();
+        all.extend(b.gather(rt).unwrap());
+        all.into_iter().map(f32::to_bits).collect()
+    }
+
+    fn run(&self, rt: &Runtime) -> Vec<u32> {
+        let (a, b) = self.matrices(rt);
+        self.submit(rt, &a, &b);
+        self.bits(rt, &a, &b)
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_schedule() {
+    for rule in [
+        "hp1:band=2",
+        "hp2",
+        "hp3:band=3",
+        "x3",
+        "hp1:tile=1e-1",
+        "hp1:operand=1e-2",
+        "hp1:operand=1e-2,else=x3",
+    ] {
+        let case = Case::new(rule);
+        let expected = case.run(&runtime(1, "eager"));
+        assert_ne!(expected, Case::new("fp32").run(&runtime(1, "eager")), "{rule}");
+        for workers in [1, 2, 5] {
+            for policy in zellige_runtime::POLICIES {
+                for window in [7, 8192] {
+                    let rt = Runtime::builder()
+                        .workers(workers)
+                        .policy(policy)
+                        .window(window)
+                        .trace(workers == 2)
+                        .build()
+                        .unwrap();
+                    let got = case.run(&rt);
+                    assert!(got == expected, "{rule}: {workers} workers, {policy}, window {window}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_recording() {
+    for rule in ["hp1:band=2", "hp2", "hp1:operand=1e-2,else=x3", "hp1:tile=1e-1"] {
+        let case = Case::new(rule);
+        let expected = case.run(&runtime(1, "eager"));
+        let rt = runtime(2, "lws");
+        let (a, b) = case.matrices(&rt);
+        let graph = rt
+            .record(|g| {
+                case.submit(g, &a, &b);
+                Ok::<(), zellige_runtime::Error>(())
+            })
+            .unwrap();
+        for _ in 0..3 {
+            let task = rt.replay(&Bindings::recorded(&graph)).unwrap();
+            rt.wait(&task).unwrap();
+            assert!(case.bits(&rt, &a, &b) == expected, "{rule}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_reports_lost_definiteness_and_can_run_again() {
+    let rt = runtime(2, "lws");
+    let grid = TileGrid::uniform(64, 16).unwrap();
+    let mut values = random_spd(64, 1.0, 22);
+    let a = SymmetricTiled::<f32>::generate(&rt, grid, &dense32(&values, 64)).unwrap();
+    let policy: SharedPolicy = "hp1:operand=1e-1".parse::<Rule>().unwrap().into();
+    let graph = rt.record(|g| cholesky(g, &a, &policy).map(|_| ())).unwrap();
+    let replay = |rt: &Runtime| {
+        let task = rt.replay(&Bindings::recorded(&graph)).unwrap();
+        rt.wait(&task).map_err(zellige_linalg::Error::from)
+    };
+    replay(&rt).unwrap();
+    values[40 + 40 * 64] = -1.0;
+    a.fill(&rt, &dense32(&values, 64)).unwrap();
+    let lost = replay(&rt).unwrap_err();
+    assert_eq!(lost.not_positive_definite().unwrap().row, 40);
+    values[40 + 40 * 64] = 3.0;
+    a.fill(&rt, &dense32(&values, 64)).unwrap();
+    replay(&rt).unwrap();
+}
