@@ -121,6 +121,12 @@ pub enum Error {
     /// The builder was asked for something that does not exist.
     #[error("{0}")]
     Config(String),
+    /// A worker died outside of any task's body: a scheduling policy panicked.
+    #[error("the runtime is broken, a worker died: {cause}; mend the scheduling policy")]
+    Broken {
+        /// The panic's message.
+        cause: String,
+    },
     /// A replay's bindings do not fit the graph.
     #[error("cannot replay: {0}")]
     Binding(String),

@@ -68,4 +68,4 @@ pub use task::{
     Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
-pub use trace::{TaskEvent, Trace};
+pub use trace::{CodeletReport, Report, TaskEvent, Trace};

@@ -342,8 +342,9 @@ impl Drop for Runtime {
         if std::thread::panicking() {
             self.cancel_all();
         }
-        // Dropped inside a task, it cannot wait for that task: the workers then end with the process.
-        if self.wait_all().is_err() {
+        // Dropped inside a task, it cannot wait for that task: the workers then end with the process. Where a worker has
+        // died, the others end.
+        if matches!(self.wait_all(), Err(Error::SelfWait { .. })) {
             return;
         }
         self.shared.stop();

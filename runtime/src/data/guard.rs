@@ -64,9 +64,9 @@ impl<D: Data> Gate<D> {
             info: TaskInfo::default(),
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
-        let task = TaskCell::new(header, Role::Gate, Turn(erased, mode));
+        let task = TaskCell::make(header, Role::Gate, Turn(erased, mode));
         shared.link(&task, &[])?;
-        shared.wait_for_gate(&task);
+        shared.wait_for_gate(&task)?;
         Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task })
     }
 
@@ -76,7 +76,10 @@ impl<D: Data> Gate<D> {
         erased.base().chain.lock().gone = false;
         let gate = Self::wait_for_turn(shared, handle, Mode::Write, "end of scope");
         erased.base().chain.lock().gone = true;
-        drop(gate);
+        if gate.is_err() {
+            // A worker died: tasks that have not started never will, those that run must end first.
+            shared.wait_for_workers_to_end();
+        }
     }
 
     /// Moves the value out.

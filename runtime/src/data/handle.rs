@@ -93,8 +93,7 @@ pub(crate) trait AnyHandle: Send + Sync {
     /// True if it was registered with a reduction.
     fn has_reduction(&self) -> bool;
     fn as_any(&self) -> &dyn Any;
-    /// Size of the current version; the caller has access to the handle.
-    fn bytes(&self) -> usize;
+
     /// Adds the workers' partial results to the value, in the order of workers. No task may access the handle meanwhile.
     fn combine_partials(&self);
     /// Leaves `task` until `resource` is free again; gives it back if that is the case already.
@@ -105,10 +104,13 @@ pub(crate) trait AnyHandle: Send + Sync {
     }
 }
 
+type Neutral<D> = Box<dyn Fn(&D) -> D + Send + Sync>;
+type Combine<D> = Box<dyn Fn(&mut D, &D) + Send + Sync>;
+
 /// How partial results of a reduction start and add up.
 pub(crate) struct Reduction<D> {
-    pub(crate) neutral: Box<dyn Fn(&D) -> D + Send + Sync>,
-    pub(crate) combine: Box<dyn Fn(&mut D, &D) + Send + Sync>,
+    pub(crate) neutral: Neutral<D>,
+    pub(crate) combine: Combine<D>,
 }
 
 /// The replicas of one version in other formats.
@@ -213,6 +215,14 @@ impl<D: Data> HandleCore<D> {
         if partials.len() <= worker {
             partials.resize_with(worker + 1, || None);
         }
+        // A task that waited inside its body ran another one, which left a partial result of its own.
+        let partial = match (partials[worker].take(), self.reduction.get()) {
+            (Some(mut other), Some(reduction)) => {
+                (reduction.combine)(&mut other, &partial);
+                other
+            }
+            _ => partial,
+        };
         partials[worker] = Some(partial);
         self.has_partials.store(true, Ordering::Release);
     }
@@ -233,11 +243,6 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-
-    fn bytes(&self) -> usize {
-        // SAFETY: the caller has access to the handle (contract of the trait).
-        unsafe { self.cell.shared() }.map_or(0, |value| value.meta().bytes)
     }
 
     fn combine_partials(&self) {

@@ -169,3 +169,34 @@ impl Chain {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    /// Two members leave while the chain closes the group: it is completed exactly once.
+    #[test]
+    fn a_group_is_completed_once() {
+        loom::model(|| {
+            let group = loom::sync::Arc::new(Group {
+                id: 0,
+                mode: Mode::Read,
+                handle: None,
+                members: AtomicU32::new(1),
+                successors: Successors::new(),
+            });
+            group.join();
+            group.join();
+            let members: Vec<_> = (0..2)
+                .map(|_| {
+                    let group = loom::sync::Arc::clone(&group);
+                    loom::thread::spawn(move || group.leave())
+                })
+                .collect();
+            let by_chain = group.is_idle() || group.leave();
+            let by_members = members.into_iter().map(|member| member.join().unwrap());
+            let completions = by_members.filter(|last| *last).count() + usize::from(by_chain);
+            assert_eq!(completions, 1);
+        });
+    }
+}

@@ -34,11 +34,6 @@ impl<T: ?Sized> Successors<T> {
         ptr::without_provenance_mut(1)
     }
 
-    /// True once the node has completed.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.0.load(Ordering::Acquire) == Self::closed()
-    }
-
     /// Adds `edge`; false if the node has completed, and then the edge is not used.
     ///
     /// # Safety
@@ -97,7 +92,6 @@ mod tests {
         assert_eq!(seen, [2, 1]);
         // SAFETY: the edge is in no stack any more.
         assert!(!unsafe { stack.push(first) });
-        assert!(stack.is_closed());
     }
 }
 

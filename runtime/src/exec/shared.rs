@@ -1,6 +1,7 @@
 //! What all threads of one runtime share.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
@@ -11,6 +12,7 @@ use super::sleep::Sleep;
 use super::watchdog::LiveTasks;
 use super::window::Window;
 use crate::data::HandleBase;
+use crate::error::Error;
 use crate::sched::{Policy, ReadyTask, SchedView, Wake};
 use crate::task::TaskRef;
 use crate::topology::CoreInfo;
@@ -63,6 +65,10 @@ pub(crate) struct Shared {
     done_outside: CachePadded<AtomicU64>,
     cancelled_below: AtomicU64,
     stopping: AtomicBool,
+    /// Set when a worker died: what killed it.
+    broken: OnceLock<String>,
+    /// Worker threads that have not ended.
+    alive: AtomicUsize,
     /// Threads that wait until nothing is in flight.
     pub(super) waiting_for_all: AtomicU32,
     /// Threads that wait for room in the window.
@@ -89,6 +95,8 @@ impl Shared {
             done_outside: CachePadded::default(),
             cancelled_below: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            broken: OnceLock::new(),
+            alive: AtomicUsize::new(0),
             waiting_for_all: AtomicU32::new(0),
             waiting_for_room: AtomicU32::new(0),
             signal: Mutex::new(()),
@@ -138,6 +146,36 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.sleep.notify_all();
+    }
+
+    /// A worker thread begins.
+    pub(super) fn worker_begins(&self) {
+        self.alive.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A worker thread ends, killed by a panic outside of any body if `killed` says by what.
+    pub(super) fn worker_ends(&self, killed: Option<String>) {
+        if let Some(message) = killed {
+            tracing::error!("a worker died: {message}");
+            // The first death is the cause.
+            let _ = self.broken.set(message);
+            self.stop();
+        }
+        self.alive.fetch_sub(1, Ordering::AcqRel);
+        self.tell();
+    }
+
+    /// True once no worker runs any more.
+    pub(super) fn is_dead(&self) -> bool {
+        self.alive.load(Ordering::Acquire) == 0
+    }
+
+    /// An error once a worker has died: what is still queued will never run.
+    pub(crate) fn check_broken(&self) -> Result<(), Error> {
+        match self.broken.get() {
+            Some(cause) => Err(Error::Broken { cause: cause.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// True if the task with this number was cancelled along with everything before some moment.

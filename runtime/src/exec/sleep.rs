@@ -102,6 +102,9 @@ impl Sleep {
         if let Some(at) = sleepers.iter().position(|&w| w == worker) {
             sleepers.swap_remove(at);
             self.counts.fetch_sub(SLEEPING, Ordering::SeqCst);
+            drop(sleepers);
+            // Pushes that saw this worker search woke nobody, and it found but one task: pass the alarm on.
+            self.notify_any();
         } else {
             // Somebody woke this worker meanwhile and counted it as searching.
             drop(sleepers);

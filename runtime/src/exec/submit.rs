@@ -77,11 +77,11 @@ pub(crate) fn check_access(
 impl Shared {
     /// Accepts a task.
     pub(crate) fn submit<C: Codelet>(self: &Arc<Self>, spec: Spec<C>) -> Result<TaskRef, Error> {
-        self.wait_for_room();
+        self.wait_for_room()?;
         let name = spec.codelet.name();
         let header =
             Header { id: self.next_ids(1), runtime: self.id, name, priority: spec.priority, info: spec.info };
-        let task = TaskCell::new(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
+        let task = TaskCell::make(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
         self.link(&task, &spec.after)?;
         Ok(task)
     }

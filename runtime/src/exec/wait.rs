@@ -21,7 +21,7 @@ impl Shared {
             return Err(Error::SelfWait { what: format!("waiting for {}", task.name()) });
         }
         if !task.cell().mark_waited() {
-            self.wait_until(|| task.is_done());
+            self.wait_until(|| task.is_done())?;
         }
         match task.cell().failure() {
             Some(failure) => Err(Error::Failed(Arc::clone(failure))),
@@ -30,9 +30,15 @@ impl Shared {
     }
 
     /// Waits until the gate opens.
-    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &TaskRef) {
-        if !gate.cell().is_gate_open() {
-            self.wait_until(|| gate.cell().is_gate_open());
+    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &TaskRef) -> Result<(), Error> {
+        if gate.cell().is_gate_open() { Ok(()) } else { self.wait_until(|| gate.cell().is_gate_open()) }
+    }
+
+    /// After a worker has died: waits until no body runs any more.
+    pub(crate) fn wait_for_workers_to_end(&self) {
+        let mut signal = self.signal.lock();
+        while !self.is_dead() {
+            self.changed.wait(&mut signal);
         }
     }
 
@@ -42,20 +48,22 @@ impl Shared {
             return Err(Error::SelfWait { what: "waiting for all tasks inside a task".into() });
         }
         self.waiting_for_all.fetch_add(1, Ordering::SeqCst);
-        self.wait_until(|| self.in_flight() == 0);
+        let waited = self.wait_until(|| self.in_flight() == 0);
         self.waiting_for_all.fetch_sub(1, Ordering::SeqCst);
-        Ok(())
+        waited
     }
 
     /// Waits, before a submission, until the window has room.
-    pub(super) fn wait_for_room(self: &Arc<Self>) {
-        if self.submitted.load(Ordering::Relaxed) >= self.unchecked_until.load(Ordering::Relaxed) {
-            self.wait_for_room_slowly();
+    pub(super) fn wait_for_room(self: &Arc<Self>) -> Result<(), Error> {
+        if self.submitted.load(Ordering::Relaxed) < self.unchecked_until.load(Ordering::Relaxed) {
+            return Ok(());
         }
+        self.wait_for_room_slowly()
     }
 
     #[cold]
-    fn wait_for_room_slowly(self: &Arc<Self>) {
+    fn wait_for_room_slowly(self: &Arc<Self>) -> Result<(), Error> {
+        self.check_broken()?;
         let full = || self.in_flight() >= self.window.size() as u64;
         if full() {
             match current::worker_of(self) {
@@ -64,8 +72,9 @@ impl Shared {
                 }
                 None => {
                     self.waiting_for_room.fetch_add(1, Ordering::SeqCst);
-                    self.wait_until(|| self.in_flight() <= (self.window.size() / 2) as u64);
+                    let waited = self.wait_until(|| self.in_flight() <= (self.window.size() / 2) as u64);
                     self.waiting_for_room.fetch_sub(1, Ordering::SeqCst);
+                    waited?;
                 }
             }
         }
@@ -73,19 +82,23 @@ impl Shared {
         // A quarter at most: several threads may be submitting against the same count.
         let until = self.submitted.load(Ordering::Relaxed) + (room / 4).max(1);
         self.unchecked_until.store(until, Ordering::Relaxed);
+        Ok(())
     }
 
-    fn wait_until(self: &Arc<Self>, done: impl Fn() -> bool) {
+    fn wait_until(self: &Arc<Self>, done: impl Fn() -> bool) -> Result<(), Error> {
         if let Some(worker) = current::worker_of(self) {
             while !self.help(worker, &done) {
+                self.check_broken()?;
                 self.changed.wait_for(&mut self.signal.lock(), HELPER_NAP);
             }
-            return;
+            return Ok(());
         }
         let mut signal = self.signal.lock();
         while !done() {
+            self.check_broken()?;
             self.changed.wait(&mut signal);
         }
+        Ok(())
     }
 
     /// Runs other tasks on `worker` until `done`; false if there is nothing to run, or the nesting is too deep.

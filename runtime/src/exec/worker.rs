@@ -1,12 +1,13 @@
 //! The worker's loop.
 
 use std::hint;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::{Ready, Shared, current};
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, panic_message};
 use crate::sched::{ReadyTask, Wake, Work};
 use crate::task::{Env, Ran, Role, Task, WorkerLocal};
 use crate::trace::TaskEvent;
@@ -18,6 +19,7 @@ const LOOKS: u32 = 64;
 pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<thread::JoinHandle<()>>, Error> {
     (0..shared.workers.len())
         .map(|index| {
+            shared.worker_begins();
             let shared = Arc::clone(shared);
             thread::Builder::new()
                 .name(format!("zellige-{index}"))
@@ -34,10 +36,13 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<threa
 
 fn work(shared: &Arc<Shared>, index: usize) {
     current::set(shared, index);
-    let mut local = WorkerLocal::default();
-    while let Some(task) = shared.pop(index).or_else(|| search(shared, index)) {
-        shared.execute(task, index, &mut local);
-    }
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let mut local = WorkerLocal::default();
+        while let Some(task) = shared.pop(index).or_else(|| search(shared, index)) {
+            shared.execute(task, index, &mut local);
+        }
+    }));
+    shared.worker_ends(ended.err().map(|panic| panic_message(&*panic)));
 }
 
 /// Looks for work, then sleeps until there is some; `None` when the runtime stops.

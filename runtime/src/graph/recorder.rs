@@ -249,7 +249,7 @@ impl Submit for Recorder {
             })
             .collect();
         // What a later task names in `after`: it stands for the recorded one and never runs.
-        let stand_in = TaskCell::new(Header { ..header }, Role::Gate, StandIn);
+        let stand_in = TaskCell::make(Header { ..header }, Role::Gate, StandIn);
         drop(accesses);
         let index = state.add(header, body, slots.iter().map(|(slot, _)| *slot));
         for (slot, mode) in slots {

@@ -67,7 +67,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         priority: 0,
         info: TaskInfo::default(),
     };
-    let task = TaskCell::new(header, Role::Replay, Replay(bindings));
+    let task = TaskCell::make(header, Role::Replay, Replay(bindings));
     shared.link(&task, &[])?;
     Ok(task)
 }

@@ -10,16 +10,16 @@ use crate::error::TaskError;
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
 
 macro_rules! operand_type {
-    ($(#[$doc:meta])* $name:ident, $make:ident, $(#[$fdoc:meta])*) => {
+    ($(#[$doc:meta])* $name:ident, $make:ident, $(#[$fdoc:meta])* {$($field:ident: $value:expr),*}) => {
         $(#[$doc])*
         pub struct $name<D: Data> {
             core: Arc<HandleCore<D>>,
-            format: Format,
+            $($field: Format,)*
         }
 
         $(#[$fdoc])*
         pub fn $make<D: Data>(handle: &Handle<D>) -> $name<D> {
-            $name { core: Arc::clone(handle.core()), format: Format::NATIVE }
+            $name { core: Arc::clone(handle.core()), $($field: $value,)* }
         }
 
         impl<D: Data> fmt::Debug for $name<D> {
@@ -34,27 +34,32 @@ operand_type!(
     /// Reads a handle; see [`read`].
     Read, read,
     /// The body reads the value: it sees `D::Ref`.
+    {format: Format::NATIVE}
 );
 operand_type!(
     /// Writes a handle; see [`write`].
     Write, write,
     /// The body writes the value without reading it: it sees a [`Slot`].
+    {}
 );
 operand_type!(
     /// Updates a handle; see [`update`].
     Update, update,
     /// The body reads and writes the value: it sees `D::Mut`.
+    {format: Format::NATIVE}
 );
 operand_type!(
     /// Updates a handle in any order; see [`commute`].
     Commute, commute,
     /// As [`update`], in any order among neighbouring tasks that commute, one at a time.
+    {}
 );
 operand_type!(
     /// Contributes to a reduction; see [`reduce`].
     Reduce, reduce,
     /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before the next other access.
     /// The handle needs [`with_reduction`](Handle::with_reduction).
+    {}
 );
 
 impl<D: Data> Read<D> {
@@ -280,7 +285,7 @@ impl<D: Data> Operand for Commute<D> {
         if !core.base.try_commute() {
             return Err(Refusal::Busy(Busy::new(core, Resource::Commute)));
         }
-        hold_mut(core, self.format, env).inspect_err(|_| env.wake(core.base.end_commute()))
+        hold_mut(core, Format::NATIVE, env).inspect_err(|_| env.wake(core.base.end_commute()))
     }
 
     fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {

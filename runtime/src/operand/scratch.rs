@@ -46,7 +46,7 @@ impl<T: Element> Operand for Scratch<T> {
         Ok(HeldScratch { words, len: self.len, _type: PhantomData })
     }
 
-    fn view<'v>(held: &'v mut HeldScratch<T>) -> &'v mut [T] {
+    fn view(held: &mut HeldScratch<T>) -> &mut [T] {
         let used = held.len * size_of::<T>();
         bytemuck::cast_slice_mut(&mut bytemuck::cast_slice_mut::<u64, u8>(&mut held.words)[..used])
     }

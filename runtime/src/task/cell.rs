@@ -87,7 +87,7 @@ unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
 
 impl<B: Body + 'static> TaskCell<B> {
     /// A task that is being linked: nobody can run it before `end_links`.
-    pub(crate) fn new(header: Header, role: Role, body: B) -> TaskRef {
+    pub(crate) fn make(header: Header, role: Role, body: B) -> TaskRef {
         TaskRef(Arc::new(TaskCell {
             header,
             role,

@@ -55,12 +55,11 @@ impl Topology {
     pub fn discover() -> Topology {
         let allowed = limits::allowed_cpus();
         #[cfg(feature = "hwloc")]
-        let found = hwloc::read(&allowed).map(|cores| (cores, "hwloc"));
-        #[cfg(not(feature = "hwloc"))]
-        let found: Option<(Vec<CoreInfo>, &'static str)> = None;
-        let (cores, source) =
-            found.unwrap_or_else(|| (sysfs::read("/sys/devices/system", &allowed), "sysfs"));
-        Topology { cores: first_threads_first(cores), source }
+        if let Some(cores) = hwloc::read(&allowed) {
+            return Topology { cores: first_threads_first(cores), source: "hwloc" };
+        }
+        let cores = sysfs::read("/sys/devices/system", &allowed);
+        Topology { cores: first_threads_first(cores), source: "sysfs" }
     }
 }
 
@@ -68,8 +67,10 @@ impl Topology {
 fn first_threads_first(mut cores: Vec<CoreInfo>) -> Vec<CoreInfo> {
     let mut seen = BTreeSet::new();
     cores.sort_by_key(|core| core.cpu);
-    cores.sort_by_key(|core| !seen.insert((core.package, core.core)));
-    cores
+    let (mut first, second): (Vec<_>, Vec<_>) =
+        cores.into_iter().partition(|core| seen.insert((core.package, core.core)));
+    first.extend(second);
+    first
 }
 
 /// For each worker the other workers, nearest first.

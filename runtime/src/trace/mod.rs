@@ -34,9 +34,9 @@ pub struct TaskEvent {
     pub flops: f64,
     /// Bytes of its operands.
     pub bytes: u64,
-    /// When the body started, since the runtime's start [ns].
+    /// When the body started, since the runtime's start (ns).
     pub start_ns: u64,
-    /// When the body ended [ns].
+    /// When the body ended (ns).
     pub end_ns: u64,
     /// Ready tasks in the policy when the body ended.
     pub ready: u32,
@@ -65,6 +65,6 @@ impl Trace {
     pub fn makespan(&self) -> Duration {
         let start = self.tasks.iter().map(|task| task.start_ns).min().unwrap_or(0);
         let end = self.tasks.iter().map(|task| task.end_ns).max().unwrap_or(0);
-        Duration::from_nanos(end - start)
+        Duration::from_nanos(end.saturating_sub(start))
     }
 }
