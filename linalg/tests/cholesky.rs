@@ -25,7 +25,7 @@ fn factor(rt: &Runtime, a: &[f64], grid: &TileGrid, policy: &SharedPolicy) -> Re
     run.wait(rt)?;
     let error = exact(rt, &tiles, &dense64(a, n))?.value;
     let dense: Vec<f64> = tiles.gather(rt)?.into_iter().map(f64::from).collect();
-    let independent = reference_backward_error(a, &dense, n);
+    let independent = if n == 0 { 0.0 } else { reference_backward_error(a, &dense, n) };
     assert!((error - independent).abs() <= 1e-9 * independent + 1e-15, "{error:e} {independent:e}");
     Ok((error, run.counts().low_share()))
 }
@@ -102,9 +102,9 @@ fn band_and_norm_rules_use_both_precisions() {
     for (text, low) in [
         // 12 x 12 tiles: sum of j over j < i is 220; with i - j >= 2 it is 165.
         ("hp1:band=2", Some(165.0 / 220.0)),
-        ("hp1:tile=1e-2", None),
-        ("hp1:operand=1e-3", None),
-        ("hp1:operand=1e-3,else=x3", None),
+        ("hp1:tile=1e-3", None),
+        ("hp1:operand=3e-4", None),
+        ("hp1:operand=3e-4,else=x3", None),
     ] {
         let (error, share) = all(text);
         match low {
@@ -124,7 +124,7 @@ fn policies_see_the_norms_that_are_documented() {
     let a = random_spd(n, 1.0, 7);
     let l = reference_cholesky(&a, n);
     let grid = TileGrid::from_edges([0, 10, 25, 45, 60]).unwrap();
-    let block = |m: &[f64], i: usize, j: usize, grid: &TileGrid| {
+    let block = move |m: &[f64], i: usize, j: usize, grid: &TileGrid| {
         let squares =
             grid.range(j).flat_map(|c| grid.range(i).map(move |r| (r, c))).map(|(r, c)| m[r + c * n].powi(2));
         squares.sum::<f64>().sqrt()
@@ -252,7 +252,7 @@ fn a_generator_that_fails_is_named() {
     let rt = runtime(1, "eager");
     let grid = TileGrid::uniform(8, 4).unwrap();
     let fill = generator(|rows, _cols, out: &mut [f32], _ld| {
-        out.fill(1.0);
+        out.iter_mut().step_by(5).for_each(|diagonal| *diagonal = 1.0);
         if rows.start == 4 {
             return Err(std::io::Error::other("no more numbers"));
         }

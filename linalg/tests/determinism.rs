@@ -71,7 +71,7 @@ fn bits_do_not_depend_on_the_schedule() {
         let expected = case.run(&runtime(1, "eager"));
         assert_ne!(expected, Case::new("fp32").run(&runtime(1, "eager")), "{rule}");
         for workers in [1, 2, 5] {
-            for policy in zellige_runtime::POLICIES {
+            for (policy, _) in zellige_runtime::POLICIES {
                 for window in [7, 8192] {
                     let rt = Runtime::builder()
                         .workers(workers)
