@@ -248,7 +248,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Unwritten`], [`Error::Gone`].
-    pub fn read<D: Data>(&self, handle: &Handle<D>) -> Result<ReadGuard<D>, Error> {
+    pub fn read<'rt, D: Data>(&'rt self, handle: &Handle<D>) -> Result<ReadGuard<'rt, D>, Error> {
         Ok(ReadGuard::new(self.gate(handle, Mode::Read, "read")?))
     }
 
@@ -256,7 +256,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Unwritten`], [`Error::Gone`].
-    pub fn write<D: Data>(&self, handle: &Handle<D>) -> Result<WriteGuard<D>, Error> {
+    pub fn write<'rt, D: Data>(&'rt self, handle: &Handle<D>) -> Result<WriteGuard<'rt, D>, Error> {
         Ok(WriteGuard::new(self.gate(handle, Mode::Update, "write")?))
     }
 

@@ -1,6 +1,7 @@
 //! Reaching a value in place from outside of tasks: a gate in the handle's chain that the caller holds open.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use super::{AnyHandle, Data, Handle};
 use crate::error::Error;
 use crate::exec::Shared;
 use crate::operand::{Accesses, Mode};
+use crate::runtime::Runtime;
 use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskInfo, TaskRef};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
@@ -97,15 +99,15 @@ impl<D: Data> Drop for Gate<D> {
 }
 
 /// A value that is read in place; tasks that write it wait until the guard is dropped.
-pub struct ReadGuard<D: Data>(Gate<D>);
+pub struct ReadGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt Runtime>);
 
-impl<D: Data> ReadGuard<D> {
+impl<D: Data> ReadGuard<'_, D> {
     pub(crate) fn new(gate: Gate<D>) -> Self {
-        ReadGuard(gate)
+        ReadGuard(gate, PhantomData)
     }
 }
 
-impl<D: Data> Deref for ReadGuard<D> {
+impl<D: Data> Deref for ReadGuard<'_, D> {
     type Target = D;
 
     fn deref(&self) -> &D {
@@ -114,23 +116,23 @@ impl<D: Data> Deref for ReadGuard<D> {
     }
 }
 
-impl<D: Data> fmt::Debug for ReadGuard<D> {
+impl<D: Data> fmt::Debug for ReadGuard<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ReadGuard({})", self.0.handle.name())
     }
 }
 
 /// A value that is written in place; tasks on it wait until the guard is dropped.
-pub struct WriteGuard<D: Data>(Gate<D>);
+pub struct WriteGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt Runtime>);
 
-impl<D: Data> WriteGuard<D> {
+impl<D: Data> WriteGuard<'_, D> {
     pub(crate) fn new(gate: Gate<D>) -> Self {
         gate.handle.core().drop_replicas();
-        WriteGuard(gate)
+        WriteGuard(gate, PhantomData)
     }
 }
 
-impl<D: Data> Deref for WriteGuard<D> {
+impl<D: Data> Deref for WriteGuard<'_, D> {
     type Target = D;
 
     fn deref(&self) -> &D {
@@ -139,7 +141,7 @@ impl<D: Data> Deref for WriteGuard<D> {
     }
 }
 
-impl<D: Data> DerefMut for WriteGuard<D> {
+impl<D: Data> DerefMut for WriteGuard<'_, D> {
     fn deref_mut(&mut self) -> &mut D {
         // SAFETY: the gate is the one exclusive access.
         unsafe { self.0.handle.core().cell.exclusive() }
@@ -148,7 +150,7 @@ impl<D: Data> DerefMut for WriteGuard<D> {
     }
 }
 
-impl<D: Data> fmt::Debug for WriteGuard<D> {
+impl<D: Data> fmt::Debug for WriteGuard<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WriteGuard({})", self.0.handle.name())
     }

@@ -1,7 +1,7 @@
 //! Waiting: for a task, for everything, for room, for a gate. A worker that waits runs other tasks meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use super::{Shared, current};
@@ -48,6 +48,8 @@ impl Shared {
             return Err(Error::SelfWait { what: "waiting for all tasks inside a task".into() });
         }
         self.waiting_for_all.fetch_add(1, Ordering::SeqCst);
+        // A worker counts its task, then looks for waiters; this thread is seen, or sees the count.
+        fence(Ordering::SeqCst);
         let waited = self.wait_until(|| self.in_flight() == 0);
         self.waiting_for_all.fetch_sub(1, Ordering::SeqCst);
         waited
@@ -72,6 +74,7 @@ impl Shared {
                 }
                 None => {
                     self.waiting_for_room.fetch_add(1, Ordering::SeqCst);
+                    fence(Ordering::SeqCst);
                     let waited = self.wait_until(|| self.in_flight() <= (self.window.size() / 2) as u64);
                     self.waiting_for_room.fetch_sub(1, Ordering::SeqCst);
                     waited?;
