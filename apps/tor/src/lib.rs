@@ -33,7 +33,9 @@ pub mod info;
 pub mod matrix;
 pub mod noise;
 pub mod params;
+pub mod pipeline;
 pub mod reference;
+pub mod report;
 pub mod turbulence;
 
 pub use covariance::{Covariance, Kind};

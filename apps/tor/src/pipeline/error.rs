@@ -1,0 +1,65 @@
+//! What can stop a run, and the exit code that each cause deserves.
+
+use zellige_linalg::RuleError;
+use zellige_runtime::Cause;
+
+/// An error of the pipeline. A rule that loses positive definiteness is a result, not an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Parameters, files, sizes.
+    #[error(transparent)]
+    Tor(#[from] crate::Error),
+    /// The text of a precision rule.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// An option that makes no sense, or not with this system.
+    #[error("{0}")]
+    Options(String),
+    /// The system does not fit the memory.
+    #[error("{0}")]
+    Memory(String),
+    /// The run was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// Tiles or policies.
+    #[error(transparent)]
+    Linalg(zellige_linalg::Error),
+    /// A task or the runtime.
+    #[error(transparent)]
+    Runtime(zellige_runtime::Error),
+}
+
+impl Error {
+    /// 2 for a wrong parameter, rule or option; 130 for a cancelled run; 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Tor(crate::Error::Parameter { .. }) | Error::Rule(_) | Error::Options(_) => 2,
+            Error::Cancelled => 130,
+            _ => 1,
+        }
+    }
+}
+
+impl From<zellige_runtime::Error> for Error {
+    /// Finds cancellation, and the crate's own errors that travelled as a task's.
+    fn from(error: zellige_runtime::Error) -> Self {
+        let Some(failure) = error.failure() else {
+            return Error::Runtime(error);
+        };
+        match &failure.cause {
+            Cause::Cancelled => Error::Cancelled,
+            _ => Error::Runtime(error),
+        }
+    }
+}
+
+impl From<zellige_linalg::Error> for Error {
+    fn from(error: zellige_linalg::Error) -> Self {
+        match error {
+            zellige_linalg::Error::Runtime(e) => e.into(),
+            zellige_linalg::Error::Rule(e) => e.into(),
+            other => Error::Linalg(other),
+        }
+    }
+}

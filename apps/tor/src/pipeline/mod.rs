@@ -1,0 +1,169 @@
+//! From parameters to judged reconstructors, as tasks on the runtime.
+//!
+//! | stage | tasks |
+//! | --- | --- |
+//! | covariance | one per tile of `Cmm` (lower triangle) and `Ctm` (all targets), scaled by one power of two |
+//! | factor | tile Cholesky, each product in the precision that the rule gives it |
+//! | solve | two triangular solves for the rows of all targets, from one factorisation; refinement with residuals in float64 |
+//! | evaluation | backward error; `Cee` by panels of columns, added in order; blocks of the exact Strehl ratio |
+//!
+//! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is needed.
+
+mod error;
+mod results;
+
+pub use error::Error;
+pub use results::{
+    Attempt, Extras, GemmShare, Measured, NotSpd, PrecisionMap, RuleResult, Seconds, TargetResult,
+};
+
+use crate::info::Info;
+use crate::params::Input;
+use zellige_runtime::Runtime;
+
+/// How `Cmm` is cut into tiles.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TileChoice {
+    /// Edges along the axis blocks of the sensors: each block in the fewest equal parts of at most 512, small sensors merged.
+    #[default]
+    Auto,
+    /// Tiles of this size, the last one short, whatever the sensors are.
+    Uniform(usize),
+}
+
+/// What to do when a rule loses positive definiteness.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnNotSpd {
+    /// Report it.
+    #[default]
+    Fail,
+    /// Try the next rule with more precision, until one survives.
+    Retry,
+}
+
+/// Whether eigenvalues are computed for the report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Xray {
+    /// Of the whole matrix up to n = 4096; norms of tiles always.
+    Auto,
+    /// Of the whole matrix whatever its size (`8 n^2` bytes twice, about `4 n^3 / 3` flops on one worker).
+    Full,
+    /// None at all.
+    #[default]
+    Off,
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Precision rules, one result each; `script:FILE` where the build has scripts.
+    pub rules: Vec<String>,
+    /// Rule of the solve's products; by default each factorisation's own.
+    pub solve_rule: Option<String>,
+    /// Tile edges.
+    pub tile: TileChoice,
+    /// Directions to reconstruct in arcsec; by default the file's.
+    pub targets: Option<Vec<[f64; 2]>>,
+    /// What to do with a rule that fails.
+    pub on_not_spd: OnNotSpd,
+    /// Steps of iterative refinement (of no use to `fp64`, which skips them).
+    pub refine: usize,
+    /// Whether the exact long-exposure Strehl ratio is computed.
+    pub exact: bool,
+    /// X-ray for the report.
+    pub xray: Xray,
+    /// Keep the reconstructors in the results.
+    pub keep_reconstructors: bool,
+    /// Keep the image of every target, not of the first one only.
+    pub keep_images: bool,
+    /// Most memory to use in bytes; by default what the system has available.
+    pub memory_limit: Option<u64>,
+}
+
+impl Default for Options {
+    /// `fp32` alone, automatic tiles, exact Strehl ratio, no X-ray.
+    fn default() -> Self {
+        Options {
+            rules: vec!["fp32".into()],
+            solve_rule: None,
+            tile: TileChoice::Auto,
+            targets: None,
+            on_not_spd: OnNotSpd::Fail,
+            refine: 0,
+            exact: true,
+            xray: Xray::Off,
+            keep_reconstructors: false,
+            keep_images: false,
+            memory_limit: None,
+        }
+    }
+}
+
+/// Who watches a run. All methods may be called from any thread.
+pub trait Observer: Sync {
+    /// A stage begins; it is complete after `total` steps.
+    fn stage(&self, name: &str, total: u64);
+    /// So many steps of the stage are done.
+    fn advance(&self, done: u64);
+    /// Something the user should know.
+    fn warn(&self, text: &str);
+    /// Whether the run shall stop; asked a few times per second.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// An observer that says nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn stage(&self, _name: &str, _total: u64) {}
+    fn advance(&self, _done: u64) {}
+    fn warn(&self, _text: &str) {}
+}
+
+/// Everything that a run found.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// One result per rule, in the order asked for: the JSON output is this list.
+    pub results: Vec<RuleResult>,
+    /// The system's sizes.
+    pub info: Info,
+    /// The system and its atmosphere, with the targets that were used.
+    pub input: Input,
+    /// Workers of the runtime.
+    pub workers: usize,
+}
+
+impl Outcome {
+    /// Whether at least one rule survived (if not, the command exits with 3).
+    pub fn survived(&self) -> bool {
+        self.results.iter().any(|r| r.measured.is_some())
+    }
+
+    /// The result that the others are compared with: `fp64` where it survived, else `fp32`, else the smallest backward error.
+    pub fn reference(&self) -> Option<&RuleResult> {
+        let found = |rule| self.results.iter().find(|r| r.rule == rule && r.measured.is_some());
+        let error = |r: &&RuleResult| r.measured.as_ref().map_or(f64::INFINITY, |m| m.backward_error);
+        found("fp64").or_else(|| found("fp32")).or_else(|| {
+            let survivors = self.results.iter().filter(|r| r.measured.is_some());
+            survivors.min_by(|a, b| error(a).total_cmp(&error(b)))
+        })
+    }
+}
+
+/// Runs every rule of `options` on a system and judges its reconstructors.
+///
+/// # Errors
+/// Bad parameters, rules or options, too little memory (said before anything is allocated), a failed task, cancellation. A rule
+/// that loses positive definiteness is no error: it is in the results.
+pub fn run(
+    rt: &Runtime,
+    input: &Input,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Outcome, Error> {
+    let _ = (rt, input, options, observer);
+    Err(Error::Options("not there yet".into()))
+}

@@ -1,0 +1,267 @@
+//! What a run says: one record per rule, with the keys of the JSON output.
+
+use serde::Serialize;
+use std::sync::Arc;
+use zellige_linalg::{GemmCounts, GemmPrecision, NotPositiveDefinite};
+
+use crate::Matrix;
+use crate::image::Psf;
+
+/// Share of the factorisation's tile products in each precision, 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct GemmShare {
+    /// Double precision.
+    pub dp: f64,
+    /// Single precision.
+    pub sp: f64,
+    /// `f16` operands, `f32` sums and result.
+    pub hp1: f64,
+    /// `f16` operands and result, `f32` sums.
+    pub hp2: f64,
+    /// `f16` throughout.
+    pub hp3: f64,
+    /// `bf16` operands, `f32` sums and result.
+    pub bf1: f64,
+    /// Split `f16` operands, three products.
+    pub x3: f64,
+}
+
+impl GemmShare {
+    /// The shares of what has been counted.
+    pub fn of(counts: &GemmCounts) -> Self {
+        let share = |p| counts.share(p);
+        GemmShare {
+            dp: share(GemmPrecision::Dp),
+            sp: share(GemmPrecision::Sp),
+            hp1: share(GemmPrecision::Hp1),
+            hp2: share(GemmPrecision::Hp2),
+            hp3: share(GemmPrecision::Hp3),
+            bf1: share(GemmPrecision::Bf1),
+            x3: share(GemmPrecision::X3),
+        }
+    }
+
+    /// Share of the products with 16-bit operands, split ones included.
+    pub fn low(&self) -> f64 {
+        self.hp1 + self.hp2 + self.hp3 + self.bf1 + self.x3
+    }
+
+    /// Every precision by the name that rules give it, with its share.
+    pub fn list(&self) -> [(&'static str, f64); 7] {
+        let values = [self.dp, self.sp, self.hp1, self.hp2, self.hp3, self.bf1, self.x3];
+        let mut at = 0;
+        GemmPrecision::ALL.map(|p| {
+            at += 1;
+            (p.name(), values[at - 1])
+        })
+    }
+}
+
+/// Seconds of each stage, one after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Seconds {
+    /// Generating the tiles of `Cmm` and `Ctm`.
+    pub cov: f64,
+    /// Factorisation.
+    pub factor: f64,
+    /// Triangular solves for all targets, and refinement where it was asked for.
+    pub solve: f64,
+    /// Backward error, `Cee`, images and Strehl ratios of all targets.
+    pub eval: f64,
+}
+
+/// Where a factorisation lost positive definiteness.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NotSpd {
+    /// The diagonal tile, from 0.
+    pub tile: usize,
+    /// The row within the tile, from 0.
+    pub pivot: usize,
+    /// The row of the whole matrix, from 0.
+    #[serde(skip)]
+    pub row: usize,
+    /// The rule to try next.
+    #[serde(skip)]
+    pub suggestion: Option<String>,
+}
+
+impl NotSpd {
+    pub(super) fn new(lost: &NotPositiveDefinite, suggestion: Option<String>) -> Self {
+        NotSpd { tile: lost.tile, pivot: lost.pivot, row: lost.row, suggestion }
+    }
+}
+
+impl std::fmt::Display for NotSpd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "not positive definite at tile {}, pivot {} (row {})", self.tile, self.pivot, self.row)?;
+        match &self.suggestion {
+            Some(rule) => write!(f, "; try {rule}"),
+            None => write!(f, "; check noise and profile: no rule has more precision"),
+        }
+    }
+}
+
+/// A rule that was tried before the one that survived.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Attempt {
+    /// The rule.
+    pub rule: String,
+    /// Where it failed.
+    pub not_spd: NotSpd,
+}
+
+/// What the reconstructor is worth towards one target.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TargetResult {
+    /// Direction in arcsec.
+    pub x: f64,
+    /// Direction in arcsec.
+    pub y: f64,
+    /// Trace of `Cee` in arcsec^2.
+    pub trace_cee: f64,
+    /// `trace(Cee) / trace(Ctt)`.
+    pub relative_error: f64,
+    /// Strehl ratio of the stationary image.
+    pub strehl_moao: f64,
+    /// Exact long-exposure Strehl ratio; `null` where it was not asked for.
+    pub strehl_exact: Option<f64>,
+    /// Marechal approximation, piston removed.
+    pub marechal: f64,
+    /// Wavefront error in nm rms, piston removed.
+    pub wfe_nm: f64,
+}
+
+/// The numbers of a rule that survived.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Share of the factorisation's products in each precision.
+    pub gemm_share: GemmShare,
+    /// `n^3 / 3`, and `2 n^2 m` per target.
+    pub flops: f64,
+    /// Seconds of each stage.
+    pub seconds: Seconds,
+    /// `flops` over the seconds of factorisation and solve, in Gflop/s.
+    pub gflops: f64,
+    /// Rate of the product of the largest tiles in the rule's native type on all workers, measured in this run, in Gflop/s.
+    pub gemm_peak_gflops: f64,
+    /// `||A - L L^T||_F / ||A||_F`.
+    pub backward_error: f64,
+    /// Whether the backward error is an estimate from 16 vectors (above n = 8192).
+    pub backward_error_estimated: bool,
+    /// Trace of `Cee` in arcsec^2, first target.
+    pub trace_cee: f64,
+    /// Strehl ratio of the stationary image, first target.
+    pub strehl_moao: f64,
+    /// Exact long-exposure Strehl ratio, first target; `null` where it was not asked for.
+    pub strehl_exact: Option<f64>,
+    /// Marechal approximation, piston removed, first target.
+    pub marechal: f64,
+    /// Every target.
+    pub targets: Vec<TargetResult>,
+    /// Most memory the process held during this rule (the kernel's high-water mark, reset before each rule where it allows
+    /// that; 0 where the system does not tell).
+    pub peak_memory_bytes: u64,
+    /// Bytes of the tiles of the factor and of all reconstructors, without 16-bit replicas.
+    pub tile_bytes: u64,
+}
+
+/// Products on each tile by precision, in the order of [`GemmPrecision::ALL`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PrecisionMap {
+    /// Tiles along one side.
+    pub tiles: usize,
+    /// Of tile `(i, j)`, `i >= j`, at `i (i + 1) / 2 + j`.
+    pub counts: Vec<[u32; 7]>,
+}
+
+impl PrecisionMap {
+    pub(super) fn of(counts: &GemmCounts) -> Self {
+        let tiles = counts.shape().0;
+        let cells = (0..tiles).flat_map(|i| (0..=i).map(move |j| (i, j)));
+        PrecisionMap {
+            tiles,
+            counts: cells.map(|(i, j)| GemmPrecision::ALL.map(|p| counts.at(i, j, p))).collect(),
+        }
+    }
+
+    /// Products on tile `(i, j)` by precision; zeros outside of the lower triangle.
+    pub fn at(&self, i: usize, j: usize) -> [u32; 7] {
+        if j > i { [0; 7] } else { self.counts.get(i * (i + 1) / 2 + j).copied().unwrap_or_default() }
+    }
+}
+
+/// One rule's run: the numbers, or where it failed.
+#[derive(Debug, Clone, Serialize)]
+pub struct RuleResult {
+    /// Measurements.
+    pub n: usize,
+    /// Truth-sensor slopes.
+    pub m: usize,
+    /// Tiles along one side of `Cmm`.
+    pub tiles: usize,
+    /// The rule that was used.
+    pub rule: String,
+    /// The rule that was asked for, where it failed and more precision was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule_asked: Option<String>,
+    /// The rules that failed before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// The numbers of a rule that survived.
+    #[serde(flatten)]
+    pub measured: Option<Measured>,
+    /// Where the rule failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_spd: Option<NotSpd>,
+    /// What the report shows and the JSON does not hold.
+    #[serde(skip)]
+    pub extras: Extras,
+}
+
+/// Larger results of one rule.
+#[derive(Debug, Clone, Default)]
+pub struct Extras {
+    /// Precision of every product of the factorisation.
+    pub map: PrecisionMap,
+    /// Shares of the solve's products.
+    pub solve_share: GemmShare,
+    /// Relative residual `||R Cmm - Ctm|| / ||Ctm||` before each refinement step.
+    pub residuals: Vec<f64>,
+    /// Images by target: the first one, or all with [`Options::keep_images`](super::Options::keep_images).
+    pub images: Vec<Psf>,
+    /// `R` by target, with [`Options::keep_reconstructors`](super::Options::keep_reconstructors).
+    pub reconstructors: Vec<Arc<Matrix>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_rule_holds_no_numbers() {
+        let result = RuleResult {
+            n: 4,
+            m: 2,
+            tiles: 2,
+            rule: "hp1".into(),
+            rule_asked: None,
+            attempts: Vec::new(),
+            measured: None,
+            not_spd: Some(NotSpd { tile: 1, pivot: 3, row: 5, suggestion: Some("x3".into()) }),
+            extras: Extras::default(),
+        };
+        assert_eq!(
+            serde_json::to_string(&result).unwrap(),
+            r#"{"n":4,"m":2,"tiles":2,"rule":"hp1","not_spd":{"tile":1,"pivot":3}}"#
+        );
+        assert!(result.not_spd.unwrap().to_string().ends_with("try x3"));
+    }
+
+    #[test]
+    fn shares_keep_their_names() {
+        let share = GemmShare { sp: 0.25, hp1: 0.5, x3: 0.25, ..GemmShare::default() };
+        assert_eq!(share.low(), 0.75);
+        assert_eq!(share.list()[1], ("fp32", 0.25));
+        assert_eq!(share.list()[6], ("x3", 0.25));
+    }
+}
