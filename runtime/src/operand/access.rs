@@ -37,7 +37,7 @@ operand_type!(
     {format: Format::NATIVE}
 );
 operand_type!(
-    /// Writes a handle; see [`write`].
+    /// Writes a handle; see [`write()`].
     Write, write,
     /// The body writes the value without reading it: it sees a [`Slot`].
     {}

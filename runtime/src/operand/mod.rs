@@ -71,7 +71,7 @@ pub(crate) type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
 /// The metas of one task's operands.
 pub(crate) type Metas = SmallVec<[Meta; 4]>;
 
-/// One operand of a task. Implemented by the types that [`read`], [`write`], [`update`], [`commute`], [`reduce`],
+/// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`], [`commute`], [`reduce`],
 /// [`scratch`] and [`reads`] return; not meant to be implemented elsewhere.
 pub trait Operand: Send + Sync + 'static {
     /// What a body for devices of kind `K` sees.

@@ -36,7 +36,7 @@ pub trait Submit: Sized {
         Handle::new(Some(value))
     }
 
-    /// A handle whose value a task will [`write`](crate::write()).
+    /// A handle whose value a task will [`write()`](crate::write()).
     fn register_empty<D: Data>(&self) -> Handle<D> {
         Handle::new(None)
     }

@@ -19,7 +19,7 @@ impl fmt::Display for Report {
         write!(f, "({} tasks), ", self.critical_path.len())?;
         writeln!(f, "{:.1} % of the best possible schedule", 100.0 * self.efficiency())?;
         if self.failed > 0 {
-            writeln!(f, "{} tasks failed", self.failed)?;
+            writeln!(f, "{} task{} failed", self.failed, if self.failed == 1 { "" } else { "s" })?;
         }
         if self.lost > 0 {
             writeln!(f, "{} records lost: the numbers leave them out", self.lost)?;
