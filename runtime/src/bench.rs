@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Bindings, Error, Graph, Handle, Recorder, Runtime, Submit, read, update};
 
-/// Process CPU time per task [us]: submission, dependencies, scheduling, execution and completion, all threads together.
+/// Process CPU time per task (us): submission, dependencies, scheduling, execution and completion, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct TaskCosts {
     /// No operands.
@@ -97,7 +97,7 @@ impl TaskBench {
     }
 }
 
-/// CPU time per task [us] of replays; the first, which makes the counters that the others use again, does not count.
+/// CPU time per task (us) of replays; the first, which makes the counters that the others use again, does not count.
 fn time_replay(rt: &Runtime, graph: Graph) -> Result<f64, Error> {
     const REPLAYS: usize = 4;
     let bind = Bindings::recorded(&graph);

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use super::{Data, Meta};
 
-/// Alignment of every buffer [bytes]: a page, so that a device can pin it and O_DIRECT can write it.
+/// Alignment of every buffer (bytes): a page, so that a device can pin it and O_DIRECT can write it.
 const ALIGN: usize = 4096;
 
 /// Plain numbers that a [`Buffer`] can hold: any bit pattern is a value.

@@ -30,7 +30,7 @@ pub struct Meta {
     pub format: Format,
     /// A norm that its writer computed (which one is the data type's business); NaN when unknown.
     pub norm: f64,
-    /// Size of this version [bytes].
+    /// Size of this version (bytes).
     pub bytes: usize,
 }
 
