@@ -1,6 +1,7 @@
 //! Tiled matrices and mixed-precision tile algorithms on the zellige runtime.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod error;
 mod factor;
 pub mod format;

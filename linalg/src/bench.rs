@@ -1,0 +1,334 @@
+//! How close a whole factorisation comes to its own tile product: what the command line and the benches print.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use zellige_kernels::formats::frobenius_norm;
+use zellige_kernels::{MatMut, MatRef, Op, StorageFormat, gemm, potrf_lower, syrk_lower, trsm_right_lower};
+use zellige_runtime::Runtime;
+
+use crate::error::Error;
+use crate::factor::cholesky;
+use crate::grid::TileGrid;
+use crate::policy::{Rule, SharedPolicy};
+use crate::scalar::TileScalar;
+use crate::tiled::{Generator, SymmetricTiled, generator};
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CholeskyBench {
+    /// Order of the matrix.
+    pub n: usize,
+    /// Tile size.
+    pub tile: usize,
+    /// [`F32`](StorageFormat::F32) or [`F64`](StorageFormat::F64).
+    pub format: StorageFormat,
+    /// Workers.
+    pub workers: usize,
+    /// Runs, each after a measurement of the tile product; medians are reported.
+    pub repeats: usize,
+    /// Scheduling policy, by name.
+    pub sched: String,
+}
+
+/// What was measured. Rates count `n^3 / 3` flop for a factorisation.
+///
+/// Each ratio is the median over the runs of two figures that were measured one right after the other. The `_cpu` ones are
+/// per second of CPU time of the whole process (submitting thread included): what other processes take away on a shared
+/// machine is left out, and so is the time in which workers sleep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CholeskyRate {
+    /// Time of a factorisation, from the first submission to the last task [s].
+    pub seconds: f64,
+    /// Rate of a factorisation by the wall clock [Gflop/s].
+    pub gflops: f64,
+    /// Rate of products `C -= A B^T` of the same tiles, on as many threads at once, by the wall clock [Gflop/s]. The tiles
+    /// lie in memory as those of the factorisation do: as many as its matrix has, each `C` once around.
+    pub gemm_gflops_same_tile: f64,
+    /// The same with tiles that stay in the cache [Gflop/s].
+    pub gemm_gflops_in_cache: f64,
+    /// `gflops / gemm_gflops_same_tile`.
+    pub ratio: f64,
+    /// `ratio` by CPU time.
+    pub ratio_cpu: f64,
+    /// `gflops / gemm_gflops_in_cache` by CPU time.
+    pub ratio_in_cache_cpu: f64,
+    /// Time inside the tasks' bodies / (workers x time from the first body to the last), in runs of their own with the trace
+    /// on: 1 minus what waiting, scheduling and acquiring operands take.
+    pub kernel_share: f64,
+    /// CPU time of the same kernels on the same tiles, called in a plain loop on one thread, / CPU time of the factorisation.
+    pub kernel_share_cpu: f64,
+}
+
+/// Measures a tiled Cholesky factorisation in `f32` or `f64` beside the product of one tile.
+///
+/// # Errors
+/// [`Error::Grid`] for a tile size of 0, [`Error::Format`] for a 16-bit format, [`Error::Runtime`] for a runtime that cannot
+/// be built.
+pub fn cholesky_rate(bench: &CholeskyBench) -> Result<CholeskyRate, Error> {
+    match bench.format {
+        StorageFormat::F32 => measure::<f32>(bench),
+        StorageFormat::F64 => measure::<f64>(bench),
+        got => Err(Error::Format { got, want: StorageFormat::F32 }),
+    }
+}
+
+/// Wall-clock and CPU time of a stretch of code [s].
+#[derive(Clone, Copy)]
+struct Cost {
+    wall: f64,
+    cpu: f64,
+}
+
+fn cost<R>(clock: ClockId, body: impl FnOnce() -> R) -> (Cost, R) {
+    let (start, cpu) = (Instant::now(), cpu_time(clock));
+    let result = body();
+    let spent = Cost { wall: start.elapsed().as_secs_f64(), cpu: (cpu_time(clock) - cpu).as_secs_f64() };
+    (spent, result)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+}
+
+/// A symmetric, strictly diagonally dominant matrix from a hash of the position.
+fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
+    generator(move |rows, cols, out: &mut [T], ld: usize| {
+        for (j, col) in cols.enumerate() {
+            for (i, row) in rows.clone().enumerate() {
+                let (low, high) = (row.min(col) as u64, row.max(col) as u64);
+                let hash = (low * 0x9E37_79B1 + high * 0x85EB_CA77) >> 7 & 0xFFFF;
+                let diagonal = if row == col { n as f64 } else { 0.0 };
+                out[i + j * ld] = T::from_f64(hash as f64 / 65536.0 - 0.5 + diagonal);
+            }
+        }
+    })
+}
+
+fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> {
+    let grid = TileGrid::uniform(bench.n, bench.tile)?;
+    let build = |trace: bool| {
+        let tasks = grid.tiles().pow(3) / 6 + grid.tiles().pow(2) + 1;
+        let builder = Runtime::builder().workers(bench.workers).policy(&bench.sched);
+        if trace { builder.trace_capacity(tasks).build() } else { builder.build() }
+    };
+    let policy: SharedPolicy = Rule::uniform(T::FULL).into();
+    let fill = test_matrix::<T>(bench.n);
+    let (plain, traced) = (build(false)?, build(true)?);
+    let a = SymmetricTiled::new(&plain, grid.clone());
+    let whole = (bench.n as f64).powi(3) / 3.0;
+    let run = |rt: &Runtime, a: &SymmetricTiled<T>| -> Result<Cost, Error> {
+        a.fill(rt, &fill)?;
+        rt.wait_all()?;
+        let (spent, result) = cost(ClockId::ProcessCPUTime, || cholesky(rt, a, &policy)?.wait(rt));
+        result.map(|()| spent)
+    };
+    // Pages are touched, clocks are up.
+    run(&plain, &a)?;
+    let mut tiles = Plain::new(&grid);
+    let count = grid.tiles() * (grid.tiles() + 1) / 2;
+    let spread = (count / bench.workers.max(1)).max(RING);
+    // As long as a factorisation, within reason: the same clock speed, the same neighbours.
+    let product = tile_product::<T>(bench.tile, bench.workers, RING, 0.05);
+    let span = (whole / product.wall).clamp(0.1, 1.0);
+    let mut rounds = Vec::new();
+    for _ in 0..bench.repeats.max(1) {
+        let in_cache = tile_product::<T>(bench.tile, bench.workers, RING, span / 2.0);
+        let same_tile = tile_product::<T>(bench.tile, bench.workers, spread, span);
+        let factorisation = run(&plain, &a)?;
+        let kernels = tiles.factor(&grid, &fill)?;
+        rounds.push(Round { in_cache, same_tile, factorisation, kernels });
+    }
+    let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+    let seconds = of(&|r| r.factorisation.wall);
+    Ok(CholeskyRate {
+        seconds,
+        gflops: whole / seconds / 1e9,
+        gemm_gflops_same_tile: of(&|r| r.same_tile.wall) / 1e9,
+        gemm_gflops_in_cache: of(&|r| r.in_cache.wall) / 1e9,
+        ratio: of(&|r| whole / r.factorisation.wall / r.same_tile.wall),
+        ratio_cpu: of(&|r| whole / r.factorisation.cpu / r.same_tile.cpu),
+        ratio_in_cache_cpu: of(&|r| whole / r.factorisation.cpu / r.in_cache.cpu),
+        kernel_share: kernel_share(&traced, &grid, bench.repeats, &run)?,
+        kernel_share_cpu: of(&|r| r.kernels.cpu / r.factorisation.cpu),
+    })
+}
+
+/// One turn of everything that is compared: rates of products [flop/s], times of factorisations [s].
+struct Round {
+    in_cache: Cost,
+    same_tile: Cost,
+    factorisation: Cost,
+    kernels: Cost,
+}
+
+/// Median share of the workers' time that is spent in bodies.
+fn kernel_share<T: TileScalar>(
+    rt: &Runtime,
+    grid: &TileGrid,
+    repeats: usize,
+    run: &impl Fn(&Runtime, &SymmetricTiled<T>) -> Result<Cost, Error>,
+) -> Result<f64, Error> {
+    let a = SymmetricTiled::new(rt, grid.clone());
+    let mut shares = Vec::new();
+    for _ in 0..repeats.max(1) {
+        run(rt, &a)?;
+        let Some(mut trace) = rt.take_trace() else {
+            continue;
+        };
+        trace.tasks.retain(|task| task.name != "generate");
+        let busy: u64 = trace.tasks.iter().map(|task| task.end_ns - task.start_ns).sum();
+        let available = rt.workers() as f64 * trace.makespan().as_secs_f64();
+        shares.push(busy as f64 / 1e9 / available.max(1e-12));
+    }
+    Ok(median(shares))
+}
+
+/// The tiles of a lower triangle without a runtime, column by column.
+struct Plain<T>(Vec<Vec<T>>);
+
+impl<T: TileScalar> Plain<T> {
+    fn new(grid: &TileGrid) -> Self {
+        let nt = grid.tiles();
+        let sizes = (0..nt).flat_map(|j| (j..nt).map(move |i| grid.width(i) * grid.width(j)));
+        Plain(sizes.map(|len| vec![T::ZERO; len]).collect())
+    }
+
+    /// Generates and factors the matrix with the kernels of [`cholesky`], one after the other; the cost of factoring.
+    fn factor(&mut self, grid: &TileGrid, fill: &Generator<T>) -> Result<Cost, Error> {
+        let nt = grid.tiles();
+        let place = |i: usize, j: usize| j * nt - j * (j + 1) / 2 + i;
+        for j in 0..nt {
+            for i in j..nt {
+                let failed = |e: zellige_runtime::TaskError| Error::Generator(e.to_string());
+                let out = &mut self.0[place(i, j)];
+                fill(grid.range(i), grid.range(j), out, grid.width(i)).map_err(failed)?;
+            }
+        }
+        let tiles = &mut self.0;
+        let w = |i: usize| grid.width(i);
+        let (spent, result) = cost(ClockId::ThreadCPUTime, || -> Result<(), Error> {
+            for k in 0..nt {
+                // Tiles of column k come before those of later columns.
+                let (column, rest) = tiles[place(k, k)..].split_at_mut(nt - k);
+                let (diagonal, below) = column.split_at_mut(1);
+                potrf_lower(MatMut::new(&mut diagonal[0], w(k), w(k), w(k))?)?;
+                let l_kk = MatRef::new(&diagonal[0], w(k), w(k), w(k))?;
+                for (i, tile) in (k + 1..nt).zip(below.iter_mut()) {
+                    trsm_right_lower(Op::Trans, l_kk, MatMut::new(tile, w(i), w(k), w(i))?)?;
+                    frobenius_norm(MatRef::new(tile, w(i), w(k), w(i))?);
+                }
+                let l = |i: usize| MatRef::new(&below[i - k - 1], w(i), w(k), w(i));
+                let first = place(k, k) + nt - k;
+                for j in k + 1..nt {
+                    let tile = &mut rest[place(j, j) - first];
+                    syrk_lower(-T::ONE, l(j)?, T::ONE, MatMut::new(tile, w(j), w(j), w(j))?)?;
+                    for i in j + 1..nt {
+                        let c = MatMut::new(&mut rest[place(i, j) - first], w(i), w(j), w(i))?;
+                        gemm(-T::ONE, l(i)?, Op::None, l(j)?, Op::Trans, T::ONE, c)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+        result.map(|()| spent)
+    }
+}
+
+/// Tiles that a thread goes around in the cache: operands change from product to product, as they do in a factorisation.
+const RING: usize = 4;
+
+/// Rates of `C -= A B^T` on square tiles, flop per second of all threads together: by the wall clock, and per second of CPU
+/// time. Each thread goes around `ring` tiles of its own, for about `span` seconds.
+fn tile_product<T: TileScalar>(tile: usize, threads: usize, ring: usize, span: f64) -> Cost {
+    let flops = 2.0 * (tile as f64).powi(3);
+    let start = std::sync::Barrier::new(threads.max(1));
+    let work = || {
+        let make = |seed: usize| -> Vec<T> {
+            (0..tile * tile).map(|i| T::from_f64(((i * 31 + seed * 17) % 64) as f64 / 64.0 - 0.5)).collect()
+        };
+        // A column of the triangle that `ring` tiles make, for the operands.
+        let height = ((2 * ring) as f64).sqrt().ceil() as usize;
+        let inputs: Vec<Vec<T>> = (0..height).map(make).collect();
+        let mut outputs: Vec<Vec<T>> = (0..ring).map(make).collect();
+        let mut product = |i: usize| {
+            let view = |v| MatRef::new(v, tile, tile, tile);
+            let a = view(&inputs[i % height])?;
+            let b = view(&inputs[i / height % height])?;
+            let c = MatMut::new(&mut outputs[i % ring], tile, tile, tile)?;
+            gemm(-T::ONE, a, Op::None, b, Op::Trans, T::ONE, c)
+        };
+        // Shapes fit by construction: an error would show as an absurd rate.
+        let _ = product(0);
+        start.wait();
+        let mut count = 0u64;
+        let (spent, ()) = cost(ClockId::ThreadCPUTime, || {
+            let begin = Instant::now();
+            while begin.elapsed().as_secs_f64() < span {
+                let _ = product(count as usize);
+                count += 1;
+            }
+        });
+        (count as f64 * flops / spent.wall, count as f64 * flops / spent.cpu)
+    };
+    let rates: Vec<(f64, f64)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let wall = rates.iter().map(|rate| rate.0).sum();
+    let cpu = rates.iter().map(|rate| rate.1).sum::<f64>() / rates.len().max(1) as f64;
+    Cost { wall, cpu }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_shares_are_plausible() {
+        for format in [StorageFormat::F32, StorageFormat::F64] {
+            let bench =
+                CholeskyBench { n: 300, tile: 64, format, workers: 2, repeats: 3, sched: "lws".into() };
+            let rate = cholesky_rate(&bench).unwrap();
+            assert!(rate.gflops > 0.01 && rate.seconds > 0.0, "{rate:?}");
+            assert!(rate.gemm_gflops_same_tile > 0.1, "{rate:?}");
+            let expected = 300f64.powi(3) / 3.0 / rate.seconds / 1e9;
+            assert!((rate.gflops / expected - 1.0).abs() < 1e-12);
+            assert!(rate.kernel_share > 0.0 && rate.kernel_share <= 1.0, "{rate:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let bench = CholeskyBench {
+            n: 10,
+            tile: 0,
+            format: StorageFormat::F32,
+            workers: 1,
+            repeats: 1,
+            sched: "lws".into(),
+        };
+        assert!(matches!(cholesky_rate(&bench), Err(Error::Grid(_))));
+        let format = StorageFormat::F16;
+        assert!(cholesky_rate(&CholeskyBench { format, ..bench.clone() }).is_err());
+        let sched = "nonsense".into();
+        assert!(cholesky_rate(&CholeskyBench { sched, tile: 4, ..bench }).is_err());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(vec![]).is_nan());
+    }
+}
