@@ -1,4 +1,53 @@
-//! Tiled matrices and mixed-precision tile algorithms on the zellige runtime.
+//! Tiled matrices and mixed-precision tile algorithms on the zellige runtime: the room where tasks meet kernels.
+//!
+//! A matrix is a grid of tiles, one runtime handle each, filled by tasks. Algorithms submit tasks over these handles; a
+//! [`PrecisionPolicy`] says for every tile product in which precision it runs, from its position or from the norms of its
+//! finished operands.
+//!
+//! ```
+//! use zellige_linalg::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve};
+//! use zellige_runtime::Runtime;
+//!
+//! let rt = Runtime::builder().workers(2).build()?;
+//! let rule: Rule = "hp1:operand=1e-2".parse()?; // half precision where both operands are small, single elsewhere
+//! let policy: SharedPolicy = rule.into();
+//!
+//! // A = I + 1/(1 + |i - j|), generated tile by tile where and when it is needed.
+//! let entry = |i: usize, j: usize| 1.0 / (1.0 + i.abs_diff(j) as f32) + f32::from(i == j);
+//! let fill = generator(move |rows, cols, out: &mut [f32], ld: usize| {
+//!     for (c, j) in cols.enumerate() {
+//!         for (r, i) in rows.clone().enumerate() {
+//!             out[r + c * ld] = entry(i, j);
+//!         }
+//!     }
+//! });
+//! let a = SymmetricTiled::generate(&rt, TileGrid::uniform(200, 64)?, &fill)?;
+//! let factor = cholesky(&rt, &a, &policy)?;
+//!
+//! // X A = B with one row of ones in B.
+//! let ones = generator(|_rows, _cols, out: &mut [f32], _ld: usize| out.fill(1.0));
+//! let x = RectTiled::generate(&rt, "B", TileGrid::uniform(1, 1)?, a.grid().clone(), &ones)?;
+//! solve(&rt, &a, &x, &policy)?.wait(&rt)?;
+//!
+//! let x = x.gather(&rt)?;
+//! let b: f32 = (0..200).map(|j| x[j] * entry(j, 100)).sum();
+//! assert!((b - 1.0).abs() < 1e-2);
+//! assert!(factor.counts().low_share() > 0.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | to | see |
+//! | --- | --- |
+//! | cut a matrix into tiles | [`TileGrid`], [`Block`] |
+//! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`] |
+//! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
+//! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
+//! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
+//! | judge a result | [`backward_error`], [`GemmCounts`] |
+//! | measure | [`bench`](mod@bench) |
+//!
+//! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and replayed. Results depend on
+//! matrix, tiles and the policy's answers, and are bitwise the same for any number of workers, scheduling policy and replay.
 #![forbid(unsafe_code)]
 
 pub mod bench;

@@ -54,7 +54,7 @@ impl Factorisation {
 }
 
 /// Priority of the generation of a tile in column `j`: behind every task of a factorisation, first columns first.
-pub(crate) fn generation_priority(j: usize, _nt: usize) -> i32 {
+pub(crate) fn generation_priority(j: usize) -> i32 {
     -(j.min(1 << 20) as i32)
 }
 

@@ -55,7 +55,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
                     symmetric: i == j,
                 };
                 // Behind the factorisation of the columns before, ahead of it for their own.
-                let priority = crate::factor::generation_priority(j, nt);
+                let priority = crate::factor::generation_priority(j);
                 s.codelet(codelet, (write(self.tile(i, j)),)).priority(priority).submit()?;
             }
         }
