@@ -10,13 +10,26 @@
 //! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is needed.
 
 mod error;
+mod factor;
+mod judge;
+pub mod memory;
+mod peak;
+mod plan;
+mod problem;
 mod results;
+mod rules;
+mod watch;
+mod xray;
 
 pub use error::Error;
+pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, precheck};
 pub use results::{
     Attempt, Extras, GemmShare, Measured, NotSpd, PrecisionMap, RuleResult, Seconds, TargetResult,
 };
 
+pub use xray::{NormsAt, XrayPicture};
+
+use crate::Matrix;
 use crate::info::Info;
 use crate::params::Input;
 use zellige_runtime::Runtime;
@@ -132,8 +145,12 @@ pub struct Outcome {
     pub info: Info,
     /// The system and its atmosphere, with the targets that were used.
     pub input: Input,
+    /// Edges of the tiles.
+    pub edges: Vec<usize>,
     /// Workers of the runtime.
     pub workers: usize,
+    /// The X-ray, where it was asked for.
+    pub xray: Option<XrayPicture>,
 }
 
 impl Outcome {
@@ -153,7 +170,7 @@ impl Outcome {
     }
 }
 
-/// Runs every rule of `options` on a system and judges its reconstructors.
+/// Runs every rule of `options` on a system and judges its reconstructors through the system's own mirror.
 ///
 /// # Errors
 /// Bad parameters, rules or options, too little memory (said before anything is allocated), a failed task, cancellation. A rule
@@ -164,6 +181,19 @@ pub fn run(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Outcome, Error> {
-    let _ = (rt, input, options, observer);
-    Err(Error::Options("not there yet".into()))
+    rules::run(rt, input, options, None, observer)
+}
+
+/// As [`run`], through another command matrix (actuators x m, volts per arcsec).
+///
+/// # Errors
+/// As [`run`]; also if the matrix does not fit the system.
+pub fn run_with_mirror(
+    rt: &Runtime,
+    input: &Input,
+    options: &Options,
+    dx: Matrix,
+    observer: &dyn Observer,
+) -> Result<Outcome, Error> {
+    rules::run(rt, input, options, Some(dx), observer)
 }

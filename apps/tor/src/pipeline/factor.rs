@@ -1,0 +1,239 @@
+//! One rule: tiles, factorisation, solve, refinement, backward error.
+
+use super::problem::{Element, Problem};
+use super::results::{GemmShare, NotSpd, PrecisionMap};
+use super::watch::{Counter, watch};
+use super::{Error, Observer};
+use crate::Matrix;
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+use zellige_linalg::{
+    BackwardError, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, backward_error, cholesky, generator,
+    refine, solve, widened,
+};
+use zellige_kernels::StorageFormat;
+use zellige_runtime::Runtime;
+
+/// What a rule that survived leaves.
+pub(super) struct Solved {
+    /// `R` by target.
+    pub(super) reconstructors: Vec<Arc<Matrix>>,
+    pub(super) share: GemmShare,
+    pub(super) solve_share: GemmShare,
+    pub(super) map: PrecisionMap,
+    pub(super) residuals: Vec<f64>,
+    pub(super) error: BackwardError,
+    pub(super) cov_seconds: f64,
+    pub(super) factor_seconds: f64,
+    pub(super) solve_seconds: f64,
+    pub(super) error_seconds: f64,
+    pub(super) tile_bytes: u64,
+}
+
+/// Tiles that are filled again for the next rule: their pages are there already.
+#[derive(Default)]
+pub(super) struct Workspace {
+    single: Option<SymmetricTiled<f32>>,
+    double: Option<SymmetricTiled<f64>>,
+}
+
+impl Workspace {
+    fn tiles<T: Element>(&mut self, rt: &Runtime, problem: &Problem) -> SymmetricTiled<T> {
+        let grid = &problem.plan.grid;
+        // Exactly one of the two is a matrix of T.
+        let place: &mut dyn Any = if T::FORMAT == StorageFormat::F64 {
+            &mut self.double
+        } else {
+            &mut self.single
+        };
+        match place.downcast_mut::<Option<SymmetricTiled<T>>>() {
+            Some(place) => place.get_or_insert_with(|| SymmetricTiled::new(rt, grid.clone())).clone(),
+            None => SymmetricTiled::new(rt, grid.clone()),
+        }
+    }
+}
+
+/// Runs one rule; `Ok(Err(..))` where it loses positive definiteness.
+pub(super) fn run_rule(
+    rt: &Runtime,
+    problem: &Problem,
+    rule: &Rule,
+    refine_steps: usize,
+    workspace: &mut Workspace,
+    observer: &dyn Observer,
+) -> Result<Result<Solved, NotSpd>, Error> {
+    if rule.element() == StorageFormat::F64 {
+        run_typed::<f64>(rt, problem, rule, workspace, observer, |_, _, _| Ok(None))
+    } else {
+        run_typed::<f32>(rt, problem, rule, workspace, observer, |l, policy, x| {
+            if refine_steps == 0 {
+                return Ok(None);
+            }
+            refined(rt, problem, l, policy, x, refine_steps, observer).map(Some)
+        })
+    }
+}
+
+type Refined = (RectTiled<f64>, Vec<f64>);
+
+fn run_typed<T: Element>(
+    rt: &Runtime,
+    problem: &Problem,
+    rule: &Rule,
+    workspace: &mut Workspace,
+    observer: &dyn Observer,
+    refine: impl FnOnce(&SymmetricTiled<T>, &SharedPolicy, &RectTiled<T>) -> Result<Option<Refined>, Error>,
+) -> Result<Result<Solved, NotSpd>, Error> {
+    let policy: SharedPolicy = rule.clone().into();
+    let solve_policy = problem.plan.solve_rule.clone().map_or_else(|| Arc::clone(&policy), Into::into);
+    let nt = problem.plan.tiles() as u64;
+
+    let start = Instant::now();
+    let (l, x) = generate::<T>(rt, problem, rule, workspace, observer)?;
+    let cov_seconds = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    observer.stage(&format!("{rule}: factorisation"), nt * (nt - 1) * (nt.max(2) - 2) / 6);
+    let factor = cholesky(rt, &l, &policy)?;
+    let counts = factor.clone();
+    let done = move || counts.counts().total();
+    let result = watch(rt, observer, done, || {
+        let result = factor.wait(rt);
+        rt.wait_all()?;
+        Ok(result)
+    })?;
+    if let Err(error) = result {
+        let Some(lost) = error.not_positive_definite() else {
+            return Err(error.into());
+        };
+        return Ok(Err(NotSpd::new(lost, rule.suggest_next().map(|r| r.to_string()))));
+    }
+    let factor_seconds = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    observer.stage(&format!("{rule}: solve"), problem.rows.tiles() as u64 * nt * (nt - 1));
+    let solution = solve(rt, &l, &x, &solve_policy)?;
+    let counts = solution.clone();
+    watch(rt, observer, move || counts.counts().total(), || Ok(solution.wait(rt)?))?;
+    let improved = refine(&l, &solve_policy, &x)?;
+    let solve_seconds = start.elapsed().as_secs_f64();
+
+    let (reconstructors, residuals, x_bytes) = match improved {
+        Some((wide, residuals)) => (collect(rt, problem, &wide)?, residuals, wide.bytes(rt)?),
+        None => (collect(rt, problem, &x)?, Vec::new(), x.bytes(rt)?),
+    };
+    drop(x);
+    let tile_bytes = (l.bytes(rt)? + x_bytes) as u64;
+
+    let start = Instant::now();
+    let asked = Counter::default();
+    let watched = watched(problem.cmm::<f64>(), &asked);
+    observer.stage(&format!("{rule}: backward error"), nt * (nt + 1) / 2);
+    let error = watch(rt, observer, move || asked.get(), || Ok(backward_error(rt, &l, &watched)?))?;
+    Ok(Ok(Solved {
+        reconstructors,
+        share: GemmShare::of(factor.counts()),
+        solve_share: GemmShare::of(solution.counts()),
+        map: PrecisionMap::of(factor.counts()),
+        residuals,
+        error,
+        cov_seconds,
+        factor_seconds,
+        solve_seconds,
+        error_seconds: start.elapsed().as_secs_f64(),
+        tile_bytes,
+    }))
+}
+
+fn generate<T: Element>(
+    rt: &Runtime,
+    problem: &Problem,
+    rule: &Rule,
+    workspace: &mut Workspace,
+    observer: &dyn Observer,
+) -> Result<(SymmetricTiled<T>, RectTiled<T>), Error> {
+    let grid = &problem.plan.grid;
+    let nt = grid.tiles() as u64;
+    let counter = Counter::default();
+    observer.stage(&format!("{rule}: covariances"), nt * (nt + 1) / 2 + nt * problem.rows.tiles() as u64);
+    let l = workspace.tiles::<T>(rt, problem);
+    let shared = counter.clone();
+    let x = watch(
+        rt,
+        observer,
+        move || shared.get(),
+        || {
+            l.fill(rt, &watched(problem.cmm::<T>(), &counter))?;
+            let rows = problem.rows.clone();
+            let x = RectTiled::new(rt, "B", rows, grid.clone());
+            x.fill(rt, &watched(problem.ctm::<T>(), &counter))?;
+            rt.wait_all()?;
+            Ok(x)
+        },
+    )?;
+    Ok((l, x))
+}
+
+/// A generator that counts how often it was asked.
+fn watched<T: Element>(fill: Generator<T>, counter: &Counter) -> Generator<T> {
+    let counter = counter.clone();
+    generator(move |rows, cols, out: &mut [T], ld| {
+        fill(rows, cols, out, ld)?;
+        counter.bump();
+        Ok::<(), zellige_runtime::TaskError>(())
+    })
+}
+
+fn refined(
+    rt: &Runtime,
+    problem: &Problem,
+    l: &SymmetricTiled<f32>,
+    policy: &SharedPolicy,
+    x: &RectTiled<f32>,
+    steps: usize,
+    observer: &dyn Observer,
+) -> Result<Refined, Error> {
+    let nt = problem.plan.tiles() as u64;
+    let wide = widened(rt, x)?;
+    let mut residuals = Vec::with_capacity(steps);
+    for step in 1..=steps {
+        observer.stage(&format!("refinement step {step} of {steps}"), nt * (nt + 1) / 2);
+        let asked = Counter::default();
+        let (a, b) = (watched(problem.cmm::<f64>(), &asked), problem.ctm::<f64>());
+        residuals.push(watch(
+            rt,
+            observer,
+            move || asked.get(),
+            || {
+                let step = refine(rt, l, policy, &a, &b, &wide)?;
+                let residual = step.wait(rt)?;
+                rt.wait_all()?;
+                Ok(residual)
+            },
+        )?);
+    }
+    Ok((wide, residuals))
+}
+
+/// `R` of each target in float64.
+fn collect<T: Element>(rt: &Runtime, problem: &Problem, x: &RectTiled<T>) -> Result<Vec<Arc<Matrix>>, Error> {
+    let (m, n) = (problem.m(), problem.n());
+    let mut all: Vec<Matrix> = (0..problem.targets()).map(|_| Matrix::zeros(m, n)).collect();
+    for i in 0..x.row_grid().tiles() {
+        let rows = x.row_grid().range(i);
+        // Edges of targets are edges of tiles.
+        let (target, first) = (rows.start / m, rows.start % m);
+        for j in 0..x.col_grid().tiles() {
+            let guard = rt.read(x.tile(i, j))?;
+            let native = guard.to_storage(T::FORMAT);
+            let tile = native.as_ref().unwrap_or(&guard);
+            let values = tile.as_slice()?;
+            for (column, source) in x.col_grid().range(j).zip(values.chunks_exact(rows.len())) {
+                let place = &mut all[target].col_mut(column)[first..first + rows.len()];
+                place.iter_mut().zip(source).for_each(|(to, from)| *to = from.to_f64());
+            }
+        }
+    }
+    Ok(all.into_iter().map(Arc::new).collect())
+}

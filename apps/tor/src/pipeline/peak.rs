@@ -1,0 +1,78 @@
+//! What the machine could do: the rate of one tile product.
+
+use super::Error;
+use std::time::{Duration, Instant};
+use zellige_kernels::{MatMut, MatRef, Op, gemm};
+use zellige_linalg::TileScalar;
+use zellige_runtime::{Runtime, Submit, write};
+
+/// How long each worker multiplies per burst.
+const BURST: Duration = Duration::from_millis(60);
+/// Bursts; the median counts.
+const BURSTS: usize = 5;
+/// Sets of operands that a worker goes through, as a factorisation goes through its tiles.
+const SETS: usize = 4;
+
+/// Rates that have been measured in this run.
+#[derive(Debug, Default)]
+pub(super) struct Peaks {
+    single: Option<f64>,
+    double: Option<f64>,
+}
+
+impl Peaks {
+    /// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all workers at once, in Gflop/s.
+    pub(super) fn of<T: TileScalar>(&mut self, rt: &Runtime, nb: usize) -> Result<f64, Error> {
+        let place = if size_of::<T>() == 8 { &mut self.double } else { &mut self.single };
+        if let Some(rate) = *place {
+            return Ok(rate);
+        }
+        let mut rates = Vec::with_capacity(BURSTS);
+        for _ in 0..BURSTS {
+            rates.push(burst::<T>(rt, nb)?);
+        }
+        rates.sort_by(f64::total_cmp);
+        *place = Some(rates[BURSTS / 2]);
+        Ok(rates[BURSTS / 2])
+    }
+}
+
+fn burst<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
+    let mut rates = Vec::new();
+    for _ in 0..rt.workers() {
+        let rate = rt.register_empty::<f64>();
+        rt.task("gemm_peak")
+            .operands((write(&rate),))
+            .cpu(move |(mut rate,)| {
+                rate.put(multiply::<T>(nb)?);
+                Ok::<(), zellige_kernels::KernelError>(())
+            })
+            .submit()?;
+        rates.push(rate);
+    }
+    let mut sum = 0.0;
+    for rate in rates {
+        sum += rt.take(rate)?;
+    }
+    Ok(sum)
+}
+
+fn multiply<T: TileScalar>(nb: usize) -> Result<f64, zellige_kernels::KernelError> {
+    let area = nb * nb;
+    let operand: Vec<T> = (0..2 * SETS * area).map(|k| T::from_f64((k % 17) as f64 / 17.0 - 0.5)).collect();
+    let mut results = vec![T::from_f64(0.0); SETS * area];
+    let mut products = 0u32;
+    let start = Instant::now();
+    while start.elapsed() < BURST {
+        for set in 0..SETS {
+            let a = MatRef::new(&operand[2 * set * area..][..area], nb, nb, nb)?;
+            let b = MatRef::new(&operand[(2 * set + 1) * area..][..area], nb, nb, nb)?;
+            let c = MatMut::new(&mut results[set * area..][..area], nb, nb, nb)?;
+            gemm(T::from_f64(-1.0), a, Op::None, b, Op::Trans, T::from_f64(1.0), c)?;
+            products += 1;
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    std::hint::black_box(&results);
+    Ok(2.0 * (nb as f64).powi(3) * f64::from(products) / seconds / 1e9)
+}

@@ -1,0 +1,244 @@
+//! What a run will need, known before anything is allocated.
+
+use super::{Error, Options, TileChoice, Xray, memory};
+use crate::geometry;
+use crate::info::{Info, info};
+use crate::params::{Input, System};
+use std::fmt;
+use zellige_kernels::StorageFormat;
+use zellige_linalg::{Block, GemmPrecision, Rule, Test, TileGrid};
+
+/// Largest tile of automatic edges.
+pub const LARGEST_TILE: usize = 512;
+/// Largest order whose eigenvalues are computed without being asked for.
+pub const XRAY_UP_TO: usize = 4096;
+/// Columns of a panel of `Cee`.
+pub(super) const PANEL: usize = 512;
+/// Products of tiles that a factorisation may have: about an hour of task overhead.
+const MOST_PRODUCTS: f64 = 2e9;
+
+/// A checked run: sizes, tiles, rules, memory.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Sizes and work of the system.
+    pub info: Info,
+    /// Edges of the tiles of `Cmm`.
+    pub grid: TileGrid,
+    /// The rules, parsed.
+    pub rules: Vec<Rule>,
+    /// The solve's rule, parsed.
+    pub solve_rule: Option<Rule>,
+    /// Memory of the run's largest moment.
+    pub memory: Need,
+    /// What the user should know, e.g. that the edges need a certain kind of rule.
+    pub advice: Vec<String>,
+}
+
+/// Memory by purpose.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Need {
+    /// What for, and how many bytes.
+    pub items: Vec<(String, u64)>,
+    /// Bytes that are there, where the system tells.
+    pub available: Option<u64>,
+}
+
+impl Need {
+    pub(super) fn add(&mut self, what: impl Into<String>, bytes: f64) {
+        self.items.push((what.into(), bytes as u64));
+    }
+
+    /// Bytes in all.
+    pub fn total(&self) -> u64 {
+        self.items.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Refuses what does not fit.
+    pub(super) fn check(&self, remedy: &str) -> Result<(), Error> {
+        match self.available {
+            Some(available) if self.total() > available => Err(Error::Memory(format!(
+                "not enough memory: {self}, {} available; {remedy}",
+                Gigabytes(available)
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} needed (", Gigabytes(self.total()))?;
+        for (k, (what, bytes)) in self.items.iter().enumerate() {
+            write!(f, "{}{what} {}", if k == 0 { "" } else { " + " }, Gigabytes(*bytes))?;
+        }
+        write!(f, ")")
+    }
+}
+
+struct Gigabytes(u64);
+
+impl fmt::Display for Gigabytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gb = self.0 as f64 / 1e9;
+        if gb >= 0.1 { write!(f, "{gb:.1} GB") } else { write!(f, "{:.1} MB", gb * 1e3) }
+    }
+}
+
+/// The system with the targets of the options.
+pub(super) fn with_targets(input: &Input, options: &Options) -> System {
+    let mut system = input.system.clone();
+    if let Some(targets) = &options.targets {
+        system.targets.clone_from(targets);
+    }
+    system
+}
+
+/// The edges that an option asks for.
+///
+/// # Errors
+/// A tile size of 0.
+pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, Error> {
+    match tile {
+        TileChoice::Auto => {
+            let block = |b: &geometry::Block| Block { len: b.len, group: b.wfs };
+            let blocks: Vec<Block> = info.blocks.iter().map(block).collect();
+            Ok(TileGrid::auto(&blocks, LARGEST_TILE)?)
+        }
+        TileChoice::Uniform(0) => Err(Error::Options("a tile of 0: give at least 1, or auto".into())),
+        TileChoice::Uniform(size) => Ok(TileGrid::uniform(info.measurements, size)?),
+    }
+}
+
+/// Checks system, rules and tiles, and whether the run fits the memory: nothing large is allocated.
+///
+/// # Errors
+/// A parameter, a rule or an option is wrong; the memory is too small, with the arithmetic in the message.
+pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
+    let system = with_targets(input, options);
+    system.check()?;
+    if system.targets.is_empty() {
+        return Err(Error::Options("no target: give at least one".into()));
+    }
+    if options.rules.is_empty() {
+        return Err(Error::Options("no precision rule: give at least one, e.g. fp32".into()));
+    }
+    let rules: Vec<Rule> = options.rules.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let solve_rule: Option<Rule> = options.solve_rule.as_ref().map(|text| text.parse()).transpose()?;
+    let double = |rule: &Rule| rule.element() == StorageFormat::F64;
+    if let Some(rule) = &solve_rule
+        && let Some(other) = rules.iter().find(|r| double(r) != double(rule))
+    {
+        return Err(Error::Options(format!(
+            "solve rule {rule} does not go with {other}: fp64 tiles take fp64 products, fp32 tiles all others"
+        )));
+    }
+    let info = info(&system, &input.atmosphere)?;
+    let grid = grid(&info, options.tile)?;
+    let products = (grid.tiles() as f64).powi(3) / 6.0;
+    if products > MOST_PRODUCTS {
+        return Err(Error::Options(format!(
+            "tiles of at most {} make {products:.1e} tile products: choose larger ones",
+            grid.max_width()
+        )));
+    }
+    let memory = need(&info, &grid, &rules, options);
+    let remedy = "use fewer targets, a rule with smaller tiles in memory (fp32 instead of fp64 or x3), or a larger machine";
+    memory.check(remedy)?;
+    let advice = advice(&grid, &rules);
+    Ok(Plan { info, grid, rules, solve_rule, memory, advice })
+}
+
+/// Bytes of one element of `L` in its master form and in its 16-bit replica.
+fn bytes_of(rule: &Rule) -> (f64, f64) {
+    let Some((low, _, otherwise)) = rule.parts() else {
+        return (4.0, 4.0);
+    };
+    let replica = |p: GemmPrecision| match p {
+        GemmPrecision::Dp | GemmPrecision::Sp => 0.0,
+        GemmPrecision::X3 => 4.0,
+        _ => 2.0,
+    };
+    (if low == GemmPrecision::Dp { 8.0 } else { 4.0 }, replica(low) + replica(otherwise))
+}
+
+fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need {
+    let (n, m, targets) = (info.measurements as f64, info.truth_slopes as f64, info.targets as f64);
+    let available = match (options.memory_limit, memory::available()) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let mut need = Need { items: Vec::new(), available };
+    let most = |part: fn((f64, f64)) -> f64| rules.iter().map(|r| part(bytes_of(r))).fold(0.0, f64::max);
+    let triangle: f64 = (0..grid.tiles()).map(|i| grid.width(i) as f64 * grid.range(i).end as f64).sum();
+    let master = most(|b| b.0);
+    let both = rules.iter().any(|r| bytes_of(r).0 == 8.0) && rules.iter().any(|r| bytes_of(r).0 == 4.0);
+    need.add(format!("triangle of Cmm, n = {n}"), triangle * if both { 12.0 } else { master });
+    if most(|b| b.1) > 0.0 {
+        need.add("16-bit replicas", triangle * most(|b| b.1));
+    }
+    need.add("reconstructors in tiles", targets * n * m * (master + most(|b| b.1)));
+    let kept = if options.keep_reconstructors { rules.len() as f64 * targets } else { targets };
+    need.add("reconstructors in float64", 8.0 * kept * n * m);
+    if options.refine > 0 {
+        need.add("refinement", targets * n * m * 24.0);
+    }
+    // Per task a chunk of Cmm and a few panels, two tasks at least; terms that wait for their turn.
+    let workers = std::thread::available_parallelism().map_or(2.0, |w| w.get() as f64);
+    need.add("evaluation", 8.0 * (workers * (256.0 * n + 4.0 * m * PANEL as f64 + m * m) + 4.0 * m * m));
+    let tiles = grid.tiles() as f64;
+    need.add("handles and tasks", 600.0 * tiles * tiles + 200e6_f64.min(1e3 * tiles.powi(3)));
+    if options.xray == Xray::Full || options.xray == Xray::Auto && info.measurements <= XRAY_UP_TO {
+        need.add("X-ray", 24.0 * n * n);
+    }
+    need
+}
+
+/// Edges decide which low-precision factorisations succeed: where a block of one sensor and axis has more than two parts, the
+/// products of two parts carry the laser stars' tip-tilt constant twice.
+fn advice(grid: &TileGrid, rules: &[Rule]) -> Vec<String> {
+    let mut advice = Vec::new();
+    let parts = grid.parts_of_largest();
+    if parts > 2 {
+        let weak = |rule: &&Rule| match rule.parts() {
+            Some((GemmPrecision::Dp | GemmPrecision::Sp | GemmPrecision::X3, _, _)) | None => false,
+            Some((_, Test::Always | Test::Band(0 | 1), _)) => true,
+            Some(_) => false,
+        };
+        let who: Vec<String> = rules.iter().filter(weak).map(Rule::to_string).collect();
+        let named = if who.is_empty() { String::new() } else { format!(" (here: {})", who.join(", ")) };
+        advice.push(format!(
+            "{parts} tiles per axis block of a sensor: 16-bit rules without a condition may lose positive definiteness{named}; \
+             use band=2 or an operand rule"
+        ));
+    }
+    advice
+}
+
+impl Plan {
+    /// Tiles along one side.
+    pub fn tiles(&self) -> usize {
+        self.grid.tiles()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.info)?;
+        writeln!(
+            f,
+            "tiles            {} x {}, up to {} wide, {} per axis block at most",
+            self.tiles(),
+            self.tiles(),
+            self.grid.max_width(),
+            self.grid.parts_of_largest()
+        )?;
+        write!(f, "run              {}", self.memory)?;
+        if let Some(available) = self.memory.available {
+            write!(f, ", {} available", Gigabytes(available))?;
+        }
+        for line in &self.advice {
+            write!(f, "\nnote             {line}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! One system ready to be computed: covariances, tiles, scale.
+
+use super::plan::{Plan, precheck, with_targets};
+use super::{Error, Options};
+use crate::covariance::{Covariance, Kind, Scalar};
+use crate::params::{Input, System};
+use std::ops::Range;
+use std::sync::Arc;
+use zellige_linalg::{Generator, TileGrid, TileScalar, generator};
+
+/// A number that tiles are made of and covariances can be written as.
+pub(super) trait Element: TileScalar + Scalar {}
+
+impl<T: TileScalar + Scalar> Element for T {}
+
+/// Everything that the stages share.
+pub(super) struct Problem {
+    pub(super) input: Input,
+    pub(super) plan: Plan,
+    pub(super) cov: Arc<Covariance>,
+    /// `Cmm` and `Ctm` are multiplied by this power of two before they are rounded: their largest diagonal entry is then in
+    /// \[1, 2), so that no unit underflows a format. It cancels in `R`.
+    pub(super) scale: f64,
+    /// Edges of the stacked rows of all targets.
+    pub(super) rows: TileGrid,
+}
+
+impl Problem {
+    pub(super) fn new(input: &Input, options: &Options) -> Result<Self, Error> {
+        let plan = precheck(input, options)?;
+        let system = with_targets(input, options);
+        let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
+        let scale = power_of_two_for(largest_variance(&cov)?);
+        let rows = stacked(cov.truth_slopes(), cov.targets(), plan.grid.max_width())?;
+        let input = Input { system, ..input.clone() };
+        Ok(Problem { input, plan, cov, scale, rows })
+    }
+
+    pub(super) fn system(&self) -> &System {
+        &self.input.system
+    }
+
+    pub(super) fn n(&self) -> usize {
+        self.cov.measurements()
+    }
+
+    pub(super) fn m(&self) -> usize {
+        self.cov.truth_slopes()
+    }
+
+    pub(super) fn targets(&self) -> usize {
+        self.cov.targets()
+    }
+
+    /// The scaled `Cmm`.
+    pub(super) fn cmm<T: Element>(&self) -> Generator<T> {
+        let (cov, scale) = (Arc::clone(&self.cov), self.scale);
+        generator(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], ld: usize| {
+            cov.fill(Kind::Cmm, rows.clone(), cols.clone(), out, ld)?;
+            rescale(out, rows.len(), cols.len(), ld, scale);
+            Ok::<(), crate::Error>(())
+        })
+    }
+
+    /// The scaled rows of `Ctm`, the targets below each other.
+    pub(super) fn ctm<T: Element>(&self) -> Generator<T> {
+        let (cov, scale, m) = (Arc::clone(&self.cov), self.scale, self.m());
+        generator(move |rows: Range<usize>, cols: Range<usize>, out: &mut [T], ld: usize| {
+            let mut row = rows.start;
+            while row < rows.end {
+                let target = row / m;
+                let end = rows.end.min((target + 1) * m);
+                let part = row - target * m..end - target * m;
+                let height = part.len();
+                let place = &mut out[row - rows.start..];
+                cov.fill(Kind::Ctm(target), part, cols.clone(), place, ld)?;
+                rescale(place, height, cols.len(), ld, scale);
+                row = end;
+            }
+            Ok::<(), crate::Error>(())
+        })
+    }
+}
+
+fn rescale<T: Element>(out: &mut [T], height: usize, width: usize, ld: usize, scale: f64) {
+    // Exact for a power of two, short of underflow.
+    if height == 0 || scale == 1.0 {
+        return;
+    }
+    for column in out.chunks_mut(ld).take(width) {
+        column[..height].iter_mut().for_each(|v| *v = Scalar::from_f64(v.to_f64() * scale));
+    }
+}
+
+fn largest_variance(cov: &Covariance) -> Result<f64, Error> {
+    let mut largest = 0.0f64;
+    let mut entry = [0.0f64];
+    for i in 0..cov.measurements() {
+        cov.fill(Kind::Cmm, i..i + 1, i..i + 1, &mut entry, 1)?;
+        largest = largest.max(entry[0]);
+    }
+    Ok(largest)
+}
+
+/// The power of two that brings `x` into \[1, 2); 1 where there is none.
+fn power_of_two_for(x: f64) -> f64 {
+    if !(x.is_finite() && x > 0.0) {
+        return 1.0;
+    }
+    // Rounding of the logarithm may miss by one at the very edge, which does no harm.
+    2.0f64.powi(-(x.log2().floor().clamp(-1000.0, 1000.0) as i32))
+}
+
+/// Rows of all targets, each target in the fewest equal parts of at most `most`.
+fn stacked(m: usize, targets: usize, most: usize) -> Result<TileGrid, Error> {
+    let parts = m.div_ceil(most.max(1)).max(1);
+    let mut edges = vec![0];
+    for t in 0..targets {
+        edges.extend((1..=parts).map(|p| t * m + m * p / parts));
+    }
+    edges.dedup();
+    Ok(TileGrid::from_edges(edges)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scale_brings_any_unit_to_one() {
+        for x in [1.0, 76.0, 2.35e-11, 3e6, 0.999_999] {
+            let y = x * power_of_two_for(x);
+            assert!((1.0..2.0).contains(&y), "{x}: {y}");
+        }
+        for x in [0.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(power_of_two_for(x), 1.0);
+        }
+    }
+
+    #[test]
+    fn rows_of_a_target_are_cut_equally() {
+        assert_eq!(stacked(152, 2, 100).unwrap().edges(), [0, 76, 152, 228, 304]);
+        assert_eq!(stacked(152, 1, 512).unwrap().edges(), [0, 152]);
+        assert_eq!(stacked(2, 1, 1).unwrap().edges(), [0, 1, 2]);
+    }
+}
