@@ -1,1 +1,44 @@
-//! (face of the crate: written with its first module)
+//! What crosses crates: the runtime under stress against a sequential oracle, policies from outside, determinism of the whole.
+//!
+//! The library holds what the tests share: random graphs ([`graphs`]), what they must compute ([`oracle`]), and
+//! [`within`], which turns a hang into a failure.
+#![forbid(unsafe_code)]
+
+pub mod graphs;
+pub mod oracle;
+pub mod policies;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Runs `body`; if it is not done in time the whole process ends with a message that names `what`: a hang is a failure, and
+/// its threads cannot be ended one by one.
+///
+/// # Panics
+/// Where `body` does.
+pub fn within<R: Send + 'static>(
+    what: &str,
+    limit: Duration,
+    body: impl FnOnce() -> R + Send + 'static,
+) -> R {
+    let (done, wait) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let result = body();
+        // Nobody waits any more only if the process is ending.
+        let _ = done.send(());
+        result
+    });
+    if wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+        eprintln!("{what}: not done after {} s: a hang", limit.as_secs());
+        std::process::abort();
+    }
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// How many random graphs a test runs: as many as the environment variable `ZELLIGE_STRESS` says, else `usual`.
+pub fn amount(usual: usize) -> usize {
+    std::env::var("ZELLIGE_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}

@@ -1,0 +1,180 @@
+//! What a random graph must compute: its tasks one after the other, in the order of submission.
+
+use crate::graphs::{Change, Fate, GraphSpec, Number, changed, mix};
+
+/// What is known of a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Never written.
+    Unwritten,
+    /// This value.
+    Value(Number),
+    /// Poisoned.
+    Poisoned,
+    /// Poisoned or this value: it hangs on the order of tasks that commute with one that fails.
+    Either(Number),
+}
+
+/// How sure it is that a task runs and ends well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Course {
+    Well,
+    Perhaps,
+    Ill,
+}
+
+/// What is known of every handle after `times` runs of the graph, one after the other.
+pub fn run(graph: &GraphSpec, times: usize) -> Vec<Known> {
+    let total = graph.tasks.len() * times;
+    let groups = groups(graph, times);
+    // One that fails taints those that commute with it, wherever they stand: repeat until no more are found.
+    let mut tainted = vec![false; total];
+    loop {
+        let (values, courses) = sequential(graph, times, &tainted);
+        let mut next = tainted.clone();
+        for group in &groups {
+            for &member in group {
+                next[member] |= group.iter().any(|&other| other != member && courses[other] > Course::Well);
+            }
+        }
+        if next == tainted {
+            return values;
+        }
+        tainted = next;
+    }
+}
+
+/// Tasks that may run in any order on a handle: neighbours with the same unordered access.
+fn groups(graph: &GraphSpec, times: usize) -> Vec<Vec<usize>> {
+    let mut all = Vec::new();
+    for handle in 0..graph.start.len() {
+        let mut open: Option<(Change, Vec<usize>)> = None;
+        for index in 0..graph.tasks.len() * times {
+            let task = &graph.tasks[index % graph.tasks.len()];
+            let reads = task.inputs().any(|(h, _)| h == handle);
+            let change = task.change.iter().find(|(h, _)| *h == handle).map(|(_, kind)| *kind);
+            match change {
+                Some(kind @ (Change::Commute | Change::Reduce)) => match &mut open {
+                    Some((mode, members)) if *mode == kind => members.push(index),
+                    _ => all.extend(open.replace((kind, vec![index])).map(|(_, members)| members)),
+                },
+                None if !reads => {}
+                _ => all.extend(open.take().map(|(_, members)| members)),
+            }
+        }
+        all.extend(open.map(|(_, members)| members));
+    }
+    all
+}
+
+fn sure(known: Known) -> Course {
+    match known {
+        Known::Value(_) => Course::Well,
+        Known::Either(_) => Course::Perhaps,
+        Known::Poisoned | Known::Unwritten => Course::Ill,
+    }
+}
+
+fn sequential(graph: &GraphSpec, times: usize, tainted: &[bool]) -> (Vec<Known>, Vec<Course>) {
+    let first = |start: &Option<u64>| start.map_or(Known::Unwritten, |v| Known::Value(Number::new(v)));
+    let mut values: Vec<Known> = graph.start.iter().map(first).collect();
+    // What a handle was when tasks that commute on it began to: none of them sees for sure what the others did.
+    let mut open: Vec<Option<(Change, Known)>> = vec![None; values.len()];
+    let mut courses = Vec::with_capacity(tainted.len());
+    for (index, &tainted) in tainted.iter().enumerate() {
+        let task = &graph.tasks[index % graph.tasks.len()];
+        debug_assert!(index < graph.tasks.len() * times);
+        let mut course = if tainted { Course::Perhaps } else { Course::Well };
+        if task.fate != Fate::Fine {
+            course = Course::Ill;
+        }
+        for (handle, _) in task.inputs() {
+            open[handle] = None;
+            course = course.max(sure(values[handle]));
+        }
+        for &(handle, kind) in &task.change {
+            match kind {
+                Change::Write | Change::Update(_) => open[handle] = None,
+                Change::Commute | Change::Reduce => {
+                    if open[handle].is_none_or(|(mode, _)| mode != kind) {
+                        open[handle] = Some((kind, values[handle]));
+                    }
+                }
+            }
+            course = course.max(match (kind, open[handle]) {
+                (Change::Write, _) => Course::Well,
+                (_, Some((_, before))) => sure(before),
+                (_, None) => sure(values[handle]),
+            });
+        }
+        let stored = |(h, format): (usize, Option<u16>)| match values[h] {
+            Known::Value(n) | Known::Either(n) => format.map_or(n, |f| n.stored(f)).bits,
+            Known::Poisoned | Known::Unwritten => 0,
+        };
+        let input = mix(task.salt, task.inputs().map(stored));
+        for &(handle, kind) in &task.change {
+            let old = match values[handle] {
+                Known::Value(n) | Known::Either(n) => n,
+                Known::Poisoned | Known::Unwritten => Number::new(0),
+            };
+            let old = match kind {
+                Change::Update(Some(format)) => old.stored(format),
+                _ => old,
+            };
+            let new = changed(old, kind, input);
+            // A neighbour's failure stays, whatever this one does.
+            let course = if open[handle].is_some() { course.max(sure(values[handle])) } else { course };
+            values[handle] = match course {
+                Course::Well => Known::Value(new),
+                Course::Perhaps => Known::Either(new),
+                Course::Ill => Known::Poisoned,
+            };
+        }
+        courses.push(course);
+    }
+    (values, courses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graphs::TaskSpec;
+
+    fn task(change: &[(usize, Change)], read: Option<usize>, fate: Fate) -> TaskSpec {
+        let read = read.map(|h| (h, None));
+        TaskSpec { salt: 5, read, list: vec![], change: change.to_vec(), after: None, priority: 0, fate }
+    }
+
+    #[test]
+    fn poison_spreads_and_a_write_clears_it() {
+        let start = vec![Some(1), Some(2), Some(3)];
+        let mut graph = GraphSpec {
+            start,
+            tasks: vec![
+                task(&[(0, Change::Update(None))], None, Fate::Fails),
+                task(&[(1, Change::Write)], Some(0), Fate::Fine),
+            ],
+        };
+        let (two, poisoned) = (Known::Value(Number::new(3)), Known::Poisoned);
+        assert_eq!(run(&graph, 1), [poisoned, poisoned, two]);
+        graph.tasks.push(task(&[(0, Change::Write)], None, Fate::Fine));
+        assert_eq!(run(&graph, 1)[0], Known::Value(Number::new(5)));
+        assert_eq!(run(&graph, 2)[0], Known::Value(Number::new(5)));
+    }
+
+    #[test]
+    fn one_that_fails_makes_its_commuting_neighbours_uncertain() {
+        let graph = GraphSpec {
+            start: vec![Some(1), Some(2)],
+            tasks: vec![
+                task(&[(0, Change::Commute), (1, Change::Write)], None, Fate::Fine),
+                task(&[(0, Change::Commute)], None, Fate::Panics),
+            ],
+        };
+        let mut swapped = graph.clone();
+        swapped.tasks.swap(0, 1);
+        for graph in [graph, swapped] {
+            assert_eq!(run(&graph, 1), [Known::Poisoned, Known::Either(Number::new(5))]);
+        }
+    }
+}
