@@ -1,12 +1,13 @@
 //! What a reconstructor is worth, with the heavy parts as tasks: `Cee` by panels of columns, the exact Strehl ratio by blocks.
 
 use super::plan::PANEL;
-use super::problem::Problem;
 use super::results::TargetResult;
 use super::watch::{Counter, watch};
 use super::{Error, Observer};
+use crate::covariance::Covariance;
 use crate::dm::Mirror;
 use crate::image::{self, ExactStrehl, Psf};
+use crate::params::System;
 use crate::{Matrix, evaluate};
 use std::sync::Arc;
 use zellige_runtime::{Runtime, Submit, read, update, write};
@@ -17,15 +18,15 @@ const WAITING: usize = 8;
 /// Judges `r` towards target number `target` through the command matrix `dx`.
 pub(super) fn judge(
     rt: &Runtime,
-    problem: &Problem,
+    system: &System,
+    cov: &Arc<Covariance>,
     target: usize,
     r: &Arc<Matrix>,
     dx: &Matrix,
     exact: bool,
     observer: &dyn Observer,
 ) -> Result<(TargetResult, Psf), Error> {
-    let cee = cee(rt, problem, target, r, observer)?;
-    let system = problem.system();
+    let cee = cee(rt, cov, target, r, observer)?;
     let mirror = Mirror::new(system);
     let cvv = evaluate::cvv(dx, &cee)?;
     let psf = image::psf(system, &mirror, &cvv)?;
@@ -37,7 +38,7 @@ pub(super) fn judge(
         x,
         y,
         trace_cee: cee.trace(),
-        relative_error: evaluate::relative_error(&problem.cov, &cee)?,
+        relative_error: evaluate::relative_error(cov, &cee)?,
         strehl_moao: psf.strehl,
         strehl_exact,
         marechal: residual.marechal_piston_removed,
@@ -49,13 +50,13 @@ pub(super) fn judge(
 /// `Cee`, the terms added in the order of the panels whatever the order they are computed in.
 fn cee(
     rt: &Runtime,
-    problem: &Problem,
+    cov: &Arc<Covariance>,
     target: usize,
     r: &Arc<Matrix>,
     observer: &dyn Observer,
 ) -> Result<Matrix, Error> {
-    let m = problem.m();
-    let panels = evaluate::panels(problem.n(), PANEL);
+    let m = cov.truth_slopes();
+    let panels = evaluate::panels(cov.measurements(), PANEL);
     observer.stage("error covariance", panels.len() as u64);
     let counter = Counter::default();
     let shared = counter.clone();
@@ -65,7 +66,7 @@ fn cee(
         let places: Vec<_> = (0..WAITING.min(panels.len())).map(|_| rt.register_empty::<Vec<f64>>()).collect();
         for (k, cols) in panels.into_iter().enumerate() {
             let place = &places[k % places.len()];
-            let (cov, r, counter) = (Arc::clone(&problem.cov), Arc::clone(r), counter.clone());
+            let (cov, r, counter) = (Arc::clone(cov), Arc::clone(r), counter.clone());
             rt.task("cee_panel")
                 .operands((write(place),))
                 .cpu(move |(mut place,)| {
@@ -83,7 +84,7 @@ fn cee(
         Ok(rt.take(sum)?)
     };
     let sum = watch(rt, observer, move || shared.get(), submit)?;
-    Ok(evaluate::cee_sum(&problem.cov, [Matrix::from_vec(m, m, sum)?])?)
+    Ok(evaluate::cee_sum(cov, [Matrix::from_vec(m, m, sum)?])?)
 }
 
 fn strehl(rt: &Runtime, exact: ExactStrehl, observer: &dyn Observer) -> Result<f64, Error> {

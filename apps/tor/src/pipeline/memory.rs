@@ -18,6 +18,14 @@ pub fn available() -> Option<u64> {
     }
 }
 
+/// What may be used: no more than `wish`, no more than there is.
+pub(super) fn limit(wish: Option<u64>) -> Option<u64> {
+    match (wish, available()) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 fn from_meminfo(text: &str) -> Option<u64> {
     kilobytes(text, "MemAvailable:")
 }

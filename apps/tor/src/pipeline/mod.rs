@@ -11,18 +11,22 @@
 
 mod error;
 mod factor;
+mod foreign;
 mod judge;
 pub mod memory;
 mod peak;
 mod plan;
 mod problem;
+mod products;
 mod results;
 mod rules;
 mod watch;
 mod xray;
 
 pub use error::Error;
+pub use foreign::{Foreign, Judgement, evaluate};
 pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, precheck};
+pub use products::{Covariances, covariance, write_images, write_reconstructors};
 pub use results::{
     Attempt, Extras, GemmShare, Measured, NotSpd, PrecisionMap, RuleResult, Seconds, TargetResult,
 };
@@ -196,4 +200,17 @@ pub fn run_with_mirror(
     observer: &dyn Observer,
 ) -> Result<Outcome, Error> {
     rules::run(rt, input, options, Some(dx), observer)
+}
+
+/// Builds the reconstructors of every rule and keeps them, for [`write_reconstructors`].
+///
+/// # Errors
+/// As [`run`].
+pub fn build(
+    rt: &Runtime,
+    input: &Input,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Outcome, Error> {
+    run(rt, input, &Options { keep_reconstructors: true, ..options.clone() }, observer)
 }

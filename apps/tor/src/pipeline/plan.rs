@@ -163,10 +163,7 @@ fn bytes_of(rule: &Rule) -> (f64, f64) {
 
 fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need {
     let (n, m, targets) = (info.measurements as f64, info.truth_slopes as f64, info.targets as f64);
-    let available = match (options.memory_limit, memory::available()) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    let available = memory::limit(options.memory_limit);
     let mut need = Need { items: Vec::new(), available };
     let most = |part: fn((f64, f64)) -> f64| rules.iter().map(|r| part(bytes_of(r))).fold(0.0, f64::max);
     let triangle: f64 = (0..grid.tiles()).map(|i| grid.width(i) as f64 * grid.range(i).end as f64).sum();

@@ -120,7 +120,7 @@ fn measure(
     let mut targets = Vec::with_capacity(problem.targets());
     let mut images = Vec::new();
     for (t, r) in solved.reconstructors.iter().enumerate() {
-        let (target, image) = judge(rt, problem, t, r, dx, options.exact, observer)?;
+        let (target, image) = judge(rt, problem.system(), &problem.cov, t, r, dx, options.exact, observer)?;
         targets.push(target);
         if t == 0 || options.keep_images {
             images.push(image);

@@ -1,0 +1,205 @@
+//! Judging a reconstructor that somebody else made.
+
+use super::judge::judge;
+use super::plan::{Need, PANEL, with_targets};
+use super::results::TargetResult;
+use super::{Error, Observer, Options, memory};
+use crate::covariance::Covariance;
+use crate::files::{SlopeOrder, fits, npy, reorder_columns, reorder_rows};
+use crate::geometry::Geometry;
+use crate::image::Psf;
+use crate::params::Input;
+use crate::{Error as TorError, Matrix, dm};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use zellige_runtime::Runtime;
+
+/// Where a reconstructor comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Foreign {
+    /// FITS, or npy for a name ending in `.npy`: `m x n`. Of several targets: HDUs `R0`, `R1`, ...
+    pub reconstructor: PathBuf,
+    /// Command matrix, actuators x m, volts per arcsec (FITS or npy); by default that of the system's own mirror.
+    pub command_matrix: Option<PathBuf>,
+    /// Order of the slopes in the files, where they do not say it (`SLOPEORD`) or say it wrongly; by default xxyy.
+    pub order: Option<SlopeOrder>,
+}
+
+/// What a foreign reconstructor is worth.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judgement {
+    /// Measurements.
+    pub n: usize,
+    /// Truth-sensor slopes.
+    pub m: usize,
+    /// The file.
+    pub reconstructor: PathBuf,
+    /// The rule it was made with, where the file says so.
+    pub rule: Option<String>,
+    /// Order of the slopes that was assumed.
+    pub slope_order: SlopeOrder,
+    /// Trace of `Cee` in arcsec^2, first target.
+    pub trace_cee: f64,
+    /// Strehl ratio of the stationary image, first target.
+    pub strehl_moao: f64,
+    /// Exact long-exposure Strehl ratio, first target; `null` where it was not asked for.
+    pub strehl_exact: Option<f64>,
+    /// Marechal approximation, piston removed, first target.
+    pub marechal: f64,
+    /// Every target.
+    pub targets: Vec<TargetResult>,
+    /// Seconds of the evaluation.
+    pub seconds: f64,
+    /// Images by target: the first one, or all with [`Options::keep_images`].
+    #[serde(skip)]
+    pub images: Vec<Psf>,
+}
+
+/// Judges a reconstructor from a file; of `options`, the targets, the exact Strehl ratio and the memory limit count.
+///
+/// # Errors
+/// A file cannot be read or does not fit the system, a value is not finite, too little memory, cancellation.
+pub fn evaluate(
+    rt: &Runtime,
+    input: &Input,
+    options: &Options,
+    foreign: &Foreign,
+    observer: &dyn Observer,
+) -> Result<Judgement, Error> {
+    let system = with_targets(input, options);
+    system.check()?;
+    let info = crate::info::info(&system, &input.atmosphere)?;
+    let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
+    let mut need = Need { items: Vec::new(), available: memory::limit(options.memory_limit) };
+    need.add("reconstructor while it is read", 24.0 * n * m);
+    let workers = rt.workers() as f64;
+    need.add("evaluation", 8.0 * (workers * (256.0 * n + 4.0 * m * PANEL as f64 + m * m) + 12.0 * m * m));
+    need.check("take a larger machine")?;
+
+    observer.stage("preparation", 1);
+    let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
+    let geometry = cov.geometry();
+    let (order, rule) = what_the_file_says(&foreign.reconstructor, foreign.order)?;
+    let dx = match &foreign.command_matrix {
+        Some(path) => {
+            let (order, _) = what_the_file_says(path, foreign.order)?;
+            let dx = read(path, None)?;
+            check_mirror(path, &dx, dm::Mirror::new(&system).len(), info.truth_slopes)?;
+            reorder_columns(&dx, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?
+        }
+        None => dm::command_matrix(&system, geometry)?.dx,
+    };
+    observer.advance(1);
+    let start = Instant::now();
+    let (mut targets, mut images) = (Vec::new(), Vec::new());
+    for t in 0..cov.targets() {
+        let r = reconstructor(&foreign.reconstructor, t, cov.targets(), geometry, order)?;
+        let (result, image) = judge(rt, &system, &cov, t, &Arc::new(r), &dx, options.exact, observer)?;
+        targets.push(result);
+        if t == 0 || options.keep_images {
+            images.push(image);
+        }
+    }
+    let first = targets[0].clone();
+    Ok(Judgement {
+        n: info.measurements,
+        m: info.truth_slopes,
+        reconstructor: foreign.reconstructor.clone(),
+        rule,
+        slope_order: order,
+        trace_cee: first.trace_cee,
+        strehl_moao: first.strehl_moao,
+        strehl_exact: first.strehl_exact,
+        marechal: first.marechal,
+        targets,
+        seconds: start.elapsed().as_secs_f64(),
+        images,
+    })
+}
+
+fn is_npy(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
+}
+
+fn read(path: &Path, name: Option<&str>) -> Result<Matrix, TorError> {
+    let matrix = if is_npy(path) { npy::read(path)? } else { fits::read_matrix(path, name)? };
+    match matrix.data().iter().position(|v| !v.is_finite()) {
+        Some(at) => Err(TorError::content(
+            path,
+            format!("entry ({}, {}) is not a finite number", at % matrix.rows(), at / matrix.rows()),
+        )),
+        None => Ok(matrix),
+    }
+}
+
+/// Slope order and precision rule from the header; what the caller says comes first.
+fn what_the_file_says(
+    path: &Path,
+    asked: Option<SlopeOrder>,
+) -> Result<(SlopeOrder, Option<String>), TorError> {
+    if is_npy(path) {
+        return Ok((asked.unwrap_or_default(), None));
+    }
+    let image = fits::read(path, None)?;
+    let rule = image.text("PRECRULE").map(str::to_owned);
+    let order = match (asked, image.text("SLOPEORD")) {
+        (Some(order), _) => order,
+        (None, None) => SlopeOrder::default(),
+        (None, Some(name)) => SlopeOrder::from_name(name).ok_or_else(|| {
+            TorError::content(path, format!("SLOPEORD = '{name}' is not known: give the order, xxyy or xyxy"))
+        })?,
+    };
+    Ok((order, rule))
+}
+
+fn reconstructor(
+    path: &Path,
+    target: usize,
+    targets: usize,
+    geometry: &Geometry,
+    order: SlopeOrder,
+) -> Result<Matrix, TorError> {
+    let r = if targets == 1 {
+        read(path, None)?
+    } else if is_npy(path) {
+        return Err(TorError::content(
+            path,
+            format!("an npy file holds one reconstructor, the system has {targets} targets: choose one"),
+        ));
+    } else {
+        read(path, Some(&format!("R{target}")))?
+    };
+    let (m, n) = (geometry.truth_slopes(), geometry.measurements());
+    if (r.rows(), r.cols()) != (m, n) {
+        let hint = if (r.rows(), r.cols()) == (n, m) { "; it looks transposed" } else { "" };
+        return Err(TorError::content(
+            path,
+            format!(
+                "the reconstructor is {} x {}, this system needs {m} x {n} (truth-sensor slopes x measurements){hint}",
+                r.rows(),
+                r.cols()
+            ),
+        ));
+    }
+    if order == SlopeOrder::Xxyy {
+        return Ok(r);
+    }
+    let columns = reorder_columns(&r, geometry.blocks(), order, SlopeOrder::Xxyy)?;
+    reorder_rows(&columns, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)
+}
+
+fn check_mirror(path: &Path, dx: &Matrix, actuators: usize, m: usize) -> Result<(), TorError> {
+    if (dx.rows(), dx.cols()) == (actuators, m) {
+        return Ok(());
+    }
+    Err(TorError::content(
+        path,
+        format!(
+            "Dx is {} x {}, this system's mirror needs {actuators} x {m} (actuators x truth-sensor slopes)",
+            dx.rows(),
+            dx.cols()
+        ),
+    ))
+}

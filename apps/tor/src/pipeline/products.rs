@@ -1,0 +1,242 @@
+//! Matrices and images as files.
+
+use super::plan::Need;
+use super::watch::{Counter, watch};
+use super::{Error, Observer, Options, Outcome, RuleResult, memory};
+use crate::covariance::{Covariance, Kind};
+use crate::files::fits::{self, Card, Hdu, Pixels};
+use crate::files::{SlopeOrder, npy, reorder_columns, reorder_rows};
+use crate::geometry::{Block, Geometry};
+use crate::image::Psf;
+use crate::params::Input;
+use crate::{Error as TorError, Matrix};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zellige_runtime::{Runtime, Submit, update};
+
+/// Columns that one task generates.
+const PANEL: usize = 256;
+
+/// The covariance matrices of a system in float64, in arcsec^2.
+#[derive(Debug, Clone)]
+pub struct Covariances {
+    /// The system, with the targets that were used.
+    pub input: Input,
+    /// Measurements with measurements, `n x n`.
+    pub cmm: Matrix,
+    /// Truth sensor with measurements by target, `m x n`.
+    pub ctm: Vec<Matrix>,
+    /// Truth sensor with itself, `m x m`.
+    pub ctt: Matrix,
+}
+
+/// Generates `Cmm`, `Ctm` of every target and `Ctt`, panels of columns as tasks.
+///
+/// # Errors
+/// Bad parameters, too little memory (said before anything is allocated), cancellation.
+pub fn covariance(
+    rt: &Runtime,
+    input: &Input,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Covariances, Error> {
+    let system = super::plan::with_targets(input, options);
+    system.check()?;
+    let info = crate::info::info(&system, &input.atmosphere)?;
+    let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
+    let mut need = Need { items: Vec::new(), available: memory::limit(options.memory_limit) };
+    need.add(format!("Cmm, n = {n}"), 8.0 * n * n);
+    need.add("Ctm", 8.0 * n * m * info.targets as f64);
+    need.add("Ctt", 8.0 * m * m);
+    need.check("take fewer targets or a larger machine")?;
+    let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
+    let mut kinds = vec![Kind::Cmm];
+    kinds.extend((0..cov.targets()).map(Kind::Ctm));
+    kinds.push(Kind::Ctt);
+    let panels = kinds.iter().map(|k| cov.shape(*k).1.div_ceil(PANEL) as u64).sum();
+    observer.stage("covariances", panels);
+    let counter = Counter::default();
+    let shared = counter.clone();
+    let make = || kinds.into_iter().map(|kind| whole(rt, &cov, kind, &counter)).collect::<Result<Vec<_>, _>>();
+    let mut matrices = watch(rt, observer, move || shared.get(), make)?.into_iter();
+    let mut next = || matrices.next().unwrap_or_else(|| Matrix::zeros(0, 0));
+    let cmm = next();
+    let ctm = (0..cov.targets()).map(|_| next()).collect();
+    Ok(Covariances { input: Input { system, ..input.clone() }, cmm, ctm, ctt: next() })
+}
+
+/// One matrix, filled in place by one task per panel of columns.
+fn whole(rt: &Runtime, cov: &Arc<Covariance>, kind: Kind, counter: &Counter) -> Result<Matrix, Error> {
+    let (rows, cols) = cov.shape(kind);
+    let mut out = Matrix::zeros(rows, cols);
+    rt.scope(|scope| {
+        let mut tasks = Vec::new();
+        for (k, panel) in out.data_mut().chunks_mut(rows.max(1) * PANEL).enumerate() {
+            let width = panel.len() / rows.max(1);
+            let slice = scope.slice(panel, rows, rows)?;
+            let (cov, counter, first) = (Arc::clone(cov), counter.clone(), k * PANEL);
+            let task = rt
+                .task("covariance")
+                .operands((update(&slice),))
+                .cpu(move |(panel,)| {
+                    cov.fill(kind, 0..rows, first..first + width, panel.data, panel.ld)?;
+                    counter.bump();
+                    Ok::<(), TorError>(())
+                })
+                .submit()?;
+            tasks.push(task);
+        }
+        tasks.iter().try_for_each(|task| rt.wait(task))
+    })?;
+    Ok(out)
+}
+
+impl Covariances {
+    /// Writes the matrices with their slopes in `order`: one FITS file with HDUs `CMM`, `CTM` (`CTM0`, `CTM1`, ... of several
+    /// targets) and `CTT`, or for a name ending in `.npy` one file per matrix with its name in front of the ending. Returns
+    /// what was written.
+    ///
+    /// # Errors
+    /// A file cannot be written; it is left as it was.
+    pub fn write(&self, path: &Path, order: SlopeOrder) -> Result<Vec<PathBuf>, Error> {
+        let geometry = Geometry::new(&self.input.system)?;
+        let (blocks, truth) = (geometry.blocks(), geometry.truth_blocks());
+        let turned = |a: &Matrix, rows: &[Block], cols: &[Block]| -> Result<Option<Matrix>, TorError> {
+            if order == SlopeOrder::Xxyy {
+                return Ok(None);
+            }
+            let columns = reorder_columns(a, cols, SlopeOrder::Xxyy, order)?;
+            reorder_rows(&columns, rows, SlopeOrder::Xxyy, order).map(Some)
+        };
+        let mut list: Vec<(String, &Matrix, Option<Matrix>)> =
+            vec![("CMM".into(), &self.cmm, turned(&self.cmm, blocks, blocks)?)];
+        for (t, ctm) in self.ctm.iter().enumerate() {
+            list.push((numbered("CTM", t, self.ctm.len()), ctm, turned(ctm, &truth, blocks)?));
+        }
+        list.push(("CTT".into(), &self.ctt, turned(&self.ctt, &truth, &truth)?));
+        let named: Vec<_> = list.iter().map(|(name, a, b)| (name.clone(), b.as_ref().unwrap_or(a))).collect();
+        let cards = fits::system_cards(&self.input.system, &self.input.atmosphere, &geometry, order);
+        write_matrices(path, &named, &|k| {
+            let mut cards = cards.clone();
+            if k > 0 && k <= self.ctm.len() {
+                cards.extend(target_cards(self.input.system.targets[k - 1]));
+            }
+            cards
+        })
+    }
+}
+
+fn numbered(name: &str, at: usize, of: usize) -> String {
+    if of == 1 { name.into() } else { format!("{name}{at}") }
+}
+
+fn target_cards([x, y]: [f64; 2]) -> [Card; 2] {
+    [Card::new("TARGETX", x, "[arcsec] direction"), Card::new("TARGETY", y, "[arcsec] direction")]
+}
+
+fn is_npy(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
+}
+
+/// `out.npy` and `CMM` give `out-cmm.npy`.
+fn beside(path: &Path, name: &str) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-{}.npy", name.to_ascii_lowercase()))
+}
+
+fn write_matrices(
+    path: &Path,
+    list: &[(String, &Matrix)],
+    cards: &dyn Fn(usize) -> Vec<Card>,
+) -> Result<Vec<PathBuf>, Error> {
+    if !is_npy(path) {
+        let hdus: Vec<Hdu> = list
+            .iter()
+            .enumerate()
+            .map(|(k, (name, matrix))| Hdu {
+                name: name.clone(),
+                pixels: Pixels::Matrix(matrix),
+                cards: cards(k),
+            })
+            .collect();
+        fits::write(path, &hdus)?;
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut written = Vec::new();
+    for (name, matrix) in list {
+        let file = if list.len() == 1 { path.to_owned() } else { beside(path, name) };
+        npy::write_f64(&file, matrix)?;
+        written.push(file);
+    }
+    Ok(written)
+}
+
+/// Writes the reconstructors of one rule with their slopes in `order`: one FITS file with one HDU per target (`R`, or `R0`,
+/// `R1`, ...), or for a name ending in `.npy` the matrix alone, one file per target if there are several (`name-r0.npy`).
+/// The run must have kept them ([`Options::keep_reconstructors`]). Returns what was written.
+///
+/// # Errors
+/// There is no reconstructor, because it was not kept or the rule failed; the file cannot be written and is left as it was.
+pub fn write_reconstructors(
+    path: &Path,
+    outcome: &Outcome,
+    result: &RuleResult,
+    order: SlopeOrder,
+) -> Result<Vec<PathBuf>, Error> {
+    let Some(measured) = &result.measured else {
+        return Err(Error::Options(format!("rule {} failed: there is no reconstructor to write", result.rule)));
+    };
+    let kept = &result.extras.reconstructors;
+    if kept.is_empty() {
+        return Err(Error::Options(format!("the reconstructors of {} were not kept", result.rule)));
+    }
+    let input = &outcome.input;
+    let geometry = Geometry::new(&input.system)?;
+    let mut turned: Vec<Matrix> = Vec::new();
+    if order != SlopeOrder::Xxyy {
+        for r in kept {
+            let columns = reorder_columns(r, geometry.blocks(), SlopeOrder::Xxyy, order)?;
+            turned.push(reorder_rows(&columns, &geometry.truth_blocks(), SlopeOrder::Xxyy, order)?);
+        }
+    }
+    let list: Vec<(String, &Matrix)> =
+        (0..kept.len()).map(|t| (numbered("R", t, kept.len()), turned.get(t).unwrap_or(&kept[t]))).collect();
+    write_matrices(path, &list, &|t| {
+        let mut cards = fits::system_cards(&input.system, &input.atmosphere, &geometry, order);
+        let strehl = measured.targets.get(t).map(|r| r.strehl_moao);
+        cards.extend(fits::reconstructor_cards(&result.rule, Some(measured.backward_error), strehl));
+        cards.extend(input.system.targets.get(t).copied().map(target_cards).into_iter().flatten());
+        cards
+    })
+}
+
+/// Writes images with the peak of the diffraction-limited image as 1: a FITS file with one HDU per image (`PSF`, or `PSF0`,
+/// `PSF1`, ...), or for a name ending in `.npy` one file per image.
+///
+/// # Errors
+/// There is no image, or a file cannot be written; it is left as it was.
+pub fn write_images(path: &Path, images: &[Psf]) -> Result<Vec<PathBuf>, Error> {
+    if images.is_empty() {
+        return Err(Error::Options("there is no image to write: no rule survived".into()));
+    }
+    if is_npy(path) {
+        let matrix = |p: &Psf| Matrix::from_fn(p.size, p.size, |y, x| p.image[y * p.size + x]);
+        let all: Vec<Matrix> = images.iter().map(matrix).collect();
+        let list: Vec<_> = all.iter().enumerate().map(|(t, a)| (numbered("PSF", t, all.len()), a)).collect();
+        return write_matrices(path, &list, &|_| Vec::new());
+    }
+    let hdus: Vec<Hdu> = images
+        .iter()
+        .enumerate()
+        .map(|(t, psf)| Hdu {
+            name: numbered("PSF", t, images.len()),
+            pixels: Pixels::F64 { shape: vec![psf.size, psf.size], values: &psf.image },
+            cards: vec![
+                Card::new("PIXEL", psf.pixel, "[arcsec] size of a pixel"),
+                Card::new("STREHL", psf.strehl, "Strehl ratio (stationary)"),
+            ],
+        })
+        .collect();
+    fits::write(path, &hdus)?;
+    Ok(vec![path.to_owned()])
+}
