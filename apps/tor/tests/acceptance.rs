@@ -118,7 +118,8 @@ fn retry_ends_with_a_rule_that_survives() {
 #[test]
 fn demo_system_by_rules() {
     let input = demo();
-    let results = run(&input, &options(&["fp64", "fp32", "hp1:band=2", "hp1:operand=1e-2", "x3"], TileChoice::Auto));
+    let results =
+        run(&input, &options(&["fp64", "fp32", "hp1:band=2", "hp1:operand=1e-2", "x3"], TileChoice::Auto));
     let reference = measured(&results[0]).strehl_moao;
     for (result, bound) in results[1..].iter().zip([1e-5, 1e-3, 5e-4, 1e-5]) {
         let change = (measured(result).strehl_moao - reference).abs();

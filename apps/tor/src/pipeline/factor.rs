@@ -8,11 +8,11 @@ use crate::Matrix;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
-use zellige_linalg::{
-    BackwardError, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, backward_error, cholesky, generator,
-    refine, solve, widened,
-};
 use zellige_kernels::StorageFormat;
+use zellige_linalg::{
+    BackwardError, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, backward_error, cholesky,
+    generator, refine, solve, widened,
+};
 use zellige_runtime::Runtime;
 
 /// What a rule that survived leaves.
@@ -42,11 +42,8 @@ impl Workspace {
     fn tiles<T: Element>(&mut self, rt: &Runtime, problem: &Problem) -> SymmetricTiled<T> {
         let grid = &problem.plan.grid;
         // Exactly one of the two is a matrix of T.
-        let place: &mut dyn Any = if T::FORMAT == StorageFormat::F64 {
-            &mut self.double
-        } else {
-            &mut self.single
-        };
+        let place: &mut dyn Any =
+            if T::FORMAT == StorageFormat::F64 { &mut self.double } else { &mut self.single };
         match place.downcast_mut::<Option<SymmetricTiled<T>>>() {
             Some(place) => place.get_or_insert_with(|| SymmetricTiled::new(rt, grid.clone())).clone(),
             None => SymmetricTiled::new(rt, grid.clone()),

@@ -63,7 +63,8 @@ fn cee(
     let sum = rt.register(vec![0.0f64; m * m]);
     let submit = || {
         // A ring of places: a panel whose place is still to be added waits, so that few terms exist at once.
-        let places: Vec<_> = (0..WAITING.min(panels.len())).map(|_| rt.register_empty::<Vec<f64>>()).collect();
+        let places: Vec<_> =
+            (0..WAITING.min(panels.len())).map(|_| rt.register_empty::<Vec<f64>>()).collect();
         for (k, cols) in panels.into_iter().enumerate() {
             let place = &places[k % places.len()];
             let (cov, r, counter) = (Arc::clone(cov), Arc::clone(r), counter.clone());

@@ -7,10 +7,7 @@ pub fn available() -> Option<u64> {
     let free = from_meminfo(&fs::read_to_string("/proc/meminfo").ok()?);
     let group = group_left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current").or_else(|| {
         let folder = "/sys/fs/cgroup/memory";
-        group_left(
-            &format!("{folder}/memory.limit_in_bytes"),
-            &format!("{folder}/memory.usage_in_bytes"),
-        )
+        group_left(&format!("{folder}/memory.limit_in_bytes"), &format!("{folder}/memory.usage_in_bytes"))
     });
     match (free, group) {
         (Some(a), Some(b)) => Some(a.min(b)),

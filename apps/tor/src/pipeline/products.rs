@@ -57,7 +57,8 @@ pub fn covariance(
     observer.stage("covariances", panels);
     let counter = Counter::default();
     let shared = counter.clone();
-    let make = || kinds.into_iter().map(|kind| whole(rt, &cov, kind, &counter)).collect::<Result<Vec<_>, _>>();
+    let make =
+        || kinds.into_iter().map(|kind| whole(rt, &cov, kind, &counter)).collect::<Result<Vec<_>, _>>();
     let mut matrices = watch(rt, observer, move || shared.get(), make)?.into_iter();
     let mut next = || matrices.next().unwrap_or_else(|| Matrix::zeros(0, 0));
     let cmm = next();
@@ -184,7 +185,10 @@ pub fn write_reconstructors(
     order: SlopeOrder,
 ) -> Result<Vec<PathBuf>, Error> {
     let Some(measured) = &result.measured else {
-        return Err(Error::Options(format!("rule {} failed: there is no reconstructor to write", result.rule)));
+        return Err(Error::Options(format!(
+            "rule {} failed: there is no reconstructor to write",
+            result.rule
+        )));
     };
     let kept = &result.extras.reconstructors;
     if kept.is_empty() {

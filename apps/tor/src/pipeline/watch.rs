@@ -100,7 +100,10 @@ mod tests {
             || 0,
             || {
                 for _ in 0..1000 {
-                    rt.task("nap").operands(()).cpu(|()| std::thread::sleep(Duration::from_millis(5))).submit()?;
+                    rt.task("nap")
+                        .operands(())
+                        .cpu(|()| std::thread::sleep(Duration::from_millis(5)))
+                        .submit()?;
                 }
                 Ok(rt.wait_all()?)
             },

@@ -144,7 +144,8 @@ fn singular_values_of(a: &Matrix) -> Result<Vec<f64>, crate::Error> {
 /// Largest singular value, by power iteration on `A^T A` from a vector with a part in every direction. It converges from below;
 /// where the two largest values are close, either tells the norm.
 fn norm2(a: &Matrix) -> f64 {
-    let mut x: Vec<f64> = (0..a.cols()).map(|j| 1.0 + 0.5 * ((j * 7919 % 101) as f64 / 101.0 - 0.5)).collect();
+    let mut x: Vec<f64> =
+        (0..a.cols()).map(|j| 1.0 + 0.5 * ((j * 7919 % 101) as f64 / 101.0 - 0.5)).collect();
     let mut norm = 0.0;
     for _ in 0..STEPS {
         let length = x.iter().map(|v| v * v).sum::<f64>().sqrt();

@@ -1,8 +1,23 @@
-//! One page that shows what a run found.
+//! One page that shows what a run found: a single file without scripts or foreign parts, light and dark.
 
+mod charts;
+mod image;
+mod map;
+mod sky;
+mod svg;
+mod table;
+
+use crate::files::write_whole;
+use crate::geometry::Geometry;
 use crate::pipeline::{Error, Outcome};
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
+use svg::{escape, short};
 use zellige_runtime::Trace;
+
+/// Targets that the report lists.
+const LISTED: usize = 50;
 
 /// The trace of the run, and where its own page is.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +33,333 @@ pub struct TraceLink<'a> {
 /// # Errors
 /// The file cannot be written; nothing is left behind then.
 pub fn write_report(path: &Path, outcome: &Outcome, trace: Option<TraceLink<'_>>) -> Result<(), Error> {
-    let _ = (outcome, trace);
-    Err(Error::Options(format!("{}: not there yet", path.display())))
+    let page = page(outcome, trace)?;
+    Ok(write_whole(path, |out| out.write_all(page.as_bytes()))?)
+}
+
+/// The page as text.
+fn page(outcome: &Outcome, trace: Option<TraceLink<'_>>) -> Result<String, Error> {
+    let mut out = String::with_capacity(1 << 18);
+    // The empty icon keeps browsers from asking a server for one.
+    out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
+    out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    out.push_str(
+        "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n",
+    );
+    out.push_str("<title>Tomographic reconstructor</title>\n<style>\n");
+    out.push_str(include_str!("page.css"));
+    out.push_str("</style></head><body><main>\n");
+    head(&mut out, outcome);
+    rules(&mut out, outcome);
+    strehl(&mut out, outcome);
+    maps(&mut out, outcome);
+    images(&mut out, outcome);
+    xray(&mut out, outcome);
+    let geometry = Geometry::new(&outcome.input.system)?;
+    places(&mut out, outcome, &geometry);
+    if let Some(link) = trace {
+        summary(&mut out, link);
+    }
+    out.push_str("</main></body></html>\n");
+    Ok(out)
+}
+
+fn section(out: &mut String, title: &str, words: &str) {
+    let _ = write!(out, "<section><h2>{title}</h2><p class=\"soft\">{words}</p>\n");
+}
+
+fn figure(out: &mut String, picture: &str, caption: &str) {
+    let _ = write!(out, "<figure>{picture}<figcaption>{caption}</figcaption></figure>\n");
+}
+
+fn head(out: &mut String, outcome: &Outcome) {
+    let info = &outcome.info;
+    out.push_str("<h1>Tomographic reconstructor</h1>");
+    let _ = write!(
+        out,
+        "<p class=\"soft\">{} m telescope, {} laser and {} natural guide stars, {} turbulent layers, seeing {} arcsec \
+         (r<sub>0</sub> {} m at 500 nm). One factorisation of C<sub>mm</sub> serves {} target{}.</p>",
+        short(info.diameter),
+        info.lgs,
+        info.ngs,
+        info.layers,
+        short(info.seeing),
+        short(info.r0),
+        info.targets,
+        if info.targets == 1 { "" } else { "s" }
+    );
+    let tiles = outcome.edges.len().saturating_sub(1);
+    let widest = outcome.edges.windows(2).map(|e| e[1] - e[0]).max().unwrap_or(0);
+    let flops = format!("{:.2}", info.total_flops / 1e9);
+    out.push_str("<div class=\"facts\">");
+    for (value, what) in [
+        (info.measurements.to_string(), "measurements n"),
+        (info.truth_slopes.to_string(), "slopes m per target"),
+        (info.actuators.to_string(), "actuators"),
+        (format!("{tiles} × {tiles}"), "tiles"),
+        (widest.to_string(), "widest tile"),
+        (flops, "Gflop per rule"),
+        (outcome.workers.to_string(), "workers"),
+    ] {
+        let _ = write!(out, "<div><b>{value}</b><span>{what}</span></div>");
+    }
+    out.push_str("</div>\n");
+}
+
+fn rules(out: &mut String, outcome: &Outcome) {
+    section(
+        out,
+        "Rules",
+        "Which precision the products of tiles had, and what became of it. The backward error is that of the factor; Strehl \
+         ratios are judged with the float64 covariances, whatever the rule. Rate: n³/3 + 2 n² m per target over the seconds of \
+         factorisation and solve; beside it that rate's share of a single tile product's in the rule's own type, measured on \
+         all workers in the same run.",
+    );
+    out.push_str(&table::table(outcome));
+    let refined = outcome.results.iter().filter(|r| !r.extras.residuals.is_empty());
+    for result in refined {
+        let list: Vec<String> = result.extras.residuals.iter().map(|&r| short(r)).collect();
+        let _ = write!(
+            out,
+            "<p class=\"soft\">{}: relative residual before each refinement step: {}</p>",
+            escape(&result.rule),
+            list.join(", ")
+        );
+    }
+    several_targets(out, outcome);
+    out.push_str("</section>\n");
+}
+
+fn several_targets(out: &mut String, outcome: &Outcome) {
+    if outcome.info.targets < 2 {
+        return;
+    }
+    let survivors: Vec<_> =
+        outcome.results.iter().filter_map(|r| r.measured.as_ref().map(|m| (&r.rule, m))).collect();
+    out.push_str(
+        "<h3>Strehl ratio by target</h3><div class=\"wide\"><table><thead><tr><th>target (arcsec)</th>",
+    );
+    for (rule, _) in &survivors {
+        let _ = write!(out, "<th>{}</th>", escape(rule));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for (t, [x, y]) in outcome.input.system.targets.iter().enumerate().take(LISTED) {
+        let _ = write!(out, "<tr><td>{}, {}</td>", short(*x), short(*y));
+        for (_, m) in &survivors {
+            let _ = write!(
+                out,
+                "<td>{}</td>",
+                m.targets.get(t).map_or("–".into(), |r| format!("{:.5}", r.strehl_moao))
+            );
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    if outcome.info.targets > LISTED {
+        let _ = write!(out, "<p class=\"soft\">The first {LISTED} of {} targets.</p>", outcome.info.targets);
+    }
+}
+
+fn strehl(out: &mut String, outcome: &Outcome) {
+    if !outcome.survived() {
+        return;
+    }
+    section(
+        out,
+        "Strehl ratio",
+        "Of the tomographic error alone: no fitting, aliasing or bandwidth error. The stationary one averages over equal \
+         actuator offsets, as MOAO does; the exact one takes all pairs of pupil points.",
+    );
+    out.push_str("<p class=\"legend\"><span><i class=\"b-moao\"></i>stationary</span>");
+    out.push_str("<span><i class=\"b-exact\"></i>exact long exposure</span></p><div class=\"row\">");
+    figure(out, &charts::strehl(outcome), "First target.");
+    if let Some(picture) = charts::changes(outcome) {
+        figure(out, &picture, "What reduced precision costs, stationary Strehl ratio.");
+    }
+    out.push_str("</div></section>\n");
+}
+
+fn maps(out: &mut String, outcome: &Outcome) {
+    let with_map: Vec<_> = outcome.results.iter().filter(|r| r.extras.map.tiles > 0).collect();
+    if with_map.is_empty() {
+        return;
+    }
+    section(
+        out,
+        "Precision maps",
+        "The lower triangle of tiles. Each tile is divided in the proportions in which its products ran; point at it for the \
+         numbers.",
+    );
+    out.push_str(&map::legend(outcome));
+    out.push_str("<div class=\"row small\">");
+    for result in with_map {
+        figure(out, &map::map(outcome, result), &format!("<code>{}</code>", escape(&result.rule)));
+    }
+    out.push_str("</div></section>\n");
+}
+
+fn images(out: &mut String, outcome: &Outcome) {
+    let shown: Vec<_> =
+        outcome.results.iter().filter_map(|r| r.extras.images.first().map(|i| (r, i))).collect();
+    if shown.is_empty() {
+        return;
+    }
+    section(
+        out,
+        "Point spread functions",
+        &format!(
+            "Long exposure towards the first target at {} µm, on a logarithmic scale from 10<sup>−{:.0}</sup> to 1 of the \
+             diffraction-limited peak.",
+            short(outcome.input.system.wavelength * 1e6),
+            image::DECADES
+        ),
+    );
+    let stops: Vec<String> = (0..=10)
+        .map(|k| {
+            let [r, g, b] = image::colour(f64::from(k) / 10.0);
+            format!("rgb({r} {g} {b})")
+        })
+        .collect();
+    let _ = write!(
+        out,
+        "<div class=\"ramp\" style=\"background:linear-gradient(90deg,{})\"></div>",
+        stops.join(",")
+    );
+    out.push_str("<div class=\"row small\">");
+    for (result, psf) in shown {
+        let (source, width) = image::picture(psf);
+        let rule = escape(&result.rule);
+        let picture = format!("<img class=\"psf\" alt=\"PSF of {rule}\" src=\"{source}\">");
+        let words =
+            format!("<code>{rule}</code>, Strehl ratio {:.4}, {} arcsec across", psf.strehl, short(width));
+        figure(out, &picture, &words);
+    }
+    out.push_str("</div></section>\n");
+}
+
+fn xray(out: &mut String, outcome: &Outcome) {
+    let Some(xray) = &outcome.xray else {
+        return;
+    };
+    section(
+        out,
+        "X-ray of the matrix",
+        "Where C<sub>mm</sub> is large, before any rounding. What couples strongly needs precision; a norm that falls with the \
+         distance from the diagonal speaks for a band rule, a flat one for a rule on operand norms.",
+    );
+    out.push_str("<div class=\"row\">");
+    if let Some(picture) = charts::eigenvalues(xray) {
+        figure(out, &picture, "All eigenvalues, largest first.");
+    }
+    if let Some(picture) = charts::norms(xray) {
+        figure(out, &picture, "2-norm of each tile: median, and range from the smallest to the largest.");
+    }
+    if let Some((picture, distances)) = charts::spectra(xray) {
+        let mut words = String::from("<span class=\"legend\">");
+        for (k, d) in distances.iter().enumerate() {
+            let _ = write!(words, "<span><i class=\"b-c{k}\"></i>tile ({d}, 0)</span>");
+        }
+        words.push_str("</span>");
+        figure(out, &picture, &words);
+    }
+    out.push_str("</div></section>\n");
+}
+
+fn places(out: &mut String, outcome: &Outcome, geometry: &Geometry) {
+    let system = &outcome.input.system;
+    section(out, "Geometry", "Where the sensors look, and what the truth sensor sees of the pupil.");
+    out.push_str("<p class=\"legend\"><span><i class=\"b-lgs\"></i>laser guide star</span>");
+    out.push_str(
+        "<span><i class=\"b-ngs\"></i>natural guide star</span><span>+ target</span></p><div class=\"row\">",
+    );
+    figure(out, &sky::sky(system), "On the sky.");
+    let words = format!("{} valid sub-apertures, {} across.", geometry.truth().len(), system.nssp);
+    figure(out, &sky::pupil(system, geometry), &words);
+    out.push_str("</div></section>\n");
+}
+
+fn summary(out: &mut String, link: TraceLink<'_>) {
+    let report = link.trace.report();
+    let words = format!(
+        "{} tasks on {} workers, policy {}. Workers spent {:.1} % of the run in kernels, from its first task to its last; that \
+         includes covariances, evaluation and the pauses between stages.",
+        report.tasks,
+        link.trace.workers.len(),
+        escape(&link.trace.policy),
+        100.0 * report.kernels_share()
+    );
+    section(out, "Trace", &words);
+    if let Some(page) = link.page {
+        let _ =
+            write!(out, "<p><a href=\"{}\">Open the trace: every task on its worker</a></p>", escape(page));
+    }
+    let _ = write!(
+        out,
+        "<pre>{}</pre></section>\n",
+        report.to_string().lines().map(escape).collect::<Vec<_>>().join("\n")
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::{Mode, parse};
+    use crate::pipeline::{self, Options, Silent, TileChoice, Xray};
+    use zellige_runtime::Runtime;
+
+    fn outcome(rules: &[&str], targets: Vec<[f64; 2]>) -> (Outcome, Trace) {
+        let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
+        let input = parse(Path::new("small.toml"), &text, None, Mode::Strict).unwrap();
+        let rt = Runtime::builder().workers(2).pin(false).trace(true).build().unwrap();
+        let options = Options {
+            rules: rules.iter().map(|r| r.to_string()).collect(),
+            tile: TileChoice::Uniform(32),
+            targets: Some(targets),
+            xray: Xray::Auto,
+            ..Options::default()
+        };
+        let outcome = pipeline::run(&rt, &input, &options, &Silent).unwrap();
+        rt.wait_all().unwrap();
+        (outcome, rt.take_trace().unwrap())
+    }
+
+    #[test]
+    fn the_page_holds_everything_and_asks_for_nothing() {
+        let (outcome, trace) = outcome(&["fp64", "hp1:operand=1e-2", "bf1"], vec![[0.0, 0.0], [5.0, -5.0]]);
+        let link = TraceLink { trace: &trace, page: Some("trace.html?a=1&b=\"2\"") };
+        let text = page(&outcome, Some(link)).unwrap();
+        for part in [
+            "Rules",
+            "Precision maps",
+            "X-ray",
+            "Point spread",
+            "Geometry",
+            "Trace",
+            "Strehl ratio by target",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+        assert!(text.contains("a=1&amp;b=&quot;2&quot;"));
+        for foreign in ["http:", "https:", "<script", "@import", "url("] {
+            assert!(!text.contains(foreign), "{foreign}");
+        }
+        assert!(!text.contains("NaN") && !text.contains("inf"));
+        assert_eq!(text.matches("<section>").count(), text.matches("</section>").count());
+        assert_eq!(text.matches("<svg").count(), text.matches("</svg>").count());
+        // Every product of the factorisation is in the map of its rule.
+        let tiles = outcome.edges.len() as u32 - 1;
+        let counted: u32 = outcome.results[0].extras.map.counts.iter().flatten().sum();
+        assert_eq!(counted, tiles * (tiles - 1) * (tiles - 2) / 6);
+    }
+
+    #[test]
+    fn a_page_without_survivors_is_a_page() {
+        let (mut outcome, _) = outcome(&["fp32"], vec![[0.0, 0.0]]);
+        outcome.results[0].measured = None;
+        outcome.results[0].extras = pipeline::Extras::default();
+        outcome.results[0].not_spd = Some(pipeline::NotSpd { tile: 1, pivot: 2, row: 34, suggestion: None });
+        outcome.xray = None;
+        let text = page(&outcome, None).unwrap();
+        assert!(text.contains("not positive definite at tile 1") && !text.contains("<h2>Strehl"));
+    }
 }

@@ -1,0 +1,106 @@
+//! A PSF as a picture inside the page: a palette bitmap in base 64, the simplest format every browser reads.
+
+use crate::image::Psf;
+
+/// Decades that the colours span.
+pub(super) const DECADES: f64 = 5.0;
+/// Pixels across, around the centre.
+const CROP: usize = 160;
+
+/// Dark to bright, perceptually even: black, violet, red, orange, pale yellow.
+const STOPS: [[f64; 3]; 6] = [
+    [0.0, 0.0, 8.0],
+    [59.0, 15.0, 112.0],
+    [140.0, 41.0, 129.0],
+    [222.0, 73.0, 104.0],
+    [254.0, 159.0, 109.0],
+    [252.0, 253.0, 191.0],
+];
+
+/// Colour of a share from 0 to 1.
+pub(super) fn colour(share: f64) -> [u8; 3] {
+    let at = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
+    let k = (at as usize).min(STOPS.len() - 2);
+    std::array::from_fn(|c| (STOPS[k][c] + (STOPS[k + 1][c] - STOPS[k][c]) * (at - k as f64)).round() as u8)
+}
+
+/// The centre of an image on a logarithmic scale down to `10^-DECADES` of the diffraction-limited peak, and its width in arcsec.
+pub(super) fn picture(psf: &Psf) -> (String, f64) {
+    let crop = CROP.min(psf.size);
+    let first = (psf.size - crop) / 2;
+    let pixels: Vec<u8> = (0..crop * crop)
+        .map(|k| {
+            let (x, y) = (first + k % crop, first + k / crop);
+            let value = psf.image.get(y * psf.size + x).copied().unwrap_or(0.0).max(1e-300);
+            (((value.log10() + DECADES) / DECADES).clamp(0.0, 1.0) * 255.0) as u8
+        })
+        .collect();
+    (format!("data:image/bmp;base64,{}", base64(&bitmap(crop, &pixels))), crop as f64 * psf.pixel)
+}
+
+/// An 8-bit bitmap with the palette of this module (row after row from the bottom, rows padded to 4 bytes).
+fn bitmap(size: usize, pixels: &[u8]) -> Vec<u8> {
+    let stride = size.next_multiple_of(4);
+    let offset = 14 + 40 + 4 * 256;
+    let total = offset + stride * size;
+    let mut out = Vec::with_capacity(total);
+    out.extend_from_slice(b"BM");
+    out.extend_from_slice(&(total as u32).to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&(offset as u32).to_le_bytes());
+    out.extend_from_slice(&40u32.to_le_bytes());
+    out.extend_from_slice(&(size as i32).to_le_bytes());
+    out.extend_from_slice(&(size as i32).to_le_bytes());
+    out.extend_from_slice(&1u16.to_le_bytes());
+    out.extend_from_slice(&8u16.to_le_bytes());
+    // No compression, sizes and resolutions left to the reader.
+    out.extend_from_slice(&[0; 24]);
+    for k in 0..256 {
+        let [r, g, b] = colour(k as f64 / 255.0);
+        out.extend_from_slice(&[b, g, r, 0]);
+    }
+    for row in pixels.chunks(size).rev() {
+        out.extend_from_slice(row);
+        out.resize(out.len() + stride - size, 0);
+    }
+    out
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let word = group.iter().fold(0u32, |w, &b| w << 8 | u32::from(b)) << (8 * (3 - group.len()));
+        for k in 0..4 {
+            if k <= group.len() {
+                out.push(char::from(LETTERS[(word >> (18 - 6 * k) & 63) as usize]));
+            } else {
+                out.push('=');
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_the_standards_examples() {
+        for (plain, coded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+
+    #[test]
+    fn a_bitmap_has_the_size_it_says() {
+        let bytes = bitmap(5, &[7; 25]);
+        assert_eq!(bytes.len(), u32::from_le_bytes(bytes[2..6].try_into().unwrap()) as usize);
+        assert_eq!(bytes.len(), 14 + 40 + 1024 + 8 * 5);
+        assert_eq!(colour(0.0), [0, 0, 8]);
+        assert_eq!(colour(1.0), [252, 253, 191]);
+    }
+}
