@@ -1,2 +1,55 @@
-//! The `zellige` command.
-fn main() {}
+//! The command `zellige`: it parses arguments, calls one function of a library, and prints what comes back.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod exit;
+mod interrupt;
+mod logs;
+mod machine;
+mod out;
+mod progress;
+mod table;
+mod tor;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, MachineVerb, Verb};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // A reader of the help that went away is no failure.
+            let _ = e.print();
+            return if e.use_stderr() { exit::BAD_PARAMETER.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    match dispatch(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let code = if interrupt::seen() { exit::INTERRUPTED } else { exit::code(&error) };
+            let text = match interrupt::seen() {
+                // What the cancelled tasks complain of is a consequence.
+                true => exit::CommandError::Interrupted.to_string(),
+                false => exit::message(&error),
+            };
+            let (red, plain) =
+                if out::colours(&std::io::stderr()) { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
+            eprintln!("{red}error:{plain} {text}");
+            code.into()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> anyhow::Result<()> {
+    logs::start(cli.log.as_deref())?;
+    interrupt::install()?;
+    match &cli.verb {
+        Verb::Bench(verb) => bench::run(verb),
+        Verb::Machine(MachineVerb::Show(args)) => machine::show(args),
+        Verb::Tor(verb) => tor::run(verb),
+    }
+}

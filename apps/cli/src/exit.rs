@@ -1,0 +1,110 @@
+//! Exit codes: what each kind of failure means to a script.
+
+use zellige_linalg as linalg;
+use zellige_tor as tor;
+
+/// Any failure that has no code of its own.
+pub const FAILURE: u8 = 1;
+/// A parameter, a rule or an option is wrong.
+pub const BAD_PARAMETER: u8 = 2;
+/// No precision rule gave a positive definite factorisation.
+pub const NO_RULE_SURVIVED: u8 = 3;
+/// A device was asked for that this machine or this build does not have.
+pub const NO_DEVICE: u8 = 4;
+/// Ctrl-C, or a signal that asks to end.
+pub const INTERRUPTED: u8 = 130;
+
+/// Failures that belong to the command itself.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// An option's value is wrong.
+    #[error("{option}: {problem}")]
+    Option {
+        /// The option as it is written.
+        option: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// Every rule lost positive definiteness.
+    #[error("{0}")]
+    NoRuleSurvived(String),
+    /// No such device.
+    #[error("--device {0}: this build has no GPU support; use --device cpu")]
+    NoDevice(&'static str),
+    /// Somebody pressed Ctrl-C.
+    #[error("interrupted: tasks cancelled, no partial file left")]
+    Interrupted,
+}
+
+impl CommandError {
+    /// A wrong value of an option.
+    pub fn option(option: &'static str, problem: impl std::fmt::Display) -> Self {
+        CommandError::Option { option, problem: problem.to_string() }
+    }
+}
+
+/// The exit code of a failure: that of the first cause in its chain that has one.
+pub fn code(error: &anyhow::Error) -> u8 {
+    error.chain().find_map(code_of).unwrap_or(FAILURE)
+}
+
+fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+    if let Some(own) = cause.downcast_ref::<CommandError>() {
+        return Some(match own {
+            CommandError::Option { .. } => BAD_PARAMETER,
+            CommandError::NoRuleSurvived(_) => NO_RULE_SURVIVED,
+            CommandError::NoDevice(_) => NO_DEVICE,
+            CommandError::Interrupted => INTERRUPTED,
+        });
+    }
+    if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::Error>() {
+        return Some(pipeline.exit_code());
+    }
+    if let Some(tor::Error::Parameter { .. }) = cause.downcast_ref() {
+        return Some(BAD_PARAMETER);
+    }
+    if cause.downcast_ref::<linalg::RuleError>().is_some() {
+        return Some(BAD_PARAMETER);
+    }
+    match cause.downcast_ref() {
+        Some(linalg::Error::Rule(_) | linalg::Error::Grid(_)) => Some(BAD_PARAMETER),
+        Some(linalg::Error::NotPositiveDefinite(_)) => Some(NO_RULE_SURVIVED),
+        _ => None,
+    }
+}
+
+/// The message of an error: its chain, without causes that the text before them already contains.
+pub fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let part = cause.to_string();
+        if text.is_empty() {
+            text = part;
+        } else if !text.contains(&part) {
+            text = format!("{text}: {part}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn codes_are_found_below_contexts() {
+        let rule = || "hp4".parse::<linalg::Rule>().map(drop);
+        assert_eq!(code(&rule().context("--precision").unwrap_err()), BAD_PARAMETER);
+        assert_eq!(code(&CommandError::NoDevice("cuda").into()), NO_DEVICE);
+        assert_eq!(code(&anyhow::anyhow!("something else")), FAILURE);
+    }
+
+    #[test]
+    fn a_cause_is_not_said_twice() {
+        let inner = std::io::Error::other("disk on fire");
+        let error = anyhow::Error::new(tor::Error::io(std::path::Path::new("x"), "cannot write", inner));
+        assert_eq!(message(&error), "x: cannot write: disk on fire");
+        assert_eq!(message(&anyhow::anyhow!("deep").context("shallow")), "shallow: deep");
+    }
+}

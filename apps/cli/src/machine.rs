@@ -1,0 +1,282 @@
+//! `zellige machine show`: what this machine gives to a process.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+use zellige_runtime::{Topology, cpu_limit};
+
+use crate::args::MachineShow;
+use crate::out::{self, Target};
+use crate::table::bytes;
+
+/// What is known of the machine.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    /// The processor's own name, where the system tells it.
+    processor: Option<String>,
+    /// CPUs that this process may use.
+    cpus: Vec<Cpu>,
+    /// Physical cores among them.
+    cores: usize,
+    /// NUMA nodes among them.
+    numa_nodes: usize,
+    /// Sockets among them.
+    packages: usize,
+    /// Who told the topology: `sysfs` or `hwloc`.
+    topology: &'static str,
+    /// CPUs' worth of time that the control group grants; `null`: no limit.
+    cpu_limit: Option<f64>,
+    /// Workers of a runtime that is not told otherwise.
+    default_workers: usize,
+    /// Caches of the first CPU, from near to far.
+    caches: Vec<Cache>,
+    memory: Memory,
+    /// Vector instructions that the kernels can choose from.
+    simd: Vec<&'static str>,
+    /// Graphics processors that this build can use.
+    gpus: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cpu {
+    cpu: usize,
+    core: usize,
+    /// Lowest CPU that shares the last-level cache.
+    cache: usize,
+    numa_node: usize,
+    package: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Cache {
+    level: u32,
+    kind: String,
+    bytes: u64,
+    /// CPUs that share it, as the system writes lists.
+    shared_by: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Memory {
+    total_bytes: Option<u64>,
+    available_bytes: Option<u64>,
+    /// The control group's limit; `null`: none.
+    limit_bytes: Option<u64>,
+}
+
+/// Prints the machine.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn show(args: &MachineShow) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let machine = Machine::discover();
+    if let Some(target) = &target {
+        target.write_json(&machine)?;
+    }
+    if target.as_ref().is_some_and(Target::is_stdout) {
+        return Ok(());
+    }
+    out::print(&machine.text())
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> usize {
+    values.collect::<std::collections::BTreeSet<T>>().len()
+}
+
+impl Machine {
+    fn discover() -> Machine {
+        let topology = Topology::discover();
+        let cores = &topology.cores;
+        Machine {
+            processor: processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+            cpus: cores
+                .iter()
+                .map(|c| Cpu {
+                    cpu: c.cpu,
+                    core: c.core,
+                    cache: c.cache,
+                    numa_node: c.node,
+                    package: c.package,
+                })
+                .collect(),
+            cores: distinct(cores.iter().map(|c| (c.package, c.core))),
+            numa_nodes: distinct(cores.iter().map(|c| c.node)),
+            packages: distinct(cores.iter().map(|c| c.package)),
+            topology: topology.source,
+            cpu_limit: cpu_limit(),
+            default_workers: cores.len(),
+            caches: cores
+                .first()
+                .map(|c| caches(Path::new("/sys/devices/system/cpu"), c.cpu))
+                .unwrap_or_default(),
+            memory: Memory::discover(),
+            simd: simd(),
+            gpus: Vec::new(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut lines = Vec::new();
+        let mut say = |name: &str, text: String| lines.push(format!("{name:<12} {text}\n"));
+        say("processor", self.processor.clone().unwrap_or_else(|| "unknown".into()));
+        let list: Vec<String> = self.cpus.iter().map(|c| c.cpu.to_string()).collect();
+        say(
+            "cores",
+            format!(
+                "{} CPUs on {} cores, {} NUMA node(s), {} socket(s); allowed: {} (topology from {})",
+                self.cpus.len(),
+                self.cores,
+                self.numa_nodes,
+                self.packages,
+                list.join(" "),
+                self.topology
+            ),
+        );
+        say(
+            "CPU limit",
+            self.cpu_limit.map_or("none".into(), |l| format!("{l} CPUs of time, by the control group")),
+        );
+        for cache in &self.caches {
+            say(
+                &format!("cache L{}", cache.level),
+                format!("{} {}, shared by CPUs {}", bytes(cache.bytes), cache.kind, cache.shared_by),
+            );
+        }
+        let known = |b: Option<u64>| b.map_or("unknown".into(), bytes);
+        let limit = self.memory.limit_bytes.map_or("no control group limit".into(), |l| {
+            format!("at most {} by the control group", bytes(l))
+        });
+        say(
+            "memory",
+            format!(
+                "{}, {} available, {limit}",
+                known(self.memory.total_bytes),
+                known(self.memory.available_bytes)
+            ),
+        );
+        say("SIMD", if self.simd.is_empty() { "none that is known".into() } else { self.simd.join(" ") });
+        say("GPU", "no GPU support in this build".into());
+        lines.concat()
+    }
+}
+
+/// The processor's name in the text of `/proc/cpuinfo`.
+fn processor(cpuinfo: &str) -> Option<String> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_string())
+}
+
+/// The caches of one CPU as sysfs describes them; none where it does not.
+fn caches(cpus: &Path, cpu: usize) -> Vec<Cache> {
+    let folder = cpus.join(format!("cpu{cpu}/cache"));
+    let mut found: Vec<Cache> =
+        (0..16).map_while(|i| cache(&folder.join(format!("index{i}")))).flatten().collect();
+    found.sort_by_key(|cache| cache.level);
+    found
+}
+
+/// `None`: there is no such cache; `Some(None)`: it is described in a way that is not understood.
+fn cache(folder: &Path) -> Option<Option<Cache>> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_string());
+    let level = read("level")?;
+    Some((|| {
+        Some(Cache {
+            level: level.parse().ok()?,
+            kind: read("type")?.to_lowercase(),
+            bytes: kibibytes(&read("size")?)?,
+            shared_by: read("shared_cpu_list").unwrap_or_default(),
+        })
+    })())
+}
+
+/// `48K`, `2M` or plain bytes.
+fn kibibytes(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix('K') {
+        Some(number) => (number, 1 << 10),
+        None => match text.strip_suffix('M') {
+            Some(number) => (number, 1 << 20),
+            None => (text, 1),
+        },
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+impl Memory {
+    fn discover() -> Memory {
+        let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let field = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            let number: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+            Some(number * 1024)
+        };
+        Memory {
+            total_bytes: field("MemTotal:"),
+            available_bytes: field("MemAvailable:"),
+            limit_bytes: memory_limit(),
+        }
+    }
+}
+
+/// The tightest `memory.max` of the control groups that this process is in.
+fn memory_limit() -> Option<u64> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let root = Path::new("/sys/fs/cgroup");
+    root.join(group.trim_start_matches('/'))
+        .ancestors()
+        .take_while(|folder| folder.starts_with(root))
+        .filter_map(|folder| fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse().ok())
+        .min()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn simd() -> Vec<&'static str> {
+    let known = [
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("fma", is_x86_feature_detected!("fma")),
+        ("f16c", is_x86_feature_detected!("f16c")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
+        ("avx512fp16", is_x86_feature_detected!("avx512fp16")),
+    ];
+    known.into_iter().filter_map(|(name, there)| there.then_some(name)).collect()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn simd() -> Vec<&'static str> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_system_writes() {
+        assert_eq!(kibibytes("48K"), Some(48 << 10));
+        assert_eq!(kibibytes("2M"), Some(2 << 20));
+        assert_eq!(kibibytes("big"), None);
+        assert_eq!(kibibytes("18446744073709551615K"), None);
+        assert_eq!(processor("vendor\t: x\nmodel name\t: Fast 9000\n").as_deref(), Some("Fast 9000"));
+        assert_eq!(processor(""), None);
+    }
+
+    #[test]
+    fn caches_come_from_near_to_far() {
+        let folder = tempfile::tempdir().unwrap();
+        for (i, level, kind, size) in
+            [(0, 2, "Unified", "1M"), (1, 1, "Data", "32K"), (2, 3, "Unified", "odd")]
+        {
+            let place = folder.path().join(format!("cpu3/cache/index{i}"));
+            fs::create_dir_all(&place).unwrap();
+            for (name, text) in [("level", level.to_string()), ("type", kind.into()), ("size", size.into())] {
+                fs::write(place.join(name), format!("{text}\n")).unwrap();
+            }
+        }
+        let found: Vec<_> = caches(folder.path(), 3).iter().map(|c| (c.level, c.bytes)).collect();
+        assert_eq!(found, [(1, 32 << 10), (2, 1 << 20)]);
+        assert!(caches(folder.path(), 4).is_empty());
+    }
+}

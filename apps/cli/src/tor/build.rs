@@ -1,0 +1,47 @@
+//! `zellige tor build`.
+
+use zellige_tor::pipeline::{self, Options};
+
+use super::{files, results};
+use crate::args::BuildArgs;
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+
+/// A reconstructor for every target, in a file.
+///
+/// # Errors
+/// As the pipeline; outputs that cannot be written; a rule that does not survive.
+pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
+    super::check_device(&args.execution)?;
+    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let output = files::target("-o", &args.output)?;
+    let input = super::read(&args.system)?;
+    let options = Options {
+        rules: vec![args.precision.to_string()],
+        exact: false,
+        keep_reconstructors: true,
+        ..super::options(&args.factor)
+    };
+    pipeline::precheck(&input, &options)?;
+    let rt = super::runtime(&args.execution).build()?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
+    progress.finish();
+    drop(armed);
+    interrupt::check()?;
+
+    let quiet = json.as_ref().is_some_and(Target::is_stdout);
+    if !quiet {
+        out::print(&results::table(&outcome).render(out::colours(&std::io::stdout())))?;
+    }
+    if let Some(json) = &json {
+        json.write_json(&outcome.results)?;
+    }
+    results::check_survivors(&outcome)?;
+    let order = files::order(args.slope_order);
+    files::write(quiet, || {
+        pipeline::write_reconstructors(output.path(), &outcome, &outcome.results[0], order)
+    })
+}

@@ -1,0 +1,65 @@
+//! `zellige tor cov`.
+
+use std::time::Instant;
+
+use serde::Serialize;
+use zellige_tor::pipeline::{self, Options};
+
+use super::files;
+use crate::args::CovArgs;
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::table::{bytes, digits};
+
+#[derive(Serialize)]
+struct Figures {
+    n: usize,
+    m: usize,
+    targets: usize,
+    trace_cmm: f64,
+    seconds: f64,
+}
+
+/// The covariance matrices, in a file.
+///
+/// # Errors
+/// Bad parameters, or an output that cannot be written.
+pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
+    super::check_device(&args.execution)?;
+    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let output = files::target("-o", &args.output)?;
+    let input = super::read(&args.system)?;
+    let rt = super::runtime(&args.execution).build()?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let begin = Instant::now();
+    let all =
+        pipeline::covariance(&rt, &input, &Options::default(), &progress).map_err(super::pipeline_error)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    progress.finish();
+    drop(armed);
+    interrupt::check()?;
+    let figures = Figures {
+        n: all.cmm.rows(),
+        m: all.ctt.rows(),
+        targets: all.ctm.len(),
+        trace_cmm: all.cmm.trace(),
+        seconds,
+    };
+    if let Some(json) = &json {
+        json.write_json(&figures)?;
+    }
+    let quiet = json.as_ref().is_some_and(Target::is_stdout);
+    if !quiet {
+        out::print(&format!(
+            "Cmm {0} x {0} ({1} in float64), Ctm {2} x {0} of {3} target(s), Ctt {2} x {2}: computed in {4} s\n",
+            figures.n,
+            bytes(8 * (figures.n as u64).pow(2)),
+            figures.m,
+            figures.targets,
+            digits(seconds)
+        ))?;
+    }
+    files::write(quiet, || all.write(output.path(), files::order(args.slope_order)))
+}

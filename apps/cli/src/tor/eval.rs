@@ -1,0 +1,72 @@
+//! `zellige tor eval`.
+
+use zellige_tor::pipeline::{self, Foreign, Judgement, Options};
+
+use super::files;
+use crate::args::EvalArgs;
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::table::{Side, Table};
+
+/// Judges a reconstructor from a file.
+///
+/// # Errors
+/// Files that cannot be read or do not fit the system.
+pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
+    super::check_device(&args.execution)?;
+    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let input = super::read(&args.system)?;
+    let foreign = Foreign {
+        reconstructor: args.rec.clone(),
+        command_matrix: args.dm.clone(),
+        order: args.slope_order.map(files::order),
+    };
+    let rt = super::runtime(&args.execution).build()?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let judgement = pipeline::evaluate(&rt, &input, &Options::default(), &foreign, &progress)
+        .map_err(super::pipeline_error)?;
+    progress.finish();
+    drop(armed);
+    interrupt::check()?;
+    if let Some(json) = &json {
+        json.write_json(&judgement)?;
+    }
+    if json.as_ref().is_some_and(Target::is_stdout) {
+        return Ok(());
+    }
+    out::print(&text(&judgement))
+}
+
+fn text(judgement: &Judgement) -> String {
+    let made = judgement.rule.as_ref().map_or(String::new(), |rule| format!(", made with {rule}"));
+    let mut table = Table::new(&[
+        ("target", Side::Left),
+        ("trace of Cee", Side::Right),
+        ("of Ctt", Side::Right),
+        ("Strehl", Side::Right),
+        ("exact", Side::Right),
+        ("Marechal", Side::Right),
+        ("nm rms", Side::Right),
+    ]);
+    for t in &judgement.targets {
+        table.row([
+            format!("({}, {})", t.x, t.y),
+            format!("{:.6e}", t.trace_cee),
+            format!("{:.3} %", 100.0 * t.relative_error),
+            format!("{:.6}", t.strehl_moao),
+            t.strehl_exact.map_or("-".into(), |s| format!("{s:.6}")),
+            format!("{:.6}", t.marechal),
+            format!("{:.1}", t.wfe_nm),
+        ]);
+    }
+    format!(
+        "{}: {} x {}, slopes {}{made}\n{}",
+        judgement.reconstructor.display(),
+        judgement.m,
+        judgement.n,
+        judgement.slope_order.name(),
+        table.render(out::colours(&std::io::stdout()))
+    )
+}

@@ -1,0 +1,102 @@
+//! `zellige tor info`.
+
+use serde::Serialize;
+use zellige_tor::info::Info;
+use zellige_tor::pipeline;
+
+use crate::args::{InfoArgs, Tile};
+use crate::out::{self, Target};
+use crate::table::bytes;
+
+#[derive(Serialize)]
+struct Figures<'a> {
+    #[serde(flatten)]
+    info: &'a Info,
+    tiling: Tiling,
+}
+
+/// The tiles, and what they mean for the rules.
+#[derive(Serialize)]
+struct Tiling {
+    /// Tiles along one side.
+    tiles: usize,
+    /// From 0 to n.
+    edges: Vec<usize>,
+    largest: usize,
+    /// Tiles per block of one sensor axis, at most.
+    parts_of_largest: usize,
+    /// Tasks of one factorisation.
+    factor_tasks: u64,
+    advice: String,
+}
+
+/// Says how large the system is.
+///
+/// # Errors
+/// Bad parameters, or an output that cannot be written.
+pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let input = super::read(&args.system)?;
+    let info = zellige_tor::info(&input.system, &input.atmosphere)?;
+    let tiling = Tiling::of(&info, args.tile)?;
+    let figures = Figures { info: &info, tiling };
+    if let Some(target) = &target {
+        target.write_json(&figures)?;
+    }
+    if target.as_ref().is_some_and(Target::is_stdout) {
+        return Ok(());
+    }
+    out::print(&format!("{info}\n{}", figures.tiling.text()))
+}
+
+impl Tiling {
+    fn of(info: &Info, tile: Tile) -> anyhow::Result<Tiling> {
+        let grid = pipeline::grid(info, super::tile(tile))?;
+        let parts = match tile {
+            Tile::Auto => grid.parts_of_largest(),
+            Tile::Edge(_) => parts(info, grid.edges()),
+        };
+        let advice = match (tile, parts) {
+            (_, 3..) => format!(
+                "an axis of one sensor lies in {parts} tiles: low precision needs a band of at least 2 (hp1:band=2) or a \
+                 rule on operands (hp1:operand=1e-2)"
+            ),
+            (Tile::Edge(_), 2) => {
+                "tiles cut across sensors: --tile auto follows them, and low precision then loses \
+                                   positive definiteness less often"
+                    .into()
+            }
+            _ => "tiles follow the sensors: hp1:band=1 and more may hold".into(),
+        };
+        let nt = grid.tiles() as u64;
+        Ok(Tiling {
+            tiles: grid.tiles(),
+            largest: grid.max_width(),
+            edges: grid.edges().to_vec(),
+            parts_of_largest: parts,
+            // potrf, trsm, syrk, gemm
+            factor_tasks: nt
+                + nt * nt.saturating_sub(1)
+                + nt * nt.saturating_sub(1) * nt.saturating_sub(2) / 6,
+            advice,
+        })
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "tiles            {} x {}, at most {} rows ({} in float32), {} tasks to factorise\nadvice           {}\n",
+            self.tiles,
+            self.tiles,
+            self.largest,
+            bytes(4 * (self.largest as u64).pow(2)),
+            self.factor_tasks,
+            self.advice
+        )
+    }
+}
+
+/// In how many tiles the block lies that lies in most.
+fn parts(info: &Info, edges: &[usize]) -> usize {
+    let inside = |start: usize, end: usize| edges.iter().filter(|&&edge| start < edge && edge < end).count();
+    info.blocks.iter().map(|b| 1 + inside(b.start, b.start + b.len)).max().unwrap_or(1)
+}

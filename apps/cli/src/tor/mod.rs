@@ -1,0 +1,102 @@
+//! `zellige tor ...`.
+
+mod build;
+mod cov;
+mod eval;
+mod files;
+mod info;
+mod results;
+mod run;
+mod trace;
+
+use zellige_runtime::{Runtime, RuntimeBuilder};
+use zellige_tor::params::{self, Input, Mode};
+use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
+
+use crate::args::{Device, ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
+use crate::exit::CommandError;
+use crate::interrupt;
+
+/// Does what the word after `tor` says.
+///
+/// # Errors
+/// Bad parameters, files that cannot be read or written, tasks that fail, no rule that survives, Ctrl-C.
+pub fn run(verb: &Tor) -> anyhow::Result<()> {
+    match verb {
+        Tor::Info(args) => info::info(args),
+        Tor::Cov(args) => cov::cov(args),
+        Tor::Build(args) => build::build(args),
+        Tor::Eval(args) => eval::eval(args),
+        Tor::Run(args) => run::run(args),
+    }
+}
+
+/// Reads the system, prints what the reader repaired, and puts the targets of the command line in place.
+fn read(args: &SystemArgs) -> anyhow::Result<Input> {
+    let mode = if args.strict { Mode::Strict } else { Mode::Lenient };
+    let mut input = params::read(&args.system, args.atm.as_deref(), mode).map_err(bad_file)?;
+    for warning in &input.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if !args.targets.is_empty() {
+        input.system.targets.clone_from(&args.targets);
+        input.system.check()?;
+    }
+    Ok(input)
+}
+
+/// A parameter file that can be read and is none is a bad parameter.
+fn bad_file(error: zellige_tor::Error) -> anyhow::Error {
+    match error {
+        zellige_tor::Error::File { path, problem, source: None } => {
+            CommandError::option("SYSTEM or --atm", format!("{}: {problem}", path.display())).into()
+        }
+        other => other.into(),
+    }
+}
+
+/// Refuses devices that are not there.
+fn check_device(args: &ExecutionArgs) -> Result<(), CommandError> {
+    match args.device {
+        Device::Cpu => Ok(()),
+        Device::Cuda => Err(CommandError::NoDevice("cuda")),
+    }
+}
+
+/// The runtime that the options ask for, yet to be built.
+fn runtime(args: &ExecutionArgs) -> RuntimeBuilder {
+    let builder = Runtime::builder().policy(&args.sched);
+    match args.workers {
+        Some(workers) => builder.workers(workers.into()),
+        None => builder,
+    }
+}
+
+fn tile(tile: Tile) -> TileChoice {
+    match tile {
+        Tile::Auto => TileChoice::Auto,
+        Tile::Edge(edge) => TileChoice::Uniform(edge),
+    }
+}
+
+/// The options that `run` and `build` share.
+fn options(factor: &FactorArgs) -> Options {
+    Options {
+        solve_rule: factor.solve_precision.as_ref().map(ToString::to_string),
+        tile: tile(factor.tile),
+        on_not_spd: match factor.on_not_spd {
+            NotSpd::Fail => OnNotSpd::Fail,
+            NotSpd::Retry => OnNotSpd::Retry,
+        },
+        refine: factor.refine,
+        ..Options::default()
+    }
+}
+
+/// An error of the pipeline; after Ctrl-C whatever it is, it is that.
+fn pipeline_error(error: zellige_tor::pipeline::Error) -> anyhow::Error {
+    match interrupt::check() {
+        Err(interrupted) => interrupted.into(),
+        Ok(()) => error.into(),
+    }
+}

@@ -1,0 +1,73 @@
+//! The table of a run, and the error of one that nothing survived.
+
+use zellige_tor::pipeline::{Outcome, RuleResult};
+
+use crate::exit::CommandError;
+use crate::table::{Side, Table, digits};
+
+/// A line per rule.
+pub fn table(outcome: &Outcome) -> Table {
+    let mut table = Table::new(&[
+        ("rule", Side::Left),
+        ("low precision", Side::Right),
+        ("backward error", Side::Right),
+        ("Strehl", Side::Right),
+        ("exact", Side::Right),
+        ("GFLOP/s", Side::Right),
+        ("of GEMM peak", Side::Right),
+        ("seconds", Side::Right),
+        ("", Side::Left),
+    ]);
+    for result in &outcome.results {
+        table.row(row(result));
+    }
+    table
+}
+
+fn row(result: &RuleResult) -> [String; 9] {
+    let mut note = match &result.rule_asked {
+        Some(asked) => format!("after {asked}, which was not positive definite"),
+        None => String::new(),
+    };
+    let dash = || "-".to_string();
+    let Some(m) = &result.measured else {
+        if let Some(lost) = &result.not_spd {
+            note = lost.to_string();
+        }
+        let rule = result.rule.clone();
+        return [rule, dash(), dash(), dash(), dash(), dash(), dash(), dash(), note];
+    };
+    let s = &m.seconds;
+    [
+        result.rule.clone(),
+        format!("{:.1} %", 100.0 * m.gemm_share.low()),
+        format!("{}{:.1e}", if m.backward_error_estimated { "~" } else { "" }, m.backward_error),
+        format!("{:.6}", m.strehl_moao),
+        m.strehl_exact.map_or_else(dash, |strehl| format!("{strehl:.6}")),
+        digits(m.gflops),
+        if m.gemm_peak_gflops > 0.0 {
+            format!("{:.0} %", 100.0 * m.gflops / m.gemm_peak_gflops)
+        } else {
+            dash()
+        },
+        digits(s.cov + s.factor + s.solve + s.eval),
+        note,
+    ]
+}
+
+/// Fails if no rule survived, naming the tile of each.
+///
+/// # Errors
+/// [`CommandError::NoRuleSurvived`].
+pub fn check_survivors(outcome: &Outcome) -> Result<(), CommandError> {
+    if outcome.survived() {
+        return Ok(());
+    }
+    let failures = outcome.results.iter().filter_map(|result| {
+        let lost = result.not_spd.as_ref()?;
+        Some(format!("{}: {lost}", result.rule))
+    });
+    let list: Vec<String> = failures.collect();
+    let head = if list.len() == 1 { "" } else { "no precision rule survived: " };
+    Err(CommandError::NoRuleSurvived(format!("{head}{}", list.join("; "))))
+}

@@ -1,0 +1,106 @@
+//! `zellige tor run`.
+
+use zellige_linalg::Rule;
+use zellige_tor::files::SlopeOrder;
+use zellige_tor::pipeline::{self, Options, Outcome};
+use zellige_tor::report::{TraceLink, write_report};
+
+use super::trace::TraceFile;
+use super::{files, results};
+use crate::args::{RunArgs, Xray};
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+
+/// Rules that are compared where none is asked for.
+const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];
+
+/// Records of one worker that a trace has room for, at least and at most.
+const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 20;
+
+/// All stages for every rule.
+///
+/// # Errors
+/// As the pipeline; outputs that cannot be written; no rule that survives.
+pub fn run(args: &RunArgs) -> anyhow::Result<()> {
+    super::check_device(&args.execution)?;
+    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
+    let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
+    let output = args.output.as_deref().map(|path| files::target("-o", path)).transpose()?;
+    let input = super::read(&args.system)?;
+    let options = Options {
+        rules: rules(&args.precision),
+        xray: match args.xray {
+            Xray::Full => pipeline::Xray::Full,
+            // Nobody sees the spectra without a report.
+            Xray::Auto if report.is_some() => pipeline::Xray::Auto,
+            Xray::Auto | Xray::Off => pipeline::Xray::Off,
+        },
+        keep_reconstructors: output.is_some(),
+        ..super::options(&args.factor)
+    };
+    let plan = pipeline::precheck(&input, &options)?;
+    let mut builder = super::runtime(&args.execution);
+    if trace.is_some() || report.is_some() {
+        let tasks = options.rules.len().saturating_mul(plan.tiles().saturating_pow(3) / 2);
+        builder = builder.trace_capacity(tasks.clamp(*TRACE_ROOM.start(), *TRACE_ROOM.end()));
+    }
+    let rt = builder.build()?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
+    progress.finish();
+    drop(armed);
+    interrupt::check()?;
+
+    let recorded = rt.take_trace();
+    if let (Some(file), Some(recorded)) = (&trace, &recorded) {
+        file.write(recorded, &format!("zellige tor run {}", args.system.system.display()))?;
+    }
+    if let Some(report) = &report {
+        let page = trace.as_ref().and_then(|file| file.page_for(report.path()));
+        let link = recorded.as_ref().map(|trace| TraceLink { trace, page: page.as_deref() });
+        let _held = out::writing();
+        write_report(report.path(), &outcome, link)?;
+    }
+    if let Some(json) = &json {
+        json.write_json(&outcome.results)?;
+    }
+    let quiet = json.as_ref().is_some_and(Target::is_stdout);
+    if !quiet {
+        print(&outcome)?;
+    }
+    let survivor = outcome.results.iter().find(|r| r.measured.is_some());
+    if let (Some(output), Some(survivor)) = (&output, survivor) {
+        files::write(quiet, || {
+            pipeline::write_reconstructors(output.path(), &outcome, survivor, SlopeOrder::Xxyy)
+        })?;
+    }
+    results::check_survivors(&outcome)?;
+    Ok(())
+}
+
+/// The text of the rules; the usual ones where there are none.
+pub fn rules(given: &[Rule]) -> Vec<String> {
+    if given.is_empty() {
+        USUAL_RULES.map(String::from).to_vec()
+    } else {
+        given.iter().map(Rule::to_string).collect()
+    }
+}
+
+fn print(outcome: &Outcome) -> anyhow::Result<()> {
+    let info = &outcome.info;
+    let tiles = outcome.results.first().map_or(0, |r| r.tiles);
+    let head = format!(
+        "n = {}, m = {}, {} target(s), {tiles} x {tiles} tiles, {} worker(s)\n",
+        info.measurements, info.truth_slopes, info.targets, outcome.workers
+    );
+    out::print(&head)?;
+    out::print(&results::table(outcome).render(out::colours(&std::io::stdout())))?;
+    if info.targets > 1 {
+        out::print("Strehl ratios of the first target; --json FILE holds them all\n")?;
+    }
+    Ok(())
+}
