@@ -38,7 +38,7 @@ pub struct CholeskyBench {
 /// machine is left out, and so is the time in which workers sleep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CholeskyRate {
-    /// Time of a factorisation, from the first submission to the last task [s].
+    /// Time of a factorisation, from the first submission to the last task, in seconds.
     pub seconds: f64,
     /// Rate of a factorisation by the wall clock [Gflop/s].
     pub gflops: f64,
@@ -73,7 +73,7 @@ pub fn cholesky_rate(bench: &CholeskyBench) -> Result<CholeskyRate, Error> {
     }
 }
 
-/// Wall-clock and CPU time of a stretch of code [s].
+/// Wall-clock and CPU time of a stretch of code (seconds).
 #[derive(Clone, Copy)]
 struct Cost {
     wall: f64,
@@ -155,7 +155,7 @@ fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> 
     })
 }
 
-/// One turn of everything that is compared: rates of products [flop/s], times of factorisations [s].
+/// One turn of everything that is compared: rates of products [flop/s], times of factorisations (seconds).
 struct Round {
     in_cache: Cost,
     same_tile: Cost,

@@ -86,7 +86,7 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
-    /// Size of the stored numbers [bytes].
+    /// Size of the stored numbers, in bytes.
     pub fn bytes(&self) -> usize {
         self.rows * self.cols * self.storage().bytes()
     }
