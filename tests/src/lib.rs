@@ -42,3 +42,8 @@ pub fn within<R: Send + 'static>(
 pub fn amount(usual: usize) -> usize {
     std::env::var("ZELLIGE_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
