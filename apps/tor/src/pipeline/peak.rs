@@ -7,34 +7,21 @@ use zellige_linalg::TileScalar;
 use zellige_runtime::{Runtime, Submit, write};
 
 /// How long each worker multiplies per burst.
-const BURST: Duration = Duration::from_millis(60);
+const BURST: Duration = Duration::from_millis(30);
 /// Bursts; the median counts.
 const BURSTS: usize = 5;
 /// Sets of operands that a worker goes through, as a factorisation goes through its tiles.
 const SETS: usize = 4;
 
-/// Rates that have been measured in this run.
-#[derive(Debug, Default)]
-pub(super) struct Peaks {
-    single: Option<f64>,
-    double: Option<f64>,
-}
-
-impl Peaks {
-    /// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all workers at once, in Gflop/s.
-    pub(super) fn of<T: TileScalar>(&mut self, rt: &Runtime, nb: usize) -> Result<f64, Error> {
-        let place = if size_of::<T>() == 8 { &mut self.double } else { &mut self.single };
-        if let Some(rate) = *place {
-            return Ok(rate);
-        }
-        let mut rates = Vec::with_capacity(BURSTS);
-        for _ in 0..BURSTS {
-            rates.push(burst::<T>(rt, nb)?);
-        }
-        rates.sort_by(f64::total_cmp);
-        *place = Some(rates[BURSTS / 2]);
-        Ok(rates[BURSTS / 2])
+/// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all workers at once, in Gflop/s. Measured for every rule anew, close to
+/// its run, because a machine's rate changes with its temperature and its other tenants.
+pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
+    let mut rates = Vec::with_capacity(BURSTS);
+    for _ in 0..BURSTS {
+        rates.push(burst::<T>(rt, nb)?);
     }
+    rates.sort_by(f64::total_cmp);
+    Ok(rates[BURSTS / 2])
 }
 
 fn burst<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {

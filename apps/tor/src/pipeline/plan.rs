@@ -142,7 +142,7 @@ pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
         )));
     }
     let memory = need(&info, &grid, &rules, options);
-    let remedy = "use fewer targets, a rule with smaller tiles in memory (fp32 instead of fp64 or x3), or a larger machine";
+    let remedy = "take fewer targets, fp32 instead of fp64 or x3, or a larger machine";
     memory.check(remedy)?;
     let advice = advice(&grid, &rules);
     Ok(Plan { info, grid, rules, solve_rule, memory, advice })

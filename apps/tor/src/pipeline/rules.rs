@@ -2,7 +2,7 @@
 
 use super::factor::{Solved, Workspace, run_rule};
 use super::judge::judge;
-use super::peak::Peaks;
+use super::peak::gemm_rate;
 use super::problem::Problem;
 use super::results::{Attempt, Extras, Measured, RuleResult, Seconds};
 use super::xray::xray;
@@ -34,10 +34,10 @@ pub(super) fn run(
     };
     observer.advance(1);
     let picture = xray(rt, &problem, options.xray, observer)?;
-    let mut shared = Shared { workspace: Workspace::default(), peaks: Peaks::default() };
+    let mut workspace = Workspace::default();
     let mut results = Vec::with_capacity(problem.plan.rules.len());
     for rule in &problem.plan.rules {
-        results.push(one(rt, &problem, rule, options, &dx, &mut shared, observer)?);
+        results.push(one(rt, &problem, rule, options, &dx, &mut workspace, observer)?);
     }
     Ok(Outcome {
         results,
@@ -49,18 +49,13 @@ pub(super) fn run(
     })
 }
 
-struct Shared {
-    workspace: Workspace,
-    peaks: Peaks,
-}
-
 fn one(
     rt: &Runtime,
     problem: &Problem,
     asked: &Rule,
     options: &Options,
     dx: &Matrix,
-    shared: &mut Shared,
+    workspace: &mut Workspace,
     observer: &dyn Observer,
 ) -> Result<RuleResult, Error> {
     memory::reset_peak();
@@ -77,11 +72,11 @@ fn one(
     };
     let mut rule = asked.clone();
     loop {
-        let failure = match run_rule(rt, problem, &rule, options.refine, &mut shared.workspace, observer)? {
+        let failure = match run_rule(rt, problem, &rule, options.refine, workspace, observer)? {
             Ok(solved) => {
                 let peak = match rule.element() {
-                    StorageFormat::F64 => shared.peaks.of::<f64>(rt, problem.plan.grid.max_width())?,
-                    _ => shared.peaks.of::<f32>(rt, problem.plan.grid.max_width())?,
+                    StorageFormat::F64 => gemm_rate::<f64>(rt, problem.plan.grid.max_width())?,
+                    _ => gemm_rate::<f32>(rt, problem.plan.grid.max_width())?,
                 };
                 result.rule = rule.to_string();
                 measure(rt, problem, solved, options, dx, peak, &mut result, observer)?;

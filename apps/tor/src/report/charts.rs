@@ -3,6 +3,11 @@
 use super::svg::{Chart, Scale, short};
 use crate::pipeline::{Measured, Outcome, XrayPicture};
 
+/// Room for the longest rule's name, in a fixed-width face of 12.5 px.
+fn room<'a>(names: impl Iterator<Item = &'a str>) -> f64 {
+    names.map(|n| n.chars().count()).max().unwrap_or(0).clamp(6, 40) as f64 * 7.6 + 16.0
+}
+
 fn measured(outcome: &Outcome) -> Vec<(&str, &Measured)> {
     let list = outcome.results.iter();
     list.filter_map(|r| r.measured.as_ref().map(|m| (r.rule.as_str(), m))).collect()
@@ -13,7 +18,12 @@ pub(super) fn strehl(outcome: &Outcome) -> String {
     let list = measured(outcome);
     let row = 30.0;
     let height = 70.0 + row * list.len() as f64;
-    let mut chart = Chart::new(520.0, height, [16.0, 54.0, 46.0, 150.0], "Strehl ratio per rule");
+    let mut chart = Chart::new(
+        520.0,
+        height,
+        [16.0, 54.0, 46.0, room(list.iter().map(|l| l.0))],
+        "Strehl ratio per rule",
+    );
     let x = Scale::linear(0.0, 1.0, chart.left, chart.right);
     chart.x_axis(&x, &format!("Strehl ratio at {} µm", short(outcome.input.system.wavelength * 1e6)), true);
     for (k, (rule, m)) in list.iter().enumerate() {
@@ -52,7 +62,7 @@ pub(super) fn changes(outcome: &Outcome) -> Option<String> {
     let row = 30.0;
     let height = 70.0 + row * list.len() as f64;
     let label = format!("distance of the Strehl ratio from {}", reference.rule);
-    let mut chart = Chart::new(520.0, height, [16.0, 74.0, 46.0, 150.0], &label);
+    let mut chart = Chart::new(520.0, height, [16.0, 74.0, 46.0, room(list.iter().map(|l| l.0))], &label);
     let floor = 1e-9;
     let most = list.iter().map(|l| l.1).fold(1e-3, f64::max);
     let x = Scale::log(floor, most, chart.left, chart.right);

@@ -79,7 +79,7 @@ fn head(out: &mut String, outcome: &Outcome) {
         out,
         "<p class=\"soft\">{} m telescope, {} laser and {} natural guide stars, {} turbulent layers, seeing {} arcsec \
          (r<sub>0</sub> {} m at 500 nm). One factorisation of C<sub>mm</sub> serves {} target{}.</p>",
-        short(info.diameter),
+        info.diameter,
         info.lgs,
         info.ngs,
         info.layers,

@@ -180,7 +180,7 @@ impl Chart {
     /// The whole picture.
     pub(super) fn finish(self) -> String {
         format!(
-            r#"<svg viewBox="0 0 {:.0} {:.0}" role="img" aria-label="{}">{}</svg>"#,
+            r#"<svg viewBox="0 0 {0:.0} {1:.0}" style="max-width:{0:.0}px" role="img" aria-label="{2}">{3}</svg>"#,
             self.width, self.height, self.label, self.body
         )
     }
