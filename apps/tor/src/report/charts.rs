@@ -101,7 +101,7 @@ fn thinned(values: &[f64], x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     let last = values.len().saturating_sub(1).max(1) as f64;
     // The first values fall fastest: all of them, then every so many.
     let step = values.len().div_ceil(POINTS).max(1);
-    let kept = |k: usize| k < 40 || k % step == 0 || k + 1 == values.len();
+    let kept = |k: usize| k < 40 || k.is_multiple_of(step) || k + 1 == values.len();
     let points = values.iter().enumerate().filter(|(k, _)| kept(*k));
     points.map(|(k, v)| (x.at(100.0 * k as f64 / last), y.at(*v))).collect()
 }

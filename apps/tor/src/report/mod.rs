@@ -65,11 +65,11 @@ fn page(outcome: &Outcome, trace: Option<TraceLink<'_>>) -> Result<String, Error
 }
 
 fn section(out: &mut String, title: &str, words: &str) {
-    let _ = write!(out, "<section><h2>{title}</h2><p class=\"soft\">{words}</p>\n");
+    let _ = writeln!(out, "<section><h2>{title}</h2><p class=\"soft\">{words}</p>");
 }
 
 fn figure(out: &mut String, picture: &str, caption: &str) {
-    let _ = write!(out, "<figure>{picture}<figcaption>{caption}</figcaption></figure>\n");
+    let _ = writeln!(out, "<figure>{picture}<figcaption>{caption}</figcaption></figure>");
 }
 
 fn head(out: &mut String, outcome: &Outcome) {
@@ -293,11 +293,8 @@ fn summary(out: &mut String, link: TraceLink<'_>) {
         let _ =
             write!(out, "<p><a href=\"{}\">Open the trace: every task on its worker</a></p>", escape(page));
     }
-    let _ = write!(
-        out,
-        "<pre>{}</pre></section>\n",
-        report.to_string().lines().map(escape).collect::<Vec<_>>().join("\n")
-    );
+    let lines: Vec<String> = report.to_string().lines().map(escape).collect();
+    let _ = writeln!(out, "<pre>{}</pre></section>", lines.join("\n"));
 }
 
 #[cfg(test)]
