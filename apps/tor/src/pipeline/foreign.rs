@@ -1,7 +1,7 @@
 //! Judging a reconstructor that somebody else made.
 
 use super::judge::judge;
-use super::plan::{Need, PANEL, with_targets};
+use super::plan::{Need, with_targets};
 use super::results::TargetResult;
 use super::{Error, Observer, Options, memory};
 use crate::covariance::Covariance;
@@ -74,8 +74,7 @@ pub fn evaluate(
     let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
     let mut need = Need { items: Vec::new(), available: memory::limit(options.memory_limit) };
     need.add("reconstructor while it is read", 24.0 * n * m);
-    let workers = rt.workers() as f64;
-    need.add("evaluation", 8.0 * (workers * (256.0 * n + 4.0 * m * PANEL as f64 + m * m) + 12.0 * m * m));
+    need.evaluation(n, m, rt.workers());
     need.check("take a larger machine")?;
 
     observer.stage("preparation", 1);

@@ -5,10 +5,11 @@
 //! | covariance | one per tile of `Cmm` (lower triangle) and `Ctm` (all targets), scaled by one power of two |
 //! | factor | tile Cholesky, each product in the precision that the rule gives it |
 //! | solve | two triangular solves for the rows of all targets, from one factorisation; refinement with residuals in float64 |
-//! | evaluation | backward error; `Cee` by panels of columns, added in order; blocks of the exact Strehl ratio |
+//! | evaluation | backward error; `Cee` by blocks of `Cmm` and panels of columns, added in order; blocks of the exact Strehl ratio |
 //!
 //! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is needed.
 
+mod cee;
 mod error;
 mod factor;
 mod foreign;

@@ -1,6 +1,6 @@
 //! What a run will need, known before anything is allocated.
 
-use super::{Error, Options, TileChoice, Xray, memory};
+use super::{Error, Options, TileChoice, Xray, cee, memory};
 use crate::geometry;
 use crate::info::{Info, info};
 use crate::params::{Input, System};
@@ -12,8 +12,6 @@ use zellige_linalg::{Block, GemmPrecision, Rule, Test, TileGrid};
 pub const LARGEST_TILE: usize = 512;
 /// Largest order whose eigenvalues are computed without being asked for.
 pub const XRAY_UP_TO: usize = 4096;
-/// Columns of a panel of `Cee`.
-pub(super) const PANEL: usize = 512;
 /// Products of tiles that a factorisation may have: about an hour of task overhead.
 const MOST_PRODUCTS: f64 = 2e9;
 
@@ -51,6 +49,13 @@ impl Need {
     /// Bytes in all.
     pub fn total(&self) -> u64 {
         self.items.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The residual of one target, per worker a block and the panels of a term, and the terms that wait for their turn.
+    pub(super) fn evaluation(&mut self, n: f64, m: f64, workers: usize) {
+        let (workers, width) = (workers as f64, cee::panel_width(n as usize) as f64);
+        let terms = m * m * (cee::WAITING as f64 + 6.0);
+        self.add("evaluation", 8.0 * (m * n + workers * width * (width + 2.0 * m) + terms));
     }
 
     /// Refuses what does not fit.
@@ -179,9 +184,7 @@ fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need
     if options.refine > 0 {
         need.add("refinement", targets * n * m * 24.0);
     }
-    // Per task a chunk of Cmm and a few panels, two tasks at least; terms that wait for their turn.
-    let workers = std::thread::available_parallelism().map_or(2.0, |w| w.get() as f64);
-    need.add("evaluation", 8.0 * (workers * (256.0 * n + 4.0 * m * PANEL as f64 + m * m) + 4.0 * m * m));
+    need.evaluation(n, m, std::thread::available_parallelism().map_or(2, usize::from));
     let tiles = grid.tiles() as f64;
     need.add("handles and tasks", 600.0 * tiles * tiles + 200e6_f64.min(1e3 * tiles.powi(3)));
     if options.xray == Xray::Full || options.xray == Xray::Auto && info.measurements <= XRAY_UP_TO {
