@@ -202,3 +202,38 @@ fn tasks_submit_and_wait_for_whole_graphs() {
         }
     });
 }
+
+/// Every waiting task may be run inside another one that waits: deeper than any sensible limit on recursion, when a single
+/// worker has hundreds of them in its queue.
+#[test]
+fn hundreds_of_tasks_that_wait_end_on_one_worker() {
+    use zellige_runtime::Submit;
+    within("waiting tasks", Duration::from_secs(60), || {
+        for policy in policies::ALL {
+            for workers in [1, 2] {
+                let rt = Arc::new(policies::runtime(policy, workers, 8192, false));
+                let sums: Vec<_> = (0..400).map(|_| rt.register(0u64)).collect();
+                for sum in &sums {
+                    let weak = Arc::downgrade(&rt);
+                    rt.task("outer")
+                        .operands((zellige_runtime::update(sum),))
+                        .cpu(move |(sum,)| {
+                            let rt = weak.upgrade().expect("the test holds it");
+                            let x = rt.register(1u64);
+                            rt.task("inner")
+                                .operands((zellige_runtime::update(&x),))
+                                .cpu(|(x,)| *x += 1)
+                                .submit()?;
+                            *sum += rt.take(x)?;
+                            Ok::<(), Error>(())
+                        })
+                        .submit()
+                        .unwrap();
+                }
+                for sum in sums {
+                    assert_eq!(rt.take(sum).unwrap(), 2, "{policy}, {workers} workers");
+                }
+            }
+        }
+    });
+}

@@ -8,7 +8,8 @@ use super::{Shared, current};
 use crate::error::Error;
 use crate::task::{TaskRef, WorkerLocal};
 
-/// Tasks that a waiting worker runs inside one another, at most; deeper, it submits beyond the window rather than recurse.
+/// Tasks that a waiting worker runs inside one another, at most, as long as others make progress; deeper, it submits beyond
+/// the window rather than recurse, and a wait recurses only when nothing completes any more.
 const MAX_NESTING: usize = 64;
 
 /// A helper that finds nothing to run looks again after this time.
@@ -90,9 +91,17 @@ impl Shared {
 
     fn wait_until(self: &Arc<Self>, done: impl Fn() -> bool) -> Result<(), Error> {
         if let Some(worker) = current::worker_of(self) {
+            let mut completed = self.done();
             while !self.help(worker, &done) {
                 self.check_broken()?;
                 self.changed.wait_for(&mut self.signal.lock(), HELPER_NAP);
+                let now = self.done();
+                if now == completed && !done() {
+                    // Perhaps every worker waits at the limit, and what they wait for is in the queue: then somebody has to
+                    // go deeper, one task at a time.
+                    self.help_once(worker);
+                }
+                completed = now;
             }
             return Ok(());
         }
@@ -102,6 +111,14 @@ impl Shared {
             self.changed.wait(&mut signal);
         }
         Ok(())
+    }
+
+    /// Runs one task on `worker`, if there is one, however deep it waits already.
+    fn help_once(self: &Arc<Self>, worker: usize) {
+        if let Some(task) = self.pop(worker) {
+            self.execute(task, worker, &mut WorkerLocal::default());
+            self.sleep.notify_any();
+        }
     }
 
     /// Runs other tasks on `worker` until `done`; false if there is nothing to run, or the nesting is too deep.

@@ -15,6 +15,10 @@ use crate::trace::TaskEvent;
 /// Looks for work so often before a worker announces that it will sleep.
 const LOOKS: u32 = 64;
 
+/// Address space of a worker's stack [bytes]: waiting tasks run inside one another there (see `wait`). Only what is touched
+/// becomes memory.
+const STACK: usize = 16 << 20;
+
 /// Starts one thread per worker, pinned to its core if `pin`.
 pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<thread::JoinHandle<()>>, Error> {
     (0..shared.workers.len())
@@ -23,6 +27,7 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<threa
             let shared = Arc::clone(shared);
             thread::Builder::new()
                 .name(format!("zellige-{index}"))
+                .stack_size(STACK)
                 .spawn(move || {
                     if pin {
                         crate::topology::pin_to(shared.workers[index].core.cpu);
