@@ -104,6 +104,22 @@ pub enum Error {
         /// What was asked.
         what: String,
     },
+    /// A handle or task of another runtime was named.
+    #[error(
+        "{what} belongs to another runtime: the two know nothing of each other's tasks; take the data out of the first"
+    )]
+    Foreign {
+        /// The handle or task.
+        what: String,
+    },
+    /// The value of a slice that was registered in a scope cannot be reached from outside of tasks.
+    #[error(
+        "{handle} is a slice of the caller's: it comes back when its scope ends, and only tasks reach it before"
+    )]
+    Borrowed {
+        /// The handle.
+        handle: String,
+    },
     /// A reduction was asked of a handle that was registered without one.
     #[error("task {task} reduces into {handle}, which was registered without `with_reduction`")]
     NoReduction {

@@ -304,3 +304,37 @@ fn a_failed_replay_reports_its_first_failure_and_can_run_again() {
         assert!(graph.bind("x", &rt.register(1u64)).is_err(), "another type");
     });
 }
+
+#[test]
+fn two_runtimes_do_not_mix() {
+    within_seconds(20, || {
+        let (a, b) = (rt(), rt());
+        let x = a.register(1u8).named("x");
+        let task = a.task("t").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().unwrap();
+        assert!(matches!(
+            b.task("u").operands((read(&x),)).cpu(|(_,)| ()).submit(),
+            Err(Error::Foreign { .. })
+        ));
+        assert!(matches!(
+            b.task("u").operands(()).cpu(|()| ()).after(&task).submit(),
+            Err(Error::Foreign { .. })
+        ));
+        assert!(matches!(b.wait(&task), Err(Error::Foreign { .. })));
+        assert!(matches!(b.take(x.clone()), Err(Error::Foreign { .. })));
+        assert_eq!(a.take(x).unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_scoped_slice_does_not_leave_its_handle() {
+    let rt = rt();
+    let mut values = vec![1u32; 4];
+    rt.scope(|s| {
+        let x = s.slice(&mut values, 4, 4).unwrap();
+        assert!(matches!(rt.take(x.clone()), Err(Error::Borrowed { .. })));
+        assert!(matches!(rt.write(&x).err(), Some(Error::Borrowed { .. })));
+        assert!(matches!(rt.read(&x).err(), Some(Error::Borrowed { .. })));
+        rt.task("add").operands((update(&x),)).cpu(|(x,)| x.data[0] = 9).submit().unwrap();
+    });
+    assert_eq!(values, [9, 1, 1, 1]);
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{AnyHandle, Data, Handle};
 use crate::error::Error;
-use crate::exec::Shared;
+use crate::exec::{Retired, Shared};
 use crate::operand::{Accesses, Mode};
 use crate::runtime::Runtime;
 use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskInfo, TaskRef};
@@ -42,10 +42,13 @@ impl<D: Data> Gate<D> {
         mode: Mode,
         name: &'static str,
     ) -> Result<Self, Error> {
+        if D::BORROWED {
+            return Err(Error::Borrowed { handle: handle.name() });
+        }
         if shared.runs_on(handle.core().base()) {
             return Err(Error::SelfWait { what: format!("{name} of {}", handle.name()) });
         }
-        let gate = Self::wait_for_turn(shared, handle, mode, name)?;
+        let gate = Self::wait_for_turn(shared, handle, mode, name, Retired::Refused)?;
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
         }
@@ -57,6 +60,7 @@ impl<D: Data> Gate<D> {
         handle: &Handle<D>,
         mode: Mode,
         name: &'static str,
+        retired: Retired,
     ) -> Result<Self, Error> {
         let header = Header {
             id: shared.next_ids(1),
@@ -67,18 +71,14 @@ impl<D: Data> Gate<D> {
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode));
-        shared.link(&task, &[])?;
+        shared.link(&task, &[], retired)?;
         shared.wait_for_gate(&task)?;
         Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task })
     }
 
-    /// Waits until no task is on `handle`, which has been retired.
+    /// Waits until no task is on `handle`, which has been retired: what is linked before this gate is all there will be.
     pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) {
-        let erased: &dyn AnyHandle = &**handle.core();
-        erased.base().chain.lock().gone = false;
-        let gate = Self::wait_for_turn(shared, handle, Mode::Write, "end of scope");
-        erased.base().chain.lock().gone = true;
-        if gate.is_err() {
+        if Self::wait_for_turn(shared, handle, Mode::Write, "end of scope", Retired::Allowed).is_err() {
             // A worker died: tasks that have not started never will, those that run must end first.
             shared.wait_for_workers_to_end();
         }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -20,6 +20,8 @@ use crate::task::Resource;
 pub(crate) struct HandleBase {
     pub(crate) id: u64,
     name: OnceLock<String>,
+    /// The runtime that it was first used in, plus one; 0 before. Written under the chain's lock.
+    owner: AtomicU32,
     pub(crate) chain: sync::Mutex<Chain>,
     poisoned: AtomicBool,
     poison: Mutex<Option<Arc<Failure>>>,
@@ -39,11 +41,21 @@ impl HandleBase {
         HandleBase {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: OnceLock::new(),
+            owner: AtomicU32::new(0),
             chain: sync::Mutex::new(Chain::new(written)),
             poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
             commuting: Mutex::default(),
         }
+    }
+
+    /// Makes it a handle of `runtime`; false if it is one of another. The caller holds the chain's lock.
+    pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner == 0 {
+            self.owner.store(runtime + 1, Ordering::Relaxed);
+        }
+        owner == 0 || owner == runtime + 1
     }
 
     /// The name given to it, or its number.

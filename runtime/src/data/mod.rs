@@ -45,6 +45,10 @@ impl Default for Meta {
 /// A body never sees the value itself but its view: for a `Vec<T>` a slice, so that a body cannot resize what other tasks
 /// count on. A type whose header may change (a tile that changes its format) uses `&Self` and `&mut Self`.
 pub trait Data: Send + Sync + Sized + 'static {
+    /// True for values that stand for memory of somebody else and must not leave their handle.
+    #[doc(hidden)]
+    const BORROWED: bool = false;
+
     /// What a CPU body sees when it reads.
     type Ref<'v>;
     /// What a CPU body sees when it writes.

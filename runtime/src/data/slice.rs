@@ -55,6 +55,7 @@ pub struct SliceMut<'v, T> {
 }
 
 impl<T: Element> Data for BorrowedSlice<T> {
+    const BORROWED: bool = true;
     type Ref<'v> = SliceRef<'v, T>;
     type Mut<'v> = SliceMut<'v, T>;
 

@@ -207,6 +207,10 @@ impl Shared {
     /// The next task for `worker`.
     pub(super) fn pop(&self, worker: usize) -> Option<ReadyTask> {
         let task = self.policy.pop(&SchedView::new(self), worker)?;
+        if task.runtime() != self.id {
+            // A policy that serves two runtimes mixed them up; dropped, it is reported to its own as lost.
+            return None;
+        }
         if let Some(recorder) = &self.recorder {
             recorder.task_taken();
         }

@@ -14,6 +14,15 @@ use crate::operand::{Accesses, Declared, Mode};
 use crate::sched::{ReadyTask, Work};
 use crate::task::{Codelet, Header, Role, Spec, Task, TaskCell, TaskRef, TypedBody};
 
+/// Whether a task may name handles that were taken or released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retired {
+    /// Nobody submits tasks on them any more.
+    Refused,
+    /// Except who waits for the tasks that there still are.
+    Allowed,
+}
+
 /// Where dependencies are noted while chains are locked.
 struct Linking<'s> {
     shared: &'s Shared,
@@ -82,19 +91,27 @@ impl Shared {
         let header =
             Header { id: self.next_ids(1), runtime: self.id, name, priority: spec.priority, info: spec.info };
         let task = TaskCell::make(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
-        self.link(&task, &spec.after)?;
+        self.link(&task, &spec.after, Retired::Refused)?;
         Ok(task)
     }
 
     /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it.
-    pub(crate) fn link(self: &Arc<Self>, task: &TaskRef, after: &[TaskRef]) -> Result<(), Error> {
+    pub(crate) fn link(
+        self: &Arc<Self>,
+        task: &TaskRef,
+        after: &[TaskRef],
+        retired: Retired,
+    ) -> Result<(), Error> {
         let cell = task.cell();
+        if let Some(foreign) = after.iter().find(|earlier| !earlier.belongs_to(self.id)) {
+            return Err(Error::Foreign { what: format!("task {}", foreign.name()) });
+        }
         let mut accesses = Accesses::new();
         cell.body.declare(&mut accesses);
         let order = by_handle(&accesses);
         check_aliases(cell.header.name, &accesses, &order)?;
         let linking = Linking { shared: self, finished: RefCell::default() };
-        self.link_locked(cell, &accesses, &order, after, &linking)?;
+        self.link_locked(cell, &accesses, &order, after, retired, &linking)?;
 
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
         self.remember(task);
@@ -118,6 +135,7 @@ impl Shared {
         accesses: &Accesses<'_>,
         order: &[usize],
         after: &[TaskRef],
+        retired: Retired,
         linking: &Linking<'_>,
     ) -> Result<(), Error> {
         let mut chains: SmallVec<[_; 4]> = SmallVec::new();
@@ -128,7 +146,11 @@ impl Shared {
                 chains.push(accesses[i].base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
-            check_access(cell.header.name, &accesses[i], chain.written, chain.gone)?;
+            let gone = chain.gone && retired == Retired::Refused;
+            check_access(cell.header.name, &accesses[i], chain.written, gone)?;
+            if !accesses[i].base.belongs_to(self.id) {
+                return Err(Error::Foreign { what: accesses[i].base.name() });
+            }
             chain_of[i] = chains.len() - 1;
         }
         Task::begin_links(cell, accesses.len() + after.len());

@@ -18,6 +18,9 @@ const HELPER_NAP: Duration = Duration::from_micros(200);
 impl Shared {
     /// Waits until `task` is complete.
     pub(crate) fn wait(self: &Arc<Self>, task: &TaskRef) -> Result<(), Error> {
+        if !task.belongs_to(self.id) {
+            return Err(Error::Foreign { what: format!("task {}", task.name()) });
+        }
         if current::runs(task.id()) {
             return Err(Error::SelfWait { what: format!("waiting for {}", task.name()) });
         }
@@ -37,6 +40,11 @@ impl Shared {
 
     /// After a worker has died: waits until no body runs any more.
     pub(crate) fn wait_for_workers_to_end(&self) {
+        if current::worker_of(self).is_some() {
+            // It would wait for itself, and borrowed memory must not be given back before.
+            tracing::error!("a worker died while another held borrowed slices in a scope");
+            std::process::abort();
+        }
         let mut signal = self.signal.lock();
         while !self.is_dead() {
             self.changed.wait(&mut signal);

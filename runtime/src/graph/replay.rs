@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::Graph;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::error::{Cause, Error, Failure};
-use crate::exec::{Ready, Shared};
+use crate::exec::{Ready, Retired, Shared};
 use crate::operand::Accesses;
 use crate::sched::{ReadyTask, Work};
 use crate::task::{Body, Env, Header, Ran, Role, Task, TaskCell, TaskInfo, TaskRef, WorkerLocal};
@@ -68,7 +68,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         info: TaskInfo::default(),
     };
     let task = TaskCell::make(header, Role::Replay, Replay(bindings));
-    shared.link(&task, &[])?;
+    shared.link(&task, &[], Retired::Refused)?;
     Ok(task)
 }
 

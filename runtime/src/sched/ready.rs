@@ -66,6 +66,10 @@ impl ReadyTask {
         &self.0.header().info
     }
 
+    pub(crate) fn runtime(&self) -> u32 {
+        self.0.runtime()
+    }
+
     /// The task's number.
     pub fn id(&self) -> u64 {
         match &*self.0 {

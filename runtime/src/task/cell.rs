@@ -219,6 +219,11 @@ impl TaskRef {
         &self.0
     }
 
+    /// True if it was submitted to `runtime`: a recorded task belongs to none.
+    pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
+        self.0.header.runtime == runtime
+    }
+
     pub(crate) fn from_cell(cell: Arc<Task>) -> Self {
         TaskRef(cell)
     }
