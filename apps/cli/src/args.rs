@@ -55,7 +55,7 @@ pub struct Cli {
 pub enum Verb {
     /// Tomographic reconstructors for adaptive optics.
     #[command(subcommand)]
-    Tor(Tor),
+    Tor(Box<Tor>),
     /// How fast this machine is at what the runtime and the kernels do.
     #[command(subcommand)]
     Bench(Bench),
@@ -185,6 +185,9 @@ pub enum Xray {
 pub struct InfoArgs {
     #[command(flatten)]
     pub system: SystemArgs,
+    /// Precision rule to plan for; may be repeated. By default fp32 and hp1:operand=1e-2.
+    #[arg(long, value_name = "RULE")]
+    pub precision: Vec<Rule>,
     /// Tile edge to describe: a number, or auto.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,

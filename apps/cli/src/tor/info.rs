@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use zellige_tor::info::Info;
-use zellige_tor::pipeline;
+use zellige_tor::pipeline::{self, Need, Options};
 
 use crate::args::{InfoArgs, Tile};
 use crate::out::{self, Target};
@@ -13,6 +13,18 @@ struct Figures<'a> {
     #[serde(flatten)]
     info: &'a Info,
     tiling: Tiling,
+    run: Run,
+}
+
+/// A run with these rules.
+#[derive(Serialize)]
+struct Run {
+    rules: Vec<String>,
+    /// Bytes by purpose; empty where it does not fit.
+    memory: Vec<(String, u64)>,
+    memory_bytes: Option<u64>,
+    available_bytes: Option<u64>,
+    fits: bool,
 }
 
 /// The tiles, and what they mean for the rules.
@@ -39,14 +51,35 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     let input = super::read(&args.system)?;
     let info = zellige_tor::info(&input.system, &input.atmosphere)?;
     let tiling = Tiling::of(&info, args.tile)?;
-    let figures = Figures { info: &info, tiling };
+    let rules = super::run::rules(&args.precision);
+    let options = Options { rules: rules.clone(), tile: super::tile(args.tile), ..Options::default() };
+    let need = match pipeline::precheck(&input, &options) {
+        Ok(plan) => Some(plan.memory),
+        Err(pipeline::Error::Memory(text)) => {
+            // What does not fit here may fit elsewhere: the description stands.
+            eprintln!("warning: {text}");
+            None
+        }
+        Err(other) => return Err(other.into()),
+    };
+    let run = Run {
+        rules,
+        memory: need.as_ref().map_or(Vec::new(), |need| need.items.clone()),
+        memory_bytes: need.as_ref().map(Need::total),
+        available_bytes: need.as_ref().and_then(|need| need.available),
+        fits: need.is_some(),
+    };
+    let figures = Figures { info: &info, tiling, run };
     if let Some(target) = &target {
         target.write_json(&figures)?;
     }
     if target.as_ref().is_some_and(Target::is_stdout) {
         return Ok(());
     }
-    out::print(&format!("{info}\n{}", figures.tiling.text()))
+    let run = need.map_or(String::new(), |need| {
+        format!("run              {need} with {}\n", figures.run.rules.join(", "))
+    });
+    out::print(&format!("{info}\n{run}{}", figures.tiling.text()))
 }
 
 impl Tiling {
