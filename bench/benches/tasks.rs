@@ -18,7 +18,10 @@ fn products<S: Submit>(s: &S, pool: &[Handle<f32>]) -> Result<(), Error> {
 
 fn tasks(c: &mut Criterion) {
     let mut group = c.benchmark_group("empty tasks, 2 workers");
-    group.throughput(Throughput::Elements(TASKS as u64)).measurement_time(Duration::from_secs(3)).sample_size(20);
+    group
+        .throughput(Throughput::Elements(TASKS as u64))
+        .measurement_time(Duration::from_secs(3))
+        .sample_size(20);
     for policy in ["lws", "prio", "eager"] {
         let rt = Runtime::builder().workers(2).policy(policy).build().expect("two workers");
         let pool: Vec<Handle<f32>> = (0..1024).map(|_| rt.register(0.0)).collect();

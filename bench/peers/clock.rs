@@ -15,18 +15,12 @@ impl Stamp {
             let t = clock_gettime(clock);
             t.tv_sec as f64 + 1e-9 * t.tv_nsec as f64
         };
-        Stamp {
-            cpu: seconds(ClockId::ProcessCPUTime),
-            wall: seconds(ClockId::Monotonic),
-        }
+        Stamp { cpu: seconds(ClockId::ProcessCPUTime), wall: seconds(ClockId::Monotonic) }
     }
 
     /// Time since this stamp.
     pub fn elapsed(self) -> Stamp {
         let now = Stamp::now();
-        Stamp {
-            cpu: now.cpu - self.cpu,
-            wall: now.wall - self.wall,
-        }
+        Stamp { cpu: now.cpu - self.cpu, wall: now.wall - self.wall }
     }
 }

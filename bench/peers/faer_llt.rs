@@ -14,11 +14,7 @@ use std::process::ExitCode;
 
 /// The test matrix of every Cholesky here: 1 / (1 + |i - j|) off the diagonal, 1 + n on it.
 fn entry(n: usize, i: usize, j: usize) -> f64 {
-    if i == j {
-        1.0 + n as f64
-    } else {
-        1.0 / (1.0 + i.abs_diff(j) as f64)
-    }
+    if i == j { 1.0 + n as f64 } else { 1.0 / (1.0 + i.abs_diff(j) as f64) }
 }
 
 fn par(workers: usize) -> Option<Par> {
@@ -38,15 +34,8 @@ fn measure<T: RealField + Copy>(
     of: impl Fn(f64) -> T,
     back: impl Fn(T) -> f64,
 ) -> Result<Stamp, String> {
-    let mut spent = Stamp {
-        cpu: 0.0,
-        wall: 0.0,
-    };
-    let mut memory = MemBuffer::new(factor::cholesky_in_place_scratch::<T>(
-        n,
-        par,
-        Default::default(),
-    ));
+    let mut spent = Stamp { cpu: 0.0, wall: 0.0 };
+    let mut memory = MemBuffer::new(factor::cholesky_in_place_scratch::<T>(n, par, Default::default()));
     for _ in 0..2 {
         // The first round warms up.
         let mut a = Mat::from_fn(n, n, |i, j| of(entry(n, i, j)));
@@ -79,11 +68,9 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let parsed = match words.as_slice() {
         [n, format] => n.parse().ok().map(|n: usize| (n, format.as_str(), 1)),
-        [n, format, workers] => n
-            .parse()
-            .ok()
-            .zip(workers.parse().ok())
-            .map(|(n, w)| (n, format.as_str(), w)),
+        [n, format, workers] => {
+            n.parse().ok().zip(workers.parse().ok()).map(|(n, w)| (n, format.as_str(), w))
+        }
         _ => None,
     };
     let Some((n @ 1.., format @ ("f32" | "f64"), workers @ 1..)) = parsed else {

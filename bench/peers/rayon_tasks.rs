@@ -37,10 +37,7 @@ struct Graph {
 
 impl Graph {
     fn new(data: usize, tasks: usize) -> Graph {
-        Graph {
-            nodes: Vec::with_capacity(tasks),
-            data: vec![Datum::default(); data],
-        }
+        Graph { nodes: Vec::with_capacity(tasks), data: vec![Datum::default(); data] }
     }
 
     /// A task that reads `reads` and updates `updated`.
@@ -65,11 +62,7 @@ impl Graph {
         }
         datum.readers.drain(..).for_each(&mut after);
         datum.writer = Some(me);
-        self.nodes.push(Node {
-            predecessors,
-            waiting: AtomicU32::new(0),
-            successors: Vec::new(),
-        });
+        self.nodes.push(Node { predecessors, waiting: AtomicU32::new(0), successors: Vec::new() });
     }
 
     /// Runs every task once; the number of tasks without successors that ran.
@@ -96,11 +89,7 @@ impl Graph {
             leaves.fetch_add(1, Ordering::Relaxed);
         }
         for &next in successors {
-            if self.nodes[next as usize]
-                .waiting
-                .fetch_sub(1, Ordering::AcqRel)
-                == 1
-            {
+            if self.nodes[next as usize].waiting.fetch_sub(1, Ordering::AcqRel) == 1 {
                 s.spawn(move |s| self.finish(s, next as usize, leaves));
             }
         }
@@ -152,11 +141,8 @@ fn cholesky() -> Graph {
 /// The command line: workers and tasks, both at least 1.
 fn arguments() -> Option<(usize, usize)> {
     let mut words = std::env::args().skip(1);
-    let mut number = |default: usize| {
-        words
-            .next()
-            .map_or(Some(default), |w| w.parse().ok().filter(|&n| n > 0))
-    };
+    let mut number =
+        |default: usize| words.next().map_or(Some(default), |w| w.parse().ok().filter(|&n| n > 0));
     let found = (number(1)?, number(100_000)?);
     words.next().is_none().then_some(found)
 }
@@ -176,11 +162,7 @@ fn main() -> ExitCode {
     let report = |case: &str, tasks: usize, from: Stamp| {
         let spent = from.elapsed();
         let us = 1e6 / tasks as f64;
-        println!(
-            "rayon {case} {workers} {:.4} {:.4}",
-            spent.cpu * us,
-            spent.wall * us
-        );
+        println!("rayon {case} {workers} {:.4} {:.4}", spent.cpu * us, spent.wall * us);
     };
     for print in [false, true] {
         // The first round warms up.
@@ -206,9 +188,7 @@ fn main() -> ExitCode {
         let again = graph.run(&pool);
         report("replay", tasks, from);
         if again != leaves {
-            eprintln!(
-                "the second run of the graph ended with {again} leaves, the first with {leaves}"
-            );
+            eprintln!("the second run of the graph ended with {again} leaves, the first with {leaves}");
             return ExitCode::FAILURE;
         }
 
