@@ -4,12 +4,11 @@
 use super::watch::{Counter, watch};
 use super::{Error, Observer};
 use crate::covariance::{Covariance, Kind};
-use crate::matrix::gemm;
 use crate::{Matrix, evaluate};
-use faer::{MatMut, MatRef};
 use std::ops::Range;
 use std::sync::Arc;
-use zellige_runtime::{Handle, Runtime, Submit, read, scratch, update, write};
+use zellige_kernels::{KernelError, MatMut, MatRef, Op, gemm};
+use zellige_runtime::{Handle, Runtime, Submit, TaskError, read, scratch, update, write};
 
 /// Terms of `Cee` that may wait for their turn in the sum; each has `8 m^2` bytes.
 pub(super) const WAITING: usize = 8;
@@ -56,7 +55,7 @@ pub(super) fn cee(
                     .cpu(move |(error, mut place)| {
                         place.put(term(&cov, target, &r, error, cols.clone())?);
                         counter.bump();
-                        Ok::<(), crate::Error>(())
+                        Ok::<(), TaskError>(())
                     })
                     .submit()?;
                 rt.task("cee_sum")
@@ -136,16 +135,15 @@ struct Block {
 
 impl Block {
     /// `E_j += R_i A`, and off the diagonal `E_i += R_j A^T`.
-    fn add(&self, e_j: &mut [f64], e_i: Option<&mut [f64]>, part: &mut [f64]) -> Result<(), crate::Error> {
+    fn add(&self, e_j: &mut [f64], e_i: Option<&mut [f64]>, part: &mut [f64]) -> Result<(), TaskError> {
         let (m, height, width) = (self.r.rows(), self.rows.len(), self.cols.len());
         let part = &mut part[..height * width];
         self.cov.fill(Kind::Cmm, self.rows.clone(), self.cols.clone(), part, height)?;
-        let a = MatRef::from_column_major_slice(part, height, width);
-        let of = |range: &Range<usize>| self.r.view().subcols(range.start, range.len());
-        gemm(MatMut::from_column_major_slice_mut(e_j, m, width), true, of(&self.rows), a, 1.0);
+        let a = MatRef::new(part, height, width, height)?;
+        let (r_i, r_j) = (columns(&self.r, &self.rows)?, columns(&self.r, &self.cols)?);
+        gemm(1.0, r_i, Op::None, a, Op::None, 1.0, MatMut::new(e_j, m, width, m)?)?;
         if let Some(e_i) = e_i {
-            let target = MatMut::from_column_major_slice_mut(e_i, m, height);
-            gemm(target, true, of(&self.cols), a.transpose(), 1.0);
+            gemm(1.0, r_j, Op::None, a, Op::Trans, 1.0, MatMut::new(e_i, m, height, m)?)?;
         }
         self.counter.bump();
         Ok(())
@@ -159,14 +157,21 @@ fn term(
     r: &Matrix,
     error: &[f64],
     cols: Range<usize>,
-) -> Result<Vec<f64>, crate::Error> {
+) -> Result<Vec<f64>, TaskError> {
     let (m, width) = (r.rows(), cols.len());
     let mut ctm = vec![0.0; m * width];
     cov.fill(Kind::Ctm(target), 0..m, cols.clone(), &mut ctm, m)?;
-    let view = |values| MatRef::from_column_major_slice(values, m, width);
-    let part = r.view().subcols(cols.start, width);
+    let part = columns(r, &cols)?;
     let mut out = vec![0.0; m * m];
-    gemm(MatMut::from_column_major_slice_mut(&mut out, m, m), false, view(error), part.transpose(), 1.0);
-    gemm(MatMut::from_column_major_slice_mut(&mut out, m, m), true, part, view(&ctm).transpose(), -1.0);
+    let error = MatRef::new(error, m, width, m)?;
+    gemm(1.0, error, Op::None, part, Op::Trans, 0.0, MatMut::new(&mut out, m, m, m)?)?;
+    let ctm = MatRef::new(&ctm, m, width, m)?;
+    gemm(-1.0, part, Op::None, ctm, Op::Trans, 1.0, MatMut::new(&mut out, m, m, m)?)?;
     Ok(out)
+}
+
+/// Some columns of a matrix.
+fn columns<'a>(a: &'a Matrix, range: &Range<usize>) -> Result<MatRef<'a, f64>, KernelError> {
+    let rows = a.rows();
+    MatRef::new(&a.data()[range.start * rows..range.end * rows], rows, range.len(), rows)
 }
