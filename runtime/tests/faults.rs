@@ -338,3 +338,68 @@ fn a_scoped_slice_does_not_leave_its_handle() {
     });
     assert_eq!(values, [9, 1, 1, 1]);
 }
+
+#[test]
+fn a_runtime_inside_a_task_of_another_works() {
+    within_seconds(20, || {
+        let outer = rt();
+        let x = outer.register(0u32);
+        outer
+            .task("outer")
+            .operands((update(&x),))
+            .cpu(|(x,)| {
+                let inner = rt();
+                let y = inner.register(1u32);
+                inner.task("inner").operands((update(&y),)).cpu(|(y,)| *y += 1).submit()?;
+                inner.wait_all()?;
+                *x = inner.take(y)?;
+                Ok::<(), Error>(())
+            })
+            .submit()
+            .unwrap();
+        assert_eq!(outer.take(x).unwrap(), 2);
+    });
+}
+
+#[test]
+fn waiting_for_all_inside_a_replay_is_an_error() {
+    within_seconds(20, || {
+        let rt = Arc::new(rt());
+        let x = rt.register(0u32).named("x");
+        let weak = Arc::downgrade(&rt);
+        let (handle, again) = (x.clone(), weak.clone());
+        let graph = rt
+            .record(|g| {
+                g.task("t")
+                    .operands((update(&x),))
+                    .cpu(move |(x,)| {
+                        let rt = again.upgrade().unwrap();
+                        assert!(matches!(rt.wait_all(), Err(Error::SelfWait { .. })));
+                        assert!(matches!(rt.read(&handle).err(), Some(Error::SelfWait { .. })));
+                        *x = 5;
+                    })
+                    .submit()
+                    .map(drop)
+            })
+            .unwrap();
+        let replay = rt.replay(&Bindings::recorded(&graph)).unwrap();
+        rt.wait(&replay).unwrap();
+        assert_eq!(rt.take(x).unwrap(), 5);
+    });
+}
+
+#[test]
+fn a_held_guard_is_nothing_to_wait_for() {
+    within_seconds(20, || {
+        let rt = Runtime::builder().workers(1).window(1).build().unwrap();
+        let (x, y) = (rt.register(1u8), rt.register(1u8));
+        let guard = rt.read(&x).unwrap();
+        for _ in 0..10 {
+            rt.task("t").operands((update(&y),)).cpu(|(y,)| *y += 1).submit().unwrap();
+        }
+        rt.wait_all().unwrap();
+        assert_eq!(*guard, 1);
+        drop(guard);
+        assert_eq!(rt.take(y).unwrap(), 11);
+    });
+}

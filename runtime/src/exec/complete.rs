@@ -11,7 +11,7 @@ use super::Shared;
 use crate::deps::Group;
 use crate::error::{Cause, Failure};
 use crate::sched::{ReadyTask, Work};
-use crate::task::Task;
+use crate::task::{Role, Task};
 
 /// Tasks that became ready and that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
@@ -34,6 +34,11 @@ static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn discard(work: Work, cause: Cause) {
     LOST.lock().push((work, cause));
     LOST_COUNT.fetch_add(1, Ordering::Release);
+}
+
+/// True if some policy dropped a task that has not been collected.
+pub(super) fn is_any_lost() -> bool {
+    LOST_COUNT.load(Ordering::Relaxed) != 0
 }
 
 impl Shared {
@@ -69,12 +74,15 @@ impl Shared {
         for task in released {
             self.start(task, None);
         }
-        self.count_outside();
+        // A gate was not counted in: a guard that is held is no task to wait for, and takes no place in the window.
+        if task.role != Role::Gate {
+            self.count_outside();
+        }
     }
 
     /// Completes what a policy dropped instead of handing out.
     pub(super) fn collect_lost(self: &Arc<Self>) {
-        if LOST_COUNT.load(Ordering::Acquire) == 0 {
+        if !is_any_lost() {
             return;
         }
         let mine: Vec<(Work, Cause)> = {

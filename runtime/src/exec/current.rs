@@ -23,8 +23,9 @@ pub(super) fn worker_of(shared: &Shared) -> Option<usize> {
     WORKER.get().filter(|(id, _)| *id == shared.id).map(|(_, index)| index)
 }
 
-/// Notes that this thread runs `task`, until the guard is dropped.
-pub(super) fn enter(task: &Task) -> Entered<'_> {
+/// Notes that this thread runs `task`, until the guard is dropped. For a task of a replay it is the one that stands for the
+/// replay: whoever waits for that one, or for the handles it accesses, waits for himself.
+pub(crate) fn enter(task: &Task) -> Entered<'_> {
     RUNNING.with_borrow_mut(|running| running.push(std::ptr::from_ref(task)));
     Entered(PhantomData)
 }
@@ -40,9 +41,14 @@ fn any_running(which: impl Fn(&Task) -> bool) -> bool {
     RUNNING.with_borrow(|running| running.iter().any(|&task| which(unsafe { &*task })))
 }
 
-/// True if this thread runs the task with this number.
-pub(super) fn runs(task: u64) -> bool {
-    any_running(|running| running.header.id == task)
+/// True if this thread runs `task`.
+pub(super) fn runs(task: &Task) -> bool {
+    any_running(|running| std::ptr::eq(running, task))
+}
+
+/// True if this thread runs a task of the runtime with this number.
+pub(super) fn runs_any_of(runtime: u32) -> bool {
+    any_running(|running| running.header.runtime == runtime)
 }
 
 /// True if this thread runs a task that accesses the handle with this number.
@@ -55,7 +61,7 @@ pub(super) fn accesses(handle: u64) -> bool {
 }
 
 /// See [`enter`].
-pub(super) struct Entered<'t>(PhantomData<&'t Task>);
+pub(crate) struct Entered<'t>(PhantomData<&'t Task>);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {

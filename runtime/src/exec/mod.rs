@@ -11,6 +11,7 @@ mod window;
 mod worker;
 
 pub(crate) use complete::{Ready, discard};
+pub(crate) use current::enter;
 pub(crate) use shared::{Parts, Shared, WorkerSlot};
 pub(crate) use submit::{Retired, by_handle, check_access, check_aliases};
 pub(crate) use watchdog::Watchdog;

@@ -1,5 +1,6 @@
 //! What all threads of one runtime share.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -193,7 +194,15 @@ impl Shared {
         if let Some(recorder) = &self.recorder {
             recorder.task_ready();
         }
-        self.policy.push(&SchedView::new(self), task, from)
+        let pushed = catch_unwind(AssertUnwindSafe(|| self.policy.push(&SchedView::new(self), task, from)));
+        if super::complete::is_any_lost() {
+            // The policy dropped a task: a worker has to look.
+            self.sleep.notify_any();
+        }
+        match pushed {
+            Ok(wake) => wake,
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     /// Hands a ready task to the policy and sees to it that somebody looks.

@@ -115,7 +115,9 @@ impl Shared {
 
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
         self.remember(task);
-        self.submitted.fetch_add(1, Ordering::AcqRel);
+        if cell.role != Role::Gate {
+            self.submitted.fetch_add(1, Ordering::AcqRel);
+        }
         std::mem::forget(Arc::clone(cell));
         for group in linking.finished.into_inner() {
             self.complete_group(&group);

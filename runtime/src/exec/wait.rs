@@ -21,7 +21,7 @@ impl Shared {
         if !task.belongs_to(self.id) {
             return Err(Error::Foreign { what: format!("task {}", task.name()) });
         }
-        if current::runs(task.id()) {
+        if current::runs(task.cell()) {
             return Err(Error::SelfWait { what: format!("waiting for {}", task.name()) });
         }
         if !task.cell().mark_waited() {
@@ -53,7 +53,7 @@ impl Shared {
 
     /// Waits until nothing is in flight.
     pub(crate) fn wait_for_all(self: &Arc<Self>) -> Result<(), Error> {
-        if current::nesting() > 0 {
+        if current::runs_any_of(self.id) {
             return Err(Error::SelfWait { what: "waiting for all tasks inside a task".into() });
         }
         self.waiting_for_all.fetch_add(1, Ordering::SeqCst);

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::Graph;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::error::{Cause, Error, Failure};
-use crate::exec::{Ready, Retired, Shared};
+use crate::exec::{Ready, Retired, Shared, enter};
 use crate::operand::Accesses;
 use crate::sched::{ReadyTask, Work};
 use crate::task::{Body, Env, Header, Ran, Role, Task, TaskCell, TaskInfo, TaskRef, WorkerLocal};
@@ -219,7 +219,11 @@ impl ReplayTask {
             let strict = run.strict.load(Ordering::Acquire);
             let mut env =
                 Env::new(shared, &data.headers[task], self.id(), worker, local, Some(bound), strict);
-            match data.bodies[task].run(&mut env) {
+            let ran = {
+                let _entered = enter(&run.gate);
+                data.bodies[task].run(&mut env)
+            };
+            match ran {
                 Ran::Done => {
                     shared.record(&env, worker, false);
                     break;
