@@ -137,8 +137,10 @@ pub enum Error {
     /// The builder was asked for something that does not exist.
     #[error("{0}")]
     Config(String),
-    /// A worker died outside of any task's body: a scheduling policy panicked.
-    #[error("the runtime is broken, a worker died: {cause}; mend the scheduling policy")]
+    /// Code outside of any task's body panicked: a scheduling policy, or a data type's own.
+    #[error(
+        "the runtime is broken, code outside of a body panicked (a scheduling policy's or a data type's): {cause}"
+    )]
     Broken {
         /// The panic's message.
         cause: String,

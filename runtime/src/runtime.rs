@@ -342,11 +342,14 @@ impl Drop for Runtime {
         if std::thread::panicking() {
             self.cancel_all();
         }
-        // Dropped inside a task, it cannot wait for that task: the workers then end with the process. Where a worker has
-        // died, the others end.
-        if matches!(self.wait_all(), Err(Error::SelfWait { .. })) {
+        // Dropped by one of its own workers (inside a task, or with the body of a task that held the runtime), it can wait
+        // neither for that task nor for that thread: the workers then end by themselves once nothing is left to do.
+        if self.shared.is_own_worker() {
+            self.shared.stop();
             return;
         }
+        // Where a worker has died, the others end.
+        let _ = self.wait_all();
         self.shared.stop();
         for thread in self.threads.drain(..) {
             // A worker that panicked has reported it.
@@ -418,6 +421,8 @@ impl<'env> Scope<'_, 'env> {
         // SAFETY: the scope retires the handle and waits for its tasks in its Drop, before 'env ends.
         let borrowed = unsafe { BorrowedSlice::new(slice, rows, ld) };
         let handle = Handle::new(Some(borrowed));
+        // No other runtime may run tasks on it: the scope waits in its own runtime only.
+        handle.core().base().belongs_to(self.runtime.shared.id);
         self.slices.borrow_mut().push(Box::new(handle.clone()));
         Ok(handle)
     }

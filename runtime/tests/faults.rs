@@ -403,3 +403,151 @@ fn a_held_guard_is_nothing_to_wait_for() {
         assert_eq!(rt.take(y).unwrap(), 11);
     });
 }
+
+/// A value that counts how many of it were dropped, and cannot be converted without a panic.
+struct Counted(u64, Arc<std::sync::atomic::AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Data for Counted {
+    type Ref<'v> = &'v u64;
+    type Mut<'v> = &'v mut u64;
+
+    fn view(&self) -> &u64 {
+        &self.0
+    }
+
+    fn view_mut(&mut self) -> &mut u64 {
+        &mut self.0
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: 8, ..Meta::default() }
+    }
+
+    fn convert(&self, _to: Format) -> Option<Self> {
+        panic!("no such number")
+    }
+}
+
+#[test]
+fn whatever_came_last_a_dropped_handle_frees_its_data() {
+    within_seconds(20, || {
+        let drops = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let uses: [fn(&Runtime, &Handle<Counted>); 5] = [
+            |rt, x| drop(rt.write(x).unwrap()),
+            |rt, x| drop(rt.read(x).unwrap()),
+            |rt, x| drop(rt.task("t").operands((update(x),)).cpu(|(x,)| *x += 1).submit().unwrap()),
+            |rt, x| drop(rt.task("t").operands((reduce(x),)).cpu(|(x,)| *x += 1).submit().unwrap()),
+            |rt, x| {
+                let graph = rt
+                    .record(|g| g.task("t").operands((update(x),)).cpu(|(x,)| *x += 1).submit().map(drop))
+                    .unwrap();
+                rt.replay(&Bindings::recorded(&graph)).unwrap();
+            },
+        ];
+        for (n, last) in uses.iter().enumerate() {
+            drops.store(0, Ordering::SeqCst);
+            let rt = rt();
+            let more = Arc::clone(&drops);
+            let x = rt
+                .register(Counted(0, Arc::clone(&drops)))
+                .with_reduction(move |_| Counted(0, Arc::clone(&more)), |a, b| a.0 += b.0);
+            last(&rt, &x);
+            rt.wait_all().unwrap();
+            drop((x, rt));
+            // A reduction that nobody asked for also leaves its partial result.
+            assert!(drops.load(Ordering::SeqCst) >= 1, "use {n} leaks");
+        }
+    });
+}
+
+#[test]
+fn the_last_reference_may_be_dropped_on_a_worker() {
+    within_seconds(20, || {
+        let rt = Arc::new(rt());
+        let (done, wait) = mpsc::channel();
+        let (held, gate) = (Arc::clone(&rt), rt.register(0u8));
+        let guard = Arc::clone(&rt);
+        let guard = guard.write(&gate).unwrap();
+        rt.task("holder")
+            .operands((read(&gate),))
+            .cpu(move |(_,)| {
+                let _ = &held;
+                done.send(()).unwrap();
+            })
+            .submit()
+            .unwrap();
+        drop(guard);
+        drop(rt);
+        wait.recv_timeout(Duration::from_secs(10)).unwrap();
+    });
+}
+
+#[test]
+fn a_panic_in_a_conversion_or_a_neutral_element_fails_the_task() {
+    within_seconds(20, || {
+        let rt = rt();
+        let drops = Arc::default();
+        let x = rt
+            .register(Counted(1, drops))
+            .named("x")
+            .with_reduction(|_| panic!("no zero"), |a, b| a.0 += b.0);
+        let read_it =
+            rt.task("r").operands((read(&x).as_format(Format(3)),)).cpu(|(_,)| ()).submit().unwrap();
+        assert!(rt.wait(&read_it).unwrap_err().to_string().contains("no such number"));
+        let sum = rt.task("s").operands((reduce(&x),)).cpu(|(_,)| ()).submit().unwrap();
+        assert!(rt.wait(&sum).unwrap_err().to_string().contains("no zero"));
+        let y = rt.register(Counted(1, Arc::default()));
+        let update_it =
+            rt.task("u").operands((update(&y).as_format(Format(3)),)).cpu(|(_,)| ()).submit().unwrap();
+        assert!(rt.wait(&update_it).unwrap_err().to_string().contains("no such number"));
+        let z = rt.register(0u8);
+        rt.task("fine").operands((update(&z),)).cpu(|(z,)| *z = 1).submit().unwrap();
+        assert_eq!(rt.take(z).unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_reduction_that_cannot_be_combined_is_a_failure_also_in_a_replay() {
+    within_seconds(20, || {
+        let rt = rt();
+        let r = rt.register(0u64).named("r").with_reduction(|_| 0, |_, _| panic!("does not add up"));
+        let y = rt.register(0u64).named("y");
+        let graph = rt
+            .record(|g| {
+                g.task("add").operands((reduce(&r),)).cpu(|(r,)| *r += 1).submit()?;
+                g.task("copy").operands((read(&r), update(&y))).cpu(|(r, y)| *y = *r).submit().map(drop)
+            })
+            .unwrap();
+        let replay = rt.replay(&Bindings::recorded(&graph)).unwrap();
+        assert!(rt.wait(&replay).unwrap_err().to_string().contains("does not add up"));
+        assert!(rt.read(&y).is_err());
+    });
+}
+
+#[test]
+fn a_policy_that_panics_when_it_is_given_a_task_is_an_error() {
+    struct Refuses;
+    impl Policy for Refuses {
+        fn name(&self) -> &str {
+            "refuses"
+        }
+        fn push(&self, _: &SchedView<'_>, _: ReadyTask, _: Option<usize>) -> Wake {
+            panic!("not for me")
+        }
+        fn pop(&self, _: &SchedView<'_>, _: usize) -> Option<ReadyTask> {
+            None
+        }
+    }
+    within_seconds(20, || {
+        let rt = Runtime::builder().workers(1).policy_with(Refuses).build().unwrap();
+        let x = rt.register(0u8);
+        let _ = rt.task("t").operands((update(&x),)).cpu(|(x,)| *x = 1).submit();
+        assert!(rt.take(x).is_err());
+    });
+}

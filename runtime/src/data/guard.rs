@@ -52,6 +52,10 @@ impl<D: Data> Gate<D> {
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
         }
+        // SAFETY: the gate is a granted access.
+        if unsafe { handle.core().cell.shared() }.is_none() {
+            return Err(Error::Gone { handle: handle.name(), what: name.into() });
+        }
         Ok(gate)
     }
 
@@ -94,7 +98,9 @@ impl<D: Data> Gate<D> {
 
 impl<D: Data> Drop for Gate<D> {
     fn drop(&mut self) {
-        self.shared.complete_outside(self.task.cell(), None);
+        self.shared.complete_gate(self.task.cell());
+        // The gate holds the handle: the handle's chain must not hold it.
+        self.handle.core().base().chain.lock().forget(self.task.cell());
     }
 }
 

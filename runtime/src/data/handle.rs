@@ -211,8 +211,10 @@ impl<D: Data> HandleCore<D> {
     /// Forgets the replicas: a writer is about to make another version.
     pub(crate) fn drop_replicas(&self) {
         if self.has_replicas.load(Ordering::Relaxed) {
-            self.replicas.lock().clear();
+            // Dropped after the lock is given back: dropping a value is user code.
+            let old = std::mem::take(&mut *self.replicas.lock());
             self.has_replicas.store(false, Ordering::Relaxed);
+            drop(old);
         }
     }
 
@@ -223,19 +225,21 @@ impl<D: Data> HandleCore<D> {
 
     /// Leaves `worker`'s partial result until the reduction is combined.
     pub(crate) fn put_partial(&self, worker: usize, partial: D) {
+        let mut partial = partial;
+        // A task that waited inside its body ran another one, which left a partial result of its own. Combining is user
+        // code: not under the lock.
+        while let Some(mut other) = self.take_partial(worker) {
+            if let Some(reduction) = self.reduction.get() {
+                (reduction.combine)(&mut other, &partial);
+            }
+            partial = other;
+        }
         let mut partials = self.partials.lock();
         if partials.len() <= worker {
             partials.resize_with(worker + 1, || None);
         }
-        // A task that waited inside its body ran another one, which left a partial result of its own.
-        let partial = match (partials[worker].take(), self.reduction.get()) {
-            (Some(mut other), Some(reduction)) => {
-                (reduction.combine)(&mut other, &partial);
-                other
-            }
-            _ => partial,
-        };
         partials[worker] = Some(partial);
+        drop(partials);
         self.has_partials.store(true, Ordering::Release);
     }
 }

@@ -1,6 +1,6 @@
 //! The order of accesses to one handle. See `README.md`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::Successors;
 use crate::data::AnyHandle;
@@ -12,14 +12,15 @@ use crate::task::{Task, TaskCell, TaskRef};
 pub(crate) struct Group {
     id: u64,
     mode: Mode,
-    /// The handle, where completion has partial results to combine.
-    handle: Option<Arc<dyn AnyHandle>>,
+    /// The handle, where completion has partial results to combine. Weak: the handle's chain holds the group. While a member
+    /// or a submitter is there the handle is; once it is gone nobody can ask for the sum.
+    handle: Option<Weak<dyn AnyHandle>>,
     members: AtomicU32,
     successors: Successors<Task>,
 }
 
 impl Group {
-    fn open(id: u64, mode: Mode, handle: Option<Arc<dyn AnyHandle>>) -> Arc<Self> {
+    fn open(id: u64, mode: Mode, handle: Option<Weak<dyn AnyHandle>>) -> Arc<Self> {
         let members = AtomicU32::new(1);
         Arc::new(Group { id, mode, handle, members, successors: Successors::new() })
     }
@@ -41,7 +42,7 @@ impl Group {
 
     /// Hands out the successors of a group that everybody has left, after combining its partial results.
     pub(crate) fn complete(&self, each: impl FnMut(*const Task)) {
-        if let Some(handle) = &self.handle {
+        if let Some(handle) = self.handle.as_ref().and_then(Weak::upgrade) {
             handle.combine_partials();
         }
         self.successors.close(each);
@@ -97,6 +98,11 @@ impl Chain {
         Chain { last: None, open: None, written, gone: false }
     }
 
+    /// Lets go of `task`, which has completed and holds this chain's handle.
+    pub(crate) fn forget(&mut self, task: &Arc<Task>) {
+        self.last.take_if(|last| matches!(last, NodeRef::Task(last) if Arc::ptr_eq(last.cell(), task)));
+    }
+
     /// Puts the access `slot` of `task` at the end of the chain.
     pub(crate) fn access(
         &mut self,
@@ -109,7 +115,7 @@ impl Chain {
         if mode.is_exclusive() {
             self.access_exclusive(task, slot, linker);
         } else {
-            let reduced = (mode == Mode::Reduce).then(|| handle.arc());
+            let reduced = (mode == Mode::Reduce).then(|| Arc::downgrade(&handle.arc()));
             self.access_shared(reduced, task, slot, mode, linker);
         }
         self.written |= mode.writes();
@@ -125,7 +131,7 @@ impl Chain {
 
     fn access_shared(
         &mut self,
-        reduced: Option<Arc<dyn AnyHandle>>,
+        reduced: Option<Weak<dyn AnyHandle>>,
         task: &TaskRef,
         slot: usize,
         mode: Mode,

@@ -11,7 +11,7 @@ use super::Shared;
 use crate::deps::Group;
 use crate::error::{Cause, Failure};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Role, Task};
+use crate::task::Task;
 
 /// Tasks that became ready and that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
@@ -34,6 +34,13 @@ static LOST_COUNT: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn discard(work: Work, cause: Cause) {
     LOST.lock().push((work, cause));
     LOST_COUNT.fetch_add(1, Ordering::Release);
+}
+
+/// Forgets what a runtime's policy dropped: the runtime is gone.
+pub(super) fn forget_lost_of(runtime: u32) {
+    let gone: Vec<(Work, Cause)> =
+        LOST.lock().extract_if(.., |(work, _)| work.runtime() == runtime).collect();
+    LOST_COUNT.fetch_sub(gone.len(), Ordering::AcqRel);
 }
 
 /// True if some policy dropped a task that has not been collected.
@@ -69,14 +76,16 @@ impl Shared {
         if let Some(failure) = failure {
             task.fail(failure);
         }
+        self.complete_gate(task);
+        self.count_outside();
+    }
+
+    /// Completes a gate: it is no task, so that whoever holds a guard can still wait for all tasks and fill the window.
+    pub(crate) fn complete_gate(self: &Arc<Self>, task: &Arc<Task>) {
         let mut released = Released::new();
         self.complete(task, |task| released.push(task));
         for task in released {
             self.start(task, None);
-        }
-        // A gate was not counted in: a guard that is held is no task to wait for, and takes no place in the window.
-        if task.role != Role::Gate {
-            self.count_outside();
         }
     }
 

@@ -1,6 +1,6 @@
 //! What all threads of one runtime share.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::sleep::Sleep;
 use super::watchdog::LiveTasks;
 use super::window::Window;
 use crate::data::HandleBase;
-use crate::error::Error;
+use crate::error::{Error, panic_message};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake};
 use crate::task::TaskRef;
 use crate::topology::CoreInfo;
@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(super) waiting_for_all: AtomicU32,
     /// Threads that wait for room in the window.
     pub(super) waiting_for_room: AtomicU32,
+    /// Workers that wait inside a task and nap.
+    pub(super) napping: AtomicUsize,
     pub(super) signal: Mutex<()>,
     pub(super) changed: Condvar,
 }
@@ -100,6 +102,7 @@ impl Shared {
             alive: AtomicUsize::new(0),
             waiting_for_all: AtomicU32::new(0),
             waiting_for_room: AtomicU32::new(0),
+            napping: AtomicUsize::new(0),
             signal: Mutex::new(()),
             changed: Condvar::new(),
         }
@@ -157,12 +160,18 @@ impl Shared {
     /// A worker thread ends, killed by a panic outside of any body if `killed` says by what.
     pub(super) fn worker_ends(&self, killed: Option<String>) {
         if let Some(message) = killed {
-            tracing::error!("a worker died: {message}");
-            // The first death is the cause.
-            let _ = self.broken.set(message);
-            self.stop();
+            self.breaks(message);
         }
         self.alive.fetch_sub(1, Ordering::AcqRel);
+        self.tell();
+    }
+
+    /// Something panicked outside of any body: what is queued may never run.
+    pub(super) fn breaks(&self, message: String) {
+        tracing::error!("the runtime is broken: {message}");
+        // The first is the cause.
+        let _ = self.broken.set(message);
+        self.stop();
         self.tell();
     }
 
@@ -199,10 +208,10 @@ impl Shared {
             // The policy dropped a task: a worker has to look.
             self.sleep.notify_any();
         }
-        match pushed {
-            Ok(wake) => wake,
-            Err(panic) => resume_unwind(panic),
-        }
+        pushed.unwrap_or_else(|panic| {
+            self.breaks(panic_message(&*panic));
+            Wake::Any
+        })
     }
 
     /// Hands a ready task to the policy and sees to it that somebody looks.
@@ -269,8 +278,19 @@ impl Shared {
         }
     }
 
+    /// True on a worker of this runtime.
+    pub(crate) fn is_own_worker(&self) -> bool {
+        current::worker_of(self).is_some()
+    }
+
     /// True if the calling thread runs a task that accesses the handle: a wait for it would never end.
     pub(crate) fn runs_on(&self, base: &HandleBase) -> bool {
         current::accesses(base.id)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        super::complete::forget_lost_of(self.id);
     }
 }

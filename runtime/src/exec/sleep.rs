@@ -50,6 +50,11 @@ impl Sleep {
         }
     }
 
+    /// How many workers sleep; an estimate.
+    pub(crate) fn asleep(&self) -> usize {
+        sleeping(self.counts.load(Ordering::Relaxed)) as usize
+    }
+
     /// Wakes every sleeper.
     pub(crate) fn notify_all(&self) {
         fence(Ordering::SeqCst);

@@ -102,9 +102,13 @@ impl Shared {
             let mut completed = self.done();
             while !self.help(worker, &done) {
                 self.check_broken()?;
+                self.napping.fetch_add(1, Ordering::Relaxed);
                 self.changed.wait_for(&mut self.signal.lock(), HELPER_NAP);
+                let napping = self.napping.fetch_sub(1, Ordering::Relaxed);
                 let now = self.done();
-                if now == completed && !done() {
+                // As long as somebody runs a body that does not wait, there is hope without going deeper.
+                let stuck = napping + self.sleep.asleep() >= self.workers.len();
+                if stuck && now == completed && !done() {
                     // Perhaps every worker waits at the limit, and what they wait for is in the queue: then somebody has to
                     // go deeper, one task at a time.
                     self.help_once(worker);

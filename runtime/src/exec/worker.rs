@@ -81,9 +81,22 @@ fn search(shared: &Arc<Shared>, index: usize) -> Option<ReadyTask> {
     }
 }
 
+/// Notices a panic outside of any body: the task that it left behind will never complete, also where the body of an outer
+/// task on the same thread catches it.
+struct Died<'s>(&'s Shared, bool);
+
+impl Drop for Died<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.1 {
+            self.0.breaks("user code of a data type or policy panicked outside of a body".into());
+        }
+    }
+}
+
 impl Shared {
     /// Runs a task on `worker`, completes it, and passes on what it released.
     pub(super) fn execute(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
+        let _died = Died(self, thread::panicking());
         let mut ready = Ready::new();
         let slot = &self.workers[worker];
         let outer = slot.running.load(Ordering::Relaxed);
@@ -99,7 +112,10 @@ impl Shared {
         slot.running.store(outer, Ordering::Relaxed);
         ready.extend(local.woken.drain(..));
         self.pass_on(ready, worker);
-        self.tell_room();
+        // Asking costs a look at every worker's count; who finds no work asks too.
+        if slot.done.load(Ordering::Relaxed).is_multiple_of(16) || self.window.size() < 256 {
+            self.tell_room();
+        }
     }
 
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.

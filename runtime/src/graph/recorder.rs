@@ -71,8 +71,9 @@ struct Combine(Arc<dyn AnyHandle>);
 
 impl Body for Combine {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
-        env.bound(0).unwrap_or(&*self.0).combine_partials();
-        Ran::Done
+        let handle = env.bound(0).unwrap_or(&*self.0);
+        handle.combine_partials();
+        handle.base().failure().map_or(Ran::Done, Ran::Failed)
     }
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {

@@ -275,8 +275,13 @@ impl ReplayTask {
 fn finish(run: Arc<Run>) {
     let shared = Arc::clone(&run.shared);
     let (gate, failure) = (Arc::clone(&run.gate), run.failure.get().cloned());
+    let handles = run.handles.clone();
     if let Some(run) = Arc::into_inner(run) {
         run.graph.0.spare.lock().push(run.pending);
     }
     shared.complete_outside(&gate, failure);
+    // The gate holds the bindings, hence the handles: their chains must not hold it.
+    for handle in handles {
+        handle.base().chain.lock().forget(&gate);
+    }
 }

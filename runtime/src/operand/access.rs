@@ -1,12 +1,13 @@
 //! The operands that name one handle.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Accesses, Metas, Mode, Operand};
 use crate::data::{Data, Format, Handle, HandleCore, Meta};
-use crate::error::TaskError;
+use crate::error::{TaskError, panic_message};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
 
 macro_rules! operand_type {
@@ -162,6 +163,13 @@ impl<D: Data> HeldMut<D> {
     }
 }
 
+/// Runs code of the data type's: a panic there fails the task instead of the worker.
+fn guarded<D: Data, R>(core: &HandleCore<D>, what: &str, code: impl FnOnce() -> R) -> Result<R, Refusal> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        Refusal::Failed(format!("{what} {} panicked: {}", core.base.name(), panic_message(&*panic)).into())
+    })
+}
+
 /// Takes exclusive hold of a value that must exist, in `format`.
 fn hold_mut<D: Data>(core: &HandleCore<D>, format: Format, env: &mut Env<'_>) -> Result<HeldMut<D>, Refusal> {
     env.check(&core.base)?;
@@ -172,8 +180,8 @@ fn hold_mut<D: Data>(core: &HandleCore<D>, format: Format, env: &mut Env<'_>) ->
     };
     let now = value.meta().format;
     if format != Format::NATIVE && format != now {
-        *value =
-            value.convert(format).ok_or_else(|| Refusal::Failed(core.no_conversion(now, format).into()))?;
+        let made = guarded(core, "converting", || value.convert(format))?;
+        *value = made.ok_or_else(|| Refusal::Failed(core.no_conversion(now, format).into()))?;
     }
     env.add_bytes(value);
     Ok(held)
@@ -331,7 +339,10 @@ impl<D: Data> Operand for Reduce<D> {
             return Err(Refusal::unwritten(&core.base));
         };
         let reduction = core.reduction.get().ok_or_else(|| Refusal::Failed("no reduction".into()))?;
-        let partial = core.take_partial(env.worker()).unwrap_or_else(|| (reduction.neutral)(value));
+        let partial = match core.take_partial(env.worker()) {
+            Some(partial) => partial,
+            None => guarded(core, "starting a reduction of", || (reduction.neutral)(value))?,
+        };
         env.add_bytes(&partial);
         Ok(HeldPartial { core: NonNull::from(core), partial })
     }

@@ -295,7 +295,7 @@ impl<C: Codelet> TypedBody<C> {
         env: &mut Env<'_>,
         variant: u32,
     ) -> Result<(), Cause> {
-        let mut cx = TaskContext::new(env.shared, env.header, env.worker, variant);
+        let mut cx = TaskContext::new(env.shared, env.header, env.id, env.worker, variant);
         let start = env.measure.then(Instant::now);
         let result = catch_unwind(AssertUnwindSafe(|| codelet.cpu(C::Operands::views(held), &mut cx)));
         env.times = start.map(|start| (start, Instant::now()));

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
@@ -64,6 +65,8 @@ pub(crate) struct TaskCell<B: ?Sized> {
     pending: AtomicU32,
     successors: Successors<Task>,
     links: UnsafeCell<Links>,
+    /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes on linking.
+    edges: UnsafeCell<SmallVec<[Edge<Task>; 4]>>,
     failure: OnceLock<Arc<Failure>>,
     pub(crate) body: B,
 }
@@ -73,7 +76,9 @@ pub(crate) type Task = TaskCell<dyn Body>;
 
 #[derive(Default)]
 struct Links {
-    edges: SmallVec<[Edge<Task>; 4]>,
+    /// The first of the edges, and how many there are.
+    first: Option<NonNull<Edge<Task>>>,
+    count: usize,
     groups: SmallVec<[Arc<Group>; 4]>,
     /// Edges not needed so far, to be taken off `pending` when linking ends.
     satisfied: u32,
@@ -95,6 +100,7 @@ impl<B: Body + 'static> TaskCell<B> {
             pending: AtomicU32::new(1),
             successors: Successors::new(),
             links: UnsafeCell::default(),
+            edges: UnsafeCell::default(),
             failure: OnceLock::new(),
             body,
         }))
@@ -105,10 +111,11 @@ impl Task {
     /// Makes room for `count` edges.
     pub(crate) fn begin_links(task: &Arc<Task>, count: usize) {
         // SAFETY: only the submitter knows the task's links before `end_links`.
-        let links = unsafe { &mut *task.links.get() };
+        let (links, edges) = unsafe { (&mut *task.links.get(), &mut *task.edges.get()) };
         links.satisfied = count as u32;
-        links.edges.reserve_exact(count);
-        links.edges.extend((0..count).map(|_| Edge::new(Arc::as_ptr(task))));
+        edges.reserve_exact(count);
+        edges.extend((0..count).map(|_| Edge::new(Arc::as_ptr(task))));
+        (links.first, links.count) = (NonNull::new(edges.as_mut_ptr()), count);
         task.pending.fetch_add(count as u32, Ordering::Relaxed);
     }
 
@@ -118,8 +125,8 @@ impl Task {
         // task, which nobody runs or frees before every pushed edge has been counted down.
         unsafe {
             let links = &mut *task.links.get();
-            assert!(slot < links.edges.len(), "room was made for every edge");
-            let edge = links.edges.as_mut_ptr().add(slot);
+            assert!(slot < links.count, "room was made for every edge");
+            let edge = links.first.expect("room was made").as_ptr().add(slot);
             links.satisfied -= u32::from(successors.push(edge));
         }
     }

@@ -11,13 +11,20 @@ use crate::exec::Shared;
 pub struct TaskContext<'a> {
     shared: &'a Arc<Shared>,
     header: &'a Header,
+    id: u64,
     worker: usize,
     variant: u32,
 }
 
 impl<'a> TaskContext<'a> {
-    pub(crate) fn new(shared: &'a Arc<Shared>, header: &'a Header, worker: usize, variant: u32) -> Self {
-        TaskContext { shared, header, worker, variant }
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        header: &'a Header,
+        id: u64,
+        worker: usize,
+        variant: u32,
+    ) -> Self {
+        TaskContext { shared, header, id, worker, variant }
     }
 
     /// The worker that runs the body, from 0.
@@ -32,7 +39,7 @@ impl<'a> TaskContext<'a> {
 
     /// True once somebody asked that the whole runtime stop: a long body may return early with an error.
     pub fn is_cancelled(&self) -> bool {
-        self.shared.is_cancelled(self.header.id)
+        self.shared.is_cancelled(self.id)
     }
 }
 
