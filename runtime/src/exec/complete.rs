@@ -51,7 +51,7 @@ pub(super) fn is_any_lost() -> bool {
 impl Shared {
     /// Completes `task`, which has run or was discarded; `each` gets what becomes ready.
     pub(super) fn complete(&self, task: &Arc<Task>, mut each: impl FnMut(Arc<Task>)) {
-        self.forget(task.header.id);
+        self.forget(task);
         // Dropping the body drops user values: a panic there must not take the worker along.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
             tracing::error!(task = task.header.title(), "dropping a task's body panicked");

@@ -15,7 +15,7 @@ use super::window::Window;
 use crate::data::HandleBase;
 use crate::error::{Error, panic_message};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake};
-use crate::task::TaskRef;
+use crate::task::{Role, Task, TaskInfo, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace::Recorder;
 
@@ -29,11 +29,19 @@ pub(crate) struct WorkerSlot {
     pub(crate) done: CachePadded<AtomicU64>,
     /// The number of the task it runs, plus one; 0 when it runs none.
     pub(crate) running: CachePadded<AtomicU64>,
+    /// Name and place of the task it ran last, for the watchdog: what was ready at once is in no table of waiting tasks.
+    pub(super) last: CachePadded<Mutex<(&'static str, TaskInfo)>>,
 }
 
 impl WorkerSlot {
     pub(crate) fn new(core: CoreInfo, neighbours: Vec<usize>) -> Self {
-        WorkerSlot { core, neighbours, done: CachePadded::default(), running: CachePadded::default() }
+        WorkerSlot {
+            core,
+            neighbours,
+            done: CachePadded::default(),
+            running: CachePadded::default(),
+            last: CachePadded::default(),
+        }
     }
 }
 
@@ -266,15 +274,20 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Enters a task that has to wait, or a gate, for the watchdog; a task that is ready at once is with the policy.
     pub(super) fn remember(&self, task: &TaskRef) {
-        if let Some(live) = &self.live {
+        if let Some(live) = &self.live
+            && is_listed(task.cell())
+        {
             live.insert(task);
         }
     }
 
-    pub(super) fn forget(&self, id: u64) {
-        if let Some(live) = &self.live {
-            live.remove(id);
+    pub(super) fn forget(&self, task: &Task) {
+        if let Some(live) = &self.live
+            && is_listed(task)
+        {
+            live.remove(task.header.id);
         }
     }
 
@@ -287,6 +300,11 @@ impl Shared {
     pub(crate) fn runs_on(&self, base: &HandleBase) -> bool {
         current::accesses(base.id)
     }
+}
+
+/// True if the watchdog's table has the task.
+fn is_listed(task: &Task) -> bool {
+    task.role != Role::Work || task.had_to_wait()
 }
 
 impl Drop for Shared {

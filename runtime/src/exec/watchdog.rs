@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
-use crate::task::TaskRef;
+use crate::task::{TaskRef, format_coords};
 
 /// Slots of the table of live tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
@@ -16,7 +16,7 @@ const SLOTS: usize = 16384;
 /// Tasks named in one message, at most.
 const NAMED: usize = 8;
 
-/// The tasks in flight, for the watchdog: by number modulo the size, so that entering one is a store. Where two tasks fall
+/// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where two tasks fall
 /// on one slot the younger one is not listed: this is for messages, not for correctness.
 pub(crate) struct LiveTasks(Box<[Mutex<Option<TaskRef>>]>);
 
@@ -109,9 +109,9 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
     let title = |task: &TaskRef| format!("{} #{}", task.cell().header.title(), task.id());
     let mut busy = Vec::new();
     for (worker, &id) in running.iter().enumerate().filter(|(_, id)| **id != 0) {
-        let name =
-            tasks.iter().find(|task| task.id() + 1 == id).map_or_else(|| format!("#{}", id - 1), title);
-        busy.push(format!("worker {worker} runs {name}"));
+        let (name, info) = *shared.workers[worker].last.lock();
+        let place = info.coords.map_or(String::new(), |c| format!("[{}]", format_coords(c)));
+        busy.push(format!("worker {worker} runs {name}{place} #{}", id - 1));
     }
     let held: Vec<String> =
         tasks.iter().filter(|task| task.cell().is_gate_open()).take(NAMED).map(title).collect();
@@ -125,9 +125,10 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
         if names.is_empty() { String::new() } else { format!("; {what}: {}", names.join(", ")) }
     };
     format!(
-        "no task completed for {:.1} s with {} in flight{}{}{}",
+        "no task completed for {:.1} s with {} in flight under the policy {}{}{}{}",
         stalled.as_secs_f64(),
         shared.in_flight(),
+        shared.policy_name(),
         list("running", &busy),
         list("held by a guard", &held),
         list("waiting", &waiting),

@@ -101,6 +101,9 @@ impl Shared {
         let slot = &self.workers[worker];
         let outer = slot.running.load(Ordering::Relaxed);
         slot.running.store(task.id() + 1, Ordering::Relaxed);
+        if self.live.is_some() {
+            *slot.last.lock() = (task.codelet(), *task.info());
+        }
         match task.into_work() {
             Work::Task(task) => {
                 if self.run_task(task, worker, local, &mut ready) {

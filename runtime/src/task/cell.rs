@@ -137,6 +137,13 @@ impl Task {
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
 
+    /// True if some predecessor had not completed when the task was linked. For its submitter and its executor only.
+    pub(crate) fn had_to_wait(&self) -> bool {
+        // SAFETY: linking is over or the submitter asks; only whoever completes the task touches the links later.
+        let links = unsafe { &*self.links.get() };
+        (links.satisfied as usize) < links.count
+    }
+
     /// Ends linking; true if the task is ready at once.
     pub(crate) fn end_links(&self) -> bool {
         // SAFETY: still the submitter.
