@@ -1,1 +1,1 @@
-//! (face of the crate: written with its first module)
+//! Criterion benches that cross crates (`benches/`) and programs that measure packaged peers (`peers/`); this library is empty.

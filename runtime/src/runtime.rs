@@ -349,11 +349,14 @@ impl Drop for Runtime {
             return;
         }
         // Where a worker has died, the others end.
-        let _ = self.wait_all();
+        let complete = self.wait_all().is_ok();
         self.shared.stop();
         for thread in self.threads.drain(..) {
             // A worker that panicked has reported it.
             let _ = thread.join();
+        }
+        if complete {
+            self.shared.end();
         }
     }
 }

@@ -551,3 +551,16 @@ fn a_policy_that_panics_when_it_is_given_a_task_is_an_error() {
         assert!(rt.take(x).is_err());
     });
 }
+
+#[test]
+fn handles_outlive_their_runtime() {
+    within_seconds(20, || {
+        let first = rt();
+        let x = first.register(1u8);
+        first.task("t").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().unwrap();
+        drop(first);
+        let second = rt();
+        second.task("t").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().unwrap();
+        assert_eq!(second.take(x).unwrap(), 3);
+    });
+}

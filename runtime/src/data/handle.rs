@@ -12,6 +12,7 @@ use super::cell::ValueCell;
 use super::{Data, Format};
 use crate::deps::Chain;
 use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::exec::is_alive;
 use crate::sched::ReadyTask;
 use crate::sync;
 use crate::task::Resource;
@@ -49,13 +50,17 @@ impl HandleBase {
         }
     }
 
-    /// Makes it a handle of `runtime`; false if it is one of another. The caller holds the chain's lock.
+    /// Makes it a handle of `runtime`; false if it is one of another that has not ended. The caller holds the chain's lock.
     pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
         let owner = self.owner.load(Ordering::Relaxed);
-        if owner == 0 {
+        if owner == runtime + 1 {
+            return true;
+        }
+        let free = owner == 0 || !is_alive(owner - 1);
+        if free {
             self.owner.store(runtime + 1, Ordering::Relaxed);
         }
-        owner == 0 || owner == runtime + 1
+        free
     }
 
     /// The name given to it, or its number.

@@ -12,7 +12,7 @@ mod worker;
 
 pub(crate) use complete::{Ready, discard};
 pub(crate) use current::enter;
-pub(crate) use shared::{Parts, Shared, WorkerSlot};
+pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use submit::{Retired, by_handle, check_access, check_aliases};
 pub(crate) use watchdog::Watchdog;
 pub(crate) use window::{DEFAULT_WINDOW, Window};

@@ -1,5 +1,6 @@
 //! What all threads of one runtime share.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -18,6 +19,14 @@ use crate::sched::{Policy, ReadyTask, SchedView, Wake};
 use crate::task::{Role, Task, TaskInfo, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace::Recorder;
+
+/// The runtimes that have not ended.
+static ALIVE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// True if the runtime with this number has not ended: it may have tasks on a handle.
+pub(crate) fn is_alive(runtime: u32) -> bool {
+    ALIVE.lock().contains(&runtime)
+}
 
 /// One worker, as others see it.
 pub(crate) struct WorkerSlot {
@@ -91,8 +100,10 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        ALIVE.lock().insert(id);
         Shared {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
             policy: parts.policy,
             sleep: Sleep::new(parts.workers.len()),
             workers: parts.workers,
@@ -181,6 +192,11 @@ impl Shared {
         let _ = self.broken.set(message);
         self.stop();
         self.tell();
+    }
+
+    /// All tasks are complete and all workers have ended: other runtimes may have this one's handles.
+    pub(crate) fn end(&self) {
+        ALIVE.lock().remove(&self.id);
     }
 
     /// True once no worker runs any more.
