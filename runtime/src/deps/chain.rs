@@ -145,7 +145,7 @@ impl Chain {
         let group = self.open.get_or_insert_with(|| Group::open(linker.next_id(), mode, reduced));
         group.join();
         linker.edge(task.id(), group.id);
-        task.cell().join(slot, Arc::clone(group));
+        task.cell().join(Arc::clone(group));
         self.follow_last(task.cell(), slot, linker);
     }
 

@@ -132,7 +132,7 @@ impl Task {
     }
 
     /// Remembers that the task is a member of `group`.
-    pub(crate) fn join(&self, _slot: usize, group: Arc<Group>) {
+    pub(crate) fn join(&self, group: Arc<Group>) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
