@@ -70,6 +70,23 @@ impl Parker {
         }
     }
 
+    /// As `park`, for `limit` at most; true if it was unparked. A model does not know time: there it is over at once.
+    pub(crate) fn park_for(&self, limit: std::time::Duration) -> bool {
+        let (token, condition) = &self.state;
+        #[cfg(loom)]
+        let mut token = {
+            let _ = (condition, limit);
+            token.lock().unwrap()
+        };
+        #[cfg(not(loom))]
+        let mut token = {
+            let mut token = token.lock();
+            condition.wait_while_for(&mut token, |token| !*token, limit);
+            token
+        };
+        std::mem::take(&mut *token)
+    }
+
     /// Lets `park` return.
     pub(crate) fn unpark(&self) {
         let (token, condition) = &self.state;

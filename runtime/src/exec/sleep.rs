@@ -1,6 +1,11 @@
 //! How workers fall asleep and are woken; the protocol is argued in `README.md`.
 
+use std::time::Duration;
+
 use crate::sync::{AtomicU32, Mutex, Ordering, Parker, fence};
+
+/// How long a worker naps that has met nothing but crumbs.
+const NAP: Duration = Duration::from_micros(50);
 
 const SEARCHING: u32 = 1 << 16;
 const SLEEPING: u32 = 1;
@@ -19,6 +24,9 @@ pub(crate) struct Sleep {
     counts: AtomicU32,
     /// The workers that sleep.
     sleepers: Mutex<Vec<usize>>,
+    /// How many workers nap, and which; they count as searching.
+    napping: AtomicU32,
+    nappers: Mutex<Vec<usize>>,
     parkers: Vec<Parker>,
 }
 
@@ -27,7 +35,16 @@ impl Sleep {
         Sleep {
             counts: AtomicU32::new(0),
             sleepers: Mutex::new(Vec::with_capacity(workers)),
+            napping: AtomicU32::new(0),
+            nappers: Mutex::new(Vec::with_capacity(workers)),
             parkers: (0..workers).map(|_| Parker::new()).collect(),
+        }
+    }
+
+    /// Called after work that any worker may take has become visible, where it would be missed: rouses a napper too.
+    pub(crate) fn notify_now(&self) {
+        if !self.rouse() {
+            self.notify_any();
         }
     }
 
@@ -43,6 +60,7 @@ impl Sleep {
     /// Called after work that only `worker` can take has become visible.
     pub(crate) fn notify(&self, worker: usize) {
         fence(Ordering::SeqCst);
+        self.rouse_if(|napper| napper == worker);
         if sleeping(self.counts.load(Ordering::SeqCst)) > 0 {
             self.wake(|sleepers| {
                 sleepers.iter().position(|&w| w == worker).map(|at| sleepers.swap_remove(at))
@@ -55,9 +73,10 @@ impl Sleep {
         sleeping(self.counts.load(Ordering::Relaxed)) as usize
     }
 
-    /// Wakes every sleeper.
+    /// Wakes every sleeper and napper.
     pub(crate) fn notify_all(&self) {
         fence(Ordering::SeqCst);
+        self.rouse_all();
         while sleeping(self.counts.load(Ordering::SeqCst)) > 0 {
             self.wake(|sleepers| sleepers.pop());
         }
@@ -75,6 +94,46 @@ impl Sleep {
         };
         if let Some(worker) = chosen {
             self.parkers[worker].unpark();
+        }
+    }
+
+    /// Ends every nap: somebody is going to wait for what the workers do.
+    pub(crate) fn rouse_all(&self) {
+        while self.rouse() {}
+    }
+
+    /// Ends a nap; false if nobody naps.
+    fn rouse(&self) -> bool {
+        self.rouse_if(|_| true)
+    }
+
+    fn rouse_if(&self, who: impl Fn(usize) -> bool) -> bool {
+        if self.napping.load(Ordering::SeqCst) == 0 {
+            return false;
+        }
+        let roused = {
+            let mut nappers = self.nappers.lock();
+            nappers.iter().position(|&napper| who(napper)).map(|at| nappers.swap_remove(at))
+        };
+        if let Some(worker) = roused {
+            self.parkers[worker].unpark();
+        }
+        roused.is_some()
+    }
+
+    /// `worker`, which searches and goes on searching afterwards, lets work gather for a moment.
+    pub(crate) fn nap(&self, worker: usize) {
+        self.nappers.lock().push(worker);
+        self.napping.fetch_add(1, Ordering::SeqCst);
+        let roused = self.parkers[worker].park_for(NAP);
+        let listed = {
+            let mut nappers = self.nappers.lock();
+            nappers.iter().position(|&napper| napper == worker).map(|at| nappers.swap_remove(at)).is_some()
+        };
+        self.napping.fetch_sub(1, Ordering::SeqCst);
+        if !listed && !roused {
+            // Whoever took this worker off the list unparks it: the token must not end a later sleep.
+            self.parkers[worker].park();
         }
     }
 
@@ -164,6 +223,30 @@ mod models {
             queue.fetch_add(1, Ordering::Release);
             sleep.notify_any();
             thread.join().unwrap();
+        });
+    }
+
+    /// A nap and whoever ends it leave no token behind: the sleep that follows is ended by the push alone.
+    #[test]
+    fn a_nap_leaves_no_token() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new(1));
+            let queue = Arc::new(AtomicU32::new(0));
+            let thread = {
+                let (sleep, queue) = (Arc::clone(&sleep), Arc::clone(&queue));
+                loom::thread::spawn(move || {
+                    sleep.begin_search();
+                    sleep.nap(0);
+                    sleep.end_search();
+                    worker(&sleep, &queue, 0);
+                })
+            };
+            sleep.rouse_all();
+            queue.fetch_add(1, Ordering::Release);
+            sleep.notify_any();
+            thread.join().unwrap();
+            assert_eq!(sleep.counts.load(Ordering::SeqCst), 0);
+            assert!(!sleep.parkers[0].park_for(NAP));
         });
     }
 

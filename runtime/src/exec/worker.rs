@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
@@ -14,6 +15,10 @@ use crate::trace::TaskEvent;
 
 /// Looks for work so often before a worker announces that it will sleep.
 const LOOKS: u32 = 64;
+
+/// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it pays to look
+/// for each of them.
+const CRUMB: Duration = Duration::from_micros(2);
 
 /// Address space of a worker's stack [bytes]: waiting tasks run inside one another there (see `wait`). Only what is touched
 /// becomes memory.
@@ -43,20 +48,51 @@ fn work(shared: &Arc<Shared>, index: usize) {
     current::set(shared, index);
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let mut local = WorkerLocal::default();
-        while let Some(task) = shared.pop(index).or_else(|| search(shared, index)) {
+        let mut pace = Pace::default();
+        while let Some(task) = shared.pop(index).or_else(|| search(shared, index, &mut pace)) {
+            pace.tasks += 1;
             shared.execute(task, index, &mut local);
         }
     }));
     shared.worker_ends(ended.err().map(|panic| panic_message(&*panic)));
 }
 
+/// What a worker has done since its last search for work.
+#[derive(Default)]
+struct Pace {
+    since: Option<Instant>,
+    tasks: u32,
+}
+
+impl Pace {
+    /// True if all there was were crumbs.
+    fn is_crumbs(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < CRUMB * self.tasks)
+    }
+
+    fn restart(&mut self) {
+        *self = Pace { since: Some(Instant::now()), tasks: 0 };
+    }
+}
+
 /// Looks for work, then sleeps until there is some; `None` when the runtime stops.
 #[cold]
-fn search(shared: &Arc<Shared>, index: usize) -> Option<ReadyTask> {
+fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<ReadyTask> {
     shared.collect_lost();
     shared.tell_if_all_done();
+    let may_nap = pace.is_crumbs();
     shared.sleep.begin_search();
+    let found = look_and_sleep(shared, index, may_nap);
+    pace.restart();
+    found
+}
+
+fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Option<ReadyTask> {
     loop {
+        if may_nap {
+            shared.sleep.nap(index);
+            may_nap = false;
+        }
         for look in 0..LOOKS {
             if let Some(task) = shared.pop(index) {
                 shared.sleep.end_search();
@@ -131,7 +167,7 @@ impl Shared {
             }
         }
         for _ in 1..for_anybody {
-            self.sleep.notify_any();
+            self.sleep.notify_now();
         }
     }
 
