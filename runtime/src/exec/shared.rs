@@ -241,9 +241,7 @@ impl Shared {
     /// Hands a ready task to the policy and sees to it that somebody looks.
     pub(crate) fn push_ready(&self, task: ReadyTask, from: Option<usize>) {
         match self.enqueue(task, from) {
-            // Whoever submits from outside of the workers and then waits rouses those that nap.
-            Wake::Any if from.is_none() => self.sleep.notify_any(),
-            Wake::Any => self.sleep.notify_now(),
+            Wake::Any => self.sleep.notify_any(),
             Wake::Worker(worker) => self.sleep.notify(worker),
         }
     }

@@ -41,13 +41,6 @@ impl Sleep {
         }
     }
 
-    /// Called after work that any worker may take has become visible, where it would be missed: rouses a napper too.
-    pub(crate) fn notify_now(&self) {
-        if !self.rouse() {
-            self.notify_any();
-        }
-    }
-
     /// Called after work that any worker may take has become visible.
     pub(crate) fn notify_any(&self) {
         fence(Ordering::SeqCst);

@@ -130,7 +130,7 @@ impl Shared {
     fn help_once(self: &Arc<Self>, worker: usize) {
         if let Some(task) = self.pop(worker) {
             self.execute(task, worker, &mut WorkerLocal::default());
-            self.sleep.notify_now();
+            self.sleep.notify_any();
         }
     }
 
@@ -147,7 +147,7 @@ impl Shared {
             }
         }
         // The last task may have released one that `execute` left to this worker, which now has other things to do.
-        self.sleep.notify_now();
+        self.sleep.notify_any();
         true
     }
 }

@@ -167,7 +167,7 @@ impl Shared {
             }
         }
         for _ in 1..for_anybody {
-            self.sleep.notify_now();
+            self.sleep.notify_any();
         }
     }
 
