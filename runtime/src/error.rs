@@ -134,6 +134,15 @@ pub enum Error {
         /// What was asked.
         what: String,
     },
+    /// Too many tasks wait inside one another on one worker.
+    #[error(
+        "{waiting} tasks wait inside one another on one worker: let the tasks that they wait for be their predecessors \
+         instead (operands, or after)"
+    )]
+    TooDeep {
+        /// How many do.
+        waiting: usize,
+    },
     /// The builder was asked for something that does not exist.
     #[error("{0}")]
     Config(String),

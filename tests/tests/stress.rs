@@ -237,3 +237,29 @@ fn hundreds_of_tasks_that_wait_end_on_one_worker() {
         }
     });
 }
+
+/// Deeper than a stack can be: an error, and the runtime stays usable.
+#[test]
+fn thousands_of_tasks_that_wait_inside_one_another_are_an_error() {
+    use zellige_runtime::Submit;
+    within("waiting tasks", Duration::from_secs(120), || {
+        let rt = Arc::new(policies::runtime("lws", 1, 100_000, false));
+        let submit = || {
+            let weak = Arc::downgrade(&rt);
+            let wait = move |()| {
+                let rt = weak.upgrade().expect("the test holds it");
+                let x = rt.register(1u64);
+                rt.task("inner").operands((zellige_runtime::update(&x),)).cpu(|(x,)| *x += 1).submit()?;
+                rt.take(x).map(drop)
+            };
+            rt.task("outer").operands(()).cpu(wait).submit().unwrap()
+        };
+        let tasks: Vec<_> = (0..6000).map(|_| submit()).collect();
+        rt.wait_all().unwrap();
+        let failures: Vec<String> = tasks.iter().filter_map(|t| t.failure().map(|f| f.to_string())).collect();
+        assert!(!failures.is_empty() && failures.len() < 6000, "{} failed", failures.len());
+        assert!(failures.iter().all(|f| f.contains("wait inside one another")), "{}", failures[0]);
+        let y = rt.register(3u64);
+        assert_eq!(rt.take(y).unwrap(), 3);
+    });
+}

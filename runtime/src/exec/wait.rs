@@ -12,6 +12,9 @@ use crate::task::{TaskRef, WorkerLocal};
 /// the window rather than recurse, and a wait recurses only when nothing completes any more.
 const MAX_NESTING: usize = 64;
 
+/// Tasks that wait inside one another, at most: what a worker's stack has room for (see `worker::STACK`).
+pub(super) const DEEPEST: usize = 4096;
+
 /// A helper that finds nothing to run looks again after this time.
 const HELPER_NAP: Duration = Duration::from_micros(200);
 
@@ -109,6 +112,9 @@ impl Shared {
                 // As long as somebody runs a body that does not wait, there is hope without going deeper.
                 let stuck = napping + self.sleep.asleep() >= self.workers.len();
                 if stuck && now == completed && !done() {
+                    if current::nesting() >= DEEPEST {
+                        return Err(Error::TooDeep { waiting: DEEPEST });
+                    }
                     // Perhaps every worker waits at the limit, and what they wait for is in the queue: then somebody has to
                     // go deeper, one task at a time.
                     self.help_once(worker);

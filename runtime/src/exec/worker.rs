@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::wait::DEEPEST;
 use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
 use crate::sched::{ReadyTask, Wake, Work};
@@ -20,9 +21,9 @@ const LOOKS: u32 = 64;
 /// for each of them.
 const CRUMB: Duration = Duration::from_micros(2);
 
-/// Address space of a worker's stack [bytes]: waiting tasks run inside one another there (see `wait`). Only what is touched
-/// becomes memory.
-const STACK: usize = 16 << 20;
+/// Address space of a worker's stack [bytes]: waiting tasks run inside one another there (see `wait`), 16 KiB for each. Only
+/// what is touched becomes memory.
+const STACK: usize = DEEPEST * (16 << 10);
 
 /// Starts one thread per worker, pinned to its core if `pin`.
 pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<thread::JoinHandle<()>>, Error> {

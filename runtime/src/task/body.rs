@@ -274,15 +274,16 @@ impl<C: Codelet> TypedBody<C> {
 
     /// The late choice, or an empty one.
     fn choice<'e>(codelet: &C, operands: &'e C::Operands, env: &mut Env<'e>) -> Result<Choice, Refusal> {
-        if !codelet.late() {
+        let guarded = |panic: Box<dyn std::any::Any + Send>| {
+            Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
+        };
+        if !catch_unwind(AssertUnwindSafe(|| codelet.late())).map_err(guarded)? {
             return Ok(Choice::default());
         }
         let mut metas = Metas::new();
         operands.metas(env, &mut metas)?;
         env.cursor = 0;
-        let choice = catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(|panic| {
-            Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
-        })?;
+        let choice = catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(guarded)?;
         if !choice.label.is_empty() {
             env.label = choice.label;
         }
