@@ -3,10 +3,12 @@
 mod common;
 
 use common::close;
+use std::path::Path;
 use zellige_tor::dm::{self, Mirror, command_matrix};
 use zellige_tor::evaluate::{self, panels};
 use zellige_tor::files::fits::{self, Hdu, Pixels};
-use zellige_tor::image::{ExactStrehl, Pupil};
+use zellige_tor::image::{self, ExactStrehl, Pupil};
+use zellige_tor::params::{Mode, parse};
 use zellige_tor::{Covariance, Kind, Matrix, reference};
 
 fn prepared() -> (zellige_tor::System, Covariance, Matrix) {
@@ -135,6 +137,58 @@ fn exact_strehl_is_the_mean_over_all_pairs() {
     let wfe = zellige_tor::image::residual(&system, &mirror, &cvv).unwrap();
     close("wfe", wfe.wfe_nm, 1e9 * (p.trace() / points).sqrt(), 1e-10);
     close("wfe without piston", wfe.wfe_nm_piston_removed, 1e9 * (p.trace() / points - piston).sqrt(), 1e-9);
+}
+
+/// One slope at the edge that is reconstructed all wrong: on pairs of actuators far apart the average of the residual exceeds the variance,
+/// where no two points of the pupil are.
+#[test]
+fn a_hopeless_slope_leaves_finite_strehl_ratios() {
+    let demo = include_str!("../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
+    let input = parse(Path::new("system.toml"), &demo, None, Mode::Strict).unwrap();
+    let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let exact = reference::reconstruct(&cov, 0).unwrap();
+    let dx = command_matrix(&input.system, cov.geometry()).unwrap().dx;
+    let judge = |error: f64| {
+        let r = Matrix::from_fn(exact.rows(), exact.cols(), |i, j| {
+            let random = ((j * 7919 + 13) % 101) as f64 / 50.0 - 1.0;
+            exact[(i, j)] + if i == 0 { error * random } else { 0.0 }
+        });
+        evaluate::judge(&input.system, &cov, &dx, &evaluate::cee(&cov, 0, &r)?, true)
+    };
+    let (_, good) = judge(0.0).unwrap();
+    let mut before = good.strehl;
+    for error in [0.1, 1.0, 10.0, 1e3, 1e6, 1e30] {
+        let (psf, bad) = judge(error).unwrap();
+        assert!(bad.strehl > 0.0 && bad.strehl <= before, "{error:e}: {bad:?}");
+        let exact = bad.strehl_exact.unwrap();
+        assert!(exact > 0.0 && exact < good.strehl_exact.unwrap(), "{error:e}: {bad:?}");
+        assert!(psf.image.iter().all(|v| v.is_finite()), "{error:e}");
+        before = bad.strehl;
+    }
+    // What would overflow is no image.
+    let message = judge(1e100).unwrap_err().to_string();
+    assert!(message.contains("reconstructor") && message.contains("broken"), "{message}");
+}
+
+/// Two actuators at opposite edges that move together: averaged over equal offsets, their few pairs outweigh the variance.
+#[test]
+fn a_residual_that_no_stationary_one_explains_is_told() {
+    let (system, cov, r) = prepared();
+    let mirror = Mirror::new(&system);
+    let row = mirror.cells.iter().map(|c| c[1]).max().unwrap() / 2;
+    let line = |k: &usize| mirror.cells[*k][1] == row;
+    let ends = [(0..mirror.len()).find(line).unwrap(), (0..mirror.len()).rfind(line).unwrap()];
+    for volts in [0.3, 3.0, 300.0] {
+        let at = |k: usize| if ends.contains(&k) { volts } else { 0.0 };
+        let cvv = Matrix::from_fn(mirror.len(), mirror.len(), |i, j| at(i) * at(j));
+        let psf = image::psf(&system, &mirror, &cvv).unwrap();
+        assert!(psf.contradiction > 0.0 && psf.contradiction < 0.5, "{volts} V: {}", psf.contradiction);
+        assert!(psf.strehl > 0.0 && psf.strehl < 1.0, "{volts} V: {}", psf.strehl);
+    }
+    // A real residual is far from that.
+    let dx = command_matrix(&system, cov.geometry()).unwrap().dx;
+    let (psf, _) = evaluate::judge(&system, &cov, &dx, &evaluate::cee(&cov, 0, &r).unwrap(), false).unwrap();
+    assert_eq!(psf.contradiction, 0.0);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod common;
 
 use common::data;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_runtime::Runtime;
 use zellige_tor::files::{SlopeOrder, fits, npy};
@@ -74,6 +75,40 @@ fn judgement_agrees_with_the_sequential_one() {
     common::close("trace", m.trace_cee, verdict.trace_cee, 1e-12);
     common::close("Strehl", m.strehl_moao, verdict.strehl, 1e-12);
     common::close("exact Strehl", m.strehl_exact.unwrap(), verdict.strehl_exact.unwrap(), 1e-12);
+}
+
+#[derive(Default)]
+struct Listener(Mutex<Vec<String>>);
+
+impl Observer for Listener {
+    fn stage(&self, _name: &str, _total: u64) {}
+    fn advance(&self, _done: u64) {}
+    fn warn(&self, text: &str) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+#[test]
+fn figures_that_mean_nothing_come_with_a_warning() {
+    let input = system(6);
+    let mirror = zellige_tor::dm::Mirror::new(&input.system);
+    let m = precheck(&input, &options(&["fp32"], 48)).unwrap().info.truth_slopes;
+    // A mirror whose two opposite ends alone move, and together: no stationary residual does that.
+    let line = |k: &usize| mirror.cells[*k][1] == 3;
+    let ends = [(0..mirror.len()).find(line).unwrap(), (0..mirror.len()).rfind(line).unwrap()];
+    let dx = zellige_tor::Matrix::from_fn(mirror.len(), m, |a, _| if ends.contains(&a) { 10.0 } else { 0.0 });
+    let heard = Listener::default();
+    let outcome =
+        pipeline::run_with_mirror(&runtime(2), &input, &options(&["fp32"], 48), dx, &heard).unwrap();
+    let result = &outcome.results[0];
+    let warnings = &result.measured.as_ref().unwrap().warnings;
+    assert_eq!(*warnings, *heard.0.lock().unwrap());
+    assert!(warnings[0].starts_with("fp32, target (0, 0): strehl_moao"), "{warnings:?}");
+    assert_eq!(serde_json::to_value(result).unwrap()["warnings"][0], warnings[0].as_str());
+    assert!((0.0..1.0).contains(&result.measured.as_ref().unwrap().strehl_moao));
+
+    let usual = pipeline::run(&runtime(2), &input, &options(&["fp32"], 48), &Silent).unwrap();
+    assert!(serde_json::to_value(&usual.results[0]).unwrap().get("warnings").is_none());
 }
 
 #[test]

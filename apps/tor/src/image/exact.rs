@@ -127,7 +127,8 @@ impl ExactStrehl {
         for (y, line) in self.pupil.lines.iter().enumerate().skip(i) {
             let values = &p[(y - i) * across..(y - i + 1) * across];
             let variances = &self.half_variance[y * across..(y + 1) * across];
-            let part: f64 = line.iter().map(|&x| (values[x] - (own + variances[x])).exp()).sum();
+            // Half the variance of a difference, with the sign turned: above 0 it is rounding.
+            let part: f64 = line.iter().map(|&x| (values[x] - (own + variances[x])).min(0.0).exp()).sum();
             sum += if y == i { part } else { 2.0 * part };
         }
         sum

@@ -29,10 +29,11 @@ fn check_cvv(cvv: &Matrix, mirror: &Mirror) -> Result<(), Error> {
             format!("{} x {}, the mirror has {n} actuators", cvv.rows(), cvv.cols()),
         ));
     }
-    if !cvv.data().iter().all(|x| x.is_finite()) {
+    // Squares and sums of what is larger would overflow, and no mirror has such strokes.
+    if !cvv.data().iter().all(|x| x.abs() < 1e120) {
         return Err(Error::numeric(
             "Cvv",
-            "it holds a value that is not finite: the reconstructor or Dx is broken",
+            "it holds a value that is not finite, or above 1e120 V^2: the reconstructor or Dx is broken",
         ));
     }
     Ok(())

@@ -4,6 +4,10 @@
 //! covariance `C(r)` of the residual phase, from it the structure function `2 (2 pi / lambda)^2 (C(0) - C(r))` and the optical transfer
 //! function `OTF_telescope exp(-D/2)`. With `OTF_telescope` (autocorrelation of the pupil) normalised to the sum 1, the sum of the
 //! product is the Strehl ratio.
+//!
+//! The average is one over few pairs at large offsets, and nothing makes it a covariance function: where the error sits in one place,
+//! `C(r) > C(0)`, a structure function below 0, whose exponential grows without bound. `exp(-D/2)` is the modulus of a mean of phasors, at
+//! most 1, so that `D` counts as 0 there, and [`Psf::contradiction`] says on how much of the transfer function that was so.
 
 use super::check_cvv;
 use super::fft::Fft2;
@@ -26,6 +30,9 @@ pub struct Psf {
     pub strehl: f64,
     /// rms wavefront error in nm of the stationary residual, `sqrt(C(0))`.
     pub wfe_nm: f64,
+    /// Share of the telescope's transfer function, 0 to 1, on which the averaged residual has a structure function below 0. Above 0 the
+    /// residual is far from stationary, and `strehl` and `image` mean little.
+    pub contradiction: f64,
 }
 
 /// Sampling of the pupil plane: `size` pixels of `pixel` m, `step` pixels per actuator pitch.
@@ -70,6 +77,8 @@ impl Sampling {
             *z = (z.norm_sqr()).into();
         }
         let mut otf = fft.inverse(spectrum);
+        // Numbers of pairs of pupil pixels: without the transform's rounding it is 0 where no two are so far apart.
+        otf.iter_mut().for_each(|v| *v = v.round());
         let sum: f64 = otf.iter().sum();
         for v in &mut otf {
             *v /= sum;
@@ -120,8 +129,15 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
 
     let k2 = (2.0 * PI / system.wavelength).powi(2);
     let mut otf = s.telescope(system, &fft);
+    // What the transforms' rounding makes of a structure function of 0.
+    let rounding = 1e-12 * k2 * covariance.iter().fold(0.0, |most: f64, c| most.max(c.abs()));
+    let mut contradiction = 0.0;
     for (v, c) in otf.iter_mut().zip(&covariance) {
-        *v *= (-k2 * (covariance[0] - c)).exp();
+        let exponent = -k2 * (covariance[0] - c);
+        if exponent > rounding {
+            contradiction += *v;
+        }
+        *v *= exponent.min(0.0).exp();
     }
     let strehl = otf.iter().sum();
     // The transform of an even function is real; fold the origin to the centre.
@@ -139,6 +155,7 @@ pub fn psf(system: &System, mirror: &Mirror, cvv: &Matrix) -> Result<Psf, Error>
         image,
         strehl,
         wfe_nm: covariance[0].max(0.0).sqrt() * 1e9,
+        contradiction,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Judging a reconstructor that somebody else made.
 
-use super::judge::judge;
+use super::judge::{doubt, judge};
 use super::plan::{Need, with_targets};
 use super::results::TargetResult;
 use super::{Error, Observer, Options, memory};
@@ -50,6 +50,9 @@ pub struct Judgement {
     pub marechal: f64,
     /// Every target.
     pub targets: Vec<TargetResult>,
+    /// Figures that cannot be trusted, with the cause; absent from the JSON where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Seconds of the evaluation.
     pub seconds: f64,
     /// Images by target: the first one, or all with [`Options::keep_images`].
@@ -92,10 +95,15 @@ pub fn evaluate(
     };
     observer.advance(1);
     let start = Instant::now();
-    let (mut targets, mut images) = (Vec::new(), Vec::new());
+    let (mut targets, mut images, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let name = foreign.reconstructor.display().to_string();
     for t in 0..cov.targets() {
         let r = reconstructor(&foreign.reconstructor, t, cov.targets(), geometry, order)?;
         let (result, image) = judge(rt, &system, &cov, t, &Arc::new(r), &dx, options.exact, observer)?;
+        if let Some(text) = doubt(&name, &result, &image) {
+            observer.warn(&text);
+            warnings.push(text);
+        }
         targets.push(result);
         if t == 0 || options.keep_images {
             images.push(image);
@@ -113,6 +121,7 @@ pub fn evaluate(
         strehl_exact: first.strehl_exact,
         marechal: first.marechal,
         targets,
+        warnings,
         seconds: start.elapsed().as_secs_f64(),
         images,
     })

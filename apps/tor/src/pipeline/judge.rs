@@ -44,6 +44,20 @@ pub(super) fn judge(
     Ok((result, psf))
 }
 
+/// What to say of an image whose own model the residual contradicts.
+pub(super) fn doubt(rule: &str, target: &TargetResult, psf: &Psf) -> Option<String> {
+    (psf.contradiction > 0.0).then(|| {
+        format!(
+            "{rule}, target ({}, {}): strehl_moao and the image mean little: the residual is so far from stationary that its average \
+             over equal offsets has a structure function below 0 on {:.2} % of the transfer function (counted as 0 there); the \
+             reconstructor is poor, and strehl_exact says how poor",
+            target.x,
+            target.y,
+            100.0 * psf.contradiction
+        )
+    })
+}
+
 fn strehl(rt: &Runtime, exact: ExactStrehl, observer: &dyn Observer) -> Result<f64, Error> {
     let blocks = exact.blocks();
     observer.stage("exact Strehl ratio", blocks as u64);

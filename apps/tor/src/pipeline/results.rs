@@ -163,6 +163,9 @@ pub struct Measured {
     pub peak_memory_bytes: u64,
     /// Bytes of the tiles of the factor and of all reconstructors, without 16-bit replicas.
     pub tile_bytes: u64,
+    /// Figures that cannot be trusted, with the cause; absent from the JSON where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Products on each tile by precision, in the order of [`GemmPrecision::ALL`].

@@ -1,7 +1,7 @@
 //! All rules, one after the other.
 
 use super::factor::{Solved, Workspace, run_rule};
-use super::judge::judge;
+use super::judge::{doubt, judge};
 use super::peak::gemm_rate;
 use super::problem::Problem;
 use super::results::{Attempt, Extras, Measured, RuleResult, Seconds};
@@ -113,9 +113,13 @@ fn measure(
 ) -> Result<(), Error> {
     let start = Instant::now();
     let mut targets = Vec::with_capacity(problem.targets());
-    let mut images = Vec::new();
+    let (mut images, mut warnings) = (Vec::new(), Vec::new());
     for (t, r) in solved.reconstructors.iter().enumerate() {
         let (target, image) = judge(rt, problem.system(), &problem.cov, t, r, dx, options.exact, observer)?;
+        if let Some(text) = doubt(&result.rule, &target, &image) {
+            observer.warn(&text);
+            warnings.push(text);
+        }
         targets.push(target);
         if t == 0 || options.keep_images {
             images.push(image);
@@ -144,6 +148,7 @@ fn measure(
         targets,
         peak_memory_bytes: memory::peak(),
         tile_bytes: solved.tile_bytes,
+        warnings,
     });
     result.extras = Extras {
         map: solved.map,

@@ -25,6 +25,9 @@ pub(super) fn table(outcome: &Outcome) -> String {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>");
+    for warning in outcome.results.iter().filter_map(|r| r.measured.as_ref()).flat_map(|m| &m.warnings) {
+        let _ = write!(out, "<p>Warning: {}</p>", escape(warning));
+    }
     out
 }
 
