@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 use super::cell::ValueCell;
-use super::{Data, Format};
+use super::{Data, Format, Meta};
 use crate::deps::Chain;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::is_alive;
@@ -110,6 +110,10 @@ pub(crate) trait AnyHandle: Send + Sync {
     /// True if it was registered with a reduction.
     fn has_reduction(&self) -> bool;
     fn as_any(&self) -> &dyn Any;
+    /// What the value is planned to be, where it was registered without one (see `Submit::register_planned`).
+    fn planned(&self) -> Option<Meta>;
+    /// See [`Data::size_as`].
+    fn size_as(&self, meta: &Meta, to: Format) -> Option<usize>;
 
     /// Adds the workers' partial results to the value, in the order of workers. No task may access the handle meanwhile.
     fn combine_partials(&self);
@@ -141,6 +145,7 @@ enum Replica<D> {
 pub(crate) struct HandleCore<D: Data> {
     pub(crate) base: HandleBase,
     pub(crate) cell: ValueCell<D>,
+    planned: Option<Meta>,
     me: Weak<HandleCore<D>>,
     has_replicas: AtomicBool,
     replicas: Mutex<Vec<(Format, Replica<D>)>>,
@@ -158,10 +163,11 @@ pub(crate) enum NoReplica {
 }
 
 impl<D: Data> HandleCore<D> {
-    pub(crate) fn new(value: Option<D>) -> Arc<Self> {
+    pub(crate) fn new(value: Option<D>, planned: Option<Meta>) -> Arc<Self> {
         Arc::new_cyclic(|me| HandleCore {
             me: Weak::clone(me),
-            base: HandleBase::new(value.is_some()),
+            base: HandleBase::new(value.is_some() || planned.is_some()),
+            planned,
             cell: ValueCell::new(value),
             has_replicas: AtomicBool::new(false),
             replicas: Mutex::default(),
@@ -266,6 +272,14 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self
     }
 
+    fn planned(&self) -> Option<Meta> {
+        self.planned
+    }
+
+    fn size_as(&self, meta: &Meta, to: Format) -> Option<usize> {
+        D::size_as(meta, to)
+    }
+
     fn combine_partials(&self) {
         if !self.has_partials.swap(false, Ordering::AcqRel) {
             return;
@@ -317,7 +331,11 @@ pub struct Handle<D: Data>(Arc<HandleCore<D>>);
 
 impl<D: Data> Handle<D> {
     pub(crate) fn new(value: Option<D>) -> Self {
-        Handle(HandleCore::new(value))
+        Handle(HandleCore::new(value, None))
+    }
+
+    pub(crate) fn planned(meta: Meta) -> Self {
+        Handle(HandleCore::new(None, Some(meta)))
     }
 
     pub(crate) fn core(&self) -> &Arc<HandleCore<D>> {

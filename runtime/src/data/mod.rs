@@ -63,6 +63,12 @@ pub trait Data: Send + Sync + Sized + 'static {
     /// Format, norm and size of this version.
     fn meta(&self) -> Meta;
 
+    /// Size in bytes of a version with this meta once it is in format `to`, or `None` where the type knows no such
+    /// conversion: what a transfer in that format moves.
+    fn size_as(meta: &Meta, to: Format) -> Option<usize> {
+        (to == Format::NATIVE || to == meta.format).then_some(meta.bytes)
+    }
+
     /// This version in another format, or `None` where the type knows no such conversion.
     fn convert(&self, to: Format) -> Option<Self> {
         let _ = to;

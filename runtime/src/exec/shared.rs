@@ -15,7 +15,7 @@ use super::watchdog::LiveTasks;
 use super::window::Window;
 use crate::data::HandleBase;
 use crate::error::{Error, panic_message};
-use crate::sched::{Policy, ReadyTask, SchedView, Wake};
+use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::task::{Role, Task, TaskInfo, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace::Recorder;
@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     /// Tells the tasks of several runtimes in one process apart.
     pub(crate) id: u32,
     policy: Box<dyn Policy>,
+    /// The policy wants to be told when tasks begin and end.
+    follows: bool,
     pub(crate) workers: Vec<WorkerSlot>,
     pub(crate) sleep: Sleep,
     pub(crate) window: Window,
@@ -104,6 +106,7 @@ impl Shared {
         ALIVE.lock().insert(id);
         Shared {
             id,
+            follows: parts.policy.follows(),
             policy: parts.policy,
             sleep: Sleep::new(parts.workers.len()),
             workers: parts.workers,
@@ -259,6 +262,20 @@ impl Shared {
         Some(task)
     }
 
+    /// `worker` begins a task: the policy is told if it cares.
+    pub(super) fn begins(&self, worker: usize, task: &ReadyTask) {
+        if self.follows {
+            self.policy.began(&SchedView::new(self), worker, task);
+        }
+    }
+
+    /// `worker` has ended the task with this number.
+    pub(super) fn ends(&self, worker: usize, id: u64) {
+        if self.follows {
+            self.policy.ended(&SchedView::new(self), worker, id);
+        }
+    }
+
     /// A task was completed by a thread that is no worker.
     pub(crate) fn count_outside(&self) {
         self.done_outside.fetch_add(1, Ordering::AcqRel);
@@ -316,6 +333,53 @@ impl Shared {
     pub(crate) fn runs_on(&self, base: &HandleBase) -> bool {
         current::accesses(base.id)
     }
+}
+
+impl World for Shared {
+    fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    fn core(&self, worker: usize) -> &CoreInfo {
+        &self.workers[worker].core
+    }
+
+    fn neighbours(&self, worker: usize) -> &[usize] {
+        &self.workers[worker].neighbours
+    }
+
+    fn kind(&self, _worker: usize) -> &str {
+        "cpu"
+    }
+
+    fn in_flight(&self) -> u64 {
+        Shared::in_flight(self)
+    }
+
+    fn now(&self) -> Duration {
+        Shared::now(self)
+    }
+
+    fn can_run(&self, _task: &ReadyTask, _worker: usize) -> bool {
+        true
+    }
+
+    /// The user's own estimate, where there is one.
+    fn estimate(&self, task: &ReadyTask, _worker: usize) -> Option<Duration> {
+        task.info().cost
+    }
+
+    // All data are in host memory, where all workers are.
+
+    fn missing_bytes(&self, _task: &ReadyTask, _worker: usize) -> u64 {
+        0
+    }
+
+    fn transfer_time(&self, _task: &ReadyTask, _worker: usize) -> Duration {
+        Duration::ZERO
+    }
+
+    fn prefetch(&self, _task: &ReadyTask, _worker: usize) {}
 }
 
 /// True if the watchdog's table has the task.

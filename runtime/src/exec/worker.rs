@@ -137,7 +137,9 @@ impl Shared {
         let mut ready = Ready::new();
         let slot = &self.workers[worker];
         let outer = slot.running.load(Ordering::Relaxed);
-        slot.running.store(task.id() + 1, Ordering::Relaxed);
+        let id = task.id();
+        slot.running.store(id + 1, Ordering::Relaxed);
+        self.begins(worker, &task);
         if self.live.is_some() {
             *slot.last.lock() = (task.codelet(), *task.info());
         }
@@ -150,6 +152,7 @@ impl Shared {
             Work::Replay(task) => task.run(self, worker, local, &mut ready),
         }
         slot.running.store(outer, Ordering::Relaxed);
+        self.ends(worker, id);
         ready.extend(local.woken.drain(..));
         self.pass_on(ready, worker);
         // Asking costs a look at every worker's count; who finds no work asks too.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Accesses, Metas, Mode, Operand};
+use super::{Accesses, Formats, Metas, Mode, Operand};
 use crate::data::{Data, Format, Handle, HandleCore, Meta};
 use crate::error::{TaskError, panic_message};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
@@ -125,6 +125,10 @@ impl<D: Data> Operand for Read<D> {
         out.push((&self.core, Mode::Read).into());
     }
 
+    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
+        out.push(chosen.unwrap_or(self.format));
+    }
+
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
@@ -195,6 +199,10 @@ impl<D: Data> Operand for Update<D> {
         out.push((&self.core, Mode::Update).into());
     }
 
+    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
+        out.push(chosen.unwrap_or(self.format));
+    }
+
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
@@ -242,6 +250,10 @@ impl<D: Data> Operand for Write<D> {
         out.push((&self.core, Mode::Write).into());
     }
 
+    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+        out.push(Format::NATIVE);
+    }
+
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
         out.push(meta(env.resolve(&self.core)));
         Ok(())
@@ -278,6 +290,10 @@ impl<D: Data> Operand for Commute<D> {
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.core, Mode::Commute).into());
+    }
+
+    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+        out.push(Format::NATIVE);
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
@@ -322,6 +338,10 @@ impl<D: Data> Operand for Reduce<D> {
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.core, Mode::Reduce).into());
+    }
+
+    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+        out.push(Format::NATIVE);
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::{HeldRef, hold, meta};
-use super::{Accesses, Metas, Mode, Operand};
+use super::{Accesses, Formats, Metas, Mode, Operand};
 use crate::data::{Data, Format, Handle, HandleCore};
 use crate::error::TaskError;
 use crate::task::{DeviceKind, Env, Refusal};
@@ -62,6 +62,10 @@ impl<D: Data> Operand for ReadList<D> {
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.extend(self.cores.iter().map(|core| (core, Mode::Read).into()));
+    }
+
+    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
+        out.extend(self.cores.iter().map(|_| chosen.unwrap_or(self.format)));
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {

@@ -68,6 +68,8 @@ impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
 
 /// The accesses of one task.
 pub(crate) type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
+/// The format that each access of one task asks for.
+pub(crate) type Formats = SmallVec<[Format; 4]>;
 /// The metas of one task's operands.
 pub(crate) type Metas = SmallVec<[Meta; 4]>;
 
@@ -86,6 +88,10 @@ pub trait Operand: Send + Sync + 'static {
 
     #[doc(hidden)]
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
+
+    /// The format in which each access of the operand wants its value; `chosen` is the late choice.
+    #[doc(hidden)]
+    fn formats(&self, chosen: Option<Format>, out: &mut Formats);
 
     /// Gets hold of the operand, or of nothing.
     #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Accesses, Metas, Operand};
+use super::{Accesses, Formats, Metas, Operand};
 use crate::data::{Buffer, Element, Format};
 use crate::error::TaskError;
 use crate::task::{DeviceKind, Env, Refusal};
@@ -31,6 +31,8 @@ impl<T: Element> Operand for Scratch<T> {
     type Held = HeldScratch<T>;
 
     fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+
+    fn formats(&self, _chosen: Option<Format>, _out: &mut Formats) {}
 
     fn metas<'e>(&'e self, _env: &mut Env<'e>, _out: &mut Metas) -> Result<(), Refusal> {
         Ok(())

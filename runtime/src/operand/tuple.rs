@@ -1,6 +1,6 @@
 //! Tuples of operands.
 
-use super::{Accesses, Metas, Operand};
+use super::{Accesses, Formats, Metas, Operand};
 use crate::data::Format;
 use crate::error::TaskError;
 use crate::task::{Choice, Cpu, DeviceKind, Env, MAX_OPERAND_FORMATS, Refusal};
@@ -15,6 +15,10 @@ pub trait Operands: Send + Sync + 'static {
 
     #[doc(hidden)]
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
+
+    /// The format in which each access wants its value.
+    #[doc(hidden)]
+    fn formats(&self, choice: &Choice, out: &mut Formats);
 
     #[doc(hidden)]
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
@@ -57,6 +61,10 @@ macro_rules! tuple_operands {
 
             fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
                 $(self.$at.declare(out);)*
+            }
+
+            fn formats(&self, choice: &Choice, out: &mut Formats) {
+                $(self.$at.formats(chosen(choice, $at), out);)*
             }
 
             fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {

@@ -8,6 +8,7 @@ mod lws;
 mod prio;
 mod queue;
 mod ready;
+mod world;
 
 pub use eager::Eager;
 pub use lws::Lws;
@@ -15,12 +16,10 @@ pub use prio::Prio;
 pub use queue::TaskQueue;
 pub use ready::ReadyTask;
 pub(crate) use ready::Work;
-
-use std::time::Duration;
+pub use world::SchedView;
+pub(crate) use world::World;
 
 use crate::error::Error;
-use crate::exec::Shared;
-use crate::topology::CoreInfo;
 
 /// Who may be woken for a task that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,51 +69,20 @@ pub trait Policy: Send + Sync + 'static {
 
     /// The next task for `worker`, if there is one.
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
-}
 
-/// What a policy sees of the machine and of the run.
-pub struct SchedView<'a> {
-    shared: &'a Shared,
-}
-
-impl<'a> SchedView<'a> {
-    pub(crate) fn new(shared: &'a Shared) -> Self {
-        SchedView { shared }
+    /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
+    fn follows(&self) -> bool {
+        false
     }
 
-    /// How many workers there are.
-    pub fn workers(&self) -> usize {
-        self.shared.workers.len()
+    /// `worker` begins `task`, which it popped.
+    fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
+        let _ = (view, worker, task);
     }
 
-    /// The core that a worker drives.
-    pub fn core(&self, worker: usize) -> &'a CoreInfo {
-        &self.shared.workers[worker].core
-    }
-
-    /// The other workers, nearest first: shared caches before NUMA nodes before the rest.
-    pub fn neighbours(&self, worker: usize) -> &'a [usize] {
-        &self.shared.workers[worker].neighbours
-    }
-
-    /// Tasks submitted and not yet complete; an estimate while others submit.
-    pub fn in_flight(&self) -> u64 {
-        self.shared.in_flight()
-    }
-
-    /// The task's expected time on a worker: the user's own estimate, where there is one.
-    pub fn estimate(&self, task: &ReadyTask, _worker: usize) -> Option<Duration> {
-        task.info().cost
-    }
-
-    /// Bytes of the task's operands that are not in the worker's memory: none, since all data are in host memory.
-    pub fn missing_bytes(&self, _task: &ReadyTask, _worker: usize) -> usize {
-        0
-    }
-
-    /// Time since the runtime started, as its driver measures it.
-    pub fn now(&self) -> Duration {
-        self.shared.now()
+    /// `worker` has ended the task with this number, whatever became of it; a task that found an operand busy is pushed again.
+    fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
+        let _ = (view, worker, id);
     }
 }
 

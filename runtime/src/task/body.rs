@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Choice, Codelet, Header, Task, TaskContext};
-use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, NoReplica};
+use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, Meta, NoReplica};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
-use crate::operand::{Accesses, Declared, Metas, Mode, Operands};
+use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 use crate::sched::ReadyTask;
 
 /// Something that only one task can use at a time, or that is being made.
@@ -238,6 +238,15 @@ pub(crate) trait Body: Send + Sync {
     }
     /// The accesses, in order. Empty once cleared.
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
+    /// The late choice for operands with these metas (one per access), or an empty one, and the format that each access
+    /// then asks for. Nothing runs.
+    fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
+        let _ = metas;
+        let mut accesses = Accesses::new();
+        self.declare(&mut accesses);
+        out.extend(accesses.iter().map(|_| Format::NATIVE));
+        Choice::default()
+    }
     /// Drops codelet and operands; the task has completed.
     fn clear(&self);
     /// The names of the operands.
@@ -345,6 +354,13 @@ impl<C: Codelet> Body for TypedBody<C> {
         if let Some((_, operands)) = self.payload() {
             operands.declare(out);
         }
+    }
+
+    fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
+        let (codelet, operands) = self.payload().expect("a task that has not completed");
+        let choice = if codelet.late() { codelet.choose(metas) } else { Choice::default() };
+        operands.formats(&choice, out);
+        choice
     }
 
     fn clear(&self) {

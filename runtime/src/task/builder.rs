@@ -7,7 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::{Codelet, Cpu, Outcome, TaskContext, TaskInfo, TaskRef};
-use crate::data::{Data, Handle};
+use crate::data::{Data, Handle, Meta};
 use crate::error::{Error, TaskError};
 use crate::operand::Operands;
 
@@ -39,6 +39,12 @@ pub trait Submit: Sized {
     /// A handle whose value a task will [`write()`](crate::write()).
     fn register_empty<D: Data>(&self) -> Handle<D> {
         Handle::new(None)
+    }
+
+    /// A handle for a value of this meta that does not exist: graphs on it can be recorded, inspected and simulated without
+    /// its memory. A task that really runs on it fails.
+    fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
+        Handle::planned(meta)
     }
 
     /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)| ...).submit()`.

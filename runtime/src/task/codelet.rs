@@ -33,8 +33,10 @@ pub struct TaskInfo {
     pub cost: Option<Duration>,
     /// Where it stands in the algorithm, e.g. tile (i, j, k).
     pub coords: Option<[u32; 3]>,
-    /// A short word for traces, e.g. the precision.
+    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance model knows a task by.
     pub label: &'static str,
+    /// Size of the task, e.g. (m, n, k) of a tile product; zeros where nothing is said.
+    pub shape: [u32; 3],
 }
 
 /// How many operands of one task can be asked for in a format chosen late.
