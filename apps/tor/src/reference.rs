@@ -34,20 +34,28 @@ impl Factor {
         Matrix::from_fn(self.order, self.order, |i, j| if i >= j { l[(i, j)] } else { 0.0 })
     }
 
+    /// `Cmm^-1 B` of an `n x k` matrix `B`.
+    ///
+    /// # Errors
+    /// `B` has not `n` rows.
+    pub fn solve(&self, b: &Matrix) -> Result<Matrix, Error> {
+        if b.rows() != self.order {
+            return Err(Error::shape(
+                "right-hand side",
+                format!("{} rows, Cmm has {}", b.rows(), self.order),
+            ));
+        }
+        let mut x = b.clone();
+        self.llt.solve_in_place(x.view_mut());
+        Ok(x)
+    }
+
     /// `R = Ctm Cmm^-1` for one target, `m x n`.
     ///
     /// # Errors
     /// The target does not exist.
     pub fn reconstruct(&self, cov: &Covariance, target: usize) -> Result<Matrix, Error> {
-        let mut x = cov.matrix(Kind::Ctm(target))?.transposed();
-        if x.rows() != self.order {
-            return Err(Error::shape(
-                "reference reconstructor",
-                "the covariance is not the one that was factorised",
-            ));
-        }
-        self.llt.solve_in_place(x.view_mut());
-        Ok(x.transposed())
+        Ok(self.solve(&cov.matrix(Kind::Ctm(target))?.transposed())?.transposed())
     }
 }
 

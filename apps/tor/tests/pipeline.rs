@@ -10,8 +10,8 @@ use zellige_runtime::Runtime;
 use zellige_tor::files::{SlopeOrder, fits, npy};
 use zellige_tor::params::{Input, Mode, NoiseModel, parse, read};
 use zellige_tor::pipeline::{
-    self, Error, Foreign, Observer, Options, Outcome, Silent, TileChoice, Xray, covariance, evaluate,
-    precheck, write_images, write_reconstructors,
+    self, Error, Foreign, Observer, OnNotSpd, Options, Outcome, Silent, TileChoice, Xray, covariance,
+    evaluate, precheck, write_images, write_reconstructors,
 };
 use zellige_tor::{Kind, reference};
 
@@ -109,6 +109,25 @@ fn figures_that_mean_nothing_come_with_a_warning() {
 
     let usual = pipeline::run(&runtime(2), &input, &options(&["fp32"], 48), &Silent).unwrap();
     assert!(serde_json::to_value(&usual.results[0]).unwrap().get("warnings").is_none());
+}
+
+#[test]
+fn a_matrix_beyond_float32_is_sent_to_float64() {
+    // Two stars at one place measure the same thing twice: without noise to speak of, the smallest eigenvalues are this noise.
+    let mut input = system(8);
+    input.system.stars[1] = input.system.stars[0].clone();
+    input.system.noise = NoiseModel::Uniform { variance: 1e-8 };
+    let all = options(&["hp1:operand=1e-2", "x3", "fp32", "fp64"], 48);
+    let outcome = pipeline::run(&runtime(2), &input, &all, &Silent).unwrap();
+    for result in &outcome.results[..3] {
+        let lost = result.not_spd.as_ref().unwrap_or_else(|| panic!("{} survived", result.rule));
+        assert!(lost.to_string().ends_with("try fp64"), "{}: {lost}", result.rule);
+    }
+    // The remedy is one, by the list and by the retry.
+    assert!(outcome.results[3].measured.is_some());
+    let retried = Options { on_not_spd: OnNotSpd::Retry, ..options(&["hp1:operand=1e-2"], 48) };
+    let outcome = pipeline::run(&runtime(2), &input, &retried, &Silent).unwrap();
+    assert_eq!(outcome.results[0].rule, "fp64");
 }
 
 #[test]
@@ -278,6 +297,11 @@ fn wrong_options_are_refused_before_anything_runs() {
     assert_eq!(error.exit_code(), 1);
     let text = error.to_string();
     assert!(text.contains("triangle of Cmm") && text.contains("available"), "{text}");
+    // Only what this run has to give is a remedy.
+    assert!(text.ends_with("; take a larger machine"), "{text}");
+    let large = Options { targets: Some(vec![[0.0, 0.0], [1.0, 0.0]]), rules: vec!["x3".into()], ..small };
+    let text = precheck(&input, &large).unwrap_err().to_string();
+    assert!(text.contains("fewer targets") && text.contains("fp32 alone"), "{text}");
 }
 
 #[test]

@@ -147,8 +147,7 @@ pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
         )));
     }
     let memory = need(&info, &grid, &rules, options);
-    let remedy = "take fewer targets, fp32 instead of fp64 or x3, or a larger machine";
-    memory.check(remedy)?;
+    memory.check(&remedy(&info, &rules, options))?;
     let advice = advice(&grid, &rules);
     Ok(Plan { info, grid, rules, solve_rule, memory, advice })
 }
@@ -164,6 +163,22 @@ fn bytes_of(rule: &Rule) -> (f64, f64) {
         _ => 2.0,
     };
     (if low == GemmPrecision::Dp { 8.0 } else { 4.0 }, replica(low) + replica(otherwise))
+}
+
+/// What would make a run smaller: only what this one can still give up.
+fn remedy(info: &Info, rules: &[Rule], options: &Options) -> String {
+    let mut list = Vec::new();
+    if info.targets > 1 {
+        list.push("fewer targets");
+    }
+    if options.keep_reconstructors && rules.len() > 1 {
+        list.push("one rule at a time");
+    }
+    if rules.iter().any(|rule| bytes_of(rule) != (4.0, 0.0)) {
+        list.push("fp32 alone, which needs no replicas and no float64 tiles");
+    }
+    list.push("a larger machine");
+    format!("take {}", list.join(", or "))
 }
 
 fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need {

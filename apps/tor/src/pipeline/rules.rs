@@ -39,6 +39,7 @@ pub(super) fn run(
     for rule in &problem.plan.rules {
         results.push(one(rt, &problem, rule, options, &dx, &mut workspace, observer)?);
     }
+    point_to_float64(&mut results);
     Ok(Outcome {
         results,
         info: problem.plan.info.clone(),
@@ -47,6 +48,15 @@ pub(super) fn run(
         workers: rt.workers(),
         xray: picture,
     })
+}
+
+/// Where `fp32` itself fails, more precision on float32 tiles is no remedy.
+fn point_to_float64(results: &mut [RuleResult]) {
+    if results.iter().any(|r| r.rule == "fp32" && r.not_spd.is_some()) {
+        for lost in results.iter_mut().filter_map(|r| r.not_spd.as_mut()) {
+            lost.suggestion = lost.suggestion.take().map(|_| "fp64".into());
+        }
+    }
 }
 
 fn one(
