@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use zellige_runtime::Canceller;
 
 use crate::exit::{self, CommandError};
-use crate::out;
+use crate::{out, progress};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static TASKS: Mutex<Option<Canceller>> = Mutex::new(None);
@@ -27,7 +27,7 @@ fn on_signal() {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
         leave();
     }
-    eprintln!("zellige: interrupted, cancelling tasks (once more to end at once)");
+    progress::aside(|| eprintln!("zellige: interrupted, cancelling tasks (once more to end at once)"));
     if let Some(tasks) = &*TASKS.lock() {
         tasks.cancel_all();
     }
@@ -40,6 +40,7 @@ fn on_signal() {
 /// Ends the process, but not in the middle of a file.
 fn leave() -> ! {
     let _held = out::writing();
+    progress::clear();
     eprintln!("zellige: {}", CommandError::Interrupted);
     std::process::exit(i32::from(exit::INTERRUPTED));
 }

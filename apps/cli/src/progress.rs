@@ -12,80 +12,88 @@ use crate::interrupt;
 /// Work that is done before this time shows no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The bar that is on the terminal, for everybody who has something to say meanwhile.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Runs `say`, which writes to standard error, with the bar out of the way.
+pub fn aside<R>(say: impl FnOnce() -> R) -> R {
+    // The lock is not held meanwhile: what is said may take as long as its reader wants.
+    let bar = SHOWN.lock().clone();
+    match bar {
+        Some(bar) => bar.suspend(say),
+        None => say(),
+    }
+}
+
+/// Removes the bar for good.
+pub fn clear() {
+    if let Some(bar) = SHOWN.lock().take() {
+        bar.finish_and_clear();
+    }
+}
+
 /// Shows how far a run is, and lets Ctrl-C stop it.
 pub struct Progress {
     begin: Instant,
     terminal: bool,
-    state: Mutex<Stage>,
+    stage: Mutex<Stage>,
 }
 
 #[derive(Default)]
 struct Stage {
     name: String,
     total: u64,
-    bar: Option<ProgressBar>,
 }
 
 impl Progress {
     /// For work that begins now.
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Progress { begin: Instant::now(), terminal, state: Mutex::default() }
+        Progress { begin: Instant::now(), terminal, stage: Mutex::default() }
     }
 
-    /// Removes the bar.
-    pub fn finish(&self) {
-        if let Some(bar) = self.state.lock().bar.take() {
-            bar.finish_and_clear();
+    fn bar(&self) -> ProgressBar {
+        let stage = self.stage.lock();
+        let bar = ProgressBar::with_draw_target(Some(stage.total), ProgressDrawTarget::stderr());
+        // The template is a constant: it parses, or the plain bar of the crate serves. The message comes last and takes what is left of
+        // the line, so that a narrow terminal cuts the words and not the figures.
+        if let Ok(style) = ProgressStyle::with_template("{bar:16} {percent:>3} %  {elapsed:>4}  {wide_msg}") {
+            bar.set_style(style);
         }
+        bar.set_message(stage.name.clone());
+        bar.with_elapsed(self.begin.elapsed())
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.finish();
-    }
-}
-
-impl Stage {
-    fn show(&mut self) -> &ProgressBar {
-        let (name, total) = (&self.name, self.total);
-        self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-            // The template is a constant: it parses, or the plain bar of the crate serves.
-            if let Ok(style) = ProgressStyle::with_template("{msg:24} {bar:40} {percent:>3} %  {elapsed}") {
-                bar.set_style(style);
-            }
-            bar.set_message(name.clone());
-            bar
-        })
+        clear();
     }
 }
 
 impl Observer for Progress {
     fn stage(&self, name: &str, total: u64) {
         tracing::info!(stage = name, steps = total);
-        let mut state = self.state.lock();
-        name.clone_into(&mut state.name);
-        state.total = total;
-        if let Some(bar) = &state.bar {
-            bar.set_length(total);
+        {
+            let mut stage = self.stage.lock();
+            name.clone_into(&mut stage.name);
+            stage.total = total;
+        }
+        if let Some(bar) = &*SHOWN.lock() {
             bar.set_position(0);
+            bar.set_length(total);
             bar.set_message(name.to_string());
         }
     }
 
     fn advance(&self, done: u64) {
         if self.terminal && self.begin.elapsed() >= PATIENCE {
-            self.state.lock().show().set_position(done);
+            SHOWN.lock().get_or_insert_with(|| self.bar()).set_position(done);
         }
     }
 
     fn warn(&self, text: &str) {
-        match &self.state.lock().bar {
-            Some(bar) => bar.suspend(|| eprintln!("warning: {text}")),
-            None => eprintln!("warning: {text}"),
-        }
+        aside(|| eprintln!("warning: {text}"));
     }
 
     fn cancelled(&self) -> bool {

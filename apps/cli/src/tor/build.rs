@@ -28,7 +28,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
-    progress.finish();
+    drop(progress);
     drop(armed);
     interrupt::check()?;
 

@@ -37,7 +37,7 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
     let all =
         pipeline::covariance(&rt, &input, &Options::default(), &progress).map_err(super::pipeline_error)?;
     let seconds = begin.elapsed().as_secs_f64();
-    progress.finish();
+    drop(progress);
     drop(armed);
     interrupt::check()?;
     let figures = Figures {

@@ -27,7 +27,7 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     let progress = Progress::new();
     let judgement = pipeline::evaluate(&rt, &input, &Options::default(), &foreign, &progress)
         .map_err(super::pipeline_error)?;
-    progress.finish();
+    drop(progress);
     drop(armed);
     interrupt::check()?;
     if let Some(json) = &json {

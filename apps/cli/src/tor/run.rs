@@ -50,7 +50,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
-    progress.finish();
+    drop(progress);
     drop(armed);
     interrupt::check()?;
 
