@@ -68,4 +68,7 @@ pub use task::{
     Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
-pub use trace::{CodeletReport, Report, TaskEvent, Trace};
+pub use trace::{
+    Bounds, CodeletReport, EvictionEvent, GivenTime, IdleEvent, IdleState, KindReport, LinkReport, MemoryEvent,
+    NodeReport, Report, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent, TransferReason,
+};

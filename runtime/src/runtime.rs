@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::operand::Mode;
-use crate::sched::{self, Policy};
+use crate::sched::{self, Policy, World};
 use crate::task::{Codelet, Spec, Submit, TaskRef};
 use crate::topology::{self, Topology};
-use crate::trace::{self, Trace};
+use crate::trace::{self, Trace, TraceWorker};
 
 /// Decides what a [`Runtime`] is made of.
 pub struct RuntimeBuilder {
@@ -317,13 +317,14 @@ impl Runtime {
     /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it when nothing
     /// runs, e.g. after [`wait_all`](Runtime::wait_all).
     pub fn take_trace(&self) -> Option<Trace> {
-        let names = self
-            .shared
-            .workers
-            .iter()
-            .enumerate()
-            .map(|(w, slot)| format!("worker {w} (cpu {})", slot.core.cpu));
-        self.shared.recorder.as_ref().map(|r| r.drain(names.collect(), self.policy().to_string()))
+        let recorder = self.shared.recorder.as_ref()?;
+        let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {
+            name: format!("worker {w} (cpu {})", slot.core.cpu),
+            kind: World::kind(&*self.shared, w).into(),
+            node: 0,
+        };
+        let workers = self.shared.workers.iter().enumerate().map(worker).collect();
+        Some(recorder.drain(workers, self.policy().to_string(), self.shared.now().as_nanos() as u64))
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
 use crate::sched::{ReadyTask, Wake, Work};
 use crate::task::{Env, Ran, Role, Task, WorkerLocal};
-use crate::trace::TaskEvent;
+use crate::trace::{IdleState, TaskEvent};
 
 /// Looks for work so often before a worker announces that it will sleep.
 const LOOKS: u32 = 64;
@@ -83,7 +83,9 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<ReadyTa
     shared.tell_if_all_done();
     let may_nap = pace.is_crumbs();
     shared.sleep.begin_search();
+    shared.record_idle(index, Some(IdleState::Searching));
     let found = look_and_sleep(shared, index, may_nap);
+    shared.record_idle(index, None);
     pace.restart();
     found
 }
@@ -91,7 +93,9 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<ReadyTa
 fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Option<ReadyTask> {
     loop {
         if may_nap {
+            shared.record_idle(index, Some(IdleState::Sleeping));
             shared.sleep.nap(index);
+            shared.record_idle(index, Some(IdleState::Searching));
             may_nap = false;
         }
         for look in 0..LOOKS {
@@ -114,7 +118,9 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Opti
             shared.sleep.stay_awake(index);
             return None;
         }
+        shared.record_idle(index, Some(IdleState::Sleeping));
         shared.sleep.sleep(index);
+        shared.record_idle(index, Some(IdleState::Searching));
     }
 }
 
@@ -224,6 +230,13 @@ impl Shared {
         true
     }
 
+    /// Writes what a worker without work does from now on into the trace; `None`: it has work again.
+    fn record_idle(&self, worker: usize, state: Option<IdleState>) {
+        if let Some(recorder) = &self.recorder {
+            recorder.idle(worker, state, self.now().as_nanos() as u64);
+        }
+    }
+
     /// Writes a task that ran into the trace.
     pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
         let (Some(recorder), Some((start, end))) = (&self.recorder, env.times) else {
@@ -242,6 +255,7 @@ impl Shared {
             bytes: env.bytes as u64,
             start_ns: since(start),
             end_ns: since(end),
+            predicted_ns: 0,
             ready: recorder.ready_now(),
             failed,
         });

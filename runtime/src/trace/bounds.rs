@@ -1,361 +1,399 @@
-//! How far a run was from the best schedule: what its codelets cost, and the two bounds that no schedule can beat.
+//! What no schedule can beat, from how long each class of tasks takes on each kind of worker.
+//!
+//! `t(r, k)` is the time of class `k` on kind `r`, which has `n(r)` workers; `N(k)` tasks of class `k` are to be run, `x(r,
+//! k) >= 0` of them on kind `r`. The area bound is the linear program
+//!
+//! ```text
+//! least T   with   sum over r of x(r, k) = N(k)           for every class k,
+//!                  sum over k of t(r, k) x(r, k) <= n(r) T   for every kind r.
+//! ```
+//!
+//! (StarPU's and StarVZ's bound without dependencies; Agullo, Beaumont, Eyraud-Dubois and Kumar, IPDPS 2016.) Their mixed
+//! bound adds that the tasks of a chain follow one another, wherever they run: see [`Bounds::mixed`].
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use petgraph::algo::kosaraju_scc;
-use petgraph::graph::{DiGraph, NodeIndex};
+use super::simplex::Program;
+use crate::error::Error;
 
-use super::Trace;
-use super::tracks::{nanos, span};
-
-/// What the runs of one codelet took.
+/// Kinds of workers, classes of tasks, and how long each class takes on each kind.
+///
+/// ```
+/// use std::time::Duration;
+/// use zellige_runtime::Bounds;
+///
+/// let [fast, slow] = [1, 10].map(|ms| Some(Duration::from_millis(ms)));
+/// let bounds = Bounds::new(
+///     &[("cpu", 10), ("gpu", 1)],
+///     &[("potrf", 4), ("gemm", 100)],
+///     // gemm is ten times faster on the GPU; potrf runs on cores only.
+///     &[vec![fast, slow], vec![None, fast]],
+/// )?;
+/// assert!(bounds.area() < Duration::from_millis(51));
+/// assert_eq!(bounds.mixed(&[("potrf", 4)])?, bounds.area());
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct CodeletReport {
-    /// Its name.
-    pub name: &'static str,
-    /// How often it ran.
-    pub count: usize,
-    /// The sum of its bodies' durations.
-    pub total: Duration,
-    /// The mean duration.
-    pub mean: Duration,
-    /// The median duration (of an even number of runs: the mean of the middle two).
-    pub median: Duration,
-    /// The shortest duration.
-    pub min: Duration,
-    /// The longest duration.
-    pub max: Duration,
-    /// The standard deviation over all its runs (division by `count`).
-    pub stdev: Duration,
-    /// The sum of its floating-point operations, as the codelet said.
-    pub flops: f64,
+pub struct Bounds {
+    pub(super) kinds: Vec<(String, usize)>,
+    pub(super) classes: Vec<(String, u64)>,
+    /// Per kind and class [ns]; `None`: cannot run there.
+    pub(super) times: Vec<Vec<Option<f64>>>,
 }
 
-impl CodeletReport {
-    /// Rate while its bodies ran, on one worker in Gflop/s; 0 if it said no operations or took no time.
-    pub fn gflops(&self) -> f64 {
-        rate(self.flops, self.total)
-    }
-}
-
-/// What a [`Trace`] says about a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Report {
-    /// Tasks that ran.
-    pub tasks: usize,
-    /// Tasks among them that failed.
-    pub failed: usize,
-    /// Records that did not fit: what follows knows nothing of them.
-    pub lost: u64,
-    /// From the first body's start to the last body's end.
-    pub makespan: Duration,
-    /// Time that workers spent in bodies, added over the workers. A body that ran inside another one is counted once.
-    pub busy: Duration,
-    /// Floating-point operations of all tasks.
-    pub flops: f64,
-    /// Area bound: `busy` divided by the number of workers. No schedule of the same bodies on as many workers is shorter.
-    pub area_bound: Duration,
-    /// Critical-path bound: the longest path over the dependencies, each task taking as long as it took. No number of workers
-    /// makes the run shorter.
-    pub critical_path_bound: Duration,
-    /// The tasks on that path, from first to last.
-    pub critical_path: Vec<u64>,
-    /// Dependencies that are part of a cycle: they were left out of the critical path. Always 0 for a trace that a runtime
-    /// recorded.
-    pub cyclic_edges: usize,
-    /// For each worker the share of the makespan, 0 to 1, that it was in no body.
-    pub idle: Vec<f64>,
-    /// Per codelet, the one with the most time first.
-    pub codelets: Vec<CodeletReport>,
-}
-
-impl Report {
-    /// Kernels' share: time in bodies / (workers x makespan), 0 to 1; 0 if nothing ran.
-    pub fn kernels_share(&self) -> f64 {
-        ratio(self.area_bound, self.makespan)
-    }
-
-    /// The larger bound.
-    pub fn bound(&self) -> Duration {
-        self.area_bound.max(self.critical_path_bound)
-    }
-
-    /// The larger bound / makespan: 1 is a schedule that cannot be improved; 0 if nothing ran.
-    pub fn efficiency(&self) -> f64 {
-        ratio(self.bound(), self.makespan)
-    }
-
-    /// Rate of the whole run in Gflop/s; 0 if it took no time.
-    pub fn gflops(&self) -> f64 {
-        rate(self.flops, self.makespan)
-    }
-}
-
-impl Trace {
-    /// Codelet statistics, bounds and idle shares of the run.
-    pub fn report(&self) -> Report {
-        let (start, end) = span(self);
-        let makespan = end - start;
-        let tracks = self.tracks();
-        let busy: Vec<u64> = tracks.iter().map(|track| track.busy()).collect();
-        let total: u128 = busy.iter().map(|&ns| u128::from(ns)).sum();
-        let path = critical_path(self);
-        let idle = busy.iter().map(|&ns| 1.0 - fraction(ns, makespan)).collect();
-        Report {
-            tasks: self.tasks.len(),
-            failed: self.tasks.iter().filter(|task| task.failed).count(),
-            lost: self.lost,
-            makespan: Duration::from_nanos(makespan),
-            busy: duration(total),
-            flops: self.tasks.iter().map(|task| task.flops).filter(|f| f.is_finite()).sum(),
-            area_bound: duration(total / tracks.len().max(1) as u128),
-            critical_path_bound: duration(path.length),
-            critical_path: path.tasks,
-            cyclic_edges: path.cyclic_edges,
-            idle,
-            codelets: codelets(self),
+impl Bounds {
+    /// Kinds with their number of workers, classes with their number of tasks, and the time of one task per kind (outer)
+    /// and class (inner); `None` where the class cannot run.
+    ///
+    /// # Errors
+    ///
+    /// `times` has another shape, a name is there twice, or a class with tasks can run nowhere.
+    pub fn new(
+        kinds: &[(&str, usize)],
+        classes: &[(&str, u64)],
+        times: &[Vec<Option<Duration>>],
+    ) -> Result<Bounds, Error> {
+        if times.len() != kinds.len() || times.iter().any(|row| row.len() != classes.len()) {
+            return Err(Error::Config(format!(
+                "bounds: times must be {} rows (kinds of workers) of {} (classes of tasks)",
+                kinds.len(),
+                classes.len()
+            )));
         }
-    }
-}
-
-fn codelets(trace: &Trace) -> Vec<CodeletReport> {
-    let mut runs: HashMap<&'static str, (Vec<u64>, f64)> = HashMap::new();
-    for task in &trace.tasks {
-        let (times, flops) = runs.entry(task.name).or_default();
-        times.push(nanos(task));
-        *flops += if task.flops.is_finite() { task.flops } else { 0.0 };
-    }
-    let mut reports: Vec<CodeletReport> = runs
-        .into_iter()
-        .map(|(name, (mut times, flops))| {
-            times.sort_unstable();
-            let count = times.len();
-            let total: u128 = times.iter().map(|&ns| u128::from(ns)).sum();
-            let mean = total as f64 / count as f64;
-            let spread: f64 = times.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum();
-            let (low, high) = (times[(count - 1) / 2], times[count / 2]);
-            CodeletReport {
-                name,
-                count,
-                total: duration(total),
-                mean: duration(total / count as u128),
-                median: Duration::from_nanos(low + (high - low) / 2),
-                min: Duration::from_nanos(times[0]),
-                max: Duration::from_nanos(times[count - 1]),
-                stdev: Duration::from_nanos((spread / count as f64).sqrt() as u64),
-                flops,
+        unique("kind of worker", kinds.iter().map(|kind| kind.0))?;
+        unique("class of tasks", classes.iter().map(|class| class.0))?;
+        for (class, &(name, tasks)) in classes.iter().enumerate() {
+            if tasks > 0 && !kinds.iter().zip(times).any(|(kind, row)| kind.1 > 0 && row[class].is_some()) {
+                return Err(Error::Config(format!(
+                    "bounds: no worker can run {name}: give its time on a kind that has workers"
+                )));
             }
+        }
+        Ok(Bounds {
+            kinds: kinds.iter().map(|&(name, workers)| (name.into(), workers)).collect(),
+            classes: classes.iter().map(|&(name, tasks)| (name.into(), tasks)).collect(),
+            times: times
+                .iter()
+                .map(|row| row.iter().map(|time| time.map(|time| time.as_nanos() as f64)).collect())
+                .collect(),
         })
-        .collect();
-    reports.sort_by(|a, b| b.total.cmp(&a.total).then(a.name.cmp(b.name)));
-    reports
-}
-
-struct Path {
-    length: u128,
-    tasks: Vec<u64>,
-    cyclic_edges: usize,
-}
-
-/// The longest path. Components come in an order that follows the edges, so one pass over them is enough; an edge inside a
-/// component is part of a cycle and is left out.
-fn critical_path(trace: &Trace) -> Path {
-    let mut graph: DiGraph<(), ()> = DiGraph::with_capacity(trace.tasks.len(), trace.edges.len());
-    let mut nodes: HashMap<u64, NodeIndex> = HashMap::with_capacity(trace.tasks.len());
-    // Per node: its number if it is a task's, and its duration.
-    let mut weights: Vec<(Option<u64>, u64)> = Vec::with_capacity(trace.tasks.len());
-    for task in &trace.tasks {
-        let node = *nodes.entry(task.id).or_insert_with(|| {
-            weights.push((Some(task.id), 0));
-            graph.add_node(())
-        });
-        let weight = &mut weights[node.index()].1;
-        *weight = nanos(task).max(*weight);
-    }
-    for &(from, to) in &trace.edges {
-        let [from, to] = [from, to].map(|id| {
-            *nodes.entry(id).or_insert_with(|| {
-                weights.push((None, 0));
-                graph.add_node(())
-            })
-        });
-        graph.add_edge(from, to, ());
     }
 
-    let components = kosaraju_scc(&graph);
-    let mut component = vec![0; graph.node_count()];
-    for (number, members) in components.iter().enumerate() {
-        members.iter().for_each(|node| component[node.index()] = number);
+    /// The kinds of workers and how many there are of each.
+    pub fn kinds(&self) -> &[(String, usize)] {
+        &self.kinds
     }
-    // Per node: the longest path that ends before it, and the node that path comes from.
-    let mut before: Vec<(u128, Option<NodeIndex>)> = vec![(0, None); graph.node_count()];
-    let mut cyclic_edges = 0;
-    let mut last: Option<(u128, NodeIndex)> = None;
-    for &node in components.iter().rev().flatten() {
-        let length = before[node.index()].0 + u128::from(weights[node.index()].1);
-        if last.is_none_or(|(longest, _)| length > longest) {
-            last = Some((length, node));
-        }
-        for next in graph.neighbors(node) {
-            if component[next.index()] == component[node.index()] {
-                cyclic_edges += 1;
-            } else if before[next.index()].1.is_none() || length > before[next.index()].0 {
-                before[next.index()] = (length, Some(node));
+
+    /// The classes of tasks and how many there are of each.
+    pub fn classes(&self) -> &[(String, u64)] {
+        &self.classes
+    }
+
+    /// The shortest time of one task of a class on any kind with workers; `None` for an unknown class and one that cannot
+    /// run.
+    pub fn fastest(&self, class: &str) -> Option<Duration> {
+        let class = self.classes.iter().position(|known| known.0 == class)?;
+        self.runs(class).map(|run| run.1).min_by(f64::total_cmp).map(nanos)
+    }
+
+    /// Area bound: no schedule of these tasks on these workers is shorter, whatever the dependencies. For one kind of
+    /// workers it is the work divided by their number.
+    pub fn area(&self) -> Duration {
+        self.solve(&[])
+    }
+
+    /// Mixed bound: the area bound where the tasks of `chain` (numbers per class) also run one after the other, wherever they
+    /// are placed. Never less than [`area`](Bounds::area).
+    ///
+    /// For a Cholesky factorisation of `nt` tile columns the chain is `nt` potrf, `nt - 1` trsm, `nt - 1` syrk. All potrf
+    /// are on it: as many as the area program puts on slow workers, so many slow ones are on the chain; of the other two,
+    /// the fastest may be.
+    ///
+    /// # Errors
+    ///
+    /// A class that is unknown, or has fewer tasks than the chain wants.
+    pub fn mixed(&self, chain: &[(&str, u64)]) -> Result<Duration, Error> {
+        let mut wanted = vec![0u64; self.classes.len()];
+        for &(name, count) in chain {
+            let class = self.classes.iter().position(|class| class.0 == name).ok_or_else(|| {
+                let known: Vec<&str> = self.classes.iter().map(|class| class.0.as_str()).collect();
+                Error::Config(format!(
+                    "bounds: no class {name:?} for the chain: there are {}",
+                    known.join(", ")
+                ))
+            })?;
+            wanted[class] = wanted[class].saturating_add(count);
+            if wanted[class] > self.classes[class].1 {
+                return Err(Error::Config(format!(
+                    "bounds: the chain wants {} tasks {name}, of which there are {}",
+                    wanted[class], self.classes[class].1
+                )));
             }
         }
+        Ok(self.solve(&wanted))
     }
 
-    let mut tasks = Vec::new();
-    let mut at = last.map(|(_, node)| node);
-    while let Some(node) = at {
-        tasks.extend(weights[node.index()].0);
-        at = before[node.index()].1;
+    /// Kinds that can run a class, with its time there [ns].
+    fn runs(&self, class: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let kinds = self.kinds.iter().enumerate().filter(|kind| kind.1.1 > 0);
+        kinds.filter_map(move |(kind, _)| Some((kind, self.times[kind][class]?)))
     }
-    tasks.reverse();
-    Path { length: last.map_or(0, |(length, _)| length), tasks, cyclic_edges }
+
+    fn solve(&self, chain: &[u64]) -> Duration {
+        // Work on the fastest kinds: the unit of time, so that numbers are near 1.
+        let least = |class| self.runs(class).map(|run| run.1).min_by(f64::total_cmp).unwrap_or(0.0);
+        let unit: f64 =
+            (0..self.classes.len()).map(|class| self.classes[class].1 as f64 * least(class)).sum();
+        if unit <= 0.0 {
+            return Duration::ZERO;
+        }
+        match self.program(chain, unit).least() {
+            Some(time) => nanos(time * unit),
+            // Rounding got the better of the simplex: what is left is true, if smaller.
+            None => nanos(unit / self.kinds.iter().map(|kind| kind.1 as f64).sum::<f64>()),
+        }
+    }
+
+    /// Variable 0 is the time in `unit`s, the others are shares: of a class' tasks on a kind, and of those on the chain.
+    fn program(&self, chain: &[u64], unit: f64) -> Program {
+        let mut shares: Vec<(usize, usize)> = Vec::new();
+        for class in (0..self.classes.len()).filter(|&class| self.classes[class].1 > 0) {
+            shares.extend(self.runs(class).map(|(kind, _)| (kind, class)));
+        }
+        let on_chain = |class: usize| chain.get(class).copied().unwrap_or(0);
+        let count = |class: usize| self.classes[class].1;
+        // Where the whole class is on the chain, its shares there are its shares.
+        let partly = |class: usize| on_chain(class) > 0 && on_chain(class) < count(class);
+        let extra = shares.iter().filter(|share| partly(share.1)).count();
+        let mut cost = vec![0.0; 1 + shares.len() + extra];
+        cost[0] = 1.0;
+        let mut program = Program::new(cost);
+
+        let mut loads: Vec<Vec<(usize, f64)>> =
+            self.kinds.iter().map(|&(_, workers)| vec![(0, -(workers as f64))]).collect();
+        let mut sums: Vec<Vec<(usize, f64)>> = vec![vec![]; self.classes.len()];
+        let mut chain_sums = sums.clone();
+        let mut chain_time = vec![(0, -1.0)];
+        let mut next = 1 + shares.len();
+        for (place, &(kind, class)) in shares.iter().enumerate() {
+            let share = 1 + place;
+            let time = self.times[kind][class].unwrap_or(0.0) / unit;
+            loads[kind].push((share, count(class) as f64 * time));
+            sums[class].push((share, 1.0));
+            let links = on_chain(class) as f64;
+            if partly(class) {
+                program.at_most(&[(next, links / count(class) as f64), (share, -1.0)], 0.0);
+                chain_sums[class].push((next, 1.0));
+                chain_time.push((next, links * time));
+                next += 1;
+            } else if links > 0.0 {
+                chain_time.push((share, links * time));
+            }
+        }
+        for sum in sums.iter().chain(&chain_sums).filter(|sum| !sum.is_empty()) {
+            program.equal(sum, 1.0);
+        }
+        for load in loads.iter().chain([&chain_time]).filter(|load| load.len() > 1) {
+            program.at_most(load, 0.0);
+        }
+        program
+    }
 }
 
-fn duration(nanos: u128) -> Duration {
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+fn unique<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Result<(), Error> {
+    let mut seen: Vec<&str> = names.collect();
+    seen.sort_unstable();
+    match seen.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::Config(format!("bounds: {what} {:?} is there twice", pair[0]))),
+        None => Ok(()),
+    }
 }
 
-fn fraction(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-fn ratio(part: Duration, whole: Duration) -> f64 {
-    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
-}
-
-fn rate(flops: f64, time: Duration) -> f64 {
-    if time.is_zero() { 0.0 } else { flops / time.as_secs_f64() / 1e9 }
+/// Whole nanoseconds, rounded down so that a bound stays one; what the sums' rounding took is given back.
+fn nanos(time: f64) -> Duration {
+    Duration::from_nanos((time * (1.0 + 1e-13)) as u64)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use super::super::simplex::tests::by_every_basis;
     use super::*;
-    use crate::trace::samples::{diamond, event, traces};
 
     fn micros(us: u64) -> Duration {
         Duration::from_micros(us)
     }
 
-    #[test]
-    fn the_diamonds_numbers_are_those_found_by_hand() {
-        let report = diamond().report();
-        assert_eq!(report.makespan, micros(50));
-        assert_eq!(report.busy, micros(70));
-        assert_eq!(report.area_bound, micros(35));
-        assert_eq!(report.critical_path_bound, micros(50));
-        assert_eq!(report.critical_path, [1, 3, 4]);
-        assert_eq!((report.cyclic_edges, report.lost, report.failed), (0, 0, 0));
-        assert!((report.idle[0] - 0.2).abs() < 1e-12 && (report.idle[1] - 0.4).abs() < 1e-12);
-        assert!((report.kernels_share() - 0.7).abs() < 1e-12);
-        assert_eq!(report.efficiency(), 1.0);
-        assert!((report.gflops() - 8000.0 / 50e-6 / 1e9).abs() < 1e-12);
-        let trsm = &report.codelets[0];
-        assert_eq!((trsm.name, trsm.count, trsm.total), ("trsm", 2, micros(50)));
-        assert_eq!((trsm.min, trsm.median, trsm.max), (micros(20), micros(25), micros(30)));
-        assert_eq!((trsm.mean, trsm.stdev), (micros(25), micros(5)));
-        assert!((trsm.gflops() - 4000.0 / 50e-6 / 1e9).abs() < 1e-12);
-        assert_eq!(report.codelets[1].stdev, Duration::ZERO);
+    fn some(us: u64) -> Option<Duration> {
+        Some(micros(us))
+    }
+
+    /// Two classes on a GPU and two cores. One class' tasks take 10 on the GPU and 40 on a core, the other's 10 and 20 [µs].
+    fn two_kinds() -> Bounds {
+        let times = [vec![some(10), some(10)], vec![some(40), some(20)]];
+        Bounds::new(&[("gpu", 1), ("cpu", 2)], &[("gemm", 9), ("potrf", 6)], &times).unwrap()
     }
 
     #[test]
-    fn nothing_ran_is_all_zeroes() {
-        let report = Trace::default().report();
-        assert_eq!(report.bound(), Duration::ZERO);
-        assert_eq!((report.efficiency(), report.kernels_share(), report.gflops()), (0.0, 0.0, 0.0));
-        assert!(report.codelets.is_empty() && report.critical_path.is_empty());
+    fn the_area_bound_is_that_found_by_hand() {
+        // With all gemm on the GPU (90 µs) and all potrf on the cores (60 µs), gemm moves to the cores until both take as
+        // long: g of them, 90 - 10 g = (120 + 40 g) / 2, so g = 1 and T = 80.
+        assert_eq!(two_kinds().area(), micros(80));
+        let one = Bounds::new(&[("cpu", 3)], &[("a", 4), ("b", 1)], &[vec![some(10), some(35)]]).unwrap();
+        assert_eq!(one.area(), micros(25));
+        assert_eq!(one.fastest("b"), some(35));
+        assert_eq!(two_kinds().fastest("gemm"), some(10));
+        assert_eq!(two_kinds().fastest("trsm"), None);
     }
 
     #[test]
-    fn a_body_inside_another_one_is_counted_once() {
-        let mut trace = diamond();
-        trace.tasks.push(event(1, 5, "inner", 20, 30));
-        assert_eq!(trace.report().busy, micros(70));
+    fn the_mixed_bound_is_that_found_by_hand() {
+        let bounds = two_kinds();
+        assert_eq!(bounds.mixed(&[]).unwrap(), bounds.area());
+        // Six potrf one after the other, p of them on the GPU, take T = 120 - 10 p. With g gemm on the cores the GPU takes
+        // T = 90 + 10 p - 10 g, so 10 g = 20 p - 30, and the cores 2 T = 40 g + 20 (6 - p), so p = 3 and T = 90.
+        assert_eq!(bounds.mixed(&[("potrf", 6)]).unwrap(), micros(90));
+        // Three of the nine gemm follow them, on the GPU, which runs more than three: T = 150 - 10 p, 10 g = 20 p - 60, and
+        // 2 T = 40 g + 20 (6 - p), so p = 5.25 and T = 97.5.
+        assert_eq!(bounds.mixed(&[("potrf", 6), ("gemm", 3)]).unwrap(), Duration::from_nanos(97_500));
+        assert_eq!(bounds.mixed(&[("gemm", 1), ("potrf", 6), ("gemm", 2)]).unwrap().as_nanos(), 97_500);
     }
 
     #[test]
-    fn a_cycle_is_left_out_and_what_hangs_on_it_is_not() {
-        let mut trace = diamond();
-        trace.edges.extend([(2, 2), (4, 3), (4, 1)]);
-        // 1, 3, group, 4 are one component now, and 2 is in it, too: only single tasks are left.
-        let report = trace.report();
-        assert_eq!(report.cyclic_edges, 8);
-        assert_eq!((report.critical_path_bound, &report.critical_path[..]), (micros(30), &[3][..]));
-        trace.edges.push((4, 6));
-        trace.tasks.push(event(0, 6, "after", 55, 56));
-        assert_eq!(trace.report().critical_path_bound, micros(30));
-        trace.edges.push((3, 6));
-        assert_eq!(trace.report().critical_path, [3, 6]);
-    }
-
-    /// The longest path, with edges inside a cycle left out, by trying every path.
-    fn by_every_path(trace: &Trace) -> u64 {
-        let mut ids: Vec<u64> = trace.tasks.iter().map(|task| task.id).collect();
-        ids.extend(trace.edges.iter().flat_map(|edge| [edge.0, edge.1]));
-        ids.sort_unstable();
-        ids.dedup();
-        let place = |id: u64| ids.binary_search(&id).unwrap();
-        let n = ids.len();
-        let mut reach = vec![vec![false; n]; n];
-        trace.edges.iter().for_each(|&(a, b)| reach[place(a)][place(b)] = true);
-        for k in 0..n {
-            for i in 0..n {
-                for j in 0..n {
-                    reach[i][j] |= reach[i][k] && reach[k][j];
-                }
-            }
-        }
-        let mut next = vec![vec![]; n];
-        for (a, b) in trace.edges.iter().map(|&(a, b)| (place(a), place(b))) {
-            if !reach[b][a] {
-                next[a].push(b);
-            }
-        }
-        let weight = |at: usize| {
-            let runs = trace.tasks.iter().filter(|task| task.id == ids[at]);
-            runs.map(|task| task.end_ns.saturating_sub(task.start_ns)).max().unwrap_or(0)
+    fn a_class_that_cannot_run_is_refused_by_name() {
+        let refused = |kinds: &[(&str, usize)], times: &[Vec<Option<Duration>>]| {
+            Bounds::new(kinds, &[("a", 1), ("b", 2)], times).unwrap_err().to_string()
         };
-        fn longest(at: usize, next: &[Vec<usize>], weight: &dyn Fn(usize) -> u64) -> u64 {
-            weight(at) + next[at].iter().map(|&to| longest(to, next, weight)).max().unwrap_or(0)
+        assert!(refused(&[("cpu", 1)], &[vec![some(1), None]]).contains("no worker can run b"));
+        assert!(refused(&[("cpu", 0)], &[vec![some(1), some(1)]]).contains("no worker can run a"));
+        assert!(refused(&[("cpu", 1)], &[vec![some(1)]]).contains("1 rows (kinds of workers) of 2"));
+        assert!(refused(&[("cpu", 1), ("cpu", 1)], &[vec![None; 2], vec![None; 2]]).contains("twice"));
+        let bounds = two_kinds();
+        let wrong = |chain: &[(&str, u64)]| bounds.mixed(chain).unwrap_err().to_string();
+        assert!(wrong(&[("trsm", 1)]).contains("gemm, potrf"));
+        assert!(wrong(&[("potrf", 4), ("potrf", 3)]).contains("7 tasks potrf, of which there are 6"));
+        assert!(wrong(&[("potrf", u64::MAX), ("potrf", 3)]).contains("of which there are 6"));
+    }
+
+    #[test]
+    fn nothing_to_do_takes_no_time() {
+        assert_eq!(Bounds::new(&[], &[], &[]).unwrap().area(), Duration::ZERO);
+        let idle = Bounds::new(&[("cpu", 1)], &[("a", 0)], &[vec![None]]).unwrap();
+        assert_eq!((idle.area(), idle.mixed(&[("a", 0)]).unwrap()), (Duration::ZERO, Duration::ZERO));
+        let instant = Bounds::new(&[("cpu", 1)], &[("a", 5)], &[vec![some(0)]]).unwrap();
+        assert_eq!(instant.area(), Duration::ZERO);
+    }
+
+    /// Times of one to three kinds and classes, with gaps.
+    fn machines() -> impl Strategy<Value = Bounds> {
+        let times = vec(vec(prop::option::weighted(0.8, 0u64..40), 3), 1..4);
+        (vec(1usize..5, 3), vec(0u64..8, 1..4), times).prop_map(|(workers, counts, times)| {
+            let names = ["a", "b", "c"];
+            let kinds: Vec<(&str, usize)> = names.into_iter().zip(workers).take(times.len()).collect();
+            let classes: Vec<(&str, u64)> = names.into_iter().zip(counts).collect();
+            let times: Vec<Vec<Option<Duration>>> = times
+                .iter()
+                .enumerate()
+                .map(|(kind, row)| {
+                    // The first kind runs everything, so that everything runs.
+                    let time =
+                        |t: &Option<u64>| if kind == 0 { some(t.unwrap_or(7)) } else { t.and_then(some) };
+                    row.iter().take(classes.len()).map(time).collect()
+                })
+                .collect();
+            Bounds::new(&kinds, &classes, &times).unwrap()
+        })
+    }
+
+    /// The shortest time in which whole tasks can be shared out (without dependencies, in equal parts to the workers of a
+    /// kind), at least as long as the `chain` of them, by trying every way.
+    fn whole_tasks(bounds: &Bounds, chain: &[u64]) -> f64 {
+        fn place(bounds: &Bounds, chain: &[u64], class: usize, loads: &mut Vec<f64>, path: f64) -> f64 {
+            let Some(&(_, tasks)) = bounds.classes.get(class) else {
+                let loads = loads.iter().zip(&bounds.kinds).map(|(load, kind)| load / kind.1 as f64);
+                return loads.fold(path, f64::max);
+            };
+            let runs: Vec<(usize, f64)> = bounds.runs(class).collect();
+            let mut best = f64::INFINITY;
+            // Every way to write `tasks` as a sum over the kinds.
+            let mut ways = vec![vec![]];
+            for _ in 1..runs.len() {
+                ways = ways
+                    .into_iter()
+                    .flat_map(|way: Vec<u64>| {
+                        let left = tasks - way.iter().sum::<u64>();
+                        (0..=left).map(move |here| way.iter().copied().chain([here]).collect())
+                    })
+                    .collect();
+            }
+            for mut way in ways {
+                way.push(tasks - way.iter().sum::<u64>());
+                let mut order: Vec<usize> = (0..runs.len()).collect();
+                order.sort_by(|&a, &b| runs[a].1.total_cmp(&runs[b].1));
+                let (mut left, mut links) = (chain.get(class).copied().unwrap_or(0), 0.0);
+                for &at in &order {
+                    let here = left.min(way[at]);
+                    links += here as f64 * runs[at].1;
+                    left -= here;
+                }
+                runs.iter().zip(&way).for_each(|(run, &here)| loads[run.0] += here as f64 * run.1);
+                best = best.min(place(bounds, chain, class + 1, loads, path + links));
+                runs.iter().zip(&way).for_each(|(run, &here)| loads[run.0] -= here as f64 * run.1);
+            }
+            best
         }
-        (0..n).map(|at| longest(at, &next, &weight)).max().unwrap_or(0)
+        place(bounds, chain, 0, &mut vec![0.0; bounds.kinds.len()], 0.0)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn the_program_is_solved_as_by_trying_every_basis(mut bounds in machines(), part in 0u64..4) {
+            // Two classes, one with a part of it on the chain: 2^17 bases.
+            bounds.classes.truncate(2);
+            bounds.times.iter_mut().for_each(|row| row.truncate(2));
+            let chain = [bounds.classes[0].1 * part / 3];
+            let expected = by_every_basis(&bounds.program(&chain, 1000.0)).unwrap() * 1000.0;
+            let found = bounds.solve(&chain).as_nanos() as f64;
+            prop_assert!((found - expected).abs() <= 1.0 + 1e-9 * expected, "{found} {expected}");
+        }
     }
 
     proptest! {
         #[test]
-        fn bounds_hold_for_any_records(trace in traces()) {
-            let report = trace.report();
-            let runs = || trace.tasks.iter().map(nanos);
-            let path = report.critical_path_bound.as_nanos() as u64;
-            prop_assert!(path >= runs().max().unwrap_or(0));
-            prop_assert!(path <= runs().sum());
-            prop_assert!(report.area_bound <= report.makespan);
-            prop_assert!(report.kernels_share() <= 1.0);
-            prop_assert!(report.idle.iter().all(|idle| (0.0..=1.0).contains(idle)));
-            prop_assert_eq!(report.codelets.iter().map(|c| c.count).sum::<usize>(), trace.tasks.len());
-            for codelet in &report.codelets {
-                prop_assert!(codelet.min <= codelet.median && codelet.median <= codelet.max);
-                prop_assert!(codelet.min <= codelet.mean && codelet.mean <= codelet.max);
-                prop_assert!(codelet.flops.is_finite());
-            }
-            // The path's tasks make up its length.
-            let of = |id: u64| trace.tasks.iter().filter(|t| t.id == id).map(nanos).max().unwrap();
-            prop_assert_eq!(report.critical_path.iter().map(|&id| of(id)).sum::<u64>(), path);
+        fn no_way_to_share_out_whole_tasks_beats_the_bounds(bounds in machines(), part in 0u64..4) {
+            let area = bounds.area().as_nanos() as f64;
+            let chain: Vec<u64> = bounds.classes.iter().map(|class| class.1 * part / 3).collect();
+            let named: Vec<(&str, u64)> =
+                bounds.classes.iter().zip(&chain).map(|(class, &links)| (class.0.as_str(), links)).collect();
+            let mixed = bounds.mixed(&named).unwrap().as_nanos() as f64;
+            prop_assert!(area <= whole_tasks(&bounds, &[]) * (1.0 + 1e-9));
+            prop_assert!(mixed <= whole_tasks(&bounds, &chain) * (1.0 + 1e-9));
+            prop_assert!(mixed + 1.0 >= area);
+            // The seed's form of the chain, a part of this one.
+            let links = bounds.classes.iter().zip(&chain);
+            let fastest: f64 = links
+                .map(|(class, &links)| bounds.fastest(&class.0).map_or(0.0, |time| links as f64 * time.as_nanos() as f64))
+                .sum();
+            prop_assert!(mixed + 1.0 >= fastest);
         }
 
         #[test]
-        fn the_critical_path_is_the_longest_of_all_paths(
-            mut trace in traces(),
-            edges in proptest::collection::vec((0u64..12, 0u64..12), 0..24),
+        fn one_kind_of_workers_shares_the_work_evenly(
+            workers in 1usize..100,
+            classes in vec((0u64..100_000, 0u64..10_000_000), 1..30),
         ) {
-            trace.edges = edges;
-            prop_assert_eq!(trace.report().critical_path_bound.as_nanos() as u64, by_every_path(&trace));
+            let names: Vec<String> = (0..classes.len()).map(|n| format!("c{n}")).collect();
+            let named: Vec<(&str, u64)> = names.iter().zip(&classes).map(|(n, class)| (n.as_str(), class.0)).collect();
+            let times = vec![classes.iter().map(|class| Some(Duration::from_nanos(class.1))).collect()];
+            let bounds = Bounds::new(&[("cpu", workers)], &named, &times).unwrap();
+            let work: u64 = classes.iter().map(|class| class.0 * class.1).sum();
+            let expected = work / workers as u64;
+            let found = bounds.area().as_nanos() as u64;
+            prop_assert!(found.abs_diff(expected) <= 1, "{found} {expected}");
         }
     }
 }

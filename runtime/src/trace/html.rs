@@ -1,6 +1,7 @@
 //! The run as one page that needs nothing but a browser.
 
 mod data;
+mod tables;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +10,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::Trace;
-use super::bounds::Report;
+use super::report::Report;
 use super::summary::Short;
 use data::PageData;
 
@@ -30,11 +31,12 @@ const SCRIPTS: [&str; 4] = [
 ];
 
 impl Trace {
-    /// Writes one self-contained page: numbers, a Gantt chart per worker, the ready-task curve, kernel durations, bounds.
+    /// Writes one self-contained page: numbers, a Gantt chart per worker and per link, curves of ready tasks and of the bytes
+    /// that memory nodes hold, kernel durations, bounds, what moved.
     ///
-    /// The page loads nothing and sends nothing: it works from a disk, offline. Up to 50 000 bodies are drawn one by one;
-    /// of a longer run, bodies that are short at full view are merged with their neighbours, and the page says so. Numbers,
-    /// tables and histograms are always over every recorded task.
+    /// The page loads nothing and sends nothing: it works from a disk, offline. Up to 50 000 bodies and transfers are drawn
+    /// one by one; of a longer run, those that are short at full view are merged with their neighbours, and the page says
+    /// so. Numbers, tables and histograms are always over every recorded task.
     ///
     /// # Errors
     ///
@@ -77,7 +79,8 @@ fn part(
         "cards" => cards(out, report),
         "bounds" => bounds(out, trace, report),
         "notes" => notes(out, report, data),
-        "table" => table(out, report),
+        "table" => tables::codelets(out, report),
+        "moved" => tables::moved(out, report),
         // A placeholder without text would be a slip in the page itself; the tests look for one.
         other => write!(out, "@@{other}@@"),
     }
@@ -105,8 +108,7 @@ fn cards(out: &mut impl Write, report: &Report) -> io::Result<()> {
     card(out, "Area bound", Short(report.area_bound), &over(report.area_bound), "")?;
     let path = report.critical_path_bound;
     card(out, "Critical path", Short(path), &over(path), "")?;
-    let efficiency = format!("{:.1} %", 100.0 * report.efficiency());
-    card(out, "Efficiency", efficiency, "bound / makespan", "best")?;
+    card(out, "To the bound", format!("{:.2} ×", report.over_bound()), "makespan / larger bound", "best")?;
     if report.failed > 0 {
         card(out, "Failed", Grouped(report.failed as u64), "tasks", "bad")?;
     }
@@ -183,16 +185,23 @@ fn bounds(out: &mut impl Write, trace: &Trace, report: &Report) -> io::Result<()
 }
 
 fn notes(out: &mut impl Write, report: &Report, data: &PageData) -> io::Result<()> {
-    let (total, drawn) = (report.tasks as u64, data.drawn() as u64);
-    if drawn == total {
-        write!(out, "All {} tasks drawn.", Grouped(total))?;
+    let moved = report.links.iter().map(|link| link.transfers as u64).sum();
+    let (drawn, moves) = data.drawn();
+    if (drawn, moves as u64) == (report.tasks, moved) {
+        write!(out, "All {} tasks", Grouped(report.tasks as u64))?;
+        if moved > 0 {
+            write!(out, " and {} transfers", Grouped(moved))?;
+        }
+        write!(out, " drawn.")?;
     } else {
+        write!(out, "{} of {} tasks", Grouped(drawn as u64), Grouped(report.tasks as u64))?;
+        if moved > 0 {
+            write!(out, " and {} of {} transfers", Grouped(moves as u64), Grouped(moved))?;
+        }
         write!(
             out,
-            "{} of {} tasks drawn one by one; those below {} merged with their neighbours into {} blocks, \
-             each split by the time of its codelets. Numbers and histograms are over all tasks.",
-            Grouped(drawn),
-            Grouped(total),
+            " drawn one by one; those below {} merged with their neighbours into {} blocks, each split by the time \
+             of its parts. Numbers and histograms are over all tasks.",
             Short(Duration::from_nanos(data.bin())),
             Grouped(data.merged() as u64)
         )?;
@@ -203,33 +212,6 @@ fn notes(out: &mut impl Write, report: &Report, data: &PageData) -> io::Result<(
     if report.cyclic_edges > 0 {
         let edges = Grouped(report.cyclic_edges as u64);
         write!(out, " <b>{edges} dependencies form cycles; the critical path leaves them out.</b>")?;
-    }
-    Ok(())
-}
-
-fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
-    let all: f64 = report.codelets.iter().map(|codelet| codelet.total.as_secs_f64()).sum();
-    for (place, codelet) in report.codelets.iter().enumerate() {
-        let share = 100.0 * codelet.total.as_secs_f64() / all.max(f64::MIN_POSITIVE);
-        write!(
-            out,
-            "<tr><th scope=\"row\"><i class=\"swatch\" data-codelet=\"{place}\"></i>{}</th>",
-            Escaped(codelet.name)
-        )?;
-        write!(out, "<td>{}</td><td>{}</td>", Grouped(codelet.count as u64), Short(codelet.total))?;
-        write!(
-            out,
-            "<td class=\"share\"><i><b data-codelet=\"{place}\" style=\"width:{share:.2}%\"></b></i><span>{share:.1} %</span></td>"
-        )?;
-        for time in [codelet.mean, codelet.median, codelet.min, codelet.max, codelet.stdev] {
-            write!(out, "<td>{}</td>", Short(time))?;
-        }
-        if codelet.flops > 0.0 {
-            write!(out, "<td>{}flop</td>", Engineering(codelet.flops))?;
-            writeln!(out, "<td>{:.1}</td></tr>", codelet.gflops())?;
-        } else {
-            writeln!(out, "<td>–</td><td>–</td></tr>")?;
-        }
     }
     Ok(())
 }

@@ -4,12 +4,18 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 
-use super::tracks::{PALETTE, span};
-use super::{TaskEvent, Trace};
+use super::nodes::{Node, link_name, place};
+use super::tracks::{PALETTE, Track, extent};
+use super::{EvictionEvent, IdleState, MemoryEvent, TaskEvent, Trace, TransferEvent, TransferReason};
 
 /// The self-describing part: every event's fields in order. Numbers are those that StarPU's traces use.
 const HEADER: &str = "\
 %EventDef PajeDefineContainerType 1
+% Alias string
+% Type string
+% Name string
+%EndEventDef
+%EventDef PajeDefineEventType 2
 % Alias string
 % Type string
 % Name string
@@ -24,6 +30,13 @@ const HEADER: &str = "\
 % Type string
 % Name string
 % Color color
+%EndEventDef
+%EventDef PajeDefineLinkType 5
+% Alias string
+% Type string
+% StartContainerType string
+% EndContainerType string
+% Name string
 %EndEventDef
 %EventDef PajeDefineEntityValue 6
 % Alias string
@@ -43,7 +56,19 @@ const HEADER: &str = "\
 % Type string
 % Name string
 %EndEventDef
+%EventDef PajeNewEvent 9
+% Time date
+% Type string
+% Container string
+% Value string
+%EndEventDef
 %EventDef PajeSetState 10
+% Time date
+% Type string
+% Container string
+% Value string
+%EndEventDef
+%EventDef PajePushState 11
 % Time date
 % Type string
 % Container string
@@ -60,6 +85,22 @@ const HEADER: &str = "\
 % Container string
 % Value double
 %EndEventDef
+%EventDef PajeStartLink 18
+% Time date
+% Type string
+% Container string
+% Value string
+% StartContainer string
+% Key string
+%EndEventDef
+%EventDef PajeEndLink 19
+% Time date
+% Type string
+% Container string
+% Value string
+% EndContainer string
+% Key string
+%EndEventDef
 %EventDef PajePushState 20
 % Time date
 % Type string
@@ -74,35 +115,92 @@ const HEADER: &str = "\
 % Y string
 % Iteration string
 % Failed string
+% Predicted string
+%EndEventDef
+%EventDef PajePushState 21
+% Time date
+% Type string
+% Container string
+% Value string
+% Size string
+% Params string
+% Data string
+% Converted string
 %EndEventDef
 ";
 
+/// Types, and values that every trace has: a worker's states, the reasons of a transfer (as a link's state `m` and as an
+/// arrow `a` between memory nodes), evictions.
+const TYPES: &str = "\
+1 P 0 \"Program\"
+1 W P \"Worker\"
+1 N P \"Memory node\"
+1 L P \"Link\"
+3 S W \"Worker state\"
+3 M L \"Transfer\"
+4 ready P \"Ready tasks\" \"0.2 0.2 0.2\"
+4 used N \"Bytes used\" \"0.0 0.447 0.698\"
+5 A P N N \"Moved bytes\"
+2 E N \"Eviction\"
+6 evict E \"Evict\" \"0.835 0.369 0.0\"
+6 I S \"Idle\" \"0.93 0.93 0.93\"
+6 i0 S \"Sleeping\" \"0.85 0.85 0.85\"
+6 i1 S \"Searching\" \"0.96 0.87 0.6\"
+6 i2 S \"Waiting for data\" \"0.72 0.52 0.85\"
+";
+
+/// What happens at one time.
+struct Step<'t> {
+    time: u64,
+    /// Of what happens at one time: a worker's rest ends before a body begins, and begins after one has ended.
+    rank: u8,
+    what: What<'t>,
+}
+
+enum What<'t> {
+    BodyBegins(u32, &'t TaskEvent),
+    BodyEnds(u32, &'t TaskEvent),
+    RestBegins(u32, IdleState),
+    RestEnds(u32),
+    /// Number of the lane, of the transfer.
+    TransferBegins(usize, usize, &'t TransferEvent),
+    TransferEnds(usize, usize, &'t TransferEvent),
+    Memory(&'t MemoryEvent),
+    Eviction(&'t EvictionEvent),
+}
+
 impl Trace {
-    /// Writes the run in the Paje format: a program, its workers, one state per codelet, the number of ready tasks.
+    /// Writes the run in the Paje format: a program with its workers, memory nodes and links.
+    ///
+    /// A worker has one state per codelet, and `Sleeping`, `Searching`, `Waiting for data` or `Idle` otherwise; the program
+    /// has the number of ready tasks; a memory node the bytes it holds and its evictions; a link, in as many containers as
+    /// it had transfers at once, one state per reason of a transfer, and each transfer is an arrow between its memory
+    /// nodes, too.
     ///
     /// Times are milliseconds since the runtime's start, to the nanosecond. A body inside another one is a pushed state. A
     /// task's state carries `Size` (bytes of its operands), `Params` (its label), `JobId`, `Priority`, `GFlop` (operations
-    /// / 1e9), `X`, `Y`, `Iteration` (its coordinates; -1: unused) and `Failed`. The format has no way to write a double
-    /// quote or a line end: they become `'` and a blank.
+    /// / 1e9), `X`, `Y`, `Iteration` (its coordinates; -1: unused), `Failed` and `Predicted` (milliseconds; 0: nothing was
+    /// known). A transfer's carries `Size`, `Params` (its format), `Data` (the handle's number) and `Converted`. The format
+    /// has no way to write a double quote or a line end: they become `'` and a blank.
     ///
     /// # Errors
     ///
     /// What `out` answers. The text is written in small pieces: hand in a buffered writer.
     pub fn write_paje(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(HEADER.as_bytes())?;
-        out.write_all(
-            b"1 P 0 \"Program\"\n1 W P \"Worker\"\n3 S W \"Worker state\"\n\
-              4 ready P \"Ready tasks\" \"0.2 0.2 0.2\"\n6 I S \"Idle\" \"0.93 0.93 0.93\"\n",
-        )?;
+        out.write_all(TYPES.as_bytes())?;
         let mut states: HashMap<&str, usize> = HashMap::new();
         for codelet in self.report().codelets {
             let number = states.len();
-            let [r, g, b] = PALETTE[number % PALETTE.len()].map(|part| f64::from(part) / 255.0);
-            writeln!(out, "6 c{number} S {} \"{r:.3} {g:.3} {b:.3}\"", Quoted(codelet.name))?;
+            writeln!(out, "6 c{number} S {} {}", Quoted(codelet.name), Colour(number))?;
             states.insert(codelet.name, number);
         }
-        let (start, end) = span(self);
-        let tracks = self.tracks();
+        for (number, reason) in TransferReason::ALL.iter().enumerate() {
+            writeln!(out, "6 m{number} M {} {}", Quoted(reason.name()), Colour(number))?;
+            writeln!(out, "6 a{number} A {} {}", Quoted(reason.name()), Colour(number))?;
+        }
+        let (start, end) = extent(self);
+        let (tracks, nodes) = (self.tracks(), self.memory_nodes());
         // Readers warn about comments, so what has no event of its own is in the name.
         let lost = if self.lost > 0 { format!(", {} records lost", self.lost) } else { String::new() };
         let name = format!("zellige {}{lost}", self.policy);
@@ -112,33 +210,113 @@ impl Trace {
             writeln!(out, "7 {} w{worker} W program {}", Millis(start), Quoted(&track.name))?;
             writeln!(out, "10 {} S w{worker} I", Millis(start))?;
         }
-        // Per track in the order in which bodies open and close; then by time, which keeps that order.
-        let mut steps: Vec<(u64, u32, &TaskEvent, bool)> = Vec::with_capacity(2 * self.tasks.len());
-        for track in &tracks {
-            let mut open: Vec<(u64, &TaskEvent)> = Vec::new();
-            for slice in &track.slices {
-                for (end, task) in open.drain(slice.depth..).rev() {
-                    steps.push((end, track.worker, task, false));
-                }
-                let task = &self.tasks[slice.task];
-                steps.push((slice.start, track.worker, task, true));
-                open.push((slice.end, task));
-            }
-            steps.extend(open.iter().rev().map(|&(end, task)| (end, track.worker, task, false)));
+        for (place, node) in nodes.iter().enumerate() {
+            writeln!(out, "7 {} n{place} N program {}", Millis(start), Quoted(&node.name))?;
         }
-        steps.sort_by_key(|step| step.0);
-        for (time, worker, task, opens) in steps {
-            if opens {
-                push_state(out, time, worker, states[task.name], task)?;
-            } else {
-                writeln!(out, "12 {} S w{worker}", Millis(time))?;
-                writeln!(out, "13 {} ready program {}", Millis(time), task.ready)?;
-            }
+        let mut steps = self.worker_steps(&tracks, (start, end));
+        let lanes = self.link_steps(&nodes, &mut steps);
+        for (lane, name) in lanes.iter().enumerate() {
+            writeln!(out, "7 {} l{lane} L program {}", Millis(start), Quoted(name))?;
         }
+        let alone = |time, what| Step { time, rank: 1, what };
+        steps.extend(self.memory.iter().map(|event| alone(event.at_ns, What::Memory(event))));
+        steps.extend(self.evictions.iter().map(|eviction| alone(eviction.at_ns, What::Eviction(eviction))));
+        steps.sort_by_key(|step| (step.time, step.rank));
+        steps.iter().try_for_each(|step| write_step(out, step, &states, &nodes))?;
         for track in &tracks {
             writeln!(out, "8 {} W w{}", Millis(end), track.worker)?;
         }
+        for place in 0..nodes.len() {
+            writeln!(out, "8 {} N n{place}", Millis(end))?;
+        }
+        for lane in 0..lanes.len() {
+            writeln!(out, "8 {} L l{lane}", Millis(end))?;
+        }
         writeln!(out, "8 {} P program", Millis(end))
+    }
+
+    /// Per track in the order in which bodies open and close, and the rests between them.
+    fn worker_steps(&self, tracks: &[Track], window: (u64, u64)) -> Vec<Step<'_>> {
+        let mut steps = Vec::with_capacity(2 * (self.tasks.len() + self.transfers.len() + self.idle.len()));
+        for (track, rests) in tracks.iter().zip(self.rests(tracks, window)) {
+            let worker = track.worker;
+            let mut step = |time, rank, what| steps.push(Step { time, rank, what });
+            let mut open: Vec<(u64, &TaskEvent)> = Vec::new();
+            for slice in &track.slices {
+                for (end, task) in open.drain(slice.depth..).rev() {
+                    step(end, 1, What::BodyEnds(worker, task));
+                }
+                let task = &self.tasks[slice.task];
+                step(slice.start, 1, What::BodyBegins(worker, task));
+                open.push((slice.end, task));
+            }
+            open.iter().rev().for_each(|&(end, task)| step(end, 1, What::BodyEnds(worker, task)));
+            for rest in rests {
+                step(rest.start, 2, What::RestBegins(worker, rest.state));
+                step(rest.end, 0, What::RestEnds(worker));
+            }
+        }
+        steps
+    }
+
+    /// Adds the transfers, lane by lane, and answers the lanes' names.
+    fn link_steps<'t>(&'t self, nodes: &[Node], steps: &mut Vec<Step<'t>>) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for link in self.links() {
+            let first = names.len();
+            let name = link_name(nodes, &link, "->");
+            for lane in 1..=link.lanes {
+                let lane = if lane > 1 { format!(" ({lane})") } else { String::new() };
+                names.push(format!("{name}{lane}"));
+            }
+            for slice in &link.slices {
+                let (lane, key) = (first + slice.lane, slice.transfer);
+                let transfer = &self.transfers[key];
+                steps.push(Step {
+                    time: slice.start,
+                    rank: 1,
+                    what: What::TransferBegins(lane, key, transfer),
+                });
+                steps.push(Step { time: slice.end, rank: 1, what: What::TransferEnds(lane, key, transfer) });
+            }
+        }
+        names
+    }
+}
+
+fn write_step(
+    out: &mut impl Write,
+    step: &Step<'_>,
+    states: &HashMap<&str, usize>,
+    nodes: &[Node],
+) -> io::Result<()> {
+    let time = Millis(step.time);
+    match step.what {
+        What::BodyBegins(worker, task) => push_state(out, step.time, worker, states[task.name], task),
+        What::BodyEnds(worker, task) => {
+            writeln!(out, "12 {time} S w{worker}\n13 {time} ready program {}", task.ready)
+        }
+        What::RestBegins(worker, state) => writeln!(out, "11 {time} S w{worker} i{}", state as usize),
+        What::RestEnds(worker) => writeln!(out, "12 {time} S w{worker}"),
+        What::TransferBegins(lane, key, transfer) => {
+            let (reason, from) = (transfer.reason as usize, place(nodes, transfer.from));
+            write!(out, "21 {time} M l{lane} m{reason} {} {} ", transfer.bytes, Quoted(transfer.label))?;
+            writeln!(out, "{} {}", transfer.data, u8::from(transfer.converted))?;
+            if transfer.from == transfer.to {
+                return Ok(());
+            }
+            writeln!(out, "18 {time} A program a{reason} n{from} {key}")
+        }
+        What::TransferEnds(lane, key, transfer) => {
+            let (reason, to) = (transfer.reason as usize, place(nodes, transfer.to));
+            writeln!(out, "12 {time} M l{lane}")?;
+            if transfer.from == transfer.to {
+                return Ok(());
+            }
+            writeln!(out, "19 {time} A program a{reason} n{to} {key}")
+        }
+        What::Memory(event) => writeln!(out, "13 {time} used n{} {}", place(nodes, event.node), event.used),
+        What::Eviction(eviction) => writeln!(out, "9 {time} E n{} evict", place(nodes, eviction.node)),
     }
 }
 
@@ -156,7 +334,17 @@ fn push_state(
     let gflop = if task.flops.is_finite() { task.flops / 1e9 } else { 0.0 };
     write!(out, "20 {} S w{worker} c{state} {} ", Millis(time), task.bytes)?;
     write!(out, "{} {} {} {gflop:.9} ", Quoted(task.label), task.id, task.priority)?;
-    writeln!(out, "{x} {y} {iteration} {}", u8::from(task.failed))
+    writeln!(out, "{x} {y} {iteration} {} {}", u8::from(task.failed), Millis(task.predicted_ns))
+}
+
+/// A colour of the palette as Paje has it.
+struct Colour(usize);
+
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [r, g, b] = PALETTE[self.0 % PALETTE.len()].map(|part| f64::from(part) / 255.0);
+        write!(f, "\"{r:.3} {g:.3} {b:.3}\"")
+    }
 }
 
 /// A string as Paje has it: in quotes, on one line, never empty.
@@ -191,127 +379,4 @@ impl fmt::Display for Millis {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::{HashMap, HashSet};
-
-    use proptest::prelude::*;
-
-    use crate::trace::Trace;
-    use crate::trace::samples::{diamond, event, traces};
-
-    fn text(trace: &Trace) -> String {
-        let mut text = Vec::new();
-        trace.write_paje(&mut text).unwrap();
-        String::from_utf8(text).unwrap()
-    }
-
-    /// A line's fields: words, or anything between double quotes.
-    fn fields(line: &str) -> Vec<String> {
-        let mut fields = Vec::new();
-        let mut rest = line.trim_start();
-        while !rest.is_empty() {
-            let (field, after) = match rest.strip_prefix('"') {
-                Some(quoted) => quoted.split_once('"').expect("a closing quote"),
-                None => rest.split_once(' ').unwrap_or((rest, "")),
-            };
-            fields.push(field.to_string());
-            rest = after.trim_start();
-        }
-        fields
-    }
-
-    /// Each event's number with its name and its count of fields.
-    fn header(text: &str) -> HashMap<String, (String, usize)> {
-        let mut events = HashMap::new();
-        let mut open: Option<(String, String, usize)> = None;
-        for line in text.lines().filter(|line| line.starts_with('%')) {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            match words[..] {
-                ["%EventDef", name, number] => open = Some((number.into(), name.into(), 0)),
-                ["%EndEventDef"] => {
-                    let (number, name, count) = open.take().unwrap();
-                    assert!(events.insert(number, (name, count)).is_none());
-                }
-                ["%", _, "string" | "date" | "double" | "color"] => open.as_mut().unwrap().2 += 1,
-                _ => panic!("not a header line: {line}"),
-            }
-        }
-        events
-    }
-
-    #[test]
-    fn the_diamonds_lines() {
-        let text = text(&diamond());
-        for line in [
-            "7 0.005000 program P 0 \"zellige lws\"",
-            "7 0.005000 w1 W program \"cpu 1\"",
-            "6 c0 S \"trsm\" \"0.000 0.447 0.698\"",
-            "10 0.005000 S w0 I",
-            "20 0.015000 S w1 c0 64 \"f32\" 3 -1 0.000002000 3 0 -1 0",
-            "12 0.045000 S w1",
-            "13 0.045000 ready program 3",
-            "8 0.055000 P program",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
-        }
-    }
-
-    #[test]
-    fn a_body_inside_another_one_is_popped_first() {
-        let mut trace = diamond();
-        trace.tasks.push(event(1, 5, "inner", 20, 30));
-        let text = text(&trace);
-        let steps: Vec<&str> = text
-            .lines()
-            .filter(|line| line.starts_with("20 ") || line.starts_with("12 "))
-            .filter(|line| line.contains(" w1"))
-            .map(|line| line.split(' ').nth(1).unwrap())
-            .collect();
-        assert_eq!(steps, ["0.015000", "0.020000", "0.030000", "0.045000"]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_traces_lines_fit_the_header(trace in traces()) {
-            let text = text(&trace);
-            let events = header(&text);
-            let mut time = 0.0;
-            let mut depth: HashMap<String, i64> = HashMap::new();
-            let mut known: HashSet<String> = HashSet::from(["0".to_string()]);
-            let mut pushes = 0;
-            for line in text.split('\n').filter(|line| !line.is_empty() && !line.starts_with('%')) {
-                let fields = fields(line);
-                let (name, count) = &events[&fields[0]];
-                prop_assert_eq!(fields.len() - 1, *count, "{}", line);
-                prop_assert!(fields.iter().all(|field| !field.is_empty()), "{}", line);
-                if name.starts_with("PajeDefine") {
-                    known.insert(fields[1].clone());
-                    prop_assert!(known.contains(&fields[2]), "{}", line);
-                    continue;
-                }
-                let now: f64 = fields[1].parse().unwrap();
-                prop_assert!(now >= time, "{}", line);
-                time = now;
-                match name.as_str() {
-                    "PajeCreateContainer" => {
-                        prop_assert!(known.contains(&fields[3]) && known.contains(&fields[4]));
-                        known.insert(fields[2].clone());
-                    }
-                    "PajePushState" => {
-                        prop_assert!(known.contains(&fields[3]) && known.contains(&fields[4]));
-                        *depth.entry(fields[3].clone()).or_default() += 1;
-                        pushes += 1;
-                    }
-                    "PajePopState" => {
-                        let depth = depth.get_mut(&fields[3]).unwrap();
-                        *depth -= 1;
-                        prop_assert!(*depth >= 0);
-                    }
-                    _ => prop_assert!(known.contains(&fields[3])),
-                }
-            }
-            prop_assert_eq!(pushes, trace.tasks.len());
-            prop_assert!(depth.values().all(|&depth| depth == 0));
-        }
-    }
-}
+mod tests;

@@ -17,8 +17,9 @@ function legend() {
   const redo = () => { overview = null; legend(); redraw(); };
   classNames().forEach((name, number) => {
     const button = make("button", { type: "button", "aria-pressed": String(!hidden.has(number)) });
-    button.title = `${count(totals[number][0])} tasks, ${time(totals[number][1])}; press to hide or show, double press to show only this`;
-    button.append(swatch(number), name === "" ? "(no label)" : name, make("span", {}, count(totals[number][0])));
+    const what = state.mode === "label" ? "runs" : number < data.ran ? "tasks" : "transfers";
+    button.title = `${count(totals[number][0])} ${what}, ${time(totals[number][1])}; press to hide or show, double press to show only this`;
+    button.append(swatch(number), name === "" ? "(no name)" : name, make("span", {}, count(totals[number][0])));
     button.addEventListener("click", () => {
       if (!hidden.delete(number)) hidden.add(number);
       redo();
@@ -40,59 +41,91 @@ function tell(shape, x, y) {
   tip.replaceChildren();
   const list = make("dl");
   const line = (name, value) => list.append(make("dt", {}, name), make("dd", {}, value));
-  const took = shape.end - shape.start;
   const head = make("strong");
-  if (shape.task === undefined) {
-    const tasks = shape.parts.reduce((sum, part) => sum + part[1], 0);
-    const busy = shape.parts.reduce((sum, part) => sum + part[2], 0);
-    head.append(`${count(tasks)} merged task${tasks === 1 ? "" : "s"}`);
-    line("worker", data.workers[shape.row].name);
-    line("from", time(shape.start, data.makespan, 6));
-    line("length", time(took));
-    line("busy", percent(took > 0 ? busy / took : 1));
-    const parts = [...shape.parts].sort((a, b) => b[2] - a[2]);
-    for (const [kind, number, ns] of parts.slice(0, 8)) {
-      const [codelet, label] = data.kinds[kind];
-      line(`${data.codelets[codelet]} ${data.labels[label]}`.trim(), `${count(number)} × ${time(ns / number)}`);
-    }
-    if (parts.length > 8) line("others", String(parts.length - 8));
-    if (shape.critical > 0) line("on the critical path", String(shape.critical));
-    if (shape.failed > 0) line("failed", String(shape.failed));
-  } else {
-    const { id, coords, priority, flops, bytes, ready } = shape.task;
-    const kind = shape.parts[0][0];
-    const [codelet, label] = data.kinds[kind];
-    head.append(swatch(classOf(kind)), data.codelets[codelet]);
-    line("task", String(id));
-    const used = (coords || []).map((value, axis) => (value === null ? "" : `${"ijk"[axis]} = ${value}`));
-    if (used.some((value) => value !== "")) line("place", used.filter((value) => value !== "").join(", "));
-    if (data.labels[label] !== "") line("label", data.labels[label]);
-    line("worker", data.workers[shape.row].name);
-    line("start", time(shape.start, data.makespan, 6));
-    line("took", time(took));
-    if (flops) {
-      line("work", prefixed(flops, "flop"));
-      if (took > 0) line("rate", `${Number((flops / took).toPrecision(4))} Gflop/s`);
-    }
-    line("operands", prefixed(bytes, "B", 1024));
-    line("priority", String(priority));
-    line("ready at its end", count(ready));
-    if (shape.level > 0) line("inside", `${shape.level} other bod${shape.level > 1 ? "ies" : "y"}`);
-    if (shape.critical > 0) line("critical path", "yes");
-  }
+  if (shape.merged) tellMerged(shape, head, line);
+  else if (shape.move) tellMove(shape, head, line);
+  else tellTask(shape, head, line);
   tip.append(head, list);
   if (shape.failed > 0 && shape.task !== undefined) tip.append(make("div", { class: "flag" }, "failed"));
   place(x, y);
 }
 
-function tellReady(at, x, y) {
-  const point = data.ready[lastBefore(data.ready, at, (point) => point[0])];
+function tellMerged(shape, head, line) {
+  const took = shape.end - shape.start;
+  const runs = shape.parts.reduce((sum, part) => sum + part[1], 0);
+  const busy = shape.parts.reduce((sum, part) => sum + part[2], 0);
+  const what = isLink(shape.row) ? "transfer" : "task";
+  head.append(`${count(runs)} merged ${what}${runs === 1 ? "" : "s"}`);
+  line(isLink(shape.row) ? "link" : "worker", data.tracks[shape.row].name);
+  line("from", time(shape.start, data.extent, 6));
+  line("length", time(took));
+  line("busy", percent(took > 0 ? busy / took : 1));
+  const parts = [...shape.parts].sort((a, b) => b[2] - a[2]);
+  for (const [kind, number, ns] of parts.slice(0, 8)) {
+    const [codelet, label] = data.kinds[kind];
+    line(`${data.codelets[codelet]} ${data.labels[label]}`.trim(), `${count(number)} × ${time(ns / number)}`);
+  }
+  if (parts.length > 8) line("others", String(parts.length - 8));
+  if (shape.critical > 0) line("on the critical path", String(shape.critical));
+  if (shape.failed > 0) line("failed", String(shape.failed));
+}
+
+function tellMove(shape, head, line) {
+  const { handle, bytes, converted } = shape.move;
+  const took = shape.end - shape.start;
+  const kind = shape.parts[0][0];
+  const [reason, format] = data.kinds[kind];
+  head.append(swatch(classOf(kind)), data.codelets[reason]);
+  line("data", String(handle));
+  if (data.labels[format] !== "") line("format", `${data.labels[format]}${converted ? ", converted" : ""}`);
+  else if (converted) line("converted", "yes");
+  line("link", data.tracks[shape.row].name);
+  line("start", time(shape.start, data.extent, 6));
+  line("took", time(took));
+  line("bytes", prefixed(bytes, "B", 1024));
+  if (took > 0) line("rate", `${Number((Number(bytes) / took).toPrecision(4))} GB/s`);
+}
+
+function tellTask(shape, head, line) {
+  const { id, coords, priority, flops, bytes, ready, predicted } = shape.task;
+  const took = shape.end - shape.start;
+  const kind = shape.parts[0][0];
+  const [codelet, label] = data.kinds[kind];
+  head.append(swatch(classOf(kind)), data.codelets[codelet]);
+  line("task", String(id));
+  const used = (coords || []).map((value, axis) => (value === null ? "" : `${"ijk"[axis]} = ${value}`));
+  if (used.some((value) => value !== "")) line("place", used.filter((value) => value !== "").join(", "));
+  if (data.labels[label] !== "") line("label", data.labels[label]);
+  line("worker", data.tracks[shape.row].name);
+  line("start", time(shape.start, data.extent, 6));
+  line("took", time(took));
+  if (Number(predicted) > 0) line("predicted", `${time(Number(predicted))}: took ${(took / Number(predicted)).toFixed(2)} × that`);
+  if (flops) {
+    line("work", prefixed(flops, "flop"));
+    if (took > 0) line("rate", `${Number((flops / took).toPrecision(4))} Gflop/s`);
+  }
+  line("operands", prefixed(bytes, "B", 1024));
+  line("priority", String(priority));
+  line("ready at its end", count(ready));
+  if (shape.level > 0) line("inside", `${shape.level} other bod${shape.level > 1 ? "ies" : "y"}`);
+  if (shape.critical > 0) line("critical path", "yes");
+}
+
+function tellCurve(number, at, x, y) {
+  const { points, name, limit } = data.curves[number];
+  const point = points[lastBefore(points, at, (point) => point[0])];
   if (point === undefined) return hideTip();
   const [, low, high] = point;
-  const value = low === high ? count(low) : `${count(low)} to ${count(high)}`;
-  tip.replaceChildren(make("strong", {}, `${value} ready`), make("div", {}, `at ${time(at, data.makespan, 5)}`));
+  const write = curveUnit(number);
+  const value = low === high ? write(low) : `${write(low)} to ${write(high)}`;
+  const head = number === 0 ? `${value} ready` : `${name}: ${value} held`;
+  tip.replaceChildren(make("strong", {}, head), make("div", {}, `at ${time(at, data.extent, 5)}`));
+  if (limit !== null) tip.append(make("div", {}, `of ${write(limit)}, ${percent(high / Math.max(limit, 1))}`));
   place(x, y);
 }
+
+/** How a curve's values are written: ready tasks are counted, what follows is bytes. */
+const curveUnit = (number) => (number === 0 ? count : (bytes) => prefixed(bytes, "B", 1024));
 
 function place(x, y) {
   tip.hidden = false;
@@ -149,21 +182,35 @@ function histograms() {
     card.append(head, svg);
     box.append(card);
   });
-  const rest = data.codelets.length - data.histograms.length;
+  const rest = data.ran - data.histograms.length;
   if (rest > 0) box.append(make("p", { class: "note" }, `and ${rest} more codelets with less time`));
-  if (data.codelets.length === 0) box.append(make("p", { class: "note" }, "No task ran."));
+  if (data.ran === 0) box.append(make("p", { class: "note" }, "No task ran."));
 }
+
+/** What workers do without a body; last, what no record accounts for. */
+const RESTS = [["sleeping", "#b8bec9"], ["searching", "#e69f00"], ["waiting for data", "#aa4499"], ["other", "#d55e00"]];
 
 function idle() {
   const box = byId("idle");
-  data.workers.forEach((worker) => {
+  data.tracks.slice(0, data.workers).forEach((worker) => {
     const line = make("div");
     const bar = make("i");
-    const part = make("b");
-    part.style.width = percent(Math.max(0, worker.idle)).replace(" ", "");
-    bar.append(part);
+    const known = worker.rests.reduce((sum, share) => sum + share, 0);
+    [...worker.rests, worker.idle - known].forEach((share, state) => {
+      const part = make("b", { title: `${RESTS[state][0]}: ${percent(Math.max(0, share))}` });
+      part.style.width = percent(Math.max(0, share)).replace(" ", "");
+      part.style.background = RESTS[state][1];
+      bar.append(part);
+    });
     line.append(make("span", { title: worker.name }, worker.name), bar, make("span", { class: "num" }, percent(worker.idle)));
     box.append(line);
+  });
+  RESTS.forEach(([name, colour]) => {
+    const entry = make("span");
+    const mark = make("i", { class: "swatch" });
+    mark.style.background = colour;
+    entry.append(mark, name);
+    byId("rests").append(entry);
   });
 }
 

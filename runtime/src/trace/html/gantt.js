@@ -1,16 +1,18 @@
-// The Gantt chart with its overview and the curve of ready tasks: one canvas, one axis of time.
+// The Gantt chart with its overview and the curves below it: one canvas, one axis of time.
 const canvas = byId("gantt");
 const pen = canvas.getContext("2d");
-const WORKERS = data.workers.length;
-const ROW = WORKERS <= 4 ? 46 : WORKERS <= 8 ? 36 : WORKERS <= 16 ? 26 : WORKERS <= 40 ? 18 : WORKERS <= 100 ? 12 : 8;
+const ROWS = rows.length;
+const ROW = ROWS <= 4 ? 46 : ROWS <= 8 ? 36 : ROWS <= 16 ? 26 : ROWS <= 40 ? 18 : ROWS <= 100 ? 12 : 8;
 const GAP = ROW > 16 ? 4 : ROW > 10 ? 2 : 1;
 const OVERVIEW = 54;
 const AXIS = 26;
-const READY = 84;
 const TOP = OVERVIEW + AXIS;
-const HEIGHT = TOP + WORKERS * ROW + 14 + READY + 4;
+const CURVES = TOP + ROWS * ROW + 14;
+const CURVE = 84;
+const CURVE_GAP = 8;
+const HEIGHT = CURVES + data.curves.length * (CURVE + CURVE_GAP) - 4;
 const RIGHT = 10;
-const full = Math.max(data.makespan, 1);
+const full = Math.max(data.extent, 1);
 let left = 70;
 let width = 100;
 let theme = {};
@@ -35,7 +37,7 @@ function resize() {
   canvas.height = Math.round(HEIGHT * ratio);
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.font = `12px ${theme.font}`;
-  const widest = Math.max(34, ...data.workers.map((worker) => pen.measureText(worker.name).width));
+  const widest = Math.max(34, ...data.tracks.map((track) => pen.measureText(track.name).width));
   left = Math.min(Math.ceil(widest) + 58, 220);
   width = Math.max(50, outer - left - RIGHT);
   overview = null;
@@ -70,7 +72,7 @@ function draw() {
       });
       if (state.critical) drawPath();
     });
-    drawReady();
+    data.curves.forEach(drawCurve);
     scene.width = canvas.width;
     scene.height = canvas.height;
     scene.getContext("2d").drawImage(canvas, 0, 0);
@@ -95,9 +97,10 @@ function inside(drawing, top = TOP) {
   pen.restore();
 }
 
-/** Where a level of a row lies: bodies inside a body are lower, so that the outer one stays visible. */
+/** Where a level of a row lies: bodies inside a body are lower, so that the outer one stays visible; lanes share a row. */
 function band(row, level, levels) {
   const height = ROW - GAP;
+  if (isLink(row)) return [rowTop(row) + (level * height) / levels, height / levels];
   const inset = levels > 1 ? (level * height * 0.6) / levels : 0;
   return [rowTop(row) + inset, height - inset];
 }
@@ -140,7 +143,7 @@ function drawLevel(shapes, row, level, levels) {
     const x0 = xOf(shape.start);
     const x1 = xOf(shape.end);
     if (x1 < left) continue;
-    const lit = !state.critical || (shape.critical > 0 && shape.task !== undefined);
+    const lit = !state.critical || (shape.critical > 0 && !shape.merged);
     if (x1 - x0 < 1.5) {
       const first = Math.floor(x0);
       if (first !== column) {
@@ -180,7 +183,7 @@ function drawShape(shape, x0, x1, top, height, lit) {
   const begin = Math.round(x0);
   const wide = Math.max(1, Math.round(x1) - begin);
   const edge = wide > 4 ? 1 : 0;
-  if (shape.task === undefined) {
+  if (shape.merged) {
     // A merged block: its height is shared by codelets as its time was; what is left was idle.
     let y = top + height;
     const whole = Math.max(shape.end - shape.start, 1);
@@ -198,7 +201,7 @@ function drawShape(shape, x0, x1, top, height, lit) {
   const number = classOf(kind);
   if (wide < 26 || height < 13 || !lit || state.hidden[state.mode].has(number)) return;
   const name = data.codelets[data.kinds[kind][0]];
-  const place = (shape.task.coords || []).filter((value) => value !== null).join(",");
+  const place = (shape.task?.coords || []).filter((value) => value !== null).join(",");
   const size = height > 20 ? 11.5 : 10.5;
   pen.font = `${size}px ${theme.font}`;
   const text = [`${name} ${place}`, name].find((words) => textWidth(words) + 8 < wide);
@@ -258,19 +261,19 @@ function drawAxis() {
 function drawLabels() {
   const every = Math.ceil(12 / ROW);
   pen.textBaseline = "middle";
-  data.workers.forEach((worker, row) => {
+  data.tracks.forEach((track, row) => {
     if (row % every !== 0) return;
     const y = rowTop(row) + (ROW - GAP) / 2;
     const size = ROW > 14 ? 12 : 10;
     pen.font = `${size}px ${theme.font}`;
     pen.textAlign = "left";
     pen.fillStyle = theme.text;
-    let name = worker.name;
+    let name = track.name;
     while (name.length > 1 && pen.measureText(name).width > left - 54) name = `${name.slice(0, -2)}…`;
     pen.fillText(name, 0, y);
     pen.textAlign = "right";
     pen.fillStyle = theme.soft;
-    pen.fillText(`${(100 * (1 - worker.idle)).toFixed(0)} %`, left - 10, y);
+    pen.fillText(`${(100 * (1 - track.idle)).toFixed(0)} %`, left - 10, y);
   });
   pen.font = `10.5px ${theme.font}`;
   pen.fillStyle = theme.soft;
@@ -286,7 +289,7 @@ function makeOverview() {
   const columns = Math.round(width);
   const classes = classNames().length;
   const sums = Array.from({ length: classes }, () => new Float64Array(columns));
-  for (const levels of rows) {
+  for (const levels of rows.slice(0, data.workers)) {
     for (const shape of levels[0]) {
       const first = (shape.start / full) * columns;
       const last = (shape.end / full) * columns;
@@ -305,7 +308,7 @@ function makeOverview() {
     let y = sheet.height;
     for (let number = 0; number < classes; number += 1) {
       if (state.hidden[state.mode].has(number)) continue;
-      const tall = (sums[number][column] / Math.max(WORKERS, 1)) * sheet.height;
+      const tall = (sums[number][column] / Math.max(data.workers, 1)) * sheet.height;
       brush.fillStyle = colour(number);
       brush.fillRect(column, y - tall, 1, tall);
       y -= tall;
@@ -330,30 +333,35 @@ function drawOverview() {
   pen.strokeRect(x0, 0.75, Math.max(x1 - x0, 2), OVERVIEW - 9.5);
 }
 
-function drawReady() {
-  const top = TOP + WORKERS * ROW + 14;
-  const most = data.ready.reduce((most, point) => Math.max(most, point[2]), 1);
-  const yOf = (value) => top + READY - 2 - (value / most) * (READY - 8);
+const curveTop = (number) => CURVES + number * (CURVE + CURVE_GAP);
+
+/** The curve at a height of the canvas; -1 if there is none. */
+const curveAt = (y) => data.curves.findIndex((_, number) => y >= curveTop(number) && y < curveTop(number) + CURVE);
+
+function drawCurve({ name, limit, points: values }, number) {
+  const top = curveTop(number);
+  const most = values.reduce((most, point) => Math.max(most, point[2]), Math.max(limit ?? 1, 1));
+  const yOf = (value) => top + CURVE - 2 - (value / most) * (CURVE - 8);
   pen.fillStyle = theme.lane;
-  pen.fillRect(left, top, width, READY);
+  pen.fillRect(left, top, width, CURVE);
   inside(() => {
-    let at = Math.max(0, lastBefore(data.ready, state.from, (point) => point[0]));
+    let at = Math.max(0, lastBefore(values, state.from, (point) => point[0]));
     const points = [];
-    for (; at < data.ready.length; at += 1) {
-      const [ns, low, high] = data.ready[at];
+    for (; at < values.length; at += 1) {
+      const [ns, low, high] = values[at];
       points.push([xOf(ns), yOf(low), yOf(high)]);
       if (ns > state.to) break;
     }
     if (points.length > 0) {
       const trace = (column, close) => {
         pen.beginPath();
-        if (close) pen.moveTo(points[0][0], top + READY);
+        if (close) pen.moveTo(points[0][0], top + CURVE);
         points.forEach(([x, ...ys], place) => {
           if (place > 0) pen.lineTo(x, points[place - 1][column]);
           else if (!close) pen.moveTo(x, ys[column - 1]);
           pen.lineTo(x, ys[column - 1]);
         });
-        if (close) pen.lineTo(points.at(-1)[0], top + READY);
+        if (close) pen.lineTo(points.at(-1)[0], top + CURVE);
       };
       pen.fillStyle = theme.accent;
       pen.globalAlpha = 0.16;
@@ -367,15 +375,26 @@ function drawReady() {
       trace(2, false);
       pen.stroke();
     }
+    if (limit !== null) {
+      pen.strokeStyle = theme.bad;
+      pen.setLineDash([4, 3]);
+      pen.beginPath();
+      pen.moveTo(left, yOf(limit));
+      pen.lineTo(left + width, yOf(limit));
+      pen.stroke();
+      pen.setLineDash([]);
+    }
   }, top);
   pen.font = `10.5px ${theme.font}`;
   pen.fillStyle = theme.soft;
   pen.textBaseline = "middle";
   pen.textAlign = "left";
-  pen.fillText("ready tasks", 0, top + READY / 2);
+  let words = name;
+  while (words.length > 1 && pen.measureText(words).width > left - 14) words = `${words.slice(0, -2)}…`;
+  pen.fillText(words, 0, top + CURVE / 2);
   pen.textAlign = "right";
-  pen.fillText(count(most), left - 10, top + 8);
-  pen.fillText("0", left - 10, top + READY - 6);
+  pen.fillText(curveUnit(number)(most), left - 10, top + 8);
+  pen.fillText("0", left - 10, top + CURVE - 6);
 }
 
 function drawHover() {
@@ -405,11 +424,12 @@ function drawHover() {
 /** The innermost shape at a point of the canvas. */
 function shapeAt(x, y) {
   const row = Math.floor((y - TOP) / ROW);
-  if (x < left || x > left + width || y < TOP || row >= WORKERS) return null;
+  if (x < left || x > left + width || y < TOP || row >= ROWS) return null;
   // A pixel to either side: thin shapes can be met.
   const [at, near] = [timeAt(x), timeAt(x + 1) - timeAt(x)];
   for (let level = rows[row].length - 1; level >= 0; level -= 1) {
-    if (y < band(row, level, rows[row].length)[0]) continue;
+    const [top, height] = band(row, level, rows[row].length);
+    if (y < top || (isLink(row) && y > top + height)) continue;
     const shapes = rows[row][level];
     const place = lastBefore(shapes, at + near);
     for (const shape of [shapes[place], shapes[place - 1]]) {

@@ -8,22 +8,28 @@ const state = {
   hidden: { codelet: new Set(), label: new Set() },
   critical: false,
   from: 0,
-  to: Math.max(data.makespan, 1),
+  to: Math.max(data.extent, 1),
 };
 
-/** rows[worker][level]: what is drawn there, by start; no two on one level overlap. */
-const rows = data.workers.map((worker) => Array.from({ length: worker.levels }, () => []));
+/** rows[track][level]: what is drawn there, by start; no two on one level overlap. */
+const rows = data.tracks.map((track) => Array.from({ length: track.levels }, () => []));
+const isLink = (row) => row >= data.workers;
 const itemShapes = data.items.map(
-  ([row, level, start, duration, kind, id, coords, priority, flops, bytes, ready, flags]) => {
+  ([row, level, start, duration, kind, id, coords, priority, flops, bytes, ready, flags, predicted]) => {
     const parts = [[kind, 1, duration]];
     const shape = { row, level, start, end: start + duration, parts, critical: (flags & 2) / 2, failed: flags & 1 };
-    shape.task = { id, coords, priority, flops, bytes, ready };
+    shape.task = { id, coords, priority, flops, bytes, ready, predicted };
     rows[row][level].push(shape);
     return shape;
   },
 );
+data.moves.forEach(([row, level, start, duration, kind, handle, bytes, converted]) => {
+  const shape = { row, level, start, end: start + duration, parts: [[kind, 1, duration]], critical: 0, failed: 0 };
+  shape.move = { handle, bytes, converted };
+  rows[row][level].push(shape);
+});
 const blockShapes = data.blocks.map(({ row, level, start, end, parts, critical, failed }) => {
-  const shape = { row, level, start, end, parts, critical, failed };
+  const shape = { row, level, start, end, parts, critical, failed, merged: true };
   rows[row][level].push(shape);
   return shape;
 });

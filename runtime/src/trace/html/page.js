@@ -47,7 +47,7 @@ canvas.addEventListener("pointermove", (event) => {
   } else {
     hover.shape = shapeAt(x, y);
     if (hover.shape !== null) tell(hover.shape, event.clientX, event.clientY);
-    else if (x >= left && y > TOP + WORKERS * ROW + 14) tellReady(timeAt(x), event.clientX, event.clientY);
+    else if (x >= left && curveAt(y) >= 0) tellCurve(curveAt(y), timeAt(x), event.clientX, event.clientY);
     else hideTip();
   }
   redraw(false);
