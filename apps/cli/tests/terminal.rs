@@ -139,7 +139,7 @@ fn on_terminal(
         held.extend_from_slice(&buffer[..read]);
         // The bar's blocks are several bytes each, and a control sequence may be cut as well: whole draws end with neither.
         if let Ok(text) = std::str::from_utf8(&held)
-            && !text.rfind('\u{1b}').is_some_and(|at| !text[at..].contains(|c: char| c.is_ascii_alphabetic()))
+            && text.rfind('\u{1b}').is_none_or(|at| text[at..].contains(|c: char| c.is_ascii_alphabetic()))
         {
             screen.write(text);
             held.clear();
