@@ -44,6 +44,7 @@ mod deps;
 mod error;
 mod exec;
 mod graph;
+pub mod model;
 mod operand;
 mod runtime;
 mod sched;

@@ -18,13 +18,10 @@ pub(crate) fn native_update<T: TileScalar>(tile: &Handle<Tile<T>>) -> Update<Til
     update(tile).as_format(format_of(T::FORMAT))
 }
 
-fn info(flops: f64, at: [usize; 3], label: &'static str) -> TaskInfo {
-    TaskInfo {
-        flops,
-        coords: Some(at.map(|x| u32::try_from(x).unwrap_or(u32::MAX))),
-        label,
-        ..TaskInfo::default()
-    }
+/// `shape`: (m, n, k) of the kernel, 0 for what it does not have.
+pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'static str) -> TaskInfo {
+    let narrow = |xs: [usize; 3]| xs.map(|x| u32::try_from(x).unwrap_or(u32::MAX));
+    TaskInfo { flops, coords: Some(narrow(at)), label, shape: narrow(shape), ..TaskInfo::default() }
 }
 
 /// `L_kk L_kk^T = A_kk`.
@@ -49,8 +46,7 @@ impl<T: TileScalar> Codelet for Potrf<T> {
 
     fn info(&self) -> TaskInfo {
         let n = self.rows.len() as f64;
-        let at = [self.k, self.k, self.k];
-        info(n * n * n / 3.0, at, T::FULL.name())
+        info(n * n * n / 3.0, [self.rows.len(), 0, 0], [self.k; 3], T::FULL.name())
     }
 
     fn cpu(
@@ -93,7 +89,7 @@ impl<T: TileScalar> Codelet for Trsm<T> {
 
     fn info(&self) -> TaskInfo {
         let (m, n) = (self.shape.0 as f64, self.shape.1 as f64);
-        info(m * n * n, self.at, T::FULL.name())
+        info(m * n * n, [self.shape.0, self.shape.1, 0], self.at, T::FULL.name())
     }
 
     fn cpu(
@@ -133,7 +129,7 @@ impl<T: TileScalar> Codelet for Syrk<T> {
 
     fn info(&self) -> TaskInfo {
         let (n, k) = (self.shape.0 as f64, self.shape.1 as f64);
-        info(n * n * k, self.at, T::FULL.name())
+        info(n * n * k, [self.shape.0, self.shape.1, 0], self.at, T::FULL.name())
     }
 
     fn cpu(
@@ -167,7 +163,7 @@ impl<T: TileScalar> Codelet for SolveDiagonal<T> {
     fn info(&self) -> TaskInfo {
         let (m, n) = (self.shape.0 as f64, self.shape.1 as f64);
         let at = [self.at.0, self.at.1, self.at.1];
-        info(m * n * n, at, T::FULL.name())
+        info(m * n * n, [self.shape.0, self.shape.1, 0], at, T::FULL.name())
     }
 
     fn cpu(
@@ -176,5 +172,22 @@ impl<T: TileScalar> Codelet for SolveDiagonal<T> {
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         solve_right(self.op, l, x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A performance model knows a task by name, label and shape.
+    #[test]
+    fn tasks_say_their_shapes() {
+        assert_eq!(Potrf::<f64>::new(3, 10..17).info().shape, [7, 0, 0]);
+        assert_eq!(Trsm::<f32>::new(2, 1, (30, 20)).info().shape, [30, 20, 0]);
+        assert_eq!(Syrk::<f32>::new(2, 1, (30, 20)).info().shape, [30, 20, 0]);
+        let solve = SolveDiagonal::<f32> { op: Op::None, at: (0, 1), shape: (5, 20), _element: PhantomData };
+        assert_eq!(solve.info().shape, [5, 20, 0]);
+        let info = Trsm::<f64>::new(2, 1, (30, 20)).info();
+        assert_eq!((info.flops, info.label, info.coords), (12_000.0, "fp64", Some([2, 1, 1])));
     }
 }

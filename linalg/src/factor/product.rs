@@ -10,6 +10,7 @@ use zellige_runtime::{
 };
 
 use super::GemmCounts;
+use super::codelets::info;
 use crate::error::Error;
 use crate::format::format_of;
 use crate::policy::{GemmQuery, PolicyError, SharedPolicy, When};
@@ -88,12 +89,7 @@ impl Place {
     fn info(&self, label: &'static str) -> TaskInfo {
         let (m, n, k) = self.shape;
         let at = [self.query.i, self.query.j, self.query.k];
-        TaskInfo {
-            flops: 2.0 * m as f64 * n as f64 * k as f64,
-            coords: Some(at.map(|x| x as u32)),
-            label,
-            ..TaskInfo::default()
-        }
+        info(2.0 * m as f64 * n as f64 * k as f64, [m, n, k], at, label)
     }
 }
 

@@ -1,0 +1,60 @@
+//! All sizes of one codelet with one label: what a regression is made from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::KindId;
+use super::fit::{Fit, Point};
+use super::history::Cell;
+use super::table::{PerKind, Table};
+
+#[derive(Debug, Default)]
+pub(super) struct Family {
+    members: Mutex<Vec<u32>>,
+    regressions: PerKind<Regression>,
+}
+
+/// The regression on one kind of device. It is computed when somebody asks, and again once there are so many more samples
+/// that looking at every size costs next to nothing for each.
+#[derive(Debug, Default)]
+struct Regression {
+    samples: AtomicU64,
+    fit: Mutex<Fitted>,
+}
+
+#[derive(Debug, Default)]
+struct Fitted {
+    fit: Option<Fit>,
+    /// Samples from which on it is computed again.
+    due: u64,
+}
+
+impl Family {
+    pub(super) fn join(&self, member: u32) {
+        self.members.lock().push(member);
+    }
+
+    pub(super) fn count(&self, kind: KindId, samples: usize) {
+        self.regressions.get_or_insert(kind).samples.fetch_add(samples as u64, Ordering::Relaxed);
+    }
+
+    /// Expected time [ns], and the number of samples behind it.
+    pub(super) fn estimate(&self, table: &Table, kind: KindId, flops: f64, bytes: u64) -> Option<(f64, u64)> {
+        let regression = self.regressions.get(kind)?;
+        let samples = regression.samples.load(Ordering::Relaxed);
+        let mut fitted = regression.fit.lock();
+        if samples >= fitted.due {
+            let points = self.points(table, kind);
+            fitted.due = samples + 1 + points.len() as u64 / 4;
+            fitted.fit = Fit::of(&points);
+        }
+        fitted.fit.map(|fit| (fit.time(flops, bytes as f64), samples))
+    }
+
+    fn points(&self, table: &Table, kind: KindId) -> Vec<Point> {
+        let members = self.members.lock().clone();
+        let cells = members.iter().filter_map(|&number| table.get(number)?.cells.get(kind));
+        cells.filter_map(Cell::point).collect()
+    }
+}

@@ -1,0 +1,267 @@
+//! Times of one footprint on one kind of device.
+//!
+//! The first sample is put aside (cold caches, first touch of pages, a kernel that is still being loaded). Of the others the
+//! last [`RING`] are kept, and their median is what the task will take: single spikes, whatever their size, do not move it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::fit::Point;
+
+/// Samples that are kept.
+pub(super) const RING: usize = 64;
+/// Samples from which on a history is trusted.
+pub(super) const ENOUGH: u32 = 5;
+/// Share of the samples that the spread ignores at either end.
+const TRIM: f64 = 0.1;
+/// Weight in a regression of a size of which only the first sample is there, in samples.
+const FIRST_ONLY: f64 = 0.25;
+
+/// How often a median of `len` samples is computed anew: once for a quarter of new ones.
+fn patience(len: usize) -> u32 {
+    (len as u32 / 4).max(1)
+}
+
+/// A history that many workers add to and many policies read.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    /// Median [ns] in the upper 48 bits, number of samples in the lower 16, both saturating.
+    published: AtomicU64,
+    history: Mutex<History>,
+}
+
+const COUNT_BITS: u32 = 16;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+const TIME_MAX: u64 = u64::MAX >> COUNT_BITS;
+
+impl Cell {
+    /// Adds times [ns] of tasks with so many flops and bytes.
+    pub(super) fn add(&self, flops: f64, bytes: u64, times: &[u64]) {
+        let mut history = self.history.lock();
+        (history.flops, history.bytes) = (flops, bytes);
+        for &time in times {
+            history.add(time);
+        }
+        if history.unseen >= patience(history.ring.len()) {
+            self.publish(&mut history);
+        }
+    }
+
+    /// Puts back what was saved.
+    pub(super) fn restore(&self, flops: f64, bytes: u64, count: u64, times: &[u64]) {
+        let mut history = self.history.lock();
+        let kept = &times[..times.len().min(RING)];
+        *history = History { flops, bytes, count, ring: kept.to_vec(), ..History::default() };
+        self.publish(&mut history);
+    }
+
+    fn publish(&self, history: &mut History) {
+        history.unseen = 0;
+        let Some(median) = median(&history.ring) else {
+            return;
+        };
+        let packed = median.min(TIME_MAX) << COUNT_BITS | history.count.min(COUNT_MAX);
+        self.published.store(packed, Ordering::Relaxed);
+    }
+
+    /// Median [ns] and number of samples behind it.
+    pub(super) fn median(&self) -> (u64, u32) {
+        let packed = self.published.load(Ordering::Relaxed);
+        (packed >> COUNT_BITS, (packed & COUNT_MAX) as u32)
+    }
+
+    /// Samples seen, the one put aside included.
+    pub(super) fn seen(&self) -> u64 {
+        let history = self.history.lock();
+        history.count + u64::from(history.first.is_some())
+    }
+
+    /// For a regression over sizes; `None` before the first sample.
+    pub(super) fn point(&self) -> Option<Point> {
+        let (median, samples) = self.median();
+        let history = self.history.lock();
+        let (time, weight) = match samples {
+            // A size that is met once is better than none, e.g. the panels of a sparse matrix.
+            0 => (history.first?, FIRST_ONLY),
+            _ => (median, history.ring.len() as f64),
+        };
+        Some(Point { flops: history.flops, bytes: history.bytes as f64, time: time as f64, weight })
+    }
+
+    /// All that is known.
+    pub(super) fn summary(&self) -> Summary {
+        let history = self.history.lock();
+        let mut sorted = history.ring.clone();
+        sorted.sort_unstable();
+        Summary {
+            flops: history.flops,
+            bytes: history.bytes,
+            count: history.count,
+            median: median(&sorted),
+            spread: spread(&sorted),
+            sorted,
+        }
+    }
+}
+
+/// What a [`Cell`] holds; times in ns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Summary {
+    pub(super) flops: f64,
+    pub(super) bytes: u64,
+    /// Samples, without the first.
+    pub(super) count: u64,
+    pub(super) median: Option<u64>,
+    pub(super) spread: Duration,
+    /// The samples that are kept.
+    pub(super) sorted: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct History {
+    flops: f64,
+    bytes: u64,
+    first: Option<u64>,
+    ring: Vec<u64>,
+    /// Where the next sample goes once the ring is full.
+    at: usize,
+    count: u64,
+    /// Samples since the median was computed.
+    unseen: u32,
+}
+
+impl History {
+    fn add(&mut self, time: u64) {
+        if self.first.is_none() && self.count == 0 {
+            self.first = Some(time);
+            return;
+        }
+        self.count += 1;
+        self.unseen += 1;
+        if self.ring.len() < RING {
+            self.ring.push(time);
+        } else {
+            self.ring[self.at] = time;
+            self.at = (self.at + 1) % RING;
+        }
+    }
+}
+
+/// The middle of the times, or the mean of the two in the middle.
+fn median(times: &[u64]) -> Option<u64> {
+    let mut copy = [0; RING];
+    let copy = &mut copy[..times.len()];
+    copy.copy_from_slice(times);
+    let half = copy.len() / 2;
+    if copy.is_empty() {
+        return None;
+    }
+    let (lower, &mut middle, _) = copy.select_nth_unstable(half);
+    let even = times.len().is_multiple_of(2);
+    match lower.iter().max().filter(|_| even) {
+        Some(&below) => Some(below + (middle - below) / 2),
+        None => Some(middle),
+    }
+}
+
+/// Standard deviation about the median of what is left when a tenth of the sorted times is cut off at either end.
+fn spread(sorted: &[u64]) -> Duration {
+    let Some(median) = median(sorted) else {
+        return Duration::ZERO;
+    };
+    let cut = if sorted.len() < 3 { 0 } else { (sorted.len() as f64 * TRIM).ceil() as usize };
+    let kept = &sorted[cut..sorted.len() - cut];
+    let squares = kept.iter().map(|&time| (time as f64 - median as f64).powi(2));
+    let variance = squares.sum::<f64>() / kept.len() as f64;
+    Duration::from_nanos(variance.sqrt() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cell(times: &[u64]) -> Cell {
+        let cell = Cell::default();
+        for &time in times {
+            cell.add(1.0, 1, &[time]);
+        }
+        cell
+    }
+
+    #[test]
+    fn the_first_sample_is_put_aside() {
+        let cell = cell(&[9_000_000, 100, 102, 101]);
+        assert_eq!(cell.median(), (101, 3));
+        assert_eq!(cell.seen(), 4);
+        assert_eq!(cell.point().unwrap().time, 101.0);
+    }
+
+    /// A kernel of 190 us that once took 100 ms, as in starpu#50: a mean would be 1.3 ms for 64 samples.
+    #[test]
+    fn a_spike_does_not_poison() {
+        let mut times: Vec<u64> = (0..20).map(|i| 190_000 + 100 * (i % 5)).collect();
+        times.insert(6, 100_000_000);
+        times.extend([70_000_000, 190_000, 190_100]);
+        let cell = cell(&times);
+        let summary = cell.summary();
+        assert!((190_000..190_500).contains(&cell.median().0), "{:?}", cell.median());
+        assert!(summary.spread < Duration::from_micros(1), "{:?}", summary.spread);
+    }
+
+    #[test]
+    fn the_ring_forgets_what_is_old() {
+        let old = [1_000; 200];
+        let cell = cell(&old);
+        for _ in 0..RING {
+            cell.add(1.0, 1, &[5_000]);
+        }
+        assert_eq!(cell.median().0, 5_000);
+        assert_eq!(cell.summary().sorted.len(), RING);
+    }
+
+    #[test]
+    fn what_was_saved_needs_no_warm_up() {
+        let cell = Cell::default();
+        cell.restore(8.0, 2, 100, &[10, 12, 11]);
+        assert_eq!(cell.median(), (11, 100));
+        cell.add(8.0, 2, &[11]);
+        assert_eq!(cell.seen(), 101);
+        assert_eq!(cell.summary().sorted, [10, 11, 11, 12]);
+    }
+
+    #[test]
+    fn counts_and_times_saturate() {
+        let cell = cell(&[u64::MAX; 4]);
+        assert_eq!(cell.median(), (TIME_MAX, 3));
+        let many = Cell::default();
+        many.add(1.0, 1, &vec![7; 70_000]);
+        assert_eq!(many.median(), (7, COUNT_MAX as u32));
+        assert_eq!(Cell::default().median(), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_median_is_that_of_the_sorted_times(mut times in prop::collection::vec(any::<u64>(), 1..=RING)) {
+            let found = median(&times).unwrap();
+            times.sort_unstable();
+            let (low, high) = (times[(times.len() - 1) / 2], times[times.len() / 2]);
+            prop_assert_eq!(found, low + (high - low) / 2);
+        }
+
+        /// Fewer than half of the samples may be anything.
+        #[test]
+        fn outliers_cannot_leave_the_range_of_the_good(
+            good in prop::collection::vec(900u64..1100, 11..20),
+            bad in prop::collection::vec(any::<u64>(), 0..10),
+        ) {
+            let mut times = vec![0];
+            times.extend(good.iter().chain(&bad));
+            let found = cell(&times).summary().median.unwrap();
+            prop_assert!((900..1100).contains(&found), "{}", found);
+        }
+    }
+}
