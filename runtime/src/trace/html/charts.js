@@ -82,7 +82,7 @@ function tellMove(shape, head, line) {
   line("link", data.tracks[shape.row].name);
   line("start", time(shape.start, data.extent, 6));
   line("took", time(took));
-  line("bytes", prefixed(bytes, "B", 1024));
+  line("bytes", prefixed(bytes, "B"));
   if (took > 0) line("rate", `${Number((Number(bytes) / took).toPrecision(4))} GB/s`);
 }
 
@@ -104,7 +104,7 @@ function tellTask(shape, head, line) {
     line("work", prefixed(flops, "flop"));
     if (took > 0) line("rate", `${Number((flops / took).toPrecision(4))} Gflop/s`);
   }
-  line("operands", prefixed(bytes, "B", 1024));
+  line("operands", prefixed(bytes, "B"));
   line("priority", String(priority));
   line("ready at its end", count(ready));
   if (shape.level > 0) line("inside", `${shape.level} other bod${shape.level > 1 ? "ies" : "y"}`);
@@ -125,7 +125,7 @@ function tellCurve(number, at, x, y) {
 }
 
 /** How a curve's values are written: ready tasks are counted, what follows is bytes. */
-const curveUnit = (number) => (number === 0 ? count : (bytes) => prefixed(bytes, "B", 1024));
+const curveUnit = (number) => (number === 0 ? count : (bytes) => prefixed(bytes, "B"));
 
 function place(x, y) {
   tip.hidden = false;

@@ -59,11 +59,11 @@ function count(value) {
   return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
-function prefixed(value, unit, steps = 1000) {
+function prefixed(value, unit) {
   let number = Number(value);
-  const names = steps === 1024 ? ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] : ["", "k", "M", "G", "T", "P", "E"];
+  const names = ["", "k", "M", "G", "T", "P", "E"];
   let at = 0;
-  while (number >= steps && at < names.length - 1) { number /= steps; at += 1; }
+  while (number >= 1000 && at < names.length - 1) { number /= 1000; at += 1; }
   return `${Number(number.toPrecision(4))} ${names[at]}${unit}`;
 }
 
