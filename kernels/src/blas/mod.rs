@@ -1,4 +1,4 @@
-//! Level-3 kernels on one tile: one thread, no memory of their own beyond small arrays on the stack (at most 72 KiB).
+//! Level-3 kernels on one tile: one thread, no memory of their own beyond small arrays on the stack (at most 132 KiB).
 //!
 //! | kernel | computes | flops |
 //! |---|---|---|
@@ -17,6 +17,7 @@ mod gemm;
 mod micro;
 mod potrf;
 mod syrk;
+pub(crate) mod transpose;
 mod trsm;
 
 pub(crate) use gemm::product;

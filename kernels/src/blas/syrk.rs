@@ -53,8 +53,8 @@ pub(super) fn update<T: Scalar>(alpha: T, a: MatRef<'_, T>, beta: T, mut c: MatM
 /// long inner dimension is slower in `gemm` than here, where the packed rows serve both factors.
 const ORDER: usize = 128;
 
-/// Columns of `A` packed at a time.
-const DEPTH: usize = 64;
+/// Columns of `A` packed at a time: more than the first-level cache holds, so that `C` is gone through less often.
+const DEPTH: usize = 128;
 
 /// `C` of order at most [`ORDER`].
 struct Update<'a, T> {

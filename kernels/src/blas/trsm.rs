@@ -7,6 +7,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::micro::{AREA, Aligned, NARROW, WIDE, load_block, solve_diagonal, store_block, subtract_products};
+use super::transpose::SQUARE;
 use super::{BLOCK, Op, gemm::product, middle};
 use crate::error::check_shape;
 use crate::{KernelError, MatMut, MatRef, Scalar};
@@ -185,54 +186,97 @@ impl<T: Scalar> Solve<'_, T> {
         let strip = &mut strip[..height * padded];
         // Padded unknowns are zero from the start; an earlier, higher strip may have left something there.
         strip[height * self.n..].fill(T::ZERO);
-        self.read::<S>(strip, height, at, here);
+        self.read(s, strip, height, at, here);
         for p in (0..padded).step_by(N) {
             let acc = load_block::<T, S, V, N>(s, &strip[p * height..], height);
             let acc = subtract_products(s, acc, strip, height, &self.triangle[p..], BLOCK, p);
             let acc = solve_diagonal(s, acc, &self.triangle[p * BLOCK + p..], BLOCK, &self.reciprocals[p..]);
             store_block::<T, S, V, N>(&mut strip[p * height..], height, &acc);
         }
-        self.write::<S>(strip, height, at, here);
+        self.write(s, strip, height, at, here);
     }
 
     /// Lanes beyond `here` keep what they had: lanes never meet.
     #[inline(always)]
-    fn read<S: Simd>(&self, strip: &mut [T], height: usize, at: usize, here: usize) {
-        let (n, backwards, b) = (self.n, self.backwards, self.b.as_ref());
-        let place = |j: usize| if backwards { n - 1 - j } else { j };
-        if self.transposed {
-            for i in 0..here {
-                let col = &b.col(at + i)[..n];
-                for (j, &x) in col.iter().enumerate() {
-                    strip[place(j) * height + i] = x;
-                }
-            }
-        } else {
+    fn read<S: Simd>(&self, s: S, strip: &mut [T], height: usize, at: usize, here: usize) {
+        let (n, b) = (self.n, self.b.as_ref());
+        if !self.transposed {
             for j in 0..n {
-                let to = &mut strip[place(j) * height..][..here];
+                let to = &mut strip[self.place(j) * height..][..here];
                 copy::<T, S>(to, &b.col(j)[at..at + here]);
+            }
+            return;
+        }
+        for i in (0..here).step_by(SQUARE) {
+            for j in (0..n).step_by(SQUARE) {
+                if i + SQUARE <= here && j + SQUARE <= n {
+                    let mut square = [[T::ZERO; SQUARE]; SQUARE];
+                    for c in 0..SQUARE {
+                        square[c] = *chunk(&b.col(at + i + c)[j..]);
+                    }
+                    let square = T::transpose(s, &square);
+                    for r in 0..SQUARE {
+                        *chunk_mut(&mut strip[self.place(j + r) * height + i..]) = square[r];
+                    }
+                } else {
+                    for c in i..here.min(i + SQUARE) {
+                        for r in j..n.min(j + SQUARE) {
+                            strip[self.place(r) * height + c] = b.get(r, at + c);
+                        }
+                    }
+                }
             }
         }
     }
 
     #[inline(always)]
-    fn write<S: Simd>(&mut self, strip: &[T], height: usize, at: usize, here: usize) {
-        let (n, backwards) = (self.n, self.backwards);
-        let place = |j: usize| if backwards { n - 1 - j } else { j };
-        if self.transposed {
-            for i in 0..here {
-                let col = &mut self.b.col_mut(at + i)[..n];
-                for (j, x) in col.iter_mut().enumerate() {
-                    *x = strip[place(j) * height + i];
-                }
-            }
-        } else {
+    fn write<S: Simd>(&mut self, s: S, strip: &[T], height: usize, at: usize, here: usize) {
+        let n = self.n;
+        if !self.transposed {
             for j in 0..n {
-                let from = &strip[place(j) * height..][..here];
+                let from = &strip[self.place(j) * height..][..here];
                 copy::<T, S>(&mut self.b.col_mut(j)[at..at + here], from);
+            }
+            return;
+        }
+        for i in (0..here).step_by(SQUARE) {
+            for j in (0..n).step_by(SQUARE) {
+                if i + SQUARE <= here && j + SQUARE <= n {
+                    let mut square = [[T::ZERO; SQUARE]; SQUARE];
+                    for r in 0..SQUARE {
+                        square[r] = *chunk(&strip[self.place(j + r) * height + i..]);
+                    }
+                    let square = T::transpose(s, &square);
+                    for c in 0..SQUARE {
+                        *chunk_mut(&mut self.b.col_mut(at + i + c)[j..]) = square[c];
+                    }
+                } else {
+                    for c in i..here.min(i + SQUARE) {
+                        for r in j..n.min(j + SQUARE) {
+                            self.b.set(r, at + c, strip[self.place(r) * height + c]);
+                        }
+                    }
+                }
             }
         }
     }
+
+    /// Where unknown `j` lies in the strip.
+    #[inline(always)]
+    fn place(&self, j: usize) -> usize {
+        if self.backwards { self.n - 1 - j } else { j }
+    }
+}
+
+/// The first elements of `x`, which holds enough.
+#[inline(always)]
+fn chunk<T>(x: &[T]) -> &[T; SQUARE] {
+    x.first_chunk().expect("a whole row of a square")
+}
+
+#[inline(always)]
+fn chunk_mut<T>(x: &mut [T]) -> &mut [T; SQUARE] {
+    x.first_chunk_mut().expect("a whole row of a square")
 }
 
 /// Copies a few registers' worth of elements: a call to `memmove` for each column of a strip costs as much as the copy.
