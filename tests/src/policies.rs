@@ -55,7 +55,8 @@ impl Policy for Assigned {
 }
 
 /// Every policy that the tests know: the runtime's by name, then the user's.
-pub const ALL: [&str; 5] = ["lws", "prio", "eager", "stack", "assigned"];
+pub const ALL: [&str; 11] =
+    ["lws", "prio", "eager", "dm", "dmda", "dmdar", "dmdas", "heteroprio", "random", "stack", "assigned"];
 
 /// A runtime with one of [`ALL`].
 ///

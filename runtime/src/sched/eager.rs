@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
+use super::kinds::Open;
 use super::{Policy, ReadyTask, SchedView, Wake};
 
 /// One queue for all workers, first come first served; priorities are ignored.
 #[derive(Debug, Default)]
 pub struct Eager {
     queue: Mutex<VecDeque<ReadyTask>>,
+    open: Open,
 }
 
 impl Policy for Eager {
@@ -17,12 +19,18 @@ impl Policy for Eager {
         "eager"
     }
 
-    fn push(&self, _view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+    fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+        let Some(wake) = self.open.wake(view, &task) else {
+            return Wake::Any;
+        };
         self.queue.lock().push_back(task);
-        Wake::Any
+        wake
     }
 
-    fn pop(&self, _view: &SchedView<'_>, _worker: usize) -> Option<ReadyTask> {
-        self.queue.lock().pop_front()
+    fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
+        let kinds = self.open.kinds(view);
+        let mut queue = self.queue.lock();
+        let at = queue.iter().position(|task| kinds.can_run(view, task, worker))?;
+        queue.remove(at)
     }
 }

@@ -3,17 +3,26 @@
 //! A [`Policy`] is a passive structure: the runtime pushes ready tasks into it and asks it for the next task of a worker. It
 //! never blocks, starts no thread and reads no clock, so the same policy serves real threads and virtual time.
 
+mod dm;
 mod eager;
+mod heteroprio;
+mod kinds;
 mod lws;
+#[cfg(test)]
+mod mock;
 mod prio;
 mod queue;
+mod random;
 mod ready;
 mod world;
 
+use dm::{Dm, Flavour, Weights};
 pub use eager::Eager;
+use heteroprio::Heteroprio;
 pub use lws::Lws;
 pub use prio::Prio;
 pub use queue::TaskQueue;
+use random::Random;
 pub use ready::ReadyTask;
 pub(crate) use ready::Work;
 pub use world::SchedView;
@@ -87,27 +96,121 @@ pub trait Policy: Send + Sync + 'static {
 }
 
 /// The policies that a name can ask for.
-pub const POLICIES: [(&str, &str); 3] = [
+pub const POLICIES: [(&str, &str); 9] = [
     (
         "lws",
         "locality work stealing: a queue per worker, by priority; idle workers steal from their nearest neighbour (default)",
     ),
     ("prio", "one queue for all workers, highest priority first"),
     ("eager", "one queue for all workers, first come first served"),
+    ("dm", "the worker on which the task is expected to end first, by performance models"),
+    ("dmda", "as dm, counting the transfer of operands; they are fetched ahead"),
+    ("dmdar", "as dmda, and a worker takes first what misses the fewest bytes"),
+    (
+        "dmdas",
+        "as dmda, and a worker takes first what has the highest priority, then what misses the fewest bytes",
+    ),
+    ("heteroprio", "each kind of device takes first what it accelerates most, then by priority"),
+    ("random", "a worker at random, the faster the likelier"),
 ];
 
-/// The policy called `name`, for `workers` workers.
+/// The policy called `name`, for `workers` workers. The dmda family takes the weights of its fitness: `dmda:alpha=1,beta=2`.
 pub(crate) fn by_name(name: &str, workers: usize) -> Result<Box<dyn Policy>, Error> {
+    if let Some((family, weights)) = name.split_once(':')
+        && let Some(flavour) = Flavour::named(family).filter(|&f| f != Flavour::Dm)
+    {
+        let weights = Weights::parse(weights)
+            .map_err(|why| Error::Config(format!("the scheduling policy {name:?}: {why}")))?;
+        return Ok(Box::new(Dm::new(flavour, weights, workers)));
+    }
+    if let Some(flavour) = Flavour::named(name) {
+        return Ok(Box::new(Dm::new(flavour, Weights::default(), workers)));
+    }
     match name {
         "lws" => Ok(Box::new(Lws::new(workers))),
         "prio" => Ok(Box::new(Prio::default())),
         "eager" => Ok(Box::new(Eager::default())),
+        "heteroprio" => Ok(Box::new(Heteroprio::default())),
+        "random" => Ok(Box::new(Random::new(workers))),
         other => {
             let known: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
             Err(Error::Config(format!(
                 "there is no scheduling policy {other:?}: take one of {}",
                 known.join(", ")
             )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mock::Mock;
+    use super::*;
+
+    #[test]
+    fn names_are_what_they_build() {
+        for (name, _) in POLICIES {
+            assert_eq!(by_name(name, 2).unwrap().name(), name);
+        }
+        assert_eq!(by_name("dmdas:beta=2", 2).unwrap().name(), "dmdas");
+    }
+
+    #[test]
+    fn wrong_names_and_weights_say_what_is_right() {
+        let refused = |name| by_name(name, 2).err().expect(name).to_string();
+        for name in ["fastest", "", "lws:beta=2", "dm:beta=2", "dmda2"] {
+            assert!(refused(name).contains("take one of lws, prio, eager, dm, dmda,"), "{name}");
+        }
+        for name in ["dmda:", "dmda:gamma=1", "dmda:beta=1,"] {
+            assert!(refused(name).contains("alpha and beta"), "{name}: {}", refused(name));
+        }
+        for name in ["dmda:beta", "dmda:beta=", "dmda:beta=-1", "dmda:beta=NaN", "dmda:beta=1e9"] {
+            assert!(refused(name).contains("beta=2, from 0 to 1000"), "{name}: {}", refused(name));
+        }
+    }
+
+    /// Every policy gives every task to a worker that can run it, wakes one that can, and drops what nobody can run.
+    #[test]
+    fn nobody_gets_what_he_cannot_run() {
+        let mut mock = Mock::new(&["cpu", "cpu", "gpu", "gpu"]);
+        mock.takes("gemm", "cpu", 900);
+        mock.takes("gemm", "gpu", 100);
+        for (codelet, workers) in [("host", &[2, 3][..]), ("device", &[0, 1]), ("large", &[0, 1, 2])] {
+            workers.iter().for_each(|&worker| mock.forbid(codelet, worker));
+        }
+        (0..4).for_each(|worker| mock.forbid("nowhere", worker));
+        let able = |codelet| {
+            (0..4).filter(|&w| mock.view().can_run(&mock::task(0, codelet, 0), w)).collect::<Vec<_>>()
+        };
+        let codelets = ["gemm", "host", "device", "large"];
+        for (name, _) in POLICIES {
+            let policy = by_name(name, 4).unwrap();
+            for id in 0..400u64 {
+                let codelet = codelets[id as usize % 4];
+                let task = mock::task(id, codelet, (id % 3) as i32);
+                match policy.push(&mock.view(), task, Some(id as usize % 3)) {
+                    Wake::Any => assert_eq!(codelet, "gemm", "{name}"),
+                    Wake::Worker(worker) => assert!(able(codelet).contains(&worker), "{name}: {codelet}"),
+                }
+            }
+            mock.push(&*policy, 400, "nowhere", 0);
+            let mut seen = vec![false; 400];
+            let mut idle = 0;
+            for worker in (0..4).cycle() {
+                match mock.pop(&*policy, worker) {
+                    None => idle += 1,
+                    Some(id) => {
+                        idle = 0;
+                        let codelet = codelets[id as usize % 4];
+                        assert!(able(codelet).contains(&worker), "{name}: {codelet} on {worker}");
+                        assert!(!std::mem::replace(&mut seen[id as usize], true), "{name}: {id} twice");
+                    }
+                }
+                if idle == 4 {
+                    break;
+                }
+            }
+            assert!(seen.iter().all(|&seen| seen), "{name}");
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use parking_lot::Mutex;
 
+use super::kinds::Open;
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
 /// One queue for all workers, highest priority first.
 #[derive(Debug, Default)]
 pub struct Prio {
     queue: Mutex<TaskQueue>,
+    open: Open,
 }
 
 impl Policy for Prio {
@@ -15,12 +17,16 @@ impl Policy for Prio {
         "prio"
     }
 
-    fn push(&self, _view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+    fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+        let Some(wake) = self.open.wake(view, &task) else {
+            return Wake::Any;
+        };
         self.queue.lock().push(task);
-        Wake::Any
+        wake
     }
 
-    fn pop(&self, _view: &SchedView<'_>, _worker: usize) -> Option<ReadyTask> {
-        self.queue.lock().pop()
+    fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
+        let kinds = self.open.kinds(view);
+        self.queue.lock().pop_if(|task| kinds.can_run(view, task, worker))
     }
 }

@@ -79,6 +79,26 @@ impl ReadyTask {
     }
 }
 
+#[cfg(test)]
+impl ReadyTask {
+    /// A task that belongs to no runtime and does nothing.
+    pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
+        use crate::operand::Accesses;
+        use crate::task::{Body, Env, Ran, Role, TaskCell};
+
+        struct Nothing;
+        impl Body for Nothing {
+            fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+                Ran::Done
+            }
+            fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+            fn clear(&self) {}
+        }
+        let header = Header { id, runtime: u32::MAX, name, priority, info };
+        ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
+    }
+}
+
 impl Drop for ReadyTask {
     fn drop(&mut self) {
         // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self instead.

@@ -1,0 +1,178 @@
+//! One worker's queue, and how long it will be busy.
+//!
+//! The load has two parts. What has not begun counts with its length, which is noted when it is pushed and taken off when it
+//! begins: estimates may change meanwhile, the sum is that of the tasks. What runs (one task on a core, several where tasks
+//! wait inside one another or a device overlaps them) counts from the moment of the last event, so that a task that takes
+//! longer than expected is corrected when it ends.
+//!
+//! Two locks: pushing threads share the first with the worker, the second is the worker's own.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::sched::{ReadyTask, SchedView};
+
+/// How many queued tasks a pop looks at for the one with the fewest missing bytes.
+pub(super) const WINDOW: usize = 64;
+
+/// What a task counts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Expected time [ns], at least 1.
+    pub(super) length: u64,
+    /// No model knows it.
+    pub(super) guess: bool,
+    /// It was sent to a kind of device so that a model learns of it.
+    pub(super) explores: bool,
+}
+
+/// A task that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) load: Load,
+    /// From its begin to its end [ns], if it began.
+    pub(super) time: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// Sum of the lengths of what has not begun [ns].
+    waiting: AtomicU64,
+    /// When what runs will have ended [ns]; written under the lock of `hand`.
+    free_at: AtomicU64,
+    /// Tasks queued; written under the lock of `queue`.
+    len: AtomicUsize,
+    queue: Mutex<Queue>,
+    hand: Mutex<Hand>,
+}
+
+/// Tasks by priority (where the queue goes by it; else all have the same), then by age. No list is empty.
+#[derive(Debug, Default)]
+struct Queue {
+    lists: BTreeMap<Reverse<i32>, VecDeque<(ReadyTask, Load)>>,
+    /// Room of a list that became empty.
+    spare: VecDeque<(ReadyTask, Load)>,
+}
+
+/// What the worker has popped and not ended.
+#[derive(Debug, Default)]
+struct Hand {
+    tasks: SmallVec<[InHand; 2]>,
+    /// Sum of the lengths of those that have begun [ns].
+    running: u64,
+}
+
+#[derive(Debug)]
+struct InHand {
+    id: u64,
+    load: Load,
+    /// When it began [ns], if it has.
+    since: Option<u64>,
+}
+
+impl Lane {
+    /// When a task pushed now could start [ns]: after all that was pushed before.
+    pub(super) fn start(&self, now: u64) -> u64 {
+        self.free_at.load(Ordering::Relaxed).max(now).saturating_add(self.waiting.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn push(&self, task: ReadyTask, load: Load, priority: i32) {
+        let mut queue = self.queue.lock();
+        let Queue { lists, spare } = &mut *queue;
+        lists.entry(Reverse(priority)).or_insert_with(|| std::mem::take(spare)).push_back((task, load));
+        self.len.store(self.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // Before anybody can pop it and take its length off again.
+        self.waiting.fetch_add(load.length, Ordering::Relaxed);
+    }
+
+    /// Takes the first task; `by_data` asks for the one with the fewest bytes missing on `worker` among those of the first
+    /// one's priority.
+    pub(super) fn pop(&self, view: &SchedView<'_>, worker: usize, by_data: bool) -> Option<ReadyTask> {
+        // A push that this load misses wakes the worker afterwards (see exec/README.md), so no task is overlooked.
+        if self.len.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let (task, load) = self.take(|list| if by_data { nearest(view, worker, list) } else { 0 })?;
+        self.hand.lock().tasks.push(InHand { id: task.id(), load, since: None });
+        Some(task)
+    }
+
+    /// Takes a task off the first list, the one that `choose` says.
+    fn take(&self, choose: impl FnOnce(&VecDeque<(ReadyTask, Load)>) -> usize) -> Option<(ReadyTask, Load)> {
+        let mut queue = self.queue.lock();
+        let mut list = queue.lists.first_entry()?;
+        let at = choose(list.get());
+        let taken = list.get_mut().remove(at)?;
+        if list.get().is_empty() {
+            queue.spare = list.remove();
+        }
+        self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    /// A task that was popped begins; it may have waited for its operands.
+    pub(super) fn began(&self, now: u64, id: u64) {
+        let mut hand = self.hand.lock();
+        let Hand { tasks, running } = &mut *hand;
+        if let Some(task) = tasks.iter_mut().rfind(|task| task.id == id) {
+            if task.since.replace(now).is_none() {
+                self.waiting.fetch_sub(task.load.length, Ordering::Relaxed);
+                *running += task.load.length;
+            }
+            self.count_from(now, *running);
+        }
+    }
+
+    /// A task that was popped has ended.
+    pub(super) fn ended(&self, now: u64, id: u64) -> Option<Ended> {
+        let mut hand = self.hand.lock();
+        // From the end: of tasks that wait inside one another, the innermost ends first.
+        let at = hand.tasks.iter().rposition(|task| task.id == id)?;
+        let InHand { load, since, .. } = hand.tasks.remove(at);
+        match since {
+            Some(_) => hand.running -= load.length,
+            None => drop(self.waiting.fetch_sub(load.length, Ordering::Relaxed)),
+        }
+        self.count_from(now, hand.running);
+        Some(Ended { load, time: since.map(|since| now.saturating_sub(since)) })
+    }
+
+    fn count_from(&self, now: u64, running: u64) {
+        self.free_at.store(now.saturating_add(running), Ordering::Relaxed);
+    }
+}
+
+/// Which task has the fewest missing bytes; the oldest among equals.
+fn nearest(view: &SchedView<'_>, worker: usize, list: &VecDeque<(ReadyTask, Load)>) -> usize {
+    let mut best = (0, u64::MAX);
+    for (at, (task, _)) in list.iter().take(WINDOW).enumerate() {
+        let missing = view.missing_bytes(task, worker);
+        if missing < best.1 {
+            best = (at, missing);
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    best.0
+}
+
+/// What the invariants are about, for tests.
+#[cfg(test)]
+impl Lane {
+    /// Waiting, free at.
+    pub(super) fn load(&self) -> (u64, u64) {
+        (self.waiting.load(Ordering::Relaxed), self.free_at.load(Ordering::Relaxed))
+    }
+
+    /// Tasks queued, tasks in hand.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let queued = self.queue.lock().lists.values().map(VecDeque::len).sum();
+        assert_eq!(queued, self.len.load(Ordering::Relaxed));
+        (queued, self.hand.lock().tasks.len())
+    }
+}

@@ -1,0 +1,296 @@
+//! The policies dm, dmda, dmdar and dmdas: a ready task goes to the worker on which it is expected to end first, counting
+//! what that worker has to do already and, but for dm, where the operands are.
+//!
+//! The formulas are StarPU's (its handbook calls the family "performance model policies"). For a task pushed at time `now`
+//! and a worker `w` that can run it, with `L_w` the expected lengths of all that was pushed to `w` and has not begun and `F_w`
+//! when the worker will have ended what it runs:
+//!
+//! ```text
+//! start(w)   = max(F_w, now) + L_w
+//! end(w)     = max(start(w), now + T_data(w)) + T_exec(w)          transfers overlap the queue
+//! fitness(w) = alpha (end(w) - min end) + beta T_data(w)           the least wins, then the first worker
+//! ```
+//!
+//! `min end` is the same for all workers, so that the search leaves it out. Beta counts the transfer a second time, on
+//! purpose: a bias for locality. dm takes `T_data = 0`. StarPU's third term, gamma times the energy of the task, is left out:
+//! nothing measures energy here. Times are integer nanoseconds, weights thousandths, so that virtual time is the same on
+//! every machine.
+//!
+//! A queue belongs to its worker: nobody steals. dm and dmda pop in the order of arrival, dmdar the task with the fewest
+//! missing bytes among the first [`lane::WINDOW`] queued, dmdas by priority and, among equal priorities, as dmdar.
+//!
+//! # Tasks that no model knows
+//!
+//! An estimate that is missing for one kind of device does not make the schedule greedy. Such a task is expected to take
+//! there what it takes on the fastest kind that is known (optimistic, so that the unknown kind is tried), and what tasks
+//! without an estimate took lately if nothing is known at all. Then
+//!
+//! 1. while fewer than [`EXPLORING`] tasks are under way to a kind for the sake of its model, the kinds to which the task is
+//!    unknown get it in turn, on their best worker;
+//! 2. beyond that, it goes by fitness among the kinds that know it: a burst of a thousand new tasks costs the slow kind a
+//!    handful of them, not half;
+//! 3. where none knows it, it goes by fitness with the guesses: loads are even until there is something to learn from.
+
+mod lane;
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use self::lane::{Lane, Load};
+use super::kinds::{self, Expected, Kinds, PerKind, nanos};
+use super::{Policy, ReadyTask, SchedView, Wake};
+
+/// Tasks under way to one kind of device so that its model learns: a history is trusted from five samples on, and puts the
+/// first aside.
+const EXPLORING: usize = 8;
+
+/// Which of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavour {
+    /// Models only.
+    Dm,
+    /// Models and data.
+    Dmda,
+    /// As dmda; the queued task with the fewest missing bytes comes first.
+    Dmdar,
+    /// As dmda; by priority, then as dmdar.
+    Dmdas,
+}
+
+impl Flavour {
+    /// The flavour with this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Flavour::Dm, Flavour::Dmda, Flavour::Dmdar, Flavour::Dmdas].into_iter().find(|f| f.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Flavour::Dm => "dm",
+            Flavour::Dmda => "dmda",
+            Flavour::Dmdar => "dmdar",
+            Flavour::Dmdas => "dmdas",
+        }
+    }
+}
+
+/// How much an early end and a short transfer weigh, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Weights {
+    alpha: u64,
+    beta: u64,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Weights { alpha: 1000, beta: 1000 }
+    }
+}
+
+impl Weights {
+    /// Reads e.g. `alpha=1,beta=2`: numbers from 0 to 1000.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut weights = Weights::default();
+        for part in text.split(',') {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let value = value.parse::<f64>().ok().filter(|x| (0.0..=1000.0).contains(x));
+            let weight = match name {
+                "alpha" => &mut weights.alpha,
+                "beta" => &mut weights.beta,
+                _ => return Err(format!("{name:?} is no weight: there are alpha and beta")),
+            };
+            let value = value.ok_or_else(|| format!("{part:?}: write e.g. {name}=2, from 0 to 1000"))?;
+            *weight = (value * 1000.0).round() as u64;
+        }
+        Ok(weights)
+    }
+
+    /// What a worker is judged by: fitness up to a constant.
+    fn score(self, end: u64, transfer: u64) -> u128 {
+        u128::from(self.alpha) * u128::from(end) + u128::from(self.beta) * u128::from(transfer)
+    }
+}
+
+/// The family; see the module.
+#[derive(Debug)]
+pub(super) struct Dm {
+    flavour: Flavour,
+    weights: Weights,
+    lanes: Vec<CachePadded<Lane>>,
+    machine: OnceLock<Machine>,
+    /// Which kind explores next.
+    turn: CachePadded<AtomicUsize>,
+    /// What tasks without an estimate take, a moving mean [ns]; 0 until one has ended.
+    recent: CachePadded<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct Machine {
+    kinds: Kinds,
+    /// Per kind, tasks under way so that a model learns.
+    exploring: Vec<CachePadded<AtomicUsize>>,
+}
+
+impl Dm {
+    /// The policy for `workers` workers.
+    pub(super) fn new(flavour: Flavour, weights: Weights, workers: usize) -> Self {
+        Dm {
+            flavour,
+            weights,
+            lanes: (0..workers).map(|_| CachePadded::default()).collect(),
+            machine: OnceLock::new(),
+            turn: CachePadded::default(),
+            recent: CachePadded::default(),
+        }
+    }
+
+    fn machine(&self, view: &SchedView<'_>) -> &Machine {
+        self.machine.get_or_init(|| {
+            let kinds = Kinds::new(view);
+            let exploring = (0..kinds.len()).map(|_| CachePadded::default()).collect();
+            Machine { kinds, exploring }
+        })
+    }
+
+    fn minds_data(&self) -> bool {
+        self.flavour != Flavour::Dm
+    }
+
+    /// The worker that gets the task, and what the task counts with there; `None` if nobody can run it.
+    fn place(&self, view: &SchedView<'_>, task: &ReadyTask, machine: &Machine) -> Option<(usize, Load)> {
+        let expected = machine.kinds.expect(view, task);
+        let fastest =
+            expected.iter().filter_map(|e| if let Expected::Known(t) = e { Some(*t) } else { None }).min();
+        let guess = fastest.unwrap_or_else(|| kinds::length(self.recent.load(Ordering::Relaxed)));
+        let explored = self.explored(machine, &expected);
+        let lengths: PerKind<Option<u64>> = (0..expected.len())
+            .map(|kind| match expected[kind] {
+                Expected::Never => None,
+                _ if explored.is_some_and(|explored| explored != kind) => None,
+                Expected::Known(time) => Some(time),
+                // A kind that has enough to learn from leaves the rest to those that know; but somebody has to take it.
+                Expected::Unknown => (fastest.is_none() || explored.is_some()).then_some(guess),
+            })
+            .collect();
+        let worker = self.best(view, task, &machine.kinds, &lengths)?;
+        let kind = machine.kinds.of(worker);
+        let length = lengths[kind].unwrap_or(guess);
+        Some((
+            worker,
+            Load { length, guess: expected[kind] == Expected::Unknown, explores: explored.is_some() },
+        ))
+    }
+
+    /// The kind that is to learn of the task, if there is one.
+    fn explored(&self, machine: &Machine, expected: &[Expected]) -> Option<usize> {
+        let able = expected.iter().filter(|&&e| e != Expected::Never).count();
+        if able < 2 || !expected.contains(&Expected::Unknown) {
+            return None;
+        }
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        (0..expected.len()).map(|n| (first + n) % expected.len()).find(|&kind| {
+            expected[kind] == Expected::Unknown && machine.exploring[kind].load(Ordering::Relaxed) < EXPLORING
+        })
+    }
+
+    /// The worker of least fitness among the kinds that have a length.
+    fn best(
+        &self,
+        view: &SchedView<'_>,
+        task: &ReadyTask,
+        kinds: &Kinds,
+        lengths: &[Option<u64>],
+    ) -> Option<usize> {
+        let now = nanos(view.now());
+        // The end if the operands were there: no worker ends earlier, so that most need not be asked for transfers.
+        let bound =
+            |w: usize| lengths[kinds.of(w)].map(|length| self.lanes[w].start(now).saturating_add(length));
+        let mut first: Option<(u64, usize)> = None;
+        for worker in 0..self.lanes.len() {
+            if let Some(end) = bound(worker)
+                && first.is_none_or(|(least, _)| end < least)
+                && kinds.can_run(view, task, worker)
+            {
+                first = Some((end, worker));
+            }
+        }
+        let (_, first) = first?;
+        if !self.minds_data() {
+            return Some(first);
+        }
+        let score = |w: usize, length: u64| {
+            let transfer = nanos(view.transfer_time(task, w));
+            let start = self.lanes[w].start(now).max(now.saturating_add(transfer));
+            self.weights.score(start.saturating_add(length), transfer)
+        };
+        let mut best = (score(first, lengths[kinds.of(first)]?), first);
+        for worker in (0..self.lanes.len()).filter(|&w| w != first) {
+            if let Some(end) = bound(worker)
+                && (self.weights.score(end, 0), worker) < best
+                && kinds.can_run(view, task, worker)
+            {
+                best = best.min((score(worker, lengths[kinds.of(worker)]?), worker));
+            }
+        }
+        Some(best.1)
+    }
+
+    fn learn(&self, time: u64) {
+        let before = self.recent.load(Ordering::Relaxed);
+        // Updates that race lose one sample of a mean.
+        let mean = if before == 0 { time } else { before - before / 8 + time / 8 };
+        self.recent.store(mean, Ordering::Relaxed);
+    }
+}
+
+impl Policy for Dm {
+    fn name(&self) -> &str {
+        self.flavour.name()
+    }
+
+    fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+        let machine = self.machine(view);
+        let Some((worker, load)) = self.place(view, &task, machine) else {
+            // No device is left that could run it: dropped, it fails with its name.
+            return Wake::Any;
+        };
+        if load.explores {
+            machine.exploring[machine.kinds.of(worker)].fetch_add(1, Ordering::Relaxed);
+        }
+        if self.minds_data() {
+            view.prefetch(&task, worker);
+        }
+        let priority = if self.flavour == Flavour::Dmdas { task.priority() } else { 0 };
+        self.lanes[worker].push(task, load, priority);
+        Wake::Worker(worker)
+    }
+
+    fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
+        let by_data = matches!(self.flavour, Flavour::Dmdar | Flavour::Dmdas);
+        self.lanes[worker].pop(view, worker, by_data)
+    }
+
+    fn follows(&self) -> bool {
+        true
+    }
+
+    fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
+        self.lanes[worker].began(nanos(view.now()), task.id());
+    }
+
+    fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
+        let Some(ended) = self.lanes[worker].ended(nanos(view.now()), id) else {
+            return;
+        };
+        if let Some(time) = ended.time.filter(|_| ended.load.guess) {
+            self.learn(time);
+        }
+        if ended.load.explores {
+            let machine = self.machine(view);
+            machine.exploring[machine.kinds.of(worker)].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! By acceleration: every kind of device takes first what it is best at.
+
+use std::cmp::Reverse;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::kinds::{Expected, Open, PerKind};
+use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
+
+/// For each kind of device a list of the same buckets, ordered by how much faster the kind runs a bucket's tasks than the
+/// best of the others (Agullo, Bramas, Coulaud, Darve, Messner, Takahashi 2016). On a machine of two kinds the lists are
+/// each other's reverse: the fast kind takes from the most accelerated end, the slow one from the other. In a bucket it
+/// goes by priority, then by age. Any worker that can run a task may take it, so that none is idle while there is work.
+///
+/// A kind to which a task is unknown takes it first, so that its model learns. Such tasks are asked about again when it is
+/// their turn, and go to their bucket once it is known.
+#[derive(Debug, Default)]
+pub(super) struct Heteroprio {
+    buckets: Mutex<Vec<Bucket>>,
+    open: Open,
+}
+
+/// Tasks that are accelerated alike.
+#[derive(Debug)]
+struct Bucket {
+    gains: Gains,
+    tasks: TaskQueue,
+}
+
+/// What running a task on a kind gains over the best other kind, in quarters of an octave: positive where the kind is
+/// faster, [`ONLY`] where no other can run it, [`UNKNOWN`] where nothing is known. `None` where it cannot run.
+type Gains = PerKind<Option<i32>>;
+
+/// Above all gains.
+const UNKNOWN: i32 = i32::MAX;
+const ONLY: i32 = i32::MAX - 1;
+
+/// How many tasks one pop moves to the buckets that they belong to by now.
+const MOVES: usize = 64;
+
+/// Empty buckets are kept for the next task of their gains until there are so many buckets.
+const BUCKETS: usize = 64;
+
+/// Position of `x >= 1` on a logarithmic scale, in quarters of an octave. In integers, so that it is the same everywhere, and
+/// linear within an octave, which keeps the order.
+fn quarters(x: u128) -> i32 {
+    let octave = x.ilog2();
+    let within = if octave < 2 { x << (2 - octave) } else { x >> (octave - 2) } & 3;
+    4 * octave as i32 + within as i32
+}
+
+fn gains(expected: &[Expected]) -> Gains {
+    const ONE: u32 = 64;
+    let gain = |kind: usize| {
+        let others = || (0..expected.len()).filter(|&k| k != kind).map(|k| expected[k]);
+        match expected[kind] {
+            Expected::Never => None,
+            _ if others().all(|e| e == Expected::Never) => Some(ONLY),
+            Expected::Unknown => Some(UNKNOWN),
+            Expected::Known(own) => {
+                let known = others().filter_map(|e| if let Expected::Known(t) = e { Some(t) } else { None });
+                // Where nothing is known of the others it belongs in the middle.
+                let ratio = (u128::from(known.min().unwrap_or(own)) << ONE) / u128::from(own);
+                Some(quarters(ratio.max(1)) - 4 * ONE as i32)
+            }
+        }
+    };
+    (0..expected.len()).map(gain).collect()
+}
+
+/// Puts a task into the bucket of its gains.
+fn sort_in(buckets: &mut Vec<Bucket>, gains: Gains, task: ReadyTask) {
+    let known = buckets.iter_mut().find(|bucket| bucket.gains == gains);
+    if let Some(bucket) = known {
+        bucket.tasks.push(task);
+        return;
+    }
+    if buckets.len() >= BUCKETS {
+        buckets.retain(|bucket| !bucket.tasks.is_empty());
+    }
+    let mut tasks = TaskQueue::default();
+    tasks.push(task);
+    buckets.push(Bucket { gains, tasks });
+}
+
+/// The next task of a kind among those that `may`, and the gains of its bucket.
+fn next(buckets: &mut [Bucket], kind: usize, may: impl Fn(&ReadyTask) -> bool) -> Option<(ReadyTask, Gains)> {
+    let place = |(at, bucket): (usize, &Bucket)| {
+        let (gain, priority) = (bucket.gains[kind]?, bucket.tasks.priority()?);
+        Some((Reverse(gain), Reverse(priority), at))
+    };
+    let mut places: SmallVec<[_; 16]> = buckets.iter().enumerate().filter_map(place).collect();
+    places.sort_unstable();
+    places.into_iter().find_map(|(_, _, at)| {
+        let bucket = &mut buckets[at];
+        bucket.tasks.pop_if(&may).map(|task| (task, bucket.gains.clone()))
+    })
+}
+
+impl Policy for Heteroprio {
+    fn name(&self) -> &str {
+        "heteroprio"
+    }
+
+    fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+        let Some(wake) = self.open.wake(view, &task) else {
+            return Wake::Any;
+        };
+        let gains = gains(&self.open.kinds(view).expect(view, &task));
+        sort_in(&mut self.buckets.lock(), gains, task);
+        wake
+    }
+
+    fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
+        let kinds = self.open.kinds(view);
+        let kind = kinds.of(worker);
+        let mut buckets = self.buckets.lock();
+        let mut moves = 0;
+        loop {
+            let (task, old) = next(&mut buckets, kind, |task| kinds.can_run(view, task, worker))?;
+            if moves == MOVES || !old.contains(&Some(UNKNOWN)) {
+                return Some(task);
+            }
+            let new = gains(&kinds.expect(view, &task));
+            if new == old || new[kind].is_none() {
+                return Some(task);
+            }
+            sort_in(&mut buckets, new, task);
+            moves += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::mock::Mock;
+
+    /// Two CPU cores and a GPU that runs gemm 40 times as fast as a core, syrk 10 times, and potrf half as fast.
+    fn machine() -> Mock {
+        let mock = Mock::new(&["cpu", "cpu", "gpu"]);
+        for (codelet, cpu, gpu) in [("gemm", 4000, 100), ("syrk", 2000, 200), ("potrf", 1000, 2000)] {
+            mock.takes(codelet, "cpu", cpu);
+            mock.takes(codelet, "gpu", gpu);
+        }
+        mock
+    }
+
+    #[test]
+    fn each_kind_takes_from_its_end() {
+        let mock = machine();
+        let policy = Heteroprio::default();
+        for (id, codelet) in [(0, "syrk"), (1, "gemm"), (2, "potrf"), (3, "gemm"), (4, "syrk"), (5, "potrf")]
+        {
+            assert_eq!(mock.push(&policy, id, codelet, 0), Wake::Any);
+        }
+        let order = [2, 1, 0, 0, 2, 2].map(|worker| mock.pop(&policy, worker).unwrap());
+        assert_eq!(order, [1, 2, 5, 0, 3, 4]);
+        assert_eq!(mock.pop(&policy, 0), None);
+    }
+
+    #[test]
+    fn priority_counts_within_a_bucket_only() {
+        let mock = machine();
+        let policy = Heteroprio::default();
+        for (id, codelet, priority) in [(0, "gemm", 1), (1, "gemm", 7), (2, "syrk", 100), (3, "gemm", 7)] {
+            mock.push(&policy, id, codelet, priority);
+        }
+        let order: Vec<u64> = std::iter::from_fn(|| mock.pop(&policy, 2)).collect();
+        assert_eq!(order, [1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn what_a_kind_does_not_know_it_takes_first_and_sorts_in_once_it_does() {
+        let mock = machine();
+        let policy = Heteroprio::default();
+        mock.takes("trsm", "cpu", 3000);
+        for id in 0..4 {
+            mock.push(&policy, id, "trsm", 0);
+        }
+        mock.push(&policy, 4, "gemm", 0);
+        mock.push(&policy, 5, "potrf", 0);
+        assert_eq!(mock.pop(&policy, 2), Some(0), "the GPU is to learn");
+        // Twice as fast: less than gemm, more than potrf.
+        mock.takes("trsm", "gpu", 1500);
+        assert_eq!(mock.pop(&policy, 2), Some(4));
+        assert_eq!(mock.pop(&policy, 0), Some(5));
+        assert_eq!([0, 2, 2].map(|worker| mock.pop(&policy, worker).unwrap()), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_kind_takes_what_only_it_can_run() {
+        let mut mock = machine();
+        mock.forbid("codec", 0);
+        mock.forbid("codec", 1);
+        mock.forbid("nowhere", 0);
+        mock.forbid("nowhere", 1);
+        mock.forbid("nowhere", 2);
+        let policy = Heteroprio::default();
+        mock.push(&policy, 0, "gemm", 0);
+        assert_eq!(mock.push(&policy, 1, "codec", 0), Wake::Worker(2));
+        assert_eq!(mock.pop(&policy, 0), Some(0));
+        assert_eq!(mock.pop(&policy, 1), None);
+        mock.push(&policy, 2, "gemm", 0);
+        assert_eq!([mock.pop(&policy, 2), mock.pop(&policy, 2)], [Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn one_kind_goes_by_priority() {
+        let mock = Mock::new(&["cpu", "cpu"]);
+        mock.takes("known", "cpu", 5);
+        let policy = Heteroprio::default();
+        for (id, codelet, priority) in
+            [(0, "known", 3), (1, "unknown", 1), (2, "known", 0), (3, "unknown", 9)]
+        {
+            mock.push(&policy, id, codelet, priority);
+        }
+        let order: Vec<u64> = std::iter::from_fn(|| mock.pop(&policy, 1)).collect();
+        assert_eq!(order, [3, 0, 1, 2]);
+    }
+
+    #[test]
+    fn gains_are_quarters_of_octaves() {
+        use Expected::{Known, Never, Unknown};
+        assert_eq!(gains(&[Known(4000), Known(1000)])[..], [Some(-8), Some(8)]);
+        assert_eq!(gains(&[Known(7), Known(7), Never])[..], [Some(0), Some(0), None]);
+        assert_eq!(gains(&[Known(1200), Known(800), Known(600)])[..], [Some(-4), Some(-2), Some(1)]);
+        assert_eq!(gains(&[Unknown, Known(5)])[..], [Some(UNKNOWN), Some(0)]);
+        assert_eq!(gains(&[Never, Unknown])[..], [None, Some(ONLY)]);
+        assert!((1..4000).is_sorted_by_key(quarters));
+        assert!(gains(&[Known(1), Known(u64::MAX)])[0] < Some(ONLY));
+    }
+}
