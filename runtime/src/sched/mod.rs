@@ -33,7 +33,7 @@ use crate::error::Error;
 /// Who may be woken for a task that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Any worker could pop it.
+    /// Any worker could pop it: the runtime chooses one, and none other is told.
     Any,
     /// Only this worker will.
     Worker(usize),
@@ -41,8 +41,10 @@ pub enum Wake {
 
 /// A scheduling policy.
 ///
-/// Every task pushed must come out of a `pop` once; a task that is dropped instead is reported as lost and poisons its
-/// outputs. Both methods are called from many threads at once.
+/// Every task pushed must come out of a `pop` once, for a worker that [can run](SchedView::can_run) it; a task that is dropped
+/// instead is reported as lost and poisons its outputs. That is the right end for one that no worker can run: the runtime
+/// refuses such tasks, but a device may die between submission and push. Both methods are called from many threads at once.
+/// They may ask the view under locks of their own: it never calls the policy back.
 ///
 /// ```
 /// use zellige_runtime::{Policy, ReadyTask, Runtime, SchedView, Submit, TaskQueue, Wake, read, update};

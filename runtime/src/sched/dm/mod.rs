@@ -123,7 +123,7 @@ pub(super) struct Dm {
     machine: OnceLock<Machine>,
     /// Which kind explores next.
     turn: CachePadded<AtomicUsize>,
-    /// What tasks without an estimate take, a moving mean [ns]; 0 until one has ended.
+    /// What tasks without an estimate take, about their median lately [ns]; 0 until one has ended.
     recent: CachePadded<AtomicU64>,
 }
 
@@ -238,11 +238,13 @@ impl Dm {
         Some(best.1)
     }
 
+    /// Notes what a task took that no model knows: a step of an eighth towards it, so that one spike moves little. (Updates
+    /// that race lose one.)
     fn learn(&self, time: u64) {
         let before = self.recent.load(Ordering::Relaxed);
-        // Updates that race lose one sample of a mean.
-        let mean = if before == 0 { time } else { before - before / 8 + time / 8 };
-        self.recent.store(mean, Ordering::Relaxed);
+        let step = before / 8 + 1;
+        let now = if before == 0 { time } else { time.clamp(before - step.min(before), before + step) };
+        self.recent.store(now, Ordering::Relaxed);
     }
 }
 

@@ -209,6 +209,9 @@ fn without_models_loads_are_even() {
     mock.run(&policy, 0, 800);
     place(&mock, &policy, 6..7, "new");
     assert_eq!(policy.lanes[0].load().0, 2 + 800);
+    mock.run(&policy, 1, 100_000_000);
+    place(&mock, &policy, 7..8, "new");
+    assert_eq!(policy.lanes[1].load().0, 2 + 901, "a spike moves it by an eighth");
     assert!(policy.machine.get().unwrap().exploring[0].load(Ordering::Relaxed) == 0);
 }
 
