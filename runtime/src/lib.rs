@@ -44,10 +44,13 @@ mod deps;
 mod error;
 mod exec;
 mod graph;
+mod memory;
 pub mod model;
 mod operand;
+pub mod platform;
 mod runtime;
 mod sched;
+pub mod sim;
 mod sync;
 mod task;
 mod topology;
@@ -70,6 +73,6 @@ pub use task::{
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
 pub use trace::{
-    Bounds, CodeletReport, EvictionEvent, GivenTime, IdleEvent, IdleState, KindReport, LinkReport, MemoryEvent,
-    NodeReport, Report, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent, TransferReason,
+    Bounds, CodeletReport, EvictionEvent, GivenTime, IdleEvent, IdleState, KindReport, LinkReport,
+    MemoryEvent, NodeReport, Report, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent, TransferReason,
 };

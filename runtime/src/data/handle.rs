@@ -110,8 +110,8 @@ pub(crate) trait AnyHandle: Send + Sync {
     /// True if it was registered with a reduction.
     fn has_reduction(&self) -> bool;
     fn as_any(&self) -> &dyn Any;
-    /// What the value is planned to be, where it was registered without one (see `Submit::register_planned`).
-    fn planned(&self) -> Option<Meta>;
+    /// What the handle was registered with: its first value, or one that is only planned (see `Submit::register_planned`).
+    fn registered(&self) -> Option<Meta>;
     /// See [`Data::size_as`].
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize>;
 
@@ -145,7 +145,7 @@ enum Replica<D> {
 pub(crate) struct HandleCore<D: Data> {
     pub(crate) base: HandleBase,
     pub(crate) cell: ValueCell<D>,
-    planned: Option<Meta>,
+    registered: Option<Meta>,
     me: Weak<HandleCore<D>>,
     has_replicas: AtomicBool,
     replicas: Mutex<Vec<(Format, Replica<D>)>>,
@@ -164,10 +164,11 @@ pub(crate) enum NoReplica {
 
 impl<D: Data> HandleCore<D> {
     pub(crate) fn new(value: Option<D>, planned: Option<Meta>) -> Arc<Self> {
+        let registered = planned.or_else(|| value.as_ref().map(Data::meta));
         Arc::new_cyclic(|me| HandleCore {
             me: Weak::clone(me),
-            base: HandleBase::new(value.is_some() || planned.is_some()),
-            planned,
+            base: HandleBase::new(registered.is_some()),
+            registered,
             cell: ValueCell::new(value),
             has_replicas: AtomicBool::new(false),
             replicas: Mutex::default(),
@@ -272,8 +273,8 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self
     }
 
-    fn planned(&self) -> Option<Meta> {
-        self.planned
+    fn registered(&self) -> Option<Meta> {
+        self.registered
     }
 
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize> {

@@ -110,6 +110,7 @@ impl Shared {
                     self.complete_outside(&task, Some(failure));
                 }
                 Work::Replay(task) => task.discard(self, cause),
+                Work::Simulated(_) => {}
             }
         }
     }

@@ -55,6 +55,32 @@ impl Graph {
         end
     }
 
+    /// The tasks of one longest path by `weight`, from first to last.
+    pub(crate) fn longest_path(&self, weight: impl Fn(usize) -> f64) -> Vec<usize> {
+        let ends = self.longest_paths(&weight);
+        let count = ends.len();
+        let Some(mut at) = (0..count).max_by(|&a, &b| ends[a].total_cmp(&ends[b]).then(b.cmp(&a))) else {
+            return Vec::new();
+        };
+        // Each task's predecessor on its longest path: the one that ends last.
+        let mut before = vec![usize::MAX; count];
+        for task in 0..count {
+            for &next in self.0.successors_of(task) {
+                let best = &mut before[next as usize];
+                if *best == usize::MAX || ends[task] > ends[*best] {
+                    *best = task;
+                }
+            }
+        }
+        let mut path = vec![at];
+        while before[at] != usize::MAX {
+            at = before[at];
+            path.push(at);
+        }
+        path.reverse();
+        path
+    }
+
     /// Tasks on the longest path.
     pub fn depth(&self) -> usize {
         self.longest_paths(|_| 1.0).into_iter().fold(0.0, f64::max) as usize

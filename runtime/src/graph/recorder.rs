@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::replay::Bindings;
-use crate::data::{AnyHandle, Data, Handle};
+use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::error::Error;
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::operand::{Accesses, Mode};
@@ -309,7 +309,51 @@ impl GraphData {
     }
 }
 
+/// What a simulation reads.
 impl Graph {
+    pub(crate) fn header(&self, task: usize) -> &Header {
+        &self.0.headers[task]
+    }
+
+    pub(crate) fn body(&self, task: usize) -> &dyn Body {
+        &*self.0.bodies[task]
+    }
+
+    /// The slot of each access of a task.
+    pub(crate) fn operand_slots(&self, task: usize) -> &[u32] {
+        &self.0.operand_slots[range(&self.0.operand_ends, task)]
+    }
+
+    pub(crate) fn predecessor_counts(&self) -> &[u32] {
+        &self.0.predecessors
+    }
+
+    pub(crate) fn successors(&self, task: usize) -> &[u32] {
+        self.0.successors_of(task)
+    }
+
+    pub(crate) fn slot_count(&self) -> usize {
+        self.0.slots.len()
+    }
+
+    /// What a slot's handle held, or was planned to hold, when it was registered; false if it was registered empty.
+    pub(crate) fn slot_meta(&self, slot: usize) -> (Meta, bool) {
+        let meta = self.0.slots[slot].handle.registered();
+        (meta.unwrap_or_default(), meta.is_some())
+    }
+}
+
+impl Graph {
+    /// Writes down the tasks that `build` submits to the recorder. No runtime is needed for that.
+    ///
+    /// # Errors
+    /// Whatever `build` returns.
+    pub fn record<E>(build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Graph, E> {
+        let recorder = Recorder::new();
+        build(&recorder)?;
+        Ok(recorder.finish())
+    }
+
     /// How many tasks it has.
     pub fn len(&self) -> usize {
         self.0.bodies.len()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Cause;
 use crate::graph::ReplayTask;
+use crate::sim::SimTask;
 use crate::task::{Header, Task, TaskInfo};
 
 /// What there is to run.
@@ -14,6 +15,8 @@ pub(crate) enum Work {
     Task(Arc<Task>),
     /// A task of a recorded graph that is being replayed.
     Replay(ReplayTask),
+    /// A task of a recorded graph in virtual time.
+    Simulated(SimTask),
 }
 
 impl Work {
@@ -21,6 +24,7 @@ impl Work {
         match self {
             Work::Task(task) => &task.header,
             Work::Replay(task) => task.header(),
+            Work::Simulated(task) => task.header(),
         }
     }
 
@@ -29,6 +33,8 @@ impl Work {
         match self {
             Work::Task(task) => task.header.runtime,
             Work::Replay(task) => task.runtime(),
+            // Of none: a thread that popped one would drop it.
+            Work::Simulated(_) => u32::MAX,
         }
     }
 }
@@ -53,6 +59,7 @@ impl ReadyTask {
         match &*self.0 {
             Work::Task(task) => task.header.priority,
             Work::Replay(task) => task.priority(),
+            Work::Simulated(task) => task.header().priority,
         }
     }
 
@@ -70,11 +77,20 @@ impl ReadyTask {
         self.0.runtime()
     }
 
+    /// The task's place in the graph that is being simulated, if it is.
+    pub(crate) fn simulated(&self) -> Option<u32> {
+        match &*self.0 {
+            Work::Simulated(task) => Some(task.index),
+            _ => None,
+        }
+    }
+
     /// The task's number.
     pub fn id(&self) -> u64 {
         match &*self.0 {
             Work::Task(task) => task.header.id,
             Work::Replay(task) => task.id(),
+            Work::Simulated(task) => u64::from(task.index),
         }
     }
 }

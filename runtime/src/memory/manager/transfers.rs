@@ -1,0 +1,225 @@
+//! Transfers: from where, by which way, in which form, and what their end brings about.
+
+use super::{Flight, Memory};
+use crate::data::Format;
+use crate::memory::table::Stage;
+use crate::memory::{Action, Datum, HOST, NodeId, Reason, Transfer};
+
+impl Memory {
+    /// Transfer `id` has ended.
+    pub(crate) fn arrived(&mut self, id: u64) {
+        let Flight { transfer, version, .. } = self.flights.remove(&id).expect("begun before");
+        let Transfer { datum, from, to, source_format, format, .. } = transfer;
+        let link = self.link_mut(from, to).expect("it was used");
+        link.end();
+        link.backlog -= transfer.bytes;
+        if let Some((converter, _)) = transfer.converts.filter(|_| from != to) {
+            self.nodes[converter].converting -= 1;
+        }
+        self.fill(datum, to, format, version);
+        self.let_go(id, datum, from, source_format, version);
+        self.start(from, to);
+        self.pump(to);
+        self.pump(from);
+        self.clean_ahead(from);
+    }
+
+    /// A replica has arrived: whoever waits for it is told.
+    fn fill(&mut self, datum: Datum, node: NodeId, format: Format, version: u32) {
+        let entry = self.entry_mut(datum);
+        let at = entry.find_version(node, format, version).expect("it was to be filled");
+        let replica = &mut entry.replicas[at];
+        (replica.stage, replica.incoming) = (Stage::Valid, None);
+        let waiters = std::mem::take(&mut replica.waiters);
+        let forwards = std::mem::take(&mut replica.forwards);
+        if version != entry.version {
+            self.drop_if_left_over(datum, at);
+            for (node, format, _) in forwards {
+                self.fill(datum, node, format, version);
+            }
+            return;
+        }
+        self.relist(datum, at);
+        waiters.into_iter().for_each(|ticket| self.has_one_more(ticket));
+        for (node, format, reason) in forwards {
+            self.fetch(datum, node, format, reason);
+        }
+    }
+
+    /// Transfer `id` does not read its source any more.
+    fn let_go(&mut self, id: u64, datum: Datum, node: NodeId, format: Format, version: u32) {
+        let entry = self.entry_mut(datum);
+        let at = entry.find_version(node, format, version).expect("kept while it is read");
+        let replica = &mut entry.replicas[at];
+        replica.outgoing.retain(|flight| *flight != id);
+        if !replica.outgoing.is_empty() {
+            return;
+        }
+        let quiet = std::mem::take(&mut replica.quiet);
+        let was_leaving = std::mem::take(&mut replica.leaving);
+        let (bytes, pins) = (replica.bytes, replica.pins);
+        quiet.into_iter().for_each(|ticket| self.has_one_more(ticket));
+        if was_leaving {
+            self.nodes[node].leaving -= bytes;
+            if pins == 0 {
+                self.evict(datum, at, true);
+                return;
+            }
+        }
+        if self.entry(datum).version == version {
+            self.relist(datum, at);
+        } else {
+            self.drop_if_left_over(datum, at);
+        }
+    }
+
+    /// Fills the arriving replica on `node` from wherever it is there soonest; by way of the host if there is no direct link.
+    pub(super) fn fetch(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) {
+        let entry = self.entry(datum);
+        let bytes = entry.find(node, format).map_or(0, |at| entry.replicas[at].bytes);
+        let sources = entry.replicas.iter().filter(|r| {
+            r.version == entry.version && r.is_source() && (r.format == format || r.format == entry.format)
+        });
+        let costs = sources.filter_map(|r| {
+            let link = self.link(r.node, node)?;
+            let conversion = if r.format == format { 0 } else { r.bytes };
+            Some((link.spec.nanos(link.backlog + bytes + conversion / 8), r.node, r.format))
+        });
+        match costs.min() {
+            Some((_, from, source_format)) => {
+                self.launch(datum, (from, source_format), (node, format), reason);
+            }
+            None => self.fetch_by_host(datum, node, format, bytes, reason),
+        }
+    }
+
+    fn fetch_by_host(&mut self, datum: Datum, node: NodeId, format: Format, bytes: u64, reason: Reason) {
+        assert!(node != HOST, "datum {} has no value anywhere", datum.0);
+        let known = self.entry(datum).find(HOST, format);
+        let at = known.unwrap_or_else(|| self.make(datum, HOST, format, bytes, Stage::Arriving));
+        self.entry_mut(datum).replicas[at].forwards.push((node, format, reason));
+        if known.is_none() {
+            self.fetch(datum, HOST, format, reason);
+        } else {
+            self.hurry(datum, HOST, format);
+        }
+    }
+
+    /// Queues a transfer from one replica to another.
+    fn launch(&mut self, datum: Datum, source: (NodeId, Format), target: (NodeId, Format), reason: Reason) {
+        let id = self.next_flight;
+        self.next_flight += 1;
+        let (from, source_format) = source;
+        let (to, format) = target;
+        let entry = self.entry_mut(datum);
+        let version = entry.version;
+        let at = entry.find(to, format).expect("made before");
+        entry.replicas[at].incoming = Some(id);
+        let (bytes, target) = (entry.replicas[at].bytes, entry.replicas[at].buffer);
+        let at = entry.find(from, source_format).expect("a source");
+        entry.replicas[at].outgoing.push(id);
+        let (converts, source) = (None, entry.replicas[at].buffer);
+        let transfer =
+            Transfer { id, datum, from, to, source, target, source_format, format, bytes, converts, reason };
+        self.relist(datum, at);
+        self.flights.insert(id, Flight { transfer, version, started: false });
+        let link = self.link_mut(from, to).expect("chosen for its link");
+        link.backlog += bytes;
+        link.push(reason, id);
+        self.start(from, to);
+    }
+
+    /// Begins the next transfer on a link that is free.
+    fn start(&mut self, from: NodeId, to: NodeId) {
+        let flights = &self.flights;
+        let waits = |id: u64| flights.get(&id).is_some_and(|flight| !flight.started);
+        let place = from * self.nodes.len() + to;
+        let Some(id) = self.links[place].as_mut().and_then(|link| link.next(waits)) else {
+            return;
+        };
+        let mut transfer = self.flights[&id].transfer;
+        if transfer.source_format != transfer.format {
+            let entry = self.entry(transfer.datum);
+            let version = self.flights[&id].version;
+            let wide = entry.find_version(from, transfer.source_format, version);
+            let wide = entry.replicas[wide.expect("kept while it is read")].bytes;
+            let work = wide + transfer.bytes;
+            let here = &mut self.nodes[from];
+            if from != to && here.converting >= here.spec.staging {
+                // No room to convert here: the wide form travels.
+                self.nodes[to].converting += 1;
+                transfer.converts = Some((to, work));
+                transfer.bytes = wide;
+            } else {
+                here.converting += u32::from(from != to);
+                transfer.converts = Some((from, work));
+            }
+        }
+        let flight = self.flights.get_mut(&id).expect("just seen");
+        flight.started = true;
+        let planned = std::mem::replace(&mut flight.transfer, transfer).bytes;
+        let link = self.links[place].as_mut().expect("just used");
+        link.backlog = link.backlog - planned + transfer.bytes;
+        self.actions.push(Action::Begin(transfer));
+    }
+
+    /// A task waits for this replica now: what fills it becomes urgent.
+    pub(super) fn hurry(&mut self, datum: Datum, node: NodeId, format: Format) {
+        let entry = self.entry_mut(datum);
+        let Some(at) = entry.find(node, format) else { return };
+        match entry.replicas[at].incoming {
+            Some(id) => self.make_urgent(id),
+            None if node != HOST => {
+                // It comes by way of the host.
+                let Some(at) = entry.find(HOST, format) else { return };
+                for forward in entry.replicas[at].forwards.iter_mut().filter(|f| (f.0, f.1) == (node, format))
+                {
+                    forward.2 = Reason::Fetch;
+                }
+                self.hurry(datum, HOST, format);
+            }
+            None => {}
+        }
+    }
+
+    fn make_urgent(&mut self, id: u64) {
+        let flight = self.flights.get_mut(&id).expect("incoming");
+        if flight.started || flight.transfer.reason == Reason::Fetch {
+            return;
+        }
+        flight.transfer.reason = Reason::Fetch;
+        let (from, to) = (flight.transfer.from, flight.transfer.to);
+        self.link_mut(from, to).expect("it is queued there").push(Reason::Fetch, id);
+    }
+
+    /// Takes back copies that were only being made ahead of need and have not begun: a writer is not to wait for them.
+    pub(super) fn cancel_idle(&mut self, datum: Datum, at: usize) {
+        let outgoing = self.entry(datum).replicas[at].outgoing.clone();
+        for id in outgoing {
+            let flight = &self.flights[&id];
+            let Transfer { from, to, format, source_format, bytes, reason, .. } = flight.transfer;
+            if flight.started || reason != Reason::Idle {
+                continue;
+            }
+            let entry = self.entry_mut(datum);
+            let target = entry.find(to, format).expect("to be filled");
+            let copy = &entry.replicas[target];
+            if copy.pins > 0 || !copy.waiters.is_empty() || !copy.forwards.is_empty() {
+                continue;
+            }
+            self.flights.remove(&id);
+            self.link_mut(from, to).expect("it was queued there").backlog -= bytes;
+            self.remove(datum, target);
+            let entry = self.entry_mut(datum);
+            let at = entry.find(from, source_format).expect("the source");
+            entry.replicas[at].outgoing.retain(|flight| *flight != id);
+        }
+    }
+
+    pub(super) fn copy_to_host(&mut self, datum: Datum, at: usize, reason: Reason) {
+        let (format, bytes) = (self.entry(datum).format, self.entry(datum).bytes);
+        let node = self.entry(datum).replicas[at].node;
+        self.make(datum, HOST, format, bytes, Stage::Arriving);
+        self.launch(datum, (node, format), (HOST, format), reason);
+    }
+}

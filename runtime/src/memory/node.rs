@@ -1,0 +1,61 @@
+//! One memory node: its capacity, and the order in which replicas are given up.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::{Datum, NodeStats, Ticket};
+use crate::data::Format;
+
+/// How large a node is and what it can do aside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NodeSpec {
+    /// Bytes; `None` for as much as is asked.
+    pub(crate) capacity: Option<u64>,
+    /// Conversions that can be under way at a time in memory that does not count as capacity.
+    pub(crate) staging: u32,
+}
+
+/// Whose turn it is to be given up: what no queued task wants first, then what was used longest ago.
+pub(super) type Victim = (bool, u64, Datum, Format);
+
+/// A node's state.
+pub(super) struct Node {
+    pub(super) spec: NodeSpec,
+    pub(super) used: u64,
+    /// Bytes that are being written back and will then be free.
+    pub(super) leaving: u64,
+    /// Conversions under way.
+    pub(super) converting: u32,
+    /// Tasks that wait for memory, first come first served: the first one's working set is being gathered.
+    pub(super) queue: VecDeque<Ticket>,
+    /// Replicas that may be given up.
+    pub(super) victims: BTreeSet<Victim>,
+    pub(super) stats: NodeStats,
+}
+
+impl Node {
+    pub(super) fn new(spec: NodeSpec) -> Self {
+        Node {
+            spec,
+            used: 0,
+            leaving: 0,
+            converting: 0,
+            queue: VecDeque::new(),
+            victims: BTreeSet::new(),
+            stats: NodeStats::default(),
+        }
+    }
+
+    /// Bytes that can be had at once.
+    pub(super) fn free(&self) -> u64 {
+        self.spec.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used))
+    }
+
+    pub(super) fn allocate(&mut self, bytes: u64) {
+        self.used += bytes;
+    }
+
+    /// True if it is so full that copies should be made ahead of need.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.spec.capacity.is_some_and(|capacity| self.used > capacity / 10 * 9)
+    }
+}

@@ -1,0 +1,129 @@
+//! What is known of one datum: its current version and the replicas of it.
+
+use smallvec::SmallVec;
+
+use super::{BufferId, NodeId, Reason, Ticket};
+use crate::data::Format;
+
+/// How far a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Memory for a task to write.
+    Blank,
+    /// On its way.
+    Arriving,
+    /// There.
+    Valid,
+}
+
+/// One version of a datum on one node in one format.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pub(super) buffer: BufferId,
+    pub(super) node: NodeId,
+    pub(super) format: Format,
+    /// Another version than the datum's makes it a leftover that goes once nobody reads it any more.
+    pub(super) version: u32,
+    pub(super) bytes: u64,
+    pub(super) stage: Stage,
+    /// Tasks that have it in their working set.
+    pub(super) pins: u32,
+    /// Transfers and conversions that read it, by number.
+    pub(super) outgoing: SmallVec<[u64; 1]>,
+    /// The one that fills it.
+    pub(super) incoming: Option<u64>,
+    /// A task is about to write it.
+    pub(super) writing: bool,
+    /// It is being written back in order to be given up.
+    pub(super) leaving: bool,
+    pub(super) prefetched: bool,
+    pub(super) last_use: u64,
+    /// Under which (wanted, last use) it is listed among its node's victims.
+    pub(super) listed: Option<(bool, u64)>,
+    /// Tasks that wait until it has arrived.
+    pub(super) waiters: SmallVec<[Ticket; 1]>,
+    /// Tasks that wait until nothing reads it.
+    pub(super) quiet: SmallVec<[Ticket; 1]>,
+    /// Nodes that wait to have it from here.
+    pub(super) forwards: SmallVec<[(NodeId, Format, Reason); 1]>,
+}
+
+impl Replica {
+    pub(super) fn new(
+        buffer: BufferId,
+        node: NodeId,
+        format: Format,
+        version: u32,
+        bytes: u64,
+        stage: Stage,
+    ) -> Self {
+        Replica {
+            buffer,
+            node,
+            format,
+            version,
+            bytes,
+            stage,
+            pins: 0,
+            outgoing: SmallVec::new(),
+            incoming: None,
+            writing: false,
+            leaving: false,
+            prefetched: false,
+            last_use: 0,
+            listed: None,
+            waiters: SmallVec::new(),
+            quiet: SmallVec::new(),
+            forwards: SmallVec::new(),
+        }
+    }
+
+    /// True if nobody would miss its memory at this moment.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage != Stage::Arriving && self.pins == 0 && self.outgoing.is_empty() && !self.leaving
+    }
+
+    pub(super) fn is_source(&self) -> bool {
+        self.stage == Stage::Valid && !self.writing
+    }
+}
+
+/// A datum.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) version: u32,
+    /// The format of this version: replicas in it can replace each other, those in other formats are made from it.
+    pub(super) format: Format,
+    pub(super) bytes: u64,
+    pub(super) replicas: SmallVec<[Replica; 2]>,
+    /// How many queued tasks want it on which node.
+    pub(super) wanted: SmallVec<[(NodeId, u32); 2]>,
+}
+
+impl Entry {
+    /// The current version's replica on `node` in `format`.
+    pub(super) fn find(&self, node: NodeId, format: Format) -> Option<usize> {
+        self.find_version(node, format, self.version)
+    }
+
+    pub(super) fn find_version(&self, node: NodeId, format: Format, version: u32) -> Option<usize> {
+        self.replicas.iter().position(|r| r.node == node && r.format == format && r.version == version)
+    }
+
+    pub(super) fn is_wanted(&self, node: NodeId) -> bool {
+        self.wanted.iter().any(|&(n, count)| n == node && count > 0)
+    }
+
+    /// True if the replica is the only one from which the datum could be had. Once a task that writes without reading has
+    /// its place, nobody asks for the earlier version any more.
+    pub(super) fn is_sole(&self, at: usize) -> bool {
+        let me = &self.replicas[at];
+        me.version == self.version
+            && me.format == self.format
+            && me.stage == Stage::Valid
+            && !self.replicas.iter().enumerate().any(|(i, r)| {
+                let has_value = r.format == self.format && r.stage == Stage::Valid;
+                i != at && r.version == self.version && (has_value || r.stage == Stage::Blank)
+            })
+    }
+}

@@ -1,0 +1,365 @@
+//! Machines written down: memory nodes, devices, links, and how fast each kind of device runs each codelet.
+//!
+//! A platform is what the [simulator](crate::sim) runs graphs on. Some are shipped ([`Platform::shipped`]); others are read
+//! from TOML:
+//!
+//! ```
+//! use zellige_runtime::platform::Platform;
+//!
+//! let text = r#"
+//!     name = "one-gpu"
+//!     [[nodes]]
+//!     name = "host"
+//!     convert_gb_s = 20.0
+//!     [[nodes]]
+//!     name = "gpu0"
+//!     capacity_gb = 16.0
+//!     convert_gb_s = 700.0
+//!     [[devices]]
+//!     kind = "gpu"
+//!     node = "gpu0"
+//!     [[links]]
+//!     between = ["host", "gpu0"]
+//!     gb_s = 10.0
+//!     latency_us = 10.0
+//!     [kinds.gpu]
+//!     memory_gb_s = 900.0
+//!     peak_tflops = { fp32 = 15.0 }
+//!     efficiency = { "*" = [[256, 0.3], [1024, 0.8]] }
+//! "#;
+//! let platform = Platform::parse(text)?;
+//! let gemm = platform.kinds["gpu"].nanos("gemm", "fp32", [1024; 3], 2.0 * 1024f64.powi(3), 0);
+//! assert_eq!(gemm, Some(178_957)); // at 0.8 of 15 Tflop/s
+//! # Ok::<(), zellige_runtime::Error>(())
+//! ```
+
+mod shipped;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// A machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// What it is called.
+    pub name: String,
+    /// What it is, and where its numbers come from.
+    #[serde(default)]
+    pub description: String,
+    /// Memory nodes; the first is the host.
+    pub nodes: Vec<NodeSpec>,
+    /// What executes.
+    pub devices: Vec<DeviceSpec>,
+    /// Links between nodes, each usable in both directions at once.
+    #[serde(default)]
+    pub links: Vec<LinkSpec>,
+    /// Kinds of devices by name.
+    pub kinds: BTreeMap<String, KindSpec>,
+}
+
+/// A memory node.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: String,
+    /// Its size [GB = 1e9 bytes]; without it, whatever is asked.
+    pub capacity_gb: Option<f64>,
+    /// Bytes read and written per second by a conversion between formats [GB/s].
+    pub convert_gb_s: f64,
+    /// Conversions that can be under way at a time in memory that is not part of the capacity.
+    #[serde(default = "two")]
+    pub staging: u32,
+}
+
+fn two() -> u32 {
+    2
+}
+
+/// Devices of one kind on one node.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSpec {
+    /// Its kind, one of [`Platform::kinds`].
+    pub kind: String,
+    /// The node whose memory it works in.
+    pub node: String,
+    /// How many there are.
+    #[serde(default = "one")]
+    pub count: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// A link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// The two nodes.
+    pub between: [String; 2],
+    /// Bandwidth in each direction [GB/s].
+    pub gb_s: f64,
+    /// Time before the first byte arrives [us].
+    #[serde(default)]
+    pub latency_us: f64,
+}
+
+/// How fast a kind of device is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindSpec {
+    /// Bytes of operands per second that its memory delivers [GB/s]: no task takes less than that.
+    pub memory_gb_s: f64,
+    /// Time to start a task [us].
+    #[serde(default)]
+    pub overhead_us: f64,
+    /// Peak rate per precision, which is the task's label [Tflop/s].
+    pub peak_tflops: BTreeMap<String, f64>,
+    /// Fraction of the peak that is reached, as points (size, fraction) between which it is linear; size is the geometric mean
+    /// of the task's dimensions. By `codelet.label`, `codelet`, `*.label` or `*`, the first that is there. A codelet without
+    /// points, or a label without a peak, cannot run on this kind.
+    pub efficiency: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+impl KindSpec {
+    /// How long a task takes [ns]: the longer of its operations at the rate that its size reaches and its operands' way through
+    /// memory, plus the overhead; `None` if this kind cannot run it.
+    pub fn nanos(&self, codelet: &str, label: &str, shape: [u32; 3], flops: f64, bytes: u64) -> Option<u64> {
+        let points = [format!("{codelet}.{label}"), codelet.into(), format!("*.{label}"), "*".into()]
+            .iter()
+            .find_map(|key| self.efficiency.get(key))?;
+        let memory = bytes as f64 / (self.memory_gb_s * 1e9);
+        let compute = if flops > 0.0 {
+            let rate = self.peak_tflops.get(label)? * 1e12 * between(points, size(shape, flops));
+            flops / rate
+        } else {
+            0.0
+        };
+        Some(((compute.max(memory) + self.overhead_us * 1e-6) * 1e9).round() as u64)
+    }
+}
+
+/// The geometric mean of the dimensions that are given; without any, of a cube with so many operations.
+fn size(shape: [u32; 3], flops: f64) -> f64 {
+    let given: Vec<f64> = shape.iter().filter(|&&d| d > 0).map(|&d| f64::from(d)).collect();
+    if given.is_empty() {
+        return (flops / 2.0).cbrt();
+    }
+    given.iter().product::<f64>().powf(1.0 / given.len() as f64)
+}
+
+/// Linear between points, constant beyond them.
+fn between(points: &[(f64, f64)], x: f64) -> f64 {
+    let after = points.partition_point(|&(at, _)| at < x);
+    match (after.checked_sub(1).map(|i| points[i]), points.get(after)) {
+        (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
+        (Some((_, y)), None) | (None, Some(&(_, y))) => y,
+        (None, None) => 0.0,
+    }
+}
+
+impl Platform {
+    /// Reads a platform from TOML and checks it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the line or the name of what is wrong.
+    pub fn parse(text: &str) -> Result<Platform, Error> {
+        let platform: Platform =
+            toml::from_str(text).map_err(|e| Error::Config(format!("the platform cannot be read: {e}")))?;
+        platform.check().map_err(|what| Error::Config(format!("platform {:?}: {what}", platform.name)))?;
+        Ok(platform)
+    }
+
+    /// A shipped platform by its name.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the names that there are.
+    pub fn shipped(name: &str) -> Result<Platform, Error> {
+        match shipped::ALL.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => Platform::parse(text),
+            None => {
+                let known: Vec<&str> = Platform::names().collect();
+                let known = known.join(", ");
+                Err(Error::Config(format!(
+                    "no platform {name:?} is shipped: take one of {known}, or a TOML file"
+                )))
+            }
+        }
+    }
+
+    /// The names of the shipped platforms.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        shipped::ALL.iter().map(|(name, _)| *name)
+    }
+
+    /// The same machine with its first `count` devices; their nodes stay.
+    #[must_use]
+    pub fn with_devices(mut self, count: usize) -> Self {
+        self.devices.truncate(count);
+        self
+    }
+
+    /// The same machine with `gb` of memory on every node that has a capacity.
+    #[must_use]
+    pub fn with_capacity(mut self, gb: f64) -> Self {
+        for node in self.nodes.iter_mut().filter(|node| node.capacity_gb.is_some()) {
+            node.capacity_gb = Some(gb);
+        }
+        self
+    }
+
+    /// Peak rate of all devices in one precision [Tflop/s].
+    pub fn peak_tflops(&self, label: &str) -> f64 {
+        let peak =
+            |device: &DeviceSpec| self.kinds[&device.kind].peak_tflops.get(label).copied().unwrap_or(0.0);
+        self.devices.iter().map(|device| device.count as f64 * peak(device)).sum()
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.nodes.is_empty() || self.devices.is_empty() {
+            return Err("it needs a node, the host, and a device".into());
+        }
+        let positive = |what: String, value: f64| {
+            if value.is_finite() && value > 0.0 {
+                Ok(())
+            } else {
+                Err(format!("{what} is {value}, not above 0"))
+            }
+        };
+        for (i, node) in self.nodes.iter().enumerate() {
+            positive(format!("convert_gb_s of node {}", node.name), node.convert_gb_s)?;
+            node.capacity_gb
+                .map_or(Ok(()), |gb| positive(format!("capacity_gb of node {}", node.name), gb))?;
+            if self.node(&node.name) != Some(i) {
+                return Err(format!("two nodes are called {}", node.name));
+            }
+            let linked = |link: &LinkSpec| {
+                link.between.contains(&node.name) && link.between.contains(&self.nodes[0].name)
+            };
+            if i > 0 && !self.links.iter().any(linked) {
+                return Err(format!("node {} has no link to the host, {}", node.name, self.nodes[0].name));
+            }
+        }
+        if self.nodes[0].capacity_gb.is_some() {
+            return Err("the host's capacity cannot be limited yet".into());
+        }
+        for link in &self.links {
+            let [a, b] = &link.between;
+            positive(format!("gb_s between {a} and {b}"), link.gb_s)?;
+            if !(link.latency_us.is_finite() && (0.0..1e6).contains(&link.latency_us)) {
+                return Err(format!("latency_us between {a} and {b} is {}", link.latency_us));
+            }
+            if let Some(unknown) = link.between.iter().find(|name| self.node(name).is_none()) {
+                return Err(format!("a link names node {unknown}, which is not there"));
+            }
+        }
+        for device in &self.devices {
+            if self.node(&device.node).is_none() {
+                return Err(format!("a device names node {}, which is not there", device.node));
+            }
+            if !self.kinds.contains_key(&device.kind) || device.count == 0 {
+                return Err(format!("there is no kind {:?}, or no device of it", device.kind));
+            }
+        }
+        for (name, kind) in &self.kinds {
+            kind.check().map_err(|what| format!("kind {name}: {what}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl KindSpec {
+    fn check(&self) -> Result<(), String> {
+        let fine = |x: f64| x.is_finite() && x > 0.0;
+        if !fine(self.memory_gb_s) || !(0.0..1e6).contains(&self.overhead_us) {
+            return Err("memory_gb_s and overhead_us must be above 0 and sensible".into());
+        }
+        if let Some((label, peak)) = self.peak_tflops.iter().find(|(_, peak)| !fine(**peak)) {
+            return Err(format!("peak_tflops of {label} is {peak}"));
+        }
+        for (key, points) in &self.efficiency {
+            let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+            if points.is_empty()
+                || !rising
+                || !points.iter().all(|&(size, part)| fine(size) && fine(part) && part <= 1.0)
+            {
+                return Err(format!(
+                    "efficiency of {key} must be points of rising size with fractions in (0, 1]"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn shipped_platforms_are_sound() {
+        for name in Platform::names() {
+            let platform = Platform::shipped(name).unwrap();
+            assert_eq!(platform.name, name);
+            assert!(platform.peak_tflops("fp32") > 0.0 && !platform.description.is_empty());
+        }
+        let v100 = Platform::shipped("v100x4").unwrap();
+        assert_eq!(v100.peak_tflops("fp32"), 60.0);
+        assert_eq!(v100.peak_tflops("hp1"), 500.0);
+        let error = Platform::shipped("v100").unwrap_err().to_string();
+        assert!(error.contains("p100x4") && error.contains("v100x4"), "{error}");
+    }
+
+    #[test]
+    fn times_follow_rate_memory_and_overhead() {
+        let kind = KindSpec {
+            memory_gb_s: 100.0,
+            overhead_us: 1.0,
+            peak_tflops: [("fp32".to_string(), 1.0)].into(),
+            efficiency: [("gemm".to_string(), vec![(100.0, 0.5), (300.0, 1.0)])].into(),
+        };
+        assert_eq!(kind.nanos("gemm", "fp32", [200; 3], 7.5e9, 0), Some(10_001_000));
+        assert_eq!(kind.nanos("gemm", "fp32", [50; 3], 5e9, 0), Some(10_001_000));
+        assert_eq!(kind.nanos("gemm", "fp32", [900; 3], 1e9, 1_000_000_000), Some(10_001_000));
+        assert_eq!(kind.nanos("gemm", "hp1", [200; 3], 1e9, 0), None);
+        assert_eq!(kind.nanos("trsm", "fp32", [200; 3], 1e9, 0), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let sound = shipped::ALL[0].1;
+        for (from, to, said) in [
+            ("[[devices]]\nkind", "[[devices]]\nsort", "sort"),
+            ("node = \"gpu0\"", "node = \"gpu9\"", "gpu9"),
+            ("gb_s = 10.0", "gb_s = -1.0", "-1"),
+            ("between = [\"host\", \"gpu0\"]", "between = [\"gpu1\", \"gpu0\"]", "gpu0"),
+        ] {
+            assert!(sound.contains(from), "{from}");
+            let error = Platform::parse(&sound.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,200}", at in 0usize..2000, with in "[\\x00-\\x7f]{0,8}") {
+            let _ = Platform::parse(&text);
+            let mut sound = shipped::ALL[1].1.to_string();
+            let at = (0..=at.min(sound.len())).rev().find(|&i| sound.is_char_boundary(i)).unwrap_or(0);
+            sound.insert_str(at, &with);
+            let _ = Platform::parse(&sound);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Small machines whose schedules are known by hand.
+
+use super::*;
+use crate::{Buffer, Format, Handle, Recorder, Runtime, Submit, read, update, write};
+
+fn machine(gpus: usize, capacity_gb: f64, peers: bool) -> Platform {
+    let mut text = String::from("name = \"m\"\n[[nodes]]\nname = \"host\"\nconvert_gb_s = 1.0\n");
+    for gpu in 0..gpus {
+        text += &format!(
+            "[[nodes]]\nname = \"g{gpu}\"\ncapacity_gb = {capacity_gb}\nconvert_gb_s = 1.0\n\
+             [[devices]]\nkind = \"gpu\"\nnode = \"g{gpu}\"\n\
+             [[links]]\nbetween = [\"host\", \"g{gpu}\"]\ngb_s = 1.0\nlatency_us = 0.0\n"
+        );
+        for peer in (0..gpu).filter(|_| peers) {
+            text += &format!("[[links]]\nbetween = [\"g{peer}\", \"g{gpu}\"]\ngb_s = 2.0\n");
+        }
+    }
+    text += "[kinds.gpu]\nmemory_gb_s = 1e9\npeak_tflops = { \"\" = 1.0 }\nefficiency = { \"*\" = [[1, 1.0]] }\noverhead_us = 5.0\n";
+    Platform::parse(&text).unwrap()
+}
+
+/// `count` handles of 1000 bytes.
+fn handles(rt: &Runtime, count: usize) -> Vec<Handle<Buffer<u8>>> {
+    (0..count).map(|_| rt.register(Buffer::zeroed(1000))).collect()
+}
+
+#[test]
+fn a_chain_pays_one_transfer_and_its_tasks() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let x = &handles(&rt, 1)[0];
+    let graph = rt
+        .record(|g: &Recorder| {
+            (0..4).try_for_each(|_| g.task("step").operands((update(x),)).cpu(|(_,)| ()).submit().map(drop))
+        })
+        .unwrap();
+    for policy in ["eager", "prio", "lws"] {
+        let outcome =
+            Simulation::new(&graph, &machine(1, 1.0, false)).policy(policy).collect([0]).run().unwrap();
+        // 1 us in, four tasks of 5 us, 1 us out.
+        assert_eq!(outcome.makespan.as_nanos(), 1000 + 4 * 5000 + 1000, "{policy}");
+        assert_eq!(outcome.bytes_moved, BytesMoved { h2d: 1000, d2h: 1000, p2p: 0 });
+        assert_eq!(outcome.trace.tasks.len(), 4);
+    }
+}
+
+#[test]
+fn transfers_overlap_with_tasks_and_two_devices_share_the_work() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 8);
+    let graph = rt
+        .record(|g: &Recorder| {
+            all.iter()
+                .try_for_each(|x| g.task("one").operands((update(x),)).cpu(|(_,)| ()).submit().map(drop))
+        })
+        .unwrap();
+    let one = Simulation::new(&graph, &machine(1, 1.0, false)).policy("eager").run().unwrap();
+    assert_eq!(one.makespan.as_nanos(), 1000 + 8 * 5000, "all but the first transfer are hidden");
+    let two = Simulation::new(&graph, &machine(2, 1.0, true)).policy("eager").run().unwrap();
+    assert_eq!(two.makespan.as_nanos(), 1000 + 4 * 5000);
+}
+
+#[test]
+fn memory_for_one_working_set_is_enough_and_less_is_refused_with_the_arithmetic() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 6);
+    let graph = rt
+        .record(|g: &Recorder| {
+            for i in 0..30 {
+                let (a, b, c) = (&all[i % 6], &all[(i + 1) % 6], &all[(i + 3) % 6]);
+                g.task("three").operands((read(a), read(b), update(c))).cpu(|_| ()).submit()?;
+            }
+            Ok::<_, crate::Error>(())
+        })
+        .unwrap();
+    let exact = Simulation::new(&graph, &machine(1, 3e-6, false)).policy("eager").run().unwrap();
+    assert!(exact.trace.evictions.iter().any(|eviction| eviction.written_back));
+    assert_eq!(
+        exact.trace.memory.iter().filter(|event| event.node == 1).map(|event| event.used).max(),
+        Some(3000)
+    );
+    let roomy = Simulation::new(&graph, &machine(1, 1.0, false)).policy("eager").run().unwrap();
+    assert!(roomy.trace.evictions.is_empty());
+    assert_eq!(roomy.bytes_moved.h2d, 6000);
+    assert!(exact.makespan > roomy.makespan);
+    let error =
+        Simulation::new(&graph, &machine(1, 2.9e-6, false)).policy("eager").run().unwrap_err().to_string();
+    assert!(error.contains("three") && error.contains("3 operands"), "{error}");
+}
+
+#[test]
+fn a_simulation_repeats_itself() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 20);
+    let graph = rt
+        .record(|g: &Recorder| {
+            for i in 0..300usize {
+                let (a, b, c) = (&all[i * 7 % 20], &all[(i * 3 + 1) % 20], &all[(i * 11 + 2) % 20]);
+                if [a.name(), b.name()].contains(&c.name()) {
+                    g.task("fresh").operands((write(c),)).cpu(|(_,)| ()).submit()?;
+                } else {
+                    g.task("mix").operands((read(a), read(b), update(c))).cpu(|_| ()).submit()?;
+                }
+            }
+            Ok::<_, crate::Error>(())
+        })
+        .unwrap();
+    for (policy, _) in crate::POLICIES {
+        let run = || Simulation::new(&graph, &machine(3, 8e-6, true)).policy(policy).run().unwrap();
+        let (a, b) = (run(), run());
+        assert_eq!((a.makespan, &a.trace.tasks), (b.makespan, &b.trace.tasks), "{policy}");
+        assert_eq!((&a.trace.transfers, &a.trace.memory), (&b.trace.transfers, &b.trace.memory), "{policy}");
+        assert_eq!(a.trace.tasks.len(), 300);
+    }
+}
+
+#[test]
+fn a_format_that_a_type_does_not_have_is_an_error() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let x = &handles(&rt, 1)[0];
+    let graph = rt
+        .record(|g: &Recorder| {
+            g.task("odd").operands((read(x).as_format(Format(9)),)).cpu(|(_,)| ()).submit().map(drop)
+        })
+        .unwrap();
+    let error =
+        Simulation::new(&graph, &machine(1, 1.0, false)).policy("eager").run().unwrap_err().to_string();
+    assert!(error.contains("odd") && error.contains("Format(9)"), "{error}");
+}

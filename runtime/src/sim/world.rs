@@ -1,0 +1,186 @@
+//! What a policy sees in virtual time.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::data::{Format, Meta};
+use crate::graph::Graph;
+use crate::memory::{Access, Datum, Memory, Need, NodeId};
+use crate::operand::{Accesses, Formats, Mode};
+use crate::platform::Platform;
+use crate::sched::{ReadyTask, World};
+use crate::task::Header;
+use crate::topology::CoreInfo;
+
+/// A task of a graph that is being simulated.
+#[derive(Clone)]
+pub(crate) struct SimTask {
+    graph: Graph,
+    pub(crate) index: u32,
+}
+
+impl SimTask {
+    pub(super) fn new(graph: &Graph, index: u32) -> Self {
+        SimTask { graph: graph.clone(), index }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.graph.header(self.index as usize)
+    }
+}
+
+/// A task's plan: precision and working set, known once its operands are finished.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) label: &'static str,
+    pub(super) needs: SmallVec<[Need; 4]>,
+}
+
+impl Plan {
+    pub(super) fn bytes(&self) -> u64 {
+        self.needs.iter().map(|need| need.bytes).sum()
+    }
+}
+
+/// A device.
+pub(super) struct Device {
+    pub(super) kind: String,
+    pub(super) node: NodeId,
+    core: CoreInfo,
+    neighbours: Vec<usize>,
+}
+
+/// Graph, machine and moment: everything a policy may ask about.
+pub(super) struct Stage {
+    pub(super) graph: Graph,
+    pub(super) platform: Platform,
+    pub(super) devices: Vec<Device>,
+    pub(super) memory: RefCell<Memory>,
+    pub(super) now_ns: Cell<u64>,
+    pub(super) remaining: Cell<u64>,
+    /// The plan of each task that has become ready and not ended.
+    pub(super) plans: RefCell<Vec<Option<Plan>>>,
+    /// What policies asked to have prefetched: (task, device).
+    pub(super) wishes: RefCell<Vec<(u32, usize)>>,
+}
+
+impl Stage {
+    pub(super) fn devices_of(platform: &Platform) -> Vec<Device> {
+        let count: usize = platform.devices.iter().map(|device| device.count).sum();
+        let each = platform.devices.iter().flat_map(|device| std::iter::repeat_n(device, device.count));
+        each.enumerate()
+            .map(|(i, device)| Device {
+                kind: device.kind.clone(),
+                node: platform.node(&device.node).expect("checked when the platform was read"),
+                core: CoreInfo { cpu: i, core: i, ..CoreInfo::default() },
+                neighbours: (0..count).filter(|&other| other != i).collect(),
+            })
+            .collect()
+    }
+
+    /// Asks the task for its precision and formats, given its operands' metas by slot.
+    ///
+    /// # Errors
+    /// In words, for a format that an operand does not have and for commuting accesses.
+    pub(super) fn plan(&self, task: u32, data: &[Datum], metas: &[Meta]) -> Result<Plan, String> {
+        let body = self.graph.body(task as usize);
+        let slots = self.graph.operand_slots(task as usize);
+        let mut accesses = Accesses::new();
+        body.declare(&mut accesses);
+        let known: SmallVec<[Meta; 4]> = slots.iter().map(|&slot| metas[slot as usize]).collect();
+        let mut formats = Formats::new();
+        let choice = body.plan(&known, &mut formats);
+        let header = self.graph.header(task as usize);
+        let label = if choice.label.is_empty() { header.info.label } else { choice.label };
+        let mut needs = SmallVec::new();
+        for ((access, &slot), &wanted) in accesses.iter().zip(slots).zip(&formats) {
+            let meta = &metas[slot as usize];
+            let format = if wanted == Format::NATIVE { meta.format } else { wanted };
+            let bytes = access.handle.size_as(meta, format).ok_or_else(|| {
+                let (task, name) = (header.title(), access.base.name());
+                format!("{task} wants {name} in {format:?}, and its data type does not say how large that is")
+            })?;
+            let how = match access.mode {
+                Mode::Read | Mode::Reduce => Access::Read,
+                Mode::Write => Access::Write,
+                Mode::Update => Access::Update,
+                Mode::Commute => return Err(format!("{}: commuting accesses", header.title())),
+            };
+            let datum = data[slot as usize];
+            needs.push(Need { datum, format, bytes: bytes as u64, access: how });
+        }
+        Ok(Plan { label, needs })
+    }
+
+    /// How long a planned task takes on a device [ns].
+    pub(super) fn nanos(&self, task: u32, device: usize) -> Option<u64> {
+        let plans = self.plans.borrow();
+        let plan = plans[task as usize].as_ref()?;
+        let header = self.graph.header(task as usize);
+        let kind = &self.platform.kinds[&self.devices[device].kind];
+        kind.nanos(header.name, plan.label, header.info.shape, header.info.flops, plan.bytes())
+    }
+
+    fn with_needs<R>(
+        &self,
+        task: &ReadyTask,
+        device: usize,
+        f: impl Fn(&Memory, NodeId, &[Need]) -> R,
+    ) -> Option<R> {
+        let plans = self.plans.borrow();
+        let plan = plans[task.simulated()? as usize].as_ref()?;
+        Some(f(&self.memory.borrow(), self.devices[device].node, &plan.needs))
+    }
+}
+
+impl World for Stage {
+    fn workers(&self) -> usize {
+        self.devices.len()
+    }
+
+    fn core(&self, worker: usize) -> &CoreInfo {
+        &self.devices[worker].core
+    }
+
+    fn neighbours(&self, worker: usize) -> &[usize] {
+        &self.devices[worker].neighbours
+    }
+
+    fn kind(&self, worker: usize) -> &str {
+        &self.devices[worker].kind
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.remaining.get()
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.now_ns.get())
+    }
+
+    fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
+        self.estimate(task, worker).is_some()
+            && self.with_needs(task, worker, |memory, node, needs| memory.fits(node, needs)).unwrap_or(false)
+    }
+
+    fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
+        self.nanos(task.simulated()?, worker).map(Duration::from_nanos)
+    }
+
+    fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64 {
+        self.with_needs(task, worker, |memory, node, needs| memory.missing(node, needs)).unwrap_or(0)
+    }
+
+    fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
+        let nanos = self.with_needs(task, worker, |memory, node, needs| memory.transfer_ns(node, needs));
+        Duration::from_nanos(nanos.unwrap_or(0))
+    }
+
+    fn prefetch(&self, task: &ReadyTask, worker: usize) {
+        if let Some(task) = task.simulated() {
+            self.wishes.borrow_mut().push((task, worker));
+        }
+    }
+}
