@@ -9,6 +9,7 @@ use crate::data::{AnyHandle, BorrowedSlice, Data, Element, Handle, ReadGuard, Wr
 use crate::error::Error;
 use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
+use crate::model::Models;
 use crate::operand::Mode;
 use crate::sched::{self, Policy, World};
 use crate::task::{Codelet, Spec, Submit, TaskRef};
@@ -23,6 +24,7 @@ pub struct RuntimeBuilder {
     trace: Option<usize>,
     pin: bool,
     patience: Option<Duration>,
+    models: Option<Arc<Models>>,
     on_stall: Box<dyn Fn(String) + Send>,
 }
 
@@ -40,6 +42,7 @@ impl RuntimeBuilder {
             trace: None,
             pin: true,
             patience: Some(Duration::from_secs(30)),
+            models: None,
             on_stall: Box::new(|message| tracing::warn!("{message}")),
         }
     }
@@ -84,6 +87,14 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn trace_capacity(mut self, tasks: usize) -> Self {
         self.trace = Some(tasks);
+        self
+    }
+
+    /// Performance models to ask, and to teach by timing the tasks. Policies that go by models (dm and its family, heteroprio,
+    /// random) get models of their own if none are given; others need none, and then nothing is timed.
+    #[must_use]
+    pub fn models(mut self, models: Arc<Models>) -> Self {
+        self.models = Some(models);
         self
     }
 
@@ -134,7 +145,8 @@ impl RuntimeBuilder {
         let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
         let window = Window::new(self.window);
         let watched = self.patience.is_some();
-        let shared = Arc::new(Shared::new(Parts { policy, workers, window, recorder, watched }));
+        let models = self.models.or_else(|| policy.follows().then(Arc::default));
+        let shared = Arc::new(Shared::new(Parts { policy, workers, window, recorder, models, watched }));
         let watchdog = match self.patience {
             None => None,
             Some(patience) => Some(
@@ -274,9 +286,7 @@ impl Runtime {
     /// # Errors
     /// Whatever `build` returns.
     pub fn record<E>(&self, build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Graph, E> {
-        let recorder = Recorder::new();
-        build(&recorder)?;
-        Ok(recorder.finish())
+        Graph::record(build)
     }
 
     /// Runs a recorded graph, as one task that accesses the graph's slots; `bind` says on which handles

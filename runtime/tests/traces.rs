@@ -11,7 +11,13 @@ fn awake(trace: bool) -> Runtime {
     let both = Arc::new(Barrier::new(2));
     for _ in 0..2 {
         let both = Arc::clone(&both);
-        rt.task("meet").operands(()).cpu(move |()| drop(both.wait())).submit().unwrap();
+        rt.task("meet")
+            .operands(())
+            .cpu(move |()| {
+                both.wait();
+            })
+            .submit()
+            .unwrap();
     }
     rt.wait_all().unwrap();
     rt

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
@@ -15,6 +15,7 @@ use super::watchdog::LiveTasks;
 use super::window::Window;
 use crate::data::HandleBase;
 use crate::error::{Error, panic_message};
+use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::task::{Role, Task, TaskInfo, TaskRef};
 use crate::topology::CoreInfo;
@@ -27,6 +28,9 @@ static ALIVE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 pub(crate) fn is_alive(runtime: u32) -> bool {
     ALIVE.lock().contains(&runtime)
 }
+
+/// The kind of device that every worker drives.
+const CPU: &str = "cpu";
 
 /// One worker, as others see it.
 pub(crate) struct WorkerSlot {
@@ -60,6 +64,7 @@ pub(crate) struct Parts {
     pub(crate) workers: Vec<WorkerSlot>,
     pub(crate) window: Window,
     pub(crate) recorder: Option<Recorder>,
+    pub(crate) models: Option<Arc<Models>>,
     pub(crate) watched: bool,
 }
 
@@ -74,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) sleep: Sleep,
     pub(crate) window: Window,
     pub(crate) recorder: Option<Recorder>,
+    /// What is known of how long tasks take, and the number that all workers' kind of device has there.
+    pub(crate) models: Option<(Arc<Models>, KindId)>,
     pub(super) live: Option<LiveTasks>,
     started: Instant,
     next_id: CachePadded<AtomicU64>,
@@ -112,6 +119,10 @@ impl Shared {
             workers: parts.workers,
             window: parts.window,
             recorder: parts.recorder,
+            models: parts.models.map(|models| {
+                let kind = models.kind(CPU);
+                (models, kind)
+            }),
             live: parts.watched.then(LiveTasks::new),
             started: Instant::now(),
             next_id: CachePadded::new(AtomicU64::new(1)),
@@ -349,7 +360,7 @@ impl World for Shared {
     }
 
     fn kind(&self, _worker: usize) -> &str {
-        "cpu"
+        CPU
     }
 
     fn in_flight(&self) -> u64 {
@@ -364,9 +375,11 @@ impl World for Shared {
         true
     }
 
-    /// The user's own estimate, where there is one.
+    /// What the models know; without models the user's own estimate.
     fn estimate(&self, task: &ReadyTask, _worker: usize) -> Option<Duration> {
-        task.info().cost
+        let Some((models, kind)) = &self.models else { return task.info().cost };
+        let (name, info) = (task.codelet(), task.info());
+        models.estimate(models.id(name, info), *kind, info, 0).map(|estimate| estimate.time)
     }
 
     // All data are in host memory, where all workers are.

@@ -48,9 +48,12 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<threa
 fn work(shared: &Arc<Shared>, index: usize) {
     current::set(shared, index);
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        let mut local = WorkerLocal::default();
+        let mut local = WorkerLocal::new(shared);
         let mut pace = Pace::default();
-        while let Some(task) = shared.pop(index).or_else(|| search(shared, index, &mut pace)) {
+        while let Some(task) = shared.pop(index).or_else(|| {
+            local.flush();
+            search(shared, index, &mut pace)
+        }) {
             pace.tasks += 1;
             shared.execute(task, index, &mut local);
         }
@@ -156,6 +159,7 @@ impl Shared {
                 }
             }
             Work::Replay(task) => task.run(self, worker, local, &mut ready),
+            Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
         }
         slot.running.store(outer, Ordering::Relaxed);
         self.ends(worker, id);
@@ -217,7 +221,7 @@ impl Shared {
                         // Free again by now: try once more.
                         Err(back) => match back.into_work() {
                             Work::Task(again) => task = again,
-                            Work::Replay(_) => unreachable!("it was a submitted task"),
+                            Work::Replay(_) | Work::Simulated(_) => unreachable!("it was a submitted task"),
                         },
                     }
                 }

@@ -3,12 +3,13 @@
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Choice, Codelet, Header, Task, TaskContext};
 use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, Meta, NoReplica};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
+use crate::model::{ModelId, Sampler};
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 use crate::sched::ReadyTask;
 
@@ -71,9 +72,36 @@ pub(crate) struct Bound<'e> {
 /// What a worker keeps for itself between tasks.
 #[derive(Default)]
 pub(crate) struct WorkerLocal {
+    /// Where its tasks' times go, if somebody wants them.
+    sampler: Option<Sampler>,
+    /// Tasks that were candidates for being timed.
+    timed: u32,
     /// Tasks that the current one released from being parked.
     pub(crate) woken: Vec<ReadyTask>,
     scratch: Vec<Buffer<u64>>,
+}
+
+/// Of a codelet that the models know well, every so many tasks are timed: asking for the thread's CPU time is a system call.
+const EVERY: u32 = 16;
+
+impl WorkerLocal {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let sampler = shared.models.as_ref().map(|(models, kind)| Sampler::new(Arc::clone(models), *kind));
+        WorkerLocal { sampler, ..WorkerLocal::default() }
+    }
+
+    /// Passes on the times that have been gathered: the worker has nothing else to do.
+    pub(crate) fn flush(&mut self) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.flush();
+        }
+    }
+}
+
+/// CPU time of this thread so far: what a body takes on a core of its own, whoever else is on the machine.
+fn thread_time() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 /// Where a task runs: its worker, its bindings, and what is measured.
@@ -178,6 +206,15 @@ impl<'e> Env<'e> {
             NoReplica::InFlight => Refusal::Busy(Busy::new(core, Resource::Replica(to))),
             NoReplica::Impossible(error) => Refusal::Failed(error),
         })
+    }
+
+    /// The model that is to learn how long this task takes, if it is this task's turn.
+    fn sampled(&mut self) -> Option<ModelId> {
+        self.local.sampler.as_ref()?;
+        let (models, kind) = self.shared.models.as_ref()?;
+        let id = models.id(self.header.name, &self.header.info);
+        self.local.timed = self.local.timed.wrapping_add(1);
+        (self.local.timed.is_multiple_of(EVERY) || !models.is_calibrated(id, *kind)).then_some(id)
     }
 
     pub(crate) fn wake(&mut self, tasks: Vec<ReadyTask>) {
@@ -305,10 +342,14 @@ impl<C: Codelet> TypedBody<C> {
         env: &mut Env<'_>,
         variant: u32,
     ) -> Result<(), Cause> {
-        let mut cx = TaskContext::new(env.shared, env.header, env.id, env.worker, variant);
+        let sampled = env.sampled().map(|id| (id, thread_time()));
         let start = env.measure.then(Instant::now);
+        let mut cx = TaskContext::new(env.shared, env.header, env.id, env.worker, variant);
         let result = catch_unwind(AssertUnwindSafe(|| codelet.cpu(C::Operands::views(held), &mut cx)));
         env.times = start.map(|start| (start, Instant::now()));
+        if let (Some((id, start)), Ok(Ok(())), Some(sampler)) = (sampled, &result, &mut env.local.sampler) {
+            sampler.record(id, env.header.info.flops, 0, thread_time().saturating_sub(start));
+        }
         match result {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Cause::Error(Arc::from(error))),

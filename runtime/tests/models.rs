@@ -1,0 +1,73 @@
+//! Performance models are taught by the tasks that run, where somebody wants them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zellige_runtime::model::{Models, Source};
+use zellige_runtime::{Codelet, Cpu, Operands, Runtime, Submit, TaskContext, TaskError, TaskInfo};
+
+/// Keeps its core busy for as long as it says.
+struct Busy(Duration);
+
+impl Codelet for Busy {
+    type Operands = ();
+
+    fn name(&self) -> &'static str {
+        "busy"
+    }
+
+    fn info(&self) -> TaskInfo {
+        TaskInfo { shape: [self.0.as_micros() as u32, 0, 0], ..TaskInfo::default() }
+    }
+
+    fn cpu(
+        &self,
+        _views: <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let begin = Instant::now();
+        while begin.elapsed() < self.0 {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+fn run(rt: &Runtime, micros: u64) {
+    for _ in 0..40 {
+        rt.submit(Busy(Duration::from_micros(micros)), ()).unwrap();
+    }
+    rt.wait_all().unwrap();
+}
+
+#[test]
+fn what_runs_is_known_afterwards() {
+    let models = Arc::new(Models::new());
+    for policy in ["lws", "dm", "dmdas"] {
+        let rt = Runtime::builder().workers(2).policy(policy).models(Arc::clone(&models)).build().unwrap();
+        run(&rt, 300);
+        run(&rt, 1200);
+    }
+    let cpu = models.kind("cpu");
+    let estimate = |micros| {
+        let info = Busy(Duration::from_micros(micros)).info();
+        models.estimate(models.id("busy", &info), cpu, &info, 0)
+    };
+    let (short, long) = (estimate(300).unwrap(), estimate(1200).unwrap());
+    assert_eq!((short.source, long.source), (Source::History, Source::History));
+    // CPU time of the thread: a core that others share takes the same or, while it is away, less.
+    assert!(short.time < long.time && long.time < Duration::from_millis(5), "{short:?} {long:?}");
+    assert!(models.rows().iter().all(|row| row.codelet == "busy" && row.kind == "cpu"));
+}
+
+#[test]
+fn who_brings_no_models_and_asks_for_none_is_not_timed() {
+    let models = Arc::new(Models::new());
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    run(&rt, 10);
+    assert!(models.rows().is_empty());
+    let rt = Runtime::builder().workers(1).models(Arc::clone(&models)).build().unwrap();
+    run(&rt, 10);
+    drop(rt);
+    assert_eq!(models.rows().len(), 1);
+}
