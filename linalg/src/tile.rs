@@ -278,6 +278,13 @@ impl<T: TileScalar> Data for Tile<T> {
     fn convert(&self, to: Format) -> Option<Self> {
         self.to_storage(storage_of(to)?)
     }
+
+    fn size_as(meta: &Meta, to: Format) -> Option<usize> {
+        let (from, storage) = (storage_of(meta.format)?, storage_of(to)?);
+        // As `to_storage`: any form that a tile has, but no other native one.
+        let other_native = matches!(storage, StorageFormat::F32 | StorageFormat::F64) && storage != T::FORMAT;
+        (!other_native || from == storage).then_some(meta.bytes / from.bytes() * storage.bytes())
+    }
 }
 
 /// One norm of a whole matrix, as a value of its own that tasks can read.
@@ -360,6 +367,10 @@ mod tests {
         assert_eq!(tile.convert(F16).unwrap().meta().format, F16);
         assert!(tile.convert(F64).is_none());
         assert!(tile.convert(Format(99)).is_none());
+        for format in [F16, F32, F64, crate::format::BF16, crate::format::F16X2, Format(99)] {
+            let made = tile.convert(format).map(|made| made.meta().bytes);
+            assert_eq!(Tile::<f32>::size_as(&tile.meta(), format), made, "{format:?}");
+        }
     }
 
     #[test]

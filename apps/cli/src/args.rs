@@ -11,6 +11,7 @@ Begin with
   zellige tor run apps/tor/systems/demo.toml --precision fp32 --precision hp1:operand=1e-2 --report report.html
   zellige tor info SYSTEM.toml          how large it is, before anything runs
   zellige machine show                  what this machine offers
+  zellige simulate tor --help           what another machine would do
   zellige help tor run                  every option, with examples
 
 Exit codes
@@ -62,6 +63,9 @@ pub enum Verb {
     /// The machine itself.
     #[command(subcommand)]
     Machine(MachineVerb),
+    /// What a machine that is only written down would do: nothing runs, time is virtual.
+    #[command(subcommand)]
+    Simulate(Simulate),
 }
 
 /// The words after `tor`.
@@ -358,6 +362,62 @@ pub enum Number {
     F32,
     /// Double precision.
     F64,
+}
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples
+  Doucet et al. (2019): 100k measurements on four V100, in single and mixed precision:
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --rule fp32 --rule hp1:band=2 --platform v100x4
+  The same with less memory on each device, or on one of them:
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --capacity 4
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1";
+
+/// The words after `simulate`.
+#[derive(Debug, Subcommand)]
+pub enum Simulate {
+    /// A tomographic reconstructor: factorisation and both solves.
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Tor(SimulateTor),
+    /// The platforms that are shipped, and where their numbers come from.
+    Platforms,
+}
+
+/// `simulate tor`.
+#[derive(Debug, Args)]
+pub struct SimulateTor {
+    /// Measurements: the order of the covariance matrix.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub n: u32,
+    /// Rows of the reconstructor.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub m: u32,
+    /// Tile edge.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub tile: u32,
+    /// Precision rule by position, e.g. fp32, hp1, hp1:band=2; may be repeated. Rules that look at norms need values.
+    #[arg(long = "rule", value_name = "RULE", default_value = "fp32")]
+    pub rules: Vec<Rule>,
+    /// A shipped platform (see `simulate platforms`), or a .toml file.
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "v100x4")]
+    pub platform: String,
+    /// Only the first so many devices of it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub devices: Option<u16>,
+    /// Memory of each device [GB], instead of what the platform says.
+    #[arg(long, value_name = "GB", allow_negative_numbers = true)]
+    pub capacity: Option<f64>,
+    /// Scheduling policy.
+    #[arg(long, value_name = "P", default_value = "dmdas", value_parser = policy_names())]
+    pub sched: String,
+    /// Tasks for which a device gathers operands beyond the running one.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    pub ahead: u16,
+    /// Write what every device would do: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write the figures as JSON, one object per rule; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
 }
 
 /// The words after `machine`.

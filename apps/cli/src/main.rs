@@ -9,8 +9,10 @@ mod logs;
 mod machine;
 mod out;
 mod progress;
+mod simulate;
 mod table;
 mod tor;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -50,6 +52,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.verb {
         Verb::Bench(verb) => bench::run(verb),
         Verb::Machine(MachineVerb::Show(args)) => machine::show(args),
+        Verb::Simulate(verb) => simulate::run(verb),
         Verb::Tor(verb) => tor::run(verb),
     }
 }

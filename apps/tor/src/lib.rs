@@ -16,6 +16,7 @@
 //! | [`image`] | long-exposure image and Strehl ratio |
 //! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
 //! | [`files`] | FITS and npy, slope orders |
+//! | [`mod@simulate`] | a reconstructor in virtual time on a machine that is only written down |
 //! | [`mod@info`] | sizes, memory and work of a system before anything runs |
 //!
 //! Units: metres, arcseconds (slopes and directions), arcsec^2 (covariances); `cn2` of a layer is its `r0^(-5/3)` in m^(-5/3) at
@@ -36,6 +37,7 @@ pub mod params;
 pub mod pipeline;
 pub mod reference;
 pub mod report;
+pub mod simulate;
 pub mod turbulence;
 
 pub use covariance::{Covariance, Kind};

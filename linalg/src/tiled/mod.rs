@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zellige_kernels::MatRef;
 use zellige_runtime::{
-    Codelet, Cpu, Data, Handle, List, Operands, Outcome, ReadList, Runtime, Slot, Submit, TaskContext,
+    Codelet, Cpu, Data, Handle, List, Meta, Operands, Outcome, ReadList, Runtime, Slot, Submit, TaskContext,
     TaskError, TaskInfo, Write, reads, write,
 };
 
@@ -16,6 +16,7 @@ pub use rect::RectTiled;
 pub use symmetric::SymmetricTiled;
 
 use crate::error::Error;
+use crate::format::format_of;
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile, root_sum_squares};
 
@@ -51,6 +52,12 @@ pub fn from_dense<T: TileScalar>(values: Vec<T>, ld: usize) -> Generator<T> {
         }
         Ok(())
     })
+}
+
+/// A handle for a native tile of this shape that does not exist.
+fn planned_tile<T: TileScalar, S: Submit>(s: &S, rows: usize, cols: usize) -> Handle<Tile<T>> {
+    let bytes = rows * cols * T::FORMAT.bytes();
+    s.register_planned(Meta { format: format_of(T::FORMAT), bytes, ..Meta::default() })
 }
 
 /// Generates one tile and its norm.

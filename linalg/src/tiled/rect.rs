@@ -2,7 +2,7 @@
 
 use zellige_runtime::{Handle, Runtime, Submit, write};
 
-use super::{Generate, Generator, submit_norm, total_bytes};
+use super::{Generate, Generator, planned_tile, submit_norm, total_bytes};
 use crate::error::Error;
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
@@ -24,6 +24,16 @@ impl<T: TileScalar> RectTiled<T> {
         let tiles = (0..mt)
             .flat_map(|i| (0..nt).map(move |j| (i, j)))
             .map(|(i, j)| s.register_empty().named(format!("{name}[{i},{j}]")))
+            .collect();
+        RectTiled { rows, cols, tiles }
+    }
+
+    /// Handles for tiles that do not exist, for graphs that are recorded to be looked at or simulated.
+    pub fn planned<S: Submit>(s: &S, name: &str, rows: TileGrid, cols: TileGrid) -> Self {
+        let (mt, nt) = (rows.tiles(), cols.tiles());
+        let tiles = (0..mt)
+            .flat_map(|i| (0..nt).map(move |j| (i, j)))
+            .map(|(i, j)| planned_tile(s, rows.width(i), cols.width(j)).named(format!("{name}[{i},{j}]")))
             .collect();
         RectTiled { rows, cols, tiles }
     }

@@ -2,7 +2,7 @@
 
 use zellige_runtime::{Handle, Runtime, Submit, write};
 
-use super::{Generate, Generator, submit_norm, total_bytes};
+use super::{Generate, Generator, planned_tile, submit_norm, total_bytes};
 use crate::error::Error;
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
@@ -23,6 +23,16 @@ impl<T: TileScalar> SymmetricTiled<T> {
         let tiles = (0..nt)
             .flat_map(|j| (j..nt).map(move |i| (i, j)))
             .map(|(i, j)| s.register_empty().named(format!("A[{i},{j}]")))
+            .collect();
+        SymmetricTiled { grid, tiles }
+    }
+
+    /// Handles for tiles that do not exist, for graphs that are recorded to be looked at or simulated.
+    pub fn planned<S: Submit>(s: &S, grid: TileGrid) -> Self {
+        let nt = grid.tiles();
+        let tiles = (0..nt)
+            .flat_map(|j| (j..nt).map(move |i| (i, j)))
+            .map(|(i, j)| planned_tile(s, grid.width(i), grid.width(j)).named(format!("A[{i},{j}]")))
             .collect();
         SymmetricTiled { grid, tiles }
     }

@@ -7,7 +7,6 @@ mod files;
 mod info;
 mod results;
 mod run;
-mod trace;
 
 use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_tor::params::{self, Input, Mode};

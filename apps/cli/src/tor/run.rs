@@ -5,12 +5,12 @@ use zellige_tor::files::SlopeOrder;
 use zellige_tor::pipeline::{self, Options, Outcome};
 use zellige_tor::report::{TraceLink, write_report};
 
-use super::trace::TraceFile;
 use super::{files, results};
 use crate::args::{RunArgs, Xray};
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
+use crate::trace::TraceFile;
 
 /// Rules that are compared where none is asked for.
 const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];

@@ -1,0 +1,132 @@
+//! `zellige simulate ...`: virtual time on machines that are only written down.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use zellige_runtime::platform::Platform;
+use zellige_tor::simulate::{Error, Report, Request, simulate};
+
+use crate::args::{Simulate, SimulateTor};
+use crate::exit::CommandError;
+use crate::out::{self, Target};
+use crate::table::{Side, Table, bytes, digits};
+use crate::trace::TraceFile;
+
+/// Simulates, prints, writes.
+///
+/// # Errors
+/// A platform that cannot be read, a graph that it cannot run, an output that cannot be written.
+pub fn run(verb: &Simulate) -> anyhow::Result<()> {
+    match verb {
+        Simulate::Tor(args) => tor(args),
+        Simulate::Platforms => platforms(),
+    }
+}
+
+fn platforms() -> anyhow::Result<()> {
+    let mut text = String::new();
+    for name in Platform::names() {
+        let platform = Platform::shipped(name)?;
+        text += &format!("{name}\n");
+        for line in platform.description.trim().lines() {
+            text += &format!("    {line}\n");
+        }
+    }
+    out::print(&text)
+}
+
+/// A shipped platform, or one from a file.
+fn platform(name: &str) -> anyhow::Result<Platform> {
+    if !name.ends_with(".toml") {
+        return Platform::shipped(name).map_err(bad);
+    }
+    let path = Path::new(name);
+    let text = fs::read_to_string(path).with_context(|| format!("reading platform {}", path.display()))?;
+    Platform::parse(&text).map_err(bad).with_context(|| path.display().to_string())
+}
+
+fn bad(error: zellige_runtime::Error) -> anyhow::Error {
+    CommandError::option("--platform", error).into()
+}
+
+fn tor(args: &SimulateTor) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
+    if trace.is_some() && args.rules.len() > 1 {
+        return Err(CommandError::option("--trace", "one trace shows one rule: give one --rule").into());
+    }
+    let mut platform = platform(&args.platform)?;
+    if let Some(count) = args.devices {
+        let there = platform.devices.len();
+        if usize::from(count) > there {
+            return Err(CommandError::option("--devices", format!("{} has {there}", platform.name)).into());
+        }
+        platform = platform.with_devices(count.into());
+    }
+    if let Some(gb) = args.capacity {
+        if !(gb.is_finite() && gb > 0.0) {
+            return Err(CommandError::option("--capacity", "a number of gigabytes above 0").into());
+        }
+        platform = platform.with_capacity(gb);
+    }
+    let mut reports = Vec::new();
+    for rule in &args.rules {
+        let request = Request {
+            n: args.n as usize,
+            m: args.m as usize,
+            tile: args.tile as usize,
+            rule: rule.clone(),
+            policy: args.sched.clone(),
+            ahead: args.ahead.into(),
+        };
+        let (report, outcome) = simulate(&request, &platform).map_err(|error| match error {
+            Error::NeedsNorms(_) => CommandError::option("--rule", error).into(),
+            Error::Linalg(error) => anyhow::Error::from(error),
+        })?;
+        reports.push(report);
+        if let Some(trace) = &trace {
+            trace.write(&outcome.trace, &format!("{} on {}", args.rules[0], platform.name))?;
+        }
+    }
+    if let Some(target) = &target {
+        target.write_json(&reports)?;
+    }
+    if target.as_ref().is_some_and(Target::is_stdout) {
+        return Ok(());
+    }
+    out::print(&table(&reports).render(out::colours(&std::io::stdout())))?;
+    out::print(&format!(
+        "{} on {} device(s), {}, n = {}, m = {}, {} tasks; nothing ran: these are predictions\n",
+        platform.name, reports[0].devices, args.sched, args.n, args.m, reports[0].tasks
+    ))
+}
+
+fn table(reports: &[Report]) -> Table {
+    let mut table = Table::new(&[
+        ("rule", Side::Left),
+        ("seconds", Side::Right),
+        ("Tflop/s", Side::Right),
+        ("of fp32 peak", Side::Right),
+        ("idle", Side::Right),
+        ("x bound", Side::Right),
+        ("to devices", Side::Right),
+        ("to host", Side::Right),
+        ("between", Side::Right),
+    ]);
+    for report in reports {
+        let moved = report.bytes_moved;
+        table.row([
+            report.rule.clone(),
+            digits(report.makespan_seconds),
+            digits(report.tflops),
+            format!("{:.0} %", 100.0 * report.fraction_of_peak),
+            format!("{:.0} %", 100.0 * report.idle_share),
+            digits(report.makespan_seconds / report.bounds.mixed),
+            bytes(moved.h2d),
+            bytes(moved.d2h),
+            bytes(moved.p2p),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,75 @@
+//! `zellige simulate`: nothing runs, so everything is quick and repeatable.
+
+mod common;
+
+use common::run;
+use serde_json::Value;
+
+const SMALL: [&str; 10] =
+    ["simulate", "tor", "--n", "20000", "--m", "2000", "--tile", "950", "--platform", "v100x4"];
+
+fn simulated(more: &[&str]) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &[&SMALL[..], more, &["--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn figures_are_there_and_repeat() {
+    let reports = simulated(&["--rule", "fp32", "--rule", "hp1:band=2"]);
+    for report in &reports {
+        let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("{key}"));
+        let (n, m) = (20_000f64, 2000f64);
+        let flops = n.powi(3) / 3.0 + 2.0 * n * n * m;
+        assert!((number("tflops") * number("makespan_seconds") * 1e12 / flops - 1.0).abs() < 1e-9);
+        assert!((number("fraction_of_peak") - number("tflops") / 60.0).abs() < 1e-9);
+        assert!((0.0..1.0).contains(&number("idle_share")));
+        for key in ["area", "critical_path", "mixed"] {
+            let bound = report["bounds"][key].as_f64().unwrap();
+            assert!(bound > 0.0 && bound <= number("makespan_seconds"), "{key}: {bound}");
+        }
+        // The lower triangle and B go in once at least, X comes back.
+        let moved = |key: &str| report["bytes_moved"][key].as_u64().unwrap() as f64;
+        assert!(moved("h2d") >= 4.0 * (n * n / 2.0 + n * m) && moved("d2h") >= 4.0 * n * m);
+    }
+    let seconds = |at: usize| reports[at]["makespan_seconds"].as_f64().unwrap();
+    assert!(seconds(1) < seconds(0), "tensor cores help");
+    assert_eq!(reports, simulated(&["--rule", "fp32", "--rule", "hp1:band=2"]));
+}
+
+#[test]
+fn less_memory_moves_more_and_too_little_is_refused() {
+    let roomy = simulated(&["--devices", "1"]);
+    let tight = simulated(&["--devices", "1", "--capacity", "0.3"]);
+    let moved = |reports: &[Value]| reports[0]["bytes_moved"]["h2d"].as_u64().unwrap();
+    assert!(moved(&tight) > moved(&roomy), "{} and {}", moved(&tight), moved(&roomy));
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &[&SMALL[..], &["--capacity", "0.005"]].concat());
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.contains("operands at once") && ran.stderr.contains("gpu0 has 0.005 GB"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("odd.toml"), "name = \"odd\"\nnodes = 3\n").unwrap();
+    for (more, code, said) in [
+        (["--platform", "v100"], 2, "p100x4"),
+        (["--platform", "odd.toml"], 2, "line 2"),
+        (["--devices", "5"], 2, "has 4"),
+        (["--capacity", "-1"], 2, "above 0"),
+        (["--rule", "hp1:operand=1e-2"], 2, "norms"),
+        (["--rule", "x3"], 1, "no kind has a rate"),
+    ] {
+        let ran = run(folder.path(), &[&SMALL[..8], &more].concat());
+        assert_eq!(ran.code, Some(code), "{more:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{more:?}: {}", ran.stderr);
+    }
+    let listed = run(folder.path(), &["simulate", "platforms"]);
+    assert!(listed.stdout.contains("gh200x4") && listed.stdout.contains("section VIII"));
+}
