@@ -44,13 +44,14 @@
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | judge a result | [`backward_error`], [`GemmCounts`] |
-//! | measure | [`bench`](mod@bench) |
+//! | measure | [`bench`](mod@bench), [`calibrate`](mod@calibrate) |
 //!
 //! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and replayed. Results depend on
 //! matrix, tiles and the policy's answers, and are bitwise the same for any number of workers, scheduling policy and replay.
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod calibrate;
 mod error;
 mod factor;
 pub mod format;

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, MachineVerb, Verb};
+use args::{Cli, Verb};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -51,7 +51,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     interrupt::install()?;
     match &cli.verb {
         Verb::Bench(verb) => bench::run(verb),
-        Verb::Machine(MachineVerb::Show(args)) => machine::show(args),
+        Verb::Machine(verb) => machine::run(verb),
         Verb::Simulate(verb) => simulate::run(verb),
         Verb::Tor(verb) => tor::run(verb),
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::history::RING;
 use super::table::Footprint;
-use super::{LinkModel, Models};
+use super::{Identity, LinkModel, Models};
 
 /// Layout of the file; others are stale.
 const FORMAT: u32 = 1;
@@ -22,15 +22,6 @@ const FORMAT: u32 = 1;
 const LARGEST: u64 = 64 << 20;
 /// Samples of a footprint that are stored: as good a median as all of them, and new ones soon outvote them.
 const STORED: usize = 15;
-
-/// What a file of models is valid for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// The device behind each kind, e.g. `cpu` and the processor's name.
-    pub devices: BTreeMap<String, String>,
-    /// The build of the kernels, e.g. version and features.
-    pub build: String,
-}
 
 /// What a file of models held.
 #[derive(Debug)]

@@ -25,7 +25,10 @@ struct Regression {
 
 #[derive(Debug, Default)]
 struct Fitted {
-    fit: Option<Fit>,
+    /// Over flops and bytes, from samples whose bytes were counted.
+    by_both: Option<Fit>,
+    /// Over flops, from all.
+    by_flops: Option<Fit>,
     /// Samples from which on it is computed again.
     due: u64,
 }
@@ -39,17 +42,21 @@ impl Family {
         self.regressions.get_or_insert(kind).samples.fetch_add(samples as u64, Ordering::Relaxed);
     }
 
-    /// Expected time [ns], and the number of samples behind it.
+    /// Expected time [ns], and the number of samples behind it. `bytes` 0: unknown.
     pub(super) fn estimate(&self, table: &Table, kind: KindId, flops: f64, bytes: u64) -> Option<(f64, u64)> {
         let regression = self.regressions.get(kind)?;
         let samples = regression.samples.load(Ordering::Relaxed);
         let mut fitted = regression.fit.lock();
         if samples >= fitted.due {
-            let points = self.points(table, kind);
+            let mut points = self.points(table, kind);
             fitted.due = samples + 1 + points.len() as u64 / 4;
-            fitted.fit = Fit::of(&points);
+            let counted: Vec<Point> = points.iter().filter(|point| point.bytes > 0.0).copied().collect();
+            fitted.by_both = Fit::of(&counted);
+            points.iter_mut().for_each(|point| point.bytes = 0.0);
+            fitted.by_flops = Fit::of(&points);
         }
-        fitted.fit.map(|fit| (fit.time(flops, bytes as f64), samples))
+        let fit = fitted.by_both.filter(|_| bytes > 0).or(fitted.by_flops)?;
+        Some((fit.time(flops, bytes as f64), samples))
     }
 
     fn points(&self, table: &Table, kind: KindId) -> Vec<Point> {

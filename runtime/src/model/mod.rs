@@ -30,6 +30,7 @@ mod cache;
 mod family;
 mod fit;
 mod history;
+mod identity;
 mod link;
 mod sampler;
 mod table;
@@ -41,7 +42,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use serde::Serialize;
 
-pub use cache::{CacheError, Identity, Loaded, default_path};
+pub use cache::{CacheError, Loaded, default_path};
+pub use identity::{Identity, processor};
 pub use link::{LinkError, LinkModel};
 pub use sampler::Sampler;
 
@@ -165,8 +167,8 @@ impl Models {
         self.table.number(footprint).map_or(ModelId::NONE, ModelId)
     }
 
-    /// Records that a task took `time` on a device of kind `kind`, its operands being there. `bytes`: of its operands; 0
-    /// where they are not counted, then also in [`estimate`](Models::estimate).
+    /// Records that a task took `time` on a device of kind `kind`, its operands being there. `bytes`: of its operands; 0 where
+    /// they are not counted.
     ///
     /// Costs some tens of nanoseconds; for tasks of microseconds a [`Sampler`] per worker is cheaper.
     pub fn record(&self, id: ModelId, kind: KindId, flops: f64, bytes: u64, time: Duration) {
@@ -185,7 +187,8 @@ impl Models {
     ///
     /// The first that there is of: the footprint's own times (5 at least), the user's `info.cost`, a regression over the
     /// other sizes of codelet and label. So a wrong guess of the user's lasts for six tasks, and a model never overrules the
-    /// user by extrapolation. Leave `info.cost` out for devices that it was not meant for.
+    /// user by extrapolation. Leave `info.cost` out for devices that it was not meant for. `bytes` 0: unknown, the regression
+    /// is over flops alone.
     pub fn estimate(&self, id: ModelId, kind: KindId, info: &TaskInfo, bytes: u64) -> Option<Estimate> {
         if let Some(known) = self.known(id, kind) {
             return Some(known);

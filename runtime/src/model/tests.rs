@@ -103,6 +103,42 @@ fn sizes_that_never_repeat_are_estimated() {
     assert!((found.time.as_nanos() as f64 / 5_000_500.0 - 1.0).abs() < 0.01, "{found:?}");
 }
 
+/// A law in flops and bytes, asked by one who knows the bytes and by one who does not.
+#[test]
+fn unknown_bytes_are_not_no_bytes() {
+    let models = Models::new();
+    let cpu = models.kind("cpu");
+    for n in [32, 64, 128, 256] {
+        let bytes = 12 * u64::from(n).pow(2);
+        let time = Duration::from_nanos(tile(n).flops as u64 / 20 + bytes / 2);
+        models.record(models.id("gemm", &tile(n)), cpu, tile(n).flops, bytes, time);
+    }
+    let id = models.id("gemm", &tile(96));
+    let (true_time, bytes) = (tile(96).flops / 20.0 + 6.0 * 96.0 * 96.0, 12 * 96 * 96);
+    let share = |bytes| {
+        let estimate = models.estimate(id, cpu, &tile(96), bytes).unwrap();
+        estimate.time.as_nanos() as f64 / true_time
+    };
+    assert!((share(bytes) - 1.0).abs() < 1e-3, "{}", share(bytes));
+    assert!((share(0) - 1.0).abs() < 0.25 && (share(0) - 1.0).abs() > 1e-3, "{}", share(0));
+    // One who does not count bytes does not spoil it for others.
+    models.record(
+        models.id("gemm", &tile(48)),
+        cpu,
+        tile(48).flops,
+        0,
+        Duration::from_nanos(tile(48).flops as u64 / 10),
+    );
+    models.record(
+        models.id("gemm", &tile(50)),
+        cpu,
+        tile(50).flops,
+        0,
+        Duration::from_nanos(tile(50).flops as u64 / 10),
+    );
+    assert!((share(bytes) - 1.0).abs() < 1e-3, "{}", share(bytes));
+}
+
 #[test]
 fn odd_numbers_do_no_harm() {
     let models = Models::new();

@@ -1,11 +1,13 @@
-//! `zellige machine show`: what this machine gives to a process.
+//! `zellige machine show`: what this machine gives to a process, and the performance models that are known of it.
 
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
+use zellige_runtime::model::processor;
 use zellige_runtime::{Topology, cpu_limit};
 
+use super::models::Known;
 use crate::args::MachineShow;
 use crate::out::{self, Target};
 use crate::table::bytes;
@@ -36,6 +38,8 @@ pub struct Machine {
     simd: Vec<&'static str>,
     /// Graphics processors that this build can use.
     gpus: Vec<String>,
+    /// How fast tasks are known to be.
+    performance: Known,
 }
 
 #[derive(Debug, Serialize)]
@@ -90,7 +94,7 @@ impl Machine {
         let topology = Topology::discover();
         let cores = &topology.cores;
         Machine {
-            processor: processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+            processor: processor(),
             cpus: cores
                 .iter()
                 .map(|c| Cpu {
@@ -114,6 +118,7 @@ impl Machine {
             memory: Memory::discover(),
             simd: simd(),
             gpus: Vec::new(),
+            performance: Known::load(),
         }
     }
 
@@ -158,14 +163,9 @@ impl Machine {
         );
         say("SIMD", if self.simd.is_empty() { "none that is known".into() } else { self.simd.join(" ") });
         say("GPU", "no GPU support in this build".into());
+        lines.push(self.performance.text(out::colours(&std::io::stdout())));
         lines.concat()
     }
-}
-
-/// The processor's name in the text of `/proc/cpuinfo`.
-fn processor(cpuinfo: &str) -> Option<String> {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_string())
 }
 
 /// The caches of one CPU as sysfs describes them; none where it does not.
@@ -231,8 +231,9 @@ fn memory_limit() -> Option<u64> {
         .min()
 }
 
+/// Vector instructions that the kernels can choose from.
 #[cfg(target_arch = "x86_64")]
-fn simd() -> Vec<&'static str> {
+pub fn simd() -> Vec<&'static str> {
     let known = [
         ("avx2", is_x86_feature_detected!("avx2")),
         ("fma", is_x86_feature_detected!("fma")),
@@ -244,8 +245,9 @@ fn simd() -> Vec<&'static str> {
     known.into_iter().filter_map(|(name, there)| there.then_some(name)).collect()
 }
 
+/// Vector instructions that the kernels can choose from: none that are known here.
 #[cfg(not(target_arch = "x86_64"))]
-fn simd() -> Vec<&'static str> {
+pub fn simd() -> Vec<&'static str> {
     Vec::new()
 }
 
@@ -259,8 +261,6 @@ mod tests {
         assert_eq!(kibibytes("2M"), Some(2 << 20));
         assert_eq!(kibibytes("big"), None);
         assert_eq!(kibibytes("18446744073709551615K"), None);
-        assert_eq!(processor("vendor\t: x\nmodel name\t: Fast 9000\n").as_deref(), Some("Fast 9000"));
-        assert_eq!(processor(""), None);
     }
 
     #[test]

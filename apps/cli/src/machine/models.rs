@@ -1,0 +1,255 @@
+//! The performance models of this machine: their file, and how they are printed.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use zellige_runtime::model::{Identity, Loaded, Models, Row, Source, default_path};
+
+use super::show::simd;
+use crate::out;
+use crate::table::{Side, Table, digits};
+
+/// What models of this machine and this build are valid for. A build without optimisation runs at half the rate: it is another.
+pub fn identity() -> Identity {
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    Identity::of_host(format!("zellige {} {profile} {}", env!("CARGO_PKG_VERSION"), simd().join(" ")))
+}
+
+/// The models that are known, for people and scripts.
+#[derive(Debug, Serialize)]
+pub struct Known {
+    /// The file; `null` where no folder for caches is known.
+    path: Option<PathBuf>,
+    state: State,
+    /// What is wrong with a file that is not used.
+    why: Option<String>,
+    models: Vec<KnownModel>,
+    links: Vec<KnownLink>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// Used by runs.
+    Fresh,
+    /// Of another machine or version: not used.
+    Stale,
+    /// Nothing was measured.
+    Absent,
+    /// There is a file, and it is of no use.
+    Unreadable,
+}
+
+#[derive(Debug, Serialize)]
+struct KnownModel {
+    codelet: String,
+    kind: String,
+    label: String,
+    /// (m, n, k); zeros where the codelet gives none.
+    shape: [u32; 3],
+    flops: f64,
+    bytes: u64,
+    samples: u64,
+    median_seconds: Option<f64>,
+    spread_seconds: f64,
+    /// What a scheduling policy is told; `null`: nothing.
+    estimate_seconds: Option<f64>,
+    source: Option<Source>,
+    gflops: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct KnownLink {
+    from: String,
+    to: String,
+    bytes_per_second: f64,
+    latency_seconds: f64,
+}
+
+impl From<Row> for KnownModel {
+    fn from(row: Row) -> Self {
+        let gflops = row.gflops();
+        KnownModel {
+            codelet: row.codelet,
+            kind: row.kind,
+            label: row.label,
+            shape: row.shape,
+            flops: row.flops,
+            bytes: row.bytes,
+            samples: row.samples,
+            median_seconds: row.median.map(|time| time.as_secs_f64()),
+            spread_seconds: row.spread.as_secs_f64(),
+            estimate_seconds: row.estimate.map(|estimate| estimate.time.as_secs_f64()),
+            source: row.estimate.map(|estimate| estimate.source),
+            gflops,
+        }
+    }
+}
+
+impl Known {
+    /// What the file of this machine holds. A file that is of no use is described, not an error.
+    pub fn load() -> Known {
+        let unusable = |path, state, why| Known { path, state, why, models: Vec::new(), links: Vec::new() };
+        let path = match default_path() {
+            Ok(path) => path,
+            Err(e) => return unusable(None, State::Absent, Some(e.to_string())),
+        };
+        match Models::load(&path, &identity()) {
+            Ok(Loaded::Fresh(models)) => Known::of(&models, path),
+            Ok(Loaded::Stale { why }) => unusable(Some(path), State::Stale, Some(why)),
+            Ok(Loaded::Absent) => unusable(Some(path), State::Absent, None),
+            Err(e) => unusable(Some(path), State::Unreadable, Some(e.to_string())),
+        }
+    }
+
+    /// These models, which are in `path`.
+    pub fn of(models: &Models, path: PathBuf) -> Known {
+        let link = |(from, to, link): (String, String, zellige_runtime::model::LinkModel)| KnownLink {
+            from,
+            to,
+            bytes_per_second: link.bandwidth(),
+            latency_seconds: link.latency(),
+        };
+        Known {
+            path: Some(path),
+            state: State::Fresh,
+            why: None,
+            models: models.rows().into_iter().map(KnownModel::from).collect(),
+            links: models.links().into_iter().map(link).collect(),
+        }
+    }
+
+    /// A line on the file, and tables of what it holds.
+    pub fn text(&self, colour: bool) -> String {
+        let path = self.path.as_deref().map_or("no file".into(), |path| path.display().to_string());
+        let measure = "zellige machine calibrate measures them";
+        let heading = match (self.state, &self.why) {
+            (State::Fresh, _) => format!("{} known, in {path}", self.models.len()),
+            (State::Absent, None) => format!("none: {measure} ({path})"),
+            (State::Absent, Some(why)) => format!("none: {why}"),
+            (State::Stale, why) => {
+                format!("stale, not used: {}; {measure} again ({path})", why.as_deref().unwrap_or("other"))
+            }
+            (State::Unreadable, why) => format!("not used: {}", why.as_deref().unwrap_or(&path)),
+        };
+        let mut text = format!("{:<12} {heading}\n", "models");
+        if !self.models.is_empty() {
+            text.push_str(&self.model_table().render(colour));
+        }
+        if !self.links.is_empty() {
+            text.push_str(&self.link_table().render(colour));
+        }
+        text
+    }
+
+    fn model_table(&self) -> Table {
+        let mut table = Table::new(&[
+            ("codelet", Side::Left),
+            ("kind", Side::Left),
+            ("label", Side::Left),
+            ("shape", Side::Left),
+            ("samples", Side::Right),
+            ("median us", Side::Right),
+            ("spread us", Side::Right),
+            ("source", Side::Left),
+            ("Gflop/s", Side::Right),
+        ]);
+        let micros = |seconds: f64| digits(1e6 * seconds);
+        for model in &self.models {
+            table.row([
+                model.codelet.clone(),
+                model.kind.clone(),
+                model.label.clone(),
+                shape(model.shape),
+                model.samples.to_string(),
+                model.median_seconds.map_or("-".into(), micros),
+                micros(model.spread_seconds),
+                source(model.source).into(),
+                model.gflops.map_or("-".into(), digits),
+            ]);
+        }
+        table
+    }
+
+    fn link_table(&self) -> Table {
+        let columns =
+            [("from", Side::Left), ("to", Side::Left), ("GB/s", Side::Right), ("latency us", Side::Right)];
+        let mut table = Table::new(&columns);
+        for link in &self.links {
+            let figures = [digits(1e-9 * link.bytes_per_second), digits(1e6 * link.latency_seconds)];
+            table.row([link.from.clone(), link.to.clone()].into_iter().chain(figures));
+        }
+        table
+    }
+}
+
+/// `64x32` of (64, 32, 0); `-` where the codelet gives no shape.
+fn shape(shape: [u32; 3]) -> String {
+    let used = shape.iter().rposition(|&x| x != 0).map_or(0, |last| last + 1);
+    let sides: Vec<String> = shape[..used].iter().map(u32::to_string).collect();
+    if sides.is_empty() { "-".into() } else { sides.join("x") }
+}
+
+fn source(source: Option<Source>) -> &'static str {
+    match source {
+        Some(Source::History) => "history",
+        Some(Source::Regression) => "regression",
+        Some(Source::User) => "user",
+        None => "too few",
+    }
+}
+
+/// `zellige machine forget`: removes the file of models.
+///
+/// # Errors
+/// There is no folder for caches, or the file cannot be removed.
+pub fn forget() -> anyhow::Result<()> {
+    let path = default_path()?;
+    out::print(&remove(&path)?)
+}
+
+fn remove(path: &Path) -> anyhow::Result<String> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(format!("removed {}\n", path.display())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Ok(format!("there is nothing to forget: no {}\n", path.display()))
+        }
+        Err(e) => Err(e).with_context(|| format!("{}: cannot be removed", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use zellige_runtime::TaskInfo;
+
+    use super::*;
+
+    #[test]
+    fn shapes_are_short() {
+        assert_eq!(shape([64, 32, 16]), "64x32x16");
+        assert_eq!(shape([64, 32, 0]), "64x32");
+        assert_eq!(shape([64, 0, 0]), "64");
+        assert_eq!(shape([0, 0, 8]), "0x0x8");
+        assert_eq!(shape([0; 3]), "-");
+    }
+
+    #[test]
+    fn a_table_says_what_is_known() {
+        let models = Models::new();
+        let cpu = models.kind("cpu");
+        let info = TaskInfo { flops: 2e6, label: "fp32", shape: [100; 3], ..TaskInfo::default() };
+        for _ in 0..11 {
+            models.record(models.id("gemm", &info), cpu, info.flops, 120_000, Duration::from_micros(25));
+        }
+        let known = Known::of(&models, "/cache/models.json".into());
+        let text = known.text(false);
+        let words: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(words, ["gemm", "cpu", "fp32", "100x100x100", "10", "25.0", "0.00", "history", "80.0"]);
+        assert!(text.starts_with("models       1 known, in /cache/models.json\n"), "{text}");
+    }
+}

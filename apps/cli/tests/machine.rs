@@ -1,0 +1,83 @@
+//! `machine calibrate`, `show` and `forget`, with a cache folder of their own.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Ran, finish, zellige};
+use serde_json::Value;
+
+fn machine(cache: &Path, arguments: &[&str]) -> Ran {
+    finish(zellige(cache).env("XDG_CACHE_HOME", cache.join("cache")).arg("machine").args(arguments))
+}
+
+fn models(cache: &Path) -> Value {
+    let ran = machine(cache, &["show", "--json", "-"]).expect(0);
+    let parsed: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    parsed["performance"].clone()
+}
+
+fn file(performance: &Value) -> PathBuf {
+    performance["path"].as_str().expect("a path").into()
+}
+
+#[test]
+fn what_is_calibrated_is_shown_and_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = models(folder.path());
+    assert_eq!(before["state"], "absent");
+    assert!(file(&before).starts_with(folder.path().join("cache/zellige")), "{before}");
+    machine(folder.path(), &["show"]).expect(0);
+
+    let ran = machine(folder.path(), &["calibrate", "--tile", "8", "--tile", "16", "--json", "-"]).expect(0);
+    let calibrated: Value = serde_json::from_str(&ran.stdout).expect("JSON alone on standard output");
+    let rows = calibrated["models"].as_array().unwrap();
+    // potrf, trsm and syrk in two formats, gemm in seven precisions, for two tiles.
+    assert_eq!(rows.len(), 2 * (3 * 2 + 7));
+    assert!(
+        rows.iter().all(|row| row["source"] == "history" && row["gflops"].as_f64().unwrap() > 0.0),
+        "{rows:?}"
+    );
+
+    let shown = models(folder.path());
+    assert_eq!(shown["state"], "fresh");
+    assert_eq!(shown["models"].as_array().unwrap().len(), rows.len());
+    let text = machine(folder.path(), &["show"]).expect(0).stdout;
+    assert!(text.contains("hp1") && text.contains("16x16x16") && text.contains("history"), "{text}");
+
+    assert!(machine(folder.path(), &["forget"]).expect(0).stdout.contains("removed"));
+    assert!(!file(&shown).exists());
+    assert!(machine(folder.path(), &["forget"]).expect(0).stdout.contains("nothing to forget"));
+}
+
+#[test]
+fn files_that_are_no_models_are_described_and_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&models(folder.path()));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "half a fi").unwrap();
+    let broken = models(folder.path());
+    assert_eq!(broken["state"], "unreadable");
+    assert!(broken["why"].as_str().unwrap().contains(path.to_str().unwrap()), "{broken}");
+    fs::write(&path, r#"{"format":1,"build":"of somebody else","devices":{},"models":[],"links":[]}"#)
+        .unwrap();
+    assert_eq!(models(folder.path())["state"], "stale");
+    machine(folder.path(), &["calibrate", "--tile", "8"]).expect(0);
+    assert_eq!(models(folder.path())["state"], "fresh");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_found_before_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("cache"), "a file where the folder should be").unwrap();
+    machine(folder.path(), &["calibrate"]).expect(1).says("cache");
+    for arguments in [&["calibrate", "--tile", "0"][..], &["calibrate", "--workers", "0"], &["forget", "all"]]
+    {
+        machine(folder.path(), arguments).expect(2);
+    }
+    let homeless = finish(
+        zellige(folder.path()).env_remove("HOME").env_remove("XDG_CACHE_HOME").args(["machine", "calibrate"]),
+    );
+    homeless.expect(1).says("XDG_CACHE_HOME");
+}
