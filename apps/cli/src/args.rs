@@ -96,7 +96,7 @@ fn run_help() -> String {
 
 /// The scheduling policies, a line each.
 fn policies() -> String {
-    let lines = POLICIES.iter().map(|(name, what)| format!("  {name:<6} {what}"));
+    let lines = POLICIES.iter().map(|(name, what)| format!("  {name:<10} {what}"));
     format!(
         "Scheduling policies (--sched): which worker gets a ready task\n{}",
         lines.collect::<Vec<_>>().join("\n")

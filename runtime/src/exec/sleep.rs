@@ -53,7 +53,6 @@ impl Sleep {
     /// Called after work that only `worker` can take has become visible.
     pub(crate) fn notify(&self, worker: usize) {
         fence(Ordering::SeqCst);
-        self.rouse_if(|napper| napper == worker);
         if sleeping(self.counts.load(Ordering::SeqCst)) > 0 {
             self.wake(|sleepers| {
                 sleepers.iter().position(|&w| w == worker).map(|at| sleepers.swap_remove(at))
@@ -97,17 +96,10 @@ impl Sleep {
 
     /// Ends a nap; false if nobody naps.
     fn rouse(&self) -> bool {
-        self.rouse_if(|_| true)
-    }
-
-    fn rouse_if(&self, who: impl Fn(usize) -> bool) -> bool {
         if self.napping.load(Ordering::SeqCst) == 0 {
             return false;
         }
-        let roused = {
-            let mut nappers = self.nappers.lock();
-            nappers.iter().position(|&napper| who(napper)).map(|at| nappers.swap_remove(at))
-        };
+        let roused = self.nappers.lock().pop();
         if let Some(worker) = roused {
             self.parkers[worker].unpark();
         }
