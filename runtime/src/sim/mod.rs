@@ -1,5 +1,5 @@
-//! Virtual time: a recorded graph on a written-down machine, through the same scheduling policies and the same memory manager that
-//! run it for real. No kernel runs, and no value is needed.
+//! Virtual time: a recorded graph on a written-down machine, through the scheduling policies that run it for real and through the
+//! memory manager. No kernel runs, and no value is needed.
 //!
 //! ```
 //! use zellige_runtime::platform::Platform;
