@@ -408,7 +408,7 @@ pub struct SimulateTor {
     /// Only the first so many devices of it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
-    /// Memory of each device [GB], instead of what the platform says.
+    /// Memory of each device (GB), instead of what the platform says.
     #[arg(long, value_name = "GB", allow_negative_numbers = true)]
     pub capacity: Option<f64>,
     /// Scheduling policy.

@@ -79,7 +79,7 @@ impl From<zellige_runtime::Error> for Error {
     }
 }
 
-/// Lower bounds [s].
+/// Lower bounds (s).
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Bounds {
     /// All tasks spread evenly, each on the kind of device that suits the whole best.

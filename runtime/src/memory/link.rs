@@ -10,12 +10,12 @@ use super::Reason;
 pub(crate) struct LinkSpec {
     /// Bytes per second.
     pub(crate) bandwidth: f64,
-    /// Time before the first byte arrives [ns].
+    /// Time before the first byte arrives (ns).
     pub(crate) latency_ns: u64,
 }
 
 impl LinkSpec {
-    /// How long `bytes` take on the idle link [ns].
+    /// How long `bytes` take on the idle link (ns).
     pub(crate) fn nanos(&self, bytes: u64) -> u64 {
         self.latency_ns + (bytes as f64 / self.bandwidth * 1e9).round() as u64
     }

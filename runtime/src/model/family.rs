@@ -42,7 +42,7 @@ impl Family {
         self.regressions.get_or_insert(kind).samples.fetch_add(samples as u64, Ordering::Relaxed);
     }
 
-    /// Expected time [ns], and the number of samples behind it. `bytes` 0: unknown.
+    /// Expected time (ns), and the number of samples behind it. `bytes` 0: unknown.
     pub(super) fn estimate(&self, table: &Table, kind: KindId, flops: f64, bytes: u64) -> Option<(f64, u64)> {
         let regression = self.regressions.get(kind)?;
         let samples = regression.samples.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@
 pub(super) struct Point {
     pub(super) flops: f64,
     pub(super) bytes: f64,
-    /// [ns]
+    /// (ns)
     pub(super) time: f64,
     pub(super) weight: f64,
 }
@@ -58,7 +58,7 @@ impl Fit {
         Some(Fit { base: x[0], per_flop: unscaled(1), per_byte: unscaled(2) })
     }
 
-    /// Time [ns], never negative.
+    /// Time (ns), never negative.
     pub(super) fn time(&self, flops: f64, bytes: f64) -> f64 {
         self.base + self.per_flop * flops + self.per_byte * bytes
     }

@@ -27,7 +27,7 @@ fn patience(len: usize) -> u32 {
 /// A history that many workers add to and many policies read.
 #[derive(Debug, Default)]
 pub(super) struct Cell {
-    /// Median [ns] in the upper 48 bits, number of samples in the lower 16, both saturating.
+    /// Median (ns) in the upper 48 bits, number of samples in the lower 16, both saturating.
     published: AtomicU64,
     history: Mutex<History>,
 }
@@ -37,7 +37,7 @@ const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const TIME_MAX: u64 = u64::MAX >> COUNT_BITS;
 
 impl Cell {
-    /// Adds times [ns] of tasks with so many flops and bytes.
+    /// Adds times (ns) of tasks with so many flops and bytes.
     pub(super) fn add(&self, flops: f64, bytes: u64, times: &[u64]) {
         let mut history = self.history.lock();
         (history.flops, history.bytes) = (flops, bytes);
@@ -66,7 +66,7 @@ impl Cell {
         self.published.store(packed, Ordering::Relaxed);
     }
 
-    /// Median [ns] and number of samples behind it.
+    /// Median (ns) and number of samples behind it.
     pub(super) fn median(&self) -> (u64, u32) {
         let packed = self.published.load(Ordering::Relaxed);
         (packed >> COUNT_BITS, (packed & COUNT_MAX) as u32)

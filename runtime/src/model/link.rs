@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Slowest and fastest link that is believed [B/s].
+/// Slowest and fastest link that is believed (B/s).
 const BANDWIDTH: std::ops::RangeInclusive<f64> = 1e6..=1e13;
-/// Longest latency that is believed [s].
+/// Longest latency that is believed (s).
 const LATENCY: f64 = 1.0;
 /// Sizes that a fit looks at, at most.
 const SIZES: usize = 256;
@@ -109,12 +109,12 @@ impl LinkModel {
         Ok(self)
     }
 
-    /// Bandwidth [B/s].
+    /// Bandwidth (B/s).
     pub fn bandwidth(&self) -> f64 {
         self.bandwidth
     }
 
-    /// Latency [s].
+    /// Latency (s).
     pub fn latency(&self) -> f64 {
         self.latency
     }
@@ -125,7 +125,7 @@ impl LinkModel {
     }
 }
 
-/// The sizes [B], smallest first, with the median of their times [s]; evenly thinned if there are very many.
+/// The sizes [B], smallest first, with the median of their times (s); evenly thinned if there are very many.
 fn medians(samples: &[(u64, Duration)]) -> Vec<(f64, f64)> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for &(bytes, time) in samples {

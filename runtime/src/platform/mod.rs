@@ -67,9 +67,9 @@ pub struct Platform {
 pub struct NodeSpec {
     /// Its name.
     pub name: String,
-    /// Its size [GB = 1e9 bytes]; without it, whatever is asked.
+    /// Its size (GB = 1e9 bytes); without it, whatever is asked.
     pub capacity_gb: Option<f64>,
-    /// Bytes read and written per second by a conversion between formats [GB/s].
+    /// Bytes read and written per second by a conversion between formats (GB/s).
     pub convert_gb_s: f64,
     /// Conversions that can be under way at a time in memory that is not part of the capacity.
     #[serde(default = "two")]
@@ -103,9 +103,9 @@ fn one() -> usize {
 pub struct LinkSpec {
     /// The two nodes.
     pub between: [String; 2],
-    /// Bandwidth in each direction [GB/s].
+    /// Bandwidth in each direction (GB/s).
     pub gb_s: f64,
-    /// Time before the first byte arrives [us].
+    /// Time before the first byte arrives (us).
     #[serde(default)]
     pub latency_us: f64,
 }
@@ -114,12 +114,12 @@ pub struct LinkSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindSpec {
-    /// Bytes of operands per second that its memory delivers [GB/s]: no task takes less than that.
+    /// Bytes of operands per second that its memory delivers (GB/s): no task takes less than that.
     pub memory_gb_s: f64,
-    /// Time to start a task [us].
+    /// Time to start a task (us).
     #[serde(default)]
     pub overhead_us: f64,
-    /// Peak rate per precision, which is the task's label [Tflop/s].
+    /// Peak rate per precision, which is the task's label (Tflop/s).
     pub peak_tflops: BTreeMap<String, f64>,
     /// Fraction of the peak that is reached, as points (size, fraction) between which it is linear; size is the geometric mean
     /// of the task's dimensions. By `codelet.label`, `codelet`, `*.label` or `*`, the first that is there. A codelet without
@@ -128,7 +128,7 @@ pub struct KindSpec {
 }
 
 impl KindSpec {
-    /// How long a task takes [ns]: the longer of its operations at the rate that its size reaches and its operands' way through
+    /// How long a task takes (ns): the longer of its operations at the rate that its size reaches and its operands' way through
     /// memory, plus the overhead; `None` if this kind cannot run it.
     pub fn nanos(&self, codelet: &str, label: &str, shape: [u32; 3], flops: f64, bytes: u64) -> Option<u64> {
         let points = [format!("{codelet}.{label}"), codelet.into(), format!("*.{label}"), "*".into()]
@@ -214,7 +214,7 @@ impl Platform {
         self
     }
 
-    /// Peak rate of all devices in one precision [Tflop/s].
+    /// Peak rate of all devices in one precision (Tflop/s).
     pub fn peak_tflops(&self, label: &str) -> f64 {
         let peak =
             |device: &DeviceSpec| self.kinds[&device.kind].peak_tflops.get(label).copied().unwrap_or(0.0);

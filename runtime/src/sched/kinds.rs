@@ -11,7 +11,7 @@ use super::{ReadyTask, SchedView, Wake};
 /// The kind of workers that all reach the host's memory.
 const CPU: &str = "cpu";
 
-/// Longest time that loads count with [ns], a good hour: sums over a million tasks stay far from the end of a word.
+/// Longest time that loads count with (ns), a good hour: sums over a million tasks stay far from the end of a word.
 const LONGEST: u64 = 1 << 42;
 
 /// Nanoseconds, as many as fit.

@@ -9,7 +9,7 @@ use super::world::Stage;
 use crate::error::Error;
 use crate::trace::{Bounds, TaskEvent};
 
-/// How many tasks a class has, and what they take together on each kind of device [ns].
+/// How many tasks a class has, and what they take together on each kind of device (ns).
 type Sum = (u64, Vec<Option<u64>>);
 
 /// Bounds from the tasks as they were run (with the precisions that were chosen) and the platform's times.

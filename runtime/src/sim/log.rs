@@ -117,7 +117,7 @@ impl Log {
         }
     }
 
-    /// The trace, with what is counted per node; bytes moved between nodes; when the last awaited thing ended [ns].
+    /// The trace, with what is counted per node; bytes moved between nodes; when the last awaited thing ended (ns).
     pub(super) fn finish(mut self, stage: &Stage) -> (Trace, BytesMoved, u64) {
         let memory = stage.memory.borrow();
         for (i, node) in self.trace.nodes.iter_mut().enumerate() {

@@ -84,7 +84,7 @@ pub struct SimOutcome {
 }
 
 impl SimOutcome {
-    /// Rate of the whole run [Tflop/s].
+    /// Rate of the whole run (Tflop/s).
     pub fn tflops(&self) -> f64 {
         self.flops / self.makespan.as_secs_f64().max(1e-12) / 1e12
     }

@@ -114,7 +114,7 @@ impl Stage {
         Ok(Plan { label, needs })
     }
 
-    /// How long a planned task takes on a device [ns].
+    /// How long a planned task takes on a device (ns).
     pub(super) fn nanos(&self, task: u32, device: usize) -> Option<u64> {
         let plans = self.plans.borrow();
         let plan = plans[task as usize].as_ref()?;

@@ -37,7 +37,7 @@ use crate::error::Error;
 pub struct Bounds {
     pub(super) kinds: Vec<(String, usize)>,
     pub(super) classes: Vec<(String, u64)>,
-    /// Per kind and class [ns]; `None`: cannot run there.
+    /// Per kind and class (ns); `None`: cannot run there.
     pub(super) times: Vec<Vec<Option<f64>>>,
 }
 
@@ -133,7 +133,7 @@ impl Bounds {
         Ok(self.solve(&wanted))
     }
 
-    /// Kinds that can run a class, with its time there [ns].
+    /// Kinds that can run a class, with its time there (ns).
     fn runs(&self, class: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let kinds = self.kinds.iter().enumerate().filter(|kind| kind.1.1 > 0);
         kinds.filter_map(move |(kind, _)| Some((kind, self.times[kind][class]?)))

@@ -14,7 +14,7 @@ pub(super) struct ClassTimes {
     classes: Vec<(&'static str, &'static str, u64)>,
     /// Per task: its class.
     class_of: Vec<usize>,
-    /// Per kind and class the mean time [ns].
+    /// Per kind and class the mean time (ns).
     times: Vec<Vec<Option<f64>>>,
 }
 
@@ -63,7 +63,7 @@ impl ClassTimes {
         ClassTimes { kinds, kind_of, classes, class_of, times }
     }
 
-    /// How long a task of the trace takes at least [ns]: as long as it took, or its class' time on another kind.
+    /// How long a task of the trace takes at least (ns): as long as it took, or its class' time on another kind.
     pub fn at_least(&self, task: usize, took: u64, ran_on: usize) -> u64 {
         let class = self.class_of[task];
         let others = self.times.iter().enumerate().filter(|&(kind, _)| kind != ran_on);

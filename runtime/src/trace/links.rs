@@ -12,9 +12,9 @@ pub(super) struct LinkSlice {
     pub transfer: usize,
     /// Its lane.
     pub lane: usize,
-    /// When it started [ns].
+    /// When it started (ns).
     pub start: u64,
-    /// When it ended [ns]: never before it started.
+    /// When it ended (ns): never before it started.
     pub end: u64,
 }
 
@@ -37,7 +37,7 @@ impl Link {
         self.from == self.to
     }
 
-    /// How long at least one transfer was under way [ns].
+    /// How long at least one transfer was under way (ns).
     pub fn busy(&self) -> u64 {
         let mut until = 0;
         let mut busy: u64 = 0;

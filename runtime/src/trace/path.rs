@@ -9,7 +9,7 @@ use super::Trace;
 
 /// The longest path over the dependencies.
 pub(super) struct Path {
-    /// Its tasks' times [ns].
+    /// Its tasks' times (ns).
     pub length: u128,
     /// Their numbers, from first to last.
     pub tasks: Vec<u64>,
@@ -17,7 +17,7 @@ pub(super) struct Path {
     pub cyclic_edges: usize,
 }
 
-/// The longest path, `times` being those of the tasks [ns]; of tasks with one number the longest counts. Components come in
+/// The longest path, `times` being those of the tasks (ns); of tasks with one number the longest counts. Components come in
 /// an order that follows the edges, so one pass over them is enough; an edge inside a component is part of a cycle and is
 /// left out.
 pub(super) fn critical_path(trace: &Trace, times: &[u64]) -> Path {

@@ -26,7 +26,7 @@ struct IdleLog {
     open: AtomicU64,
 }
 
-/// A stretch that has not ended in one word, so that it can be cut from outside: its start [ns] times four, plus one more
+/// A stretch that has not ended in one word, so that it can be cut from outside: its start (ns) times four, plus one more
 /// than the place of its state; 0 if there is none.
 struct Open;
 

@@ -172,7 +172,7 @@ impl Trace {
     }
 }
 
-/// Per task the least it takes on any kind [ns].
+/// Per task the least it takes on any kind (ns).
 fn least_times(trace: &Trace, tracks: &[Track], times: &ClassTimes) -> Vec<u64> {
     let mut least = vec![0; trace.tasks.len()];
     for (track, &kind) in tracks.iter().zip(&times.kind_of) {

@@ -117,7 +117,7 @@ fn number() -> impl Strategy<Value = u32> {
     (0u32..5).prop_map(|number| if number == 4 { u32::MAX } else { number })
 }
 
-/// Start and end [ns], sometimes the wrong way round.
+/// Start and end (ns), sometimes the wrong way round.
 fn times() -> impl Strategy<Value = (u64, u64)> {
     let times = (0u64..5000, prop_oneof![Just(0u64), 0u64..900], prop::bool::weighted(0.03));
     times.prop_map(|(start, took, backwards)| {

@@ -12,9 +12,9 @@ pub(super) struct Slice {
     pub task: usize,
     /// How many bodies of the same worker it ran inside of.
     pub depth: usize,
-    /// When it started [ns].
+    /// When it started (ns).
     pub start: u64,
-    /// When it ended [ns]: never after the body around it.
+    /// When it ended (ns): never after the body around it.
     pub end: u64,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Slice {
 pub(super) struct Rest {
     /// What the worker did.
     pub state: IdleState,
-    /// When it began [ns].
+    /// When it began (ns).
     pub start: u64,
-    /// When it ended [ns].
+    /// When it ended (ns).
     pub end: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Track {
 }
 
 impl Track {
-    /// How long the worker was inside at least one body [ns].
+    /// How long the worker was inside at least one body (ns).
     ///
     /// A body that waits for others may run them inside itself: time is counted once.
     pub fn busy(&self) -> u64 {
@@ -53,7 +53,7 @@ impl Track {
         outer.fold(0, |sum, slice| sum.saturating_add(slice.end - slice.start))
     }
 
-    /// Per slice how long the worker was in its body and in none inside it [ns]; the sum is [`busy`](Track::busy).
+    /// Per slice how long the worker was in its body and in none inside it (ns); the sum is [`busy`](Track::busy).
     pub fn own_times(&self) -> Vec<u64> {
         let mut own: Vec<u64> = self.slices.iter().map(|slice| slice.end - slice.start).collect();
         let mut around: Vec<usize> = Vec::new();
@@ -67,7 +67,7 @@ impl Track {
         own
     }
 
-    /// What is left of `idle`, records of this worker by start time, within the window [ns] and outside of bodies. The rests
+    /// What is left of `idle`, records of this worker by start time, within the window (ns) and outside of bodies. The rests
     /// follow one another.
     pub fn rests(&self, idle: &[&IdleEvent], window: (u64, u64)) -> Vec<Rest> {
         let mut rests: Vec<Rest> = Vec::new();
@@ -128,7 +128,7 @@ impl Trace {
         tracks
     }
 
-    /// What each of the tracks did between bodies, within the window [ns].
+    /// What each of the tracks did between bodies, within the window (ns).
     pub(super) fn rests(&self, tracks: &[Track], window: (u64, u64)) -> Vec<Vec<Rest>> {
         let mut idle: Vec<&IdleEvent> = self.idle.iter().collect();
         idle.sort_by_key(|event| (event.worker, event.start_ns, event.end_ns, event.state));
@@ -154,19 +154,19 @@ fn nest(track: &mut Track) {
     }
 }
 
-/// How long a body ran [ns]; 0 for a record that ends before it starts.
+/// How long a body ran (ns); 0 for a record that ends before it starts.
 pub(super) fn nanos(event: &TaskEvent) -> u64 {
     event.end_ns.saturating_sub(event.start_ns)
 }
 
-/// The first body's start and the last one's end [ns]: the makespan.
+/// The first body's start and the last one's end (ns): the makespan.
 pub(super) fn span(trace: &Trace) -> (u64, u64) {
     let start = trace.tasks.iter().map(|task| task.start_ns).min().unwrap_or(0);
     let end = trace.tasks.iter().map(|task| task.end_ns.max(task.start_ns)).max().unwrap_or(0);
     (start, end)
 }
 
-/// The first and the last moment of which a record speaks, but for idle workers [ns].
+/// The first and the last moment of which a record speaks, but for idle workers (ns).
 pub(super) fn extent(trace: &Trace) -> (u64, u64) {
     let tasks = trace.tasks.iter().map(|task| (task.start_ns, task.end_ns));
     let transfers = trace.transfers.iter().map(|transfer| (transfer.start_ns, transfer.end_ns));

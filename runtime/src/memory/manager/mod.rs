@@ -115,7 +115,7 @@ impl Memory {
         self.absent(node, needs).map(|need| need.bytes).sum()
     }
 
-    /// How long that would take over idle links, one operand after the other [ns].
+    /// How long that would take over idle links, one operand after the other (ns).
     pub(crate) fn transfer_ns(&self, node: NodeId, needs: &[Need]) -> u64 {
         self.absent(node, needs).map(|need| self.shortest_way(node, need)).sum()
     }

@@ -22,7 +22,7 @@ pub(super) const WINDOW: usize = 64;
 /// What a task counts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Expected time [ns], at least 1.
+    /// Expected time (ns), at least 1.
     pub(super) length: u64,
     /// No model knows it.
     pub(super) guess: bool,
@@ -34,15 +34,15 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) load: Load,
-    /// From its begin to its end [ns], if it began.
+    /// From its begin to its end (ns), if it began.
     pub(super) time: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// Sum of the lengths of what has not begun [ns].
+    /// Sum of the lengths of what has not begun (ns).
     waiting: AtomicU64,
-    /// When what runs will have ended [ns]; written under the lock of `hand`.
+    /// When what runs will have ended (ns); written under the lock of `hand`.
     free_at: AtomicU64,
     /// Tasks queued; written under the lock of `queue`.
     len: AtomicUsize,
@@ -62,7 +62,7 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Hand {
     tasks: SmallVec<[InHand; 2]>,
-    /// Sum of the lengths of those that have begun [ns].
+    /// Sum of the lengths of those that have begun (ns).
     running: u64,
 }
 
@@ -70,12 +70,12 @@ struct Hand {
 struct InHand {
     id: u64,
     load: Load,
-    /// When it began [ns], if it has.
+    /// When it began (ns), if it has.
     since: Option<u64>,
 }
 
 impl Lane {
-    /// When a task pushed now could start [ns]: after all that was pushed before.
+    /// When a task pushed now could start (ns): after all that was pushed before.
     pub(super) fn start(&self, now: u64) -> u64 {
         self.free_at.load(Ordering::Relaxed).max(now).saturating_add(self.waiting.load(Ordering::Relaxed))
     }

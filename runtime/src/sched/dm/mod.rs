@@ -123,7 +123,7 @@ pub(super) struct Dm {
     machine: OnceLock<Machine>,
     /// Which kind explores next.
     turn: CachePadded<AtomicUsize>,
-    /// What tasks without an estimate take, about their median lately [ns]; 0 until one has ended.
+    /// What tasks without an estimate take, about their median lately (ns); 0 until one has ended.
     recent: CachePadded<AtomicU64>,
 }
 

@@ -226,7 +226,7 @@ impl PageData {
         self.blocks.len()
     }
 
-    /// What is shorter than this is merged [ns].
+    /// What is shorter than this is merged (ns).
     pub fn bin(&self) -> u64 {
         self.bin
     }
@@ -358,7 +358,7 @@ fn item(
     )
 }
 
-/// The width below which shapes are merged [ns]: 0 where all can be drawn, otherwise the first of a doubling series that
+/// The width below which shapes are merged (ns): 0 where all can be drawn, otherwise the first of a doubling series that
 /// keeps within the limit.
 fn bin_width(lines: &[Line], begin: u64, extent: u64, limit: usize) -> u64 {
     let pieces: usize = lines.iter().map(|line| line.pieces.len()).sum();
