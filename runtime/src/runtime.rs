@@ -90,8 +90,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Performance models to ask, and to teach by timing the tasks. Policies that go by models (dm and its family, heteroprio,
-    /// random) get models of their own if none are given; others need none, and then nothing is timed.
+    /// Performance models to ask, and to teach by timing the tasks. dm and its family get models of their
+    /// own if none are given; heteroprio and random ask those that are given; the others need none, and then nothing is timed.
     #[must_use]
     pub fn models(mut self, models: Arc<Models>) -> Self {
         self.models = Some(models);

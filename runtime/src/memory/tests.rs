@@ -32,6 +32,7 @@ struct Driver {
     flying: VecDeque<(Transfer, u64)>,
     staged: VecDeque<Ticket>,
     evictions: u64,
+    write_backs: u64,
     conversions: u64,
 }
 
@@ -57,6 +58,7 @@ impl Driver {
             flying: VecDeque::new(),
             staged: VecDeque::new(),
             evictions: 0,
+            write_backs: 0,
             conversions: 0,
         }
     }
@@ -83,7 +85,10 @@ impl Driver {
                     self.flying.push_back((transfer, value));
                 }
                 Action::Staged(ticket) => self.staged.push_back(ticket),
-                Action::Evicted { .. } => self.evictions += 1,
+                Action::Evicted { written_back, .. } => {
+                    self.evictions += 1;
+                    self.write_backs += u64::from(written_back);
+                }
                 Action::Freed(buffer) => {
                     self.values.remove(&buffer);
                 }
@@ -276,5 +281,28 @@ fn the_victim_is_unwanted_and_old() {
     go(&mut driver, 3, 3);
     assert!(driver.memory.buffer(Datum(0), 1, WIDE).is_some(), "0 is the oldest, but wanted");
     assert!(driver.memory.buffer(Datum(1), 1, WIDE).is_none());
-    assert!(!driver.memory.take_actions().iter().any(|a| matches!(a, Action::Begin(t) if t.to == HOST)));
+    assert_eq!((driver.evictions, driver.write_backs), (1, 0), "the host has them all");
+    // The sole copy of what was written here goes back to the host before it is given up.
+    let job = Job { node: 1, needs: vec![(2, WIDE, Access::Update)], prefetched: false };
+    let needs = driver.needs(&job);
+    driver.memory.stage(Ticket(4), 1, &needs);
+    driver.obey();
+    let buffer = driver.memory.buffer(Datum(2), 1, WIDE).unwrap();
+    driver.values.insert(buffer, 77);
+    driver.memory.finish(Ticket(4));
+    driver.obey();
+    let all = Job {
+        node: 1,
+        needs: vec![(0, WIDE, Access::Read), (1, WIDE, Access::Read), (3, WIDE, Access::Read)],
+        prefetched: false,
+    };
+    let needs = driver.needs(&all);
+    driver.memory.stage(Ticket(5), 1, &needs);
+    driver.obey();
+    while !driver.flying.is_empty() {
+        driver.arrive(0);
+    }
+    let home = driver.memory.buffer(Datum(2), HOST, WIDE).unwrap();
+    assert_eq!(driver.values[&home], 77);
+    assert!(driver.memory.buffer(Datum(2), 1, WIDE).is_none());
 }

@@ -18,7 +18,7 @@
 //! # Ok::<(), zellige_runtime::Error>(())
 //! ```
 //!
-//! Time is counted in integer nanoseconds and ties are broken by number, so a simulation gives the same result on every machine.
+//! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
 
 mod bounds;
 mod engine;

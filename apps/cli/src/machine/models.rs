@@ -33,9 +33,9 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// Used by runs.
+    /// Of this machine and this build.
     Fresh,
-    /// Of another machine or version: not used.
+    /// Of another machine or build.
     Stale,
     /// Nothing was measured.
     Absent,
