@@ -22,6 +22,13 @@ pub enum Cause {
     Lost,
 }
 
+impl Cause {
+    /// An error that is only a text.
+    pub(crate) fn words(text: String) -> Self {
+        Cause::Error(Arc::from(TaskError::from(text)))
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -41,12 +41,15 @@
 pub mod bench;
 mod data;
 mod deps;
+mod device;
 mod error;
 mod exec;
 mod graph;
+mod hub;
 mod memory;
 pub mod model;
 mod operand;
+mod plan;
 pub mod platform;
 mod runtime;
 mod sched;
@@ -57,10 +60,13 @@ mod topology;
 mod trace;
 
 pub use data::{
-    BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, ReadGuard, SliceMut, SliceRef, WriteGuard,
+    BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, Portability, Portable, ReadGuard, SliceMut,
+    SliceRef, WriteGuard,
 };
+pub use device::{DeviceError, Emulated};
 pub use error::{Cause, Error, Failure, TaskError};
 pub use graph::{Bindings, Graph, GraphNode, Recorder};
+pub use hub::NodeUse;
 pub use operand::{
     Commute, List, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute,
     read, reads, reduce, scratch, update, write,

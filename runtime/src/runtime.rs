@@ -3,22 +3,27 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::data::{AnyHandle, BorrowedSlice, Data, Element, Handle, ReadGuard, WriteGuard};
+use crate::device::Emulated;
 use crate::error::Error;
 use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
+use crate::hub::{Hub, Log, NodeUse};
+use crate::memory::LinkSpec;
 use crate::model::Models;
 use crate::operand::Mode;
-use crate::sched::{self, Policy, World};
+use crate::sched::{self, Policy};
 use crate::task::{Codelet, Spec, Submit, TaskRef};
-use crate::topology::{self, Topology};
+use crate::topology::{self, CoreInfo, Topology};
 use crate::trace::{self, Trace, TraceWorker};
 
 /// Decides what a [`Runtime`] is made of.
 pub struct RuntimeBuilder {
     workers: Option<usize>,
+    devices: Vec<Emulated>,
+    peers: Option<LinkSpec>,
     policy: PolicyChoice,
     window: usize,
     trace: Option<usize>,
@@ -37,6 +42,8 @@ impl RuntimeBuilder {
     fn new() -> Self {
         RuntimeBuilder {
             workers: None,
+            devices: Vec::new(),
+            peers: None,
             policy: PolicyChoice::Named("lws".into()),
             window: DEFAULT_WINDOW,
             trace: None,
@@ -47,10 +54,27 @@ impl RuntimeBuilder {
         }
     }
 
-    /// How many workers; by default one per core that this process may use. The thread that submits tasks is none of them.
+    /// How many workers for CPU cores; by default one per core that this process may use. The thread that submits tasks is none
+    /// of them. Where there are [devices](RuntimeBuilder::device), there may be none at all.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
+        self
+    }
+
+    /// One more device with memory of its own, and a worker to drive it. The runtime then brings operands to where tasks run,
+    /// and what they wrote to where it is asked for.
+    #[must_use]
+    pub fn device(mut self, device: Emulated) -> Self {
+        self.devices.push(device);
+        self
+    }
+
+    /// Links every device to every other, at this rate each way (bytes per second); without, what goes from one to another
+    /// passes through the host.
+    #[must_use]
+    pub fn peers(mut self, bytes_per_second: f64) -> Self {
+        self.peers = Some(LinkSpec { bandwidth: bytes_per_second, latency_ns: 0 });
         self
     }
 
@@ -126,27 +150,35 @@ impl RuntimeBuilder {
     pub fn build(self) -> Result<Runtime, Error> {
         let topology = Topology::discover();
         let cores = topology.cores.len();
-        let count = self.workers.unwrap_or(cores);
+        let cpus = self.workers.unwrap_or(cores);
+        let count = cpus + self.devices.len();
         if count == 0 || count > usize::from(u16::MAX) {
             return Err(Error::Config(format!("{count} workers are not possible: take 1 to {}", u16::MAX)));
         }
-        warn_if_crowded(count, cores);
+        warn_if_crowded(cpus, cores);
         let policy = match self.policy {
             PolicyChoice::Named(name) => sched::by_name(&name, count)?,
             PolicyChoice::Given(policy) => policy,
         };
         let cores_of: Vec<_> = (0..count).map(|w| topology.cores[w % cores].clone()).collect();
         let neighbours = topology::neighbours(&cores_of);
-        let workers = cores_of
-            .into_iter()
-            .zip(neighbours)
-            .map(|(core, neighbours)| WorkerSlot::new(core, neighbours))
-            .collect();
+        let models = self.models.or_else(|| policy.follows().then(Arc::<Models>::default));
+        let slot = |(w, (core, neighbours)): (usize, (CoreInfo, Vec<usize>))| {
+            let kind = if w < cpus { "cpu" } else { &self.devices[w - cpus].kind };
+            let model_kind = models.as_ref().map(|models| models.kind(kind)).unwrap_or_default();
+            WorkerSlot::new(core, kind, model_kind, neighbours)
+        };
+        let workers = cores_of.into_iter().zip(neighbours).enumerate().map(slot).collect();
+        let started = Instant::now();
+        let hub = (!self.devices.is_empty()).then(|| {
+            let log = self.trace.map(|capacity| Log::new(started, capacity));
+            Hub::new(cpus, &self.devices, self.peers, log)
+        });
         let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
         let window = Window::new(self.window);
         let watched = self.patience.is_some();
-        let models = self.models.or_else(|| policy.follows().then(Arc::default));
-        let shared = Arc::new(Shared::new(Parts { policy, workers, window, recorder, models, watched }));
+        let shared =
+            Arc::new(Shared::new(Parts { policy, workers, window, recorder, models, hub, watched, started }));
         let watchdog = match self.patience {
             None => None,
             Some(patience) => Some(
@@ -154,7 +186,7 @@ impl RuntimeBuilder {
                     .map_err(|e| Error::Os { what: "starting the watchdog".into(), cause: e.to_string() })?,
             ),
         };
-        let threads = exec::spawn_workers(&shared, self.pin && count <= cores)?;
+        let threads = exec::spawn_workers(&shared, if self.pin && cpus <= cores { cpus } else { 0 })?;
         Ok(Runtime { shared, threads, _watchdog: watchdog })
     }
 }
@@ -324,17 +356,31 @@ impl Runtime {
         body(&scope)
     }
 
+    /// What happened on each memory node so far; empty where there are no [devices](RuntimeBuilder::device): all data are in
+    /// host memory then.
+    pub fn memory(&self) -> Vec<NodeUse> {
+        self.shared.hub.as_ref().map(Hub::uses).unwrap_or_default()
+    }
+
     /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it when nothing
     /// runs, e.g. after [`wait_all`](Runtime::wait_all).
     pub fn take_trace(&self) -> Option<Trace> {
         let recorder = self.shared.recorder.as_ref()?;
         let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {
-            name: format!("worker {w} (cpu {})", slot.core.cpu),
-            kind: World::kind(&*self.shared, w).into(),
-            node: 0,
+            name: match &self.shared.hub {
+                Some(hub) if hub.node_of(w) != 0 => hub.node_names().nth(hub.node_of(w)).unwrap_or("").into(),
+                _ => format!("worker {w} (cpu {})", slot.core.cpu),
+            },
+            kind: slot.kind.clone(),
+            node: self.shared.hub.as_ref().map_or(0, |hub| hub.node_of(w) as u32),
         };
         let workers = self.shared.workers.iter().enumerate().map(worker).collect();
-        Some(recorder.drain(workers, self.policy().to_string(), self.shared.now().as_nanos() as u64))
+        let now = self.shared.now().as_nanos() as u64;
+        let mut trace = recorder.drain(workers, self.policy().to_string(), now);
+        if let Some(hub) = &self.shared.hub {
+            hub.add_to(&mut trace);
+        }
+        Some(trace)
     }
 }
 
@@ -361,6 +407,9 @@ impl Drop for Runtime {
         }
         // Where a worker has died, the others end.
         let complete = self.wait_all().is_ok();
+        if complete {
+            self.shared.go_home();
+        }
         self.shared.stop();
         for thread in self.threads.drain(..) {
             // A worker that panicked has reported it.

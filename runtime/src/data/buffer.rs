@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use super::{Data, Meta};
+use super::{Data, Meta, Portability};
 
 /// Alignment of every buffer (bytes): a page, so that a device can pin it and O_DIRECT can write it.
 const ALIGN: usize = 4096;
@@ -46,6 +46,14 @@ impl<T: Element> Buffer<T> {
         let mut buffer = Self::zeroed(values.len());
         buffer.copy_from_slice(values);
         buffer
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+
+    pub(crate) fn as_bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self)
     }
 
     fn layout(len: usize) -> Layout {
@@ -107,6 +115,10 @@ impl<T: Element> Data for Buffer<T> {
 
     fn meta(&self) -> Meta {
         Meta { bytes: size_of_val(&**self), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
     }
 }
 

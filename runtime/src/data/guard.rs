@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::{AnyHandle, Data, Handle};
+use super::{AnyHandle, Data, Handle, ValueCell};
 use crate::error::Error;
 use crate::exec::{Retired, Shared};
+use crate::hub;
 use crate::operand::{Accesses, Mode};
 use crate::runtime::Runtime;
 use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskInfo, TaskRef};
@@ -17,6 +18,8 @@ pub(crate) struct Gate<D: Data> {
     shared: Arc<Shared>,
     handle: Handle<D>,
     task: TaskRef,
+    /// The value was brought to this place; `None`: it is in the handle's own cell.
+    brought: Option<(hub::Turn, Arc<ValueCell<D>>)>,
 }
 
 /// A gate's body: one access and nothing to run.
@@ -48,15 +51,35 @@ impl<D: Data> Gate<D> {
         if shared.runs_on(handle.core().base()) {
             return Err(Error::SelfWait { what: format!("{name} of {}", handle.name()) });
         }
-        let gate = Self::wait_for_turn(shared, handle, mode, name, Retired::Refused)?;
+        let mut gate = Self::wait_for_turn(shared, handle, mode, name, Retired::Refused)?;
+        gate.bring(mode)?;
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
         }
         // SAFETY: the gate is a granted access.
-        if unsafe { handle.core().cell.shared() }.is_none() {
+        if unsafe { gate.cell().shared() }.is_none() {
             return Err(Error::Gone { handle: handle.name(), what: name.into() });
         }
         Ok(gate)
+    }
+
+    /// Has the value brought to the host, where the memory manager has it.
+    fn bring(&mut self, mode: Mode) -> Result<(), Error> {
+        let core = self.handle.core();
+        if self.shared.hub.is_none() || core.base().is_poisoned() {
+            return Ok(());
+        }
+        let turn = self.shared.bring(&**core, mode.writes())?;
+        self.brought = turn.map(|turn| {
+            let place = core.place(turn.buffer);
+            (turn, place)
+        });
+        Ok(())
+    }
+
+    /// Where the value is.
+    fn cell(&self) -> &ValueCell<D> {
+        self.brought.as_ref().map_or(&self.handle.core().cell, |(_, place)| place)
     }
 
     fn wait_for_turn(
@@ -77,7 +100,7 @@ impl<D: Data> Gate<D> {
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode));
         shared.link(&task, &[], retired)?;
         shared.wait_for_gate(&task)?;
-        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task })
+        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task, brought: None })
     }
 
     /// Waits until no task is on `handle`, which has been retired: what is linked before this gate is all there will be.
@@ -91,13 +114,16 @@ impl<D: Data> Gate<D> {
     /// Moves the value out.
     pub(crate) fn take(self) -> Result<D, Error> {
         // SAFETY: the gate is the one exclusive access.
-        let value = unsafe { self.handle.core().cell.exclusive() }.take();
+        let value = unsafe { self.cell().exclusive() }.take();
         value.ok_or_else(|| Error::Gone { handle: self.handle.name(), what: "take".into() })
     }
 }
 
 impl<D: Data> Drop for Gate<D> {
     fn drop(&mut self) {
+        if let Some((turn, _)) = &self.brought {
+            self.shared.let_go(&**self.handle.core(), turn);
+        }
         self.shared.complete_gate(self.task.cell());
         // The gate holds the handle: the handle's chain must not hold it.
         self.handle.core().base().chain.lock().forget(self.task.cell());
@@ -118,7 +144,7 @@ impl<D: Data> Deref for ReadGuard<'_, D> {
 
     fn deref(&self) -> &D {
         // SAFETY: the gate is a granted reading access; readers are refused while the value is missing.
-        unsafe { self.0.handle.core().cell.shared() }.expect("a value that was written and not poisoned")
+        unsafe { self.0.cell().shared() }.expect("a value that was written and not poisoned")
     }
 }
 
@@ -143,16 +169,14 @@ impl<D: Data> Deref for WriteGuard<'_, D> {
 
     fn deref(&self) -> &D {
         // SAFETY: the gate is the one exclusive access.
-        unsafe { self.0.handle.core().cell.shared() }.expect("a value that was written and not poisoned")
+        unsafe { self.0.cell().shared() }.expect("a value that was written and not poisoned")
     }
 }
 
 impl<D: Data> DerefMut for WriteGuard<'_, D> {
     fn deref_mut(&mut self) -> &mut D {
         // SAFETY: the gate is the one exclusive access.
-        unsafe { self.0.handle.core().cell.exclusive() }
-            .as_mut()
-            .expect("a value that was written and not poisoned")
+        unsafe { self.0.cell().exclusive() }.as_mut().expect("a value that was written and not poisoned")
     }
 }
 

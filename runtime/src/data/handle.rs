@@ -9,10 +9,12 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 use super::cell::ValueCell;
+use super::places::{Managed, Places};
 use super::{Data, Format, Meta};
 use crate::deps::Chain;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::is_alive;
+use crate::memory::BufferId;
 use crate::sched::ReadyTask;
 use crate::sync;
 use crate::task::Resource;
@@ -103,7 +105,7 @@ impl HandleBase {
 }
 
 /// A handle whose data type is forgotten.
-pub(crate) trait AnyHandle: Send + Sync {
+pub(crate) trait AnyHandle: Places + Send + Sync {
     fn base(&self) -> &HandleBase;
     /// A reference that keeps it alive.
     fn arc(&self) -> Arc<dyn AnyHandle>;
@@ -115,8 +117,13 @@ pub(crate) trait AnyHandle: Send + Sync {
     /// See [`Data::size_as`].
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize>;
 
-    /// Adds the workers' partial results to the value, in the order of workers. No task may access the handle meanwhile.
-    fn combine_partials(&self);
+    /// Adds the workers' partial results to the value, in the order of workers: the one in place `at`, or the handle's own. No
+    /// task may access the handle meanwhile. Where the memory manager has the value, only it says when (`at` is given).
+    fn combine_partials(&self, at: Option<BufferId>);
+    /// Adds them to a copy of the value in place `from`, for which `make` gives a new place.
+    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(&dyn AnyHandle, Meta) -> BufferId);
+    /// True if there are partial results that have not been added.
+    fn has_partials(&self) -> bool;
     /// Leaves `task` until `resource` is free again; gives it back if that is the case already.
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask>;
     /// No more accesses; true if it had been retired before.
@@ -152,6 +159,8 @@ pub(crate) struct HandleCore<D: Data> {
     pub(crate) reduction: OnceLock<Reduction<D>>,
     has_partials: AtomicBool,
     partials: Mutex<Vec<Option<D>>>,
+    /// Where the values are while a runtime with several memory nodes has the handle; the cell is empty then.
+    pub(super) managed: Mutex<Option<Box<Managed<D>>>>,
 }
 
 /// Why a replica cannot be had now.
@@ -175,6 +184,7 @@ impl<D: Data> HandleCore<D> {
             reduction: OnceLock::new(),
             has_partials: AtomicBool::new(false),
             partials: Mutex::default(),
+            managed: Mutex::new(None),
         })
     }
 
@@ -256,6 +266,24 @@ impl<D: Data> HandleCore<D> {
     }
 }
 
+impl<D: Data> HandleCore<D> {
+    /// Adds the partial results that there are; a combination that panics poisons the handle.
+    fn add_partials(&self, value: &mut D) {
+        let partials = std::mem::take(&mut *self.partials.lock());
+        let reduction = self.reduction.get().expect("checked when the tasks were submitted");
+        let combined = catch_unwind(AssertUnwindSafe(|| {
+            for partial in partials.into_iter().flatten() {
+                (reduction.combine)(value, &partial);
+            }
+        }));
+        if let Err(panic) = combined {
+            let cause = Cause::Panic(panic_message(&*panic));
+            let operands = vec![self.base.name()];
+            self.base.poison(&Arc::new(Failure { task: "combining a reduction".into(), operands, cause }));
+        }
+    }
+}
+
 impl<D: Data> AnyHandle for HandleCore<D> {
     fn base(&self) -> &HandleBase {
         &self.base
@@ -281,27 +309,35 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         D::size_as(meta, to)
     }
 
-    fn combine_partials(&self) {
-        if !self.has_partials.swap(false, Ordering::AcqRel) {
+    fn combine_partials(&self, at: Option<BufferId>) {
+        if !self.has_partials() || (at.is_none() && self.datum().is_some()) {
             return;
         }
-        let partials = std::mem::take(&mut *self.partials.lock());
+        let place = at.map(|buffer| self.place(buffer));
         self.drop_replicas();
-        // SAFETY: the group of reducing tasks is complete and its successors have not been released.
-        let Some(value) = (unsafe { self.cell.exclusive() }) else {
-            return;
-        };
-        let reduction = self.reduction.get().expect("checked when the tasks were submitted");
-        let combined = catch_unwind(AssertUnwindSafe(|| {
-            for partial in partials.into_iter().flatten() {
-                (reduction.combine)(value, &partial);
-            }
-        }));
-        if let Err(panic) = combined {
-            let cause = Cause::Panic(panic_message(&*panic));
-            let operands = vec![self.base.name()];
-            self.base.poison(&Arc::new(Failure { task: "combining a reduction".into(), operands, cause }));
+        // SAFETY: the group of reducing tasks is complete, nobody else has looked at the value since, and nothing reads its place.
+        let value = unsafe { place.as_deref().unwrap_or(&self.cell).exclusive() };
+        if let Some(value) = value {
+            self.add_partials(value);
         }
+        self.has_partials.store(false, Ordering::Release);
+    }
+
+    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(&dyn AnyHandle, Meta) -> BufferId) {
+        let from = self.place(from);
+        // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has returned.
+        let (Some(value), Some(travel)) = (unsafe { from.shared() }, D::portability()) else { return };
+        let mut value = (travel.duplicate)(value);
+        self.add_partials(&mut value);
+        let place = self.place(make(self, value.meta()));
+        // SAFETY: the place is new.
+        *unsafe { place.exclusive() } = Some(value);
+        // Last: whoever finds no partial results goes by the new place.
+        self.has_partials.store(false, Ordering::Release);
+    }
+
+    fn has_partials(&self) -> bool {
+        self.has_partials.load(Ordering::Acquire)
     }
 
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask> {

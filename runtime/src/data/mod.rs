@@ -4,13 +4,18 @@ mod buffer;
 mod cell;
 mod guard;
 mod handle;
+mod places;
+mod portable;
 mod slice;
 
 pub use buffer::{Buffer, Element};
+pub(crate) use cell::ValueCell;
 pub(crate) use guard::Gate;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
 pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
+pub(crate) use places::Forgotten;
+pub use portable::{Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 
 /// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares formats; the crate
@@ -74,6 +79,12 @@ pub trait Data: Send + Sync + Sized + 'static {
         let _ = to;
         None
     }
+
+    /// How values travel to the memory of a device; `None`: they stay on the host, and so do the tasks on them.
+    /// A [`Portable`] type answers `Some(Portability::of())`.
+    fn portability() -> Option<Portability<Self>> {
+        None
+    }
 }
 
 impl<T: Copy + Send + Sync + 'static> Data for Vec<T> {
@@ -91,10 +102,14 @@ impl<T: Copy + Send + Sync + 'static> Data for Vec<T> {
     fn meta(&self) -> Meta {
         Meta { bytes: size_of_val(self.as_slice()), ..Meta::default() }
     }
+
+    fn portability() -> Option<Portability<Self>> {
+        portable::of_vec()
+    }
 }
 
 macro_rules! scalar_data {
-    ($($t:ty),*) => {$(
+    ($($t:ty => $portability:expr),*) => {$(
         impl Data for $t {
             type Ref<'v> = &'v $t;
             type Mut<'v> = &'v mut $t;
@@ -110,7 +125,25 @@ macro_rules! scalar_data {
             fn meta(&self) -> Meta {
                 Meta { bytes: size_of::<$t>(), ..Meta::default() }
             }
+
+            fn portability() -> Option<Portability<$t>> {
+                $portability
+            }
         }
     )*};
 }
-scalar_data!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64, bool);
+scalar_data!(
+    f32 => Some(Portability::of()),
+    f64 => Some(Portability::of()),
+    u8 => Some(Portability::of()),
+    u16 => Some(Portability::of()),
+    u32 => Some(Portability::of()),
+    u64 => Some(Portability::of()),
+    usize => Some(Portability::of()),
+    i8 => Some(Portability::of()),
+    i16 => Some(Portability::of()),
+    i32 => Some(Portability::of()),
+    i64 => Some(Portability::of()),
+    // Not every byte is a bool.
+    bool => None
+);

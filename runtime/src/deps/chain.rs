@@ -43,7 +43,7 @@ impl Group {
     /// Hands out the successors of a group that everybody has left, after combining its partial results.
     pub(crate) fn complete(&self, each: impl FnMut(*const Task)) {
         if let Some(handle) = self.handle.as_ref().and_then(Weak::upgrade) {
-            handle.combine_partials();
+            handle.combine_partials(None);
         }
         self.successors.close(each);
     }

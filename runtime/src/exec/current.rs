@@ -8,6 +8,8 @@ use crate::operand::Accesses;
 use crate::task::Task;
 
 thread_local! {
+    /// The runtime whose task this thread runs for a device: it cannot wait, since what it waits for may need the device.
+    static DEVICE: Cell<Option<u32>> = const { Cell::new(None) };
     static WORKER: Cell<Option<(u32, usize)>> = const { Cell::new(None) };
     /// The tasks that this thread runs, innermost last: a wait on one of them would wait for the waiter.
     static RUNNING: RefCell<Vec<*const Task>> = const { RefCell::new(Vec::new()) };
@@ -16,6 +18,26 @@ thread_local! {
 /// Makes the calling thread worker `index` of `shared`.
 pub(super) fn set(shared: &Shared, index: usize) {
     WORKER.set(Some((shared.id, index)));
+}
+
+/// Notes that the calling thread runs bodies for a device, until the guard is dropped.
+pub(crate) fn on_device(shared: &Shared) -> OnDevice {
+    DEVICE.set(Some(shared.id));
+    OnDevice
+}
+
+/// True if the calling thread runs a body for a device of `shared`.
+pub(super) fn is_on_device(shared: &Shared) -> bool {
+    DEVICE.get() == Some(shared.id)
+}
+
+/// See [`on_device`].
+pub(crate) struct OnDevice;
+
+impl Drop for OnDevice {
+    fn drop(&mut self) {
+        DEVICE.set(None);
+    }
 }
 
 /// The calling thread's worker number, if it is a worker of `shared`.

@@ -8,10 +8,11 @@ mod submit;
 mod wait;
 mod watchdog;
 mod window;
+mod work;
 mod worker;
 
 pub(crate) use complete::{Ready, discard};
-pub(crate) use current::enter;
+pub(crate) use current::{enter, on_device};
 pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use submit::{Retired, by_handle, check_access, check_aliases};
 pub(crate) use watchdog::Watchdog;

@@ -14,7 +14,8 @@ use super::sleep::Sleep;
 use super::watchdog::LiveTasks;
 use super::window::Window;
 use crate::data::HandleBase;
-use crate::error::{Error, panic_message};
+use crate::error::{Cause, Error, panic_message};
+use crate::hub::Hub;
 use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::task::{Role, Task, TaskInfo, TaskRef};
@@ -29,13 +30,13 @@ pub(crate) fn is_alive(runtime: u32) -> bool {
     ALIVE.lock().contains(&runtime)
 }
 
-/// The kind of device that every worker drives.
-const CPU: &str = "cpu";
-
 /// One worker, as others see it.
 pub(crate) struct WorkerSlot {
     /// The core it drives.
     pub(crate) core: CoreInfo,
+    /// The kind of device that it drives, and the number that models have for it.
+    pub(crate) kind: String,
+    pub(crate) model_kind: KindId,
     /// The other workers, nearest first.
     pub(crate) neighbours: Vec<usize>,
     /// Tasks it has completed; only it writes.
@@ -47,9 +48,11 @@ pub(crate) struct WorkerSlot {
 }
 
 impl WorkerSlot {
-    pub(crate) fn new(core: CoreInfo, neighbours: Vec<usize>) -> Self {
+    pub(crate) fn new(core: CoreInfo, kind: &str, model_kind: KindId, neighbours: Vec<usize>) -> Self {
         WorkerSlot {
             core,
+            kind: kind.into(),
+            model_kind,
             neighbours,
             done: CachePadded::default(),
             running: CachePadded::default(),
@@ -65,7 +68,10 @@ pub(crate) struct Parts {
     pub(crate) window: Window,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) models: Option<Arc<Models>>,
+    pub(crate) hub: Option<Hub>,
     pub(crate) watched: bool,
+    /// The zero of its clock.
+    pub(crate) started: Instant,
 }
 
 /// The state of one runtime.
@@ -79,8 +85,10 @@ pub(crate) struct Shared {
     pub(crate) sleep: Sleep,
     pub(crate) window: Window,
     pub(crate) recorder: Option<Recorder>,
-    /// What is known of how long tasks take, and the number that all workers' kind of device has there.
-    pub(crate) models: Option<(Arc<Models>, KindId)>,
+    /// What is known of how long tasks take.
+    pub(crate) models: Option<Arc<Models>>,
+    /// Where the data are, if there are devices with memory of their own.
+    pub(crate) hub: Option<Hub>,
     pub(super) live: Option<LiveTasks>,
     started: Instant,
     next_id: CachePadded<AtomicU64>,
@@ -119,12 +127,10 @@ impl Shared {
             workers: parts.workers,
             window: parts.window,
             recorder: parts.recorder,
-            models: parts.models.map(|models| {
-                let kind = models.kind(CPU);
-                (models, kind)
-            }),
+            models: parts.models,
+            hub: parts.hub,
             live: parts.watched.then(LiveTasks::new),
-            started: Instant::now(),
+            started: parts.started,
             next_id: CachePadded::new(AtomicU64::new(1)),
             submitted: CachePadded::default(),
             unchecked_until: CachePadded::default(),
@@ -200,7 +206,7 @@ impl Shared {
     }
 
     /// Something panicked outside of any body: what is queued may never run.
-    pub(super) fn breaks(&self, message: String) {
+    pub(crate) fn breaks(&self, message: String) {
         tracing::error!("the runtime is broken: {message}");
         // The first is the cause.
         let _ = self.broken.set(message);
@@ -237,11 +243,18 @@ impl Shared {
     }
 
     /// Hands a ready task to the policy without waking anybody.
-    pub(super) fn enqueue(&self, task: ReadyTask, from: Option<usize>) -> Wake {
+    pub(super) fn enqueue(self: &Arc<Self>, task: ReadyTask, from: Option<usize>) -> Wake {
+        if let Some(hub) = &self.hub
+            && let Err(cause) = self.prepare(hub, &task)
+        {
+            super::discard(task.into_work(), cause);
+            return Wake::Any;
+        }
         if let Some(recorder) = &self.recorder {
             recorder.task_ready();
         }
-        let pushed = catch_unwind(AssertUnwindSafe(|| self.policy.push(&SchedView::new(self), task, from)));
+        let pushed =
+            catch_unwind(AssertUnwindSafe(|| self.policy.push(&SchedView::new(&**self), task, from)));
         if super::complete::is_any_lost() {
             // The policy dropped a task: a worker has to look.
             self.sleep.notify_any();
@@ -252,8 +265,15 @@ impl Shared {
         })
     }
 
+    /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
+    fn prepare(&self, hub: &Hub, task: &ReadyTask) -> Result<(), Cause> {
+        self.plan(hub, task).map_err(|message| Cause::words(message))?;
+        let able = |worker: usize| World::can_run(self, task, worker);
+        if (0..self.workers.len()).any(able) { Ok(()) } else { Err(hub.nowhere(task.id())) }
+    }
+
     /// Hands a ready task to the policy and sees to it that somebody looks.
-    pub(crate) fn push_ready(&self, task: ReadyTask, from: Option<usize>) {
+    pub(crate) fn push_ready(self: &Arc<Self>, task: ReadyTask, from: Option<usize>) {
         match self.enqueue(task, from) {
             Wake::Any => self.sleep.notify_any(),
             Wake::Worker(worker) => self.sleep.notify(worker),
@@ -261,7 +281,7 @@ impl Shared {
     }
 
     /// The next task for `worker`.
-    pub(super) fn pop(&self, worker: usize) -> Option<ReadyTask> {
+    pub(crate) fn pop(&self, worker: usize) -> Option<ReadyTask> {
         let task = self.policy.pop(&SchedView::new(self), worker)?;
         if task.runtime() != self.id {
             // A policy that serves two runtimes mixed them up; dropped, it is reported to its own as lost.
@@ -274,14 +294,14 @@ impl Shared {
     }
 
     /// `worker` begins a task: the policy is told if it cares.
-    pub(super) fn begins(&self, worker: usize, task: &ReadyTask) {
+    pub(crate) fn begins(&self, worker: usize, task: &ReadyTask) {
         if self.follows {
             self.policy.began(&SchedView::new(self), worker, task);
         }
     }
 
     /// `worker` has ended the task with this number.
-    pub(super) fn ends(&self, worker: usize, id: u64) {
+    pub(crate) fn ends(&self, worker: usize, id: u64) {
         if self.follows {
             self.policy.ended(&SchedView::new(self), worker, id);
         }
@@ -313,7 +333,7 @@ impl Shared {
     }
 
     /// Wakes all waiting threads: something they wait for may have come.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         drop(self.signal.lock());
         self.changed.notify_all();
     }
@@ -359,8 +379,8 @@ impl World for Shared {
         &self.workers[worker].neighbours
     }
 
-    fn kind(&self, _worker: usize) -> &str {
-        CPU
+    fn kind(&self, worker: usize) -> &str {
+        &self.workers[worker].kind
     }
 
     fn in_flight(&self) -> u64 {
@@ -371,28 +391,34 @@ impl World for Shared {
         Shared::now(self)
     }
 
-    fn can_run(&self, _task: &ReadyTask, _worker: usize) -> bool {
-        true
+    fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
+        self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
     }
 
     /// What the models know; without models the user's own estimate.
-    fn estimate(&self, task: &ReadyTask, _worker: usize) -> Option<Duration> {
-        let Some((models, kind)) = &self.models else { return task.info().cost };
+    fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
+        let Some(models) = &self.models else { return task.info().cost };
         let (name, info) = (task.codelet(), task.info());
-        models.estimate(models.id(name, info), *kind, info, 0).map(|estimate| estimate.time)
+        models
+            .estimate(models.id(name, info), self.workers[worker].model_kind, info, 0)
+            .map(|estimate| estimate.time)
     }
 
-    // All data are in host memory, where all workers are.
+    // Without a hub all data are in host memory, where all workers are.
 
-    fn missing_bytes(&self, _task: &ReadyTask, _worker: usize) -> u64 {
-        0
+    fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64 {
+        self.hub.as_ref().map_or(0, |hub| hub.missing(task.id(), worker))
     }
 
-    fn transfer_time(&self, _task: &ReadyTask, _worker: usize) -> Duration {
-        Duration::ZERO
+    fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
+        Duration::from_nanos(self.hub.as_ref().map_or(0, |hub| hub.transfer_ns(task.id(), worker)))
     }
 
-    fn prefetch(&self, _task: &ReadyTask, _worker: usize) {}
+    fn prefetch(&self, task: &ReadyTask, worker: usize) {
+        if let Some(hub) = &self.hub {
+            hub.prefetch(task.id(), worker);
+        }
+    }
 }
 
 /// True if the watchdog's table has the task.

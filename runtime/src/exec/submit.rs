@@ -153,6 +153,9 @@ impl Shared {
             if !accesses[i].base.belongs_to(self.id) {
                 return Err(Error::Foreign { what: accesses[i].base.name() });
             }
+            if let Some(hub) = &self.hub {
+                hub.adopt(accesses[i].handle);
+            }
             chain_of[i] = chains.len() - 1;
         }
         Task::begin_links(cell, accesses.len() + after.len());
@@ -168,7 +171,7 @@ impl Shared {
     }
 
     /// All predecessors of `task` have completed.
-    pub(super) fn start(self: &Arc<Self>, task: Arc<Task>, from: Option<usize>) {
+    pub(crate) fn start(self: &Arc<Self>, task: Arc<Task>, from: Option<usize>) {
         match task.role {
             Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),
             Role::Gate => {

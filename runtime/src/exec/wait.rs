@@ -69,7 +69,9 @@ impl Shared {
 
     /// Waits, before a submission, until the window has room.
     pub(super) fn wait_for_room(self: &Arc<Self>) -> Result<(), Error> {
-        if self.submitted.load(Ordering::Relaxed) < self.unchecked_until.load(Ordering::Relaxed) {
+        let room = self.submitted.load(Ordering::Relaxed) < self.unchecked_until.load(Ordering::Relaxed);
+        // A body on a device submits beyond the window: it cannot wait.
+        if room || current::is_on_device(self) {
             return Ok(());
         }
         self.wait_for_room_slowly()
@@ -100,7 +102,10 @@ impl Shared {
         Ok(())
     }
 
-    fn wait_until(self: &Arc<Self>, done: impl Fn() -> bool) -> Result<(), Error> {
+    pub(crate) fn wait_until(self: &Arc<Self>, done: impl Fn() -> bool) -> Result<(), Error> {
+        if current::is_on_device(self) && !done() {
+            return Err(Error::SelfWait { what: "waiting in a body on a device".into() });
+        }
         if let Some(worker) = current::worker_of(self) {
             let mut completed = self.done();
             while !self.help(worker, &done) {
@@ -134,8 +139,8 @@ impl Shared {
 
     /// Runs one task on `worker`, if there is one, however deep it waits already.
     fn help_once(self: &Arc<Self>, worker: usize) {
-        if let Some(task) = self.pop(worker) {
-            self.execute(task, worker, &mut WorkerLocal::default());
+        if let Some(next) = self.next(worker) {
+            self.execute(next, worker, &mut WorkerLocal::default());
             self.sleep.notify_any();
         }
     }
@@ -147,8 +152,8 @@ impl Shared {
             if current::nesting() >= MAX_NESTING {
                 return false;
             }
-            match self.pop(worker) {
-                Some(task) => self.execute(task, worker, &mut local),
+            match self.next(worker) {
+                Some(next) => self.execute(next, worker, &mut local),
                 None => return false,
             }
         }

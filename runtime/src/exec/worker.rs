@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::wait::DEEPEST;
 use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
+use crate::hub::Next;
 use crate::sched::{ReadyTask, Wake, Work};
 use crate::task::{Env, Ran, Role, Task, WorkerLocal};
 use crate::trace::{IdleState, TaskEvent};
@@ -25,8 +26,11 @@ const CRUMB: Duration = Duration::from_micros(2);
 /// what is touched becomes memory.
 const STACK: usize = DEEPEST * (16 << 10);
 
-/// Starts one thread per worker, pinned to its core if `pin`.
-pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<thread::JoinHandle<()>>, Error> {
+/// Starts one thread per worker; the first `pinned` stay on their cores.
+pub(crate) fn spawn_workers(
+    shared: &Arc<Shared>,
+    pinned: usize,
+) -> Result<Vec<thread::JoinHandle<()>>, Error> {
     (0..shared.workers.len())
         .map(|index| {
             shared.worker_begins();
@@ -35,7 +39,7 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<threa
                 .name(format!("zellige-{index}"))
                 .stack_size(STACK)
                 .spawn(move || {
-                    if pin {
+                    if index < pinned {
                         crate::topology::pin_to(shared.workers[index].core.cpu);
                     }
                     work(&shared, index);
@@ -48,9 +52,9 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>, pin: bool) -> Result<Vec<threa
 fn work(shared: &Arc<Shared>, index: usize) {
     current::set(shared, index);
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        let mut local = WorkerLocal::new(shared);
+        let mut local = WorkerLocal::new(shared, shared.workers[index].model_kind);
         let mut pace = Pace::default();
-        while let Some(task) = shared.pop(index).or_else(|| {
+        while let Some(task) = shared.next(index).or_else(|| {
             local.flush();
             search(shared, index, &mut pace)
         }) {
@@ -81,7 +85,7 @@ impl Pace {
 
 /// Looks for work, then sleeps until there is some; `None` when the runtime stops.
 #[cold]
-fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<ReadyTask> {
+fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<Next> {
     shared.collect_lost();
     shared.tell_if_all_done();
     let may_nap = pace.is_crumbs();
@@ -93,7 +97,7 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<ReadyTa
     found
 }
 
-fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Option<ReadyTask> {
+fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Option<Next> {
     loop {
         if may_nap {
             shared.record_idle(index, Some(IdleState::Sleeping));
@@ -102,7 +106,7 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Opti
             may_nap = false;
         }
         for look in 0..LOOKS {
-            if let Some(task) = shared.pop(index) {
+            if let Some(task) = shared.next(index) {
                 shared.sleep.end_search();
                 return Some(task);
             }
@@ -112,7 +116,7 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Opti
             }
         }
         shared.sleep.announce(index);
-        if let Some(task) = shared.pop(index) {
+        if let Some(task) = shared.next(index) {
             shared.sleep.stay_awake(index);
             return Some(task);
         }
@@ -140,18 +144,26 @@ impl Drop for Died<'_> {
 }
 
 impl Shared {
-    /// Runs a task on `worker`, completes it, and passes on what it released.
-    pub(super) fn execute(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
+    /// Runs what comes next on `worker`.
+    pub(super) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
+        match next {
+            Next::Ready(task) => self.execute_ready(task, worker, local),
+            Next::Placed(placed) => {
+                let _died = Died(self, thread::panicking());
+                self.execute_placed(placed, worker, local);
+                let woken: Ready = local.woken.drain(..).collect();
+                self.pass_on(woken, worker);
+            }
+        }
+    }
+
+    /// Runs a task, completes it, and passes on what it released.
+    fn execute_ready(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
         let _died = Died(self, thread::panicking());
         let mut ready = Ready::new();
         let slot = &self.workers[worker];
-        let outer = slot.running.load(Ordering::Relaxed);
         let id = task.id();
-        slot.running.store(id + 1, Ordering::Relaxed);
-        self.begins(worker, &task);
-        if self.live.is_some() {
-            *slot.last.lock() = (task.codelet(), *task.info());
-        }
+        let outer = self.runs(worker, &task);
         match task.into_work() {
             Work::Task(task) => {
                 if self.run_task(task, worker, local, &mut ready) {
@@ -161,8 +173,7 @@ impl Shared {
             Work::Replay(task) => task.run(self, worker, local, &mut ready),
             Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
         }
-        slot.running.store(outer, Ordering::Relaxed);
-        self.ends(worker, id);
+        self.rests(worker, id, outer);
         ready.extend(local.woken.drain(..));
         self.pass_on(ready, worker);
         // Asking costs a look at every worker's count; who finds no work asks too.
@@ -171,8 +182,25 @@ impl Shared {
         }
     }
 
+    /// `worker` begins to run the task; returns what it ran before, whose body waits.
+    pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
+        let slot = &self.workers[worker];
+        let outer = slot.running.swap(task.id() + 1, Ordering::Relaxed);
+        self.begins(worker, task);
+        if self.live.is_some() {
+            *slot.last.lock() = (task.codelet(), *task.info());
+        }
+        outer
+    }
+
+    /// `worker` has ended the task with this number, and goes on with `outer`.
+    pub(crate) fn rests(&self, worker: usize, id: u64, outer: u64) {
+        self.workers[worker].running.store(outer, Ordering::Relaxed);
+        self.ends(worker, id);
+    }
+
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
-    fn pass_on(&self, ready: Ready, worker: usize) {
+    fn pass_on(self: &Arc<Self>, ready: Ready, worker: usize) {
         let mut for_anybody = 0;
         for task in ready {
             match self.enqueue(task, Some(worker)) {
@@ -237,6 +265,8 @@ impl Shared {
     /// Writes what a worker without work does from now on into the trace; `None`: it has work again.
     fn record_idle(&self, worker: usize, state: Option<IdleState>) {
         if let Some(recorder) = &self.recorder {
+            let waits = || self.hub.as_ref().is_some_and(|hub| hub.waits_for_data(worker));
+            let state = state.map(|state| if waits() { IdleState::WaitingForData } else { state });
             recorder.idle(worker, state, self.now().as_nanos() as u64);
         }
     }

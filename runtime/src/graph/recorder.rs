@@ -72,12 +72,17 @@ struct Combine(Arc<dyn AnyHandle>);
 impl Body for Combine {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let handle = env.bound(0).unwrap_or(&*self.0);
-        handle.combine_partials();
+        env.began = true;
+        handle.combine_partials(env.place_of(0));
         handle.base().failure().map_or(Ran::Done, Ran::Failed)
     }
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         out.push((&self.0, Mode::Update).into());
+    }
+
+    fn is_for_host(&self) -> bool {
+        true
     }
 
     fn clear(&self) {}

@@ -10,7 +10,7 @@ use crate::error::{Cause, Error, Failure};
 use crate::exec::{Ready, Retired, Shared, enter};
 use crate::operand::Accesses;
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Body, Env, Header, Ran, Role, Task, TaskCell, TaskInfo, TaskRef, WorkerLocal};
+use crate::task::{Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskInfo, TaskRef, WorkerLocal};
 
 /// Which handles a replay runs on: one for each slot of the graph.
 #[derive(Clone)]
@@ -199,6 +199,34 @@ impl ReplayTask {
 
     pub(crate) fn id(self) -> u64 {
         self.of_run().first_id + u64::from(self.index)
+    }
+
+    pub(crate) fn body<'r>(self) -> &'r dyn Body {
+        &*self.of_run::<'r>().graph.0.bodies[self.index as usize]
+    }
+
+    pub(crate) fn bound<'r>(self) -> Bound<'r> {
+        let run = self.of_run::<'r>();
+        run.graph.0.bound(self.index as usize, &run.handles)
+    }
+
+    /// The task that stands for the replay.
+    pub(crate) fn gate<'r>(self) -> &'r Task {
+        &self.of_run::<'r>().gate
+    }
+
+    /// The failure that the replay's cancellation is, if it was cancelled.
+    pub(crate) fn cancelled(self) -> Option<Arc<Failure>> {
+        let run = self.of_run();
+        run.is_cancelled().then(|| run.gate.describe(Cause::Cancelled))
+    }
+
+    /// Completes the task, which has run or never will; what becomes ready is left in `ready`.
+    pub(crate) fn end(self, failure: Option<Arc<Failure>>, ready: &mut Ready) {
+        if let Some(failure) = failure {
+            self.of_run().fail(self.index as usize, failure);
+        }
+        self.complete(ready);
     }
 
     pub(crate) fn runtime(self) -> u32 {

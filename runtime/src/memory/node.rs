@@ -50,6 +50,12 @@ impl Node {
         self.spec.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used))
     }
 
+    /// True if more must be given up for `bytes` to be had once all that is leaving has left.
+    pub(super) fn lacks(&self, bytes: u64) -> bool {
+        let lacks = |capacity: u64| self.used.saturating_add(bytes) > capacity.saturating_add(self.leaving);
+        self.spec.capacity.is_some_and(lacks)
+    }
+
     pub(super) fn allocate(&mut self, bytes: u64) {
         self.used += bytes;
     }

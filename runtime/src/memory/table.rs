@@ -98,9 +98,16 @@ pub(super) struct Entry {
     pub(super) replicas: SmallVec<[Replica; 2]>,
     /// How many queued tasks want it on which node.
     pub(super) wanted: SmallVec<[(NodeId, u32); 2]>,
+    /// Its handle is gone: its number is given out again once its last replica is.
+    pub(super) removed: bool,
 }
 
 impl Entry {
+    pub(super) fn new(format: Format, bytes: u64) -> Self {
+        let (replicas, wanted) = Default::default();
+        Entry { version: 0, format, bytes, replicas, wanted, removed: false }
+    }
+
     /// The current version's replica on `node` in `format`.
     pub(super) fn find(&self, node: NodeId, format: Format) -> Option<usize> {
         self.find_version(node, format, self.version)
@@ -108,6 +115,12 @@ impl Entry {
 
     pub(super) fn find_version(&self, node: NodeId, format: Format, version: u32) -> Option<usize> {
         self.replicas.iter().position(|r| r.node == node && r.format == format && r.version == version)
+    }
+
+    /// True if the current version is, or will be, somewhere in its own format.
+    pub(super) fn has_value(&self) -> bool {
+        let mut current = self.replicas.iter().filter(|r| r.version == self.version);
+        current.any(|r| r.format == self.format && r.stage != Stage::Blank)
     }
 
     pub(super) fn is_wanted(&self, node: NodeId) -> bool {

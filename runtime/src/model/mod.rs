@@ -60,7 +60,7 @@ impl ModelId {
 }
 
 /// A kind of device's number, valid for the [`Models`] that gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindId(u32);
 
 /// What an [`Estimate`] rests on.

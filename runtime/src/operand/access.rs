@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Accesses, Formats, Metas, Mode, Operand};
-use crate::data::{Data, Format, Handle, HandleCore, Meta};
+use crate::data::{Data, Format, Handle, HandleCore, Meta, ValueCell};
 use crate::error::{TaskError, panic_message};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
 
@@ -82,7 +82,17 @@ impl<D: Data> Update<D> {
 /// A value that is being read: the master, or a replica that is kept alive meanwhile.
 pub struct HeldRef<D> {
     value: NonNull<D>,
-    _replica: Option<Arc<D>>,
+    _kept: Kept<D>,
+}
+
+/// What keeps a value alive while it is read.
+enum Kept<D> {
+    /// Its handle.
+    ByHandle,
+    /// This, a replica in another format beside it.
+    Replica { _value: Arc<D> },
+    /// This, a place that the memory manager gave it.
+    Place { _cell: Arc<ValueCell<D>> },
 }
 
 /// Reads one version of `core` in `format`.
@@ -92,21 +102,30 @@ pub(super) fn hold<D: Data>(
     env: &mut Env<'_>,
 ) -> Result<HeldRef<D>, Refusal> {
     env.check(&core.base)?;
+    if let Some(buffer) = env.place() {
+        let cell = core.place(buffer);
+        // SAFETY: the memory manager keeps the place for the task, and lets nobody write it.
+        let Some(value) = (unsafe { cell.shared() }) else {
+            return Err(Refusal::unwritten(&core.base));
+        };
+        env.add_bytes(value);
+        return Ok(HeldRef { value: NonNull::from(value), _kept: Kept::Place { _cell: cell } });
+    }
     // SAFETY: the task that `env` runs has been granted a reading access to this handle.
     let Some(master) = (unsafe { core.cell.shared() }) else {
         return Err(Refusal::unwritten(&core.base));
     };
     env.add_bytes(master);
     if format == Format::NATIVE || format == master.meta().format {
-        return Ok(HeldRef { value: NonNull::from(master), _replica: None });
+        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle });
     }
     let replica = env.replica(core, master, format)?;
-    Ok(HeldRef { value: NonNull::from(&*replica), _replica: Some(replica) })
+    Ok(HeldRef { value: NonNull::from(&*replica), _kept: Kept::Replica { _value: replica } })
 }
 
 impl<D: Data> HeldRef<D> {
     pub(super) fn view(&self) -> D::Ref<'_> {
-        // SAFETY: the master cannot change while the access is granted, and a replica is kept alive by `_replica`.
+        // SAFETY: the master cannot change while the access is granted, and a replica or place is kept alive by `_kept`.
         unsafe { self.value.as_ref() }.view()
     }
 }
@@ -153,17 +172,24 @@ impl<D: Data> Operand for Read<D> {
 /// A value that is being written.
 pub struct HeldMut<D: Data> {
     core: NonNull<HandleCore<D>>,
+    /// Where the memory manager has put the value; `None`: the handle's own cell.
+    place: Option<Arc<ValueCell<D>>>,
 }
 
 impl<D: Data> HeldMut<D> {
+    fn new(core: &HandleCore<D>, env: &Env<'_>) -> Self {
+        HeldMut { core: NonNull::from(core), place: env.place().map(|buffer| core.place(buffer)) }
+    }
+
     fn core(&self) -> &HandleCore<D> {
         // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
         unsafe { self.core.as_ref() }
     }
 
     fn value(&mut self) -> &mut Option<D> {
-        // SAFETY: the task has been granted the one exclusive access to the handle.
-        unsafe { self.core().cell.exclusive() }
+        // SAFETY: the task has been granted the one exclusive access to the handle, and to the place that the memory manager
+        // keeps for it.
+        unsafe { self.place.as_deref().unwrap_or(&self.core().cell).exclusive() }
     }
 }
 
@@ -178,7 +204,7 @@ fn guarded<D: Data, R>(core: &HandleCore<D>, what: &str, code: impl FnOnce() -> 
 fn hold_mut<D: Data>(core: &HandleCore<D>, format: Format, env: &mut Env<'_>) -> Result<HeldMut<D>, Refusal> {
     env.check(&core.base)?;
     core.drop_replicas();
-    let mut held = HeldMut { core: NonNull::from(core) };
+    let mut held = HeldMut::new(core, env);
     let Some(value) = held.value() else {
         return Err(Refusal::unwritten(&core.base));
     };
@@ -262,7 +288,7 @@ impl<D: Data> Operand for Write<D> {
     fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         core.drop_replicas();
-        Ok(HeldMut { core: NonNull::from(core) })
+        Ok(HeldMut::new(core, env))
     }
 
     fn view<'v>(held: &'v mut HeldMut<D>) -> Slot<'v, D> {
@@ -306,6 +332,10 @@ impl<D: Data> Operand for Commute<D> {
 
     fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
+        if env.is_placed() {
+            // Its turn was taken before its operands were gathered.
+            return hold_mut(core, Format::NATIVE, env);
+        }
         if !core.base.try_commute() {
             return Err(Refusal::Busy(Busy::new(core, Resource::Commute)));
         }
@@ -321,7 +351,9 @@ impl<D: Data> Operand for Commute<D> {
             // The next in turn must not see half a result: poison before the turn is given up.
             held.core().base.poison(failure);
         }
-        env.wake(held.core().base.end_commute());
+        if !env.is_placed() {
+            env.wake(held.core().base.end_commute());
+        }
         Ok(())
     }
 }
@@ -354,8 +386,9 @@ impl<D: Data> Operand for Reduce<D> {
     fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldPartial<D>, Refusal> {
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
+        let place = env.place().map(|buffer| core.place(buffer));
         // SAFETY: members of a reducing group only read the value; it is combined after they have all completed.
-        let Some(value) = (unsafe { core.cell.shared() }) else {
+        let Some(value) = (unsafe { place.as_deref().unwrap_or(&core.cell).shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         let reduction = core.reduction.get().ok_or_else(|| Refusal::Failed("no reduction".into()))?;

@@ -20,11 +20,20 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         match self {
             Work::Task(task) => &task.header,
             Work::Replay(task) => task.header(),
             Work::Simulated(task) => task.header(),
+        }
+    }
+
+    /// The task's number.
+    pub(crate) fn id(&self) -> u64 {
+        match self {
+            Work::Task(task) => task.header.id,
+            Work::Replay(task) => task.id(),
+            Work::Simulated(task) => u64::from(task.index),
         }
     }
 
@@ -52,6 +61,10 @@ impl ReadyTask {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is forgotten, so the work is taken once and ReadyTask::drop does not run.
         unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+
+    pub(crate) fn work(&self) -> &Work {
+        &self.0
     }
 
     /// Higher comes first.
@@ -87,11 +100,7 @@ impl ReadyTask {
 
     /// The task's number.
     pub fn id(&self) -> u64 {
-        match &*self.0 {
-            Work::Task(task) => task.header.id,
-            Work::Replay(task) => task.id(),
-            Work::Simulated(task) => u64::from(task.index),
-        }
+        self.0.id()
     }
 }
 

@@ -5,11 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::{Choice, Codelet, Header, Task, TaskContext};
 use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, Meta, NoReplica};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
-use crate::model::{ModelId, Sampler};
+use crate::memory::BufferId;
+use crate::model::{KindId, ModelId, Sampler};
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 use crate::sched::ReadyTask;
 
@@ -69,6 +72,20 @@ pub(crate) struct Bound<'e> {
     pub(crate) slots: &'e [u32],
 }
 
+/// Where a task runs that has been placed: its late choice has been asked for, and its operands lie at these numbers.
+pub(crate) struct Placement {
+    pub(crate) choice: Choice,
+    /// One for each access.
+    pub(crate) buffers: SmallVec<[BufferId; 4]>,
+}
+
+/// What became of a task that was placed.
+pub(crate) struct Ended {
+    /// The body ran, so that what it writes is not what it was.
+    pub(crate) began: bool,
+    pub(crate) failure: Option<Arc<Failure>>,
+}
+
 /// What a worker keeps for itself between tasks.
 #[derive(Default)]
 pub(crate) struct WorkerLocal {
@@ -85,8 +102,9 @@ pub(crate) struct WorkerLocal {
 const EVERY: u32 = 16;
 
 impl WorkerLocal {
-    pub(crate) fn new(shared: &Shared) -> Self {
-        let sampler = shared.models.as_ref().map(|(models, kind)| Sampler::new(Arc::clone(models), *kind));
+    /// For bodies on a device of this kind.
+    pub(crate) fn new(shared: &Shared, kind: KindId) -> Self {
+        let sampler = shared.models.as_ref().map(|models| Sampler::new(Arc::clone(models), kind));
         WorkerLocal { sampler, ..WorkerLocal::default() }
     }
 
@@ -113,7 +131,11 @@ pub struct Env<'e> {
     worker: usize,
     local: &'e mut WorkerLocal,
     bindings: Option<Bound<'e>>,
+    placement: Option<&'e Placement>,
+    /// Accesses resolved so far.
     cursor: usize,
+    /// The body has begun.
+    pub(crate) began: bool,
     /// Poison may be about: check every operand.
     strict: bool,
     failure: Option<Arc<Failure>>,
@@ -147,7 +169,9 @@ impl<'e> Env<'e> {
             worker,
             local,
             bindings,
+            placement: None,
             cursor: 0,
+            began: false,
             strict,
             failure,
             measure,
@@ -157,17 +181,38 @@ impl<'e> Env<'e> {
         }
     }
 
+    /// The operands are not in their handles' cells but in these places.
+    pub(crate) fn placed(mut self, placement: &'e Placement) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+
+    pub(crate) fn is_placed(&self) -> bool {
+        self.placement.is_some()
+    }
+
+    /// The place of the operand that was resolved last; `None`: its handle's cell.
+    pub(crate) fn place(&self) -> Option<BufferId> {
+        self.place_of(self.cursor.wrapping_sub(1))
+    }
+
+    /// The place of access `access`; `None`: its handle's cell.
+    pub(crate) fn place_of(&self, access: usize) -> Option<BufferId> {
+        self.placement.map(|placement| placement.buffers[access])
+    }
+
     pub(crate) fn worker(&self) -> usize {
         self.worker
     }
 
     /// The handle that an operand stands for: its own, or the one bound to its slot.
     pub(crate) fn resolve<D: Data>(&mut self, own: &'e Arc<HandleCore<D>>) -> &'e HandleCore<D> {
+        let access = self.cursor;
+        self.cursor += 1;
         match self.bindings {
             None => own,
             Some(bindings) => {
-                let slot = bindings.slots[self.cursor];
-                self.cursor += 1;
+                let slot = bindings.slots[access];
                 bindings.handles[slot as usize]
                     .as_any()
                     .downcast_ref()
@@ -211,10 +256,11 @@ impl<'e> Env<'e> {
     /// The model that is to learn how long this task takes, if it is this task's turn.
     fn sampled(&mut self) -> Option<ModelId> {
         self.local.sampler.as_ref()?;
-        let (models, kind) = self.shared.models.as_ref()?;
+        let models = self.shared.models.as_ref()?;
+        let kind = self.shared.workers[self.worker].model_kind;
         let id = models.id(self.header.name, &self.header.info);
         self.local.timed = self.local.timed.wrapping_add(1);
-        (self.local.timed.is_multiple_of(EVERY) || !models.is_calibrated(id, *kind)).then_some(id)
+        (self.local.timed.is_multiple_of(EVERY) || !models.is_calibrated(id, kind)).then_some(id)
     }
 
     pub(crate) fn wake(&mut self, tasks: Vec<ReadyTask>) {
@@ -268,6 +314,10 @@ pub(crate) trait Body: Send + Sync {
         for (base, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
             base.poison(failure);
         }
+    }
+    /// True if it runs where the host's memory is.
+    fn is_for_host(&self) -> bool {
+        false
     }
     /// Starts a replay (see [`Role::Replay`](super::Role)).
     fn start(&self, _shared: &Arc<Shared>, _task: Arc<Task>) {
@@ -323,6 +373,12 @@ impl<C: Codelet> TypedBody<C> {
         let guarded = |panic: Box<dyn std::any::Any + Send>| {
             Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
         };
+        if let Some(placement) = env.placement {
+            if !placement.choice.label.is_empty() {
+                env.label = placement.choice.label;
+            }
+            return Ok(placement.choice);
+        }
         if !catch_unwind(AssertUnwindSafe(|| codelet.late())).map_err(guarded)? {
             return Ok(Choice::default());
         }
@@ -344,6 +400,7 @@ impl<C: Codelet> TypedBody<C> {
     ) -> Result<(), Cause> {
         let sampled = env.sampled().map(|id| (id, thread_time()));
         let start = env.measure.then(Instant::now);
+        env.began = true;
         let mut cx = TaskContext::new(env.shared, env.header, env.id, env.worker, variant);
         let result = catch_unwind(AssertUnwindSafe(|| codelet.cpu(C::Operands::views(held), &mut cx)));
         env.times = start.map(|start| (start, Instant::now()));

@@ -6,7 +6,7 @@ mod cell;
 mod codelet;
 mod context;
 
-pub(crate) use body::{Body, Bound, Ran, Resource, TypedBody, WorkerLocal};
+pub(crate) use body::{Body, Bound, Ended, Placement, Ran, Resource, TypedBody, WorkerLocal};
 pub use body::{Busy, Env, Refusal};
 pub use builder::{Closure, CodeletBuilder, NamedTask, Spec, Submit, TaskBuilder};
 pub use cell::TaskRef;

@@ -94,8 +94,12 @@ impl Memory {
     }
 
     fn fetch_by_host(&mut self, datum: Datum, node: NodeId, format: Format, bytes: u64, reason: Reason) {
-        assert!(node != HOST, "datum {} has no value anywhere", datum.0);
         let known = self.entry(datum).find(HOST, format);
+        let comes = |at: usize| self.entry(datum).replicas[at].stage == Stage::Arriving;
+        if node == HOST || !known.is_none_or(comes) {
+            self.leave_unfilled(datum, node, format);
+            return;
+        }
         let at = known.unwrap_or_else(|| self.make(datum, HOST, format, bytes, Stage::Arriving));
         self.entry_mut(datum).replicas[at].forwards.push((node, format, reason));
         if known.is_none() {
@@ -103,6 +107,20 @@ impl Memory {
         } else {
             self.hurry(datum, HOST, format);
         }
+    }
+
+    /// A prefetched replica has lost the task that it was for, and meanwhile a writer has taken what it was to be made from.
+    fn leave_unfilled(&mut self, datum: Datum, node: NodeId, format: Format) {
+        let entry = self.entry_mut(datum);
+        let at = entry.find(node, format).expect("to be filled");
+        let replica = &mut entry.replicas[at];
+        assert!(replica.pins == 0, "a task reads datum {}, which has no value", datum.0);
+        let forwards = std::mem::take(&mut replica.forwards);
+        self.discard(datum, at);
+        for (node, format, _) in forwards {
+            self.leave_unfilled(datum, node, format);
+        }
+        self.pump(node);
     }
 
     /// Queues a transfer from one replica to another.
@@ -209,7 +227,7 @@ impl Memory {
             }
             self.flights.remove(&id);
             self.link_mut(from, to).expect("it was queued there").backlog -= bytes;
-            self.remove(datum, target);
+            self.discard(datum, target);
             let entry = self.entry_mut(datum);
             let at = entry.find(from, source_format).expect("the source");
             entry.replicas[at].outgoing.retain(|flight| *flight != id);

@@ -1,0 +1,169 @@
+//! A GPU made of host threads: its own memory, real copies that take their time, and failures on demand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Device, DeviceError, Op, Span, StreamId, Streams};
+use crate::memory::LinkSpec;
+
+/// Describes an emulated device: a memory of its own with a capacity, links that take time, and the CPU implementations of
+/// codelets, run on copies of the data in that memory.
+///
+/// It is there so that coherence, eviction, prefetch, conversion at the sender and four-GPU schedules can be tested on any
+/// machine. How fast a schedule would be on GPUs is [virtual time](crate::sim)'s to say.
+///
+/// ```
+/// use zellige_runtime::{Emulated, Runtime, Submit, update};
+///
+/// let device = Emulated::new(1 << 20).bandwidth(1e9);
+/// let rt = Runtime::builder().workers(0).device(device.clone()).device(device).build()?;
+/// let x = rt.register(vec![1.0f64; 100]);
+/// rt.task("double").operands((update(&x),)).cpu(|(x,)| x.iter_mut().for_each(|v| *v *= 2.0)).submit()?;
+/// assert_eq!(rt.take(x)?, [2.0; 100]); // brought back from the device
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Emulated {
+    pub(crate) kind: String,
+    pub(crate) capacity: u64,
+    pub(crate) staging: u32,
+    pub(crate) link: LinkSpec,
+    late: Option<(u64, Duration)>,
+    fails_at: Option<u64>,
+}
+
+impl Emulated {
+    /// A device of `capacity` bytes, reached at 10 GB/s without latency.
+    pub fn new(capacity: u64) -> Self {
+        let link = LinkSpec { bandwidth: 10e9, latency_ns: 0 };
+        Emulated { kind: "emulated".into(), capacity, staging: 2, link, late: None, fails_at: None }
+    }
+
+    /// What kind of device it is to be called: devices of one kind share their performance models.
+    #[must_use]
+    pub fn kind(mut self, kind: &str) -> Self {
+        self.kind = kind.into();
+        self
+    }
+
+    /// Rate of its link to the host, each way (bytes per second).
+    #[must_use]
+    pub fn bandwidth(mut self, bytes_per_second: f64) -> Self {
+        self.link.bandwidth = bytes_per_second;
+        self
+    }
+
+    /// Time before the first byte of a transfer arrives.
+    #[must_use]
+    pub fn latency(mut self, latency: Duration) -> Self {
+        self.link.latency_ns = latency.as_nanos() as u64;
+        self
+    }
+
+    /// Conversions that can be under way at a time in memory that does not count as capacity (default 2).
+    #[must_use]
+    pub fn staging(mut self, conversions: u32) -> Self {
+        self.staging = conversions;
+        self
+    }
+
+    /// The ends of operations are told late, by a random time up to `at_most`: what counts on an order that no stream
+    /// promises is found out.
+    #[must_use]
+    pub fn late(mut self, seed: u64, at_most: Duration) -> Self {
+        self.late = Some((seed, at_most));
+        self
+    }
+
+    /// It fails for good when it is asked for its operation number `operation` (transfers and bodies, from 0).
+    #[must_use]
+    pub fn fails_at(mut self, operation: u64) -> Self {
+        self.fails_at = Some(operation);
+        self
+    }
+}
+
+/// An emulated device at work.
+pub(crate) struct EmulatedDevice {
+    state: Arc<State>,
+    streams: Streams,
+}
+
+struct State {
+    name: String,
+    spec: Emulated,
+    operations: AtomicU64,
+    dead: AtomicBool,
+}
+
+impl EmulatedDevice {
+    pub(crate) fn new(name: String, spec: Emulated) -> Self {
+        let streams = Streams::new(&name);
+        let (operations, dead) = (AtomicU64::new(0), AtomicBool::new(false));
+        EmulatedDevice { state: Arc::new(State { name, spec, operations, dead }), streams }
+    }
+}
+
+impl Device for EmulatedDevice {
+    fn enqueue(&self, stream: StreamId, op: Op) {
+        let state = Arc::clone(&self.state);
+        self.streams.push(stream, Box::new(move || state.perform(op)));
+    }
+
+    fn close(&self) {
+        self.streams.close();
+    }
+}
+
+impl State {
+    fn perform(&self, op: Op) {
+        let number = self.operations.fetch_add(1, Ordering::Relaxed);
+        if self.spec.fails_at == Some(number) {
+            self.dead.store(true, Ordering::Release);
+        }
+        let start = Instant::now();
+        if !self.dead.load(Ordering::Acquire) {
+            if let Some(bytes) = op.bytes {
+                wait(Duration::from_nanos(self.spec.link.nanos(bytes)));
+            }
+            // The bytes move at the end of the transfer's time: whoever changes the source, or uses the target, too early is
+            // found out.
+            (op.run)();
+            if let Some((seed, at_most)) = self.spec.late {
+                wait(at_most.mul_f64(fraction(seed ^ number)));
+            }
+        }
+        let failure = || DeviceError {
+            device: self.name.clone(),
+            reason: format!("it was told to at operation {}", self.spec.fails_at.unwrap_or(0)),
+        };
+        let ended = Span { start, end: Instant::now() };
+        (op.done)(if self.dead.load(Ordering::Acquire) { Err(failure()) } else { Ok(ended) });
+    }
+}
+
+/// Lets the time pass: asleep as long as the system's clock can be trusted, then looking.
+fn wait(time: Duration) {
+    /// What a sleep may overshoot by.
+    const SLACK: Duration = Duration::from_micros(80);
+    if time.is_zero() {
+        return;
+    }
+    let end = Instant::now() + time;
+    if time > SLACK {
+        thread::sleep(time - SLACK);
+    }
+    while Instant::now() < end {
+        thread::yield_now();
+    }
+}
+
+/// A number in `[0, 1)` that looks random (splitmix64).
+fn fraction(seed: u64) -> f64 {
+    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}

@@ -1,0 +1,120 @@
+//! What there is to run, submitted or of a replay, as the memory manager's driver sees it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Ready, Shared, enter};
+use crate::data::AnyHandle;
+use crate::error::{Cause, Failure};
+use crate::operand::{Accesses, Mode};
+use crate::sched::{ReadyTask, Work};
+use crate::task::{Body, Bound, Ended, Env, Placement, Ran, Role, WorkerLocal};
+
+const NEVER: &str = "simulated tasks belong to no runtime";
+
+impl Work {
+    pub(crate) fn body(&self) -> &dyn Body {
+        match self {
+            Work::Task(task) => &task.body,
+            Work::Replay(task) => task.body(),
+            Work::Simulated(_) => unreachable!("{NEVER}"),
+        }
+    }
+
+    fn bound(&self) -> Option<Bound<'_>> {
+        match self {
+            Work::Task(_) => None,
+            Work::Replay(task) => Some(task.bound()),
+            Work::Simulated(_) => unreachable!("{NEVER}"),
+        }
+    }
+
+    /// Shows the handle of each access, its own or the one bound in its place, and how it is accessed.
+    pub(crate) fn with_handles<R>(&self, show: impl FnOnce(&[(&dyn AnyHandle, Mode)]) -> R) -> R {
+        let mut accesses = Accesses::new();
+        self.body().declare(&mut accesses);
+        let bound = self.bound();
+        let handles: SmallVec<[(&dyn AnyHandle, Mode); 4]> = accesses
+            .iter()
+            .enumerate()
+            .map(|(i, access)| match bound {
+                None => (access.handle, access.mode),
+                Some(bound) => (&*bound.handles[bound.slots[i] as usize], access.mode),
+            })
+            .collect();
+        show(&handles)
+    }
+
+    /// The failure that its cancellation is, if it was cancelled.
+    pub(crate) fn cancelled(&self, shared: &Shared) -> Option<Arc<Failure>> {
+        match self {
+            Work::Task(task) => {
+                let cancelled = task.is_cancelled() || shared.is_cancelled(task.header.id);
+                cancelled.then(|| task.describe(Cause::Cancelled))
+            }
+            Work::Replay(task) => task.cancelled(),
+            Work::Simulated(_) => unreachable!("{NEVER}"),
+        }
+    }
+
+    /// The failure that `cause` is, with the task's name and operands.
+    pub(crate) fn describe(&self, cause: Cause) -> Arc<Failure> {
+        let operands = self.with_handles(|handles| handles.iter().map(|(h, _)| h.base().name()).collect());
+        Arc::new(Failure { task: self.header().title(), operands, cause })
+    }
+
+    /// Poisons whatever it writes.
+    pub(crate) fn poison(&self, failure: &Arc<Failure>) {
+        self.body().poison(self.bound(), failure);
+    }
+
+    /// Runs the body on operands that have been placed.
+    pub(crate) fn attempt(
+        &self,
+        shared: &Arc<Shared>,
+        worker: usize,
+        local: &mut WorkerLocal,
+        placement: &Placement,
+    ) -> Ended {
+        if let Some(failure) = self.cancelled(shared) {
+            self.poison(&failure);
+            return Ended { began: false, failure: Some(failure) };
+        }
+        let env = Env::new(shared, self.header(), self.id(), worker, local, self.bound(), true);
+        let mut env = env.placed(placement);
+        let ran = {
+            let _entered = match self {
+                Work::Task(task) => enter(task),
+                Work::Replay(task) => enter(task.gate()),
+                Work::Simulated(_) => unreachable!("{NEVER}"),
+            };
+            self.body().run(&mut env)
+        };
+        let failure = match ran {
+            Ran::Done => None,
+            Ran::Failed(failure) => Some(failure),
+            Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
+        };
+        shared.record(&env, worker, failure.is_some());
+        Ended { began: env.began, failure }
+    }
+
+    /// Ends the task; what becomes ready is left in `ready`.
+    pub(crate) fn complete(self, shared: &Arc<Shared>, failure: Option<Arc<Failure>>, ready: &mut Ready) {
+        match self {
+            Work::Task(task) => {
+                if let Some(failure) = failure {
+                    task.fail(failure);
+                }
+                shared.complete(&task, |task| match task.role {
+                    Role::Work => ready.push(ReadyTask::new(Work::Task(task))),
+                    _ => shared.start(task, None),
+                });
+                shared.count_outside();
+            }
+            Work::Replay(task) => task.end(failure, ready),
+            Work::Simulated(_) => unreachable!("{NEVER}"),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Carrying out what the memory manager asks for.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Hub, Waiting};
+use crate::data::AnyHandle;
+use crate::device::{Device, DeviceError, Op, Span, StreamId};
+use crate::error::{Cause, Failure, TaskError};
+use crate::exec::Shared;
+use crate::memory::{Action, HOST, Ticket, Transfer};
+
+impl Shared {
+    /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
+    pub(crate) fn drain(self: &Arc<Self>) {
+        let Some(hub) = &self.hub else { return };
+        // Who finds nothing leaves the lock first and then looks again: what was queued in between is seen by somebody.
+        while !hub.actions.lock().is_empty() {
+            let Some(_mine) = hub.draining.try_lock() else { return };
+            while let Some(action) = hub.next_action() {
+                self.carry_out(hub, action);
+            }
+        }
+    }
+
+    fn carry_out(self: &Arc<Self>, hub: &Hub, action: Action) {
+        match action {
+            Action::Begin(transfer) => self.begin(hub, transfer),
+            Action::Staged(ticket) => self.staged(hub, ticket),
+            Action::Evicted { node, datum, bytes, written_back } => {
+                hub.tally.evicted(node, written_back);
+                if let Some(log) = &hub.log {
+                    log.evicted(node, hub.handle(datum).map_or(0, |h| h.base().id), bytes, written_back);
+                }
+            }
+            Action::Freed(datum, buffer) => {
+                if let Some(handle) = hub.handle(datum) {
+                    handle.clear(buffer);
+                }
+            }
+        }
+    }
+
+    /// Hands a transfer to the device at its end that is not the host.
+    fn begin(self: &Arc<Self>, hub: &Hub, transfer: Transfer) {
+        let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
+        let handle = hub.handle(transfer.datum);
+        let data = handle.as_ref().map_or(0, |handle| handle.base().id);
+        let run = move || shared.carry(handle.as_deref(), &transfer);
+        let done = move |ended: Result<Span, DeviceError>| at_end.arrived(&transfer, data, ended);
+        let stream = StreamId::Link(transfer.from, transfer.to);
+        match hub.mover(&transfer) {
+            Some(device) => {
+                let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
+                device.enqueue(stream, Op { bytes, run: Box::new(run), done: Box::new(done) });
+            }
+            None => hub.host.push(
+                stream,
+                Box::new(move || {
+                    let start = Instant::now();
+                    run();
+                    done(Ok(Span { start, end: Instant::now() }));
+                }),
+            ),
+        }
+    }
+
+    /// Moves the bytes.
+    fn carry(&self, handle: Option<&dyn AnyHandle>, transfer: &Transfer) {
+        // A handle that is gone had bytes on their way that nobody waits for.
+        let Some(handle) = handle else { return };
+        let to = transfer.format;
+        if let Err(error) = handle.carry(transfer.source, transfer.target, to) {
+            handle.base().poison(&failure_to_carry(handle, error));
+        }
+    }
+
+    fn arrived(self: &Arc<Self>, transfer: &Transfer, data: u64, ended: Result<Span, DeviceError>) {
+        let Some(hub) = &self.hub else { return };
+        match ended {
+            Ok(span) => {
+                hub.tally.moved(transfer);
+                if let Some(log) = &hub.log {
+                    log.moved(transfer, data, span);
+                }
+                hub.with_memory(|memory| memory.arrived(transfer.id));
+            }
+            Err(error) => {
+                let node = if transfer.from == HOST { transfer.to } else { transfer.from };
+                self.retire(hub, node, error);
+            }
+        }
+        self.drain();
+    }
+
+    /// A working set is complete: whoever it is for goes on.
+    fn staged(self: &Arc<Self>, hub: &Hub, ticket: Ticket) {
+        // A ticket that nobody waits for was given up meanwhile.
+        let waiting = hub.waiting.lock().remove(&ticket);
+        match waiting {
+            Some(Waiting::Task(task)) => {
+                let worker = task.worker;
+                hub.lanes[worker].gathered(task);
+                self.sleep.notify(worker);
+            }
+            Some(Waiting::Turn(signal)) => {
+                signal.is_there();
+                self.tell();
+            }
+            None => {}
+        }
+    }
+}
+
+impl Hub {
+    fn next_action(&self) -> Option<Action> {
+        self.actions.lock().pop_front()
+    }
+
+    /// The device that carries a transfer out; `None` for a conversion on the host.
+    fn mover(&self, transfer: &Transfer) -> Option<&Arc<dyn Device>> {
+        let node = if transfer.from == HOST { transfer.to } else { transfer.from };
+        self.nodes[node].device.as_ref()
+    }
+}
+
+fn failure_to_carry(handle: &dyn AnyHandle, error: TaskError) -> Arc<Failure> {
+    let operands = vec![handle.base().name()];
+    Arc::new(Failure { task: "a transfer".into(), operands, cause: Cause::Error(Arc::from(error)) })
+}

@@ -1,0 +1,351 @@
+//! A task's way through the memory manager: its operands are gathered, it runs, what it wrote is settled.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::{Buffers, Hub, Planned, Waiting};
+use crate::data::{AnyHandle, Format, Meta};
+use crate::device::{DeviceError, Op, Span, StreamId};
+use crate::error::{Cause, Failure, panic_message};
+use crate::exec::{Ready, Shared, on_device};
+use crate::memory::{Access, Datum, Memory, Ticket};
+use crate::operand::Mode;
+use crate::plan::{Needs, Plan};
+use crate::sched::{ReadyTask, Work};
+use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
+
+/// What a worker does next.
+pub(crate) enum Next {
+    /// A task whose operands are where they always are.
+    Ready(ReadyTask),
+    /// One whose operands have been brought to the worker's node.
+    Placed(Placed),
+}
+
+/// A task that has its operands, or for which they are being gathered.
+pub(crate) struct Placed {
+    pub(super) task: ReadyTask,
+    pub(super) worker: usize,
+    pub(super) ticket: Ticket,
+    pub(super) choice: Choice,
+    pub(super) needs: Needs,
+}
+
+/// Why a working set was not asked for.
+enum Not {
+    /// An operand has no value.
+    Ever(Arc<Failure>),
+    /// Not on this worker: the task goes back to its policy.
+    Here,
+}
+
+impl Shared {
+    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to be brought, it asks for them
+    /// and looks for others meanwhile.
+    pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
+        let Some(hub) = &self.hub else { return self.pop(worker).map(Next::Ready) };
+        if hub.failure_of(worker).is_some() {
+            self.pass_back(worker);
+            return None;
+        }
+        loop {
+            if let Some(placed) = hub.lanes[worker].take() {
+                return Some(Next::Placed(placed));
+            }
+            if !hub.lanes[worker].has_room() {
+                return None;
+            }
+            let task = self.pop(worker)?;
+            self.gather(hub, task, worker);
+        }
+    }
+
+    /// Plans a task that has become ready.
+    ///
+    /// # Errors
+    /// In words, why it cannot be planned.
+    pub(crate) fn plan(&self, hub: &Hub, task: &ReadyTask) -> Result<(), String> {
+        let plan = hub.plan_of(task.work())?;
+        hub.plans.lock().insert(task.id(), Planned { plan: Arc::new(plan), wanted: None });
+        Ok(())
+    }
+
+    /// Asks for the operands of a task that `worker` has popped.
+    fn gather(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize) {
+        let Some((task, worker)) = self.take_turns(task, worker) else { return };
+        let placed = match hub.plan_of(task.work()) {
+            Ok(plan) => hub.placed(task, plan, worker),
+            Err(message) => {
+                let failure = task.work().describe(Cause::words(message));
+                return self.refuse(hub, task, worker, failure);
+            }
+        };
+        hub.unwant(placed.task.id());
+        if let Err((placed, why)) = hub.ask_for(self, placed) {
+            match why {
+                Not::Ever(failure) => self.refuse(hub, placed.task, worker, failure),
+                Not::Here => self.send_back(hub, placed.task, worker),
+            }
+        }
+        self.drain();
+    }
+
+    /// Takes the task's turns among commuting tasks; a task that has to wait for one is parked there.
+    fn take_turns(self: &Arc<Self>, mut task: ReadyTask, worker: usize) -> Option<(ReadyTask, usize)> {
+        loop {
+            let handles = commuting(task.work());
+            let Some(busy) = handles.iter().position(|handle| !handle.base().try_commute()) else {
+                return Some((task, worker));
+            };
+            handles[..busy].iter().for_each(|handle| self.give_turn(&**handle));
+            // The policy counts what it handed out: this one comes back.
+            self.begins(worker, &task);
+            self.ends(worker, task.id());
+            match handles[busy].park(Resource::Commute, task) {
+                Ok(()) => return None,
+                // Free again by now.
+                Err(back) => task = back,
+            }
+        }
+    }
+
+    fn give_turn(self: &Arc<Self>, handle: &dyn AnyHandle) {
+        for woken in handle.base().end_commute() {
+            self.push_ready(woken, None);
+        }
+    }
+
+    fn give_turns(self: &Arc<Self>, work: &Work) {
+        commuting(work).iter().for_each(|handle| self.give_turn(&**handle));
+    }
+
+    /// The task cannot run here, but perhaps elsewhere.
+    pub(super) fn send_back(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize) {
+        hub.plans.lock().remove(&task.id());
+        self.give_turns(task.work());
+        self.begins(worker, &task);
+        self.ends(worker, task.id());
+        self.push_ready(task, None);
+    }
+
+    /// The task will not run.
+    pub(super) fn refuse(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize, failure: Arc<Failure>) {
+        hub.unwant(task.id());
+        hub.plans.lock().remove(&task.id());
+        self.give_turns(task.work());
+        self.begins(worker, &task);
+        self.ends(worker, task.id());
+        let mut ready = Ready::new();
+        let work = task.into_work();
+        work.poison(&failure);
+        work.complete(self, Some(failure), &mut ready);
+        ready.into_iter().for_each(|task| self.push_ready(task, None));
+    }
+
+    /// Runs a task that has its operands, or gives it to the worker's device.
+    pub(crate) fn execute_placed(self: &Arc<Self>, placed: Placed, worker: usize, local: &mut WorkerLocal) {
+        let hub = self.hub.as_ref().expect("only a hub places tasks");
+        match &hub.nodes[hub.node_of(worker)].device {
+            None => {
+                let ended = self.run_placed(hub, &placed, local);
+                self.settle(hub, placed, ended);
+            }
+            Some(device) => {
+                hub.lanes[worker].launches();
+                device.enqueue(StreamId::Compute, self.launch(placed));
+            }
+        }
+    }
+
+    /// The task as an operation of a device.
+    fn launch(self: &Arc<Self>, placed: Placed) -> Op {
+        let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
+        let flight = Arc::new(Mutex::new((placed, None)));
+        let landing = Arc::clone(&flight);
+        let run = move || {
+            let hub = shared.hub.as_ref().expect("only a hub places tasks");
+            let mut flight = flight.lock();
+            let worker = flight.0.worker;
+            let mut local = hub.lanes[worker].local.lock();
+            let kind = shared.workers[worker].model_kind;
+            let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
+            let _device = on_device(&shared);
+            let ended = shared.unbroken(|| shared.run_placed(hub, &flight.0, local));
+            local.flush();
+            flight.1 = ended.flatten();
+        };
+        let done = move |ended: Result<Span, DeviceError>| {
+            let Some(landing) = Arc::into_inner(landing) else {
+                return at_end.breaks("a device tells of an end before its body has ended".into());
+            };
+            let (placed, ran) = landing.into_inner();
+            at_end.unbroken(|| at_end.landed(placed, ran, ended));
+        };
+        Op { bytes: None, run: Box::new(run), done: Box::new(done) }
+    }
+
+    /// Runs code outside of any body; a panic there breaks the runtime.
+    fn unbroken<R>(self: &Arc<Self>, code: impl FnOnce() -> R) -> Option<R> {
+        catch_unwind(AssertUnwindSafe(code)).map_err(|panic| self.breaks(panic_message(&*panic))).ok()
+    }
+
+    fn landed(self: &Arc<Self>, placed: Placed, ran: Option<Ended>, ended: Result<Span, DeviceError>) {
+        let hub = self.hub.as_ref().expect("only a hub places tasks");
+        let worker = placed.worker;
+        hub.lanes[worker].landed();
+        match ended {
+            Ok(_) => self.settle(hub, placed, ran),
+            Err(error) => {
+                self.retire(hub, hub.node_of(worker), error);
+                self.send_back(hub, placed.task, worker);
+            }
+        }
+        self.sleep.notify(worker);
+    }
+
+    /// Runs the body on its operands; `None` if they are gone with their device.
+    fn run_placed(self: &Arc<Self>, hub: &Hub, placed: &Placed, local: &mut WorkerLocal) -> Option<Ended> {
+        let buffers = hub.buffers(placed)?;
+        let outer = self.runs(placed.worker, &placed.task);
+        let placement = Placement { choice: placed.choice, buffers };
+        let ended = placed.task.work().attempt(self, placed.worker, local, &placement);
+        self.rests(placed.worker, placed.task.id(), outer);
+        Some(ended)
+    }
+
+    /// What the task wrote is the new version of its data; its successors may go.
+    fn settle(self: &Arc<Self>, hub: &Hub, placed: Placed, ended: Option<Ended>) {
+        let worker = placed.worker;
+        let Some(ended) = ended.filter(|ended| hub.end(&placed, ended.began)) else {
+            // The device failed under it.
+            return self.send_back(hub, placed.task, worker);
+        };
+        self.drain();
+        let id = placed.task.id();
+        hub.plans.lock().remove(&id);
+        self.give_turns(placed.task.work());
+        let mut ready = Ready::new();
+        placed.task.into_work().complete(self, ended.failure, &mut ready);
+        ready.into_iter().for_each(|task| self.push_ready(task, Some(worker)));
+    }
+}
+
+impl Hub {
+    /// What the task needs as its operands are now.
+    fn plan_of(&self, work: &Work) -> Result<Plan, String> {
+        work.with_handles(|handles| {
+            for (handle, mode) in handles {
+                if *mode != Mode::Reduce && handle.has_partials() {
+                    self.combine(*handle);
+                }
+            }
+            let metas: SmallVec<[Meta; 4]> = handles.iter().map(|(handle, _)| handle.current()).collect();
+            let datum = |at: usize| handles[at].0.datum().expect("adopted when it was linked");
+            let mut plan = Plan::of(work.header(), work.body(), datum, &metas)?;
+            plan.on_host |= handles.iter().any(|(_, mode)| *mode == Mode::Reduce);
+            Ok(plan)
+        })
+    }
+
+    fn placed(&self, task: ReadyTask, plan: Plan, worker: usize) -> Placed {
+        Placed { task, worker, ticket: self.ticket(), choice: plan.choice, needs: plan.needs }
+    }
+
+    /// The task is not queued for the node any more for which its operands were wanted.
+    fn unwant(&self, task: u64) {
+        let wanted = self.plans.lock().get_mut(&task).and_then(|planned| {
+            let node = planned.wanted.take()?;
+            Some((node, Arc::clone(&planned.plan)))
+        });
+        if let Some((node, plan)) = wanted {
+            self.with_memory(|memory| memory.unwant(node, &plan.needs));
+        }
+    }
+
+    /// Asks for a working set, unless it cannot be had.
+    fn ask_for(&self, shared: &Shared, placed: Placed) -> Result<(), (Placed, Not)> {
+        if let Some(failure) = placed.task.work().cancelled(shared) {
+            return Err((placed, Not::Ever(failure)));
+        }
+        let node = self.node_of(placed.worker);
+        // Under the manager's lock: whoever takes a device's data away poisons their handles under it.
+        self.with_memory(|memory| {
+            if let Some(failure) = placed.without_value(memory) {
+                return Err((placed, Not::Ever(failure)));
+            }
+            if self.nodes[node].failure.get().is_some() || !memory.fits(node, &placed.needs) {
+                return Err((placed, Not::Here));
+            }
+            let (ticket, needs) = (placed.ticket, placed.needs.clone());
+            self.lanes[placed.worker].gathers();
+            self.waiting.lock().insert(ticket, Waiting::Task(placed));
+            memory.stage(ticket, node, &needs);
+            Ok(())
+        })
+    }
+
+    /// Where the operands are; `None` if they are gone with their device.
+    fn buffers(&self, placed: &Placed) -> Option<Buffers> {
+        let node = self.node_of(placed.worker);
+        self.with_memory(|memory| {
+            let held = memory.holds(placed.ticket);
+            let place = |need: &crate::memory::Need| memory.buffer(need.datum, node, need.format);
+            held.then(|| placed.needs.iter().map(|need| place(need).expect("held")).collect())
+        })
+    }
+
+    /// Gives the working set back, with new versions of what was written if the body `began`; false if it is gone.
+    fn end(&self, placed: &Placed, began: bool) -> bool {
+        let node = self.node_of(placed.worker);
+        self.with_memory(|memory| {
+            if !memory.holds(placed.ticket) {
+                return false;
+            }
+            if !began {
+                memory.abandon(placed.ticket);
+                return true;
+            }
+            let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {
+                let writes = handles.iter().zip(&placed.needs).filter(|(_, need)| need.access.writes());
+                writes
+                    .map(|((handle, _), need)| {
+                        let buffer = memory.buffer(need.datum, node, need.format).expect("held");
+                        let meta = handle.settle(buffer);
+                        (need.datum, meta.format, meta.bytes as u64)
+                    })
+                    .collect()
+            });
+            memory.finish_as(placed.ticket, &written);
+            true
+        })
+    }
+}
+
+impl Placed {
+    /// The failure that left an operand without a value, or says that it has none.
+    fn without_value(&self, memory: &Memory) -> Option<Arc<Failure>> {
+        self.task.work().with_handles(|handles| {
+            handles.iter().zip(&self.needs).filter(|(_, need)| need.access != Access::Write).find_map(
+                |((handle, _), need)| {
+                    handle.base().failure().or_else(|| {
+                        let missing = !memory.has_value(need.datum);
+                        let what =
+                            || format!("{} holds no value: its writer did not run", handle.base().name());
+                        missing.then(|| self.task.work().describe(Cause::words(what())))
+                    })
+                },
+            )
+        })
+    }
+}
+
+/// The handles on which the task has to have its turn.
+fn commuting(work: &Work) -> SmallVec<[Arc<dyn AnyHandle>; 2]> {
+    work.with_handles(|handles| {
+        let commuting = handles.iter().filter(|(_, mode)| *mode == Mode::Commute);
+        commuting.map(|(handle, _)| handle.arc()).collect()
+    })
+}

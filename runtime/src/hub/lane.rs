@@ -1,0 +1,89 @@
+//! What a worker has taken and not ended.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+
+use super::Placed;
+use crate::memory::{HOST, NodeId};
+use crate::task::WorkerLocal;
+
+/// Tasks whose operands are gathered for one worker at a time, those included that are gathered.
+const AHEAD: usize = 2;
+
+/// Bodies that a device is given before the first of them has ended.
+const LAUNCHED: usize = 2;
+
+/// One worker's.
+pub(crate) struct Lane {
+    pub(super) node: NodeId,
+    state: Mutex<State>,
+    /// For the bodies that run on the device: one at a time, since they share a stream.
+    pub(super) local: Mutex<Option<WorkerLocal>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Working sets asked for and not complete.
+    gathering: usize,
+    /// Tasks with all their operands.
+    staged: VecDeque<Placed>,
+    /// Bodies that the device has and has not ended.
+    launched: usize,
+}
+
+impl Lane {
+    pub(super) fn new(node: NodeId) -> Self {
+        Lane { node, state: Mutex::default(), local: Mutex::default() }
+    }
+
+    /// The next task with all its operands, unless the device has enough.
+    pub(super) fn take(&self) -> Option<Placed> {
+        let mut state = self.state.lock();
+        if self.node != HOST && state.launched >= LAUNCHED {
+            return None;
+        }
+        state.staged.pop_front()
+    }
+
+    /// True if another task's operands may be gathered.
+    pub(super) fn has_room(&self) -> bool {
+        let state = self.state.lock();
+        state.gathering + state.staged.len() < AHEAD
+    }
+
+    /// True if it waits for operands and has nothing to run.
+    pub(super) fn waits(&self) -> bool {
+        let state = self.state.lock();
+        state.gathering > 0 && state.staged.is_empty() && state.launched == 0
+    }
+
+    pub(super) fn gathers(&self) {
+        self.state.lock().gathering += 1;
+    }
+
+    /// A working set will not be complete.
+    pub(super) fn gave_up(&self) {
+        self.state.lock().gathering -= 1;
+    }
+
+    /// A working set is complete.
+    pub(super) fn gathered(&self, task: Placed) {
+        let mut state = self.state.lock();
+        state.gathering -= 1;
+        state.staged.push_back(task);
+    }
+
+    pub(super) fn launches(&self) {
+        self.state.lock().launched += 1;
+    }
+
+    pub(super) fn landed(&self) {
+        self.state.lock().launched -= 1;
+    }
+
+    /// Takes all that has not been launched: the device is gone.
+    pub(super) fn clear(&self) -> VecDeque<Placed> {
+        std::mem::take(&mut self.state.lock().staged)
+    }
+}

@@ -1,0 +1,300 @@
+//! The thread driver of the memory manager: real bytes, moved by devices while workers do other things.
+//!
+//! [`Hub`] is what the threads of a runtime share of it; `drive` carries out what the manager asks for, `gather` brings a
+//! task's operands to its worker and settles what it wrote, `turn` does the same for a caller outside of tasks, `retire` takes
+//! a failed device out. `README.md` says who may do what when. A runtime without devices has no hub and pays for none.
+
+mod drive;
+mod gather;
+mod lane;
+mod log;
+mod retire;
+mod tally;
+mod turn;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+pub(crate) use self::gather::{Next, Placed};
+use self::lane::Lane;
+pub(crate) use self::log::Log;
+pub use self::tally::NodeUse;
+use self::tally::Tally;
+use self::turn::Signal;
+pub(crate) use self::turn::Turn;
+use crate::data::{AnyHandle, Forgotten};
+use crate::device::{Device, DeviceError, Emulated, EmulatedDevice, Streams};
+use crate::error::Cause;
+use crate::memory::{Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket};
+use crate::plan::Plan;
+
+/// One memory node and the device that works on it.
+struct Node {
+    name: String,
+    /// `None`: the host.
+    device: Option<Arc<dyn Device>>,
+    /// Set once the device has failed.
+    failure: OnceLock<DeviceError>,
+}
+
+/// Whose working set a ticket stands for.
+enum Waiting {
+    Task(Placed),
+    Turn(Arc<Signal>),
+}
+
+/// What is known of a task between the moment it becomes ready and its end.
+struct Planned {
+    plan: Arc<Plan>,
+    /// The node for which its operands are wanted.
+    wanted: Option<NodeId>,
+}
+
+/// The places of a task's operands, one per access.
+pub(crate) type Buffers = smallvec::SmallVec<[BufferId; 4]>;
+
+/// See the module.
+pub(crate) struct Hub {
+    memory: Mutex<Memory>,
+    /// What the manager asked for and nobody has carried out yet, in order.
+    actions: Mutex<VecDeque<Action>>,
+    /// Held by whoever carries it out.
+    draining: Mutex<()>,
+    /// The handle of each datum.
+    data: Mutex<Vec<Weak<dyn AnyHandle>>>,
+    forgotten: Forgotten,
+    nodes: Vec<Node>,
+    /// Conversions on the host.
+    host: Streams,
+    lanes: Vec<Lane>,
+    plans: Mutex<HashMap<u64, Planned>>,
+    waiting: Mutex<HashMap<Ticket, Waiting>>,
+    /// Held while partial results are added to a value.
+    combining: Mutex<()>,
+    tally: Tally,
+    /// Bytes in use on each node when it was last looked at.
+    used: Mutex<Vec<u64>>,
+    pub(crate) log: Option<Log>,
+    next_ticket: AtomicU64,
+}
+
+impl Hub {
+    /// Memory for `cpus` workers on the host and one for each device; `peers` is the link between any two of them.
+    pub(crate) fn new(cpus: usize, devices: &[Emulated], peers: Option<LinkSpec>, log: Option<Log>) -> Self {
+        let host = NodeSpec { capacity: None, staging: u32::MAX };
+        let of_device = |d: &Emulated| NodeSpec { capacity: Some(d.capacity), staging: d.staging };
+        let specs: Vec<NodeSpec> = std::iter::once(host).chain(devices.iter().map(of_device)).collect();
+        let memory = Memory::new(&specs, &links(devices, peers));
+        let name = |i: usize| format!("{} {i}", devices[i].kind);
+        let made = |i: usize| {
+            let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name(i), devices[i].clone()));
+            Node { name: name(i), device: Some(device), failure: OnceLock::new() }
+        };
+        let host = Node { name: "host".into(), device: None, failure: OnceLock::new() };
+        let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
+        let nodes: Vec<Node> = std::iter::once(host).chain((0..devices.len()).map(made)).collect();
+        Hub {
+            log,
+            used: Mutex::new(vec![0; nodes.len()]),
+            tally: Tally::new(nodes.iter().map(|node| node.name.clone())),
+            memory: Mutex::new(memory),
+            actions: Mutex::default(),
+            draining: Mutex::new(()),
+            data: Mutex::default(),
+            forgotten: Forgotten::default(),
+            nodes,
+            host: Streams::new("host"),
+            lanes,
+            plans: Mutex::default(),
+            waiting: Mutex::default(),
+            combining: Mutex::new(()),
+            next_ticket: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks the state machine; what it wants done is queued in order, for [`drain`](crate::exec::Shared::drain).
+    fn with_memory<R>(&self, ask: impl FnOnce(&mut Memory) -> R) -> R {
+        let mut memory = self.memory.lock();
+        while let Some(datum) = self.forgotten.pop() {
+            memory.remove(datum);
+        }
+        let answer = ask(&mut memory);
+        let actions = memory.take_actions();
+        if !actions.is_empty() {
+            self.actions.lock().extend(actions);
+        }
+        self.note_use(&memory);
+        answer
+    }
+
+    /// Notes how full the nodes are, where that has changed.
+    fn note_use(&self, memory: &Memory) {
+        for (node, known) in self.used.lock().iter_mut().enumerate() {
+            let used = memory.used(node);
+            if std::mem::replace(known, used) != used {
+                self.tally.uses(node, used);
+                if let Some(log) = &self.log {
+                    log.uses(node, used);
+                }
+            }
+        }
+    }
+
+    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock of a handle
+    /// that no task of another runtime can have.
+    pub(crate) fn adopt(&self, handle: &dyn AnyHandle) {
+        if handle.datum().is_some() {
+            return;
+        }
+        let own = handle.own();
+        let meta = own.or(handle.registered()).unwrap_or_default();
+        self.with_memory(|memory| {
+            let datum = memory.add(meta.format, meta.bytes as u64, own.map(|_| HOST));
+            let mut data = self.data.lock();
+            let weak = Arc::downgrade(&handle.arc());
+            match data.get_mut(datum.0 as usize) {
+                Some(place) => *place = weak,
+                None => data.push(weak),
+            }
+            handle.manage(datum, memory.buffer(datum, HOST, meta.format), &self.forgotten);
+        });
+    }
+
+    fn handle(&self, datum: Datum) -> Option<Arc<dyn AnyHandle>> {
+        self.data.lock().get(datum.0 as usize).and_then(Weak::upgrade)
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// True if a worker waits for operands and has nothing to run.
+    pub(crate) fn waits_for_data(&self, worker: usize) -> bool {
+        self.lanes[worker].waits()
+    }
+
+    pub(crate) fn node_of(&self, worker: usize) -> NodeId {
+        self.lanes[worker].node
+    }
+
+    pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| &*node.name)
+    }
+
+    /// What happened on each node.
+    pub(crate) fn uses(&self) -> Vec<NodeUse> {
+        self.with_memory(|memory| {
+            self.tally.with(|node| (memory.stats(node), memory.capacity(node), memory.used(node)))
+        })
+    }
+
+    /// The failure of a worker's device, if it has failed.
+    pub(crate) fn failure_of(&self, worker: usize) -> Option<&DeviceError> {
+        self.nodes[self.node_of(worker)].failure.get()
+    }
+
+    /// Whether a task's operands can be on a worker's node, all at once.
+    pub(crate) fn fits(&self, task: u64, worker: usize) -> bool {
+        let node = self.node_of(worker);
+        if self.nodes[node].failure.get().is_some() {
+            return false;
+        }
+        self.ask_plan(task, |plan| {
+            let portable = |need: &Need| self.handle(need.datum).is_none_or(|handle| handle.is_portable());
+            (node == HOST || (!plan.on_host && plan.needs.iter().all(portable)))
+                && self.with_memory(|memory| memory.fits(node, &plan.needs))
+        })
+        .unwrap_or(true)
+    }
+
+    /// Bytes of a task's operands that are not on a worker's node.
+    pub(crate) fn missing(&self, task: u64, worker: usize) -> u64 {
+        let node = self.node_of(worker);
+        self.ask_plan(task, |plan| self.with_memory(|memory| memory.missing(node, &plan.needs))).unwrap_or(0)
+    }
+
+    /// How long bringing them would take (ns).
+    pub(crate) fn transfer_ns(&self, task: u64, worker: usize) -> u64 {
+        let node = self.node_of(worker);
+        self.ask_plan(task, |plan| self.with_memory(|memory| memory.transfer_ns(node, &plan.needs)))
+            .unwrap_or(0)
+    }
+
+    fn ask_plan<R>(&self, task: u64, ask: impl FnOnce(&Plan) -> R) -> Option<R> {
+        let plan = self.plans.lock().get(&task).map(|planned| Arc::clone(&planned.plan));
+        plan.map(|plan| ask(&plan))
+    }
+
+    /// A worker will run the task: its operands are given up later than others, and brought in as far as there is room.
+    pub(crate) fn prefetch(&self, task: u64, worker: usize) {
+        let node = self.node_of(worker);
+        let plan = {
+            let mut plans = self.plans.lock();
+            let Some(planned) = plans.get_mut(&task).filter(|planned| planned.wanted.is_none()) else {
+                return;
+            };
+            planned.wanted = Some(node);
+            Arc::clone(&planned.plan)
+        };
+        self.with_memory(|memory| {
+            memory.want(node, &plan.needs);
+            // A datum that a failed writer left without a value cannot be fetched.
+            let there: Vec<Need> =
+                plan.needs.iter().filter(|need| memory.has_value(need.datum)).copied().collect();
+            memory.prefetch(node, &there);
+        });
+    }
+
+    /// Waits until all that devices have been asked for has ended.
+    pub(crate) fn close(&self) {
+        for device in self.nodes.iter().filter_map(|node| node.device.as_ref()) {
+            device.close();
+        }
+        self.host.close();
+    }
+}
+
+/// Every device to the host and back at its own rate, and to each other if they are peers.
+fn links(devices: &[Emulated], peers: Option<LinkSpec>) -> Vec<Vec<Option<LinkSpec>>> {
+    /// How fast a node converts: only used to choose among sources.
+    const CONVERTS: LinkSpec = LinkSpec { bandwidth: 20e9, latency_ns: 0 };
+    let link = |a: NodeId, b: NodeId| match (a, b) {
+        _ if a == b => Some(CONVERTS),
+        (HOST, d) | (d, HOST) => Some(devices[d - 1].link),
+        _ => peers,
+    };
+    (0..=devices.len()).map(|a| (0..=devices.len()).map(|b| link(a, b)).collect()).collect()
+}
+
+impl Hub {
+    /// Why a planned task can run nowhere, with the arithmetic.
+    pub(crate) fn nowhere(&self, task: u64) -> Cause {
+        let text = self.ask_plan(task, |plan| {
+            let (bytes, count) = (plan.bytes(), plan.needs.len());
+            let each = self.lanes.iter().map(|lane| lane.node).collect::<std::collections::BTreeSet<_>>();
+            let why = each.into_iter().map(|node| self.why_not(node, plan)).collect::<Vec<_>>().join(", ");
+            format!("its {count} operands need {bytes} bytes at once, and no device can have them: {why}")
+        });
+        self.plans.lock().remove(&task);
+        Cause::words(text.unwrap_or_else(|| "no device can run it".into()))
+    }
+
+    fn why_not(&self, node: NodeId, plan: &Plan) -> String {
+        let name = &self.nodes[node].name;
+        if let Some(error) = self.nodes[node].failure.get() {
+            return error.to_string();
+        }
+        let stays = plan.needs.iter().filter_map(|need| self.handle(need.datum)).find(|h| !h.is_portable());
+        match (stays, self.with_memory(|memory| memory.capacity(node))) {
+            _ if node != HOST && plan.on_host => format!("{name} has no host memory, which it needs"),
+            (Some(handle), _) if node != HOST => {
+                format!("{} cannot leave the host for {name}", handle.base().name())
+            }
+            (_, Some(capacity)) => format!("{name} has {capacity} bytes"),
+            (_, None) => format!("{name} is not limited"),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What moved and what left, counted whether or not a trace is kept.
+
+use parking_lot::Mutex;
+
+use crate::memory::{NodeId, NodeStats, Transfer};
+
+/// What happened on one memory node since the runtime was built.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeUse {
+    /// Its name, e.g. `host` or `emulated 0`.
+    pub name: String,
+    /// Bytes that it holds at most; `None`: as many as there are.
+    pub capacity: Option<u64>,
+    /// Bytes in use now.
+    pub used: u64,
+    /// The most bytes that were in use at any time.
+    pub peak: u64,
+    /// Operands that were there, or on their way, when their task asked for them.
+    pub hits: u64,
+    /// Operands that were not.
+    pub misses: u64,
+    /// Replicas that were brought ahead of need and then used.
+    pub prefetch_used: u64,
+    /// Replicas that were brought ahead of need in vain.
+    pub prefetch_unused: u64,
+    /// Replicas that had to make room for others.
+    pub evictions: u64,
+    /// Those of them that were the only copy and were written back first.
+    pub written_back: u64,
+    /// Conversions to another format that it made.
+    pub conversions: u64,
+    /// Bytes that came from other nodes.
+    pub bytes_in: u64,
+    /// Bytes that went to other nodes.
+    pub bytes_out: u64,
+}
+
+/// The counts of all nodes.
+pub(super) struct Tally(Mutex<Vec<NodeUse>>);
+
+impl Tally {
+    pub(super) fn new(names: impl Iterator<Item = String>) -> Self {
+        Tally(Mutex::new(names.map(|name| NodeUse { name, ..NodeUse::default() }).collect()))
+    }
+
+    /// A transfer has ended.
+    pub(super) fn moved(&self, transfer: &Transfer) {
+        let mut nodes = self.0.lock();
+        if transfer.from != transfer.to {
+            nodes[transfer.from].bytes_out += transfer.bytes;
+            nodes[transfer.to].bytes_in += transfer.bytes;
+        }
+        if let Some((converter, _)) = transfer.converts {
+            nodes[converter].conversions += 1;
+        }
+    }
+
+    pub(super) fn evicted(&self, node: NodeId, written_back: bool) {
+        let mut nodes = self.0.lock();
+        nodes[node].evictions += 1;
+        nodes[node].written_back += u64::from(written_back);
+    }
+
+    pub(super) fn uses(&self, node: NodeId, used: u64) {
+        let peak = &mut self.0.lock()[node].peak;
+        *peak = used.max(*peak);
+    }
+
+    /// With what the memory manager counts itself.
+    pub(super) fn with(&self, state: impl Fn(NodeId) -> (NodeStats, Option<u64>, u64)) -> Vec<NodeUse> {
+        let mut nodes = self.0.lock().clone();
+        for (node, counts) in nodes.iter_mut().enumerate() {
+            let (stats, capacity, used) = state(node);
+            (counts.capacity, counts.used) = (capacity, used);
+            (counts.hits, counts.misses) = (stats.hits, stats.misses);
+            (counts.prefetch_used, counts.prefetch_unused) = (stats.prefetch_hits, stats.prefetch_wasted);
+        }
+        nodes
+    }
+}

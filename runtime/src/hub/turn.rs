@@ -1,0 +1,133 @@
+//! Values for callers outside of tasks: brought to the host, and home for good when the runtime ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::{Hub, Waiting};
+use crate::data::AnyHandle;
+use crate::error::Error;
+use crate::exec::Shared;
+use crate::memory::{Access, BufferId, Datum, HOST, Need, Ticket};
+
+const THERE: u8 = 1;
+const LOST: u8 = 2;
+
+/// Tells a waiting caller what became of the value.
+#[derive(Default)]
+pub(super) struct Signal(AtomicU8);
+
+impl Signal {
+    pub(super) fn is_there(&self) {
+        self.0.store(THERE, Ordering::Release);
+    }
+
+    pub(super) fn is_lost(&self) {
+        self.0.store(LOST, Ordering::Release);
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A caller's hold on a value in host memory.
+pub(crate) struct Turn {
+    ticket: Ticket,
+    writes: bool,
+    pub(crate) buffer: BufferId,
+}
+
+impl Shared {
+    /// Brings the current version to the host, once it is the caller's turn in the handle's chain; `None` if there is no value.
+    pub(crate) fn bring(
+        self: &Arc<Self>,
+        handle: &dyn AnyHandle,
+        writes: bool,
+    ) -> Result<Option<Turn>, Error> {
+        let hub = self.hub.as_ref().expect("only a hub brings values");
+        if handle.has_partials() {
+            hub.combine(handle);
+        }
+        let (ticket, signal) = (hub.ticket(), Arc::new(Signal::default()));
+        let datum = handle.datum().expect("adopted when the caller's turn was linked");
+        let need = hub.with_memory(|memory| {
+            let (format, bytes) = memory.current(datum);
+            let access = if writes { Access::Update } else { Access::Read };
+            let need = Need { datum, format, bytes, access };
+            memory.has_value(datum).then(|| {
+                hub.waiting.lock().insert(ticket, Waiting::Turn(Arc::clone(&signal)));
+                memory.stage(ticket, HOST, &[need]);
+                need
+            })
+        });
+        let Some(need) = need else { return Ok(None) };
+        self.drain();
+        self.wait_until(|| signal.get() != 0)?;
+        if signal.get() == LOST {
+            return Ok(None);
+        }
+        let buffer = hub.with_memory(|memory| memory.buffer(datum, HOST, need.format)).expect("staged");
+        Ok(Some(Turn { ticket, writes, buffer }))
+    }
+
+    /// The caller has done with the value.
+    pub(crate) fn let_go(self: &Arc<Self>, handle: &dyn AnyHandle, turn: &Turn) {
+        let hub = self.hub.as_ref().expect("only a hub brings values");
+        hub.with_memory(|memory| {
+            let datum = handle.datum().expect("held");
+            let meta = turn.writes.then(|| handle.settle(turn.buffer));
+            let written: Option<(Datum, _, _)> = meta.map(|meta| (datum, meta.format, meta.bytes as u64));
+            memory.finish_as(turn.ticket, written.as_slice());
+        });
+        self.drain();
+    }
+
+    /// Brings every value that still has a handle home to it: nothing runs any more, and other runtimes may have the handles.
+    pub(crate) fn go_home(self: &Arc<Self>) {
+        let Some(hub) = &self.hub else { return };
+        let handles: Vec<Arc<dyn AnyHandle>> =
+            hub.data.lock().iter().filter_map(std::sync::Weak::upgrade).collect();
+        for handle in &handles {
+            let turn =
+                if handle.base().is_poisoned() { None } else { self.bring(&**handle, false).ok().flatten() };
+            if let Some(turn) = &turn {
+                self.let_go(&**handle, turn);
+            }
+        }
+        hub.close();
+        self.drain();
+        for handle in &handles {
+            handle.unmanage(hub.at_home(&**handle));
+        }
+    }
+}
+
+impl Hub {
+    /// Where the current version is on the host, if it is there.
+    fn at_home(&self, handle: &dyn AnyHandle) -> Option<BufferId> {
+        let datum = handle.datum()?;
+        self.with_memory(|memory| {
+            let (format, _) = memory.current(datum);
+            if memory.has_value(datum) { memory.buffer(datum, HOST, format) } else { None }
+        })
+    }
+
+    /// Adds the partial results of a reduction to the value, once, before anybody looks at it: in a new place, since transfers
+    /// may still read the old one.
+    pub(super) fn combine(&self, handle: &dyn AnyHandle) {
+        let _one = self.combining.lock();
+        if !handle.has_partials() {
+            return;
+        }
+        let Some(old) = self.at_home(handle) else { return };
+        if !handle.is_portable() {
+            // It has never left its place.
+            handle.combine_partials(Some(old));
+            return;
+        }
+        handle.combine_apart(old, &mut |handle, meta| {
+            let datum = handle.datum().expect("managed");
+            self.with_memory(|memory| memory.replace(datum, meta.format, meta.bytes as u64))
+        });
+    }
+}

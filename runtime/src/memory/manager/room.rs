@@ -1,0 +1,137 @@
+//! Room on a node: replicas made, listed as victims, given up.
+
+use smallvec::SmallVec;
+
+use super::Memory;
+use crate::data::Format;
+use crate::memory::table::{Replica, Stage};
+use crate::memory::{Action, BufferId, Datum, HOST, NodeId, Reason};
+
+/// How many of a nearly full node's next victims are copied to the host ahead of need.
+const CLEANED: usize = 4;
+
+impl Memory {
+    /// Gives up replicas until `bytes` are free, or will be once write-backs have ended.
+    pub(super) fn make_room(&mut self, node: NodeId, bytes: u64) {
+        while self.nodes[node].lacks(bytes) {
+            let Some(&(_, _, datum, format)) = self.nodes[node].victims.first() else {
+                return;
+            };
+            let at = self.entry(datum).find(node, format).expect("listed");
+            if self.entry(datum).is_sole(at) {
+                let replica = &mut self.entry_mut(datum).replicas[at];
+                replica.leaving = true;
+                let bytes = replica.bytes;
+                self.nodes[node].leaving += bytes;
+                self.copy_to_host(datum, at, Reason::WriteBack);
+            } else {
+                self.evict(datum, at, false);
+            }
+        }
+    }
+
+    /// Copies the next victims of a nearly full node to the host, if its link has nothing else to do.
+    pub(super) fn clean_ahead(&mut self, node: NodeId) {
+        if node == HOST || !self.nodes[node].is_nearly_full() {
+            return;
+        }
+        if self.link(node, HOST).is_some_and(|link| link.backlog > 0) {
+            return;
+        }
+        let next: SmallVec<[_; CLEANED]> = self.nodes[node].victims.iter().take(CLEANED).copied().collect();
+        for (_, _, datum, format) in next {
+            if let Some(at) = self.entry(datum).find(node, format)
+                && self.entry(datum).is_sole(at)
+            {
+                self.copy_to_host(datum, at, Reason::Idle);
+            }
+        }
+    }
+
+    /// Gives up a replica that is not the only one.
+    pub(super) fn evict(&mut self, datum: Datum, at: usize, written_back: bool) {
+        let replica = &self.entry(datum).replicas[at];
+        let (node, bytes, prefetched) = (replica.node, replica.bytes, replica.prefetched);
+        let stats = &mut self.nodes[node].stats;
+        stats.prefetch_wasted += u64::from(prefetched);
+        self.actions.push(Action::Evicted { node, datum, bytes, written_back });
+        self.discard(datum, at);
+    }
+
+    /// Drops what is left of earlier versions; returns where memory became free.
+    pub(super) fn drop_leftovers(&mut self, datum: Datum) -> SmallVec<[NodeId; 4]> {
+        let mut nodes = SmallVec::new();
+        for at in (0..self.entry(datum).replicas.len()).rev() {
+            let entry = self.entry(datum);
+            if entry.replicas[at].version != entry.version {
+                nodes.push(entry.replicas[at].node);
+                self.drop_if_left_over(datum, at);
+            }
+        }
+        nodes
+    }
+
+    /// Drops a replica of an earlier version once nothing reads or fills it.
+    pub(super) fn drop_if_left_over(&mut self, datum: Datum, at: usize) {
+        let replica = &self.entry(datum).replicas[at];
+        debug_assert!(replica.pins == 0, "a task reads a version that another one has overwritten");
+        if replica.is_idle() {
+            self.discard(datum, at);
+        } else {
+            self.relist(datum, at);
+        }
+    }
+
+    pub(super) fn make(
+        &mut self,
+        datum: Datum,
+        node: NodeId,
+        format: Format,
+        bytes: u64,
+        stage: Stage,
+    ) -> usize {
+        self.nodes[node].allocate(bytes);
+        let (clock, buffer) = (self.clock, BufferId(self.next_buffer));
+        self.next_buffer += 1;
+        let entry = self.entry_mut(datum);
+        let mut replica = Replica::new(buffer, node, format, entry.version, bytes, stage);
+        replica.last_use = clock;
+        entry.replicas.push(replica);
+        entry.replicas.len() - 1
+    }
+
+    pub(super) fn discard(&mut self, datum: Datum, at: usize) {
+        let entry = self.entry_mut(datum);
+        let replica = entry.replicas.remove(at);
+        if entry.removed && entry.replicas.is_empty() {
+            self.unused.push(datum);
+        }
+        let node = &mut self.nodes[replica.node];
+        if let Some((wanted, last_use)) = replica.listed {
+            node.victims.remove(&(wanted, last_use, datum, replica.format));
+        }
+        node.used -= replica.bytes;
+        self.actions.push(Action::Freed(datum, replica.buffer));
+    }
+
+    /// Lists a replica among its node's victims, or takes it off, as it now is.
+    pub(super) fn relist(&mut self, datum: Datum, at: usize) {
+        let entry = &mut self.data[datum.0 as usize];
+        let wanted = entry.is_wanted(entry.replicas[at].node);
+        let current = entry.replicas[at].version == entry.version;
+        let replica = &mut entry.replicas[at];
+        let node = &mut self.nodes[replica.node];
+        let listed = (node.spec.capacity.is_some() && current && replica.is_idle())
+            .then_some((wanted, replica.last_use));
+        if replica.listed == listed {
+            return;
+        }
+        if let Some((wanted, last_use)) = replica.listed {
+            node.victims.remove(&(wanted, last_use, datum, replica.format));
+        }
+        if let Some((wanted, last_use)) = listed {
+            node.victims.insert((wanted, last_use, datum, replica.format));
+        }
+        replica.listed = listed;
+    }
+}

@@ -1,0 +1,211 @@
+//! Working sets: asked for, gathered, announced, given back.
+
+use smallvec::SmallVec;
+
+use super::{Memory, Staging};
+use crate::data::Format;
+use crate::memory::table::Stage;
+use crate::memory::{Access, Action, Datum, Need, NodeId, Reason, Ticket};
+
+impl Memory {
+    /// Asks for a task's working set on `node`. [`Action::Staged`] follows once it is there.
+    ///
+    /// # Panics
+    /// If it does not [fit](Memory::fits), which the driver checks first.
+    pub(crate) fn stage(&mut self, ticket: Ticket, node: NodeId, needs: &[Need]) {
+        assert!(self.fits(node, needs), "what can never fit is refused when it is submitted");
+        let mut distinct: SmallVec<[Need; 4]> = SmallVec::new();
+        for need in needs {
+            // Only readers may name a datum twice.
+            if !distinct.iter().any(|other| (other.datum, other.format) == (need.datum, need.format)) {
+                distinct.push(*need);
+            }
+        }
+        let held = distinct.iter().map(|_| false).collect();
+        self.stagings.insert(ticket, Staging { node, needs: distinct, held, missing: 0 });
+        self.nodes[node].queue.push_back(ticket);
+        self.pump(node);
+    }
+
+    /// The task has ended: what it wrote is the datum's new version.
+    pub(crate) fn finish(&mut self, ticket: Ticket) {
+        self.finish_as(ticket, &[]);
+    }
+
+    /// As [`Memory::finish`], but these written data turned out to have another format and size (bytes) than the need said.
+    /// What they take more may exceed the node's capacity until others have been given up for it.
+    pub(crate) fn finish_as(&mut self, ticket: Ticket, actual: &[(Datum, Format, u64)]) {
+        let staging = self.stagings.remove(&ticket).expect("staged before");
+        let node = staging.node;
+        self.clock += 1;
+        let mut touched: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[node]);
+        for need in &staging.needs {
+            let clock = self.clock;
+            let entry = self.entry_mut(need.datum);
+            let at = entry.find(node, need.format).expect("held until now");
+            let replica = &mut entry.replicas[at];
+            replica.pins -= 1;
+            replica.last_use = clock;
+            let mut format = need.format;
+            if need.access.writes() {
+                let known = actual.iter().find(|(datum, ..)| *datum == need.datum);
+                let bytes;
+                (format, bytes) =
+                    known.map_or((need.format, need.bytes), |&(_, format, bytes)| (format, bytes));
+                self.write(need.datum, at, format, bytes);
+                touched.extend(self.drop_leftovers(need.datum));
+            }
+            if let Some(at) = self.entry(need.datum).find(node, format) {
+                self.relist(need.datum, at);
+            }
+        }
+        for node in touched {
+            self.pump(node);
+        }
+        self.clean_ahead(node);
+    }
+
+    /// What a task made of the replica is the datum's new version.
+    fn write(&mut self, datum: Datum, at: usize, format: Format, bytes: u64) {
+        let entry = &mut self.data[datum.0 as usize];
+        (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
+        let replica = &mut entry.replicas[at];
+        let node = &mut self.nodes[replica.node];
+        node.used = node.used - replica.bytes + bytes;
+        (replica.version, replica.format, replica.bytes) = (entry.version, format, bytes);
+        (replica.stage, replica.writing) = (Stage::Valid, false);
+    }
+
+    /// The task will not run: its working set is given back, and nothing that it was to write becomes a new version. If it was
+    /// to write a datum anew, the earlier version may be gone ([`Memory::has_value`]).
+    pub(crate) fn abandon(&mut self, ticket: Ticket) {
+        let staging = self.stagings.remove(&ticket).expect("staged before");
+        let node = staging.node;
+        let queue = &mut self.nodes[node].queue;
+        let queued =
+            queue.iter().position(|other| *other == ticket).map(|place| queue.remove(place)).is_some();
+        self.actions.retain(|action| *action != Action::Staged(ticket));
+        for (need, &held) in staging.needs.iter().zip(&staging.held) {
+            if held || !queued {
+                self.give_back(ticket, node, need, queued);
+            }
+        }
+        self.pump(node);
+    }
+
+    fn give_back(&mut self, ticket: Ticket, node: NodeId, need: &Need, queued: bool) {
+        let entry = self.entry_mut(need.datum);
+        let at = entry.find(node, need.format).expect("held until now");
+        let replica = &mut entry.replicas[at];
+        replica.pins -= 1;
+        replica.waiters.retain(|other| *other != ticket);
+        replica.quiet.retain(|other| *other != ticket);
+        if need.access.writes() && !queued {
+            replica.writing = false;
+        }
+        if replica.stage == Stage::Blank && replica.pins == 0 {
+            self.discard(need.datum, at);
+        } else {
+            self.relist(need.datum, at);
+        }
+    }
+
+    /// Serves the tasks that wait for memory on `node`, in order: the first one keeps what is there, and gets the rest once
+    /// all of it can be had.
+    pub(super) fn pump(&mut self, node: NodeId) {
+        // What a task wrote may have become larger than it was to be.
+        self.make_room(node, 0);
+        while let Some(&ticket) = self.nodes[node].queue.front() {
+            let bytes = self.hold_present(ticket);
+            if self.nodes[node].free() < bytes {
+                self.make_room(node, bytes);
+            }
+            if self.nodes[node].free() < bytes {
+                return;
+            }
+            self.nodes[node].queue.pop_front();
+            self.grant(ticket);
+        }
+    }
+
+    /// Keeps what is on the node from being given up; returns the bytes of what is not there.
+    fn hold_present(&mut self, ticket: Ticket) -> u64 {
+        let staging = &self.stagings[&ticket];
+        let (node, needs, mut held) = (staging.node, staging.needs.clone(), staging.held.clone());
+        let mut absent = 0;
+        for (need, held) in needs.iter().zip(&mut held) {
+            if *held {
+                continue;
+            }
+            match self.entry(need.datum).find(node, need.format) {
+                None => absent += need.bytes,
+                Some(at) => {
+                    *held = true;
+                    let replica = &mut self.entry_mut(need.datum).replicas[at];
+                    replica.pins += 1;
+                    let prefetched = std::mem::take(&mut replica.prefetched);
+                    let stats = &mut self.nodes[node].stats;
+                    stats.hits += 1;
+                    stats.prefetch_hits += u64::from(prefetched);
+                    self.relist(need.datum, at);
+                }
+            }
+        }
+        self.stagings.get_mut(&ticket).expect("just seen").held = held;
+        absent
+    }
+
+    /// There is room: allocates what is missing and fetches it.
+    fn grant(&mut self, ticket: Ticket) {
+        let staging = &self.stagings[&ticket];
+        let (node, needs, held) = (staging.node, staging.needs.clone(), staging.held.clone());
+        // One more, so that nothing is announced before all is counted.
+        let mut missing = 1;
+        for (need, held) in needs.iter().zip(&held) {
+            if !held {
+                let fetched = need.access != Access::Write;
+                let stage = if fetched { Stage::Arriving } else { Stage::Blank };
+                let at = self.make(need.datum, node, need.format, need.bytes, stage);
+                self.entry_mut(need.datum).replicas[at].pins += 1;
+                if fetched {
+                    self.nodes[node].stats.misses += 1;
+                    self.fetch(need.datum, node, need.format, Reason::Fetch);
+                }
+            }
+            missing += self.wait_for(ticket, need, node);
+        }
+        self.stagings.get_mut(&ticket).expect("granted").missing += missing;
+        self.has_one_more(ticket);
+    }
+
+    /// How many events the operand still has to see before the task may run.
+    fn wait_for(&mut self, ticket: Ticket, need: &Need, node: NodeId) -> u32 {
+        let mut events = 0;
+        let at = self.entry(need.datum).find(node, need.format).expect("held");
+        let replica = &mut self.entry_mut(need.datum).replicas[at];
+        if replica.stage == Stage::Arriving {
+            replica.waiters.push(ticket);
+            events += 1;
+            self.hurry(need.datum, node, need.format);
+        }
+        if need.access.writes() {
+            self.entry_mut(need.datum).replicas[at].writing = true;
+            self.cancel_idle(need.datum, at);
+            let at = self.entry(need.datum).find(node, need.format).expect("held");
+            let replica = &mut self.entry_mut(need.datum).replicas[at];
+            if !replica.outgoing.is_empty() {
+                replica.quiet.push(ticket);
+                events += 1;
+            }
+        }
+        events
+    }
+
+    pub(super) fn has_one_more(&mut self, ticket: Ticket) {
+        let staging = self.stagings.get_mut(&ticket).expect("it waits");
+        staging.missing -= 1;
+        if staging.missing == 0 {
+            self.actions.push(Action::Staged(ticket));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Random jobs, arrivals in any order.
+
+use proptest::prelude::*;
+
+use super::driver::{Driver, Job, What, run};
+use super::*;
+
+fn what(devices: usize) -> impl Strategy<Value = What> {
+    prop_oneof![
+        8 => Just(What::Task),
+        1 => Just(What::Turns),
+        2 => (0usize..12, 0..=devices).prop_map(|(steps, node)| What::Retried(steps, node)),
+        1 => (0usize..12).prop_map(What::Skipped),
+        1 => any::<bool>().prop_map(What::Renewed),
+        1 => Just(What::Replaced),
+    ]
+}
+
+fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
+    let access = prop_oneof![3 => Just(Access::Read), 2 => Just(Access::Update), 1 => Just(Access::Write)];
+    let format = prop_oneof![2 => Just(WIDE), 1 => Just(NARROW)];
+    let needs = prop::collection::vec((0..data as u32, format, access), 1..4).prop_map(|mut needs| {
+        needs.sort_by_key(|need| need.0);
+        needs.dedup_by_key(|need| need.0);
+        needs
+    });
+    let job = (0..=devices, needs, any::<bool>(), what(devices))
+        .prop_map(|(node, needs, prefetched, what)| Job { node, needs, prefetched, what }.settled());
+    prop::collection::vec(job, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+
+    /// Whatever the order of arrivals: tasks see what the last writer wrote, nodes never hold more than they can, nothing is
+    /// lost, and memory for exactly one working set is enough (starpu#38, parsec#742).
+    #[test]
+    fn tasks_see_what_was_written_and_all_of_them_run(
+        jobs in jobs(3, 6),
+        sizes in prop::collection::vec(1u64..50, 6),
+        peers in any::<bool>(),
+        slack in prop_oneof![Just(0u64), 0u64..200],
+        staging in 0u32..2,
+        order in prop::collection::vec(0usize..100, 1..30),
+    ) {
+        let sizes: Vec<u64> = sizes.iter().map(|s| s * 2).collect();
+        let largest = jobs.iter().map(|job| {
+            job.needs.iter().map(|&(d, f, _)| bytes_as(sizes[d as usize], f)).sum::<u64>()
+        }).max().unwrap();
+        let mut driver = Driver::new(3, peers, largest + slack, staging, &sizes);
+        run(&mut driver, &jobs, &order);
+    }
+}
+
+/// The scenarios above do reach what they are about.
+#[test]
+fn random_scenarios_reach_what_they_are_about() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut evicting, mut converting, mut abandoning) = (0, 0, 0);
+    for _ in 0..100 {
+        let jobs = jobs(3, 6).new_tree(&mut runner).unwrap().current();
+        let mut driver = Driver::new(3, true, 60, 1, &[20; 6]);
+        run(&mut driver, &jobs, &[0, 3, 1, 4]);
+        evicting += u32::from(driver.evictions > 0);
+        converting += u32::from(driver.conversions > 0);
+        abandoning += u32::from(driver.abandoned > 0);
+    }
+    assert!(evicting >= 30 && converting >= 30, "{evicting} runs evict, {converting} convert");
+    assert!(abandoning >= 30, "{abandoning} runs abandon");
+}

@@ -1,0 +1,57 @@
+//! One rule at a time.
+
+use super::driver::{Driver, Job, run};
+use super::*;
+
+/// A narrow form travels instead of the wide one; without room to convert at the sender the wide one does.
+#[test]
+fn the_narrowest_form_travels() {
+    for (staging, moved) in [(1, 50), (0, 100)] {
+        let mut driver = Driver::new(1, true, 1000, staging, &[100]);
+        let job = Job { node: 1, needs: vec![(0, NARROW, Access::Read)], ..Job::default() };
+        let needs = driver.needs(&job);
+        driver.stage(Ticket(0), 1, &needs);
+        assert_eq!(driver.flying[0].0.bytes, moved);
+        run(&mut Driver::new(1, true, 1000, staging, &[100]), &[job], &[0]);
+    }
+}
+
+/// What no queued task wants goes first, then what was used longest ago; a sole copy is written back.
+#[test]
+fn the_victim_is_unwanted_and_old() {
+    let mut driver = Driver::new(1, true, 30, 1, &[10, 10, 10, 10]);
+    let read = |datum| Job { node: 1, needs: vec![(datum, WIDE, Access::Read)], ..Job::default() };
+    let go = |driver: &mut Driver, datum: u32, ticket: u64| {
+        let needs = driver.needs(&read(datum));
+        driver.stage(Ticket(ticket), 1, &needs);
+        driver.arrive_all();
+        driver.finish(Ticket(ticket), &[]);
+    };
+    for datum in 0..3 {
+        go(&mut driver, datum, u64::from(datum));
+    }
+    let wanted = driver.needs(&read(0));
+    driver.memory.want(1, &wanted);
+    go(&mut driver, 3, 3);
+    assert!(driver.memory.buffer(Datum(0), 1, WIDE).is_some(), "0 is the oldest, but wanted");
+    assert!(driver.memory.buffer(Datum(1), 1, WIDE).is_none());
+    assert_eq!((driver.evictions, driver.write_backs), (1, 0), "the host has them all");
+    // The sole copy of what was written here goes back to the host before it is given up.
+    let job = Job { node: 1, needs: vec![(2, WIDE, Access::Update)], ..Job::default() };
+    let needs = driver.needs(&job);
+    driver.stage(Ticket(4), 1, &needs);
+    let buffer = driver.memory.buffer(Datum(2), 1, WIDE).unwrap();
+    driver.values.insert(buffer, 77);
+    driver.finish(Ticket(4), &[]);
+    let all = Job {
+        node: 1,
+        needs: vec![(0, WIDE, Access::Read), (1, WIDE, Access::Read), (3, WIDE, Access::Read)],
+        ..Job::default()
+    };
+    let needs = driver.needs(&all);
+    driver.stage(Ticket(5), 1, &needs);
+    driver.arrive_all();
+    let home = driver.memory.buffer(Datum(2), HOST, WIDE).unwrap();
+    assert_eq!(driver.values[&home], 77);
+    assert!(driver.memory.buffer(Datum(2), 1, WIDE).is_none());
+}

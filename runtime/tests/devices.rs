@@ -1,0 +1,208 @@
+//! Devices with memory of their own: what they compute, what they hold, and what becomes of it when they fail.
+
+use std::time::Duration;
+
+use zellige_runtime::{
+    Bindings, Emulated, Error, POLICIES, Recorder, Runtime, RuntimeBuilder, Submit, commute, read, reads,
+    reduce, update, write,
+};
+
+/// A runtime that is given up loudly if it hangs.
+fn builder(cpus: usize) -> RuntimeBuilder {
+    Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
+        eprintln!("stalled: {text}");
+        std::process::abort();
+    })
+}
+
+#[test]
+fn values_go_to_the_device_and_come_back() {
+    let rt = builder(0).device(Emulated::new(1 << 16)).build().unwrap();
+    let x = rt.register(vec![1.0f32; 1000]);
+    let y = rt.register(vec![2.0f32; 1000]);
+    for _ in 0..5 {
+        rt.task("axpy")
+            .operands((read(&x), update(&y)))
+            .cpu(|(x, y)| x.iter().zip(y).for_each(|(x, y)| *y += 3.0 * x))
+            .submit()
+            .unwrap();
+    }
+    assert_eq!(rt.read(&y).unwrap()[0], 17.0);
+    rt.write(&x).unwrap()[0] = 10.0;
+    rt.task("axpy")
+        .operands((read(&x), update(&y)))
+        .cpu(|(x, y)| x.iter().zip(y).for_each(|(x, y)| *y += x))
+        .submit()
+        .unwrap();
+    let y = rt.take(y).unwrap();
+    assert_eq!((y[0], y[1]), (27.0, 18.0));
+}
+
+#[test]
+fn empty_handles_are_written_on_devices_and_lists_are_read_there() {
+    let rt =
+        builder(0).device(Emulated::new(1 << 16)).device(Emulated::new(1 << 16)).peers(1e10).build().unwrap();
+    let parts: Vec<_> = (0..10).map(|_| rt.register_empty::<Vec<u64>>()).collect();
+    for (i, part) in parts.iter().enumerate() {
+        rt.task("make")
+            .operands((write(part),))
+            .cpu(move |(mut part,)| part.put(vec![i as u64; 10]))
+            .submit()
+            .unwrap();
+    }
+    let sum = rt.register(0u64);
+    rt.task("sum")
+        .operands((reads(&parts), update(&sum)))
+        .cpu(|(parts, sum)| *sum = parts.iter().map(|part| part.iter().sum::<u64>()).sum())
+        .submit()
+        .unwrap();
+    assert_eq!(rt.take(sum).unwrap(), 450);
+}
+
+#[test]
+fn handles_outlive_their_runtime() {
+    let x = {
+        let rt = builder(0).device(Emulated::new(1 << 16)).build().unwrap();
+        let x = rt.register(vec![1i64; 10]);
+        rt.task("add").operands((update(&x),)).cpu(|(x,)| x[3] = 7).submit().unwrap();
+        x
+    };
+    let rt = builder(1).build().unwrap();
+    rt.task("add").operands((update(&x),)).cpu(|(x,)| x[3] += 1).submit().unwrap();
+    assert_eq!(rt.take(x).unwrap()[3], 8);
+}
+
+#[test]
+fn commuting_reducing_and_replaying_across_devices() {
+    for policy in POLICIES.iter().map(|(name, _)| *name) {
+        let rt = builder(2)
+            .policy(policy)
+            .device(Emulated::new(1 << 12).late(1, Duration::from_micros(50)))
+            .device(Emulated::new(1 << 12).late(2, Duration::from_micros(50)))
+            .build()
+            .unwrap();
+        let total = rt.register(vec![0u64; 4]);
+        let sum = rt.register(0u64).with_reduction(|_| 0, |a, b| *a += b);
+        for i in 0..40u64 {
+            rt.task("commute")
+                .operands((commute(&total),))
+                .cpu(move |(t,)| t[i as usize % 4] += i)
+                .submit()
+                .unwrap();
+            rt.task("reduce").operands((reduce(&sum),)).cpu(move |(s,)| *s += i).submit().unwrap();
+        }
+        let graph = rt
+            .record(|g: &Recorder| {
+                for _ in 0..10 {
+                    g.task("move").operands((read(&sum), update(&total))).cpu(|(s, t)| t[0] += s).submit()?;
+                    g.task("more").operands((reduce(&sum),)).cpu(|(s,)| *s += 1).submit()?;
+                    g.task("more").operands((reduce(&sum),)).cpu(|(s,)| *s += 1).submit()?;
+                }
+                Ok::<(), Error>(())
+            })
+            .unwrap();
+        for _ in 0..2 {
+            rt.replay(&Bindings::recorded(&graph)).unwrap();
+        }
+        let total = rt.take(total).unwrap();
+        let moved: u64 = (0..20).map(|n| 780 + 2 * n).sum();
+        assert_eq!(total.iter().sum::<u64>(), 780 + moved, "{policy}");
+        assert_eq!(rt.take(sum).unwrap(), 780 + 40, "{policy}");
+    }
+}
+
+#[test]
+fn more_data_than_memory() {
+    for policy in POLICIES.iter().map(|(name, _)| *name) {
+        // 40 vectors of 800 bytes through devices that hold three of them.
+        let rt = builder(1)
+            .policy(policy)
+            .device(Emulated::new(2400).late(3, Duration::from_micros(30)))
+            .device(Emulated::new(2400))
+            .peers(5e9)
+            .build()
+            .unwrap();
+        let data: Vec<_> = (0..40).map(|i| rt.register(vec![i as f64; 100])).collect();
+        for round in 1..4usize {
+            for i in 0..40 {
+                let (from, to) = (&data[i], &data[(i + round) % 40]);
+                rt.task("add")
+                    .operands((read(from), update(to)))
+                    .cpu(|(from, to)| from.iter().zip(to).for_each(|(a, b)| *b += a))
+                    .submit()
+                    .unwrap();
+            }
+        }
+        let mut want: Vec<f64> = (0..40).map(f64::from).collect();
+        for round in 1..4usize {
+            for i in 0..40 {
+                want[(i + round) % 40] += want[i];
+            }
+        }
+        for (handle, want) in data.into_iter().zip(want) {
+            assert_eq!(rt.take(handle).unwrap(), vec![want; 100], "{policy}");
+        }
+    }
+}
+
+#[test]
+fn failures_on_devices_poison_what_they_write() {
+    let rt = builder(0).device(Emulated::new(1 << 16)).build().unwrap();
+    let x = rt.register(vec![1.0f64; 10]).named("x");
+    let y = rt.register(vec![1.0f64; 10]).named("y");
+    rt.task("fails").operands((update(&x),)).cpu(|(_,)| Err::<(), _>("on purpose")).submit().unwrap();
+    rt.task("after").operands((read(&x), update(&y))).cpu(|(_, _)| ()).submit().unwrap();
+    rt.task("clear").operands((write(&x),)).cpu(|(mut x,)| x.put(vec![3.0; 10])).submit().unwrap();
+    let error = rt.read(&y).map(drop).unwrap_err().to_string();
+    assert!(error.contains("fails") && error.contains("on purpose"), "{error}");
+    assert_eq!(rt.take(x).unwrap(), [3.0; 10]);
+}
+
+#[test]
+fn what_fits_nowhere_and_what_cannot_travel_is_said() {
+    let rt = builder(0).device(Emulated::new(1000)).build().unwrap();
+    let x = rt.register(vec![1.0f64; 100]).named("x");
+    let y = rt.register(vec![1.0f64; 100]).named("y");
+    let task = rt.task("both").operands((read(&x), update(&y))).cpu(|(_, _)| ()).submit().unwrap();
+    let error = rt.wait(&task).unwrap_err().to_string();
+    assert!(error.contains("1600 bytes") && error.contains("emulated 0 has 1000 bytes"), "{error}");
+    let here = rt.register(vec![Some(1u8); 3]).named("here");
+    let task = rt.task("stay").operands((update(&here),)).cpu(|(_,)| ()).submit().unwrap();
+    let error = rt.wait(&task).unwrap_err().to_string();
+    assert!(error.contains("here cannot leave the host"), "{error}");
+}
+
+#[test]
+fn traces_show_transfers_memory_and_evictions() {
+    let rt = builder(0).trace(true).device(Emulated::new(1700).bandwidth(1e9)).build().unwrap();
+    let data: Vec<_> = (0..6).map(|i| rt.register(vec![f64::from(i); 100])).collect();
+    for round in 0..2 {
+        for i in 0..6 {
+            let (from, to) = (&data[i], &data[(i + 1 + round) % 6]);
+            rt.task("add").operands((read(from), update(to))).cpu(|(a, b)| b[0] += a[0]).submit().unwrap();
+        }
+    }
+    rt.wait_all().unwrap();
+    // Copies made ahead of need may still be under way.
+    let mut uses = rt.memory();
+    loop {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = rt.memory();
+        if std::mem::replace(&mut uses, now.clone()) == now {
+            break;
+        }
+    }
+    let trace = rt.take_trace().unwrap();
+    let names: Vec<&str> = trace.nodes.iter().map(|node| &*node.name).collect();
+    assert_eq!(names, ["host", "emulated 0"]);
+    assert_eq!((trace.workers.len(), trace.workers[0].node, &*trace.workers[0].kind), (1, 1, "emulated"));
+    let bytes = |from: u32| trace.transfers.iter().filter(|t| t.from == from).map(|t| t.bytes).sum::<u64>();
+    assert_eq!((uses[1].bytes_in, uses[1].bytes_out), (bytes(0), bytes(1)));
+    assert!(bytes(0) >= 6 * 800 && trace.transfers.iter().all(|t| t.end_ns - t.start_ns >= 800));
+    let written_back = trace.evictions.iter().filter(|eviction| eviction.written_back).count();
+    assert!(written_back > 0 && trace.evictions.len() as u64 == uses[1].evictions);
+    assert_eq!(uses[1].written_back, written_back as u64);
+    assert!(uses[1].peak > 800 && uses[1].peak <= 1700, "{uses:?}");
+    assert_eq!(trace.memory.iter().filter(|m| m.node == 1).map(|m| m.used).max(), Some(uses[1].peak));
+    assert!(trace.tasks.iter().all(|task| task.worker == 0) && trace.tasks.len() == 12);
+}
