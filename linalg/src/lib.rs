@@ -77,6 +77,6 @@ pub use refine::{Refinement, refine, widened};
 pub use residual::{BackwardError, backward_error};
 pub use scalar::TileScalar;
 pub use solve::{Solution, solve};
-pub use tile::{MatrixNorm, Tile};
+pub use tile::{MatrixNorm, Tile, TileHeader};
 pub use tiled::{Generator, RectTiled, SymmetricTiled, from_dense, generator};
 pub use zellige_kernels::GemmPrecision;

@@ -5,7 +5,7 @@ use zellige_kernels::formats::{
     split_scale_exponent, unpack_half, unpack_split,
 };
 use zellige_kernels::{KernelError, MatMut, MatRef, StorageFormat};
-use zellige_runtime::{Buffer, Data, Format, Meta};
+use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
 
 use crate::error::Error;
 use crate::format::{format_of, storage_of};
@@ -285,6 +285,60 @@ impl<T: TileScalar> Data for Tile<T> {
         let other_native = matches!(storage, StorageFormat::F32 | StorageFormat::F64) && storage != T::FORMAT;
         (!other_native || from == storage).then_some(meta.bytes / from.bytes() * storage.bytes())
     }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
+    }
+}
+
+/// A tile without its numbers: what travels ahead of them.
+#[derive(Clone, Copy, Debug)]
+pub struct TileHeader {
+    shape: (usize, usize),
+    storage: StorageFormat,
+    scale_exp: i32,
+    norm: f64,
+}
+
+impl<T: TileScalar> Portable for Tile<T> {
+    type Header = TileHeader;
+
+    fn header(&self) -> TileHeader {
+        let scale_exp = match self.payload {
+            Payload::Native(_) => 0,
+            Payload::Half { scale_exp, .. } | Payload::Split { scale_exp, .. } => scale_exp,
+        };
+        TileHeader { shape: self.shape(), storage: self.storage(), scale_exp, norm: self.norm }
+    }
+
+    fn blank(header: &TileHeader) -> Self {
+        let &TileHeader { shape: (rows, cols), storage, scale_exp, norm } = header;
+        let zeros = || Buffer::zeroed(rows * cols);
+        let half = |kind| Payload::Half { bits: zeros(), kind, scale_exp };
+        let payload = match storage {
+            StorageFormat::F16 => half(HalfKind::F16),
+            StorageFormat::BF16 => half(HalfKind::BF16),
+            StorageFormat::F16x2 => Payload::Split { hi: zeros(), lo: zeros(), scale_exp },
+            StorageFormat::F32 | StorageFormat::F64 => Payload::Native(Buffer::zeroed(rows * cols)),
+        };
+        Tile { rows, cols, payload, norm }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        match &self.payload {
+            Payload::Native(values) => vec![values.as_bytes()],
+            Payload::Half { bits, .. } => vec![bits.as_bytes()],
+            Payload::Split { hi, lo, .. } => vec![hi.as_bytes(), lo.as_bytes()],
+        }
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        match &mut self.payload {
+            Payload::Native(values) => vec![values.as_bytes_mut()],
+            Payload::Half { bits, .. } => vec![bits.as_bytes_mut()],
+            Payload::Split { hi, lo, .. } => vec![hi.as_bytes_mut(), lo.as_bytes_mut()],
+        }
+    }
 }
 
 /// One norm of a whole matrix, as a value of its own that tasks can read.
@@ -305,6 +359,28 @@ impl Data for MatrixNorm {
 
     fn meta(&self) -> Meta {
         Meta { norm: self.0, bytes: size_of::<f64>(), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
+    }
+}
+
+impl Portable for MatrixNorm {
+    type Header = ();
+
+    fn header(&self) {}
+
+    fn blank(_header: &()) -> Self {
+        MatrixNorm(0.0)
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        self.0.parts()
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        self.0.parts_mut()
     }
 }
 

@@ -206,3 +206,73 @@ fn traces_show_transfers_memory_and_evictions() {
     assert_eq!(trace.memory.iter().filter(|m| m.node == 1).map(|m| m.used).max(), Some(uses[1].peak));
     assert!(trace.tasks.iter().all(|task| task.worker == 0) && trace.tasks.len() == 12);
 }
+
+/// Sums that pass through every handle, on two devices and perhaps a CPU core; what came of each handle.
+fn ring(cpus: usize, policy: &str, dying: Emulated, rounds: usize) -> Vec<Result<Vec<f64>, Error>> {
+    let other = Emulated::new(4000).late(5, Duration::from_micros(20));
+    let rt = builder(cpus).policy(policy).device(dying).device(other).build().unwrap();
+    let data: Vec<_> = (0..12).map(|i| rt.register(vec![i as f64; 100]).named(format!("x{i}"))).collect();
+    for round in 1..=rounds {
+        for i in 0..12 {
+            let (from, to) = (&data[i], &data[(i + round) % 12]);
+            rt.task("add")
+                .operands((read(from), update(to)))
+                .cpu(|(from, to)| from.iter().zip(to).for_each(|(a, b)| *b += a))
+                .submit()
+                .unwrap();
+        }
+    }
+    rt.wait_all().unwrap();
+    data.into_iter().map(|handle| rt.take(handle)).collect()
+}
+
+#[test]
+fn a_dying_device_takes_only_what_was_nowhere_else() {
+    let mut want: Vec<f64> = (0..12).map(f64::from).collect();
+    for round in 1..=4usize {
+        for i in 0..12 {
+            want[(i + round) % 12] += want[i];
+        }
+    }
+    let (mut right, mut lost) = (0, 0);
+    for (n, (policy, _)) in POLICIES.into_iter().enumerate() {
+        for at in 0..60u64 {
+            let dying = Emulated::new(4000).late(at, Duration::from_micros(20)).fails_at(at);
+            for (i, got) in ring((n + at as usize) % 2, policy, dying, 4).into_iter().enumerate() {
+                match got {
+                    Ok(got) => {
+                        assert_eq!(got, vec![want[i]; 100], "{policy}, operation {at}, x{i}");
+                        right += 1;
+                    }
+                    Err(error) => {
+                        let text = error.to_string();
+                        assert!(text.contains("emulated 0 failed"), "{policy}, operation {at}: {text}");
+                        lost += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(right > 1000 && lost > 100, "{right} values were right, {lost} were lost");
+}
+
+#[test]
+fn without_any_device_left_tasks_fail_by_name() {
+    let rt = builder(0).device(Emulated::new(4000).fails_at(2)).build().unwrap();
+    let x = rt.register(vec![1.0f64; 100]).named("x");
+    for _ in 0..10 {
+        rt.task("double")
+            .operands((update(&x),))
+            .cpu(|(x,)| x.iter_mut().for_each(|v| *v *= 2.0))
+            .submit()
+            .unwrap();
+    }
+    let error = rt.take(x).map(drop).unwrap_err().to_string();
+    assert!(error.contains("emulated 0 failed: it was told to at operation 2"), "{error}");
+    let task = rt.task("alone").operands(()).cpu(|()| ()).submit().unwrap();
+    let error = rt.wait(&task).unwrap_err().to_string();
+    assert!(error.contains("emulated 0 failed"), "{error}");
+    // The runtime stays usable.
+    let y = rt.register(3u64);
+    assert_eq!(rt.take(y).unwrap(), 3);
+}

@@ -54,10 +54,9 @@ pub fn from_dense<T: TileScalar>(values: Vec<T>, ld: usize) -> Generator<T> {
     })
 }
 
-/// A handle for a native tile of this shape that does not exist.
-fn planned_tile<T: TileScalar, S: Submit>(s: &S, rows: usize, cols: usize) -> Handle<Tile<T>> {
-    let bytes = rows * cols * T::FORMAT.bytes();
-    s.register_planned(Meta { format: format_of(T::FORMAT), bytes, ..Meta::default() })
+/// What is known of a native tile of this shape before it is there.
+fn native_meta<T: TileScalar>(rows: usize, cols: usize) -> Meta {
+    Meta { format: format_of(T::FORMAT), bytes: rows * cols * T::FORMAT.bytes(), ..Meta::default() }
 }
 
 /// Generates one tile and its norm.

@@ -2,7 +2,7 @@
 
 use zellige_runtime::{Handle, Runtime, Submit, write};
 
-use super::{Generate, Generator, planned_tile, submit_norm, total_bytes};
+use super::{Generate, Generator, native_meta, submit_norm, total_bytes};
 use crate::error::Error;
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
@@ -23,7 +23,10 @@ impl<T: TileScalar> RectTiled<T> {
         let (mt, nt) = (rows.tiles(), cols.tiles());
         let tiles = (0..mt)
             .flat_map(|i| (0..nt).map(move |j| (i, j)))
-            .map(|(i, j)| s.register_empty().named(format!("{name}[{i},{j}]")))
+            .map(|(i, j)| {
+                s.register_sized(native_meta::<T>(rows.width(i), cols.width(j)))
+                    .named(format!("{name}[{i},{j}]"))
+            })
             .collect();
         RectTiled { rows, cols, tiles }
     }
@@ -33,7 +36,10 @@ impl<T: TileScalar> RectTiled<T> {
         let (mt, nt) = (rows.tiles(), cols.tiles());
         let tiles = (0..mt)
             .flat_map(|i| (0..nt).map(move |j| (i, j)))
-            .map(|(i, j)| planned_tile(s, rows.width(i), cols.width(j)).named(format!("{name}[{i},{j}]")))
+            .map(|(i, j)| {
+                s.register_planned(native_meta::<T>(rows.width(i), cols.width(j)))
+                    .named(format!("{name}[{i},{j}]"))
+            })
             .collect();
         RectTiled { rows, cols, tiles }
     }

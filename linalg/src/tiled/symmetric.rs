@@ -2,7 +2,7 @@
 
 use zellige_runtime::{Handle, Runtime, Submit, write};
 
-use super::{Generate, Generator, planned_tile, submit_norm, total_bytes};
+use super::{Generate, Generator, native_meta, submit_norm, total_bytes};
 use crate::error::Error;
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
@@ -22,7 +22,9 @@ impl<T: TileScalar> SymmetricTiled<T> {
         let nt = grid.tiles();
         let tiles = (0..nt)
             .flat_map(|j| (j..nt).map(move |i| (i, j)))
-            .map(|(i, j)| s.register_empty().named(format!("A[{i},{j}]")))
+            .map(|(i, j)| {
+                s.register_sized(native_meta::<T>(grid.width(i), grid.width(j))).named(format!("A[{i},{j}]"))
+            })
             .collect();
         SymmetricTiled { grid, tiles }
     }
@@ -32,7 +34,10 @@ impl<T: TileScalar> SymmetricTiled<T> {
         let nt = grid.tiles();
         let tiles = (0..nt)
             .flat_map(|j| (j..nt).map(move |i| (i, j)))
-            .map(|(i, j)| planned_tile(s, grid.width(i), grid.width(j)).named(format!("A[{i},{j}]")))
+            .map(|(i, j)| {
+                s.register_planned(native_meta::<T>(grid.width(i), grid.width(j)))
+                    .named(format!("A[{i},{j}]"))
+            })
             .collect();
         SymmetricTiled { grid, tiles }
     }

@@ -48,11 +48,13 @@ impl<T: Element> Buffer<T> {
         buffer
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// The elements as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
     }
 
-    pub(crate) fn as_bytes_mut(&mut self) -> &mut [u8] {
+    /// The elements as bytes, to be overwritten.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(self)
     }
 

@@ -112,8 +112,11 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     /// True if it was registered with a reduction.
     fn has_reduction(&self) -> bool;
     fn as_any(&self) -> &dyn Any;
-    /// What the handle was registered with: its first value, or one that is only planned (see `Submit::register_planned`).
+    /// What the handle was registered with: its first value, or what is known of one that is not there yet (see
+    /// `Submit::register_planned` and `Submit::register_sized`).
     fn registered(&self) -> Option<Meta>;
+    /// True if it was registered with a value, or with one that is planned.
+    fn began_written(&self) -> bool;
     /// See [`Data::size_as`].
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize>;
 
@@ -153,6 +156,7 @@ pub(crate) struct HandleCore<D: Data> {
     pub(crate) base: HandleBase,
     pub(crate) cell: ValueCell<D>,
     registered: Option<Meta>,
+    began_written: bool,
     me: Weak<HandleCore<D>>,
     has_replicas: AtomicBool,
     replicas: Mutex<Vec<(Format, Replica<D>)>>,
@@ -172,12 +176,14 @@ pub(crate) enum NoReplica {
 }
 
 impl<D: Data> HandleCore<D> {
-    pub(crate) fn new(value: Option<D>, planned: Option<Meta>) -> Arc<Self> {
-        let registered = planned.or_else(|| value.as_ref().map(Data::meta));
+    /// With a value; or with none, of which `expected` is known, and which counts as `written` or not.
+    pub(crate) fn new(value: Option<D>, expected: Option<Meta>, written: bool) -> Arc<Self> {
+        let registered = expected.or_else(|| value.as_ref().map(Data::meta));
         Arc::new_cyclic(|me| HandleCore {
             me: Weak::clone(me),
-            base: HandleBase::new(registered.is_some()),
+            base: HandleBase::new(written),
             registered,
+            began_written: written,
             cell: ValueCell::new(value),
             has_replicas: AtomicBool::new(false),
             replicas: Mutex::default(),
@@ -305,6 +311,10 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.registered
     }
 
+    fn began_written(&self) -> bool {
+        self.began_written
+    }
+
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize> {
         D::size_as(meta, to)
     }
@@ -368,11 +378,16 @@ pub struct Handle<D: Data>(Arc<HandleCore<D>>);
 
 impl<D: Data> Handle<D> {
     pub(crate) fn new(value: Option<D>) -> Self {
-        Handle(HandleCore::new(value, None))
+        let written = value.is_some();
+        Handle(HandleCore::new(value, None, written))
     }
 
     pub(crate) fn planned(meta: Meta) -> Self {
-        Handle(HandleCore::new(None, Some(meta)))
+        Handle(HandleCore::new(None, Some(meta), true))
+    }
+
+    pub(crate) fn sized(meta: Meta) -> Self {
+        Handle(HandleCore::new(None, Some(meta), false))
     }
 
     pub(crate) fn core(&self) -> &Arc<HandleCore<D>> {

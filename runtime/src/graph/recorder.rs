@@ -343,8 +343,8 @@ impl Graph {
 
     /// What a slot's handle held, or was planned to hold, when it was registered; false if it was registered empty.
     pub(crate) fn slot_meta(&self, slot: usize) -> (Meta, bool) {
-        let meta = self.0.slots[slot].handle.registered();
-        (meta.unwrap_or_default(), meta.is_some())
+        let handle = &self.0.slots[slot].handle;
+        (handle.registered().unwrap_or_default(), handle.began_written())
     }
 }
 

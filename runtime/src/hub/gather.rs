@@ -163,25 +163,23 @@ impl Shared {
     /// The task as an operation of a device.
     fn launch(self: &Arc<Self>, placed: Placed) -> Op {
         let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
-        let flight = Arc::new(Mutex::new((placed, None)));
+        let flight = Arc::new(Mutex::new(Some((placed, None))));
         let landing = Arc::clone(&flight);
         let run = move || {
             let hub = shared.hub.as_ref().expect("only a hub places tasks");
             let mut flight = flight.lock();
-            let worker = flight.0.worker;
+            let Some((placed, ran)) = &mut *flight else { return };
+            let worker = placed.worker;
             let mut local = hub.lanes[worker].local.lock();
             let kind = shared.workers[worker].model_kind;
             let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
             let _device = on_device(&shared);
-            let ended = shared.unbroken(|| shared.run_placed(hub, &flight.0, local));
+            let ended = shared.unbroken(|| shared.run_placed(hub, placed, local));
             local.flush();
-            flight.1 = ended.flatten();
+            *ran = ended.flatten();
         };
         let done = move |ended: Result<Span, DeviceError>| {
-            let Some(landing) = Arc::into_inner(landing) else {
-                return at_end.breaks("a device tells of an end before its body has ended".into());
-            };
-            let (placed, ran) = landing.into_inner();
+            let Some((placed, ran)) = landing.lock().take() else { return };
             at_end.unbroken(|| at_end.landed(placed, ran, ended));
         };
         Op { bytes: None, run: Box::new(run), done: Box::new(done) }

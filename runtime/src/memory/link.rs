@@ -51,6 +51,12 @@ impl Link {
         next
     }
 
+    /// One of its ends is gone, and all that was to go over it.
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        (self.busy, self.backlog) = (false, 0);
+    }
+
     /// What was on it has arrived.
     pub(super) fn end(&mut self) {
         self.busy = false;

@@ -110,6 +110,17 @@ pub(crate) enum Action {
     Freed(Datum, BufferId),
 }
 
+/// What went with a node's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Data that were only there, and that no task elsewhere is about to write: they have no value until one does.
+    pub(crate) data: Vec<Datum>,
+    /// Working sets that were there, or were being gathered: they are abandoned.
+    pub(crate) tickets: Vec<Ticket>,
+    /// Working sets elsewhere that waited for such data: abandoned too.
+    pub(crate) stranded: Vec<Ticket>,
+}
+
 /// What happened on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeStats {
@@ -119,16 +130,4 @@ pub(crate) struct NodeStats {
     /// Prefetched replicas that a task then used, and those that were given up before.
     pub(crate) prefetch_hits: u64,
     pub(crate) prefetch_wasted: u64,
-}
-
-/// STUB
-pub(crate) struct Lost {
-    pub(crate) data: Vec<Datum>,
-    pub(crate) tickets: Vec<Ticket>,
-    pub(crate) stranded: Vec<Ticket>,
-}
-impl Memory {
-    pub(crate) fn lose(&mut self, _node: NodeId) -> Lost {
-        Lost { data: vec![], tickets: vec![], stranded: vec![] }
-    }
 }

@@ -20,6 +20,8 @@ pub(super) type Victim = (bool, u64, Datum, Format);
 /// A node's state.
 pub(super) struct Node {
     pub(super) spec: NodeSpec,
+    /// Its memory is gone.
+    pub(super) lost: bool,
     pub(super) used: u64,
     /// Bytes that are being written back and will then be free.
     pub(super) leaving: u64,
@@ -36,6 +38,7 @@ impl Node {
     pub(super) fn new(spec: NodeSpec) -> Self {
         Node {
             spec,
+            lost: false,
             used: 0,
             leaving: 0,
             converting: 0,

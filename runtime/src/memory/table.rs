@@ -123,6 +123,12 @@ impl Entry {
         current.any(|r| r.format == self.format && r.stage != Stage::Blank)
     }
 
+    /// True if the current version is somewhere in its own format.
+    pub(super) fn has_source(&self) -> bool {
+        let mut current = self.replicas.iter().filter(|r| r.version == self.version);
+        current.any(|r| r.format == self.format && r.stage == Stage::Valid)
+    }
+
     pub(super) fn is_wanted(&self, node: NodeId) -> bool {
         self.wanted.iter().any(|&(n, count)| n == node && count > 0)
     }

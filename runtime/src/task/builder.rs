@@ -41,6 +41,12 @@ pub trait Submit: Sized {
         Handle::new(None)
     }
 
+    /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known ahead: where devices have
+    /// memory of their own, room for it is made before its writer runs.
+    fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
+        Handle::sized(meta)
+    }
+
     /// A handle for a value of this meta that does not exist: graphs on it can be recorded, inspected and simulated without
     /// its memory. A task that really runs on it fails.
     fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {

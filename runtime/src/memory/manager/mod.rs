@@ -1,5 +1,6 @@
 //! The state machine: working sets in, transfers out.
 
+mod loss;
 mod room;
 mod sets;
 mod transfers;
@@ -124,8 +125,8 @@ impl Memory {
         buffer
     }
 
-    /// False if no task can read the datum: it was added without a value, or a task that was to write it anew was abandoned
-    /// after its earlier version had been given up.
+    /// False if no task can read the datum: it was added without a value, or lost with a device, or a task that was to write it
+    /// anew was abandoned after its earlier version had been given up.
     pub(crate) fn has_value(&self, datum: Datum) -> bool {
         self.entry(datum).has_value()
     }
@@ -154,6 +155,9 @@ impl Memory {
 
     /// True if the working set can be on `node` at all.
     pub(crate) fn fits(&self, node: NodeId, needs: &[Need]) -> bool {
+        if self.nodes[node].lost {
+            return false;
+        }
         let bytes: u64 = needs.iter().map(|need| need.bytes).sum();
         self.nodes[node].spec.capacity.is_none_or(|capacity| bytes <= capacity)
     }
@@ -228,7 +232,7 @@ impl Memory {
         for need in needs {
             let absent = self.absent(node, std::slice::from_ref(need)).next().is_some();
             let state = &self.nodes[node];
-            if !absent || !state.queue.is_empty() || state.free() < need.bytes {
+            if !absent || state.lost || !state.queue.is_empty() || state.free() < need.bytes {
                 continue;
             }
             let at = self.make(need.datum, node, need.format, need.bytes, Stage::Arriving);

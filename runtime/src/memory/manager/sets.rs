@@ -79,6 +79,12 @@ impl Memory {
     /// The task will not run: its working set is given back, and nothing that it was to write becomes a new version. If it was
     /// to write a datum anew, the earlier version may be gone ([`Memory::has_value`]).
     pub(crate) fn abandon(&mut self, ticket: Ticket) {
+        let node = self.take_apart(ticket);
+        self.pump(node);
+    }
+
+    /// Gives the working set back; returns the node on which others may be waiting for it.
+    pub(super) fn take_apart(&mut self, ticket: Ticket) -> NodeId {
         let staging = self.stagings.remove(&ticket).expect("staged before");
         let node = staging.node;
         let queue = &mut self.nodes[node].queue;
@@ -90,7 +96,7 @@ impl Memory {
                 self.give_back(ticket, node, need, queued);
             }
         }
-        self.pump(node);
+        node
     }
 
     fn give_back(&mut self, ticket: Ticket, node: NodeId, need: &Need, queued: bool) {

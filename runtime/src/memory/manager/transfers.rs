@@ -3,12 +3,12 @@
 use super::{Flight, Memory};
 use crate::data::Format;
 use crate::memory::table::Stage;
-use crate::memory::{Action, Datum, HOST, NodeId, Reason, Transfer};
+use crate::memory::{Access, Action, Datum, HOST, NodeId, Reason, Transfer};
 
 impl Memory {
-    /// Transfer `id` has ended.
+    /// Transfer `id` has ended. Nothing happens if it was dropped when a node was [lost](Memory::lose).
     pub(crate) fn arrived(&mut self, id: u64) {
-        let Flight { transfer, version, .. } = self.flights.remove(&id).expect("begun before");
+        let Some(Flight { transfer, version, .. }) = self.flights.remove(&id) else { return };
         let Transfer { datum, from, to, source_format, format, .. } = transfer;
         let link = self.link_mut(from, to).expect("it was used");
         link.end();
@@ -17,7 +17,7 @@ impl Memory {
             self.nodes[converter].converting -= 1;
         }
         self.fill(datum, to, format, version);
-        self.let_go(id, datum, from, source_format, version);
+        self.let_go(id, datum, from, source_format, version, true);
         self.start(from, to);
         self.pump(to);
         self.pump(from);
@@ -25,7 +25,7 @@ impl Memory {
     }
 
     /// A replica has arrived: whoever waits for it is told.
-    fn fill(&mut self, datum: Datum, node: NodeId, format: Format, version: u32) {
+    pub(super) fn fill(&mut self, datum: Datum, node: NodeId, format: Format, version: u32) {
         let entry = self.entry_mut(datum);
         let at = entry.find_version(node, format, version).expect("it was to be filled");
         let replica = &mut entry.replicas[at];
@@ -36,6 +36,7 @@ impl Memory {
             self.drop_if_left_over(datum, at);
             for (node, format, _) in forwards {
                 self.fill(datum, node, format, version);
+                self.pump(node);
             }
             return;
         }
@@ -46,8 +47,16 @@ impl Memory {
         }
     }
 
-    /// Transfer `id` does not read its source any more.
-    fn let_go(&mut self, id: u64, datum: Datum, node: NodeId, format: Format, version: u32) {
+    /// Transfer `id` does not read its source any more: it is done, or dropped.
+    pub(super) fn let_go(
+        &mut self,
+        id: u64,
+        datum: Datum,
+        node: NodeId,
+        format: Format,
+        version: u32,
+        done: bool,
+    ) {
         let entry = self.entry_mut(datum);
         let at = entry.find_version(node, format, version).expect("kept while it is read");
         let replica = &mut entry.replicas[at];
@@ -61,7 +70,7 @@ impl Memory {
         quiet.into_iter().for_each(|ticket| self.has_one_more(ticket));
         if was_leaving {
             self.nodes[node].leaving -= bytes;
-            if pins == 0 {
+            if done && pins == 0 {
                 self.evict(datum, at, true);
                 return;
             }
@@ -109,14 +118,28 @@ impl Memory {
         }
     }
 
-    /// A prefetched replica has lost the task that it was for, and meanwhile a writer has taken what it was to be made from.
+    /// There is nothing any more that the replica could be filled from: a writer has taken it, or it was lost. A task that
+    /// needs its place only may have it.
     fn leave_unfilled(&mut self, datum: Datum, node: NodeId, format: Format) {
         let entry = self.entry_mut(datum);
         let at = entry.find(node, format).expect("to be filled");
         let replica = &mut entry.replicas[at];
-        assert!(replica.pins == 0, "a task reads datum {}, which has no value", datum.0);
         let forwards = std::mem::take(&mut replica.forwards);
-        self.discard(datum, at);
+        let waiters = std::mem::take(&mut replica.waiters);
+        if replica.pins == 0 {
+            self.discard(datum, at);
+        } else {
+            replica.stage = Stage::Blank;
+        }
+        for ticket in waiters {
+            let mut needs = self.stagings[&ticket].needs.iter().filter(|need| need.datum == datum);
+            assert!(
+                needs.all(|need| need.access == Access::Write),
+                "a task reads datum {}, which has no value",
+                datum.0
+            );
+            self.has_one_more(ticket);
+        }
         for (node, format, _) in forwards {
             self.leave_unfilled(datum, node, format);
         }

@@ -51,6 +51,10 @@ pub(super) struct Driver {
     data: Vec<Datum>,
     /// The value of each replica that a transfer or a task has filled.
     pub(super) values: HashMap<BufferId, u64>,
+    /// What each buffer is for.
+    places: HashMap<BufferId, (Datum, NodeId, Format)>,
+    /// The node whose memory is gone.
+    pub(super) lost: Option<NodeId>,
     /// Transfers under way and the values they took along.
     pub(super) flying: VecDeque<(Transfer, u64)>,
     staged: VecDeque<Ticket>,
@@ -78,6 +82,8 @@ impl Driver {
             sizes: sizes.to_vec(),
             data: Vec::new(),
             values: HashMap::new(),
+            places: HashMap::new(),
+            lost: None,
             flying: VecDeque::new(),
             staged: VecDeque::new(),
             asked: Vec::new(),
@@ -90,9 +96,16 @@ impl Driver {
         for (i, &size) in sizes.iter().enumerate() {
             let datum = driver.memory.add(WIDE, size, Some(HOST));
             driver.data.push(datum);
-            driver.values.insert(driver.memory.buffer(datum, HOST, WIDE).unwrap(), i as u64);
+            driver.put(datum, HOST, WIDE, i as u64);
         }
         driver
+    }
+
+    /// The current version in this place is now `value`.
+    pub(super) fn put(&mut self, datum: Datum, node: NodeId, format: Format, value: u64) {
+        let buffer = self.memory.buffer(datum, node, format).unwrap();
+        self.values.insert(buffer, value);
+        self.places.insert(buffer, (datum, node, format));
     }
 
     pub(super) fn needs(&self, job: &Job) -> Vec<Need> {
@@ -124,6 +137,35 @@ impl Driver {
         self.obey();
     }
 
+    /// The memory of a node goes; transfers that touch it are reported as if they had ended.
+    pub(super) fn lose(&mut self, node: NodeId) -> Lost {
+        self.lost = Some(node);
+        let lost = self.memory.lose(node);
+        let (gone, left): (VecDeque<_>, _) =
+            self.flying.drain(..).partition(|(t, _)| t.from == node || t.to == node);
+        self.flying = left;
+        for &ticket in lost.tickets.iter().chain(&lost.stranded) {
+            self.forget(ticket);
+        }
+        self.obey();
+        for (transfer, _) in gone {
+            self.memory.arrived(transfer.id);
+            assert!(self.memory.take_actions().is_empty(), "an arrival that was dropped does something");
+        }
+        lost
+    }
+
+    /// True if `value` of the datum is in its own format on a node that is left.
+    fn survives(&self, place: usize, value: u64) -> bool {
+        let datum = self.data[place];
+        let (format, _) = self.memory.current(datum);
+        let mut buffers = self.values.iter().filter(|(_, other)| **other == value);
+        buffers.any(|(buffer, _)| {
+            let (of, node, form) = self.places[buffer];
+            (of, form) == (datum, format) && Some(node) != self.lost
+        })
+    }
+
     fn forget(&mut self, ticket: Ticket) {
         self.asked.retain(|other| *other != ticket);
         self.staged.retain(|other| *other != ticket);
@@ -138,6 +180,9 @@ impl Driver {
                     let same_link =
                         |(other, _): &(Transfer, u64)| (other.from, other.to) == (transfer.from, transfer.to);
                     assert!(!self.flying.iter().any(same_link), "one transfer at a time on a link");
+                    assert!(self.lost.is_none_or(|node| transfer.from != node && transfer.to != node));
+                    let place = (transfer.datum, transfer.to, transfer.format);
+                    self.places.insert(transfer.target, place);
                     self.flying.push_back((transfer, value));
                 }
                 Action::Staged(ticket) => {
@@ -198,17 +243,19 @@ impl Driver {
     /// Gives `datum` a new value on the host, or another handle.
     fn give(&mut self, datum: u32, what: What, value: u64) -> Option<u64> {
         let (place, size) = (datum as usize, self.sizes[datum as usize]);
-        let buffer = if let What::Renewed(valued) = what {
+        let format = if let What::Renewed(valued) = what {
             self.memory.remove(self.data[place]);
             self.obey();
             self.data[place] = self.memory.add(NARROW, size / 2, valued.then_some(HOST));
-            self.memory.buffer(self.data[place], HOST, NARROW)
+            valued.then_some(NARROW)
         } else {
-            Some(self.memory.replace(self.data[place], WIDE, size))
+            let buffer = self.memory.replace(self.data[place], WIDE, size);
+            assert_eq!(self.memory.buffer(self.data[place], HOST, WIDE), Some(buffer));
+            Some(WIDE)
         };
         self.obey();
-        buffer.map(|buffer| self.values.insert(buffer, value));
-        buffer.map(|_| value)
+        self.put(self.data[place], HOST, format?, value);
+        Some(value)
     }
 }
 
@@ -227,6 +274,8 @@ struct Run<'a> {
     state: Vec<State>,
     /// What each datum is, as far as it has a value.
     truth: Vec<Option<u64>>,
+    /// Those that were lost and not written since.
+    gone: Vec<bool>,
 }
 
 impl Run<'_> {
@@ -239,15 +288,18 @@ impl Run<'_> {
     }
 
     fn begin(&mut self, at: usize) {
+        if Some(self.jobs[at].node) == self.driver.lost {
+            self.jobs[at].node = HOST;
+        }
         let job = self.jobs[at].clone();
         if let What::Renewed(_) | What::Replaced = job.what {
             let datum = job.needs[0].0;
             self.truth[datum as usize] = self.driver.give(datum, job.what, 1000 + at as u64);
+            self.gone[datum as usize] = false;
             self.state[at] = State::Done;
             return;
         }
-        let reads_nothing =
-            |need: &(u32, Format, Access)| need.2 != Access::Write && self.truth[need.0 as usize].is_none();
+        let reads_nothing = |need: &(u32, Format, Access)| need.2 != Access::Write && !self.has_value(need.0);
         if job.needs.iter().any(reads_nothing) {
             self.skip(at);
             return;
@@ -260,6 +312,38 @@ impl Run<'_> {
         }
         self.driver.stage(Ticket(at as u64), job.node, &needs);
         self.state[at] = State::Asked;
+    }
+
+    fn has_value(&self, datum: u32) -> bool {
+        self.truth[datum as usize].is_some() && !self.gone[datum as usize]
+    }
+
+    /// A node's memory goes: what is lost is what was nowhere else.
+    fn lose(&mut self, node: NodeId) {
+        let lost = self.driver.lose(node);
+        for &Ticket(at) in lost.tickets.iter().chain(&lost.stranded) {
+            assert_eq!(self.jobs[at as usize].node == node, lost.tickets.contains(&Ticket(at)));
+            self.state[at as usize] = State::Waiting;
+        }
+        for place in 0..self.truth.len() {
+            let Some(value) = self.truth[place].filter(|_| !self.gone[place]) else { continue };
+            let reported = lost.data.contains(&self.driver.data[place]);
+            if self.driver.survives(place, value) {
+                assert!(!reported, "datum {place} is still somewhere");
+            } else {
+                let writes = |job: &Job| job.needs.iter().any(|n| n.0 as usize == place && n.2.writes());
+                let mut asked = (0..self.jobs.len()).filter(|&at| self.state[at] == State::Asked);
+                let about_to_be_written = asked.any(|at| writes(&self.jobs[at]));
+                assert!(reported || about_to_be_written || self.is_blank(place), "datum {place} is lost");
+                self.gone[place] = true;
+            }
+        }
+    }
+
+    /// True if the earlier version was worthless already: a task that writes it without reading had been asked for.
+    fn is_blank(&self, place: usize) -> bool {
+        let writes = |job: &Job| job.needs.iter().any(|n| n.0 as usize == place && n.2 == Access::Write);
+        (0..self.jobs.len()).any(|at| self.state[at] == State::Waiting && writes(&self.jobs[at]))
     }
 
     /// The job never runs: nobody may read what it was to write.
@@ -296,9 +380,9 @@ impl Run<'_> {
     /// Runs a task that is staged: checks what it sees, writes, ends.
     fn end(&mut self, ticket: Ticket) {
         let at = ticket.0 as usize;
-        let job = &self.jobs[at];
+        let job = self.jobs[at].clone();
         let mut actual = Vec::new();
-        for (need, &(place, ..)) in self.driver.needs(job).iter().zip(&job.needs) {
+        for (need, &(place, ..)) in self.driver.needs(&job).iter().zip(&job.needs) {
             let truth = &mut self.truth[place as usize];
             let key = self.driver.memory.buffer(need.datum, job.node, need.format).unwrap();
             if need.access != Access::Write {
@@ -307,11 +391,13 @@ impl Run<'_> {
             }
             if need.access.writes() {
                 *truth = Some(1000 + at as u64);
-                self.driver.values.insert(key, 1000 + at as u64);
+                self.gone[place as usize] = false;
+                self.driver.put(need.datum, job.node, need.format, 1000 + at as u64);
                 if job.what == What::Turns {
                     let other = if need.format == WIDE { NARROW } else { WIDE };
                     let bytes = bytes_as(self.driver.sizes[place as usize], other);
                     self.driver.grown += bytes.saturating_sub(need.bytes);
+                    self.driver.places.insert(key, (need.datum, job.node, other));
                     actual.push((need.datum, other, bytes));
                 }
             }
@@ -322,12 +408,12 @@ impl Run<'_> {
 
     /// All is over: memory is as full as it may be, and every value can still be had.
     fn check(&mut self) {
-        self.driver.grown = 0;
         self.driver.arrive_all();
+        self.driver.grown = 0;
         self.driver.obey();
         self.driver.memory.check();
         for datum in 0..self.truth.len() {
-            if self.truth[datum].is_some() {
+            if self.has_value(datum as u32) {
                 assert!(self.driver.memory.has_value(self.driver.data[datum]));
                 assert_eq!(self.driver.fetch(datum), self.truth[datum], "{datum}");
             }
@@ -342,9 +428,11 @@ impl Run<'_> {
 }
 
 /// Runs the jobs in order of submission per datum (readers side by side), several staged at a time.
-pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize]) {
+/// A node may be lost after so many steps.
+pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], loss: Option<(usize, NodeId)>) {
     let truth = (0..driver.sizes.len() as u64).map(Some).collect();
-    let mut run = Run { driver, jobs: jobs.to_vec(), state: vec![State::Waiting; jobs.len()], truth };
+    let gone = vec![false; driver.sizes.len()];
+    let mut run = Run { driver, jobs: jobs.to_vec(), state: vec![State::Waiting; jobs.len()], truth, gone };
     let mut choice = order.iter().copied().cycle();
     let mut steps = 0;
     while run.state.iter().any(|&s| s != State::Done) {
@@ -371,6 +459,9 @@ pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize]) {
             );
         }
         run.abandon_due();
+        if let Some((_, node)) = loss.filter(|&(step, _)| step == steps) {
+            run.lose(node);
+        }
     }
     run.check();
 }

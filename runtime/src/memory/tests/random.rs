@@ -41,6 +41,7 @@ proptest! {
         peers in any::<bool>(),
         slack in prop_oneof![Just(0u64), 0u64..200],
         staging in 0u32..2,
+        loss in prop::option::of((1usize..60, 1usize..4)),
         order in prop::collection::vec(0usize..100, 1..30),
     ) {
         let sizes: Vec<u64> = sizes.iter().map(|s| s * 2).collect();
@@ -48,7 +49,7 @@ proptest! {
             job.needs.iter().map(|&(d, f, _)| bytes_as(sizes[d as usize], f)).sum::<u64>()
         }).max().unwrap();
         let mut driver = Driver::new(3, peers, largest + slack, staging, &sizes);
-        run(&mut driver, &jobs, &order);
+        run(&mut driver, &jobs, &order, loss);
     }
 }
 
@@ -58,15 +59,17 @@ fn random_scenarios_reach_what_they_are_about() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
-    let (mut evicting, mut converting, mut abandoning) = (0, 0, 0);
+    let (mut evicting, mut converting, mut abandoning, mut losing) = (0, 0, 0, 0);
     for _ in 0..100 {
         let jobs = jobs(3, 6).new_tree(&mut runner).unwrap().current();
         let mut driver = Driver::new(3, true, 60, 1, &[20; 6]);
-        run(&mut driver, &jobs, &[0, 3, 1, 4]);
+        run(&mut driver, &jobs, &[0, 3, 1, 4], Some((20, 2)));
+        losing += u32::from(driver.lost.is_some());
         evicting += u32::from(driver.evictions > 0);
         converting += u32::from(driver.conversions > 0);
         abandoning += u32::from(driver.abandoned > 0);
     }
     assert!(evicting >= 30 && converting >= 30, "{evicting} runs evict, {converting} convert");
     assert!(abandoning >= 30, "{abandoning} runs abandon");
+    assert!(losing >= 30, "{losing} runs lose a node");
 }

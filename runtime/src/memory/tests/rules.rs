@@ -12,7 +12,7 @@ fn the_narrowest_form_travels() {
         let needs = driver.needs(&job);
         driver.stage(Ticket(0), 1, &needs);
         assert_eq!(driver.flying[0].0.bytes, moved);
-        run(&mut Driver::new(1, true, 1000, staging, &[100]), &[job], &[0]);
+        run(&mut Driver::new(1, true, 1000, staging, &[100]), &[job], &[0], None);
     }
 }
 
@@ -54,4 +54,27 @@ fn the_victim_is_unwanted_and_old() {
     let home = driver.memory.buffer(Datum(2), HOST, WIDE).unwrap();
     assert_eq!(driver.values[&home], 77);
     assert!(driver.memory.buffer(Datum(2), 1, WIDE).is_none());
+}
+
+/// What a task was writing on a lost device is still what it read, as far as the host has kept that; what had ended is gone.
+#[test]
+fn a_lost_device_takes_only_what_was_nowhere_else() {
+    let mut driver = Driver::new(2, true, 100, 1, &[10, 10]);
+    let update = |datum| Job { node: 1, needs: vec![(datum, WIDE, Access::Update)], ..Job::default() };
+    for datum in 0..2 {
+        let needs = driver.needs(&update(datum));
+        driver.stage(Ticket(u64::from(datum)), 1, &needs);
+        driver.arrive_all();
+    }
+    driver.put(Datum(1), 1, WIDE, 77);
+    driver.finish(Ticket(1), &[]);
+    let lost = driver.lose(1);
+    assert_eq!(
+        lost,
+        Lost { data: vec![Datum(1)], tickets: vec![Ticket(0)], stranded: vec![] },
+        "0 was being written there, and the host has what it was"
+    );
+    assert!(driver.memory.has_value(Datum(0)) && !driver.memory.has_value(Datum(1)));
+    let needs = driver.needs(&update(0));
+    assert!(!driver.memory.fits(1, &needs) && driver.memory.fits(2, &needs));
 }

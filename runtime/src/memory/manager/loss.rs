@@ -1,0 +1,137 @@
+//! A device's memory is gone.
+
+use super::{Flight, Memory};
+use crate::memory::table::{Entry, Stage};
+use crate::memory::{Access, Action, Datum, HOST, Lost, NodeId, Reason, Ticket};
+
+impl Memory {
+    /// The memory of `node` is gone, and nothing goes there any more. The driver has ended its copies to and from the node.
+    ///
+    /// # Panics
+    /// If it is the host's.
+    pub(crate) fn lose(&mut self, node: NodeId) -> Lost {
+        assert!(node != HOST, "without the host nothing goes on");
+        self.nodes[node].lost = true;
+        let mut tickets: Vec<Ticket> = self
+            .stagings
+            .iter()
+            .filter(|(_, staging)| staging.node == node)
+            .map(|(&ticket, _)| ticket)
+            .collect();
+        tickets.sort_unstable();
+        for &ticket in &tickets {
+            self.take_apart(ticket);
+        }
+        let unfilled = self.drop_flights(node);
+        let mut data = self.drop_replicas(node);
+        let stranded = self.stranded(&data);
+        for &ticket in &stranded {
+            self.take_apart(ticket);
+        }
+        for flight in unfilled {
+            self.fill_otherwise(&flight);
+        }
+        data.retain(|&datum| !is_being_written(self.entry(datum)));
+        for node in 0..self.nodes.len() {
+            self.pump(node);
+        }
+        Lost { data, tickets, stranded }
+    }
+
+    /// Forgets the transfers to and from the node; returns those that were to fill replicas elsewhere.
+    fn drop_flights(&mut self, node: NodeId) -> Vec<Flight> {
+        let touches = |flight: &Flight| flight.transfer.from == node || flight.transfer.to == node;
+        let mut flights: Vec<Flight> =
+            self.flights.extract_if(|_, flight| touches(flight)).map(|(_, flight)| flight).collect();
+        flights.sort_unstable_by_key(|flight| flight.transfer.id);
+        self.actions.retain(|action| !matches!(action, Action::Begin(t) if t.from == node || t.to == node));
+        for other in 0..self.nodes.len() {
+            for (from, to) in [(node, other), (other, node)] {
+                if let Some(link) = self.link_mut(from, to) {
+                    link.clear();
+                }
+            }
+        }
+        for Flight { transfer, version, .. } in &flights {
+            if let Some((converter, _)) = transfer.converts.filter(|_| transfer.from != transfer.to) {
+                self.nodes[converter].converting -= 1;
+            }
+            self.let_go(transfer.id, transfer.datum, transfer.from, transfer.source_format, *version, false);
+        }
+        flights.retain(|flight| flight.transfer.to != node);
+        for Flight { transfer, version, .. } in &flights {
+            let entry = self.entry_mut(transfer.datum);
+            let at = entry.find_version(transfer.to, transfer.format, *version).expect("it was to be filled");
+            entry.replicas[at].incoming = None;
+        }
+        flights
+    }
+
+    /// Forgets what was on the node; returns the data that are nowhere else.
+    fn drop_replicas(&mut self, node: NodeId) -> Vec<Datum> {
+        let mut lost = Vec::new();
+        for datum in (0..self.data.len() as u32).map(Datum) {
+            let entry = self.entry_mut(datum);
+            if entry.replicas.iter().all(|replica| replica.node != node) {
+                continue;
+            }
+            let had_value = !entry.removed && entry.has_source();
+            for replica in &mut entry.replicas {
+                replica.forwards.retain(|forward| forward.0 != node);
+            }
+            for at in (0..entry.replicas.len()).rev() {
+                if self.entry(datum).replicas[at].node == node {
+                    self.discard(datum, at);
+                }
+            }
+            if had_value && !self.entry(datum).has_source() {
+                lost.push(datum);
+            }
+        }
+        lost
+    }
+
+    /// Working sets that wait for one of these.
+    fn stranded(&self, lost: &[Datum]) -> Vec<Ticket> {
+        let mut stranded = Vec::new();
+        for (&ticket, staging) in &self.stagings {
+            let queued = self.nodes[staging.node].queue.contains(&ticket);
+            let waits = staging.needs.iter().zip(&staging.held).any(|(need, held)| {
+                let entry = self.entry(need.datum);
+                let is_valid = |at: usize| entry.replicas[at].stage == Stage::Valid;
+                let has = (*held || !queued) && entry.find(staging.node, need.format).is_some_and(is_valid);
+                need.access != Access::Write && !has && lost.contains(&need.datum)
+            });
+            if waits {
+                stranded.push(ticket);
+            }
+        }
+        stranded.sort_unstable();
+        stranded
+    }
+
+    /// The transfer that was to fill a replica is no more: it is filled from elsewhere, if anybody still wants it.
+    fn fill_otherwise(&mut self, flight: &Flight) {
+        let (transfer, version) = (&flight.transfer, flight.version);
+        let (datum, node, format) = (transfer.datum, transfer.to, transfer.format);
+        let entry = self.entry(datum);
+        if version != entry.version {
+            // Nobody waits for it: it only has to go.
+            self.fill(datum, node, format, version);
+            return;
+        }
+        let at = entry.find(node, format).expect("it was to be filled");
+        let replica = &entry.replicas[at];
+        let ahead = matches!(transfer.reason, Reason::WriteBack | Reason::Idle);
+        if ahead && replica.pins == 0 && replica.forwards.is_empty() {
+            self.discard(datum, at);
+        } else {
+            self.fetch(datum, node, format, transfer.reason);
+        }
+    }
+}
+
+fn is_being_written(entry: &Entry) -> bool {
+    let mut current = entry.replicas.iter().filter(|r| r.version == entry.version);
+    current.any(|r| r.stage == Stage::Blank || (r.stage == Stage::Valid && r.writing))
+}
