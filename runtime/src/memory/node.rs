@@ -1,5 +1,6 @@
 //! One memory node: its capacity, and the order in which replicas are given up.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Datum, NodeStats, Ticket};
@@ -14,8 +15,12 @@ pub(crate) struct NodeSpec {
     pub(crate) staging: u32,
 }
 
-/// Whose turn it is to be given up: what no queued task wants first, then what was used longest ago.
-pub(super) type Victim = (bool, u64, Datum, Format);
+/// When it is a replica's turn to be given up: what no queued task wants first, then what is used again last or never
+/// (`u64::MAX`), then what was used longest ago.
+pub(super) type Turn = (bool, Reverse<u64>, u64);
+
+/// A replica that may be given up.
+pub(super) type Victim = (Turn, Datum, Format);
 
 /// A node's state.
 pub(super) struct Node {

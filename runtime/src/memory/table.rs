@@ -1,7 +1,11 @@
 //! What is known of one datum: its current version and the replicas of it.
 
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
 use smallvec::SmallVec;
 
+use super::node::Turn;
 use super::{BufferId, NodeId, Reason, Ticket};
 use crate::data::Format;
 
@@ -38,8 +42,8 @@ pub(super) struct Replica {
     pub(super) leaving: bool,
     pub(super) prefetched: bool,
     pub(super) last_use: u64,
-    /// Under which (wanted, last use) it is listed among its node's victims.
-    pub(super) listed: Option<(bool, u64)>,
+    /// At which turn it is listed among its node's victims.
+    pub(super) listed: Option<Turn>,
     /// Tasks that wait until it has arrived.
     pub(super) waiters: SmallVec<[Ticket; 1]>,
     /// Tasks that wait until nothing reads it.
@@ -98,14 +102,16 @@ pub(super) struct Entry {
     pub(super) replicas: SmallVec<[Replica; 2]>,
     /// How many queued tasks want it on which node.
     pub(super) wanted: SmallVec<[(NodeId, u32); 2]>,
+    /// Numbers of the tasks that are known to use it, in order.
+    pub(super) uses: VecDeque<u64>,
     /// Its handle is gone: its number is given out again once its last replica is.
     pub(super) removed: bool,
 }
 
 impl Entry {
     pub(super) fn new(format: Format, bytes: u64) -> Self {
-        let (replicas, wanted) = Default::default();
-        Entry { version: 0, format, bytes, replicas, wanted, removed: false }
+        let (replicas, wanted, uses) = Default::default();
+        Entry { version: 0, format, bytes, replicas, wanted, uses, removed: false }
     }
 
     /// The current version's replica on `node` in `format`.
@@ -131,6 +137,13 @@ impl Entry {
 
     pub(super) fn is_wanted(&self, node: NodeId) -> bool {
         self.wanted.iter().any(|&(n, count)| n == node && count > 0)
+    }
+
+    /// When it would be this replica's turn to be given up.
+    pub(super) fn turn(&self, at: usize) -> Turn {
+        let replica = &self.replicas[at];
+        let next_use = self.uses.front().copied().unwrap_or(u64::MAX);
+        (self.is_wanted(replica.node), Reverse(next_use), replica.last_use)
     }
 
     /// True if the replica is the only one from which the datum could be had. Once a task that writes without reading has

@@ -14,7 +14,7 @@ impl Memory {
     /// Gives up replicas until `bytes` are free, or will be once write-backs have ended.
     pub(super) fn make_room(&mut self, node: NodeId, bytes: u64) {
         while self.nodes[node].lacks(bytes) {
-            let Some(&(_, _, datum, format)) = self.nodes[node].victims.first() else {
+            let Some(&(_, datum, format)) = self.nodes[node].victims.first() else {
                 return;
             };
             let at = self.entry(datum).find(node, format).expect("listed");
@@ -39,7 +39,7 @@ impl Memory {
             return;
         }
         let next: SmallVec<[_; CLEANED]> = self.nodes[node].victims.iter().take(CLEANED).copied().collect();
-        for (_, _, datum, format) in next {
+        for (_, datum, format) in next {
             if let Some(at) = self.entry(datum).find(node, format)
                 && self.entry(datum).is_sole(at)
             {
@@ -107,8 +107,8 @@ impl Memory {
             self.unused.push(datum);
         }
         let node = &mut self.nodes[replica.node];
-        if let Some((wanted, last_use)) = replica.listed {
-            node.victims.remove(&(wanted, last_use, datum, replica.format));
+        if let Some(turn) = replica.listed {
+            node.victims.remove(&(turn, datum, replica.format));
         }
         node.used -= replica.bytes;
         self.actions.push(Action::Freed(datum, replica.buffer));
@@ -117,21 +117,49 @@ impl Memory {
     /// Lists a replica among its node's victims, or takes it off, as it now is.
     pub(super) fn relist(&mut self, datum: Datum, at: usize) {
         let entry = &mut self.data[datum.0 as usize];
-        let wanted = entry.is_wanted(entry.replicas[at].node);
-        let current = entry.replicas[at].version == entry.version;
-        let replica = &mut entry.replicas[at];
+        let replica = &entry.replicas[at];
         let node = &mut self.nodes[replica.node];
-        let listed = (node.spec.capacity.is_some() && current && replica.is_idle())
-            .then_some((wanted, replica.last_use));
-        if replica.listed == listed {
+        let may_go = node.spec.capacity.is_some() && replica.version == entry.version && replica.is_idle();
+        let turn = may_go.then(|| entry.turn(at));
+        let replica = &mut entry.replicas[at];
+        if replica.listed == turn {
             return;
         }
-        if let Some((wanted, last_use)) = replica.listed {
-            node.victims.remove(&(wanted, last_use, datum, replica.format));
+        if let Some(turn) = std::mem::replace(&mut replica.listed, turn) {
+            node.victims.remove(&(turn, datum, replica.format));
         }
-        if let Some((wanted, last_use)) = listed {
-            node.victims.insert((wanted, last_use, datum, replica.format));
+        if let Some(turn) = turn {
+            node.victims.insert((turn, datum, replica.format));
         }
-        replica.listed = listed;
+    }
+
+    /// Its turn to be given up has changed.
+    pub(super) fn relist_all(&mut self, datum: Datum) {
+        for at in 0..self.entry(datum).replicas.len() {
+            self.relist(datum, at);
+        }
+    }
+
+    /// Task number `at`, in order of submission, will use the datum; once for each of its operands that it is.
+    pub(crate) fn expect(&mut self, datum: Datum, at: u64) {
+        let uses = &mut self.entry_mut(datum).uses;
+        let place = uses.partition_point(|&other| other <= at);
+        uses.insert(place, at);
+        if place == 0 {
+            self.relist_all(datum);
+        }
+    }
+
+    /// It has, or never will.
+    ///
+    /// # Panics
+    /// If it was not [expected](Memory::expect).
+    pub(crate) fn unexpect(&mut self, datum: Datum, at: u64) {
+        let uses = &mut self.entry_mut(datum).uses;
+        let place = uses.binary_search(&at).expect("expected before");
+        uses.remove(place);
+        if place == 0 {
+            self.relist_all(datum);
+        }
     }
 }

@@ -28,10 +28,16 @@ pub(super) struct Job {
     pub(super) node: NodeId,
     pub(super) needs: Vec<(u32, Format, Access)>,
     pub(super) prefetched: bool,
+    /// Its uses are expected from the beginning.
+    pub(super) announced: bool,
     pub(super) what: What,
 }
 
 impl Job {
+    fn is_announced(&self) -> bool {
+        self.announced && !matches!(self.what, What::Renewed(_) | What::Replaced)
+    }
+
     /// As it is to be for a job that gives its only operand a value outside of tasks.
     pub(super) fn settled(mut self) -> Self {
         if let What::Renewed(_) | What::Replaced = self.what {
@@ -279,6 +285,28 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Half of the tasks are announced: `tell` says so of their uses of these data, or takes it back.
+    fn announce(&mut self, places: std::ops::Range<u32>, tell: fn(&mut Memory, Datum, u64)) {
+        for (at, job) in self.jobs.iter().enumerate() {
+            if !job.is_announced() || self.state[at] == State::Done {
+                continue;
+            }
+            for need in job.needs.iter().filter(|need| places.contains(&need.0)) {
+                tell(&mut self.driver.memory, self.driver.data[need.0 as usize], at as u64);
+            }
+        }
+    }
+
+    /// The task has ended or never runs.
+    fn unexpect(&mut self, at: usize) {
+        self.state[at] = State::Done;
+        if self.jobs[at].is_announced() {
+            for need in self.driver.needs(&self.jobs[at]) {
+                self.driver.memory.unexpect(need.datum, at as u64);
+            }
+        }
+    }
+
     /// True if an earlier job has to end first: per datum they run in order of submission, readers side by side.
     fn is_blocked(&self, at: usize) -> bool {
         let clash = |a: &Job, b: &Job| {
@@ -294,7 +322,9 @@ impl Run<'_> {
         let job = self.jobs[at].clone();
         if let What::Renewed(_) | What::Replaced = job.what {
             let datum = job.needs[0].0;
+            self.announce(datum..datum + 1, Memory::unexpect);
             self.truth[datum as usize] = self.driver.give(datum, job.what, 1000 + at as u64);
+            self.announce(datum..datum + 1, Memory::expect);
             self.gone[datum as usize] = false;
             self.state[at] = State::Done;
             return;
@@ -351,7 +381,7 @@ impl Run<'_> {
         for need in self.jobs[at].needs.iter().filter(|need| need.2.writes()) {
             self.truth[need.0 as usize] = None;
         }
-        self.state[at] = State::Done;
+        self.unexpect(at);
     }
 
     /// Abandons what is due to be.
@@ -402,7 +432,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.state[at] = State::Done;
+        self.unexpect(at);
         self.driver.finish(ticket, &actual);
     }
 
@@ -433,6 +463,7 @@ pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], loss: Opti
     let truth = (0..driver.sizes.len() as u64).map(Some).collect();
     let gone = vec![false; driver.sizes.len()];
     let mut run = Run { driver, jobs: jobs.to_vec(), state: vec![State::Waiting; jobs.len()], truth, gone };
+    run.announce(0..run.truth.len() as u32, Memory::expect);
     let mut choice = order.iter().copied().cycle();
     let mut steps = 0;
     while run.state.iter().any(|&s| s != State::Done) {

@@ -24,8 +24,11 @@ fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
         needs.dedup_by_key(|need| need.0);
         needs
     });
-    let job = (0..=devices, needs, any::<bool>(), what(devices))
-        .prop_map(|(node, needs, prefetched, what)| Job { node, needs, prefetched, what }.settled());
+    let job = (0..=devices, needs, any::<bool>(), any::<bool>(), what(devices)).prop_map(
+        |(node, needs, prefetched, announced, what)| {
+            Job { node, needs, prefetched, announced, what }.settled()
+        },
+    );
     prop::collection::vec(job, 1..60)
 }
 

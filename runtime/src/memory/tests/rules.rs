@@ -78,3 +78,30 @@ fn a_lost_device_takes_only_what_was_nowhere_else() {
     let needs = driver.needs(&update(0));
     assert!(!driver.memory.fits(1, &needs) && driver.memory.fits(2, &needs));
 }
+
+/// What is used again last goes first, whatever was used longest ago; what is never used again goes before it.
+#[test]
+fn the_victim_is_used_again_last() {
+    let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
+    let there = |driver: &Driver| -> Vec<u32> {
+        (0..5).filter(|&datum| driver.memory.buffer(Datum(datum), 1, WIDE).is_some()).collect()
+    };
+    let read = |driver: &mut Driver, datum: u32| {
+        let job = Job { node: 1, needs: vec![(datum, WIDE, Access::Read)], ..Job::default() };
+        let needs = driver.needs(&job);
+        driver.stage(Ticket(u64::from(datum)), 1, &needs);
+        driver.arrive_all();
+        driver.finish(Ticket(u64::from(datum)), &[]);
+    };
+    for (datum, at) in [(0, 7), (1, 9), (1, 30), (2, 8), (2, 8), (3, 40)] {
+        driver.memory.expect(Datum(datum), at);
+    }
+    (0..4).for_each(|datum| read(&mut driver, datum));
+    assert_eq!(there(&driver), [0, 2, 3], "1 was the last of 0, 1, 2 to be used again");
+    driver.memory.unexpect(Datum(2), 8);
+    read(&mut driver, 1);
+    assert_eq!(there(&driver), [0, 1, 2], "2 still has one use before that of 3");
+    driver.memory.unexpect(Datum(0), 7);
+    read(&mut driver, 4);
+    assert_eq!(there(&driver), [1, 2, 4], "0 is never used again");
+}
