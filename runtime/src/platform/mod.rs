@@ -131,9 +131,7 @@ impl KindSpec {
     /// How long a task takes (ns): the longer of its operations at the rate that its size reaches and its operands' way through
     /// memory, plus the overhead; `None` if this kind cannot run it.
     pub fn nanos(&self, codelet: &str, label: &str, shape: [u32; 3], flops: f64, bytes: u64) -> Option<u64> {
-        let points = [format!("{codelet}.{label}"), codelet.into(), format!("*.{label}"), "*".into()]
-            .iter()
-            .find_map(|key| self.efficiency.get(key))?;
+        let points = self.points(codelet, label)?;
         let memory = bytes as f64 / (self.memory_gb_s * 1e9);
         let compute = if flops > 0.0 {
             let rate = self.peak_tflops.get(label)? * 1e12 * between(points, size(shape, flops));
@@ -142,6 +140,19 @@ impl KindSpec {
             0.0
         };
         Some(((compute.max(memory) + self.overhead_us * 1e-6) * 1e9).round() as u64)
+    }
+
+    /// The efficiency that counts, the most particular first. Simulations ask for every task: nothing is allocated here.
+    fn points(&self, codelet: &str, label: &str) -> Option<&[(f64, f64)]> {
+        let exact = |name: &str| self.efficiency.get(name);
+        let labelled = |name: &str| {
+            let fits =
+                |key: &str| key.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) == Some(label);
+            self.efficiency.iter().find(|(key, _)| fits(key)).map(|(_, points)| points)
+        };
+        let points =
+            labelled(codelet).or_else(|| exact(codelet)).or_else(|| labelled("*")).or_else(|| exact("*"));
+        points.map(Vec::as_slice)
     }
 }
 
@@ -335,6 +346,24 @@ mod tests {
         assert_eq!(kind.nanos("gemm", "fp32", [900; 3], 1e9, 1_000_000_000), Some(10_001_000));
         assert_eq!(kind.nanos("gemm", "hp1", [200; 3], 1e9, 0), None);
         assert_eq!(kind.nanos("trsm", "fp32", [200; 3], 1e9, 0), None);
+    }
+
+    #[test]
+    fn the_most_particular_efficiency_counts() {
+        let all = ["gemm.fp32", "gemm", "*.fp32", "*"];
+        for count in 1..=4 {
+            let known = &all[4 - count..];
+            let points =
+                |key: &&str| vec![(1.0, 0.1 * (1 + all.iter().position(|k| k == key).unwrap()) as f64)];
+            let kind = KindSpec {
+                memory_gb_s: 1.0,
+                overhead_us: 0.0,
+                peak_tflops: BTreeMap::new(),
+                efficiency: known.iter().map(|key| (key.to_string(), points(key))).collect(),
+            };
+            assert_eq!(kind.points("gemm", "fp32"), Some(&points(&known[0])[..]), "{known:?}");
+            assert_eq!(kind.points("gemm.fp", "32"), kind.efficiency.get("*").map(Vec::as_slice));
+        }
     }
 
     #[test]

@@ -36,6 +36,8 @@ impl SimTask {
 pub(super) struct Plan {
     pub(super) label: &'static str,
     pub(super) needs: SmallVec<[Need; 4]>,
+    /// How long it takes on each kind of device (ns), by the kind's number; `None` if none of the kind can run it.
+    nanos: SmallVec<[Option<u64>; 2]>,
 }
 
 impl Plan {
@@ -47,6 +49,8 @@ impl Plan {
 /// A device.
 pub(super) struct Device {
     pub(super) kind: String,
+    /// The kind's place in [`Platform::kinds`].
+    kind_number: usize,
     pub(super) node: NodeId,
     core: CoreInfo,
     neighbours: Vec<usize>,
@@ -73,6 +77,7 @@ impl Stage {
         each.enumerate()
             .map(|(i, device)| Device {
                 kind: device.kind.clone(),
+                kind_number: platform.kinds.keys().position(|kind| *kind == device.kind).expect("checked"),
                 node: platform.node(&device.node).expect("checked when the platform was read"),
                 core: CoreInfo { cpu: i, core: i, ..CoreInfo::default() },
                 neighbours: (0..count).filter(|&other| other != i).collect(),
@@ -111,16 +116,17 @@ impl Stage {
             let datum = data[slot as usize];
             needs.push(Need { datum, format, bytes: bytes as u64, access: how });
         }
-        Ok(Plan { label, needs })
+        let bytes = needs.iter().map(|need: &Need| need.bytes).sum();
+        let (name, info) = (header.name, &header.info);
+        let kinds = self.platform.kinds.values();
+        let nanos = kinds.map(|kind| kind.nanos(name, label, info.shape, info.flops, bytes)).collect();
+        Ok(Plan { label, needs, nanos })
     }
 
     /// How long a planned task takes on a device (ns).
     pub(super) fn nanos(&self, task: u32, device: usize) -> Option<u64> {
         let plans = self.plans.borrow();
-        let plan = plans[task as usize].as_ref()?;
-        let header = self.graph.header(task as usize);
-        let kind = &self.platform.kinds[&self.devices[device].kind];
-        kind.nanos(header.name, plan.label, header.info.shape, header.info.flops, plan.bytes())
+        plans[task as usize].as_ref()?.nanos[self.devices[device].kind_number]
     }
 
     fn with_needs<R>(
