@@ -80,6 +80,13 @@ fn two() -> u32 {
     2
 }
 
+impl NodeSpec {
+    /// Its size (bytes); `None` for whatever is asked.
+    pub fn capacity(&self) -> Option<u64> {
+        self.capacity_gb.map(|gb| (gb * 1e9) as u64)
+    }
+}
+
 /// Devices of one kind on one node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::memory::{
     Access, Action, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, Transfer,
 };
-use crate::platform::Platform;
+use crate::platform::{self, Platform};
 use crate::sched::{Policy, ReadyTask, SchedView, Work};
 
 /// Something that ends at a moment.
@@ -32,7 +32,6 @@ struct Lane {
     /// Tasks whose operands are being gathered, in the order in which they were taken; true once all are there.
     gathering: VecDeque<(u32, bool)>,
     running: Option<(u32, u64)>,
-    busy_ns: u64,
     /// Since when it runs nothing, and since when it has had something to gather.
     free_since: u64,
     waits_since: u64,
@@ -44,6 +43,7 @@ const COLLECTED: u64 = 1 << 32;
 /// A simulation under way.
 pub(super) struct Engine {
     stage: Stage,
+    links: Links,
     policy: Box<dyn Policy>,
     ahead: usize,
     lanes: Vec<Lane>,
@@ -55,21 +55,15 @@ pub(super) struct Engine {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     event_count: u64,
     flying: std::collections::HashMap<u64, (Transfer, u64)>,
-    collecting: usize,
     ready: u32,
     log: Log,
 }
 
-fn memory_of(platform: &Platform) -> Memory {
-    let nodes: Vec<NodeSpec> = platform
-        .nodes
-        .iter()
-        .map(|node| NodeSpec {
-            capacity: node.capacity_gb.map(|gb| (gb * 1e9) as u64),
-            staging: node.staging,
-        })
-        .collect();
-    let count = nodes.len();
+/// The links of a platform by their ends; from a node to itself its conversions.
+type Links = Vec<Vec<Option<LinkSpec>>>;
+
+fn links_of(platform: &Platform) -> Links {
+    let count = platform.nodes.len();
     let mut links = vec![vec![None; count]; count];
     for (i, node) in platform.nodes.iter().enumerate() {
         links[i][i] = Some(LinkSpec { bandwidth: node.convert_gb_s * 1e9, latency_ns: 0 });
@@ -80,13 +74,20 @@ fn memory_of(platform: &Platform) -> Memory {
             LinkSpec { bandwidth: link.gb_s * 1e9, latency_ns: (link.latency_us * 1e3).round() as u64 };
         (links[a][b], links[b][a]) = (Some(spec), Some(spec));
     }
-    Memory::new(&nodes, &links)
+    links
+}
+
+fn memory_of(platform: &Platform, links: &Links) -> Memory {
+    let node = |node: &platform::NodeSpec| NodeSpec { capacity: node.capacity(), staging: node.staging };
+    let nodes: Vec<NodeSpec> = platform.nodes.iter().map(node).collect();
+    Memory::new(&nodes, links)
 }
 
 impl Engine {
     pub(super) fn new(simulation: &Simulation<'_>, policy: Box<dyn Policy>) -> Result<Self, Error> {
         let (graph, platform) = (simulation.graph, simulation.platform);
-        let mut memory = memory_of(platform);
+        let links = links_of(platform);
+        let mut memory = memory_of(platform, &links);
         let mut data = Vec::new();
         let mut metas = Vec::new();
         for slot in 0..graph.slot_count() {
@@ -108,6 +109,7 @@ impl Engine {
         Ok(Engine {
             lanes: stage.devices.iter().map(|_| Lane::default()).collect(),
             stage,
+            links,
             policy,
             ahead: simulation.ahead,
             pending: graph.predecessor_counts().to_vec(),
@@ -117,7 +119,6 @@ impl Engine {
             events: BinaryHeap::new(),
             event_count: 0,
             flying: std::collections::HashMap::new(),
-            collecting: 0,
             ready: 0,
             log,
         })
@@ -141,7 +142,6 @@ impl Engine {
         for &slot in collect {
             let (format, bytes) = self.stage.memory.borrow().current(self.data[slot]);
             let need = Need { datum: self.data[slot], format, bytes, access: Access::Read };
-            self.collecting += 1;
             self.stage.memory.borrow_mut().stage(Ticket(COLLECTED + slot as u64), HOST, &[need]);
         }
         self.settle();
@@ -281,7 +281,6 @@ impl Engine {
                     self.at(end, Event::Transfer(transfer.id));
                 }
                 Action::Staged(ticket) if ticket.0 >= COLLECTED => {
-                    self.collecting -= 1;
                     self.stage.memory.borrow_mut().finish(ticket);
                 }
                 Action::Staged(ticket) => {
@@ -301,15 +300,12 @@ impl Engine {
     }
 
     fn transfer_nanos(&self, transfer: &Transfer) -> u64 {
-        let nodes = &self.stage.platform.nodes;
-        let converting =
-            transfer.converts.map_or(0.0, |(node, bytes)| bytes as f64 / nodes[node].convert_gb_s);
-        let moving = if transfer.from == transfer.to {
-            0
-        } else {
-            link_spec(&self.stage.platform, transfer.from, transfer.to).nanos(transfer.bytes)
+        let on = |from: NodeId, to: NodeId, bytes| {
+            self.links[from][to].expect("transfers follow links").nanos(bytes)
         };
-        moving + converting.round() as u64
+        let moving =
+            if transfer.from == transfer.to { 0 } else { on(transfer.from, transfer.to, transfer.bytes) };
+        moving + transfer.converts.map_or(0, |(node, bytes)| on(node, node, bytes))
     }
 
     /// Begins the first gathered task of an idle device.
@@ -340,7 +336,6 @@ impl Engine {
     fn end_task(&mut self, device: usize) -> Result<(), Error> {
         let (task, start_ns) = self.lanes[device].running.take().expect("its end was announced");
         let end_ns = self.stage.now_ns.get();
-        self.lanes[device].busy_ns += end_ns - start_ns;
         self.lanes[device].free_since = end_ns;
         let plan = self.stage.plans.borrow_mut()[task as usize].take().expect("planned");
         self.log.task(&self.stage, task, &plan, device, start_ns, self.ready);
@@ -379,7 +374,7 @@ impl Engine {
 
     fn outcome(self) -> Result<SimOutcome, Error> {
         let (trace, bytes_moved, makespan) = self.log.finish(&self.stage);
-        let busy: u64 = self.lanes.iter().map(|lane| lane.busy_ns).sum();
+        let busy: u64 = trace.tasks.iter().map(|task| task.end_ns - task.start_ns).sum();
         let all = makespan as f64 * self.lanes.len() as f64;
         Ok(SimOutcome {
             makespan: Duration::from_nanos(makespan),
@@ -390,14 +385,4 @@ impl Engine {
             trace,
         })
     }
-}
-
-fn link_spec(platform: &Platform, from: NodeId, to: NodeId) -> LinkSpec {
-    let joins = |link: &&crate::platform::LinkSpec| {
-        let ends = link.between.each_ref().map(|name| platform.node(name));
-        ends == [Some(from), Some(to)] || ends == [Some(to), Some(from)]
-    };
-    // The last one written counts, as in the memory manager's table.
-    let link = platform.links.iter().rfind(joins).expect("transfers follow links");
-    LinkSpec { bandwidth: link.gb_s * 1e9, latency_ns: (link.latency_us * 1e3).round() as u64 }
 }

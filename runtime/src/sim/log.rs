@@ -144,8 +144,7 @@ impl Log {
 }
 
 fn node(node: &crate::platform::NodeSpec) -> TraceNode {
-    let capacity = node.capacity_gb.map(|gb| (gb * 1e9) as u64);
-    TraceNode { name: node.name.clone(), capacity, ..TraceNode::default() }
+    TraceNode { name: node.name.clone(), capacity: node.capacity(), ..TraceNode::default() }
 }
 
 /// The runtime does not know what formats are: their numbers have to do.
