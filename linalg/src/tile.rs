@@ -279,6 +279,10 @@ impl<T: TileScalar> Data for Tile<T> {
         self.to_storage(storage_of(to)?)
     }
 
+    fn format_name(format: Format) -> &'static str {
+        storage_of(format).map_or("", StorageFormat::name)
+    }
+
     fn size_as(meta: &Meta, to: Format) -> Option<usize> {
         let (from, storage) = (storage_of(meta.format)?, storage_of(to)?);
         // As `to_storage`: any form that a tile has, but no other native one.
@@ -447,6 +451,7 @@ mod tests {
             let made = tile.convert(format).map(|made| made.meta().bytes);
             assert_eq!(Tile::<f32>::size_as(&tile.meta(), format), made, "{format:?}");
         }
+        assert_eq!([F16, Format::NATIVE].map(Tile::<f32>::format_name), ["fp16", ""]);
     }
 
     #[test]

@@ -55,6 +55,17 @@ fn less_memory_moves_more_and_too_little_is_refused() {
 }
 
 #[test]
+fn a_trace_names_the_formats_that_move() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--rule", "hp1:band=2", "--trace", "t.json"];
+    let ran = run(folder.path(), &[&SMALL[..], &more].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let trace = std::fs::read_to_string(folder.path().join("t.json")).unwrap();
+    let moved = |format: &str| trace.matches(&format!("{format:?}")).count();
+    assert!(moved("fp16") > 100 && moved("fp32") > 100, "{} and {}", moved("fp16"), moved("fp32"));
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("odd.toml"), "name = \"odd\"\nnodes = 3\n").unwrap();

@@ -119,6 +119,8 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     fn began_written(&self) -> bool;
     /// See [`Data::size_as`].
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize>;
+    /// See [`Data::format_name`].
+    fn format_name(&self, format: Format) -> &'static str;
 
     /// Adds the workers' partial results to the value, in the order of workers: the one in place `at`, or the handle's own. No
     /// task may access the handle meanwhile. Where the memory manager has the value, only it says when (`at` is given).
@@ -317,6 +319,10 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 
     fn size_as(&self, meta: &Meta, to: Format) -> Option<usize> {
         D::size_as(meta, to)
+    }
+
+    fn format_name(&self, format: Format) -> &'static str {
+        D::format_name(format)
     }
 
     fn combine_partials(&self, at: Option<BufferId>) {

@@ -74,6 +74,12 @@ pub trait Data: Send + Sync + Sized + 'static {
         (to == Format::NATIVE || to == meta.format).then_some(meta.bytes)
     }
 
+    /// A short word for a format of this type, for traces; empty where it has none.
+    fn format_name(format: Format) -> &'static str {
+        let _ = format;
+        ""
+    }
+
     /// This version in another format, or `None` where the type knows no such conversion.
     fn convert(&self, to: Format) -> Option<Self> {
         let _ = to;

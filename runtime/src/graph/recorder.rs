@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::replay::Bindings;
-use crate::data::{AnyHandle, Data, Handle, Meta};
+use crate::data::{AnyHandle, Data, Format, Handle, Meta};
 use crate::error::Error;
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::operand::{Accesses, Mode};
@@ -345,6 +345,11 @@ impl Graph {
     pub(crate) fn slot_meta(&self, slot: usize) -> (Meta, bool) {
         let handle = &self.0.slots[slot].handle;
         (handle.registered().unwrap_or_default(), handle.began_written())
+    }
+
+    /// What the data type of a slot calls a format.
+    pub(crate) fn format_name(&self, slot: usize, format: Format) -> &'static str {
+        self.0.slots[slot].handle.format_name(format)
     }
 }
 

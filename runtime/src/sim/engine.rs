@@ -368,7 +368,7 @@ impl Engine {
 
     fn end_transfer(&mut self, id: u64) {
         let (transfer, start_ns) = self.flying.remove(&id).expect("begun before");
-        self.log.transfer(&transfer, start_ns, self.stage.now_ns.get());
+        self.log.transfer(&self.stage, &transfer, start_ns);
         self.stage.memory.borrow_mut().arrived(id);
     }
 

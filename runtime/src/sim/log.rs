@@ -2,7 +2,6 @@
 
 use super::world::{Plan, Stage};
 use super::{BytesMoved, Simulation};
-use crate::data::Format;
 use crate::memory::{HOST, Reason, Transfer};
 use crate::platform::Platform;
 use crate::trace::{
@@ -73,15 +72,16 @@ impl Log {
         }
     }
 
-    pub(super) fn transfer(&mut self, transfer: &Transfer, start_ns: u64, end_ns: u64) {
+    pub(super) fn transfer(&mut self, stage: &Stage, transfer: &Transfer, start_ns: u64) {
         self.trace.transfers.push(TransferEvent {
             from: transfer.from as u32,
             to: transfer.to as u32,
             data: u64::from(transfer.datum.0),
-            label: label(transfer.format),
+            // Data are numbered as the slots are.
+            label: stage.graph.format_name(transfer.datum.0 as usize, transfer.format),
             bytes: transfer.bytes,
             start_ns,
-            end_ns,
+            end_ns: stage.now_ns.get(),
             reason: match transfer.reason {
                 Reason::Fetch => TransferReason::Fetch,
                 Reason::WriteBack => TransferReason::WriteBack,
@@ -145,13 +145,6 @@ impl Log {
 
 fn node(node: &crate::platform::NodeSpec) -> TraceNode {
     TraceNode { name: node.name.clone(), capacity: node.capacity(), ..TraceNode::default() }
-}
-
-/// The runtime does not know what formats are: their numbers have to do.
-fn label(format: Format) -> &'static str {
-    const NAMES: [&str; 8] =
-        ["native", "format 1", "format 2", "format 3", "format 4", "format 5", "format 6", "format 7"];
-    NAMES.get(usize::from(format.0)).copied().unwrap_or("format")
 }
 
 /// The device kinds of a platform and how many devices each has.

@@ -18,6 +18,9 @@
 //! # Ok::<(), zellige_runtime::Error>(())
 //! ```
 //!
+//! A task that reduces into a handle counts as one that reads it: partial results take neither memory nor transfers. Commuting
+//! accesses are refused.
+//!
 //! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
 
 mod bounds;
