@@ -564,38 +564,3 @@ fn handles_outlive_their_runtime() {
         assert_eq!(second.take(x).unwrap(), 3);
     });
 }
-
-/// A codelet whose question about its late choice panics.
-struct Undecided;
-
-impl zellige_runtime::Codelet for Undecided {
-    type Operands = (zellige_runtime::Update<f32>,);
-
-    fn name(&self) -> &'static str {
-        "undecided"
-    }
-
-    fn late(&self) -> bool {
-        panic!("who knows")
-    }
-
-    fn cpu(
-        &self,
-        _views: <Self::Operands as zellige_runtime::Operands>::Views<'_, zellige_runtime::Cpu>,
-        _cx: &mut zellige_runtime::TaskContext<'_>,
-    ) -> Result<(), zellige_runtime::TaskError> {
-        Ok(())
-    }
-}
-
-#[test]
-fn a_codelet_that_panics_when_asked_for_its_choice_fails_alone() {
-    within_seconds(20, || {
-        let rt = rt();
-        let (x, y) = (rt.register(1f32).named("x"), rt.register(2f32));
-        let task = rt.submit(Undecided, (update(&x),)).unwrap();
-        let error = rt.wait(&task).unwrap_err().to_string();
-        assert!(error.contains("the late choice panicked: who knows"), "{error}");
-        assert_eq!(rt.take(y).unwrap(), 2.0);
-    });
-}

@@ -148,3 +148,36 @@ fn a_late_choice_sees_finished_operands_also_at_every_replay() {
         rt.take_trace().unwrap().tasks.iter().filter(|t| t.name == "add").map(|t| t.label).collect();
     assert_eq!(labels, ["exact", "exact", "whole"]);
 }
+
+/// A codelet whose question about its late choice panics.
+struct Undecided;
+
+impl Codelet for Undecided {
+    type Operands = (Update<f32>,);
+
+    fn name(&self) -> &'static str {
+        "undecided"
+    }
+
+    fn late(&self) -> bool {
+        panic!("who knows")
+    }
+
+    fn cpu(
+        &self,
+        _views: <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_codelet_that_panics_when_asked_for_its_choice_fails_alone() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    let (x, y) = (rt.register(1f32).named("x"), rt.register(2f32));
+    let task = rt.submit(Undecided, (update(&x),)).unwrap();
+    let error = rt.wait(&task).unwrap_err().to_string();
+    assert!(error.contains("the late choice panicked: who knows"), "{error}");
+    assert_eq!(rt.take(y).unwrap(), 2.0);
+}
