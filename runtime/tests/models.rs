@@ -71,3 +71,26 @@ fn who_brings_no_models_and_asks_for_none_is_not_timed() {
     drop(rt);
     assert_eq!(models.rows().len(), 1);
 }
+
+#[test]
+fn a_trace_says_what_was_expected() {
+    let models = Arc::new(Models::new());
+    let build = || Runtime::builder().workers(1).trace(true);
+    let rt = build().models(Arc::clone(&models)).build().unwrap();
+    run(&rt, 300);
+    let tasks = rt.take_trace().unwrap().tasks;
+    // Nothing is known of the first six; their median is what the others are expected to take.
+    assert!(tasks[..6].iter().all(|task| task.predicted_ns == 0), "{tasks:?}");
+    let known = models.rows()[0].median.unwrap().as_nanos() as f64;
+    for task in &tasks[8..] {
+        assert!((known / 3.0..known * 3.0).contains(&(task.predicted_ns as f64)), "{known}: {task:?}");
+    }
+    // Without models, what the user said.
+    let rt = build().build().unwrap();
+    run(&rt, 10);
+    rt.task("guessed").operands(()).cpu(|()| ()).cost(Duration::from_micros(7)).submit().unwrap();
+    rt.wait_all().unwrap();
+    let tasks = rt.take_trace().unwrap().tasks;
+    let predicted = |name: &str| tasks.iter().find(|task| task.name == name).unwrap().predicted_ns;
+    assert_eq!((predicted("busy"), predicted("guessed")), (0, 7000));
+}

@@ -355,6 +355,13 @@ impl Shared {
         }
     }
 
+    /// How long a task is expected to take on a worker: what the models know, without models what the user says.
+    pub(crate) fn expected(&self, codelet: &str, info: &TaskInfo, worker: usize) -> Option<Duration> {
+        let Some(models) = &self.models else { return info.cost };
+        let kind = self.workers[worker].model_kind;
+        models.estimate(models.id(codelet, info), kind, info, 0).map(|estimate| estimate.time)
+    }
+
     /// True on a worker of this runtime.
     pub(crate) fn is_own_worker(&self) -> bool {
         current::worker_of(self).is_some()
@@ -395,13 +402,8 @@ impl World for Shared {
         self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
     }
 
-    /// What the models know; without models the user's own estimate.
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
-        let Some(models) = &self.models else { return task.info().cost };
-        let (name, info) = (task.codelet(), task.info());
-        models
-            .estimate(models.id(name, info), self.workers[worker].model_kind, info, 0)
-            .map(|estimate| estimate.time)
+        self.expected(task.codelet(), task.info(), worker)
     }
 
     // Without a hub all data are in host memory, where all workers are.

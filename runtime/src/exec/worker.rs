@@ -289,7 +289,7 @@ impl Shared {
             bytes: env.bytes as u64,
             start_ns: since(start),
             end_ns: since(end),
-            predicted_ns: 0,
+            predicted_ns: env.predicted.map_or(0, |time| time.as_nanos() as u64),
             ready: recorder.ready_now(),
             failed,
         });

@@ -140,8 +140,10 @@ pub struct Env<'e> {
     strict: bool,
     failure: Option<Arc<Failure>>,
     measure: bool,
-    /// Bytes of the operands, where measuring.
+    /// Bytes of the operands, where somebody wants them: the trace, or the models.
     pub(crate) bytes: usize,
+    /// How long the body was expected to take when it was begun, where measuring.
+    pub(crate) predicted: Option<Duration>,
     /// Start and end of the body, where measuring.
     pub(crate) times: Option<(Instant, Instant)>,
     /// What a late choice called the task.
@@ -161,6 +163,7 @@ impl<'e> Env<'e> {
         let measure = shared.is_measuring();
         // Where nothing is measured the header, which is cold memory, is not touched.
         let label = if measure { header.info.label } else { "" };
+        let predicted = if measure { shared.expected(header.name, &header.info, worker) } else { None };
         let (failure, times) = (None, None);
         Env {
             shared,
@@ -176,6 +179,7 @@ impl<'e> Env<'e> {
             failure,
             measure,
             bytes: 0,
+            predicted,
             times,
             label,
         }
@@ -236,7 +240,7 @@ impl<'e> Env<'e> {
     }
 
     pub(crate) fn add_bytes<D: Data>(&mut self, value: &D) {
-        if self.measure {
+        if self.measure || self.local.sampler.is_some() {
             self.bytes += value.meta().bytes;
         }
     }
@@ -405,7 +409,8 @@ impl<C: Codelet> TypedBody<C> {
         let result = catch_unwind(AssertUnwindSafe(|| codelet.cpu(C::Operands::views(held), &mut cx)));
         env.times = start.map(|start| (start, Instant::now()));
         if let (Some((id, start)), Ok(Ok(())), Some(sampler)) = (sampled, &result, &mut env.local.sampler) {
-            sampler.record(id, env.header.info.flops, 0, thread_time().saturating_sub(start));
+            let time = thread_time().saturating_sub(start);
+            sampler.record(id, env.header.info.flops, env.bytes as u64, time);
         }
         match result {
             Ok(Ok(())) => Ok(()),

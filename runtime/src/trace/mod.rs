@@ -46,7 +46,7 @@ pub struct TaskEvent {
     pub start_ns: u64,
     /// When the body ended (ns).
     pub end_ns: u64,
-    /// How long the body was expected to take (ns); 0: nothing was known.
+    /// How long the body was expected to take, as a policy that asked when it began was told (ns); 0: nothing was known.
     pub predicted_ns: u64,
     /// Ready tasks in the policy when the body ended.
     pub ready: u32,
