@@ -78,7 +78,13 @@ impl<T: TileScalar> Codelet for Generate<T> {
     }
 
     fn info(&self) -> TaskInfo {
-        TaskInfo { coords: Some([self.at.0 as u32, self.at.1 as u32, u32::MAX]), ..TaskInfo::default() }
+        let narrow = |x: usize| u32::try_from(x).unwrap_or(u32::MAX);
+        TaskInfo {
+            coords: Some([narrow(self.at.0), narrow(self.at.1), u32::MAX]),
+            label: T::FULL.name(),
+            shape: [narrow(self.rows.len()), narrow(self.cols.len()), 0],
+            ..TaskInfo::default()
+        }
     }
 
     fn cpu(&self, (mut slot,): (Slot<'_, Tile<T>>,), _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {

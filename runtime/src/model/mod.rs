@@ -206,7 +206,8 @@ impl Models {
         })
     }
 
-    fn known(&self, id: ModelId, kind: KindId) -> Option<Estimate> {
+    /// The estimate from the footprint's own times.
+    pub(crate) fn known(&self, id: ModelId, kind: KindId) -> Option<Estimate> {
         let (median, samples) = self.table.get(id.0)?.cells.get(kind)?.median();
         let time = not_zero(Duration::from_nanos(median));
         (samples >= history::ENOUGH).then_some(Estimate { time, samples, source: Source::History })

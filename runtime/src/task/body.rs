@@ -98,8 +98,11 @@ pub(crate) struct WorkerLocal {
     scratch: Vec<Buffer<u64>>,
 }
 
-/// Of a codelet that the models know well, every so many tasks are timed: asking for the thread's CPU time is a system call.
+/// Of short tasks that the models know well, every so many are timed: asking for the thread's CPU time is a system call.
 const EVERY: u32 = 16;
+
+/// Tasks that take as long as this are timed always: two system calls are less than a hundredth of it.
+const LONG: Duration = Duration::from_micros(100);
 
 impl WorkerLocal {
     /// For bodies on a device of this kind.
@@ -264,7 +267,8 @@ impl<'e> Env<'e> {
         let kind = self.shared.workers[self.worker].model_kind;
         let id = models.id(self.header.name, &self.header.info);
         self.local.timed = self.local.timed.wrapping_add(1);
-        (self.local.timed.is_multiple_of(EVERY) || !models.is_calibrated(id, kind)).then_some(id)
+        let short = models.known(id, kind).is_some_and(|known| known.time < LONG);
+        (!short || self.local.timed.is_multiple_of(EVERY)).then_some(id)
     }
 
     pub(crate) fn wake(&mut self, tasks: Vec<ReadyTask>) {

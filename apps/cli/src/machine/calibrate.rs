@@ -1,7 +1,9 @@
 //! `zellige machine calibrate`: measures the tile kernels and keeps what it learned.
 
+use std::sync::Arc;
+
 use anyhow::Context;
-use zellige_linalg::calibrate::{TRACE_ROOM, calibrate as run_step, steps};
+use zellige_linalg::calibrate::{calibrate as run_step, steps};
 use zellige_runtime::Runtime;
 use zellige_runtime::model::{Models, default_path};
 use zellige_tor::pipeline::Observer;
@@ -26,21 +28,23 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let tiles = if args.tile.is_empty() { USUAL_TILES.to_vec() } else { args.tile.clone() };
     let tiles: Vec<usize> = tiles.into_iter().map(usize::from).collect();
 
-    let rt =
-        Runtime::builder().workers(args.workers.into()).policy("prio").trace_capacity(TRACE_ROOM).build()?;
-    let models = Models::new();
+    let models = Arc::new(Models::new());
+    let builder = Runtime::builder().workers(args.workers.into()).policy("prio").models(Arc::clone(&models));
+    let rt = builder.build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let steps = steps(&tiles);
     progress.stage("calibrate", steps.len() as u64);
     for (done, &step) in steps.iter().enumerate() {
         let what = || format!("tile {}, {}", step.tile, step.precision.name());
-        run_step(&rt, &models, step).with_context(what)?;
+        run_step(&rt, step).with_context(what)?;
         interrupt::check()?;
         progress.advance(done as u64 + 1);
     }
     drop(progress);
     drop(armed);
+    // What its workers have gathered is in the models then.
+    drop(rt);
 
     let held = out::writing();
     models.save(&path, &identity())?;
