@@ -1,7 +1,9 @@
 //! What a task costs: the runtime measured on tasks that do nothing.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use crate::model::Models;
 use crate::{Bindings, Error, Graph, Handle, Recorder, Runtime, Submit, read, update};
 
 /// Process CPU time per task (us): submission, dependencies, scheduling, execution and completion, all threads together.
@@ -97,6 +99,27 @@ impl TaskBench {
     }
 }
 
+/// What a worker spends on a task besides its body, `rounds` times: an empty Cholesky graph that was submitted beforehand, on a
+/// runtime with models as calibrated runs have them; wall-clock time x workers / tasks.
+///
+/// # Errors
+/// Those of building a runtime and of submissions.
+pub fn task_overhead(workers: usize, policy: &str, rounds: usize) -> Result<Vec<Duration>, Error> {
+    // The window takes the whole graph, so that only running it is timed.
+    let builder = Runtime::builder().workers(workers).policy(policy).window(2 * CHOLESKY_TASKS);
+    let rt = builder.models(Arc::new(Models::new())).build()?;
+    let tiles: Vec<Handle<f32>> = (0..TILES * (TILES + 1) / 2).map(|_| rt.register(0.0)).collect();
+    let round = || {
+        let held = rt.write(&tiles[0])?;
+        empty_cholesky(&rt, &tiles)?;
+        let start = Instant::now();
+        drop(held);
+        rt.wait_all()?;
+        Ok(start.elapsed() * workers as u32 / CHOLESKY_TASKS as u32)
+    };
+    (0..rounds).map(|_| round()).collect()
+}
+
 /// CPU time per task (us) of replays; the first, which makes the counters that the others use again, does not count.
 fn time_replay(rt: &Runtime, graph: Graph) -> Result<f64, Error> {
     const REPLAYS: usize = 4;
@@ -144,4 +167,19 @@ fn empty_cholesky<S: Submit>(s: &S, tiles: &[Handle<f32>]) -> Result<(), Error> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_costs_something_and_less_than_a_millisecond() {
+        for workers in [1, 2] {
+            let rounds = task_overhead(workers, "lws", 2).unwrap();
+            let plausible = Duration::from_nanos(10)..Duration::from_millis(1);
+            assert!(rounds.len() == 2 && rounds.iter().all(|round| plausible.contains(round)), "{rounds:?}");
+        }
+        assert!(task_overhead(0, "lws", 1).is_err());
+    }
 }

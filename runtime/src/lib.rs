@@ -72,7 +72,7 @@ pub use operand::{
     read, reads, reduce, scratch, update, write,
 };
 pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
-pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake};
+pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use task::{
     Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec,
     Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,

@@ -50,6 +50,10 @@ pub use sampler::Sampler;
 use crate::task::TaskInfo;
 use table::{Footprint, Table};
 
+/// The name under which models keep what a worker spends on a task besides its body; the first number of the shape is how many
+/// workers there were, as when everything else was measured.
+pub const OVERHEAD: &str = "overhead";
+
 /// A footprint's number, valid for the [`Models`] that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModelId(u32);

@@ -33,7 +33,12 @@
 //! # Ok::<(), zellige_runtime::Error>(())
 //! ```
 
+mod measured;
+mod rates;
 mod shipped;
+
+pub use measured::Measured;
+pub use rates::Rates;
 
 use std::collections::BTreeMap;
 
@@ -117,68 +122,44 @@ pub struct LinkSpec {
     pub latency_us: f64,
 }
 
-/// How fast a kind of device is.
+/// How long tasks take on a kind of device.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KindSpec {
-    /// Bytes of operands per second that its memory delivers (GB/s): no task takes less than that.
-    pub memory_gb_s: f64,
-    /// Time to start a task (us).
-    #[serde(default)]
-    pub overhead_us: f64,
-    /// Peak rate per precision, which is the task's label (Tflop/s).
-    pub peak_tflops: BTreeMap<String, f64>,
-    /// Fraction of the peak that is reached, as points (size, fraction) between which it is linear; size is the geometric mean
-    /// of the task's dimensions. By `codelet.label`, `codelet`, `*.label` or `*`, the first that is there. A codelet without
-    /// points, or a label without a peak, cannot run on this kind.
-    pub efficiency: BTreeMap<String, Vec<(f64, f64)>>,
+#[serde(from = "Rates")]
+pub enum KindSpec {
+    /// As peaks and efficiencies that somebody wrote down say.
+    Rated(Rates),
+    /// As performance models have learnt from tasks that ran.
+    Measured(Measured),
+}
+
+impl From<Rates> for KindSpec {
+    fn from(rates: Rates) -> Self {
+        KindSpec::Rated(rates)
+    }
 }
 
 impl KindSpec {
-    /// How long a task takes (ns): the longer of its operations at the rate that its size reaches and its operands' way through
-    /// memory, plus the overhead; `None` if this kind cannot run it.
-    pub fn nanos(&self, codelet: &str, label: &str, shape: [u32; 3], flops: f64, bytes: u64) -> Option<u64> {
-        let points = self.points(codelet, label)?;
-        let memory = bytes as f64 / (self.memory_gb_s * 1e9);
-        let compute = if flops > 0.0 {
-            let rate = self.peak_tflops.get(label)? * 1e12 * between(points, size(shape, flops));
-            flops / rate
-        } else {
-            0.0
-        };
-        Some(((compute.max(memory) + self.overhead_us * 1e-6) * 1e9).round() as u64)
+    /// How long a task takes (ns); `None` if this kind cannot run it, or nothing is known of it.
+    pub fn nanos(
+        &self,
+        codelet: &str,
+        label: &'static str,
+        shape: [u32; 3],
+        flops: f64,
+        bytes: u64,
+    ) -> Option<u64> {
+        match self {
+            KindSpec::Rated(rates) => rates.nanos(codelet, label, shape, flops, bytes),
+            KindSpec::Measured(measured) => measured.nanos(codelet, label, shape, flops, bytes),
+        }
     }
 
-    /// The efficiency that counts, the most particular first. Simulations ask for every task: nothing is allocated here.
-    fn points(&self, codelet: &str, label: &str) -> Option<&[(f64, f64)]> {
-        let exact = |name: &str| self.efficiency.get(name);
-        let labelled = |name: &str| {
-            let fits =
-                |key: &str| key.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) == Some(label);
-            self.efficiency.iter().find(|(key, _)| fits(key)).map(|(_, points)| points)
-        };
-        let points =
-            labelled(codelet).or_else(|| exact(codelet)).or_else(|| labelled("*")).or_else(|| exact("*"));
-        points.map(Vec::as_slice)
-    }
-}
-
-/// The geometric mean of the dimensions that are given; without any, of a cube with so many operations.
-fn size(shape: [u32; 3], flops: f64) -> f64 {
-    let given: Vec<f64> = shape.iter().filter(|&&d| d > 0).map(|&d| f64::from(d)).collect();
-    if given.is_empty() {
-        return (flops / 2.0).cbrt();
-    }
-    given.iter().product::<f64>().powf(1.0 / given.len() as f64)
-}
-
-/// Linear between points, constant beyond them.
-fn between(points: &[(f64, f64)], x: f64) -> f64 {
-    let after = points.partition_point(|&(at, _)| at < x);
-    match (after.checked_sub(1).map(|i| points[i]), points.get(after)) {
-        (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (x - x0) / (x1 - x0),
-        (Some((_, y)), None) | (None, Some(&(_, y))) => y,
-        (None, None) => 0.0,
+    /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured. 0: none is known.
+    pub fn peak_tflops(&self, label: &str) -> f64 {
+        match self {
+            KindSpec::Rated(rates) => rates.peak_tflops.get(label).copied().unwrap_or(0.0),
+            KindSpec::Measured(measured) => measured.peak_tflops(label),
+        }
     }
 }
 
@@ -234,8 +215,7 @@ impl Platform {
 
     /// Peak rate of all devices in one precision (Tflop/s).
     pub fn peak_tflops(&self, label: &str) -> f64 {
-        let peak =
-            |device: &DeviceSpec| self.kinds[&device.kind].peak_tflops.get(label).copied().unwrap_or(0.0);
+        let peak = |device: &DeviceSpec| self.kinds[&device.kind].peak_tflops(label);
         self.devices.iter().map(|device| device.count as f64 * peak(device)).sum()
     }
 
@@ -290,30 +270,8 @@ impl Platform {
             }
         }
         for (name, kind) in &self.kinds {
-            kind.check().map_err(|what| format!("kind {name}: {what}"))?;
-        }
-        Ok(())
-    }
-}
-
-impl KindSpec {
-    fn check(&self) -> Result<(), String> {
-        let fine = |x: f64| x.is_finite() && x > 0.0;
-        if !fine(self.memory_gb_s) || !(0.0..1e6).contains(&self.overhead_us) {
-            return Err("memory_gb_s and overhead_us must be above 0 and sensible".into());
-        }
-        if let Some((label, peak)) = self.peak_tflops.iter().find(|(_, peak)| !fine(**peak)) {
-            return Err(format!("peak_tflops of {label} is {peak}"));
-        }
-        for (key, points) in &self.efficiency {
-            let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
-            if points.is_empty()
-                || !rising
-                || !points.iter().all(|&(size, part)| fine(size) && fine(part) && part <= 1.0)
-            {
-                return Err(format!(
-                    "efficiency of {key} must be points of rising size with fractions in (0, 1]"
-                ));
+            if let KindSpec::Rated(rates) = kind {
+                rates.check().map_err(|what| format!("kind {name}: {what}"))?;
             }
         }
         Ok(())
@@ -338,39 +296,6 @@ mod tests {
         assert_eq!(v100.peak_tflops("hp1"), 500.0);
         let error = Platform::shipped("v100").unwrap_err().to_string();
         assert!(error.contains("p100x4") && error.contains("v100x4"), "{error}");
-    }
-
-    #[test]
-    fn times_follow_rate_memory_and_overhead() {
-        let kind = KindSpec {
-            memory_gb_s: 100.0,
-            overhead_us: 1.0,
-            peak_tflops: [("fp32".to_string(), 1.0)].into(),
-            efficiency: [("gemm".to_string(), vec![(100.0, 0.5), (300.0, 1.0)])].into(),
-        };
-        assert_eq!(kind.nanos("gemm", "fp32", [200; 3], 7.5e9, 0), Some(10_001_000));
-        assert_eq!(kind.nanos("gemm", "fp32", [50; 3], 5e9, 0), Some(10_001_000));
-        assert_eq!(kind.nanos("gemm", "fp32", [900; 3], 1e9, 1_000_000_000), Some(10_001_000));
-        assert_eq!(kind.nanos("gemm", "hp1", [200; 3], 1e9, 0), None);
-        assert_eq!(kind.nanos("trsm", "fp32", [200; 3], 1e9, 0), None);
-    }
-
-    #[test]
-    fn the_most_particular_efficiency_counts() {
-        let all = ["gemm.fp32", "gemm", "*.fp32", "*"];
-        for count in 1..=4 {
-            let known = &all[4 - count..];
-            let points =
-                |key: &&str| vec![(1.0, 0.1 * (1 + all.iter().position(|k| k == key).unwrap()) as f64)];
-            let kind = KindSpec {
-                memory_gb_s: 1.0,
-                overhead_us: 0.0,
-                peak_tflops: BTreeMap::new(),
-                efficiency: known.iter().map(|key| (key.to_string(), points(key))).collect(),
-            };
-            assert_eq!(kind.points("gemm", "fp32"), Some(&points(&known[0])[..]), "{known:?}");
-            assert_eq!(kind.points("gemm.fp", "32"), kind.efficiency.get("*").map(Vec::as_slice));
-        }
     }
 
     #[test]

@@ -116,6 +116,12 @@ pub const POLICIES: [(&str, &str); 9] = [
     ("random", "a worker at random, the faster the likelier"),
 ];
 
+/// True for the policies that ask performance models: dm and its family, heteroprio, random.
+pub fn goes_by_models(policy: &str) -> bool {
+    let family = policy.split_once(':').map_or(policy, |(family, _)| family);
+    Flavour::named(family).is_some() || matches!(family, "heteroprio" | "random")
+}
+
 /// The policy called `name`, for `workers` workers. The dmda family takes the weights of its fitness: `dmda:alpha=1,beta=2`.
 pub(crate) fn by_name(name: &str, workers: usize) -> Result<Box<dyn Policy>, Error> {
     if let Some((family, weights)) = name.split_once(':')
@@ -155,6 +161,7 @@ mod tests {
             assert_eq!(by_name(name, 2).unwrap().name(), name);
         }
         assert_eq!(by_name("dmdas:beta=2", 2).unwrap().name(), "dmdas");
+        assert!(goes_by_models("dmdas:beta=2") && goes_by_models("random") && !goes_by_models("lws"));
     }
 
     #[test]

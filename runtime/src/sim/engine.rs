@@ -245,7 +245,8 @@ impl Engine {
     /// Fills a device's lane with tasks whose operands are then gathered.
     fn take(&mut self, device: usize) -> bool {
         let mut took = false;
-        while self.lanes[device].gathering.len() < self.ahead.max(1) {
+        let room = self.ahead.max(usize::from(self.lanes[device].running.is_none()));
+        while self.lanes[device].gathering.len() < room {
             let view = SchedView::new(&self.stage);
             let Some(task) = self.policy.pop(&view, device) else { break };
             let index = task.simulated().expect("only simulated tasks were pushed");

@@ -106,7 +106,8 @@ impl<'a> Simulation<'a> {
         self
     }
 
-    /// For how many tasks beyond the running one a device gathers operands (default 2).
+    /// For how many tasks beyond the running one a device gathers operands (default 2); with 0 it takes a task when it is free,
+    /// as workers on the host do.
     #[must_use]
     pub fn ahead(mut self, tasks: usize) -> Self {
         self.ahead = tasks;

@@ -126,3 +126,21 @@ fn a_format_that_a_type_does_not_have_is_an_error() {
         Simulation::new(&graph, &machine(1, 1.0, false)).policy("eager").run().unwrap_err().to_string();
     assert!(error.contains("odd") && error.contains("Format(9)"), "{error}");
 }
+
+/// With two workers on a host: five tasks of which the first to be handed out is the longest.
+#[test]
+fn who_gathers_nothing_ahead_takes_a_task_when_it_is_free() {
+    let host = "name = \"h\"\nnodes = [{ name = \"host\", convert_gb_s = 1.0 }]\n\
+                devices = [{ kind = \"cpu\", node = \"host\", count = 2 }]\n\
+                [kinds.cpu]\nmemory_gb_s = 1e9\npeak_tflops = { \"\" = 1.0 }\nefficiency = { \"*\" = [[1, 1.0]] }\n";
+    let host = Platform::parse(host).unwrap();
+    let graph = Graph::record(|g: &Recorder| {
+        [4e9, 1e9, 1e9, 1e9, 1e9]
+            .into_iter()
+            .try_for_each(|flops| g.task("t").operands(()).cpu(|()| ()).flops(flops).submit().map(drop))
+    })
+    .unwrap();
+    let run = |ahead| Simulation::new(&graph, &host).policy("eager").ahead(ahead).run().unwrap();
+    assert_eq!(run(0).makespan.as_millis(), 4);
+    assert!(run(2).makespan.as_millis() > 4, "tasks wait behind the long one");
+}
