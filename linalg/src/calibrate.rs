@@ -3,8 +3,12 @@
 //! Whole factorisations run, not kernels in a loop: the tiles lie in memory as they do in real runs, and the models' keys are
 //! those that real runs use.
 
-use zellige_kernels::GemmPrecision;
-use zellige_runtime::Runtime;
+use std::time::Instant;
+
+use zellige_kernels::{GemmPrecision, StorageFormat};
+use zellige_runtime::bench::task_overhead;
+use zellige_runtime::model::{LinkModel, Models, OVERHEAD};
+use zellige_runtime::{Runtime, TaskInfo};
 
 use crate::bench::test_matrix;
 use crate::error::Error;
@@ -12,6 +16,7 @@ use crate::factor::cholesky;
 use crate::grid::TileGrid;
 use crate::policy::{Rule, SharedPolicy};
 use crate::scalar::TileScalar;
+use crate::tile::Tile;
 use crate::tiled::SymmetricTiled;
 
 /// Tiles along the matrix: each kernel runs at least so often, more often than a history needs.
@@ -52,12 +57,48 @@ fn factor<T: TileScalar>(rt: &Runtime, step: Step) -> Result<(), Error> {
     cholesky(rt, &a, &policy)?.wait(rt)
 }
 
+/// Rounds of what is measured apart from factorisations; a history needs six.
+const ROUNDS: usize = 9;
+
+/// Measures what surrounds the kernels on `workers` workers, for [`Platform::host`](zellige_runtime::platform::Platform::host): what a
+/// worker spends on a task besides its body, and how fast tiles are converted between formats (f32 to f16, on one thread).
+///
+/// # Errors
+/// [`Error::Runtime`] for a runtime that cannot be built.
+pub fn surroundings(models: &Models, workers: usize, policy: &str) -> Result<(), Error> {
+    let info = TaskInfo { shape: [workers as u32, 0, 0], ..TaskInfo::default() };
+    let (id, cpu) = (models.id(OVERHEAD, &info), models.kind("cpu"));
+    for time in task_overhead(workers, policy, ROUNDS)? {
+        models.record(id, cpu, 0.0, 0, time);
+    }
+    // A clock that stands still would make a rate that no link has: then nothing is known of conversions.
+    if let Ok(conversion) = LinkModel::new(conversion_rate(), 0.0) {
+        models.set_link("host", "host", conversion);
+    }
+    Ok(())
+}
+
+/// Bytes read and written per second by conversions of tiles; median.
+fn conversion_rate() -> f64 {
+    const EDGE: usize = 512;
+    let tile = Tile::<f32>::zeros(EDGE, EDGE);
+    let moved = tile.bytes() + EDGE * EDGE * StorageFormat::F16.bytes();
+    let mut rates = [(); ROUNDS].map(|()| {
+        let start = Instant::now();
+        std::hint::black_box(tile.to_storage(StorageFormat::F16));
+        moved as f64 / start.elapsed().as_secs_f64()
+    });
+    rates.sort_by(f64::total_cmp);
+    rates[ROUNDS / 2]
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use zellige_runtime::TaskInfo;
-    use zellige_runtime::model::Models;
+    use zellige_runtime::platform::Platform;
+    use zellige_runtime::sim::Simulation;
+    use zellige_runtime::{Graph, Recorder};
 
     use super::*;
 
@@ -89,6 +130,28 @@ mod tests {
         assert_eq!(rows.len(), 2 * (2 * 4 + 7));
         let kernels = rows.iter().filter(|row| row.codelet != "generate");
         assert!(kernels.clone().all(|row| row.bytes > 0 && row.flops > 0.0), "{rows:?}");
+    }
+
+    /// What is calibrated is enough to simulate a factorisation on this machine.
+    #[test]
+    fn a_calibrated_machine_is_a_platform() {
+        let models = Arc::new(Models::new());
+        let rt = Runtime::builder().workers(2).models(Arc::clone(&models)).build().unwrap();
+        calibrate(&rt, Step { tile: 16, precision: GemmPrecision::Sp }).unwrap();
+        drop(rt);
+        assert!(Platform::host(Arc::clone(&models), 2).is_err(), "the overhead is not known");
+        surroundings(&models, 2, "lws").unwrap();
+        assert!(Platform::host(Arc::clone(&models), 1).is_err(), "of another number of workers");
+        let host = Platform::host(models, 2).unwrap();
+        let policy: SharedPolicy = Rule::uniform(GemmPrecision::Sp).into();
+        let graph = Graph::record(|g: &Recorder| {
+            let a = SymmetricTiled::<f32>::planned(g, TileGrid::uniform(160, 16)?);
+            cholesky(g, &a, &policy).map(drop)
+        })
+        .unwrap();
+        let outcome = Simulation::new(&graph, &host).policy("lws").ahead(0).run().unwrap();
+        assert_eq!(outcome.trace.tasks.len(), 10 + 45 + 45 + 120);
+        assert!(outcome.makespan >= outcome.bounds.mixed && outcome.trace.transfers.is_empty());
     }
 
     #[test]

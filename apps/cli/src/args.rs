@@ -377,12 +377,23 @@ Examples
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --capacity 4
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1";
 
+const SIMULATE_CHOLESKY_EXAMPLES: &str = "\
+Examples
+  This machine with two workers, by what was measured with two:
+    zellige machine calibrate --tile 256 --workers 2
+    zellige simulate cholesky --n 8192 --tile 256 --platform host --workers 2 --sched lws
+  Four GPUs:
+    zellige simulate cholesky --n 65536 --tile 1024 --rule hp1:band=2 --platform v100x4";
+
 /// The words after `simulate`.
 #[derive(Debug, Subcommand)]
 pub enum Simulate {
     /// A tomographic reconstructor: factorisation and both solves.
     #[command(after_help = SIMULATE_EXAMPLES)]
     Tor(SimulateTor),
+    /// A Cholesky factorisation alone.
+    #[command(after_help = SIMULATE_CHOLESKY_EXAMPLES)]
+    Cholesky(SimulateCholesky),
     /// The platforms that are shipped, and where their numbers come from.
     Platforms,
 }
@@ -396,15 +407,35 @@ pub struct SimulateTor {
     /// Rows of the reconstructor.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub m: u32,
+    #[command(flatten)]
+    pub common: SimulateCommon,
+}
+
+/// `simulate cholesky`.
+#[derive(Debug, Args)]
+pub struct SimulateCholesky {
+    /// Order of the matrix.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub n: u32,
+    #[command(flatten)]
+    pub common: SimulateCommon,
+}
+
+/// What all simulations are told.
+#[derive(Debug, Args)]
+pub struct SimulateCommon {
     /// Tile edge.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
     /// Precision rule by position, e.g. fp32, hp1, hp1:band=2; may be repeated. Rules that look at norms need values.
     #[arg(long = "rule", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
-    /// A shipped platform (see `simulate platforms`), or a .toml file.
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "v100x4")]
+    /// A shipped platform (see `simulate platforms`), a .toml file, or host: this machine, as `machine calibrate` has measured it.
+    #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,
+    /// Workers of the platform host; by default one per core that this process may use. Calibrate with as many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     /// Only the first so many devices of it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
@@ -412,11 +443,12 @@ pub struct SimulateTor {
     #[arg(long, value_name = "GB", allow_negative_numbers = true)]
     pub capacity: Option<f64>,
     /// Scheduling policy.
-    #[arg(long, value_name = "P", default_value = "dmdas", value_parser = policy_names())]
+    #[arg(long, visible_alias = "policy", value_name = "P", default_value = "dmdas", value_parser = policy_names())]
     pub sched: String,
-    /// Tasks for which a device gathers operands beyond the running one.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
-    pub ahead: u16,
+    /// Tasks for which a device gathers operands beyond the running one; 0: it takes a task when it is free. By default 2, on the
+    /// platform host 0.
+    #[arg(long, value_name = "N")]
+    pub ahead: Option<u16>,
     /// Write what every device would do: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

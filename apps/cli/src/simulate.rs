@@ -3,15 +3,20 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use zellige_runtime::Topology;
 use zellige_runtime::platform::Platform;
 use zellige_tor::simulate::{Error, Report, Request, simulate};
 
-use crate::args::{Simulate, SimulateTor};
+use crate::args::{Simulate, SimulateCommon};
 use crate::exit::CommandError;
+use crate::machine;
 use crate::out::{self, Target};
 use crate::table::{Side, Table, bytes, digits};
 use crate::trace::TraceFile;
+
+/// The platform that this machine is.
+const HOST: &str = "host";
 
 /// Simulates, prints, writes.
 ///
@@ -19,7 +24,8 @@ use crate::trace::TraceFile;
 /// A platform that cannot be read, a graph that it cannot run, an output that cannot be written.
 pub fn run(verb: &Simulate) -> anyhow::Result<()> {
     match verb {
-        Simulate::Tor(args) => tor(args),
+        Simulate::Tor(args) => simulations(&args.common, args.n, Some(args.m)),
+        Simulate::Cholesky(args) => simulations(&args.common, args.n, None),
         Simulate::Platforms => platforms(),
     }
 }
@@ -36,27 +42,9 @@ fn platforms() -> anyhow::Result<()> {
     out::print(&text)
 }
 
-/// A shipped platform, or one from a file.
-fn platform(name: &str) -> anyhow::Result<Platform> {
-    if !name.ends_with(".toml") {
-        return Platform::shipped(name).map_err(bad);
-    }
-    let path = Path::new(name);
-    let text = fs::read_to_string(path).with_context(|| format!("reading platform {}", path.display()))?;
-    Platform::parse(&text).map_err(bad).with_context(|| path.display().to_string())
-}
-
-fn bad(error: zellige_runtime::Error) -> anyhow::Error {
-    CommandError::option("--platform", error).into()
-}
-
-fn tor(args: &SimulateTor) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
-    if trace.is_some() && args.rules.len() > 1 {
-        return Err(CommandError::option("--trace", "one trace shows one rule: give one --rule").into());
-    }
-    let mut platform = platform(&args.platform)?;
+/// The machine that the options describe.
+fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
+    let mut platform = named(&args.platform, args.workers)?;
     if let Some(count) = args.devices {
         let there = platform.devices.len();
         if usize::from(count) > there {
@@ -70,15 +58,56 @@ fn tor(args: &SimulateTor) -> anyhow::Result<()> {
         }
         platform = platform.with_capacity(gb);
     }
+    Ok(platform)
+}
+
+/// This machine, a shipped platform, or one from a file.
+fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
+    if name == HOST {
+        return host(workers.map_or_else(|| Topology::discover().cores.len(), usize::from));
+    }
+    if workers.is_some() {
+        return Err(CommandError::option("--workers", "only of --platform host; see --devices").into());
+    }
+    if !name.ends_with(".toml") {
+        return Platform::shipped(name).map_err(bad);
+    }
+    let path = Path::new(name);
+    let text = fs::read_to_string(path).with_context(|| format!("reading platform {}", path.display()))?;
+    Platform::parse(&text).map_err(bad).with_context(|| path.display().to_string())
+}
+
+/// This machine, as it has been calibrated.
+fn host(workers: usize) -> anyhow::Result<Platform> {
+    let (models, _) = machine::cached()
+        .map_err(|unusable| anyhow!("--platform host goes by performance models; {unusable}"))?;
+    Platform::host(models, workers).with_context(|| {
+        format!("--platform host: zellige machine calibrate --workers {workers} measures what it needs")
+    })
+}
+
+fn bad(error: zellige_runtime::Error) -> anyhow::Error {
+    CommandError::option("--platform", error).into()
+}
+
+/// A reconstructor of `m` rows, or the factorisation alone, for every rule.
+fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
+    if trace.is_some() && args.rules.len() > 1 {
+        return Err(CommandError::option("--trace", "one trace shows one rule: give one --rule").into());
+    }
+    let platform = platform(args)?;
+    let usual = if args.platform == HOST { 0 } else { 2 };
     let mut reports = Vec::new();
     for rule in &args.rules {
         let request = Request {
-            n: args.n as usize,
-            m: args.m as usize,
+            n: n as usize,
+            m: m.unwrap_or(0) as usize,
             tile: args.tile as usize,
             rule: rule.clone(),
             policy: args.sched.clone(),
-            ahead: args.ahead.into(),
+            ahead: args.ahead.unwrap_or(usual).into(),
         };
         let (report, outcome) = simulate(&request, &platform).map_err(|error| match error {
             Error::NeedsNorms(_) => CommandError::option("--rule", error).into(),
@@ -96,9 +125,10 @@ fn tor(args: &SimulateTor) -> anyhow::Result<()> {
         return Ok(());
     }
     out::print(&table(&reports).render(out::colours(&std::io::stdout())))?;
+    let m = m.map_or(String::new(), |m| format!(", m = {m}"));
     out::print(&format!(
-        "{} on {} device(s), {}, n = {}, m = {}, {} tasks; nothing ran: these are predictions\n",
-        platform.name, reports[0].devices, args.sched, args.n, args.m, reports[0].tasks
+        "{} on {} device(s), {}, n = {n}{m}, {} tasks; nothing ran: these are predictions\n",
+        platform.name, reports[0].devices, args.sched, reports[0].tasks
     ))
 }
 

@@ -33,11 +33,12 @@ fn what_is_calibrated_is_shown_and_forgotten() {
     let ran = machine(folder.path(), &["calibrate", "--tile", "8", "--tile", "16", "--json", "-"]).expect(0);
     let calibrated: Value = serde_json::from_str(&ran.stdout).expect("JSON alone on standard output");
     let rows = calibrated["models"].as_array().unwrap();
-    // generate, potrf, trsm and syrk in two formats, gemm in seven precisions, for two tiles.
-    assert_eq!(rows.len(), 2 * (4 * 2 + 7));
+    // generate, potrf, trsm and syrk in two formats, gemm in seven precisions, for two tiles; the runtime's overhead.
+    assert_eq!(rows.len(), 2 * (4 * 2 + 7) + 1);
     assert!(rows.iter().all(|row| row["source"] == "history"), "{rows:?}");
     let rate = |row: &Value| row["gflops"].as_f64().unwrap_or(0.0);
-    assert!(rows.iter().all(|row| row["codelet"] == "generate" || rate(row) > 0.0), "{rows:?}");
+    let computes = |row: &&Value| row["codelet"] != "generate" && row["codelet"] != "overhead";
+    assert!(rows.iter().filter(computes).all(|row| rate(row) > 0.0), "{rows:?}");
 
     let shown = models(folder.path());
     assert_eq!(shown["state"], "fresh");
@@ -79,4 +80,32 @@ fn a_folder_that_cannot_be_written_is_found_before_the_work() {
         zellige(folder.path()).env_remove("HOME").env_remove("XDG_CACHE_HOME").args(["machine", "calibrate"]),
     );
     homeless.expect(1).says("XDG_CACHE_HOME");
+}
+
+#[test]
+fn policies_and_simulations_use_what_was_calibrated() {
+    let folder = common::folder(5);
+    let cache = folder.path().join("cache");
+    let zellige =
+        |arguments: &[&str]| finish(zellige(folder.path()).env("XDG_CACHE_HOME", &cache).args(arguments));
+    let tor = |sched: &str| {
+        zellige(&["tor", "cov", "small.toml", "-o", "c.fits", "--sched", sched]).expect(0).stderr
+    };
+    let simulate = |workers: &str| {
+        let host = ["--platform", "host", "--policy", "lws", "--workers", workers];
+        zellige(&[&["simulate", "cholesky", "--n", "80", "--tile", "16", "--json", "-"][..], &host].concat())
+    };
+    assert!(!tor("lws").contains("warning"));
+    assert_eq!(tor("dmdas").matches("zellige machine calibrate").count(), 1);
+    simulate("2").expect(1).says("zellige machine calibrate");
+
+    machine(folder.path(), &["calibrate", "--tile", "16", "--workers", "2"]).expect(0);
+    assert!(!tor("dmdas").contains("warning"));
+    let text = simulate("2").expect(0).stdout;
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&report[0]["tasks"], &report[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
+    let seconds = report[0]["makespan_seconds"].as_f64().unwrap();
+    assert!(seconds > 0.0 && seconds < 1.0, "{seconds}");
+    // Times of two workers are not those of one.
+    simulate("1").expect(1).says("zellige machine calibrate --workers 1");
 }

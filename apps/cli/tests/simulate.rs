@@ -55,6 +55,22 @@ fn less_memory_moves_more_and_too_little_is_refused() {
 }
 
 #[test]
+fn a_factorisation_alone_is_less_than_a_reconstructor() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = ["simulate", "cholesky", "--n", "20000", "--tile", "950", "--json", "-"];
+    let ran = run(folder.path(), &alone);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let reports: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    let number = |report: &Value, key: &str| report[key].as_f64().unwrap();
+    let (alone, whole) = (&reports[0], &simulated(&[])[0]);
+    let flops = 20_000f64.powi(3) / 3.0;
+    assert!((number(alone, "tflops") * number(alone, "makespan_seconds") * 1e12 / flops - 1.0).abs() < 1e-9);
+    assert!(number(alone, "makespan_seconds") < number(whole, "makespan_seconds"));
+    // The factor comes back to the host.
+    assert!(alone["bytes_moved"]["d2h"].as_f64().unwrap() >= 4.0 * 20_000f64.powi(2) / 2.0);
+}
+
+#[test]
 fn a_trace_names_the_formats_that_move() {
     let folder = tempfile::tempdir().unwrap();
     let more = ["--rule", "hp1:band=2", "--trace", "t.json"];
@@ -74,6 +90,7 @@ fn what_is_wrong_is_said() {
         (["--platform", "odd.toml"], 2, "line 2"),
         (["--devices", "5"], 2, "has 4"),
         (["--capacity", "-1"], 2, "above 0"),
+        (["--workers", "2"], 2, "--platform host"),
         (["--rule", "hp1:operand=1e-2"], 2, "norms"),
         (["--rule", "x3"], 1, "no kind has a rate"),
     ] {

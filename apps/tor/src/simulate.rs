@@ -1,4 +1,4 @@
-//! A reconstructor on a machine that is only written down: factorisation and both solves in virtual time.
+//! A reconstructor in virtual time: factorisation and both solves, or the factorisation alone.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use zellige_runtime::{Graph, Recorder};
 pub struct Request {
     /// Measurements.
     pub n: usize,
-    /// Rows of the reconstructor.
+    /// Rows of the reconstructor; 0 for the factorisation alone.
     pub m: usize,
     /// Tile size.
     pub tile: usize,
@@ -44,7 +44,7 @@ pub struct Report {
     pub rule: String,
     /// The scheduling policy.
     pub policy: String,
-    /// From the first transfer to the last row of the reconstructor on the host.
+    /// From the first transfer to the last tile of the result on the host.
     pub makespan_seconds: f64,
     /// `n^3/3 + 2 n^2 m` operations per second of that time.
     pub tflops: f64,
@@ -90,7 +90,7 @@ pub struct Bounds {
     pub mixed: f64,
 }
 
-/// The graph of a reconstructor and which of its slots hold it.
+/// The graph of a reconstructor, or of a factor, and which of its slots hold it.
 ///
 /// # Errors
 /// A rule that looks at norms, sizes that make no tiles.
@@ -103,15 +103,18 @@ pub fn graph(request: &Request) -> Result<(Graph, Vec<usize>), Error> {
     }
     let graph = Graph::record(|g: &Recorder| {
         let a = SymmetricTiled::<f32>::planned(g, cols.clone());
-        let b = RectTiled::<f32>::planned(g, "B", rows, cols);
         cholesky(g, &a, &policy)?;
-        solve(g, &a, &b, &policy)?;
+        if request.m > 0 {
+            let b = RectTiled::<f32>::planned(g, "B", rows, cols);
+            solve(g, &a, &b, &policy)?;
+        }
         Ok::<(), Error>(())
     })?;
+    let result = if request.m > 0 { "B[" } else { "A[" };
     let names = graph.slots();
-    let reconstructor = names.iter().enumerate().filter(|(_, name)| name.starts_with("B["));
-    let reconstructor = reconstructor.map(|(slot, _)| slot).collect();
-    Ok((graph, reconstructor))
+    let slots = names.iter().enumerate().filter(|(_, name)| name.starts_with(result));
+    let slots = slots.map(|(slot, _)| slot).collect();
+    Ok((graph, slots))
 }
 
 /// Simulates a reconstructor on `platform`.
@@ -119,9 +122,9 @@ pub fn graph(request: &Request) -> Result<(Graph, Vec<usize>), Error> {
 /// # Errors
 /// As [`graph`], and what the platform cannot run.
 pub fn simulate(request: &Request, platform: &Platform) -> Result<(Report, SimOutcome), Error> {
-    let (graph, reconstructor) = graph(request)?;
+    let (graph, result) = graph(request)?;
     let simulation =
-        Simulation::new(&graph, platform).policy(&request.policy).ahead(request.ahead).collect(reconstructor);
+        Simulation::new(&graph, platform).policy(&request.policy).ahead(request.ahead).collect(result);
     let outcome = simulation.run()?;
     let (n, m) = (request.n as f64, request.m as f64);
     let seconds = outcome.makespan.as_secs_f64();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use zellige_linalg::calibrate::{calibrate as run_step, steps};
+use zellige_linalg::calibrate::{calibrate as run_step, steps, surroundings};
 use zellige_runtime::Runtime;
 use zellige_runtime::model::{Models, default_path};
 use zellige_tor::pipeline::Observer;
@@ -17,6 +17,9 @@ use crate::progress::Progress;
 /// Tile edges that are measured where none is asked for.
 const USUAL_TILES: [u16; 7] = [64, 96, 128, 192, 256, 384, 512];
 
+/// The policy of the runs that are measured.
+const POLICY: &str = "prio";
+
 /// Measures, saves, prints.
 ///
 /// # Errors
@@ -29,7 +32,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let tiles: Vec<usize> = tiles.into_iter().map(usize::from).collect();
 
     let models = Arc::new(Models::new());
-    let builder = Runtime::builder().workers(args.workers.into()).policy("prio").models(Arc::clone(&models));
+    let builder = Runtime::builder().workers(args.workers.into()).policy(POLICY).models(Arc::clone(&models));
     let rt = builder.build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
@@ -45,6 +48,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     drop(armed);
     // What its workers have gathered is in the models then.
     drop(rt);
+    surroundings(&models, args.workers.into(), POLICY)?;
 
     let held = out::writing();
     models.save(&path, &identity())?;

@@ -6,6 +6,8 @@ mod show;
 
 use crate::args::MachineVerb;
 
+pub use models::{cached, for_policy};
+
 /// Does what the verb says.
 ///
 /// # Errors

@@ -1,11 +1,14 @@
 //! The performance models of this machine: their file, and how they are printed.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use serde::Serialize;
+use zellige_runtime::goes_by_models;
 use zellige_runtime::model::{Identity, Loaded, Models, Row, Source, default_path};
 
 use super::show::simd;
@@ -33,7 +36,7 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// Of this machine and this build.
+    /// Of this machine and this build: policies that go by models and the platform `host` use it.
     Fresh,
     /// Of another machine or build.
     Stale,
@@ -41,6 +44,64 @@ enum State {
     Absent,
     /// There is a file, and it is of no use.
     Unreadable,
+}
+
+/// Why there are no models to use.
+#[derive(Debug)]
+pub struct Unusable {
+    path: Option<PathBuf>,
+    state: State,
+    why: Option<String>,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.as_deref().map_or("no file".into(), |path| path.display().to_string());
+        let measure = "zellige machine calibrate measures them";
+        match (self.state, &self.why) {
+            (State::Stale, why) => {
+                write!(f, "stale, not used: {}; {measure} again ({path})", why.as_deref().unwrap_or("other"))
+            }
+            (State::Unreadable, why) => write!(f, "not used: {}", why.as_deref().unwrap_or(&path)),
+            (_, Some(why)) => write!(f, "none: {why}"),
+            (_, None) => write!(f, "none: {measure} ({path})"),
+        }
+    }
+}
+
+/// The models in the file of this machine, and the file.
+///
+/// # Errors
+/// Why there are none.
+pub fn cached() -> Result<(Arc<Models>, PathBuf), Unusable> {
+    let path = default_path().map_err(|e| Unusable {
+        path: None,
+        state: State::Absent,
+        why: Some(e.to_string()),
+    })?;
+    let (state, why) = match Models::load(&path, &identity()) {
+        Ok(Loaded::Fresh(models)) => return Ok((Arc::new(models), path)),
+        Ok(Loaded::Stale { why }) => (State::Stale, Some(why)),
+        Ok(Loaded::Absent) => (State::Absent, None),
+        Err(e) => (State::Unreadable, Some(e.to_string())),
+    };
+    Err(Unusable { path: Some(path), state, why })
+}
+
+/// The models of this machine for a scheduling policy that goes by them; without any, says so on standard error.
+pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
+    if !goes_by_models(policy) {
+        return None;
+    }
+    match cached() {
+        Ok((models, _)) => Some(models),
+        Err(unusable) => {
+            eprintln!(
+                "warning: {policy} starts without knowing how long tasks take; performance models: {unusable}"
+            );
+            None
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -92,16 +153,11 @@ impl From<Row> for KnownModel {
 impl Known {
     /// What the file of this machine holds. A file that is of no use is described, not an error.
     pub fn load() -> Known {
-        let unusable = |path, state, why| Known { path, state, why, models: Vec::new(), links: Vec::new() };
-        let path = match default_path() {
-            Ok(path) => path,
-            Err(e) => return unusable(None, State::Absent, Some(e.to_string())),
-        };
-        match Models::load(&path, &identity()) {
-            Ok(Loaded::Fresh(models)) => Known::of(&models, path),
-            Ok(Loaded::Stale { why }) => unusable(Some(path), State::Stale, Some(why)),
-            Ok(Loaded::Absent) => unusable(Some(path), State::Absent, None),
-            Err(e) => unusable(Some(path), State::Unreadable, Some(e.to_string())),
+        match cached() {
+            Ok((models, path)) => Known::of(&models, path),
+            Err(Unusable { path, state, why }) => {
+                Known { path, state, why, models: Vec::new(), links: Vec::new() }
+            }
         }
     }
 
@@ -124,16 +180,9 @@ impl Known {
 
     /// A line on the file, and tables of what it holds.
     pub fn text(&self, colour: bool) -> String {
-        let path = self.path.as_deref().map_or("no file".into(), |path| path.display().to_string());
-        let measure = "zellige machine calibrate measures them";
-        let heading = match (self.state, &self.why) {
-            (State::Fresh, _) => format!("{} known, in {path}", self.models.len()),
-            (State::Absent, None) => format!("none: {measure} ({path})"),
-            (State::Absent, Some(why)) => format!("none: {why}"),
-            (State::Stale, why) => {
-                format!("stale, not used: {}; {measure} again ({path})", why.as_deref().unwrap_or("other"))
-            }
-            (State::Unreadable, why) => format!("not used: {}", why.as_deref().unwrap_or(&path)),
+        let heading = match (self.state, &self.path) {
+            (State::Fresh, Some(path)) => format!("{} known, in {}", self.models.len(), path.display()),
+            (state, path) => Unusable { path: path.clone(), state, why: self.why.clone() }.to_string(),
         };
         let mut text = format!("{:<12} {heading}\n", "models");
         if !self.models.is_empty() {

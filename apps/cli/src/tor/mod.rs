@@ -15,6 +15,7 @@ use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
 use crate::args::{Device, ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::machine;
 
 /// Does what the word after `tor` says.
 ///
@@ -62,13 +63,16 @@ fn check_device(args: &ExecutionArgs) -> Result<(), CommandError> {
     }
 }
 
-/// The runtime that the options ask for, yet to be built.
+/// The runtime that the options ask for, yet to be built; a policy that goes by performance models gets those of this machine.
 fn runtime(args: &ExecutionArgs) -> RuntimeBuilder {
-    let builder = Runtime::builder().policy(&args.sched);
-    match args.workers {
-        Some(workers) => builder.workers(workers.into()),
-        None => builder,
+    let mut builder = Runtime::builder().policy(&args.sched);
+    if let Some(workers) = args.workers {
+        builder = builder.workers(workers.into());
     }
+    if let Some(models) = machine::for_policy(&args.sched) {
+        builder = builder.models(models);
+    }
+    builder
 }
 
 fn tile(tile: Tile) -> TileChoice {
