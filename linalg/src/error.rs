@@ -64,6 +64,14 @@ pub enum Error {
         /// Format needed.
         want: StorageFormat,
     },
+    /// Second copies of tiles cannot be had for this; see [`Copies`](crate::Copies).
+    #[error("{what} cannot be had with two copies of each tile: {why}; use replicas")]
+    Copies {
+        /// Rule or precision.
+        what: String,
+        /// What is in the way.
+        why: &'static str,
+    },
     /// A policy asked for a product that tiles of this element type do not have.
     #[error(
         "product ({i}, {j}, {k}): precision {got} is not one of {have} tiles: use fp64 alone on fp64 tiles, \

@@ -42,6 +42,7 @@
 //! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`] |
 //! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
+//! | keep two copies of each tile, to compare | [`Copies`], [`cholesky_with`], [`solve_with`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | judge a result | [`backward_error`], [`GemmCounts`] |
 //! | measure | [`bench`](mod@bench), [`calibrate`](mod@calibrate) |
@@ -65,7 +66,7 @@ mod tile;
 mod tiled;
 
 pub use error::{Error, NotPositiveDefinite};
-pub use factor::{Factorisation, GemmCounts, cholesky};
+pub use factor::{Copies, Factorisation, GemmCounts, cholesky, cholesky_with};
 pub use grid::{Block, TileGrid};
 pub use policy::{
     AtSubmission, GemmQuery, Phase, PolicyError, PrecisionPolicy, RetryLadder, Rule, RuleError, SharedPolicy,
@@ -76,7 +77,7 @@ pub use policy::{Script, ScriptError};
 pub use refine::{Refinement, refine, widened};
 pub use residual::{BackwardError, backward_error};
 pub use scalar::TileScalar;
-pub use solve::{Solution, solve};
+pub use solve::{Solution, solve, solve_with};
 pub use tile::{MatrixNorm, Tile, TileHeader};
 pub use tiled::{Generator, RectTiled, SymmetricTiled, from_dense, generator};
 pub use zellige_kernels::GemmPrecision;

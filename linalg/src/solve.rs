@@ -7,8 +7,9 @@ use zellige_kernels::Op;
 use zellige_runtime::{Runtime, Submit, TaskRef, read};
 
 use crate::error::Error;
+use crate::factor::copies::{Side, Source};
 use crate::factor::product::{Products, Tiles};
-use crate::factor::{GemmCounts, SolveDiagonal, native_update};
+use crate::factor::{Copies, GemmCounts, SolveDiagonal, native_update};
 use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tiled::{RectTiled, SymmetricTiled};
@@ -54,6 +55,23 @@ pub fn solve<T: TileScalar, S: Submit>(
     b: &RectTiled<T>,
     policy: &SharedPolicy,
 ) -> Result<Solution, Error> {
+    solve_with(s, l, b, policy, &Copies::replicas(), |_| Ok(()))
+}
+
+/// [`solve`], its products' 16-bit operands as `copies` says: the same bits. `between` is called when `Y` has been submitted, and its
+/// second solve has not.
+///
+/// # Errors
+/// As [`solve`], what `between` returns, and [`Error::Copies`] for a policy or a precision that second copies cannot serve.
+pub fn solve_with<T: TileScalar, S: Submit>(
+    s: &S,
+    l: &SymmetricTiled<T>,
+    b: &RectTiled<T>,
+    policy: &SharedPolicy,
+    copies: &Copies<T>,
+    between: impl FnOnce(&RectTiled<T>) -> Result<(), Error>,
+) -> Result<Solution, Error> {
+    copies.check_policy(policy)?;
     if l.grid().edges() != b.col_grid().edges() {
         return Err(Error::Shape {
             what: "solving X A = B",
@@ -62,8 +80,9 @@ pub fn solve<T: TileScalar, S: Submit>(
         });
     }
     let counts = Arc::new(GemmCounts::new(b.row_grid().tiles(), l.tiles()));
-    half(s, l, b, policy, &counts, Op::Trans)?;
-    let last = half(s, l, b, policy, &counts, Op::None)?;
+    half(s, l, b, policy, copies, &counts, Op::Trans)?;
+    between(b)?;
+    let last = half(s, l, b, policy, copies, &counts, Op::None)?;
     Ok(Solution { last, counts })
 }
 
@@ -73,6 +92,7 @@ fn half<T: TileScalar, S: Submit>(
     l: &SymmetricTiled<T>,
     b: &RectTiled<T>,
     policy: &SharedPolicy,
+    copies: &Copies<T>,
     counts: &Arc<GemmCounts>,
     op: Op,
 ) -> Result<Vec<TaskRef>, Error> {
@@ -81,7 +101,7 @@ fn half<T: TileScalar, S: Submit>(
         When::AtSubmission => None,
         When::OperandsReady => Some(b.norm(s)?),
     };
-    let products = Products::<T, S> { s, policy, norm, counts, op_b: op, _element: PhantomData };
+    let products = Products::<T, S> { s, policy, norm, counts, copies, op_b: op };
     let mut last = Vec::new();
     for step in 0..nt {
         // From the first column on for L^T, from the last one on for L.
@@ -101,8 +121,10 @@ fn half<T: TileScalar, S: Submit>(
                 _element: PhantomData,
             };
             let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)));
-            let task = s.codelet(codelet, operands).priority(priority(op, left, left + 1)).submit()?;
+            let urgent = priority(op, left, left + 1);
+            let task = s.codelet(codelet, operands).priority(urgent).submit()?;
             last.push(task);
+            copies.outdated(Side::Solution, (m, k));
             for n in remaining(op, k, nt) {
                 let query = GemmQuery {
                     phase: Phase::Solve,
@@ -115,17 +137,27 @@ fn half<T: TileScalar, S: Submit>(
                     norm_l_jk: f64::NAN,
                     norm_a: f64::NAN,
                 };
+                let at = (n.max(k), n.min(k));
                 let tiles = Tiles {
-                    a: b.tile(m, k),
-                    b: l.tile(n.max(k), n.min(k)),
+                    a: Source {
+                        tile: b.tile(m, k),
+                        side: Side::Solution,
+                        at: (m, k),
+                        shape: (rows, l.grid().width(k)),
+                    },
+                    b: Source {
+                        tile: l.tile(at.0, at.1),
+                        side: Side::Factor,
+                        at,
+                        shape: (l.grid().width(at.0), l.grid().width(at.1)),
+                    },
                     c: b.tile(m, n),
-                    shape: (rows, l.grid().width(n), l.grid().width(k)),
                 };
                 let columns = match op {
                     Op::Trans => nt - n,
                     Op::None => n + 1,
                 };
-                products.submit(query, &tiles, priority(op, left, columns))?;
+                products.submit(query, &tiles, priority(op, left, columns), [urgent; 2])?;
             }
         }
     }

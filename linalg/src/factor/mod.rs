@@ -5,16 +5,17 @@
 //! scale of its own, until a product in another precision or its triangular solve wants it back.
 
 mod codelets;
+pub(crate) mod copies;
 mod counts;
 mod levels;
 pub(crate) mod product;
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use zellige_kernels::Op;
 use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
 
+pub use copies::Copies;
 pub use counts::GemmCounts;
 
 use crate::error::Error;
@@ -24,6 +25,7 @@ use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
 use codelets::{Potrf, Syrk, Trsm};
 pub(crate) use codelets::{SolveDiagonal, native_update};
+use copies::{Side, Source};
 use levels::Levels;
 use product::{Products, Tiles};
 
@@ -75,6 +77,20 @@ pub fn cholesky<T: TileScalar, S: Submit>(
     a: &SymmetricTiled<T>,
     policy: &SharedPolicy,
 ) -> Result<Factorisation, Error> {
+    cholesky_with(s, a, policy, &Copies::replicas())
+}
+
+/// [`cholesky`], its products' 16-bit operands as `copies` says: the same bits.
+///
+/// # Errors
+/// As [`cholesky`], and [`Error::Copies`] for a policy or a precision that second copies cannot serve.
+pub fn cholesky_with<T: TileScalar, S: Submit>(
+    s: &S,
+    a: &SymmetricTiled<T>,
+    policy: &SharedPolicy,
+    copies: &Copies<T>,
+) -> Result<Factorisation, Error> {
+    copies.check_policy(policy)?;
     let (nt, grid) = (a.tiles(), a.grid());
     let counts = Arc::new(GemmCounts::new(nt, nt));
     let native = format_of(T::FORMAT);
@@ -83,8 +99,7 @@ pub fn cholesky<T: TileScalar, S: Submit>(
         When::AtSubmission => None,
         When::OperandsReady => Some(a.norm(s)?),
     };
-    let products =
-        Products::<T, S> { s, policy, norm, counts: &counts, op_b: Op::Trans, _element: PhantomData };
+    let products = Products::<T, S> { s, policy, norm, counts: &counts, copies, op_b: Op::Trans };
     let mut last = None;
     for k in 0..nt {
         let below = nt - k - 1;
@@ -97,6 +112,7 @@ pub fn cholesky<T: TileScalar, S: Submit>(
             let trsm = Trsm::<T>::new(i, k, (grid.width(i), grid.width(k)));
             let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)));
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
+            copies.outdated(Side::Factor, (i, k));
         }
         for j in k + 1..nt {
             let syrk = Syrk::<T>::new(j, k, (grid.width(j), grid.width(k)));
@@ -114,13 +130,20 @@ pub fn cholesky<T: TileScalar, S: Submit>(
                     norm_l_jk: f64::NAN,
                     norm_a: f64::NAN,
                 };
-                let tiles = Tiles {
-                    a: a.tile(i, k),
-                    b: a.tile(j, k),
-                    c: a.tile(i, j),
-                    shape: (grid.width(i), grid.width(j), grid.width(k)),
+                let finished = |i| Source {
+                    tile: a.tile(i, k),
+                    side: Side::Factor,
+                    at: (i, k),
+                    shape: (grid.width(i), grid.width(k)),
                 };
-                products.submit(query, &tiles, levels.gemm(i, j, k))?;
+                let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
+                // Whoever waits for the tile waits for its second copy.
+                products.submit(
+                    query,
+                    &tiles,
+                    levels.gemm(i, j, k),
+                    [levels.trsm(i, k), levels.trsm(j, k)],
+                )?;
             }
         }
     }

@@ -11,6 +11,7 @@ use zellige_runtime::{
 
 use super::GemmCounts;
 use super::codelets::info;
+use super::copies::{Copies, Source};
 use crate::error::Error;
 use crate::format::format_of;
 use crate::policy::{GemmQuery, PolicyError, SharedPolicy, When};
@@ -24,24 +25,40 @@ pub(crate) struct Products<'a, T: TileScalar, S: Submit> {
     /// `||A||`, for a policy that is asked late.
     pub(crate) norm: Option<Handle<MatrixNorm>>,
     pub(crate) counts: &'a Arc<GemmCounts>,
+    pub(crate) copies: &'a Copies<T>,
     pub(crate) op_b: Op,
-    pub(crate) _element: std::marker::PhantomData<T>,
 }
 
 /// A product's operands.
 pub(crate) struct Tiles<'a, T: TileScalar> {
-    pub(crate) a: &'a Handle<Tile<T>>,
-    pub(crate) b: &'a Handle<Tile<T>>,
+    pub(crate) a: Source<'a, T>,
+    pub(crate) b: Source<'a, T>,
     pub(crate) c: &'a Handle<Tile<T>>,
+}
+
+impl<T: TileScalar> Tiles<'_, T> {
     /// Rows and columns of `C`, inner length.
-    pub(crate) shape: (usize, usize, usize),
+    fn shape(&self, op_b: Op) -> (usize, usize, usize) {
+        let (m, k) = self.a.shape;
+        let n = match op_b {
+            Op::Trans => self.b.shape.0,
+            Op::None => self.b.shape.1,
+        };
+        (m, n, k)
+    }
 }
 
 impl<T: TileScalar, S: Submit> Products<'_, T, S> {
-    /// Submits `C -= A op(B)`.
-    pub(crate) fn submit(&self, query: GemmQuery, tiles: &Tiles<'_, T>, priority: i32) -> Result<(), Error> {
-        let (m, n, k) = tiles.shape;
-        let place = Place { query, op_b: self.op_b, shape: tiles.shape, counts: Arc::clone(self.counts) };
+    /// Submits `C -= A op(B)`. `converted`: priorities of the tasks that make second copies of `A` and `B`.
+    pub(crate) fn submit(
+        &self,
+        query: GemmQuery,
+        tiles: &Tiles<'_, T>,
+        priority: i32,
+        converted: [i32; 2],
+    ) -> Result<(), Error> {
+        let shape @ (m, n, k) = tiles.shape(self.op_b);
+        let place = Place { query, op_b: self.op_b, shape, counts: Arc::clone(self.counts) };
         let norm = match (&self.norm, self.policy.when()) {
             (Some(norm), When::OperandsReady) => norm,
             _ => {
@@ -49,9 +66,11 @@ impl<T: TileScalar, S: Submit> Products<'_, T, S> {
                 check::<T>(precision, &query)?;
                 let operand = format_of(precision.operand_format());
                 let result = format_of(precision.output_format());
+                let a = self.copies.operand(self.s, &tiles.a, precision, converted[0])?;
+                let b = self.copies.operand(self.s, &tiles.b, precision, converted[1])?;
                 let operands = (
-                    read(tiles.a).as_format(operand),
-                    read(tiles.b).as_format(operand),
+                    read(&a).as_format(operand),
+                    read(&b).as_format(operand),
                     update(tiles.c).as_format(result),
                     scratch(scratch_len(precision, m, n, k)),
                 );
@@ -65,8 +84,13 @@ impl<T: TileScalar, S: Submit> Products<'_, T, S> {
             .filter(|&p| check::<T>(p, &query).is_ok())
             .map(|p| scratch_len(p, m, n, k))
             .max();
-        let operands =
-            (read(tiles.a), read(tiles.b), update(tiles.c), read(norm), scratch(largest.unwrap_or(0)));
+        let operands = (
+            read(tiles.a.tile),
+            read(tiles.b.tile),
+            update(tiles.c),
+            read(norm),
+            scratch(largest.unwrap_or(0)),
+        );
         let codelet = LateProduct::<T> {
             place,
             policy: SharedPolicy::clone(self.policy),
