@@ -44,6 +44,7 @@
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
 //! | keep two copies of each tile, to compare | [`Copies`], [`cholesky_with`], [`solve_with`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
+//! | give every tile a fixed owner | [`Owners`], a scheduling policy |
 //! | judge a result | [`backward_error`], [`GemmCounts`] |
 //! | measure | [`bench`](mod@bench), [`calibrate`](mod@calibrate) |
 //!
@@ -57,6 +58,7 @@ mod error;
 mod factor;
 pub mod format;
 mod grid;
+mod owners;
 mod policy;
 mod refine;
 pub mod residual;
@@ -68,6 +70,7 @@ mod tiled;
 pub use error::{Error, NotPositiveDefinite};
 pub use factor::{Copies, Factorisation, GemmCounts, cholesky, cholesky_with};
 pub use grid::{Block, TileGrid};
+pub use owners::Owners;
 pub use policy::{
     AtSubmission, GemmQuery, Phase, PolicyError, PrecisionPolicy, RetryLadder, Rule, RuleError, SharedPolicy,
     Test, When, at_submission,

@@ -59,6 +59,11 @@ fn native_meta<T: TileScalar>(rows: usize, cols: usize) -> Meta {
     Meta { format: format_of(T::FORMAT), bytes: rows * cols * T::FORMAT.bytes(), ..Meta::default() }
 }
 
+/// A handle for the norm of a matrix that does not exist; a simulation knows it, or not.
+fn planned_norm<S: Submit>(s: &S) -> Handle<MatrixNorm> {
+    s.register_planned(MatrixNorm(f64::NAN).meta()).named("norm")
+}
+
 /// Generates one tile and its norm.
 pub(crate) struct Generate<T: TileScalar> {
     pub(crate) fill: Generator<T>,

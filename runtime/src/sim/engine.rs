@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::bounds::bounds;
 use super::log::Log;
 use super::world::{SimTask, Stage};
-use super::{SimOutcome, Simulation};
+use super::{Norms, SimOutcome};
 use crate::data::Meta;
 use crate::error::Error;
+use crate::graph::Graph;
 use crate::memory::{
     Access, Action, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, Transfer,
 };
@@ -50,6 +51,9 @@ pub(super) struct Engine {
     pending: Vec<u32>,
     data: Vec<Datum>,
     metas: Vec<Meta>,
+    /// How often each slot has been written.
+    versions: Vec<u32>,
+    norms: Norms,
     /// The device for which a queued task's operands are wanted.
     wanted: Vec<Option<u32>>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -84,14 +88,20 @@ fn memory_of(platform: &Platform, links: &Links) -> Memory {
 }
 
 impl Engine {
-    pub(super) fn new(simulation: &Simulation<'_>, policy: Box<dyn Policy>) -> Result<Self, Error> {
-        let (graph, platform) = (simulation.graph, simulation.platform);
+    pub(super) fn new(
+        graph: &Graph,
+        platform: &Platform,
+        policy: Box<dyn Policy>,
+        ahead: usize,
+        norms: Norms,
+    ) -> Result<Self, Error> {
         let links = links_of(platform);
         let mut memory = memory_of(platform, &links);
         let mut data = Vec::new();
         let mut metas = Vec::new();
         for slot in 0..graph.slot_count() {
-            let (meta, has_value) = graph.slot_meta(slot);
+            let (mut meta, has_value) = graph.slot_meta(slot);
+            meta.norm = norms.get(slot as u32, 0).unwrap_or(meta.norm);
             data.push(memory.add(meta.format, meta.bytes as u64, has_value.then_some(HOST)));
             metas.push(meta);
         }
@@ -105,16 +115,18 @@ impl Engine {
             plans: RefCell::new(vec![None; graph.len()]),
             wishes: RefCell::default(),
         };
-        let log = Log::new(simulation, &stage, policy.name());
+        let log = Log::new(&stage, policy.name());
         Ok(Engine {
             lanes: stage.devices.iter().map(|_| Lane::default()).collect(),
             stage,
             links,
             policy,
-            ahead: simulation.ahead,
+            ahead,
             pending: graph.predecessor_counts().to_vec(),
             data,
+            versions: vec![0; metas.len()],
             metas,
+            norms,
             wanted: vec![None; graph.len()],
             events: BinaryHeap::new(),
             event_count: 0,
@@ -357,12 +369,15 @@ impl Engine {
         Ok(())
     }
 
-    /// What the task wrote has its format and size now.
+    /// What the task wrote has its format, size and norm now.
     fn note_metas(&mut self, task: u32, needs: &[Need]) {
         for (need, &slot) in needs.iter().zip(self.stage.graph.operand_slots(task as usize)) {
             if need.access.writes() {
                 let meta = &mut self.metas[slot as usize];
                 (meta.format, meta.bytes) = (need.format, need.bytes as usize);
+                let version = &mut self.versions[slot as usize];
+                *version += 1;
+                meta.norm = self.norms.get(slot, *version).unwrap_or(meta.norm);
             }
         }
     }

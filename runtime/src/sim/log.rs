@@ -1,7 +1,7 @@
 //! What happened in virtual time, as a trace.
 
+use super::BytesMoved;
 use super::world::{Plan, Stage};
-use super::{BytesMoved, Simulation};
 use crate::memory::{HOST, Reason, Transfer};
 use crate::platform::Platform;
 use crate::trace::{
@@ -16,23 +16,23 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(simulation: &Simulation<'_>, stage: &Stage, policy: &str) -> Self {
+    pub(super) fn new(stage: &Stage, policy: &str) -> Self {
         let workers = stage.devices.iter().enumerate().map(|(i, device)| TraceWorker {
             name: format!("{} {i}", device.kind),
             kind: device.kind.clone(),
             node: device.node as u32,
         });
-        let graph = simulation.graph;
+        let graph = &stage.graph;
         let edges = (0..graph.len())
             .flat_map(|task| graph.successors(task).iter().map(move |&next| (task as u64, u64::from(next))));
         let trace = Trace {
             workers: workers.collect(),
-            nodes: simulation.platform.nodes.iter().map(node).collect(),
+            nodes: stage.platform.nodes.iter().map(node).collect(),
             policy: policy.into(),
             edges: edges.collect(),
             ..Trace::default()
         };
-        Log { trace, used: vec![0; simulation.platform.nodes.len()] }
+        Log { trace, used: vec![0; stage.platform.nodes.len()] }
     }
 
     /// A task has run.

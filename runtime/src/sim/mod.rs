@@ -26,6 +26,7 @@
 mod bounds;
 mod engine;
 mod log;
+mod norms;
 mod world;
 
 use std::time::Duration;
@@ -33,18 +34,26 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::platform::Platform;
-use crate::sched;
+use crate::sched::{self, Policy};
 use crate::trace::Trace;
 
+pub use norms::Norms;
 pub(crate) use world::SimTask;
 
 /// A graph to be run in virtual time.
 pub struct Simulation<'a> {
     graph: &'a Graph,
     platform: &'a Platform,
-    policy: String,
+    policy: PolicyChoice,
     ahead: usize,
     collect: Vec<usize>,
+    norms: Norms,
+}
+
+/// Who schedules.
+enum PolicyChoice {
+    Named(String),
+    Own(Box<dyn Policy>),
 }
 
 /// Bytes moved.
@@ -96,13 +105,29 @@ impl SimOutcome {
 impl<'a> Simulation<'a> {
     /// `graph` on `platform`, with the policy `dmdas`. All values are on the host in the beginning.
     pub fn new(graph: &'a Graph, platform: &'a Platform) -> Self {
-        Simulation { graph, platform, policy: "dmdas".into(), ahead: 2, collect: Vec::new() }
+        let policy = PolicyChoice::Named("dmdas".into());
+        Simulation { graph, platform, policy, ahead: 2, collect: Vec::new(), norms: Norms::default() }
     }
 
     /// The scheduling policy by name.
     #[must_use]
     pub fn policy(mut self, name: &str) -> Self {
-        self.policy = name.into();
+        self.policy = PolicyChoice::Named(name.into());
+        self
+    }
+
+    /// A scheduling policy of one's own.
+    #[must_use]
+    pub fn policy_with(mut self, policy: Box<dyn Policy>) -> Self {
+        self.policy = PolicyChoice::Own(policy);
+        self
+    }
+
+    /// The norms that values carry while it runs, for codelets that choose late. Without them a value keeps the norm that it was
+    /// registered with.
+    #[must_use]
+    pub fn norms(mut self, norms: Norms) -> Self {
+        self.norms = norms;
         self
     }
 
@@ -128,14 +153,22 @@ impl<'a> Simulation<'a> {
     /// arithmetic), and for what cannot be simulated yet: commuting accesses.
     pub fn run(self) -> Result<SimOutcome, Error> {
         let devices: usize = self.platform.devices.iter().map(|device| device.count).sum();
-        let policy = sched::by_name(&self.policy, devices)?;
-        engine::Engine::new(&self, policy)?.run(&self.collect)
+        let policy = match self.policy {
+            PolicyChoice::Named(name) => sched::by_name(&name, devices)?,
+            PolicyChoice::Own(policy) => policy,
+        };
+        let engine = engine::Engine::new(self.graph, self.platform, policy, self.ahead, self.norms)?;
+        engine.run(&self.collect)
     }
 }
 
 impl std::fmt::Debug for Simulation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Simulation({:?} on {}, {})", self.graph, self.platform.name, self.policy)
+        let policy = match &self.policy {
+            PolicyChoice::Named(name) => name,
+            PolicyChoice::Own(policy) => policy.name(),
+        };
+        write!(f, "Simulation({:?} on {}, {policy})", self.graph, self.platform.name)
     }
 }
 

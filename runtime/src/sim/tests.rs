@@ -144,3 +144,93 @@ fn who_gathers_nothing_ahead_takes_a_task_when_it_is_free() {
     assert_eq!(run(0).makespan.as_millis(), 4);
     assert!(run(2).makespan.as_millis() > 4, "tasks wait behind the long one");
 }
+
+/// Takes its label from the norm of what it updates.
+struct ByNorm;
+
+impl crate::Codelet for ByNorm {
+    type Operands = (crate::Update<Buffer<u8>>,);
+
+    fn name(&self) -> &'static str {
+        "by norm"
+    }
+
+    fn late(&self) -> bool {
+        true
+    }
+
+    fn choose(&self, metas: &[crate::Meta]) -> crate::Choice {
+        let label = match metas[0].norm {
+            norm if norm.is_nan() => "unknown",
+            norm if norm < 1.0 => "small",
+            _ => "large",
+        };
+        crate::Choice { label, ..crate::Choice::default() }
+    }
+
+    fn cpu(
+        &self,
+        _views: <Self::Operands as crate::Operands>::Views<'_, crate::Cpu>,
+        _cx: &mut crate::TaskContext<'_>,
+    ) -> Result<(), crate::TaskError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn late_choices_see_the_norm_of_each_version() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 2);
+    let graph = rt
+        .record(|g: &Recorder| {
+            // Slot 0 is `all[1]`: numbers follow first use.
+            g.submit(ByNorm, (update(&all[1]),))?;
+            (0..5).try_for_each(|_| g.submit(ByNorm, (update(&all[0]),)).map(drop))
+        })
+        .unwrap();
+    let labels = |norms: Norms| -> Vec<&'static str> {
+        let machine = machine(1, 1.0, false);
+        let mut tasks = Simulation::new(&graph, &machine).norms(norms).run().unwrap().trace.tasks;
+        tasks.sort_by_key(|task| task.id);
+        tasks.iter().map(|task| task.label).collect()
+    };
+    assert_eq!(labels(Norms::default()), ["unknown"; 6]);
+    let mut norms = Norms::default();
+    [(0, 0.5), (2, 2.0), (4, 0.1)].into_iter().for_each(|(version, norm)| norms.set(1, version, norm));
+    assert_eq!(labels(norms), ["unknown", "small", "small", "large", "large", "small"]);
+}
+
+/// Gives everything to the last worker.
+struct Last(parking_lot::Mutex<crate::TaskQueue>);
+
+impl Policy for Last {
+    fn name(&self) -> &str {
+        "last"
+    }
+
+    fn push(&self, view: &crate::SchedView<'_>, task: crate::ReadyTask, _from: Option<usize>) -> crate::Wake {
+        self.0.lock().push(task);
+        crate::Wake::Worker(view.workers() - 1)
+    }
+
+    fn pop(&self, view: &crate::SchedView<'_>, worker: usize) -> Option<crate::ReadyTask> {
+        if worker + 1 == view.workers() { self.0.lock().pop() } else { None }
+    }
+}
+
+#[test]
+fn a_policy_of_ones_own_decides() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 4);
+    let graph = rt
+        .record(|g: &Recorder| {
+            all.iter()
+                .try_for_each(|x| g.task("one").operands((update(x),)).cpu(|(_,)| ()).submit().map(drop))
+        })
+        .unwrap();
+    let machine = machine(3, 1.0, false);
+    let simulation = Simulation::new(&graph, &machine).policy_with(Box::new(Last(Default::default())));
+    let outcome = simulation.run().unwrap();
+    assert_eq!(outcome.trace.policy, "last");
+    assert_eq!(outcome.trace.tasks.iter().map(|task| task.worker).collect::<Vec<_>>(), [2; 4]);
+}

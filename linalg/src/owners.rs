@@ -1,0 +1,79 @@
+//! A static owner for every tile.
+
+use std::sync::{Mutex, PoisonError};
+
+use zellige_runtime::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
+
+/// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(i mod p) q + (j mod q)`, two-dimensional
+/// block cyclic on a grid of `p x q` workers, `p` the largest divisor of their number up to its root.
+///
+/// What moves is then decided by the algorithm and the machine, not by the schedule: there to compare data movement. Where the owner
+/// cannot run a task the next worker that can gets it; tasks without coordinates are worker 0's.
+#[derive(Debug)]
+pub struct Owners {
+    rows: usize,
+    cols: usize,
+    queues: Vec<Mutex<TaskQueue>>,
+}
+
+impl Owners {
+    /// For `workers` workers, at least one.
+    pub fn new(workers: usize) -> Self {
+        let workers = workers.max(1);
+        let rows =
+            (1..=workers).filter(|p| p * p <= workers && workers.is_multiple_of(*p)).max().unwrap_or(1);
+        let queues = (0..workers).map(|_| Mutex::default()).collect();
+        Owners { rows, cols: workers / rows, queues }
+    }
+
+    /// The worker that owns a tile.
+    pub fn owner(&self, i: usize, j: usize) -> usize {
+        (i % self.rows) * self.cols + j % self.cols
+    }
+}
+
+impl Policy for Owners {
+    fn name(&self) -> &str {
+        "owners"
+    }
+
+    fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+        let owner = task.info().coords.map_or(0, |[i, j, _]| self.owner(i as usize, j as usize));
+        let count = self.queues.len();
+        let able = (0..count).map(|step| (owner + step) % count).find(|&w| view.can_run(&task, w));
+        // One that nobody can run is dropped, as the trait wants it.
+        let Some(worker) = able else { return Wake::Any };
+        self.queues[worker].lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        Wake::Worker(worker)
+    }
+
+    fn pop(&self, _view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
+        self.queues[worker].lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_stand_in_a_grid() {
+        for (workers, rows) in
+            [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (6, 2), (7, 1), (8, 2), (9, 3), (12, 3)]
+        {
+            let owners = Owners::new(workers);
+            assert_eq!(owners.rows, rows, "{workers}");
+            assert_eq!(owners.rows * owners.cols, workers.max(1));
+            let mut tiles = vec![0; workers.max(1)];
+            (0..36)
+                .flat_map(|i| (0..84).map(move |j| (i, j)))
+                .for_each(|(i, j)| tiles[owners.owner(i, j)] += 1);
+            assert!(tiles.iter().all(|&count| count == 36 * 84 / tiles.len()), "{workers}: {tiles:?}");
+        }
+        let four = Owners::new(4);
+        assert_eq!(
+            [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (5, 3)].map(|(i, j)| four.owner(i, j)),
+            [0, 1, 2, 3, 0, 3]
+        );
+    }
+}
