@@ -303,6 +303,9 @@ pub struct RunArgs {
     /// Reconstructor of the first rule that survives: .fits (an image per target) or .npy (a file per target)
     #[arg(short, long, value_name = "R.fits|R.npy")]
     pub output: Option<PathBuf>,
+    /// Write the norms of all tiles, of the first rule that survives, as JSON for `simulate tor --norms`; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub norms_out: Option<PathBuf>,
 }
 
 /// The words after `bench`.
@@ -373,7 +376,10 @@ const SIMULATE_EXAMPLES: &str = "\
 Examples
   Doucet et al. (2019): 100k measurements on four V100, in single and mixed precision:
     zellige simulate tor --n 100368 --m 11152 --tile 950 --rule fp32 --rule hp1:band=2 --platform v100x4
-  The same with less memory on each device, or on one of them:
+  Two copies of each tile, as in that paper, each tile on a fixed device, and a rule on norms that a smaller run has measured:
+    zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 --norms-out norms.json
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --rule hp1:operand=1e-2 --norms norms.json --sched owners --copies both
+  Less memory on each device, or one of them:
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --capacity 4
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1";
 
@@ -427,9 +433,15 @@ pub struct SimulateCommon {
     /// Tile edge.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
-    /// Precision rule by position, e.g. fp32, hp1, hp1:band=2; may be repeated. Rules that look at norms need values.
+    /// Precision rule, e.g. fp32, hp1, hp1:band=2; may be repeated. Rules that look at norms need --norms.
     #[arg(long = "rule", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
+    /// Norms of tiles, from `tor run --norms-out`: interpolated to this size, for rules that look at norms.
+    #[arg(long, value_name = "FILE.json")]
+    pub norms: Option<PathBuf>,
+    /// How products get 16-bit operands: replicas of a tile, or a second copy of each, made by conversion tasks.
+    #[arg(long, value_name = "replicas|both", default_value = "replicas")]
+    pub copies: CopiesArg,
     /// A shipped platform (see `simulate platforms`), a .toml file, or host: this machine, as `machine calibrate` has measured it.
     #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,
@@ -442,8 +454,8 @@ pub struct SimulateCommon {
     /// Memory of each device (GB), instead of what the platform says.
     #[arg(long, value_name = "GB", allow_negative_numbers = true)]
     pub capacity: Option<f64>,
-    /// Scheduling policy.
-    #[arg(long, visible_alias = "policy", value_name = "P", default_value = "dmdas", value_parser = policy_names())]
+    /// Scheduling policy; owners: each tile has a fixed device, two-dimensional block cyclic.
+    #[arg(long, visible_alias = "policy", value_name = "P", default_value = "dmdas", value_parser = simulated_policy_names())]
     pub sched: String,
     /// Tasks for which a device gathers operands beyond the running one; 0: it takes a task when it is free. By default 2, on the
     /// platform host 0.
@@ -455,6 +467,15 @@ pub struct SimulateCommon {
     /// Write the figures as JSON, one object per rule; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
+}
+
+/// See [`SimulateTor::copies`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CopiesArg {
+    /// Replicas of one handle, where and while they are wanted.
+    Replicas,
+    /// Two values per tile.
+    Both,
 }
 
 /// The words after `machine`.
@@ -492,11 +513,21 @@ pub struct MachineShow {
 }
 
 fn policy_names() -> clap::builder::PossibleValuesParser {
-    POLICIES
-        .iter()
-        .map(|(name, what)| clap::builder::PossibleValue::new(*name).help(*what))
-        .collect::<Vec<_>>()
-        .into()
+    possible(&POLICIES)
+}
+
+/// Those of the runtime, and the owner map of tiles.
+fn simulated_policy_names() -> clap::builder::PossibleValuesParser {
+    let owners = (
+        zellige_tor::simulate::OWNERS,
+        "the device that owns the written tile, two-dimensional block cyclic",
+    );
+    possible(&[&POLICIES[..], &[owners]].concat())
+}
+
+fn possible(policies: &[(&'static str, &'static str)]) -> clap::builder::PossibleValuesParser {
+    let values = policies.iter().map(|&(name, what)| clap::builder::PossibleValue::new(name).help(what));
+    values.collect::<Vec<_>>().into()
 }
 
 fn target(text: &str) -> Result<[f64; 2], String> {

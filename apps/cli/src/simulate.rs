@@ -6,9 +6,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use zellige_runtime::Topology;
 use zellige_runtime::platform::Platform;
+use zellige_tor::norms::TileNorms;
 use zellige_tor::simulate::{Error, Report, Request, simulate};
 
-use crate::args::{Simulate, SimulateCommon};
+use crate::args::{CopiesArg, Simulate, SimulateCommon};
 use crate::exit::CommandError;
 use crate::machine;
 use crate::out::{self, Target};
@@ -40,6 +41,12 @@ fn platforms() -> anyhow::Result<()> {
         }
     }
     out::print(&text)
+}
+
+fn norms(path: &Path) -> anyhow::Result<TileNorms> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading norms {}", path.display()))?;
+    let bad = |error| CommandError::option("--norms", format!("{}: {error}", path.display()));
+    Ok(TileNorms::parse(&text).map_err(bad)?)
 }
 
 /// The machine that the options describe.
@@ -99,6 +106,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
     }
     let platform = platform(args)?;
     let usual = if args.platform == HOST { 0 } else { 2 };
+    let norms = args.norms.as_deref().map(norms).transpose()?;
     let mut reports = Vec::new();
     for rule in &args.rules {
         let request = Request {
@@ -106,11 +114,16 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             m: m.unwrap_or(0) as usize,
             tile: args.tile as usize,
             rule: rule.clone(),
+            norms: norms.as_ref(),
+            both_copies: args.copies == CopiesArg::Both,
             policy: args.sched.clone(),
             ahead: args.ahead.unwrap_or(usual).into(),
         };
         let (report, outcome) = simulate(&request, &platform).map_err(|error| match error {
-            Error::NeedsNorms(_) => CommandError::option("--rule", error).into(),
+            Error::NeedsNorms(_) => CommandError::option("--rule", format!("{error} (--norms FILE)")).into(),
+            Error::Linalg(error @ zellige_linalg::Error::Copies { .. }) => {
+                CommandError::option("--copies", error).into()
+            }
             Error::Linalg(error) => anyhow::Error::from(error),
         })?;
         reports.push(report);
@@ -135,6 +148,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
 fn table(reports: &[Report]) -> Table {
     let mut table = Table::new(&[
         ("rule", Side::Left),
+        ("16 bit", Side::Right),
         ("seconds", Side::Right),
         ("Tflop/s", Side::Right),
         ("of fp32 peak", Side::Right),
@@ -148,6 +162,7 @@ fn table(reports: &[Report]) -> Table {
         let moved = report.bytes_moved;
         table.row([
             report.rule.clone(),
+            format!("{:.0} %", 100.0 * report.low_share),
             digits(report.makespan_seconds),
             digits(report.tflops),
             format!("{:.0} %", 100.0 * report.fraction_of_peak),

@@ -33,6 +33,7 @@ pub mod image;
 pub mod info;
 pub mod matrix;
 pub mod noise;
+pub mod norms;
 pub mod params;
 pub mod pipeline;
 pub mod reference;

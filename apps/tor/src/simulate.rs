@@ -1,25 +1,37 @@
 //! A reconstructor in virtual time: factorisation and both solves, or the factorisation alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use zellige_linalg::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, When, cholesky, solve};
+use zellige_linalg::{
+    Copies, Owners, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, When, cholesky_with, solve_with,
+};
 use zellige_runtime::platform::Platform;
-use zellige_runtime::sim::{BytesMoved, SimOutcome, Simulation};
+use zellige_runtime::sim::{BytesMoved, Norms, SimOutcome, Simulation};
 use zellige_runtime::{Graph, Recorder};
+
+use crate::norms::{Foreseen, Stretched, TileNorms};
+
+/// The scheduling policy that runs each task where its tile is owned: see [`Owners`]. All others are the runtime's.
+pub const OWNERS: &str = "owners";
 
 /// What to simulate: `X A = B` with `A` `n x n` and `B` `m x n`, in float32 tiles.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Request<'a> {
     /// Measurements.
     pub n: usize,
     /// Rows of the reconstructor; 0 for the factorisation alone.
     pub m: usize,
     /// Tile size.
     pub tile: usize,
-    /// Precision rule; one that looks at norms needs values and cannot be simulated.
+    /// Precision rule; one that looks at norms needs `norms`.
     pub rule: Rule,
-    /// Scheduling policy.
+    /// Norms of the tiles of a run at some size.
+    pub norms: Option<&'a TileNorms>,
+    /// A second copy of each tile that products read in 16 bits, instead of replicas.
+    pub both_copies: bool,
+    /// Scheduling policy: one of the runtime's, or [`OWNERS`].
     pub policy: String,
     /// Tasks for which a device gathers operands beyond the running one.
     pub ahead: usize,
@@ -42,6 +54,10 @@ pub struct Report {
     pub tasks: usize,
     /// The precision rule.
     pub rule: String,
+    /// `replicas` or `both`.
+    pub copies: &'static str,
+    /// Share of the tile products of factorisation and solves in 16 bits.
+    pub low_share: f64,
     /// The scheduling policy.
     pub policy: String,
     /// From the first transfer to the last tile of the result on the host.
@@ -65,7 +81,8 @@ pub struct Report {
 pub enum Error {
     /// The rule looks at norms.
     #[error(
-        "rule {0} looks at the norms of finished tiles, and a simulation has no values: take a rule by position, e.g. hp1:band=2"
+        "rule {0} looks at the norms of finished tiles, and a simulation has no values: take a rule by position, e.g. hp1:band=2, or \
+         give it norms"
     )]
     NeedsNorms(Rule),
     /// The sizes make no tiles, or the platform cannot run the graph.
@@ -90,41 +107,109 @@ pub struct Bounds {
     pub mixed: f64,
 }
 
-/// The graph of a reconstructor, or of a factor, and which of its slots hold it.
+/// A recorded reconstructor, or factor.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The factorisation, and both solves if there are rows.
+    pub graph: Graph,
+    /// The slots that hold the result.
+    pub result: Vec<usize>,
+    /// What late choices are to see.
+    norms: Norms,
+}
+
+/// Records the graph of a reconstructor, or of a factor.
 ///
 /// # Errors
-/// A rule that looks at norms, sizes that make no tiles.
-pub fn graph(request: &Request) -> Result<(Graph, Vec<usize>), Error> {
+/// A rule that looks at norms without any, sizes that make no tiles, a rule that two copies cannot serve.
+pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
     let grid = |len| TileGrid::uniform(len, request.tile);
     let (rows, cols) = (grid(request.m)?, grid(request.n)?);
-    let policy: SharedPolicy = request.rule.clone().into();
+    let mut policy: SharedPolicy = request.rule.clone().into();
+    let mut norms = None;
     if policy.when() == When::OperandsReady {
-        return Err(Error::NeedsNorms(request.rule.clone()));
+        let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
+        let stretched = Stretched::new(known, &rows, &cols);
+        if request.both_copies {
+            // Conversions are submitted before anything is finished: the answers are looked up ahead.
+            policy = Arc::new(Foreseen { rule: policy, norms: stretched });
+        } else {
+            norms = Some(stretched);
+        }
     }
+    let copies = if request.both_copies { Copies::both() } else { Copies::replicas() };
     let graph = Graph::record(|g: &Recorder| {
         let a = SymmetricTiled::<f32>::planned(g, cols.clone());
-        cholesky(g, &a, &policy)?;
+        cholesky_with(g, &a, &policy, &copies)?;
         if request.m > 0 {
             let b = RectTiled::<f32>::planned(g, "B", rows, cols);
-            solve(g, &a, &b, &policy)?;
+            solve_with(g, &a, &b, &policy, &copies, |_| Ok(()))?;
         }
         Ok::<(), Error>(())
     })?;
-    let result = if request.m > 0 { "B[" } else { "A[" };
-    let names = graph.slots();
-    let slots = names.iter().enumerate().filter(|(_, name)| name.starts_with(result));
-    let slots = slots.map(|(slot, _)| slot).collect();
-    Ok((graph, slots))
+    let slots = graph.slots();
+    let of_result = if request.m > 0 { "B[" } else { "A[" };
+    let result = slots.iter().enumerate().filter(|(_, name)| name.starts_with(of_result));
+    let result = result.map(|(slot, _)| slot).collect();
+    let norms = norms.map_or_else(Norms::default, |norms| by_version(&slots, &norms));
+    Ok(Recorded { graph, result, norms })
+}
+
+/// Which norm each version of each slot carries: a product leaves its tile's norm alone, a triangular solve measures.
+fn by_version(slots: &[String], norms: &Stretched) -> Norms {
+    let mut table = Norms::default();
+    // Norms of whole matrices, in the order of their first use.
+    let mut whole = norms.whole().into_iter();
+    for (slot, name) in slots.iter().enumerate() {
+        if name == "norm" {
+            table.set(slot, 0, whole.next().unwrap_or(f64::NAN));
+            continue;
+        }
+        let Some((matrix, i, j)) = tile_of(name) else { continue };
+        if matrix == "A" {
+            table.set(slot, 0, norms.a(i, j));
+            if i > j {
+                // After one product per column to the left.
+                table.set(slot, j + 1, norms.l(i, j));
+            }
+        } else if matrix == "B" {
+            let [b, y, x] = norms.byx(i, j);
+            table.set(slot, 0, b);
+            table.set(slot, j + 1, y);
+            // And then one per column to the right.
+            table.set(slot, norms.columns() + 1, x);
+        }
+    }
+    table
+}
+
+/// `A[2,1]`: matrix, row and column.
+fn tile_of(name: &str) -> Option<(&str, usize, usize)> {
+    let (matrix, place) = name.strip_suffix(']')?.split_once('[')?;
+    let (i, j) = place.split_once(',')?;
+    Some((matrix, i.parse().ok()?, j.parse().ok()?))
+}
+
+/// Share of the products that ran in 16 bits.
+fn low_share(outcome: &SimOutcome) -> f64 {
+    let products = outcome.trace.tasks.iter().filter(|task| task.name == "gemm");
+    let (all, low) =
+        products.fold((0u64, 0u64), |(all, low), task| (all + 1, low + u64::from(task.label != "fp32")));
+    if all > 0 { low as f64 / all as f64 } else { 0.0 }
 }
 
 /// Simulates a reconstructor on `platform`.
 ///
 /// # Errors
-/// As [`graph`], and what the platform cannot run.
-pub fn simulate(request: &Request, platform: &Platform) -> Result<(Report, SimOutcome), Error> {
-    let (graph, result) = graph(request)?;
-    let simulation =
-        Simulation::new(&graph, platform).policy(&request.policy).ahead(request.ahead).collect(result);
+/// As [`record`], and what the platform cannot run.
+pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, SimOutcome), Error> {
+    let Recorded { graph, result, norms } = record(request)?;
+    let devices = platform.devices.iter().map(|device| device.count).sum();
+    let simulation = Simulation::new(&graph, platform).norms(norms).ahead(request.ahead).collect(result);
+    let simulation = match request.policy.as_str() {
+        OWNERS => simulation.policy_with(Box::new(Owners::new(devices))),
+        name => simulation.policy(name),
+    };
     let outcome = simulation.run()?;
     let (n, m) = (request.n as f64, request.m as f64);
     let seconds = outcome.makespan.as_secs_f64();
@@ -132,12 +217,14 @@ pub fn simulate(request: &Request, platform: &Platform) -> Result<(Report, SimOu
     let bound = |time: Duration| time.as_secs_f64();
     let report = Report {
         platform: platform.name.clone(),
-        devices: platform.devices.iter().map(|device| device.count).sum(),
+        devices,
         n: request.n,
         m: request.m,
         tile: request.tile,
         tasks: graph.len(),
         rule: request.rule.to_string(),
+        copies: if request.both_copies { "both" } else { "replicas" },
+        low_share: low_share(&outcome),
         policy: request.policy.clone(),
         makespan_seconds: seconds,
         tflops,

@@ -7,6 +7,7 @@ use zellige_tor::report::{TraceLink, write_report};
 
 use super::{files, results};
 use crate::args::{RunArgs, Xray};
+use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -28,6 +29,13 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
     let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
     let output = args.output.as_deref().map(|path| files::target("-o", path)).transpose()?;
+    let norms = args.norms_out.as_deref().map(|path| Target::new("--norms-out", path)).transpose()?;
+    if let (Some(a), Some(b)) = (&json, &norms)
+        && a.is_stdout()
+        && b.is_stdout()
+    {
+        return Err(CommandError::option("--norms-out", "--json has standard output already").into());
+    }
     let input = super::read(&args.system)?;
     let options = Options {
         rules: rules(&args.precision),
@@ -38,6 +46,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
             Xray::Auto | Xray::Off => pipeline::Xray::Off,
         },
         keep_reconstructors: output.is_some(),
+        keep_norms: norms.is_some(),
         ..super::options(&args.factor)
     };
     let plan = pipeline::precheck(&input, &options)?;
@@ -67,11 +76,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     if let Some(json) = &json {
         json.write_json(&outcome.results)?;
     }
-    let quiet = json.as_ref().is_some_and(Target::is_stdout);
+    let quiet = [&json, &norms].into_iter().flatten().any(Target::is_stdout);
     if !quiet {
         print(&outcome)?;
     }
     let survivor = outcome.results.iter().find(|r| r.measured.is_some());
+    if let (Some(target), Some(norms)) = (&norms, survivor.and_then(|r| r.extras.norms.as_ref())) {
+        target.write_json(norms)?;
+    }
     if let (Some(output), Some(survivor)) = (&output, survivor) {
         files::write(quiet, || {
             pipeline::write_reconstructors(output.path(), &outcome, survivor, SlopeOrder::Xxyy)

@@ -3,15 +3,16 @@
 use super::problem::{Element, Problem};
 use super::results::{GemmShare, NotSpd, PrecisionMap};
 use super::watch::{Counter, watch};
-use super::{Error, Observer};
+use super::{Error, Observer, Options};
 use crate::Matrix;
+use crate::norms::TileNorms;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 use zellige_kernels::StorageFormat;
 use zellige_linalg::{
-    BackwardError, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, backward_error, cholesky,
-    generator, refine, solve, widened,
+    BackwardError, Copies, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, backward_error,
+    cholesky, generator, refine, solve_with, widened,
 };
 use zellige_runtime::Runtime;
 
@@ -29,6 +30,7 @@ pub(super) struct Solved {
     pub(super) solve_seconds: f64,
     pub(super) error_seconds: f64,
     pub(super) tile_bytes: u64,
+    pub(super) norms: Option<TileNorms>,
 }
 
 /// Tiles that are filled again for the next rule: their pages are there already.
@@ -56,18 +58,18 @@ pub(super) fn run_rule(
     rt: &Runtime,
     problem: &Problem,
     rule: &Rule,
-    refine_steps: usize,
+    options: &Options,
     workspace: &mut Workspace,
     observer: &dyn Observer,
 ) -> Result<Result<Solved, NotSpd>, Error> {
     if rule.element() == StorageFormat::F64 {
-        run_typed::<f64>(rt, problem, rule, workspace, observer, |_, _, _| Ok(None))
+        run_typed::<f64>(rt, problem, rule, options.keep_norms, workspace, observer, |_, _, _| Ok(None))
     } else {
-        run_typed::<f32>(rt, problem, rule, workspace, observer, |l, policy, x| {
-            if refine_steps == 0 {
+        run_typed::<f32>(rt, problem, rule, options.keep_norms, workspace, observer, |l, policy, x| {
+            if options.refine == 0 {
                 return Ok(None);
             }
-            refined(rt, problem, l, policy, x, refine_steps, observer).map(Some)
+            refined(rt, problem, l, policy, x, options.refine, observer).map(Some)
         })
     }
 }
@@ -78,6 +80,7 @@ fn run_typed<T: Element>(
     rt: &Runtime,
     problem: &Problem,
     rule: &Rule,
+    keep_norms: bool,
     workspace: &mut Workspace,
     observer: &dyn Observer,
     refine: impl FnOnce(&SymmetricTiled<T>, &SharedPolicy, &RectTiled<T>) -> Result<Option<Refined>, Error>,
@@ -89,6 +92,7 @@ fn run_typed<T: Element>(
     let start = Instant::now();
     let (l, x) = generate::<T>(rt, problem, rule, workspace, observer)?;
     let cov_seconds = start.elapsed().as_secs_f64();
+    let mut norms = keep_norms.then(|| TileNorms::before(rt, rule, &l, &x)).transpose()?;
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: factorisation"), nt * (nt - 1) * (nt.max(2) - 2) / 6);
@@ -110,9 +114,15 @@ fn run_typed<T: Element>(
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: solve"), problem.rows.tiles() as u64 * nt * (nt - 1));
-    let solution = solve(rt, &l, &x, &solve_policy)?;
+    let solution = solve_with(rt, &l, &x, &solve_policy, &Copies::replicas(), |y| match &mut norms {
+        Some(norms) => norms.between(rt, &l, y),
+        None => Ok(()),
+    })?;
     let counts = solution.clone();
     watch(rt, observer, move || counts.counts().total(), || Ok(solution.wait(rt)?))?;
+    if let Some(norms) = &mut norms {
+        norms.after(rt, &x)?;
+    }
     let improved = refine(&l, &solve_policy, &x)?;
     let solve_seconds = start.elapsed().as_secs_f64();
 
@@ -140,6 +150,7 @@ fn run_typed<T: Element>(
         solve_seconds,
         error_seconds: start.elapsed().as_secs_f64(),
         tile_bytes,
+        norms,
     }))
 }
 

@@ -92,6 +92,8 @@ pub struct Options {
     pub xray: Xray,
     /// Keep the reconstructors in the results.
     pub keep_reconstructors: bool,
+    /// Keep the norms of the tiles in the results.
+    pub keep_norms: bool,
     /// Keep the image of every target, not of the first one only.
     pub keep_images: bool,
     /// Most memory to use in bytes; by default what the system has available.
@@ -111,6 +113,7 @@ impl Default for Options {
             exact: true,
             xray: Xray::Off,
             keep_reconstructors: false,
+            keep_norms: false,
             keep_images: false,
             memory_limit: None,
         }

@@ -6,6 +6,7 @@ use zellige_linalg::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
 use crate::Matrix;
 use crate::image::Psf;
+use crate::norms::TileNorms;
 
 /// Share of the factorisation's tile products in each precision, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -232,6 +233,8 @@ pub struct Extras {
     pub residuals: Vec<f64>,
     /// Images by target: the first one, or all with [`Options::keep_images`](super::Options::keep_images).
     pub images: Vec<Psf>,
+    /// Norms of the tiles, with [`Options::keep_norms`](super::Options::keep_norms).
+    pub norms: Option<TileNorms>,
     /// `R` by target, with [`Options::keep_reconstructors`](super::Options::keep_reconstructors).
     pub reconstructors: Vec<Arc<Matrix>>,
 }

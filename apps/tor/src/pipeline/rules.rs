@@ -82,7 +82,7 @@ fn one(
     };
     let mut rule = asked.clone();
     loop {
-        let failure = match run_rule(rt, problem, &rule, options.refine, workspace, observer)? {
+        let failure = match run_rule(rt, problem, &rule, options, workspace, observer)? {
             Ok(solved) => {
                 let peak = match rule.element() {
                     StorageFormat::F64 => gemm_rate::<f64>(rt, problem.plan.grid.max_width())?,
@@ -165,6 +165,7 @@ fn measure(
         solve_share: solved.solve_share,
         residuals: solved.residuals,
         images,
+        norms: solved.norms,
         reconstructors: if options.keep_reconstructors {
             solved.reconstructors.iter().map(Arc::clone).collect()
         } else {
