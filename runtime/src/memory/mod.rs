@@ -121,6 +121,24 @@ pub(crate) struct Lost {
     pub(crate) stranded: Vec<Ticket>,
 }
 
+/// A replica that may be given up, as a [`VictimHook`] sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) datum: Datum,
+    pub(crate) bytes: u64,
+    /// A queued task wants it on this node.
+    pub(crate) wanted: bool,
+    /// Number of the next submitted task that is known to use it.
+    pub(crate) next_use: Option<u64>,
+    /// Larger for those used later; counts ends of tasks.
+    pub(crate) last_use: u64,
+    /// It would have to be written back.
+    pub(crate) sole: bool,
+}
+
+/// Chooses which of a node's first victims is given up, by its place.
+pub(crate) type VictimHook = Box<dyn Fn(NodeId, &[Candidate]) -> Option<usize> + Send>;
+
 /// What happened on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeStats {

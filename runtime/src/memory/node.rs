@@ -15,9 +15,19 @@ pub(crate) struct NodeSpec {
     pub(crate) staging: u32,
 }
 
-/// When it is a replica's turn to be given up: what no queued task wants first, then what is used again last or never
+/// How much a datum is asked for on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Demand {
+    /// The program said that it will not be used for now.
+    Unused,
+    Unknown,
+    /// A queued task wants it.
+    Wanted,
+}
+
+/// When it is a replica's turn to be given up: what is asked for least first, then what is used again last or never
 /// (`u64::MAX`), then what was used longest ago.
-pub(super) type Turn = (bool, Reverse<u64>, u64);
+pub(super) type Turn = (Demand, Reverse<u64>, u64);
 
 /// A replica that may be given up.
 pub(super) type Victim = (Turn, Datum, Format);

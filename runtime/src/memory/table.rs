@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::node::Turn;
+use super::node::{Demand, Turn};
 use super::{BufferId, NodeId, Reason, Ticket};
 use crate::data::Format;
 
@@ -104,14 +104,19 @@ pub(super) struct Entry {
     pub(super) wanted: SmallVec<[(NodeId, u32); 2]>,
     /// Numbers of the tasks that are known to use it, in order.
     pub(super) uses: VecDeque<u64>,
+    /// It will not be used for now.
+    pub(super) unused: bool,
+    /// On which nodes it is kept, and how many times over.
+    pub(super) pinned: SmallVec<[(NodeId, u32); 1]>,
     /// Its handle is gone: its number is given out again once its last replica is.
     pub(super) removed: bool,
 }
 
 impl Entry {
     pub(super) fn new(format: Format, bytes: u64) -> Self {
-        let (replicas, wanted, uses) = Default::default();
-        Entry { version: 0, format, bytes, replicas, wanted, uses, removed: false }
+        let (replicas, wanted, uses, pinned) = Default::default();
+        let (unused, removed) = (false, false);
+        Entry { version: 0, format, bytes, replicas, wanted, uses, unused, pinned, removed }
     }
 
     /// The current version's replica on `node` in `format`.
@@ -139,11 +144,20 @@ impl Entry {
         self.wanted.iter().any(|&(n, count)| n == node && count > 0)
     }
 
+    pub(super) fn is_pinned(&self, node: NodeId) -> bool {
+        self.pinned.iter().any(|&(n, _)| n == node)
+    }
+
     /// When it would be this replica's turn to be given up.
     pub(super) fn turn(&self, at: usize) -> Turn {
         let replica = &self.replicas[at];
         let next_use = self.uses.front().copied().unwrap_or(u64::MAX);
-        (self.is_wanted(replica.node), Reverse(next_use), replica.last_use)
+        let demand = match (self.is_wanted(replica.node), self.unused) {
+            (true, _) => Demand::Wanted,
+            (false, true) => Demand::Unused,
+            (false, false) => Demand::Unknown,
+        };
+        (demand, Reverse(next_use), replica.last_use)
     }
 
     /// True if the replica is the only one from which the datum could be had. Once a task that writes without reading has

@@ -15,7 +15,7 @@ use crate::memory::node::Node;
 use crate::memory::table::{Entry, Stage};
 use crate::memory::{
     Access, Action, BufferId, Datum, HOST, LinkSpec, Need, NodeId, NodeSpec, NodeStats, Reason, Ticket,
-    Transfer,
+    Transfer, VictimHook,
 };
 
 /// A task's working set.
@@ -50,6 +50,7 @@ pub(crate) struct Memory {
     /// Counts uses, so that the oldest is known.
     clock: u64,
     actions: Vec<Action>,
+    victim_hook: Option<VictimHook>,
 }
 
 impl Memory {
@@ -79,6 +80,7 @@ impl Memory {
             next_buffer: 0,
             clock: 0,
             actions: Vec::new(),
+            victim_hook: None,
         }
     }
 
@@ -123,6 +125,14 @@ impl Memory {
         }
         self.pump(HOST);
         buffer
+    }
+
+    /// The datum has no value any more until a task writes it anew; no task has it staged.
+    pub(crate) fn invalidate(&mut self, datum: Datum) {
+        self.entry_mut(datum).version += 1;
+        for node in self.drop_leftovers(datum) {
+            self.pump(node);
+        }
     }
 
     /// False if no task can read the datum: it was added without a value, or lost with a device, or a task that was to write it

@@ -5,18 +5,19 @@ use smallvec::SmallVec;
 use super::Memory;
 use crate::data::Format;
 use crate::memory::table::{Replica, Stage};
-use crate::memory::{Action, BufferId, Datum, HOST, NodeId, Reason};
+use crate::memory::{Action, BufferId, Candidate, Datum, HOST, NodeId, Reason, VictimHook};
 
 /// How many of a nearly full node's next victims are copied to the host ahead of need.
 const CLEANED: usize = 4;
+
+/// How many victims are shown to a hook.
+const SHOWN: usize = 16;
 
 impl Memory {
     /// Gives up replicas until `bytes` are free, or will be once write-backs have ended.
     pub(super) fn make_room(&mut self, node: NodeId, bytes: u64) {
         while self.nodes[node].lacks(bytes) {
-            let Some(&(_, datum, format)) = self.nodes[node].victims.first() else {
-                return;
-            };
+            let Some((datum, format)) = self.victim(node) else { return };
             let at = self.entry(datum).find(node, format).expect("listed");
             if self.entry(datum).is_sole(at) {
                 let replica = &mut self.entry_mut(datum).replicas[at];
@@ -28,6 +29,76 @@ impl Memory {
                 self.evict(datum, at, false);
             }
         }
+    }
+
+    /// Which replica is to be given up next.
+    fn victim(&self, node: NodeId) -> Option<(Datum, Format)> {
+        let victims = &self.nodes[node].victims;
+        let first = victims.first()?;
+        let Some(hook) = &self.victim_hook else { return Some((first.1, first.2)) };
+        let places: SmallVec<[_; SHOWN]> = victims.iter().take(SHOWN).collect();
+        let shown: SmallVec<[Candidate; SHOWN]> =
+            places.iter().map(|(_, datum, format)| self.candidate(*datum, node, *format)).collect();
+        let chosen = hook(node, &shown).and_then(|at| places.get(at).copied()).unwrap_or(first);
+        Some((chosen.1, chosen.2))
+    }
+
+    fn candidate(&self, datum: Datum, node: NodeId, format: Format) -> Candidate {
+        let entry = self.entry(datum);
+        let at = entry.find(node, format).expect("listed");
+        Candidate {
+            datum,
+            bytes: entry.replicas[at].bytes,
+            wanted: entry.is_wanted(node),
+            next_use: entry.uses.front().copied(),
+            last_use: entry.replicas[at].last_use,
+            sole: entry.is_sole(at),
+        }
+    }
+
+    /// Lets `hook` choose among the first few victims; an answer that is none of them is ignored.
+    pub(crate) fn set_victim_hook(&mut self, hook: VictimHook) {
+        self.victim_hook = Some(hook);
+    }
+
+    /// The datum will not be used for now: until a task asks for it, its replicas are given up first. A sole copy that no
+    /// transfer or task has in use is copied to the host meanwhile.
+    pub(crate) fn wont_use(&mut self, datum: Datum) {
+        self.entry_mut(datum).unused = true;
+        self.relist_all(datum);
+        let entry = self.entry(datum);
+        let is_to_copy = |&at: &usize| {
+            let replica = &entry.replicas[at];
+            replica.node != HOST && replica.is_idle() && entry.is_sole(at)
+        };
+        let sole = (0..entry.replicas.len()).find(is_to_copy);
+        if let Some(at) = sole.filter(|_| entry.find(HOST, entry.format).is_none()) {
+            self.copy_to_host(datum, at, Reason::Idle);
+        }
+    }
+
+    /// Keeps what is or will be of the datum on `node` there until it is [unpinned](Memory::unpin) as many times. What is
+    /// pinned leaves less for working sets: one that fits may wait until then.
+    pub(crate) fn pin(&mut self, datum: Datum, node: NodeId) {
+        let pinned = &mut self.entry_mut(datum).pinned;
+        match pinned.iter_mut().find(|(n, _)| *n == node) {
+            Some((_, count)) => *count += 1,
+            None => pinned.push((node, 1)),
+        }
+        self.relist_all(datum);
+    }
+
+    /// Takes one [`Memory::pin`] back.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn unpin(&mut self, datum: Datum, node: NodeId) {
+        let pinned = &mut self.entry_mut(datum).pinned;
+        let pin = pinned.iter_mut().find(|(n, _)| *n == node).expect("pinned before");
+        pin.1 -= 1;
+        pinned.retain(|(_, count)| *count > 0);
+        self.relist_all(datum);
+        self.pump(node);
     }
 
     /// Copies the next victims of a nearly full node to the host, if its link has nothing else to do.
@@ -119,7 +190,10 @@ impl Memory {
         let entry = &mut self.data[datum.0 as usize];
         let replica = &entry.replicas[at];
         let node = &mut self.nodes[replica.node];
-        let may_go = node.spec.capacity.is_some() && replica.version == entry.version && replica.is_idle();
+        let may_go = node.spec.capacity.is_some()
+            && replica.version == entry.version
+            && replica.is_idle()
+            && !entry.is_pinned(replica.node);
         let turn = may_go.then(|| entry.turn(at));
         let replica = &mut entry.replicas[at];
         if replica.listed == turn {

@@ -21,6 +21,11 @@ impl Memory {
                 distinct.push(*need);
             }
         }
+        for need in &distinct {
+            if std::mem::take(&mut self.entry_mut(need.datum).unused) {
+                self.relist_all(need.datum);
+            }
+        }
         let held = distinct.iter().map(|_| false).collect();
         self.stagings.insert(ticket, Staging { node, needs: distinct, held, missing: 0 });
         self.nodes[node].queue.push_back(ticket);

@@ -70,7 +70,7 @@ impl Memory {
         quiet.into_iter().for_each(|ticket| self.has_one_more(ticket));
         if was_leaving {
             self.nodes[node].leaving -= bytes;
-            if done && pins == 0 {
+            if done && pins == 0 && !self.entry(datum).is_pinned(node) {
                 self.evict(datum, at, true);
                 return;
             }

@@ -20,6 +20,19 @@ pub(super) enum What {
     Renewed(bool),
     /// Its first operand gets a new value on the host.
     Replaced,
+    /// Its first operand has no value any more.
+    Invalidated,
+}
+
+/// What happens aside of jobs, after how many steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asides {
+    /// A node's memory goes.
+    pub(super) loss: Option<(usize, NodeId)>,
+    /// A datum will not be used for now.
+    pub(super) unused: Vec<(usize, u32)>,
+    /// A datum is pinned to a node for so many more steps.
+    pub(super) pins: Vec<(usize, u32, NodeId, usize)>,
 }
 
 /// A task: on which node, and what it does to which data in which format.
@@ -35,12 +48,12 @@ pub(super) struct Job {
 
 impl Job {
     fn is_announced(&self) -> bool {
-        self.announced && !matches!(self.what, What::Renewed(_) | What::Replaced)
+        self.announced && !matches!(self.what, What::Renewed(_) | What::Replaced | What::Invalidated)
     }
 
     /// As it is to be for a job that gives its only operand a value outside of tasks.
     pub(super) fn settled(mut self) -> Self {
-        if let What::Renewed(_) | What::Replaced = self.what {
+        if let What::Renewed(_) | What::Replaced | What::Invalidated = self.what {
             self.needs.truncate(1);
             self.needs[0].2 = Access::Write;
         }
@@ -66,6 +79,8 @@ pub(super) struct Driver {
     staged: VecDeque<Ticket>,
     /// Tasks that were asked for and have neither ended nor been abandoned.
     asked: Vec<Ticket>,
+    /// Which datum is pinned to which node until which step.
+    pinned: Vec<(u32, NodeId, usize)>,
     /// By how much tasks wrote more than they said.
     grown: u64,
     pub(super) evictions: u64,
@@ -93,6 +108,7 @@ impl Driver {
             flying: VecDeque::new(),
             staged: VecDeque::new(),
             asked: Vec::new(),
+            pinned: Vec::new(),
             grown: 0,
             evictions: 0,
             write_backs: 0,
@@ -161,6 +177,22 @@ impl Driver {
         lost
     }
 
+    fn pin(&mut self, place: u32, node: NodeId, until: usize) {
+        self.pinned.push((place, node, until));
+        self.memory.pin(self.data[place as usize], node);
+        self.obey();
+    }
+
+    fn unpin(&mut self, is_due: impl Fn(u32, usize) -> bool) {
+        let (due, kept): (Vec<_>, Vec<_>) =
+            self.pinned.iter().partition(|&&(place, _, until)| is_due(place, until));
+        self.pinned = kept;
+        for (place, node, _) in due {
+            self.memory.unpin(self.data[place as usize], node);
+        }
+        self.obey();
+    }
+
     /// True if `value` of the datum is in its own format on a node that is left.
     fn survives(&self, place: usize, value: u64) -> bool {
         let datum = self.data[place];
@@ -195,7 +227,11 @@ impl Driver {
                     assert!(self.asked.contains(&ticket), "{ticket:?} is staged and was abandoned");
                     self.staged.push_back(ticket);
                 }
-                Action::Evicted { written_back, .. } => {
+                Action::Evicted { written_back, node, datum, .. } => {
+                    let holds = |&(place, n, _): &(u32, NodeId, usize)| {
+                        (self.data[place as usize], n) == (datum, node)
+                    };
+                    assert!(!self.pinned.iter().any(holds), "{datum:?} is pinned to node {node}");
                     self.evictions += 1;
                     self.write_backs += u64::from(written_back);
                 }
@@ -248,6 +284,12 @@ impl Driver {
 
     /// Gives `datum` a new value on the host, or another handle.
     fn give(&mut self, datum: u32, what: What, value: u64) -> Option<u64> {
+        if what == What::Invalidated {
+            self.memory.invalidate(self.data[datum as usize]);
+            self.obey();
+            assert!(!self.memory.has_value(self.data[datum as usize]));
+            return None;
+        }
         let (place, size) = (datum as usize, self.sizes[datum as usize]);
         let format = if let What::Renewed(valued) = what {
             self.memory.remove(self.data[place]);
@@ -320,8 +362,9 @@ impl Run<'_> {
             self.jobs[at].node = HOST;
         }
         let job = self.jobs[at].clone();
-        if let What::Renewed(_) | What::Replaced = job.what {
+        if let What::Renewed(_) | What::Replaced | What::Invalidated = job.what {
             let datum = job.needs[0].0;
+            self.driver.unpin(|place, _| place == datum);
             self.announce(datum..datum + 1, Memory::unexpect);
             self.truth[datum as usize] = self.driver.give(datum, job.what, 1000 + at as u64);
             self.announce(datum..datum + 1, Memory::expect);
@@ -368,6 +411,20 @@ impl Run<'_> {
                 self.gone[place] = true;
             }
         }
+    }
+
+    fn do_aside(&mut self, asides: &Asides, now: usize) {
+        if let Some((_, node)) = asides.loss.filter(|&(step, _)| step == now) {
+            self.lose(node);
+        }
+        for &(_, place) in asides.unused.iter().filter(|(step, ..)| *step == now) {
+            self.driver.memory.wont_use(self.driver.data[place as usize]);
+            self.driver.obey();
+        }
+        for &(_, place, node, steps) in asides.pins.iter().filter(|(step, ..)| *step == now) {
+            self.driver.pin(place, node, now + steps);
+        }
+        self.driver.unpin(|_, until| until <= now);
     }
 
     /// True if the earlier version was worthless already: a task that writes it without reading had been asked for.
@@ -438,6 +495,7 @@ impl Run<'_> {
 
     /// All is over: memory is as full as it may be, and every value can still be had.
     fn check(&mut self) {
+        self.driver.unpin(|_, _| true);
         self.driver.arrive_all();
         self.driver.grown = 0;
         self.driver.obey();
@@ -458,8 +516,7 @@ impl Run<'_> {
 }
 
 /// Runs the jobs in order of submission per datum (readers side by side), several staged at a time.
-/// A node may be lost after so many steps.
-pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], loss: Option<(usize, NodeId)>) {
+pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], asides: &Asides) {
     let truth = (0..driver.sizes.len() as u64).map(Some).collect();
     let gone = vec![false; driver.sizes.len()];
     let mut run = Run { driver, jobs: jobs.to_vec(), state: vec![State::Waiting; jobs.len()], truth, gone };
@@ -481,6 +538,9 @@ pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], loss: Opti
             driver.arrive(which);
         } else if let Some(ticket) = driver.staged.pop_front() {
             run.end(ticket);
+        } else if !driver.pinned.is_empty() {
+            // What is pinned may be too much for a working set.
+            driver.unpin(|_, _| true);
         } else {
             let waits = |s: &State| *s == State::Asked;
             assert!(
@@ -490,9 +550,7 @@ pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], loss: Opti
             );
         }
         run.abandon_due();
-        if let Some((_, node)) = loss.filter(|&(step, _)| step == steps) {
-            run.lose(node);
-        }
+        run.do_aside(asides, steps);
     }
     run.check();
 }

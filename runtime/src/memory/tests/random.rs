@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::driver::{Driver, Job, What, run};
+use super::driver::{Asides, Driver, Job, What, run};
 use super::*;
 
 fn what(devices: usize) -> impl Strategy<Value = What> {
@@ -13,7 +13,18 @@ fn what(devices: usize) -> impl Strategy<Value = What> {
         1 => (0usize..12).prop_map(What::Skipped),
         1 => any::<bool>().prop_map(What::Renewed),
         1 => Just(What::Replaced),
+        1 => Just(What::Invalidated),
     ]
+}
+
+fn asides(devices: usize, data: u32) -> impl Strategy<Value = Asides> {
+    let pin = (1usize..60, 0..data, 0..=devices, 1usize..30);
+    (
+        prop::option::of((1usize..60, 1..=devices)),
+        prop::collection::vec((1usize..60, 0..data), 0..4),
+        prop::collection::vec(pin, 0..4),
+    )
+        .prop_map(|(loss, unused, pins)| Asides { loss, unused, pins })
 }
 
 fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
@@ -44,7 +55,7 @@ proptest! {
         peers in any::<bool>(),
         slack in prop_oneof![Just(0u64), 0u64..200],
         staging in 0u32..2,
-        loss in prop::option::of((1usize..60, 1usize..4)),
+        asides in asides(3, 6),
         order in prop::collection::vec(0usize..100, 1..30),
     ) {
         let sizes: Vec<u64> = sizes.iter().map(|s| s * 2).collect();
@@ -52,7 +63,7 @@ proptest! {
             job.needs.iter().map(|&(d, f, _)| bytes_as(sizes[d as usize], f)).sum::<u64>()
         }).max().unwrap();
         let mut driver = Driver::new(3, peers, largest + slack, staging, &sizes);
-        run(&mut driver, &jobs, &order, loss);
+        run(&mut driver, &jobs, &order, &asides);
     }
 }
 
@@ -63,10 +74,11 @@ fn random_scenarios_reach_what_they_are_about() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut evicting, mut converting, mut abandoning, mut losing) = (0, 0, 0, 0);
+    let asides = Asides { loss: Some((20, 2)), ..Asides::default() };
     for _ in 0..100 {
         let jobs = jobs(3, 6).new_tree(&mut runner).unwrap().current();
         let mut driver = Driver::new(3, true, 60, 1, &[20; 6]);
-        run(&mut driver, &jobs, &[0, 3, 1, 4], Some((20, 2)));
+        run(&mut driver, &jobs, &[0, 3, 1, 4], &asides);
         losing += u32::from(driver.lost.is_some());
         evicting += u32::from(driver.evictions > 0);
         converting += u32::from(driver.conversions > 0);

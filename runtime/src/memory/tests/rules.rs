@@ -1,6 +1,6 @@
 //! One rule at a time.
 
-use super::driver::{Driver, Job, run};
+use super::driver::{Asides, Driver, Job, run};
 use super::*;
 
 /// A narrow form travels instead of the wide one; without room to convert at the sender the wide one does.
@@ -12,7 +12,7 @@ fn the_narrowest_form_travels() {
         let needs = driver.needs(&job);
         driver.stage(Ticket(0), 1, &needs);
         assert_eq!(driver.flying[0].0.bytes, moved);
-        run(&mut Driver::new(1, true, 1000, staging, &[100]), &[job], &[0], None);
+        run(&mut Driver::new(1, true, 1000, staging, &[100]), &[job], &[0], &Asides::default());
     }
 }
 
@@ -104,4 +104,69 @@ fn the_victim_is_used_again_last() {
     driver.memory.unexpect(Datum(0), 7);
     read(&mut driver, 4);
     assert_eq!(there(&driver), [1, 2, 4], "0 is never used again");
+}
+
+/// What the program says it will not use goes before what was used longest ago, and has been written back by then; a task
+/// that asks for it takes that back.
+#[test]
+fn what_will_not_be_used_goes_first() {
+    let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
+    let touch = |driver: &mut Driver, ticket: u64, datum: u32, access: Access| {
+        let job = Job { node: 1, needs: vec![(datum, WIDE, access)], ..Job::default() };
+        let needs = driver.needs(&job);
+        driver.stage(Ticket(ticket), 1, &needs);
+        driver.arrive_all();
+        if access.writes() {
+            driver.put(Datum(datum), 1, WIDE, 77);
+        }
+        driver.finish(Ticket(ticket), &[]);
+    };
+    let is_there = |driver: &Driver, datum| driver.memory.buffer(Datum(datum), 1, WIDE).is_some();
+    for datum in 0..3 {
+        touch(&mut driver, u64::from(datum), datum, Access::Update);
+    }
+    driver.arrive_all();
+    driver.memory.wont_use(Datum(1));
+    driver.memory.wont_use(Datum(2));
+    driver.obey();
+    driver.arrive_all();
+    let home = driver.memory.buffer(Datum(2), HOST, WIDE).expect("copied ahead of need");
+    assert_eq!(driver.values[&home], 77);
+    touch(&mut driver, 3, 1, Access::Read);
+    touch(&mut driver, 4, 3, Access::Read);
+    assert!(is_there(&driver, 0) && is_there(&driver, 1) && !is_there(&driver, 2), "1 was used after all");
+}
+
+/// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense from it is ignored.
+#[test]
+fn pins_hold_and_a_hook_chooses() {
+    for (answer, gone) in [(Some(1), 2), (Some(9), 1), (None, 1)] {
+        let mut driver = Driver::new(1, true, 30, 1, &[10; 4]);
+        let read = |driver: &mut Driver, datum: u32| {
+            let job = Job { node: 1, needs: vec![(datum, WIDE, Access::Read)], ..Job::default() };
+            let needs = driver.needs(&job);
+            driver.stage(Ticket(u64::from(datum)), 1, &needs);
+            driver.arrive_all();
+            driver.finish(Ticket(u64::from(datum)), &[]);
+        };
+        driver.memory.expect(Datum(1), 5);
+        driver.memory.expect(Datum(2), 5);
+        (0..3).for_each(|datum| read(&mut driver, datum));
+        driver.memory.pin(Datum(0), 1);
+        driver.memory.set_victim_hook(Box::new(move |node, shown| {
+            let first = Candidate {
+                datum: Datum(1),
+                bytes: 10,
+                wanted: false,
+                next_use: Some(5),
+                last_use: 2,
+                sole: false,
+            };
+            assert_eq!((node, shown.len(), shown[0]), (1, 2, first));
+            answer
+        }));
+        read(&mut driver, 3);
+        assert!(driver.memory.buffer(Datum(0), 1, WIDE).is_some(), "it is pinned");
+        assert!(driver.memory.buffer(Datum(gone), 1, WIDE).is_none(), "{answer:?}");
+    }
 }
