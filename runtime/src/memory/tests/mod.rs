@@ -3,6 +3,7 @@
 mod driver;
 mod random;
 mod rules;
+mod run;
 
 use super::*;
 

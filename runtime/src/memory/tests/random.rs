@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::driver::{Asides, Driver, Job, What, run};
+use super::driver::{Asides, Driver, Job, What};
+use super::run::run;
 use super::*;
 
 fn what(devices: usize) -> impl Strategy<Value = What> {

@@ -1,6 +1,7 @@
 //! One rule at a time.
 
-use super::driver::{Asides, Driver, Job, run};
+use super::driver::{Asides, Driver, Job};
+use super::run::run;
 use super::*;
 
 /// A narrow form travels instead of the wide one; without room to convert at the sender the wide one does.
