@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::data::{Format, Meta};
+use crate::data::Meta;
 use crate::graph::Graph;
-use crate::memory::{Access, Datum, Memory, Need, NodeId};
-use crate::operand::{Accesses, Formats, Mode};
+use crate::memory::{Datum, Memory, Need, NodeId};
+use crate::operand::{Accesses, Mode};
+use crate::plan::{self, Needs};
 use crate::platform::Platform;
 use crate::sched::{ReadyTask, World};
 use crate::task::Header;
@@ -35,7 +36,7 @@ impl SimTask {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) label: &'static str,
-    pub(super) needs: SmallVec<[Need; 4]>,
+    pub(super) needs: Needs,
     /// How long it takes on each kind of device (ns), by the kind's number; `None` if none of the kind can run it.
     nanos: SmallVec<[Option<u64>; 2]>,
 }
@@ -90,37 +91,20 @@ impl Stage {
     /// # Errors
     /// In words, for a format that an operand does not have and for commuting accesses.
     pub(super) fn plan(&self, task: u32, data: &[Datum], metas: &[Meta]) -> Result<Plan, String> {
-        let body = self.graph.body(task as usize);
-        let slots = self.graph.operand_slots(task as usize);
+        let (header, body) = (self.graph.header(task as usize), self.graph.body(task as usize));
         let mut accesses = Accesses::new();
         body.declare(&mut accesses);
-        let known: SmallVec<[Meta; 4]> = slots.iter().map(|&slot| metas[slot as usize]).collect();
-        let mut formats = Formats::new();
-        let choice = body.plan(&known, &mut formats);
-        let header = self.graph.header(task as usize);
-        let label = if choice.label.is_empty() { header.info.label } else { choice.label };
-        let mut needs = SmallVec::new();
-        for ((access, &slot), &wanted) in accesses.iter().zip(slots).zip(&formats) {
-            let meta = &metas[slot as usize];
-            let format = if wanted == Format::NATIVE { meta.format } else { wanted };
-            let bytes = access.handle.size_as(meta, format).ok_or_else(|| {
-                let (task, name) = (header.title(), access.base.name());
-                format!("{task} wants {name} in {format:?}, and its data type does not say how large that is")
-            })?;
-            let how = match access.mode {
-                Mode::Read | Mode::Reduce => Access::Read,
-                Mode::Write => Access::Write,
-                Mode::Update => Access::Update,
-                Mode::Commute => return Err(format!("{}: commuting accesses", header.title())),
-            };
-            let datum = data[slot as usize];
-            needs.push(Need { datum, format, bytes: bytes as u64, access: how });
+        if accesses.iter().any(|access| access.mode == Mode::Commute) {
+            return Err(format!("{}: commuting accesses", header.title()));
         }
-        let bytes = needs.iter().map(|need: &Need| need.bytes).sum();
+        let slots = self.graph.operand_slots(task as usize);
+        let known: SmallVec<[Meta; 4]> = slots.iter().map(|&slot| metas[slot as usize]).collect();
+        let plan = plan::Plan::of(header, body, |at| data[slots[at] as usize], &known)?;
+        let (label, bytes) = (plan.label(header), plan.bytes());
         let (name, info) = (header.name, &header.info);
         let kinds = self.platform.kinds.values();
         let nanos = kinds.map(|kind| kind.nanos(name, label, info.shape, info.flops, bytes)).collect();
-        Ok(Plan { label, needs, nanos })
+        Ok(Plan { label, needs: plan.needs, nanos })
     }
 
     /// How long a planned task takes on a device (ns).
