@@ -84,6 +84,9 @@ impl Memory {
 
     /// Fills the arriving replica on `node` from wherever it is there soonest; by way of the host if there is no direct link.
     pub(super) fn fetch(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) {
+        if self.comes_with_wide(datum, node, format, reason) {
+            return;
+        }
         let entry = self.entry(datum);
         let bytes = entry.find(node, format).map_or(0, |at| entry.replicas[at].bytes);
         let sources = entry.replicas.iter().filter(|r| {
@@ -100,6 +103,21 @@ impl Memory {
             }
             None => self.fetch_by_host(datum, node, format, bytes, reason),
         }
+    }
+
+    /// True if the version's own form is on its way to the node: the other form is made from it there, and nothing more moves.
+    fn comes_with_wide(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) -> bool {
+        let wide = self.entry(datum).format;
+        let Some(at) = self.entry(datum).find(node, wide).filter(|_| format != wide) else { return false };
+        let replica = &mut self.entry_mut(datum).replicas[at];
+        if replica.stage != Stage::Arriving {
+            return false;
+        }
+        replica.forwards.push((node, format, reason));
+        if reason == Reason::Fetch {
+            self.hurry(datum, node, wide);
+        }
+        true
     }
 
     fn fetch_by_host(&mut self, datum: Datum, node: NodeId, format: Format, bytes: u64, reason: Reason) {
@@ -206,20 +224,24 @@ impl Memory {
 
     /// A task waits for this replica now: what fills it becomes urgent.
     pub(super) fn hurry(&mut self, datum: Datum, node: NodeId, format: Format) {
-        let entry = self.entry_mut(datum);
+        let entry = self.entry(datum);
         let Some(at) = entry.find(node, format) else { return };
-        match entry.replicas[at].incoming {
-            Some(id) => self.make_urgent(id),
-            None if node != HOST => {
-                // It comes by way of the host.
-                let Some(at) = entry.find(HOST, format) else { return };
-                for forward in entry.replicas[at].forwards.iter_mut().filter(|f| (f.0, f.1) == (node, format))
-                {
-                    forward.2 = Reason::Fetch;
-                }
-                self.hurry(datum, HOST, format);
+        if let Some(id) = entry.replicas[at].incoming {
+            return self.make_urgent(id);
+        }
+        // It comes by way of the host, or is made from the version's own form once that is here.
+        for way in [(HOST, format), (node, entry.format)] {
+            if way == (node, format) {
+                continue;
             }
-            None => {}
+            let entry = self.entry_mut(datum);
+            let Some(at) = entry.find(way.0, way.1) else { continue };
+            let mut forwards =
+                entry.replicas[at].forwards.iter_mut().filter(|f| (f.0, f.1) == (node, format));
+            if let Some(forward) = forwards.next() {
+                forward.2 = Reason::Fetch;
+                return self.hurry(datum, way.0, way.1);
+            }
         }
     }
 
