@@ -41,6 +41,10 @@ struct Lane {
 /// Tickets of tasks are their numbers; this and above are those of collected slots.
 const COLLECTED: u64 = 1 << 32;
 
+/// The number under which all uses are announced. Only whether one is left counts: tasks run by priority, and with their
+/// numbers in order of submission nearly full devices give up what is needed next.
+const SOME_TIME: u64 = 0;
+
 /// A simulation under way.
 pub(super) struct Engine {
     stage: Stage,
@@ -104,6 +108,11 @@ impl Engine {
             meta.norm = norms.get(slot as u32, 0).unwrap_or(meta.norm);
             data.push(memory.add(meta.format, meta.bytes as u64, has_value.then_some(HOST)));
             metas.push(meta);
+        }
+        for task in 0..graph.len() {
+            for &slot in graph.operand_slots(task) {
+                memory.expect(data[slot as usize], SOME_TIME);
+            }
         }
         let stage = Stage {
             graph: graph.clone(),
@@ -352,7 +361,12 @@ impl Engine {
         self.lanes[device].free_since = end_ns;
         let plan = self.stage.plans.borrow_mut()[task as usize].take().expect("planned");
         self.log.task(&self.stage, task, &plan, device, start_ns, self.ready);
-        self.stage.memory.borrow_mut().finish(Ticket(u64::from(task)));
+        let mut memory = self.stage.memory.borrow_mut();
+        for &slot in self.stage.graph.operand_slots(task as usize) {
+            memory.unexpect(self.data[slot as usize], SOME_TIME);
+        }
+        memory.finish(Ticket(u64::from(task)));
+        drop(memory);
         self.note_metas(task, &plan.needs);
         self.stage.remaining.set(self.stage.remaining.get() - 1);
         if self.policy.follows() {
