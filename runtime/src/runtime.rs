@@ -236,6 +236,10 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// How many workers it has.
     pub fn workers(&self) -> usize {
         self.shared.workers.len()

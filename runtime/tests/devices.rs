@@ -276,3 +276,30 @@ fn without_any_device_left_tasks_fail_by_name() {
     let y = rt.register(3u64);
     assert_eq!(rt.take(y).unwrap(), 3);
 }
+
+#[test]
+fn hints_bring_keep_and_let_go() {
+    let rt = builder(1).device(Emulated::new(1700)).build().unwrap();
+    let [x, y, z] = [1.0, 2.0, 3.0].map(|v| rt.register(vec![v; 100]));
+    let arrived = |bytes: u64| {
+        let start = std::time::Instant::now();
+        while rt.memory()[1].bytes_in < bytes && start.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        let device = &rt.memory()[1];
+        assert_eq!((device.used, device.bytes_in), (bytes, bytes));
+    };
+    rt.prefetch(&x, 1).unwrap();
+    arrived(800);
+    rt.prefetch(&y, 1).unwrap();
+    arrived(1600);
+    // Full: a hint takes only what is free.
+    rt.prefetch(&z, 1).unwrap();
+    arrived(1600);
+    assert!(rt.prefetch(&x, 2).unwrap_err().to_string().contains("there is no worker 2"));
+    rt.pin(&x, 1).unwrap();
+    rt.wont_use(&y);
+    rt.unpin(&x, 1).unwrap();
+    assert_eq!(rt.take(x).unwrap(), [1.0; 100]);
+    assert_eq!(rt.take(y).unwrap(), [2.0; 100]);
+}

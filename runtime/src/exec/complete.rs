@@ -11,7 +11,7 @@ use super::Shared;
 use crate::deps::Group;
 use crate::error::{Cause, Failure};
 use crate::sched::{ReadyTask, Work};
-use crate::task::Task;
+use crate::task::{Role, Task};
 
 /// Tasks that became ready and that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
@@ -52,6 +52,9 @@ impl Shared {
     /// Completes `task`, which has run or was discarded; `each` gets what becomes ready.
     pub(super) fn complete(&self, task: &Arc<Task>, mut each: impl FnMut(Arc<Task>)) {
         self.forget(task);
+        if let Some(hub) = self.hub.as_ref().filter(|_| task.role != Role::Gate) {
+            hub.has_used(task);
+        }
         // Dropping the body drops user values: a panic there must not take the worker along.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
             tracing::error!(task = task.header.title(), "dropping a task's body panicked");
@@ -103,6 +106,9 @@ impl Shared {
         };
         LOST_COUNT.fetch_sub(mine.len(), Ordering::AcqRel);
         for (work, cause) in mine {
+            if let Some(hub) = &self.hub {
+                hub.forget(work.id());
+            }
             match work {
                 Work::Task(task) => {
                     let failure = task.describe(cause);

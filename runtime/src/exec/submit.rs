@@ -113,6 +113,9 @@ impl Shared {
         let linking = Linking { shared: self, finished: RefCell::default() };
         self.link_locked(cell, &accesses, &order, after, retired, &linking)?;
 
+        if let Some(hub) = self.hub.as_ref().filter(|_| cell.role != Role::Gate) {
+            hub.will_use(cell);
+        }
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
         self.remember(task);
         if cell.role != Role::Gate {

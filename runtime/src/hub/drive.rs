@@ -1,6 +1,7 @@
 //! Carrying out what the memory manager asks for.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Hub, Waiting};
@@ -67,11 +68,17 @@ impl Shared {
 
     /// Moves the bytes.
     fn carry(&self, handle: Option<&dyn AnyHandle>, transfer: &Transfer) {
-        // A handle that is gone had bytes on their way that nobody waits for.
-        let Some(handle) = handle else { return };
-        let to = transfer.format;
-        if let Err(error) = handle.carry(transfer.source, transfer.target, to) {
-            handle.base().poison(&failure_to_carry(handle, error));
+        let Some(hub) = &self.hub else { return };
+        let ends = [transfer.from, transfer.to].map(|node| &hub.nodes[node]);
+        for node in ends {
+            node.moving.fetch_add(1, Ordering::SeqCst);
+        }
+        // What a failed device was to send or to get is left alone: others may be writing there by now.
+        if ends.iter().all(|node| node.failure.get().is_none()) {
+            carry(handle, transfer);
+        }
+        for node in ends {
+            node.moving.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -121,6 +128,14 @@ impl Hub {
     fn mover(&self, transfer: &Transfer) -> Option<&Arc<dyn Device>> {
         let node = if transfer.from == HOST { transfer.to } else { transfer.from };
         self.nodes[node].device.as_ref()
+    }
+}
+
+fn carry(handle: Option<&dyn AnyHandle>, transfer: &Transfer) {
+    // A handle that is gone had bytes on their way that nobody waits for.
+    let Some(handle) = handle else { return };
+    if let Err(error) = handle.carry(transfer.source, transfer.target, transfer.format) {
+        handle.base().poison(&failure_to_carry(handle, error));
     }
 }
 

@@ -69,6 +69,7 @@ impl Shared {
     /// In words, why it cannot be planned.
     pub(crate) fn plan(&self, hub: &Hub, task: &ReadyTask) -> Result<(), String> {
         let plan = hub.plan_of(task.work())?;
+        hub.forget(task.id());
         hub.plans.lock().insert(task.id(), Planned { plan: Arc::new(plan), wanted: None });
         Ok(())
     }
@@ -124,7 +125,7 @@ impl Shared {
 
     /// The task cannot run here, but perhaps elsewhere.
     pub(super) fn send_back(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize) {
-        hub.plans.lock().remove(&task.id());
+        hub.forget(task.id());
         self.give_turns(task.work());
         self.begins(worker, &task);
         self.ends(worker, task.id());
@@ -133,8 +134,7 @@ impl Shared {
 
     /// The task will not run.
     pub(super) fn refuse(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize, failure: Arc<Failure>) {
-        hub.unwant(task.id());
-        hub.plans.lock().remove(&task.id());
+        hub.forget(task.id());
         self.give_turns(task.work());
         self.begins(worker, &task);
         self.ends(worker, task.id());
@@ -223,7 +223,7 @@ impl Shared {
         };
         self.drain();
         let id = placed.task.id();
-        hub.plans.lock().remove(&id);
+        hub.forget(id);
         self.give_turns(placed.task.work());
         let mut ready = Ready::new();
         placed.task.into_work().complete(self, ended.failure, &mut ready);
@@ -261,6 +261,12 @@ impl Hub {
         if let Some((node, plan)) = wanted {
             self.with_memory(|memory| memory.unwant(node, &plan.needs));
         }
+    }
+
+    /// The task has ended, or is to be planned anew.
+    pub(crate) fn forget(&self, task: u64) {
+        self.unwant(task);
+        self.plans.lock().remove(&task);
     }
 
     /// Asks for a working set, unless it cannot be had.

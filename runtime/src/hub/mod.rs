@@ -6,6 +6,7 @@
 
 mod drive;
 mod gather;
+mod hints;
 mod lane;
 mod log;
 mod retire;
@@ -13,7 +14,7 @@ mod tally;
 mod turn;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -38,6 +39,14 @@ struct Node {
     device: Option<Arc<dyn Device>>,
     /// Set once the device has failed.
     failure: OnceLock<DeviceError>,
+    /// Copies to and from its memory that are being made at this moment.
+    moving: AtomicUsize,
+}
+
+impl Node {
+    fn new(name: String, device: Option<Arc<dyn Device>>) -> Self {
+        Node { name, device, failure: OnceLock::new(), moving: AtomicUsize::new(0) }
+    }
 }
 
 /// Whose working set a ticket stands for.
@@ -91,9 +100,9 @@ impl Hub {
         let name = |i: usize| format!("{} {i}", devices[i].kind);
         let made = |i: usize| {
             let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name(i), devices[i].clone()));
-            Node { name: name(i), device: Some(device), failure: OnceLock::new() }
+            Node::new(name(i), Some(device))
         };
-        let host = Node { name: "host".into(), device: None, failure: OnceLock::new() };
+        let host = Node::new("host".into(), None);
         let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
         let nodes: Vec<Node> = std::iter::once(host).chain((0..devices.len()).map(made)).collect();
         Hub {

@@ -1,6 +1,7 @@
 //! A device that has failed: what was on it, and what was meant for it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Hub, Placed, Waiting};
 use crate::data::AnyHandle;
@@ -30,6 +31,10 @@ impl Shared {
             return;
         }
         tracing::error!("{error}: it is not used any more");
+        // From here on nothing is copied from or to it; what is being copied ends first, since its place may be filled anew.
+        while hub.nodes[node].moving.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
         let farewell = hub.lose(node, &error);
         for placed in farewell.again {
             let worker = placed.worker;
@@ -57,8 +62,10 @@ impl Shared {
 
     /// What a failed device's queue still holds, or gets, goes to others.
     pub(super) fn pass_back(self: &Arc<Self>, worker: usize) {
+        let Some(hub) = &self.hub else { return };
         for _ in 0..PASSED_BACK {
             let Some(task) = self.pop(worker) else { return };
+            hub.forget(task.id());
             self.begins(worker, &task);
             self.ends(worker, task.id());
             self.push_ready(task, None);
