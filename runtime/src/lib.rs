@@ -66,7 +66,7 @@ pub use data::{
 pub use device::{DeviceError, Emulated};
 pub use error::{Cause, Error, Failure, TaskError};
 pub use graph::{Bindings, Graph, GraphNode, Recorder};
-pub use hub::NodeUse;
+pub use hub::{Candidate, NodeUse};
 pub use operand::{
     Commute, List, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute,
     read, reads, reduce, scratch, update, write,
@@ -74,8 +74,8 @@ pub use operand::{
 pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use task::{
-    Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec,
-    Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
+    Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS, NamedTask,
+    Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
 pub use trace::{

@@ -10,7 +10,7 @@ use crate::device::Emulated;
 use crate::error::Error;
 use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
-use crate::hub::{Hub, Log, NodeUse};
+use crate::hub::{Candidate, Chooser, Hub, Log, NodeUse};
 use crate::memory::LinkSpec;
 use crate::model::Models;
 use crate::operand::Mode;
@@ -24,6 +24,7 @@ pub struct RuntimeBuilder {
     workers: Option<usize>,
     devices: Vec<Emulated>,
     peers: Option<LinkSpec>,
+    victims: Option<Chooser>,
     policy: PolicyChoice,
     window: usize,
     trace: Option<usize>,
@@ -44,6 +45,7 @@ impl RuntimeBuilder {
             workers: None,
             devices: Vec::new(),
             peers: None,
+            victims: None,
             policy: PolicyChoice::Named("lws".into()),
             window: DEFAULT_WINDOW,
             trace: None,
@@ -75,6 +77,18 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn peers(mut self, bytes_per_second: f64) -> Self {
         self.peers = Some(LinkSpec { bandwidth: bytes_per_second, latency_ns: 0 });
+        self
+    }
+
+    /// Has `choose` say which replica makes room on a memory node, by its place among those it is shown: at most 16, those that the
+    /// runtime would take first in front. `None`, or a place that there is not, leaves the choice to the runtime. It is called
+    /// while the memory manager is locked: it must be quick and must not call the runtime.
+    #[must_use]
+    pub fn choose_victim(
+        mut self,
+        choose: impl Fn(usize, &[Candidate]) -> Option<usize> + Send + 'static,
+    ) -> Self {
+        self.victims = Some(Box::new(choose));
         self
     }
 
@@ -177,6 +191,9 @@ impl RuntimeBuilder {
         let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
         let window = Window::new(self.window);
         let watched = self.patience.is_some();
+        if let (Some(hub), Some(choose)) = (&hub, self.victims) {
+            hub.choose_victims_by(choose);
+        }
         let shared =
             Arc::new(Shared::new(Parts { policy, workers, window, recorder, models, hub, watched, started }));
         let watchdog = match self.patience {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zellige_runtime::{
-    Bindings, Emulated, Error, POLICIES, Recorder, Runtime, RuntimeBuilder, Submit, commute, read, reads,
-    reduce, update, write,
+    Bindings, Candidate, Codelet, DeviceInfo, Emulated, Error, POLICIES, Recorder, Runtime, RuntimeBuilder,
+    Submit, TaskContext, TaskError, commute, read, reads, reduce, update, write,
 };
 
 /// A runtime that is given up loudly if it hangs.
@@ -302,4 +302,109 @@ fn hints_bring_keep_and_let_go() {
     rt.unpin(&x, 1).unwrap();
     assert_eq!(rt.take(x).unwrap(), [1.0; 100]);
     assert_eq!(rt.take(y).unwrap(), [2.0; 100]);
+}
+
+#[test]
+fn a_user_chooses_the_victim() {
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = std::sync::Arc::clone(&asked);
+    let newest = move |node: usize, candidates: &[Candidate]| {
+        assert_eq!(node, 1);
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (0..candidates.len()).max_by_key(|&at| candidates[at].last_use)
+    };
+    let rt = builder(0).device(Emulated::new(1600)).choose_victim(newest).build().unwrap();
+    let data: Vec<_> = (0..3).map(|i| rt.register(vec![f64::from(i); 100])).collect();
+    for i in [0, 1, 2, 0] {
+        let task = rt.task("touch").operands((read(&data[i]),)).cpu(|(_,)| ()).submit().unwrap();
+        rt.wait(&task).unwrap();
+    }
+    // 2 took the place of 1, the newest; the oldest stayed.
+    assert_eq!((rt.memory()[1].misses, rt.memory()[1].hits), (3, 1));
+    assert!(asked.load(std::sync::atomic::Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn tasks_run_where_they_may() {
+    let rt = builder(2).trace(true).device(Emulated::new(1 << 16)).build().unwrap();
+    let x = rt.register(vec![0u64; 10]);
+    for _ in 0..20 {
+        let add = || rt.task("add").operands((update(&x),)).cpu(|(x,)| x[0] += 1);
+        add().on_worker(2).label("there").submit().unwrap();
+        add().on_worker(1).label("here").submit().unwrap();
+        add().on_kinds(&["cpu"]).label("cpu").submit().unwrap();
+    }
+    let refused = |result: Result<_, Error>| result.map(drop).unwrap_err().to_string();
+    let none = || rt.task("none").operands(()).cpu(|()| ());
+    assert!(refused(none().on_worker(3).submit()).contains("worker 3: there are 3"));
+    assert!(refused(none().on_kinds(&["cuda"]).submit()).contains(r#"["cuda"]"#));
+    rt.wait_all().unwrap();
+    let trace = rt.take_trace().unwrap();
+    for task in trace.tasks.iter() {
+        let right = match task.label {
+            "there" => task.worker == 2,
+            "here" => task.worker == 1,
+            _ => task.worker < 2,
+        };
+        assert!(right, "{} ran on {}", task.label, task.worker);
+    }
+    assert_eq!(rt.take(x).unwrap()[0], 60);
+}
+
+#[test]
+fn a_codelet_says_which_devices_it_can_execute_on() {
+    struct Picky;
+    impl Codelet for Picky {
+        type Operands = (zellige_runtime::Update<Vec<u64>>,);
+        fn name(&self) -> &'static str {
+            "picky"
+        }
+        fn is_choosy(&self) -> bool {
+            true
+        }
+        fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+            device.memory.is_some_and(|bytes| bytes > 5000)
+        }
+        fn cpu(&self, (x,): (&mut [u64],), cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+            x[cx.worker()] += 1;
+            Ok(())
+        }
+    }
+    for (policy, _) in POLICIES {
+        let rt = builder(1)
+            .policy(policy)
+            .device(Emulated::new(4000))
+            .device(Emulated::new(8000))
+            .build()
+            .unwrap();
+        let x = rt.register(vec![0u64; 3]);
+        for _ in 0..30 {
+            rt.submit(Picky, (update(&x),)).unwrap();
+        }
+        assert_eq!(rt.take(x).unwrap(), [0, 0, 30], "{policy}");
+        let small = builder(1).policy(policy).build().unwrap();
+        let x = small.register(vec![0u64; 3]);
+        let error = small.submit(Picky, (update(&x),)).unwrap_err().to_string();
+        assert!(error.contains("picky") && error.contains("can execute on none"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_invalidated_holds_nothing_until_it_is_written() {
+    for devices in [0, 1] {
+        let mut rt = builder(1);
+        for _ in 0..devices {
+            rt = rt.device(Emulated::new(4000));
+        }
+        let rt = rt.build().unwrap();
+        let x = rt.register(vec![1.0f64; 100]);
+        rt.task("use").operands((update(&x),)).cpu(|(x,)| x[0] = 2.0).submit().unwrap();
+        rt.invalidate(&x).unwrap();
+        let read_it = || rt.task("read").operands((read(&x),)).cpu(|(_,)| ()).submit();
+        assert!(matches!(read_it(), Err(Error::Unwritten { .. })));
+        assert!(rt.memory().iter().all(|node| node.used == 0));
+        rt.task("write").operands((write(&x),)).cpu(|(mut x,)| x.put(vec![5.0; 3])).submit().unwrap();
+        read_it().unwrap();
+        assert_eq!(rt.take(x).unwrap(), [5.0; 3]);
+    }
 }

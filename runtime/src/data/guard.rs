@@ -95,6 +95,7 @@ impl<D: Data> Gate<D> {
             name,
             priority: 0,
             info: TaskInfo::default(),
+            only: None,
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode));
@@ -109,6 +110,30 @@ impl<D: Data> Gate<D> {
             // A worker died: tasks that have not started never will, those that run must end first.
             shared.wait_for_workers_to_end();
         }
+    }
+
+    /// Waits for the handle's tasks, then forgets its value, and its failure if it has one.
+    pub(crate) fn invalidate(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
+        if D::BORROWED {
+            return Err(Error::Borrowed { handle: handle.name() });
+        }
+        let core = handle.core();
+        if shared.runs_on(core.base()) {
+            return Err(Error::SelfWait { what: format!("invalidating {}", handle.name()) });
+        }
+        let gate = Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused)?;
+        core.drop_replicas();
+        // SAFETY: the gate is the one exclusive access.
+        let value = unsafe { core.cell.exclusive() }.take();
+        if let Some(hub) = &shared.hub {
+            hub.invalidate(&**core);
+            shared.drain();
+        }
+        core.base().clear_poison();
+        core.base().chain.lock().written = false;
+        drop(gate);
+        drop(value);
+        Ok(())
     }
 
     /// Moves the value out.

@@ -11,11 +11,14 @@ use super::StreamId;
 /// A stream's work, one piece after the other.
 type Piece = Box<dyn FnOnce() + Send>;
 
+/// Where its pieces go in, and the thread that does them.
+type Stream = (Sender<Piece>, JoinHandle<()>);
+
 /// Streams by their names.
 #[derive(Default)]
 pub(crate) struct Streams {
     name: String,
-    open: Mutex<HashMap<StreamId, (Sender<Piece>, JoinHandle<()>)>>,
+    open: Mutex<HashMap<StreamId, Stream>>,
 }
 
 impl Streams {
@@ -32,7 +35,7 @@ impl Streams {
         let _ = sender.send(piece);
     }
 
-    fn start(&self) -> (Sender<Piece>, JoinHandle<()>) {
+    fn start(&self) -> Stream {
         let (sender, pieces) = channel::<Piece>();
         let work = move || pieces.into_iter().for_each(|piece| piece());
         let thread = thread::Builder::new().name(format!("zellige-{}", self.name)).spawn(work);

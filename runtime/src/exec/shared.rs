@@ -18,7 +18,7 @@ use crate::error::{Cause, Error, panic_message};
 use crate::hub::Hub;
 use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
-use crate::task::{Role, Task, TaskInfo, TaskRef};
+use crate::task::{DeviceInfo, Role, Task, TaskInfo, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace::Recorder;
 
@@ -244,8 +244,8 @@ impl Shared {
 
     /// Hands a ready task to the policy without waking anybody.
     pub(super) fn enqueue(self: &Arc<Self>, task: ReadyTask, from: Option<usize>) -> Wake {
-        if let Some(hub) = &self.hub
-            && let Err(cause) = self.prepare(hub, &task)
+        if (self.hub.is_some() || task.is_restricted())
+            && let Err(cause) = self.prepare(&task)
         {
             super::discard(task.into_work(), cause);
             return Wake::Any;
@@ -266,10 +266,21 @@ impl Shared {
     }
 
     /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
-    fn prepare(&self, hub: &Hub, task: &ReadyTask) -> Result<(), Cause> {
-        self.plan(hub, task).map_err(|message| Cause::words(message))?;
-        let able = |worker: usize| World::can_run(self, task, worker);
-        if (0..self.workers.len()).any(able) { Ok(()) } else { Err(hub.nowhere(task.id())) }
+    fn prepare(&self, task: &ReadyTask) -> Result<(), Cause> {
+        if let Some(hub) = &self.hub {
+            self.plan(hub, task).map_err(Cause::words)?;
+        }
+        if (0..self.workers.len()).any(|worker| World::can_run(self, task, worker)) {
+            return Ok(());
+        }
+        let none = || Cause::words("none of the workers may run it".into());
+        Err(self.hub.as_ref().map_or_else(none, |hub| hub.nowhere(task)))
+    }
+
+    /// A worker's device, as codelets see it.
+    pub(crate) fn device(&self, worker: usize) -> DeviceInfo<'_> {
+        let memory = self.hub.as_ref().and_then(|hub| hub.own_memory(worker));
+        DeviceInfo { worker, kind: &self.workers[worker].kind, memory }
     }
 
     /// Hands a ready task to the policy and sees to it that somebody looks.
@@ -399,7 +410,12 @@ impl World for Shared {
     }
 
     fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
-        self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
+        let work = task.work();
+        let may = || {
+            let only = work.header().only.as_ref();
+            only.is_none_or(|only| only.allows(work.body(), &self.device(worker)))
+        };
+        (!task.is_restricted() || may()) && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
     }
 
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {

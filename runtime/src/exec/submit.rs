@@ -88,11 +88,39 @@ impl Shared {
     pub(crate) fn submit<C: Codelet>(self: &Arc<Self>, spec: Spec<C>) -> Result<TaskRef, Error> {
         self.wait_for_room()?;
         let name = spec.codelet.name();
-        let header =
-            Header { id: self.next_ids(1), runtime: self.id, name, priority: spec.priority, info: spec.info };
+        let header = Header {
+            id: self.next_ids(1),
+            runtime: self.id,
+            name,
+            priority: spec.priority,
+            info: spec.info,
+            only: spec.only,
+        };
         let task = TaskCell::make(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
+        self.check_place(task.cell())?;
         self.link(&task, &spec.after, Retired::Refused)?;
         Ok(task)
+    }
+
+    /// Refuses a task that no worker may run.
+    fn check_place(&self, task: &Task) -> Result<(), Error> {
+        let Some(only) = &task.header.only else { return Ok(()) };
+        if (0..self.workers.len()).any(|worker| only.allows(&task.body, &self.device(worker))) {
+            return Ok(());
+        }
+        let task = task.header.title();
+        let kinds: Vec<&str> = self.workers.iter().map(|worker| &*worker.kind).collect();
+        Err(Error::Config(match (only.worker, only.kinds) {
+            (Some(worker), _) if worker >= kinds.len() => {
+                format!("task {task} is to run on worker {worker}: there are {}, from 0", kinds.len())
+            }
+            (_, Some(wanted)) => {
+                format!("task {task} is to run on {wanted:?}, and the workers drive {kinds:?}")
+            }
+            _ => {
+                format!("task {task}: its codelet can execute on none of the workers, which drive {kinds:?}")
+            }
+        }))
     }
 
     /// Puts `task` into the chains of its handles and, if nothing holds it back, starts it.

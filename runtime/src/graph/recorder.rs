@@ -168,6 +168,7 @@ impl State {
             name: "combine",
             priority: i32::MAX,
             info: TaskInfo::default(),
+            only: None,
         };
         let index = self.add(header, Box::new(Combine(handle)), [slot]);
         let chain = &mut self.chains[slot as usize];
@@ -196,6 +197,7 @@ impl State {
         let sinks = (0..count).filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] }).count();
         Graph(Arc::new(GraphData {
             priorities: self.headers.iter().map(|header| header.priority).collect(),
+            restricted: self.headers.iter().any(|header| header.only.is_some()),
             headers: self.headers,
             bodies: self.bodies,
             predecessors,
@@ -223,8 +225,14 @@ impl Recorder {
 impl Submit for Recorder {
     fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
         let name = spec.codelet.name();
-        let header =
-            Header { id: recorded_id(), runtime: u32::MAX, name, priority: spec.priority, info: spec.info };
+        let header = Header {
+            id: recorded_id(),
+            runtime: u32::MAX,
+            name,
+            priority: spec.priority,
+            info: spec.info,
+            only: spec.only.clone(),
+        };
         let body = Box::new(TypedBody::new(spec.codelet, spec.operands));
         let mut accesses = Accesses::new();
         body.declare(&mut accesses);
@@ -255,7 +263,7 @@ impl Submit for Recorder {
             })
             .collect();
         // What a later task names in `after`: it stands for the recorded one and never runs.
-        let stand_in = TaskCell::make(Header { ..header }, Role::Gate, StandIn);
+        let stand_in = TaskCell::make(Header { only: None, ..header }, Role::Gate, StandIn);
         drop(accesses);
         let index = state.add(header, body, slots.iter().map(|(slot, _)| *slot));
         for (slot, mode) in slots {
@@ -284,6 +292,8 @@ pub struct Graph(pub(super) Arc<GraphData>);
 /// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only traces need.
 pub(super) struct GraphData {
     pub(super) headers: Vec<Header>,
+    /// Some task may not run everywhere.
+    pub(super) restricted: bool,
     pub(super) priorities: Vec<i32>,
     pub(super) bodies: Vec<Box<dyn Body>>,
     pub(super) predecessors: Vec<u32>,

@@ -66,6 +66,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         name: "replay",
         priority: 0,
         info: TaskInfo::default(),
+        only: None,
     };
     let task = TaskCell::make(header, Role::Replay, Replay(bindings));
     shared.link(&task, &[], Retired::Refused)?;
@@ -199,6 +200,11 @@ impl ReplayTask {
 
     pub(crate) fn id(self) -> u64 {
         self.of_run().first_id + u64::from(self.index)
+    }
+
+    /// True if it may not run everywhere.
+    pub(crate) fn is_restricted(self) -> bool {
+        self.of_run().graph.0.restricted && self.header().only.is_some()
     }
 
     pub(crate) fn body<'r>(self) -> &'r dyn Body {

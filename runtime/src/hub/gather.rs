@@ -85,7 +85,8 @@ impl Shared {
             }
         };
         hub.unwant(placed.task.id());
-        if let Err((placed, why)) = hub.ask_for(self, placed) {
+        if let Err(refused) = hub.ask_for(self, placed) {
+            let (placed, why) = *refused;
             match why {
                 Not::Ever(failure) => self.refuse(hub, placed.task, worker, failure),
                 Not::Here => self.send_back(hub, placed.task, worker),
@@ -270,18 +271,18 @@ impl Hub {
     }
 
     /// Asks for a working set, unless it cannot be had.
-    fn ask_for(&self, shared: &Shared, placed: Placed) -> Result<(), (Placed, Not)> {
+    fn ask_for(&self, shared: &Shared, placed: Placed) -> Result<(), Box<(Placed, Not)>> {
         if let Some(failure) = placed.task.work().cancelled(shared) {
-            return Err((placed, Not::Ever(failure)));
+            return Err(Box::new((placed, Not::Ever(failure))));
         }
         let node = self.node_of(placed.worker);
         // Under the manager's lock: whoever takes a device's data away poisons their handles under it.
         self.with_memory(|memory| {
             if let Some(failure) = placed.without_value(memory) {
-                return Err((placed, Not::Ever(failure)));
+                return Err(Box::new((placed, Not::Ever(failure))));
             }
             if self.nodes[node].failure.get().is_some() || !memory.fits(node, &placed.needs) {
-                return Err((placed, Not::Here));
+                return Err(Box::new((placed, Not::Here)));
             }
             let (ticket, needs) = (placed.ticket, placed.needs.clone());
             self.lanes[placed.worker].gathers();

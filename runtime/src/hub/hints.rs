@@ -6,7 +6,7 @@ use super::Hub;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::error::Error;
 use crate::exec::Shared;
-use crate::memory::{Datum, Memory, Need};
+use crate::memory::{self, Datum, Memory, Need};
 use crate::runtime::Runtime;
 use crate::task::Task;
 
@@ -34,6 +34,55 @@ impl Hub {
     }
 }
 
+/// A replica that could make room for others, as [`RuntimeBuilder::choose_victim`](crate::RuntimeBuilder::choose_victim) shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The number of its handle, as in traces.
+    pub data: u64,
+    /// What giving it up would free.
+    pub bytes: u64,
+    /// A task that is queued for this node will use it.
+    pub wanted: bool,
+    /// Some submitted task will use it, here or elsewhere.
+    pub has_uses: bool,
+    /// Larger for what was used later.
+    pub last_use: u64,
+    /// It is the only copy: it would have to be written back first.
+    pub only_copy: bool,
+}
+
+/// What a user chooses victims with: the memory node (in the order of [`Runtime::memory`]) and the first candidates.
+pub(crate) type Chooser = Box<dyn Fn(usize, &[Candidate]) -> Option<usize> + Send>;
+
+impl Hub {
+    /// Lets the user choose who makes room.
+    pub(crate) fn choose_victims_by(&self, choose: Chooser) {
+        let data = Arc::clone(&self.data);
+        let hook = move |node: usize, candidates: &[memory::Candidate]| {
+            let data = data.lock();
+            let shown = |c: &memory::Candidate| Candidate {
+                data: data.get(c.datum.0 as usize).map_or(0, |(id, _)| *id),
+                bytes: c.bytes,
+                wanted: c.wanted,
+                has_uses: c.next_use.is_some(),
+                last_use: c.last_use,
+                only_copy: c.sole,
+            };
+            let shown: Vec<Candidate> = candidates.iter().map(shown).collect();
+            drop(data);
+            choose(node, &shown)
+        };
+        self.with_memory(|memory| memory.set_victim_hook(Box::new(hook)));
+    }
+
+    /// Forgets the value of a handle that no task has.
+    pub(crate) fn invalidate(&self, handle: &dyn AnyHandle) {
+        if let Some(datum) = handle.datum() {
+            self.with_memory(|memory| memory.invalidate(datum));
+        }
+    }
+}
+
 /// Hints to the memory manager. Where all data are in host memory they do nothing.
 impl Runtime {
     /// Has the handle's current value brought to the memory of a worker's device as soon as nothing more urgent is on the
@@ -55,6 +104,15 @@ impl Runtime {
     pub fn wont_use<D: Data>(&self, handle: &Handle<D>) {
         // Without a worker nothing can be wrong.
         let _ = self.hint(handle, None, |_, memory, datum| memory.wont_use(datum));
+    }
+
+    /// Waits for the handle's tasks and forgets its value: its memory is free, and it holds nothing until it is written again. A
+    /// failure that poisoned it is forgotten too.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::Borrowed`] for a slice of the caller's, [`Error::SelfWait`] inside one of its tasks.
+    pub fn invalidate<D: Data>(&self, handle: &Handle<D>) -> Result<(), Error> {
+        crate::data::Gate::invalidate(self.shared(), handle)
     }
 
     /// Keeps the handle's replicas in the memory of a worker's device until [`unpin`](Runtime::unpin), once they are there. What is

@@ -20,6 +20,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 pub(crate) use self::gather::{Next, Placed};
+pub use self::hints::Candidate;
+pub(crate) use self::hints::Chooser;
 use self::lane::Lane;
 pub(crate) use self::log::Log;
 pub use self::tally::NodeUse;
@@ -31,6 +33,10 @@ use crate::device::{Device, DeviceError, Emulated, EmulatedDevice, Streams};
 use crate::error::Cause;
 use crate::memory::{Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket};
 use crate::plan::Plan;
+use crate::sched::ReadyTask;
+
+/// A datum's handle, and the number that the handle has in traces.
+type Known = (u64, Weak<dyn AnyHandle>);
 
 /// One memory node and the device that works on it.
 struct Node {
@@ -73,7 +79,7 @@ pub(crate) struct Hub {
     /// Held by whoever carries it out.
     draining: Mutex<()>,
     /// The handle of each datum.
-    data: Mutex<Vec<Weak<dyn AnyHandle>>>,
+    data: Arc<Mutex<Vec<Known>>>,
     forgotten: Forgotten,
     nodes: Vec<Node>,
     /// Conversions on the host.
@@ -112,7 +118,7 @@ impl Hub {
             memory: Mutex::new(memory),
             actions: Mutex::default(),
             draining: Mutex::new(()),
-            data: Mutex::default(),
+            data: Arc::default(),
             forgotten: Forgotten::default(),
             nodes,
             host: Streams::new("host"),
@@ -163,17 +169,17 @@ impl Hub {
         self.with_memory(|memory| {
             let datum = memory.add(meta.format, meta.bytes as u64, own.map(|_| HOST));
             let mut data = self.data.lock();
-            let weak = Arc::downgrade(&handle.arc());
+            let known = (handle.base().id, Arc::downgrade(&handle.arc()));
             match data.get_mut(datum.0 as usize) {
-                Some(place) => *place = weak,
-                None => data.push(weak),
+                Some(place) => *place = known,
+                None => data.push(known),
             }
             handle.manage(datum, memory.buffer(datum, HOST, meta.format), &self.forgotten);
         });
     }
 
     fn handle(&self, datum: Datum) -> Option<Arc<dyn AnyHandle>> {
-        self.data.lock().get(datum.0 as usize).and_then(Weak::upgrade)
+        self.data.lock().get(datum.0 as usize).and_then(|(_, handle)| handle.upgrade())
     }
 
     fn ticket(&self) -> Ticket {
@@ -183,6 +189,12 @@ impl Hub {
     /// True if a worker waits for operands and has nothing to run.
     pub(crate) fn waits_for_data(&self, worker: usize) -> bool {
         self.lanes[worker].waits()
+    }
+
+    /// Bytes of the memory of a worker's device; `None` on the host.
+    pub(crate) fn own_memory(&self, worker: usize) -> Option<u64> {
+        let node = self.node_of(worker);
+        if node == HOST { None } else { self.with_memory(|memory| memory.capacity(node)) }
     }
 
     pub(crate) fn node_of(&self, worker: usize) -> NodeId {
@@ -280,12 +292,14 @@ fn links(devices: &[Emulated], peers: Option<LinkSpec>) -> Vec<Vec<Option<LinkSp
 
 impl Hub {
     /// Why a planned task can run nowhere, with the arithmetic.
-    pub(crate) fn nowhere(&self, task: u64) -> Cause {
+    pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
+        let restricted = if task.is_restricted() { "where it may run, " } else { "" };
+        let task = task.id();
         let text = self.ask_plan(task, |plan| {
             let (bytes, count) = (plan.bytes(), plan.needs.len());
             let each = self.lanes.iter().map(|lane| lane.node).collect::<std::collections::BTreeSet<_>>();
             let why = each.into_iter().map(|node| self.why_not(node, plan)).collect::<Vec<_>>().join(", ");
-            format!("its {count} operands need {bytes} bytes at once, and no device can have them: {why}")
+            format!("its {count} operands need {bytes} bytes at once, and no device can have them: {restricted}{why}")
         });
         self.plans.lock().remove(&task);
         Cause::words(text.unwrap_or_else(|| "no device can run it".into()))

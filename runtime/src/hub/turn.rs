@@ -86,7 +86,7 @@ impl Shared {
     pub(crate) fn go_home(self: &Arc<Self>) {
         let Some(hub) = &self.hub else { return };
         let handles: Vec<Arc<dyn AnyHandle>> =
-            hub.data.lock().iter().filter_map(std::sync::Weak::upgrade).collect();
+            hub.data.lock().iter().filter_map(|(_, handle)| handle.upgrade()).collect();
         for handle in &handles {
             let turn =
                 if handle.base().is_poisoned() { None } else { self.bring(&**handle, false).ok().flatten() };

@@ -74,7 +74,7 @@ impl Kinds {
     }
 
     pub(super) fn can_run(&self, view: &SchedView<'_>, task: &ReadyTask, worker: usize) -> bool {
-        self.alike || view.can_run(task, worker)
+        (self.alike && !task.is_restricted()) || view.can_run(task, worker)
     }
 
     /// What the task takes on each kind. Workers of one kind are equally fast, so that one of them is asked.
@@ -108,7 +108,7 @@ impl Open {
     pub(super) fn wake(&self, view: &SchedView<'_>, task: &ReadyTask) -> Option<Wake> {
         let kinds = self.kinds(view);
         let workers = kinds.of.len();
-        if kinds.alike || (0..workers).all(|w| view.can_run(task, w)) {
+        if (kinds.alike && !task.is_restricted()) || (0..workers).all(|w| view.can_run(task, w)) {
             return Some(Wake::Any);
         }
         let first = self.turn.fetch_add(1, Ordering::Relaxed);

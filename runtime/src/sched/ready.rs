@@ -63,6 +63,15 @@ impl ReadyTask {
         unsafe { ManuallyDrop::take(&mut this.0) }
     }
 
+    /// True if not every worker may run it: a policy then has to [ask](crate::SchedView::can_run), even where all are alike.
+    pub fn is_restricted(&self) -> bool {
+        match &*self.0 {
+            // Its header is cold memory.
+            Work::Replay(task) => task.is_restricted(),
+            work => work.header().only.is_some(),
+        }
+    }
+
     pub(crate) fn work(&self) -> &Work {
         &self.0
     }
@@ -119,7 +128,7 @@ impl ReadyTask {
             fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
             fn clear(&self) {}
         }
-        let header = Header { id, runtime: u32::MAX, name, priority, info };
+        let header = Header { id, runtime: u32::MAX, name, priority, info, only: None };
         ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::{Choice, Codelet, Header, Task, TaskContext};
+use super::{Choice, Codelet, DeviceInfo, Header, Task, TaskContext};
 use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, Meta, NoReplica};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
@@ -327,6 +327,11 @@ pub(crate) trait Body: Send + Sync {
     fn is_for_host(&self) -> bool {
         false
     }
+    /// See [`Codelet::can_execute`]; a panic counts as no.
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        let _ = device;
+        true
+    }
     /// Starts a replay (see [`Role::Replay`](super::Role)).
     fn start(&self, _shared: &Arc<Shared>, _task: Arc<Task>) {
         unreachable!("only a replay is started")
@@ -461,6 +466,11 @@ impl<C: Codelet> Body for TypedBody<C> {
         if let Some((_, operands)) = self.payload() {
             operands.declare(out);
         }
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        let Some((codelet, _)) = self.payload() else { return false };
+        catch_unwind(AssertUnwindSafe(|| codelet.can_execute(device))).unwrap_or(false)
     }
 
     fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Codelet, Cpu, Outcome, TaskContext, TaskInfo, TaskRef};
+use super::{Codelet, Cpu, Only, Outcome, TaskContext, TaskInfo, TaskRef};
 use crate::data::{Data, Handle, Meta};
 use crate::error::{Error, TaskError};
 use crate::operand::Operands;
@@ -18,6 +18,8 @@ pub struct Spec<C: Codelet> {
     pub(crate) info: TaskInfo,
     pub(crate) priority: i32,
     pub(crate) after: SmallVec<[TaskRef; 2]>,
+    /// Where it may run, if not anywhere.
+    pub(crate) only: Option<Box<Only>>,
 }
 
 /// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are written once,
@@ -61,7 +63,8 @@ pub trait Submit: Sized {
     /// Begins a task that runs `codelet`, to be given options before it is submitted.
     fn codelet<C: Codelet>(&self, codelet: C, operands: C::Operands) -> CodeletBuilder<'_, Self, C> {
         let info = codelet.info();
-        let spec = Spec { codelet, operands, info, priority: 0, after: SmallVec::new() };
+        let only = codelet.is_choosy().then(|| Box::new(Only { choosy: true, ..Only::default() }));
+        let spec = Spec { codelet, operands, info, priority: 0, after: SmallVec::new(), only };
         CodeletBuilder { target: self, spec }
     }
 
@@ -160,6 +163,18 @@ impl<S: Submit, C: Codelet> CodeletBuilder<'_, S, C> {
     /// Runs after `task`, besides what its operands ask for.
     pub fn after(mut self, task: &TaskRef) -> Self {
         self.spec.after.push(task.clone());
+        self
+    }
+
+    /// Runs on this worker only.
+    pub fn on_worker(mut self, worker: usize) -> Self {
+        self.spec.only.get_or_insert_default().worker = Some(worker);
+        self
+    }
+
+    /// Runs only on workers that drive one of these kinds of device, e.g. `&["cpu"]`.
+    pub fn on_kinds(mut self, kinds: &'static [&'static str]) -> Self {
+        self.spec.only.get_or_insert_default().kinds = Some(kinds);
         self
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::Body;
+use super::{Body, Only};
 use crate::deps::{Edge, Group, Successors};
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
@@ -22,6 +22,8 @@ pub(crate) struct Header {
     pub(crate) name: &'static str,
     pub(crate) priority: i32,
     pub(crate) info: TaskInfo,
+    /// Where the task may run, if not anywhere.
+    pub(crate) only: Option<Box<Only>>,
 }
 
 impl Header {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::data::{Data, Format, Meta};
 use crate::error::TaskError;
 use crate::operand::Operands;
-use crate::task::TaskContext;
+use crate::task::{DeviceInfo, TaskContext};
 
 /// A kind of device: it decides what a body sees of its operands.
 pub trait DeviceKind: 'static {
@@ -79,7 +79,18 @@ pub trait Codelet: Send + Sync + 'static {
         Choice::default()
     }
 
-    /// The implementation for a CPU core.
+    /// True if [`can_execute`](Codelet::can_execute) is to be asked before a worker gets the task.
+    fn is_choosy(&self) -> bool {
+        false
+    }
+
+    /// Whether the task can run on this device, e.g. for its memory or what its kind can do. Asked often: it should be quick.
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        let _ = device;
+        true
+    }
+
+    /// The implementation for a CPU core, and for devices that emulate another on one.
     fn cpu(
         &self,
         views: <Self::Operands as Operands>::Views<'_, Cpu>,

@@ -5,6 +5,7 @@ mod builder;
 mod cell;
 mod codelet;
 mod context;
+mod place;
 
 pub(crate) use body::{Body, Bound, Ended, Placement, Ran, Resource, TypedBody, WorkerLocal};
 pub use body::{Busy, Env, Refusal};
@@ -13,3 +14,5 @@ pub use cell::TaskRef;
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{Choice, Codelet, Cpu, DeviceKind, MAX_OPERAND_FORMATS, Outcome, TaskInfo};
 pub use context::TaskContext;
+pub use place::DeviceInfo;
+pub(crate) use place::Only;

@@ -1,0 +1,32 @@
+//! Where a task may run.
+
+use super::Body;
+
+/// A worker's device, as [`Codelet::can_execute`](super::Codelet::can_execute) sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceInfo<'a> {
+    /// The worker.
+    pub worker: usize,
+    /// The kind of device that it drives, e.g. `cpu`.
+    pub kind: &'a str,
+    /// Bytes of the device's own memory; `None`: it works in host memory.
+    pub memory: Option<u64>,
+}
+
+/// What was said about where a task may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Only {
+    pub(crate) worker: Option<usize>,
+    pub(crate) kinds: Option<&'static [&'static str]>,
+    /// The codelet is to be asked.
+    pub(crate) choosy: bool,
+}
+
+impl Only {
+    /// True if the task may run on the device.
+    pub(crate) fn allows(&self, body: &dyn Body, device: &DeviceInfo<'_>) -> bool {
+        self.worker.is_none_or(|worker| worker == device.worker)
+            && self.kinds.is_none_or(|kinds| kinds.contains(&device.kind))
+            && (!self.choosy || body.can_execute(device))
+    }
+}
