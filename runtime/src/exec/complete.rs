@@ -107,6 +107,11 @@ impl Shared {
         LOST_COUNT.fetch_sub(mine.len(), Ordering::AcqRel);
         for (work, cause) in mine {
             if let Some(hub) = &self.hub {
+                if matches!(cause, Cause::Lost) && hub.is_plan_stale(work.id()) {
+                    // The device that it was meant for failed while its policy looked.
+                    self.push_ready(ReadyTask::new(work), None);
+                    continue;
+                }
                 hub.forget(work.id());
             }
             match work {

@@ -68,9 +68,10 @@ impl Shared {
     /// # Errors
     /// In words, why it cannot be planned.
     pub(crate) fn plan(&self, hub: &Hub, task: &ReadyTask) -> Result<(), String> {
-        let plan = hub.plan_of(task.work())?;
+        let failures = hub.failures();
+        let plan = Arc::new(hub.plan_of(task.work())?);
         hub.forget(task.id());
-        hub.plans.lock().insert(task.id(), Planned { plan: Arc::new(plan), wanted: None });
+        hub.plans.lock().insert(task.id(), Planned { plan, wanted: None, failures });
         Ok(())
     }
 

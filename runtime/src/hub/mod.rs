@@ -66,6 +66,8 @@ struct Planned {
     plan: Arc<Plan>,
     /// The node for which its operands are wanted.
     wanted: Option<NodeId>,
+    /// Devices that had failed by then.
+    failures: usize,
 }
 
 /// The places of a task's operands, one per access.
@@ -215,6 +217,15 @@ impl Hub {
     /// The failure of a worker's device, if it has failed.
     pub(crate) fn failure_of(&self, worker: usize) -> Option<&DeviceError> {
         self.nodes[self.node_of(worker)].failure.get()
+    }
+
+    fn failures(&self) -> usize {
+        self.nodes.iter().filter(|node| node.failure.get().is_some()).count()
+    }
+
+    /// True if a device has failed since the task was planned: a policy that had nobody for it may have somebody now.
+    pub(crate) fn is_plan_stale(&self, task: u64) -> bool {
+        self.plans.lock().get(&task).is_some_and(|planned| planned.failures < self.failures())
     }
 
     /// Whether a task's operands can be on a worker's node, all at once.

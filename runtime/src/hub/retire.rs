@@ -63,6 +63,10 @@ impl Shared {
     /// What a failed device's queue still holds, or gets, goes to others.
     pub(super) fn pass_back(self: &Arc<Self>, worker: usize) {
         let Some(hub) = &self.hub else { return };
+        // What was complete just when the device failed.
+        for placed in hub.lanes[worker].clear() {
+            self.send_back(hub, placed.task, worker);
+        }
         for _ in 0..PASSED_BACK {
             let Some(task) = self.pop(worker) else { return };
             hub.forget(task.id());

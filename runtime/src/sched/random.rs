@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use smallvec::SmallVec;
 
 use super::kinds::{Expected, Kinds, PerKind};
 use super::queue::SharedQueue;
@@ -59,10 +60,12 @@ impl Random {
             weight if kinds.can_run(view, task, w) => weight,
             _ => 0,
         };
-        let total: u64 = (0..self.queues.len()).map(weight).sum();
+        // Asked once: a device may fail meanwhile.
+        let each: SmallVec<[u64; 16]> = (0..self.queues.len()).map(weight).collect();
+        let total: u64 = each.iter().sum();
         let n = self.pushed.fetch_add(1, Ordering::Relaxed);
         let mut at = ((u128::from(number(n)) * u128::from(total)) >> 64) as u64;
-        (0..self.queues.len()).find(|&w| match at.checked_sub(weight(w)) {
+        (0..each.len()).find(|&w| match at.checked_sub(each[w]) {
             Some(rest) => {
                 at = rest;
                 false
