@@ -336,6 +336,9 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         if let Some(value) = value {
             self.add_partials(value);
         }
+        if let Some(buffer) = at {
+            self.settle(buffer);
+        }
         self.has_partials.store(false, Ordering::Release);
     }
 
@@ -345,10 +348,12 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         let (Some(value), Some(travel)) = (unsafe { from.shared() }, D::portability()) else { return };
         let mut value = (travel.duplicate)(value);
         self.add_partials(&mut value);
-        let place = self.place(make(self, value.meta()));
+        let buffer = make(self, value.meta());
+        let place = self.place(buffer);
         // SAFETY: the place is new.
         *unsafe { place.exclusive() } = Some(value);
-        // Last: whoever finds no partial results goes by the new place.
+        self.settle(buffer);
+        // Last: whoever finds no partial results goes by the new place and its meta.
         self.has_partials.store(false, Ordering::Release);
     }
 
