@@ -134,6 +134,9 @@ impl State {
             if let Some((seed, at_most)) = self.spec.late {
                 wait(at_most.mul_f64(fraction(seed ^ number)));
             }
+        } else {
+            // What it keeps is for `done` to have.
+            drop(op.run);
         }
         let failure = || DeviceError {
             device: self.name.clone(),
