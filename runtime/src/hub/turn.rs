@@ -94,8 +94,14 @@ impl Shared {
                 self.let_go(&**handle, turn);
             }
         }
-        hub.close();
-        self.drain();
+        // The end of one transfer may begin another, on a stream that was closed a moment ago.
+        loop {
+            hub.close();
+            self.drain();
+            if hub.with_memory(|memory| memory.is_at_rest()) {
+                break;
+            }
+        }
         for handle in &handles {
             handle.unmanage(hub.at_home(&**handle));
         }

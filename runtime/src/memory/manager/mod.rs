@@ -158,6 +158,11 @@ impl Memory {
         self.stagings.contains_key(&ticket)
     }
 
+    /// True if nothing is being transferred or waits for it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.flights.is_empty()
+    }
+
     /// How many bytes `node` holds at most; `None` for as many as there are.
     pub(crate) fn capacity(&self, node: NodeId) -> Option<u64> {
         self.nodes[node].spec.capacity
