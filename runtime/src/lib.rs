@@ -44,6 +44,7 @@ mod deps;
 mod device;
 mod error;
 mod exec;
+pub mod fuzz;
 mod graph;
 mod hub;
 mod memory;

@@ -383,6 +383,12 @@ impl Runtime {
         self.shared.hub.as_ref().map(Hub::uses).unwrap_or_default()
     }
 
+    /// True once a device has failed.
+    pub(crate) fn has_lost_a_device(&self) -> bool {
+        let hub = self.shared.hub.as_ref();
+        hub.is_some_and(|hub| (0..self.workers()).any(|worker| hub.failure_of(worker).is_some()))
+    }
+
     /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it when nothing
     /// runs, e.g. after [`wait_all`](Runtime::wait_all).
     pub fn take_trace(&self) -> Option<Trace> {

@@ -9,6 +9,7 @@ mod logs;
 mod machine;
 mod out;
 mod progress;
+mod selftest;
 mod simulate;
 mod table;
 mod tor;
@@ -53,6 +54,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Verb::Bench(verb) => bench::run(verb),
         Verb::Machine(verb) => machine::run(verb),
         Verb::Simulate(verb) => simulate::run(verb),
+        Verb::Selftest(args) => selftest::run(args),
         Verb::Tor(verb) => tor::run(verb),
     }
 }

@@ -1,0 +1,108 @@
+//! `zellige selftest`: random task graphs on emulated devices, compared with a sequential run.
+
+use std::time::Duration;
+
+use zellige_runtime::fuzz::{Fuzz, FuzzCounts, FuzzReport};
+use zellige_tor::pipeline::Observer;
+
+use crate::args::SelftestArgs;
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::table::{Side, Table, bytes};
+
+/// Runs the graphs, prints, writes.
+///
+/// # Errors
+/// A graph did not come to what it should, or the output cannot be written.
+pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let fuzz = Fuzz {
+        graphs: args.fuzz,
+        seed: args.seed,
+        jobs: args.jobs.into(),
+        patience: Duration::from_secs(args.patience.into()),
+        deaths: args.deaths,
+    };
+    let progress = Progress::new();
+    progress.stage("graphs", args.fuzz);
+    let report = fuzz.run(|done| {
+        progress.advance(done);
+        !interrupt::seen()
+    });
+    drop(progress);
+    interrupt::check()?;
+    if let Some(target) = &target {
+        target.write_json(&report)?;
+    }
+    if !target.as_ref().is_some_and(Target::is_stdout) {
+        out::print(&table(&report).render(out::colours(&std::io::stdout())))?;
+        out::print(&summary(&report))?;
+    }
+    verdict(args, &report)
+}
+
+/// An error for failures, with the command that repeats the first.
+fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
+    let Some(first) = report.failures.first() else { return Ok(()) };
+    let deaths = if args.deaths { " --deaths" } else { "" };
+    anyhow::bail!(
+        "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}",
+        report.failures.len(),
+        report.counts.graphs,
+        first.seed,
+    )
+}
+
+fn table(report: &FuzzReport) -> Table {
+    let mut table = Table::new(&[
+        ("policy", Side::Left),
+        ("graphs", Side::Right),
+        ("tasks", Side::Right),
+        ("evictions", Side::Right),
+        ("write-backs", Side::Right),
+        ("conversions", Side::Right),
+        ("prefetch hits", Side::Right),
+        ("moved", Side::Right),
+        ("deaths", Side::Right),
+    ]);
+    for (policy, counts) in &report.by_policy {
+        table.row(row(policy, counts));
+    }
+    table.row(row("all", &report.counts));
+    table
+}
+
+fn row(name: &str, counts: &FuzzCounts) -> [String; 9] {
+    [
+        name.into(),
+        counts.graphs.to_string(),
+        counts.tasks.to_string(),
+        counts.evictions.to_string(),
+        counts.write_backs.to_string(),
+        counts.conversions.to_string(),
+        counts.prefetch_hits.to_string(),
+        bytes(counts.bytes_moved),
+        counts.device_deaths.to_string(),
+    ]
+}
+
+fn summary(report: &FuzzReport) -> String {
+    let counts = &report.counts;
+    let (failed, last) = (report.failures.len(), report.seed.wrapping_add(counts.graphs.saturating_sub(1)));
+    let mut text = format!(
+        "{} graphs from seed {} (to {last}), {:.0} % with evictions, {:.0} % with conversions; {failed} failed; {:.1} s\n",
+        counts.graphs,
+        report.seed,
+        100.0 * report.eviction_share(),
+        100.0 * report.conversion_share(),
+        report.seconds,
+    );
+    for failure in &report.failures {
+        text += &format!("seed {} ({}):\n", failure.seed, failure.policy);
+        for difference in &failure.differences {
+            text += &format!("    {difference}\n");
+        }
+    }
+    text
+}

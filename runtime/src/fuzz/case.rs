@@ -1,0 +1,158 @@
+//! What a case is made of: data, steps and a machine, all of them plain descriptions.
+
+use std::sync::Arc;
+
+use crate::data::Format;
+use crate::device::Emulated;
+
+/// The type of a handle's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Words in three formats.
+    Words,
+    /// The same, which cannot leave the host.
+    Local,
+    /// A plain vector.
+    Plain,
+}
+
+/// How a handle begins.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    pub(super) kind: Kind,
+    pub(super) format: Format,
+    pub(super) len: usize,
+    pub(super) seed: u64,
+    /// Registered without a value.
+    pub(super) empty: bool,
+}
+
+/// One operand of a job; handles are indices.
+#[derive(Clone, Debug)]
+pub(super) enum Access {
+    Read { handle: usize, format: Format },
+    List { handles: Vec<usize>, format: Format },
+    Update { handle: usize, format: Format, becomes: Option<Format> },
+    Write { handle: usize, format: Format, len: usize },
+    Commute { handle: usize },
+    Reduce { handle: usize },
+}
+
+impl Access {
+    pub(super) fn handles(&self) -> &[usize] {
+        match self {
+            Access::List { handles, .. } => handles,
+            Access::Read { handle, .. }
+            | Access::Update { handle, .. }
+            | Access::Write { handle, .. }
+            | Access::Commute { handle }
+            | Access::Reduce { handle } => std::slice::from_ref(handle),
+        }
+    }
+
+    pub(super) fn writes(&self) -> bool {
+        !matches!(self, Access::Read { .. } | Access::List { .. })
+    }
+
+    pub(super) fn commutes(&self) -> bool {
+        matches!(self, Access::Commute { .. } | Access::Reduce { .. })
+    }
+
+    /// True if a late choice may look at its metas, and choose its format.
+    pub(super) fn is_chosen_for(&self) -> bool {
+        matches!(self, Access::Read { .. } | Access::List { .. } | Access::Update { .. })
+    }
+}
+
+/// How a job fails on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Its body returns an error, before it writes or after.
+    Before,
+    After,
+    /// Its body panics.
+    Panic,
+    /// Its late choice does.
+    Choice,
+    /// It asks for a format that the data type does not have.
+    Format,
+}
+
+/// A task.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) seed: u64,
+    pub(super) accesses: Vec<Access>,
+    pub(super) fault: Option<Fault>,
+    /// It chooses formats and a variant late.
+    pub(super) late: bool,
+    pub(super) priority: i32,
+    /// It runs after the one that was submitted before it.
+    pub(super) after: bool,
+    /// The submitting thread waits for it.
+    pub(super) waits: bool,
+}
+
+impl Job {
+    pub(super) fn commutes(&self) -> bool {
+        self.accesses.iter().any(Access::commutes)
+    }
+
+    /// The handles that it writes.
+    pub(super) fn written(&self) -> impl Iterator<Item = usize> {
+        self.accesses.iter().filter(|access| access.writes()).map(|access| access.handles()[0])
+    }
+}
+
+/// What the submitting thread does next.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Submit(Arc<Job>),
+    /// Records these, and replays them twice; the second time with another handle in place of one.
+    Replay {
+        jobs: Vec<Arc<Job>>,
+        instead: Option<(usize, usize)>,
+    },
+    /// Reads in place; `across` the next submission.
+    Read {
+        handle: usize,
+        across: bool,
+    },
+    /// Changes in place.
+    Change {
+        handle: usize,
+        seed: u64,
+    },
+    Take {
+        handle: usize,
+    },
+    Drop {
+        handle: usize,
+    },
+    /// Waits for all tasks.
+    Wait,
+}
+
+/// Where it runs.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    pub(super) policy: &'static str,
+    pub(super) cpus: usize,
+    pub(super) window: usize,
+    pub(super) devices: Vec<Emulated>,
+    pub(super) peers: Option<f64>,
+    /// The device that fails.
+    pub(super) dies: Option<usize>,
+    /// Values are looked at after the runtime has ended, through another one.
+    pub(super) outlived: bool,
+}
+
+/// A case.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) data: Vec<Start>,
+    pub(super) steps: Vec<Step>,
+    pub(super) machine: Machine,
+    /// Tasks that are submitted, those of replays included.
+    pub(super) tasks: u64,
+}

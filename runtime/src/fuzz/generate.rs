@@ -1,0 +1,343 @@
+//! A random case from one number.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::case::{Access, Case, Fault, Job, Kind, Machine, Start, Step};
+use super::oracle::Oracle;
+use super::rng::Rng;
+use super::words::{FORMATS, NO_FORMAT};
+use crate::data::Format;
+use crate::device::Emulated;
+use crate::sched::POLICIES;
+
+/// How a case tends, so that cases differ by more than noise.
+struct Taste {
+    cpus: usize,
+    /// Percent of jobs that fail on purpose.
+    faults: usize,
+    /// Percent of reads and updates that ask for a format.
+    formats: usize,
+    /// Percent of handles that stay on the host.
+    locals: usize,
+    /// Percent of handles that are plain vectors.
+    plain: usize,
+    /// Longest value (words).
+    longest: usize,
+    /// Most handles that are in use at a time.
+    handles: usize,
+}
+
+struct Generator {
+    rng: Rng,
+    taste: Taste,
+    oracle: Oracle,
+    data: Vec<Start>,
+    steps: Vec<Step>,
+    /// Handles that are in use.
+    live: Vec<usize>,
+    tasks: usize,
+}
+
+/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted.
+pub(super) fn case(seed: u64, deaths: bool) -> Case {
+    let mut rng = Rng::new(seed);
+    let taste = Taste {
+        cpus: rng.pick(&[0, 0, 1, 1, 2]),
+        faults: rng.pick(&[0, 0, 1, 4]),
+        formats: rng.pick(&[0, 20, 50]),
+        locals: rng.pick(&[0, 0, 0, 0, 10]),
+        plain: rng.pick(&[0, 20, 50]),
+        longest: rng.pick(&[4, 16, 64]),
+        handles: rng.within(4, 24),
+    };
+    let mut generator =
+        Generator { rng, taste, oracle: Oracle::new(), data: vec![], steps: vec![], live: vec![], tasks: 0 };
+    for _ in 0..generator.taste.handles.div_ceil(2).max(2) {
+        generator.add_handle();
+    }
+    let most = generator.rng.within(20, 200);
+    let wanted = generator.rng.within(20, most);
+    while generator.tasks < wanted {
+        generator.add_step();
+    }
+    let machine = generator.machine(deaths);
+    Case { data: generator.data, steps: generator.steps, machine, tasks: generator.tasks as u64 }
+}
+
+impl Generator {
+    fn add_handle(&mut self) {
+        let rng = &mut self.rng;
+        let kind = match rng.below(100) {
+            roll if self.taste.cpus > 0 && roll < self.taste.locals => Kind::Local,
+            roll if roll >= 100 - self.taste.plain => Kind::Plain,
+            _ => Kind::Words,
+        };
+        let format = if kind == Kind::Plain { Format::NATIVE } else { rng.pick(&FORMATS) };
+        let start = Start { kind, format, len: 0, seed: rng.next(), empty: rng.chance(20) };
+        let start = Start { len: self.length(), ..start };
+        self.oracle.add(&start);
+        self.live.push(self.data.len());
+        self.data.push(start);
+    }
+
+    /// Seldom none, mostly few, sometimes many.
+    fn length(&mut self) -> usize {
+        let longest = self.taste.longest;
+        match self.rng.below(32) {
+            0 => 0,
+            1..=7 => longest,
+            _ => self.rng.within(1, longest),
+        }
+    }
+
+    fn push(&mut self, step: Step) {
+        self.oracle.step(&step);
+        self.steps.push(step);
+    }
+
+    fn add_step(&mut self) {
+        match self.rng.below(100) {
+            0..=3 => self.add_replay(),
+            4..=6 => {
+                let Some(handle) = self.written_handle() else { return };
+                let across = self.rng.chance(50);
+                self.push(Step::Read { handle, across });
+                if across {
+                    self.add_job(false);
+                }
+            }
+            7..=9 => {
+                let Some(handle) = self.written_handle() else { return };
+                let seed = self.rng.next();
+                self.push(Step::Change { handle, seed });
+            }
+            10..=12 => self.retire_one(),
+            13..=16 if self.live.len() < self.taste.handles => self.add_handle(),
+            17 => self.push(Step::Wait),
+            _ => self.add_job(true),
+        }
+    }
+
+    fn written_handle(&mut self) -> Option<usize> {
+        let written: Vec<usize> =
+            self.live.iter().copied().filter(|&handle| self.oracle.is_written(handle)).collect();
+        (!written.is_empty()).then(|| self.rng.pick(&written))
+    }
+
+    fn retire_one(&mut self) {
+        if self.live.len() < 4 {
+            return;
+        }
+        let at = self.rng.below(self.live.len());
+        let handle = self.live.swap_remove(at);
+        let takes = self.oracle.is_written(handle) && self.rng.chance(40);
+        self.push(if takes { Step::Take { handle } } else { Step::Drop { handle } });
+    }
+
+    fn add_job(&mut self, may_wait: bool) {
+        let waits = may_wait && self.rng.chance(3);
+        let job = Job { after: self.rng.chance(5), waits, ..self.job(true) };
+        self.tasks += 1;
+        self.push(Step::Submit(Arc::new(job)));
+    }
+
+    fn add_replay(&mut self) {
+        let jobs: Vec<Arc<Job>> = (0..self.rng.within(2, 10)).map(|_| Arc::new(self.job(false))).collect();
+        self.tasks += 2 * jobs.len();
+        let used: Vec<usize> =
+            jobs.iter().flat_map(|job| &job.accesses).flat_map(Access::handles).copied().collect();
+        let was = self.rng.pick(&used);
+        let others: Vec<usize> = self
+            .live
+            .iter()
+            .copied()
+            .filter(|other| !used.contains(other) && self.oracle.is_written(*other))
+            .filter(|&other| self.oracle.kind(other) == self.oracle.kind(was))
+            .collect();
+        let instead = (!others.is_empty() && self.rng.chance(50)).then(|| (was, self.rng.pick(&others)));
+        self.push(Step::Replay { jobs, instead });
+    }
+
+    /// A job whose result is certain; in a recording, where the oracle has not been there yet, only one that is so wherever it runs.
+    fn job(&mut self, submitted: bool) -> Job {
+        loop {
+            let mut job = self.random_job();
+            if job.accesses.is_empty() {
+                continue;
+            }
+            if self.oracle.would_fail(&job) && job.fault.is_none() && self.rng.chance(70) {
+                self.heal(&mut job);
+            }
+            let several = job.commutes() && job.written().count() > 1;
+            if if submitted { self.oracle.is_certain(&job) } else { !several } {
+                return job;
+            }
+        }
+    }
+
+    /// Writes what is poisoned instead of reading it: otherwise little would be left in the end.
+    fn heal(&mut self, job: &mut Job) {
+        for at in 0..job.accesses.len() {
+            let handle = job.accesses[at].handles()[0];
+            let once = job.accesses.iter().flat_map(Access::handles).filter(|&&h| h == handle).count() == 1;
+            let single = job.accesses[at].handles().len() == 1;
+            if single && once && self.oracle.is_poisoned(handle) {
+                job.accesses[at] = self.write(handle);
+            }
+        }
+    }
+
+    fn random_job(&mut self) -> Job {
+        let mut accesses: Vec<Access> = Vec::new();
+        let count = self.rng.pick(&[1, 2, 2, 3, 3, 3, 4, 5]);
+        for _ in 0..count {
+            let handle = self.rng.pick(&self.live);
+            let taken = |access: &Access| access.handles().contains(&handle);
+            let again = accesses.iter().any(taken);
+            // Naming a handle twice is allowed where both read.
+            let written = accesses.iter().any(|access| taken(access) && access.writes());
+            if written || (again && !self.rng.chance(10)) {
+                continue;
+            }
+            let access = if again { self.reading(handle) } else { self.access(handle, &accesses) };
+            accesses.push(access);
+        }
+        let faulty = self.rng.chance(self.taste.faults);
+        let late = self.rng.chance(15);
+        let mut job = Job {
+            seed: self.rng.next(),
+            accesses,
+            fault: None,
+            late,
+            priority: self.rng.pick(&[0, 0, 0, 1, -1]),
+            after: false,
+            waits: false,
+        };
+        if faulty {
+            self.spoil(&mut job);
+        }
+        job
+    }
+
+    /// Gives the job a way to fail.
+    fn spoil(&mut self, job: &mut Job) {
+        let fault = self.rng.pick(&[Fault::Before, Fault::After, Fault::Panic, Fault::Choice, Fault::Format]);
+        job.late |= fault == Fault::Choice;
+        if fault == Fault::Format {
+            job.late = false;
+            let asked = job.accesses.iter_mut().find_map(|access| match access {
+                Access::Read { format, .. } | Access::List { format, .. } | Access::Update { format, .. } => {
+                    Some(format)
+                }
+                _ => None,
+            });
+            let Some(format) = asked else { return };
+            *format = NO_FORMAT;
+        }
+        job.fault = Some(fault);
+    }
+
+    fn access(&mut self, handle: usize, others: &[Access]) -> Access {
+        // Reductions run on the host. One of a value that cannot travel is left out: partial results are added to it in its place,
+        // and what was converted from it before stays.
+        let reduces = self.taste.cpus > 0 && self.oracle.kind(handle) != Kind::Local;
+        match self.rng.below(100) {
+            _ if !self.oracle.is_written(handle) => self.write(handle),
+            0..=39 => self.reading(handle),
+            40..=66 => {
+                let becomes = self.format_for(handle);
+                let becomes = (becomes != Format::NATIVE && self.rng.chance(50)).then_some(becomes);
+                Access::Update { handle, format: self.format_for(handle), becomes }
+            }
+            67..=78 => self.write(handle),
+            79..=86 => Access::Commute { handle },
+            87..=91 if reduces => Access::Reduce { handle },
+            _ => self.list(handle, others),
+        }
+    }
+
+    fn reading(&mut self, handle: usize) -> Access {
+        Access::Read { handle, format: self.format_for(handle) }
+    }
+
+    fn write(&mut self, handle: usize) -> Access {
+        let plain = self.oracle.kind(handle) == Kind::Plain;
+        let format = if plain { Format::NATIVE } else { self.rng.pick(&FORMATS) };
+        Access::Write { handle, format, len: self.length() }
+    }
+
+    fn format_for(&mut self, handle: usize) -> Format {
+        let asks = self.oracle.kind(handle) != Kind::Plain && self.rng.chance(self.taste.formats);
+        if asks { self.rng.pick(&FORMATS) } else { Format::NATIVE }
+    }
+
+    fn list(&mut self, first: usize, others: &[Access]) -> Access {
+        let kind = self.oracle.kind(first);
+        let mut handles = vec![first];
+        for _ in 0..self.rng.below(4) {
+            let other = self.rng.pick(&self.live);
+            let taken = others.iter().any(|access| access.handles().contains(&other));
+            if !taken && self.oracle.kind(other) == kind && self.oracle.is_written(other) {
+                handles.push(other);
+            }
+        }
+        Access::List { handles, format: self.format_for(first) }
+    }
+
+    fn machine(&mut self, deaths: bool) -> Machine {
+        let (largest, everything) = (self.oracle.largest_set().max(1), self.oracle.everything().max(1));
+        let rng = &mut self.rng;
+        let count = rng.pick(&[1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6]);
+        let roomy = rng.below(count);
+        let rate = rng.pick(&[1e9, 5e9, 2e10, 1e11]);
+        let lateness = rng.pick(&[0, 0, 5, 50]);
+        let mut devices = Vec::new();
+        for at in 0..count {
+            let capacity = match rng.below(20) {
+                0..=7 => largest,
+                8..=12 => largest + rng.next() % largest,
+                13..=15 => largest.max(everything / 2),
+                16..=17 => everything.max(largest),
+                _ if at != roomy => largest.div_ceil(2),
+                _ => largest,
+            };
+            let device = Emulated::new(capacity).staging(rng.below(3) as u32).bandwidth(rate);
+            let device = if rng.chance(20) { device.latency(Duration::from_nanos(2000)) } else { device };
+            let late = device.clone().late(rng.next(), Duration::from_micros(lateness));
+            devices.push(if lateness > 0 { late } else { device });
+        }
+        let peers = rng.chance(40).then_some(rate);
+        let policy = POLICIES[rng.below(POLICIES.len())].0;
+        let window = rng.pick(&[1, 3, 8, 32, 128, 8192]);
+        let outlived = rng.chance(12);
+        let (victim, operation) = (rng.below(count), rng.next() % 60);
+        let dies = (deaths && rng.chance(15)).then_some(victim);
+        if let Some(victim) = dies {
+            devices[victim] = devices[victim].clone().fails_at(operation);
+        }
+        Machine { policy, cpus: self.taste.cpus, window, devices, peers, dies, outlived }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_case() {
+        let text = |seed| format!("{:?}", case(seed, true));
+        assert_eq!(text(5), text(5));
+        assert_ne!(text(5), text(6));
+    }
+
+    #[test]
+    fn cases_are_of_the_size_asked_for() {
+        for seed in 0..300 {
+            let case = case(seed, true);
+            assert!((20..=220).contains(&case.tasks), "{seed}: {}", case.tasks);
+            assert!((2..=6).contains(&case.machine.devices.len()) || case.machine.devices.len() == 1);
+            assert!(case.data.len() >= 2);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What many cases came to.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::case::Case;
+use super::run::Ran;
+
+/// Sums over cases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FuzzCounts {
+    /// Cases that ran.
+    pub graphs: u64,
+    /// Tasks in them.
+    pub tasks: u64,
+    /// Replicas that had to make room for others.
+    pub evictions: u64,
+    /// Those of them that were the only copy and were written back first.
+    pub write_backs: u64,
+    /// Conversions between formats that were made for transfers and replicas.
+    pub conversions: u64,
+    /// Replicas that were brought ahead of need and then used.
+    pub prefetch_hits: u64,
+    /// Bytes that went from one memory node to another.
+    pub bytes_moved: u64,
+    /// Cases in which something was evicted.
+    pub graphs_with_evictions: u64,
+    /// Cases in which something was converted.
+    pub graphs_with_conversions: u64,
+    /// Cases in which a device failed.
+    pub device_deaths: u64,
+}
+
+/// A case that did not come to what it should.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FuzzFailure {
+    /// It alone is run again with this seed.
+    pub seed: u64,
+    /// Its scheduling policy.
+    pub policy: &'static str,
+    /// What differed, a line each.
+    pub differences: Vec<String>,
+}
+
+/// What a [`Fuzz`](super::Fuzz) found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FuzzReport {
+    /// Seed of the first case; case i has this plus i.
+    pub seed: u64,
+    /// Sums over all cases.
+    #[serde(flatten)]
+    pub counts: FuzzCounts,
+    /// The same by scheduling policy.
+    pub by_policy: BTreeMap<&'static str, FuzzCounts>,
+    /// The failures, by seed.
+    pub failures: Vec<FuzzFailure>,
+    /// Wall time (s).
+    pub seconds: f64,
+}
+
+impl FuzzReport {
+    /// Share of the cases in which something was evicted, in 0..=1.
+    pub fn eviction_share(&self) -> f64 {
+        share(self.counts.graphs_with_evictions, self.counts.graphs)
+    }
+
+    /// Share of the cases in which something was converted, in 0..=1.
+    pub fn conversion_share(&self) -> f64 {
+        share(self.counts.graphs_with_conversions, self.counts.graphs)
+    }
+
+    pub(super) fn add(&mut self, seed: u64, case: &Case, ran: Ran) {
+        let one = FuzzCounts::of(case, &ran);
+        self.counts.add(&one);
+        self.by_policy.entry(case.machine.policy).or_default().add(&one);
+        if !ran.differences.is_empty() {
+            let policy = case.machine.policy;
+            self.failures.push(FuzzFailure { seed, policy, differences: ran.differences });
+        }
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl FuzzCounts {
+    fn of(case: &Case, ran: &Ran) -> Self {
+        let sum = |count: fn(&crate::hub::NodeUse) -> u64| ran.nodes.iter().map(count).sum::<u64>();
+        let (evictions, conversions) = (sum(|node| node.evictions), sum(|node| node.conversions));
+        FuzzCounts {
+            graphs: 1,
+            tasks: case.tasks,
+            evictions,
+            write_backs: sum(|node| node.written_back),
+            conversions,
+            prefetch_hits: sum(|node| node.prefetch_used),
+            bytes_moved: sum(|node| node.bytes_in),
+            graphs_with_evictions: u64::from(evictions > 0),
+            graphs_with_conversions: u64::from(conversions > 0),
+            device_deaths: u64::from(ran.died),
+        }
+    }
+
+    fn add(&mut self, other: &FuzzCounts) {
+        self.graphs += other.graphs;
+        self.tasks += other.tasks;
+        self.evictions += other.evictions;
+        self.write_backs += other.write_backs;
+        self.conversions += other.conversions;
+        self.prefetch_hits += other.prefetch_hits;
+        self.bytes_moved += other.bytes_moved;
+        self.graphs_with_evictions += other.graphs_with_evictions;
+        self.graphs_with_conversions += other.graphs_with_conversions;
+        self.device_deaths += other.device_deaths;
+    }
+}

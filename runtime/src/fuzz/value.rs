@@ -1,0 +1,84 @@
+//! A value of any of the types, for the oracle.
+
+use super::case::{Kind, Start};
+use super::words::{Sample, Words};
+use crate::data::{Data, Format, Meta};
+
+/// A value of one of the types.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Words(Words<true>),
+    Local(Words<false>),
+    Plain(Vec<u64>),
+}
+
+macro_rules! each {
+    ($value:expr, $inner:ident => $answer:expr) => {
+        match $value {
+            Value::Words($inner) => $answer,
+            Value::Local($inner) => $answer,
+            Value::Plain($inner) => $answer,
+        }
+    };
+}
+
+impl Value {
+    pub(super) fn fresh(kind: Kind, format: Format, len: usize, seed: u64) -> Self {
+        match kind {
+            Kind::Words => Value::Words(Sample::fresh(format, len, seed)),
+            Kind::Local => Value::Local(Sample::fresh(format, len, seed)),
+            Kind::Plain => Value::Plain(Sample::fresh(format, len, seed)),
+        }
+    }
+
+    pub(super) fn first(start: &Start) -> Option<Self> {
+        (!start.empty).then(|| Value::fresh(start.kind, start.format, start.len, start.seed))
+    }
+
+    pub(super) fn meta(&self) -> Meta {
+        each!(self, value => value.meta())
+    }
+
+    /// What it takes in another format, and the value in it.
+    pub(super) fn size_as(&self, to: Format) -> u64 {
+        fn size<D: Data>(value: &D, to: Format) -> u64 {
+            D::size_as(&value.meta(), to).map_or(0, |bytes| bytes as u64)
+        }
+        each!(self, value => size(value, to))
+    }
+
+    pub(super) fn as_format(&self, to: Format) -> Self {
+        fn converted<D: Data + Clone>(value: &D, to: Format) -> D {
+            if to == Format::NATIVE || to == value.meta().format {
+                return value.clone();
+            }
+            value.convert(to).expect("asked for where it exists")
+        }
+        match self {
+            Value::Words(value) => Value::Words(converted(value, to)),
+            Value::Local(value) => Value::Local(converted(value, to)),
+            Value::Plain(value) => Value::Plain(converted(value, to)),
+        }
+    }
+
+    pub(super) fn digest(&self) -> u64 {
+        fn digest<D: Sample>(value: &D) -> u64 {
+            D::digest(&value.view())
+        }
+        each!(self, value => digest(value))
+    }
+
+    pub(super) fn mix(&mut self, seed: u64) {
+        fn mix<D: Sample>(value: &mut D, seed: u64) {
+            D::mix(&mut value.view_mut(), seed);
+        }
+        each!(self, value => mix(value, seed));
+    }
+
+    pub(super) fn add(&mut self, seed: u64) {
+        fn add<D: Sample>(value: &mut D, seed: u64) {
+            D::add(&mut value.view_mut(), seed);
+        }
+        each!(self, value => add(value, seed));
+    }
+}

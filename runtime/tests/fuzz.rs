@@ -1,0 +1,25 @@
+//! Random graphs on random machines: a quick, seeded set. `zellige selftest` runs as many as are asked for.
+
+use zellige_runtime::fuzz::{Fuzz, FuzzReport};
+
+fn passes(fuzz: Fuzz) -> FuzzReport {
+    let report = fuzz.run(|_| true);
+    assert!(report.failures.is_empty(), "{:#?}", report.failures);
+    report
+}
+
+#[test]
+fn a_quick_set_comes_to_what_it_should() {
+    let report = passes(Fuzz { graphs: 300, seed: 1_000_000, jobs: 2, deaths: false, ..Fuzz::default() });
+    assert_eq!(report.counts.graphs, 300);
+    assert!(report.eviction_share() >= 0.3 && report.conversion_share() >= 0.3, "{report:?}");
+    let counts = report.counts;
+    assert!(counts.write_backs > 0 && counts.prefetch_hits > 0 && counts.bytes_moved > 0, "{counts:?}");
+    assert!(counts.device_deaths == 0 && report.by_policy.len() > 6);
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let report = Fuzz { graphs: 1000, seed: 5, ..Fuzz::default() }.run(|done| done < 3);
+    assert_eq!(report.counts.graphs, 3);
+}
