@@ -45,13 +45,15 @@ struct Node {
     device: Option<Arc<dyn Device>>,
     /// Set once the device has failed.
     failure: OnceLock<DeviceError>,
+    /// Held until the manager knows of it.
+    retiring: Mutex<()>,
     /// Copies to and from its memory that are being made at this moment.
     moving: AtomicUsize,
 }
 
 impl Node {
     fn new(name: String, device: Option<Arc<dyn Device>>) -> Self {
-        Node { name, device, failure: OnceLock::new(), moving: AtomicUsize::new(0) }
+        Node { name, device, failure: OnceLock::new(), retiring: Mutex::new(()), moving: AtomicUsize::new(0) }
     }
 }
 

@@ -27,15 +27,7 @@ struct Farewell {
 impl Shared {
     /// Takes a failed device out: what was only there poisons its handle, tasks go elsewhere.
     pub(super) fn retire(self: &Arc<Self>, hub: &Hub, node: NodeId, error: DeviceError) {
-        if hub.nodes[node].failure.set(error.clone()).is_err() {
-            return;
-        }
-        tracing::error!("{error}: it is not used any more");
-        // From here on nothing is copied from or to it; what is being copied ends first, since its place may be filled anew.
-        while hub.nodes[node].moving.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now();
-        }
-        let farewell = hub.lose(node, &error);
+        let Some(farewell) = hub.bury(node, error) else { return };
         for placed in farewell.again {
             let worker = placed.worker;
             self.send_back(hub, placed.task, worker);
@@ -63,6 +55,8 @@ impl Shared {
     /// What a failed device's queue still holds, or gets, goes to others.
     pub(super) fn pass_back(self: &Arc<Self>, worker: usize) {
         let Some(hub) = &self.hub else { return };
+        // A task that ran again elsewhere while the manager still has its first working set would be one too many.
+        drop(hub.nodes[hub.node_of(worker)].retiring.lock());
         // What was complete just when the device failed.
         for placed in hub.lanes[worker].clear() {
             self.send_back(hub, placed.task, worker);
@@ -78,6 +72,20 @@ impl Shared {
 }
 
 impl Hub {
+    /// Tells the manager of the failure. `None`, once that has been done, for all but the first who come with it.
+    fn bury(&self, node: NodeId, error: DeviceError) -> Option<Farewell> {
+        let _one = self.nodes[node].retiring.lock();
+        if self.nodes[node].failure.set(error.clone()).is_err() {
+            return None;
+        }
+        tracing::error!("{error}: it is not used any more");
+        // From here on nothing is copied from or to it; what is being copied ends first, since its place may be filled anew.
+        while self.nodes[node].moving.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        Some(self.lose(node, &error))
+    }
+
     fn lose(&self, node: NodeId, error: &DeviceError) -> Farewell {
         let mut farewell = Farewell::default();
         self.with_memory(|memory| {

@@ -103,7 +103,8 @@ impl Recorder {
         let mut idle: Vec<IdleEvent> = Vec::new();
         for (worker, log) in self.idle.iter().enumerate() {
             idle.extend(std::iter::from_fn(|| log.past.pop()));
-            let cut = |open| Open::unpack(open).map(|(_, state)| Open::pack(now_ns, state));
+            // A stretch may have begun since the clock was read.
+            let cut = |open| Open::unpack(open).map(|(start, state)| Open::pack(start.max(now_ns), state));
             if let Ok(before) = log.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut) {
                 idle.extend(stretch(worker, before, now_ns));
             }
@@ -141,6 +142,16 @@ mod tests {
             [event(40, 50, IdleState::Sleeping), event(50, 70, IdleState::WaitingForData)]
         );
         assert_eq!((first.lost, second.lost), (0, 0));
+    }
+
+    #[test]
+    fn a_stretch_that_began_after_the_clock_was_read_is_not_made_longer() {
+        let recorder = Recorder::new(1, 8);
+        recorder.idle(0, Some(IdleState::Sleeping), 50);
+        assert_eq!(recorder.drain(vec![], "lws".into(), 40).idle, []);
+        recorder.idle(0, None, 60);
+        let event = IdleEvent { worker: 0, start_ns: 50, end_ns: 60, state: IdleState::Sleeping };
+        assert_eq!(recorder.drain(vec![], "lws".into(), 70).idle, [event]);
     }
 
     #[test]
