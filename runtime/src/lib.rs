@@ -24,7 +24,8 @@
 //! | name data | [`Submit::register`], [`Handle`], [`Data`] |
 //! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`scratch`] |
 //! | write tasks | [`Submit::task`], [`Codelet`] |
-//! | decide where they run | [`Policy`] |
+//! | decide where they run | [`Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
+//! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`Portable`], [`Runtime::memory`] |
 //! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
 //! | see what happened | [`Runtime::take_trace`], [`Trace`] |
 //!
