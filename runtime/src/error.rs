@@ -150,6 +150,22 @@ pub enum Error {
         /// How many do.
         waiting: usize,
     },
+    /// A task's operands can be in no device's memory at once.
+    #[error(
+        "task {task} needs its {operands} operands at once, {bytes} bytes, and the largest memory where it may run, that of          {node}, has {capacity}: take smaller tiles, a larger memory, or a CPU worker"
+    )]
+    TooLarge {
+        /// The task.
+        task: String,
+        /// How many operands it has.
+        operands: usize,
+        /// What they take together, in the forms in which it wants them.
+        bytes: u64,
+        /// The memory node that comes closest.
+        node: String,
+        /// What it holds.
+        capacity: u64,
+    },
     /// The builder was asked for something that does not exist.
     #[error("{0}")]
     Config(String),

@@ -163,7 +163,14 @@ fn what_fits_nowhere_and_what_cannot_travel_is_said() {
     let rt = builder(0).device(Emulated::new(1000)).build().unwrap();
     let x = rt.register(vec![1.0f64; 100]).named("x");
     let y = rt.register(vec![1.0f64; 100]).named("y");
-    let task = rt.task("both").operands((read(&x), update(&y))).cpu(|(_, _)| ()).submit().unwrap();
+    let error = rt.task("both").operands((read(&x), update(&y))).cpu(|(_, _)| ()).submit().unwrap_err();
+    assert!(matches!(error, Error::TooLarge { operands: 2, bytes: 1600, capacity: 1000, .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("task both") && error.contains("emulated 0"), "{error}");
+    // What is only known when it is there fails then.
+    let z = rt.register_empty::<Vec<f64>>().named("z");
+    rt.task("fill").operands((write(&z),)).cpu(|(mut z,)| z.put(vec![1.0; 100])).submit().unwrap();
+    let task = rt.task("both").operands((read(&x), update(&z))).cpu(|(_, _)| ()).submit().unwrap();
     let error = rt.wait(&task).unwrap_err().to_string();
     assert!(error.contains("1600 bytes") && error.contains("emulated 0 has 1000 bytes"), "{error}");
     let here = rt.register(vec![Some(1u8); 3]).named("here");

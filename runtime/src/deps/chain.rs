@@ -81,6 +81,8 @@ pub(crate) struct Chain {
     pub(crate) written: bool,
     /// Taken or released: no more accesses.
     pub(crate) gone: bool,
+    /// How many accesses there were that write: each may leave a value of another size.
+    pub(crate) writers: u32,
 }
 
 /// What linking needs to know of its surroundings.
@@ -95,7 +97,7 @@ pub(crate) trait Linker {
 
 impl Chain {
     pub(crate) fn new(written: bool) -> Self {
-        Chain { last: None, open: None, written, gone: false }
+        Chain { last: None, open: None, written, gone: false, writers: 0 }
     }
 
     /// Lets go of `task`, which has completed and holds this chain's handle.
@@ -119,6 +121,7 @@ impl Chain {
             self.access_shared(reduced, task, slot, mode, linker);
         }
         self.written |= mode.writes();
+        self.writers = self.writers.saturating_add(u32::from(mode.writes()));
     }
 
     fn access_exclusive(&mut self, task: &TaskRef, slot: usize, linker: &dyn Linker) {

@@ -189,6 +189,12 @@ impl Shared {
             }
             chain_of[i] = chains.len() - 1;
         }
+        if let Some(hub) = self.hub.as_ref().filter(|_| cell.role == Role::Work) {
+            // What was registered holds until it is written; of an empty handle its first writer is taken at its word.
+            let trusted = |at: usize| u32::from(!accesses[at].handle.began_written());
+            let sized = |at: usize| chains[chain_of[at]].writers <= trusted(at);
+            hub.check_fits(self, cell, accesses, sized)?;
+        }
         Task::begin_links(cell, accesses.len() + after.len());
         let task = TaskRef::from_cell(Arc::clone(cell));
         for (slot, access) in accesses.iter().enumerate() {

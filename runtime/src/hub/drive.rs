@@ -46,7 +46,8 @@ impl Shared {
     fn begin(self: &Arc<Self>, hub: &Hub, transfer: Transfer) {
         let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
         let handle = hub.handle(transfer.datum);
-        let data = handle.as_ref().map_or(0, |handle| handle.base().id);
+        let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
+        let data = handle.as_ref().map_or((0, ""), named);
         let run = move || shared.carry(handle.as_deref(), &transfer);
         let done = move |ended: Result<Span, DeviceError>| at_end.arrived(&transfer, data, ended);
         let stream = StreamId::Link(transfer.from, transfer.to);
@@ -82,7 +83,12 @@ impl Shared {
         }
     }
 
-    fn arrived(self: &Arc<Self>, transfer: &Transfer, data: u64, ended: Result<Span, DeviceError>) {
+    fn arrived(
+        self: &Arc<Self>,
+        transfer: &Transfer,
+        data: (u64, &'static str),
+        ended: Result<Span, DeviceError>,
+    ) {
         let Some(hub) = &self.hub else { return };
         match ended {
             Ok(span) => {

@@ -41,13 +41,13 @@ impl Log {
         }
     }
 
-    /// A transfer of the handle numbered `data` has ended.
-    pub(super) fn moved(&self, transfer: &Transfer, data: u64, span: Span) {
+    /// A transfer of the handle numbered `data` has ended; `label` is its format's name.
+    pub(super) fn moved(&self, transfer: &Transfer, (data, label): (u64, &'static str), span: Span) {
         let event = TransferEvent {
             from: transfer.from as u32,
             to: transfer.to as u32,
             data,
-            label: "",
+            label,
             bytes: transfer.bytes,
             start_ns: self.at(span.start),
             end_ns: self.at(span.end),

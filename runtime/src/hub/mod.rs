@@ -9,6 +9,7 @@ mod gather;
 mod hints;
 mod lane;
 mod log;
+mod refuse;
 mod retire;
 mod tally;
 mod turn;

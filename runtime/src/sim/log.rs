@@ -2,7 +2,7 @@
 
 use super::BytesMoved;
 use super::world::{Plan, Stage};
-use crate::memory::{HOST, Reason, Transfer};
+use crate::memory::{HOST, Transfer};
 use crate::platform::Platform;
 use crate::trace::{
     EvictionEvent, IdleEvent, IdleState, MemoryEvent, TaskEvent, Trace, TraceNode, TraceWorker,
@@ -82,12 +82,7 @@ impl Log {
             bytes: transfer.bytes,
             start_ns,
             end_ns: stage.now_ns.get(),
-            reason: match transfer.reason {
-                Reason::Fetch => TransferReason::Fetch,
-                Reason::WriteBack => TransferReason::WriteBack,
-                Reason::TaskPrefetch => TransferReason::TaskPrefetch,
-                Reason::Idle => TransferReason::Idle,
-            },
+            reason: transfer.reason.into(),
             converted: transfer.converts.is_some(),
         });
     }

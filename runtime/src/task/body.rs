@@ -327,6 +327,10 @@ pub(crate) trait Body: Send + Sync {
     fn is_for_host(&self) -> bool {
         false
     }
+    /// See [`Codelet::late`]; a panic counts as yes.
+    fn is_late(&self) -> bool {
+        false
+    }
     /// See [`Codelet::can_execute`]; a panic counts as no.
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
         let _ = device;
@@ -466,6 +470,11 @@ impl<C: Codelet> Body for TypedBody<C> {
         if let Some((_, operands)) = self.payload() {
             operands.declare(out);
         }
+    }
+
+    fn is_late(&self) -> bool {
+        self.payload()
+            .is_some_and(|(codelet, _)| catch_unwind(AssertUnwindSafe(|| codelet.late())).unwrap_or(true))
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
