@@ -1,11 +1,12 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup test demo bench-peers loom ci
+.PHONY: help setup test demo bench-peers loom mutants ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
 	@echo "make test         set up, run every test"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
 	@echo "make loom         the models of the lock-free parts"
+	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"
 	@echo "make ci           all that must pass before a change lands"
 	@echo "make setup        only install what is missing (libhwloc-dev, a C linker)"
 
@@ -23,6 +24,9 @@ bench-peers: setup
 
 loom: setup
 	@scripts/loom
+
+mutants: setup
+	@scripts/mutants
 
 ci:
 	@.ci/run

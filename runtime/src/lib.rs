@@ -50,6 +50,7 @@ mod graph;
 mod hub;
 mod memory;
 pub mod model;
+mod mutant;
 mod operand;
 mod plan;
 pub mod platform;

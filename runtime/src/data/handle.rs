@@ -282,6 +282,9 @@ impl<D: Data> HandleCore<D> {
         let combined = catch_unwind(AssertUnwindSafe(|| {
             for partial in partials.into_iter().flatten() {
                 (reduction.combine)(value, &partial);
+                if crate::mutant::mutant(9) {
+                    (reduction.combine)(value, &partial);
+                }
             }
         }));
         if let Err(panic) = combined {

@@ -146,7 +146,7 @@ impl<D: Data> Places for HandleCore<D> {
         let place = self.place(buffer);
         // SAFETY: the writer that asks still has the replica to itself.
         let meta = unsafe { place.shared() }.map(Data::meta).unwrap_or_default();
-        if let Some(managed) = self.managed.lock().as_mut() {
+        if let Some(managed) = self.managed.lock().as_mut().filter(|_| !crate::mutant::mutant(10)) {
             managed.meta = meta;
         }
         meta

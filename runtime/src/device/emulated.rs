@@ -124,6 +124,10 @@ impl State {
             self.dead.store(true, Ordering::Release);
         }
         let start = Instant::now();
+        if crate::mutant::mutant(8) && op.bytes.is_some() {
+            (op.done)(Ok(Span { start, end: start }));
+            return (op.run)();
+        }
         if !self.dead.load(Ordering::Acquire) {
             if let Some(bytes) = op.bytes {
                 wait(Duration::from_nanos(self.spec.link.nanos(bytes)));

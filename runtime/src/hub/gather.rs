@@ -209,6 +209,9 @@ impl Shared {
     /// Runs the body on its operands; `None` if they are gone with their device.
     fn run_placed(self: &Arc<Self>, hub: &Hub, placed: &Placed, local: &mut WorkerLocal) -> Option<Ended> {
         let buffers = hub.buffers(placed)?;
+        if crate::mutant::mutant(7) {
+            self.give_turns(placed.task.work());
+        }
         let outer = self.runs(placed.worker, &placed.task);
         let placement = Placement { choice: placed.choice, buffers };
         let ended = placed.task.work().attempt(self, placed.worker, local, &placement);

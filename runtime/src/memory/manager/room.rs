@@ -19,7 +19,7 @@ impl Memory {
         while self.nodes[node].lacks(bytes) {
             let Some((datum, format)) = self.victim(node) else { return };
             let at = self.entry(datum).find(node, format).expect("listed");
-            if self.entry(datum).is_sole(at) {
+            if self.entry(datum).is_sole(at) && !crate::mutant::mutant(2) {
                 let replica = &mut self.entry_mut(datum).replicas[at];
                 replica.leaving = true;
                 let bytes = replica.bytes;

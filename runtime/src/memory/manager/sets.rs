@@ -79,6 +79,9 @@ impl Memory {
         node.used = node.used - replica.bytes + bytes;
         (replica.version, replica.format, replica.bytes) = (entry.version, format, bytes);
         (replica.stage, replica.writing) = (Stage::Valid, false);
+        if crate::mutant::mutant(5) {
+            entry.replicas.iter_mut().for_each(|replica| replica.version = entry.version);
+        }
     }
 
     /// The task will not run: its working set is given back, and nothing that it was to write becomes a new version. If it was
@@ -204,7 +207,7 @@ impl Memory {
             self.cancel_idle(need.datum, at);
             let at = self.entry(need.datum).find(node, need.format).expect("held");
             let replica = &mut self.entry_mut(need.datum).replicas[at];
-            if !replica.outgoing.is_empty() {
+            if !replica.outgoing.is_empty() && !crate::mutant::mutant(1) {
                 replica.quiet.push(ticket);
                 events += 1;
             }
