@@ -15,13 +15,7 @@ impl Shared {
     /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
     pub(crate) fn drain(self: &Arc<Self>) {
         let Some(hub) = &self.hub else { return };
-        // Who finds nothing leaves the lock first and then looks again: what was queued in between is seen by somebody.
-        while !hub.actions.lock().is_empty() {
-            let Some(_mine) = hub.draining.try_lock() else { return };
-            while let Some(action) = hub.next_action() {
-                self.carry_out(hub, action);
-            }
-        }
+        hub.actions.drain(|action| self.carry_out(hub, action));
     }
 
     fn carry_out(self: &Arc<Self>, hub: &Hub, action: Action) {
@@ -126,10 +120,6 @@ impl Shared {
 }
 
 impl Hub {
-    fn next_action(&self) -> Option<Action> {
-        self.actions.lock().pop_front()
-    }
-
     /// The device that carries a transfer out; `None` for a conversion on the host.
     fn mover(&self, transfer: &Transfer) -> Option<&Arc<dyn Device>> {
         let node = if transfer.from == HOST { transfer.to } else { transfer.from };

@@ -6,6 +6,7 @@
 
 mod drive;
 mod gather;
+mod handoff;
 mod hints;
 mod lane;
 mod log;
@@ -14,13 +15,14 @@ mod retire;
 mod tally;
 mod turn;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
 pub(crate) use self::gather::{Next, Placed};
+use self::handoff::Handoff;
 pub use self::hints::Candidate;
 pub(crate) use self::hints::Chooser;
 use self::lane::Lane;
@@ -80,9 +82,7 @@ pub(crate) type Buffers = smallvec::SmallVec<[BufferId; 4]>;
 pub(crate) struct Hub {
     memory: Mutex<Memory>,
     /// What the manager asked for and nobody has carried out yet, in order.
-    actions: Mutex<VecDeque<Action>>,
-    /// Held by whoever carries it out.
-    draining: Mutex<()>,
+    actions: Handoff<Action>,
     /// The handle of each datum.
     data: Arc<Mutex<Vec<Known>>>,
     forgotten: Forgotten,
@@ -121,8 +121,7 @@ impl Hub {
             used: Mutex::new(vec![0; nodes.len()]),
             tally: Tally::new(nodes.iter().map(|node| node.name.clone())),
             memory: Mutex::new(memory),
-            actions: Mutex::default(),
-            draining: Mutex::new(()),
+            actions: Handoff::new(),
             data: Arc::default(),
             forgotten: Forgotten::default(),
             nodes,
@@ -144,7 +143,7 @@ impl Hub {
         let answer = ask(&mut memory);
         let actions = memory.take_actions();
         if !actions.is_empty() {
-            self.actions.lock().extend(actions);
+            self.actions.extend(actions);
         }
         self.note_use(&memory);
         answer
