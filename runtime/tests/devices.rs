@@ -284,6 +284,34 @@ fn without_any_device_left_tasks_fail_by_name() {
     assert_eq!(rt.take(y).unwrap(), 3);
 }
 
+/// Tasks that wait in a policy's queue when the only device dies that could run them.
+#[test]
+fn tasks_that_are_queued_for_a_failed_device_alone_fail_by_name() {
+    for (n, (policy, _)) in POLICIES.into_iter().enumerate() {
+        // All are submitted long before the device is asked for its third operation.
+        let dying = Emulated::new(4000).latency(Duration::from_millis(5)).kind("dying").fails_at(2);
+        let cpus = n % 2;
+        let rt = builder(cpus).policy(policy).device(dying).device(Emulated::new(100)).build().unwrap();
+        let data: Vec<_> = (0..20).map(|i| rt.register(vec![f64::from(i); 100])).collect();
+        for handle in &data {
+            let task = rt.task("add").operands((update(handle),)).cpu(|(x,)| x[0] += 1.0);
+            let task = if cpus > 0 { task.on_kinds(&["dying"]) } else { task };
+            task.submit().unwrap();
+        }
+        let mut lost = 0;
+        for (i, handle) in data.into_iter().enumerate() {
+            match rt.take(handle) {
+                Ok(value) => assert_eq!(value[0], i as f64 + 1.0, "{policy}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("dying 0 failed"), "{policy}: {error}");
+                    lost += 1;
+                }
+            }
+        }
+        assert!(lost >= 17, "{policy}: {lost}");
+    }
+}
+
 #[test]
 fn hints_bring_keep_and_let_go() {
     let rt = builder(1).device(Emulated::new(1700)).build().unwrap();

@@ -270,11 +270,32 @@ impl Shared {
         if let Some(hub) = &self.hub {
             self.plan(hub, task).map_err(Cause::words)?;
         }
-        if (0..self.workers.len()).any(|worker| World::can_run(self, task, worker)) {
+        if self.somebody_can_run(task) {
             return Ok(());
         }
         let none = || Cause::words("none of the workers may run it".into());
         Err(self.hub.as_ref().map_or_else(none, |hub| hub.nowhere(task)))
+    }
+
+    /// True if the worker may run the task, and its operands can be there.
+    fn has_place_for(&self, task: &ReadyTask, worker: usize) -> bool {
+        let work = task.work();
+        let may = || {
+            let only = work.header().only.as_ref();
+            only.is_none_or(|only| only.allows(work.body(), &self.device(worker)))
+        };
+        (!task.is_restricted() || may()) && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
+    }
+
+    fn somebody_can_run(&self, task: &ReadyTask) -> bool {
+        (0..self.workers.len()).any(|worker| self.has_place_for(task, worker))
+    }
+
+    /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and somebody has to
+    /// take it out of the queue, to end it.
+    fn ends_unrun(&self, task: &ReadyTask, worker: usize) -> bool {
+        let failed = self.hub.as_ref().is_some_and(|hub| hub.failure_of(worker).is_some());
+        failed && !self.somebody_can_run(task)
     }
 
     /// A worker's device, as codelets see it.
@@ -410,12 +431,7 @@ impl World for Shared {
     }
 
     fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
-        let work = task.work();
-        let may = || {
-            let only = work.header().only.as_ref();
-            only.is_none_or(|only| only.allows(work.body(), &self.device(worker)))
-        };
-        (!task.is_restricted() || may()) && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
+        self.has_place_for(task, worker) || self.ends_unrun(task, worker)
     }
 
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {

@@ -55,7 +55,8 @@ impl<'a> SchedView<'a> {
         self.world.in_flight()
     }
 
-    /// True if the task has an implementation for the worker's device, and its operands fit there.
+    /// True if the task has an implementation for the worker's device, and its operands fit there. Once devices have failed without
+    /// which nobody can run the task, true for their workers: they end it with an error.
     pub fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
         self.world.can_run(task, worker)
     }
