@@ -103,13 +103,31 @@ pub enum Error {
         /// The handle.
         handle: String,
     },
-    /// A handle was taken or released before.
-    #[error("{handle} was taken or released: {what} came too late")]
+    /// A handle was taken or released before, or it is a part that was joined.
+    #[error("{handle} was taken, released or joined: {what} came too late")]
     Gone {
         /// The handle.
         handle: String,
         /// What was asked.
         what: String,
+    },
+    /// A handle is named while its parts are out.
+    #[error("task {task} names {handle}, which is split: name its parts, or join them first")]
+    Split {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A view is named for writing.
+    #[error(
+        "task {task} writes {handle}, which is a read-only view: split the handle that it shows, and write a part"
+    )]
+    ReadOnly {
+        /// The task.
+        task: String,
+        /// The view.
+        handle: String,
     },
     /// A handle or task of another runtime was named.
     #[error(

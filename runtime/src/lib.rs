@@ -23,6 +23,7 @@
 //! | --- | --- |
 //! | name data | [`Submit::register`], [`Handle`], [`Data`] |
 //! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`scratch`] |
+//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`] |
 //! | write tasks | [`Submit::task`], [`Codelet`] |
 //! | decide where they run | [`Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
 //! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`Portable`], [`Runtime::memory`] |
@@ -57,6 +58,7 @@ pub mod platform;
 mod runtime;
 mod sched;
 pub mod sim;
+mod split;
 mod sync;
 mod task;
 mod topology;
@@ -76,6 +78,7 @@ pub use operand::{
 };
 pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
+pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use task::{
     Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS, NamedTask,
     Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,

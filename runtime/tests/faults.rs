@@ -64,7 +64,7 @@ fn taken_and_released_handles_are_gone() {
     let also_x = x.clone();
     assert_eq!(rt.take(x).unwrap(), 1);
     let error = rt.task("late").operands((read(&also_x),)).cpu(|(_,)| ()).submit().unwrap_err();
-    assert_eq!(error.to_string(), "x was taken or released: task late came too late");
+    assert_eq!(error.to_string(), "x was taken, released or joined: task late came too late");
     assert!(matches!(rt.take(also_x), Err(Error::Gone { .. })));
     let y = rt.register(1u8);
     rt.release(y.clone());

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::cell::ValueCell;
 use super::places::{Managed, Places};
 use super::{Data, Format, Meta};
-use crate::deps::Chain;
+use crate::deps::{Chain, Standing};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::is_alive;
 use crate::memory::BufferId;
@@ -133,7 +133,7 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask>;
     /// No more accesses; true if it had been retired before.
     fn retire(&self) -> bool {
-        std::mem::replace(&mut self.base().chain.lock().gone, true)
+        std::mem::replace(&mut self.base().chain.lock().standing, Standing::Gone) == Standing::Gone
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::Successors;
+use super::{Standing, Successors};
 use crate::data::AnyHandle;
 use crate::operand::Mode;
 use crate::sync::{AtomicU32, Ordering};
@@ -79,8 +79,8 @@ pub(crate) struct Chain {
     open: Option<Arc<Group>>,
     /// A value was registered, or a submitted task will write one.
     pub(crate) written: bool,
-    /// Taken or released: no more accesses.
-    pub(crate) gone: bool,
+    /// Who may still name the handle.
+    pub(crate) standing: Standing,
     /// How many accesses there were that write: each may leave a value of another size.
     pub(crate) writers: u32,
 }
@@ -97,7 +97,7 @@ pub(crate) trait Linker {
 
 impl Chain {
     pub(crate) fn new(written: bool) -> Self {
-        Chain { last: None, open: None, written, gone: false, writers: 0 }
+        Chain { last: None, open: None, written, standing: Standing::Open, writers: 0 }
     }
 
     /// Lets go of `task`, which has completed and holds this chain's handle.

@@ -2,6 +2,8 @@
 
 mod chain;
 mod links;
+mod standing;
 
 pub(crate) use chain::{Chain, Group, Linker};
 pub(crate) use links::{Edge, Successors};
+pub use standing::Standing;

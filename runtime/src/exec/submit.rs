@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::{Shared, current};
 use crate::data::HandleBase;
-use crate::deps::{Group, Linker};
+use crate::deps::{Group, Linker, Standing};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sched::{ReadyTask, Work};
@@ -63,16 +63,17 @@ pub(crate) fn by_handle(accesses: &Accesses<'_>) -> SmallVec<[usize; 8]> {
     order
 }
 
-/// Refuses an access that cannot have a value. The chain's `written` and `gone` are passed in.
+/// Refuses an access that cannot have a value, or that the handle's standing forbids. The chain's `written` and `standing` are
+/// passed in.
 pub(crate) fn check_access(
     task: &str,
     access: &Declared<'_>,
     written: bool,
-    gone: bool,
+    standing: Standing,
 ) -> Result<(), Error> {
     let name = |base: &HandleBase| base.name();
-    if gone {
-        return Err(Error::Gone { handle: name(access.base), what: format!("task {task}") });
+    if !standing.allows(access) {
+        return Err(standing.refusal(task, name(access.base)));
     }
     if access.mode.reads() && !written {
         return Err(Error::Unwritten { task: task.into(), handle: name(access.base) });
@@ -179,8 +180,11 @@ impl Shared {
                 chains.push(accesses[i].base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
-            let gone = chain.gone && retired == Retired::Refused;
-            check_access(cell.header.name, &accesses[i], chain.written, gone)?;
+            let standing = match chain.standing {
+                Standing::Gone if retired == Retired::Allowed => Standing::Open,
+                standing => standing,
+            };
+            check_access(cell.header.name, &accesses[i], chain.written, standing)?;
             if !accesses[i].base.belongs_to(self.id) {
                 return Err(Error::Foreign { what: accesses[i].base.name() });
             }

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Format, Handle, Meta};
-use crate::error::Error;
+use crate::deps::Standing;
+use crate::error::{Error, Failure};
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::operand::{Accesses, Mode};
 use crate::task::{
@@ -33,6 +34,9 @@ struct State {
     slots: Vec<Slot>,
     slot_of: HashMap<u64, u32>,
     chains: Vec<Chain>,
+    /// Of handles that were split, joined or made views while recording: the same in every replay, and no business of the
+    /// runtime's.
+    standings: HashMap<u64, Standing>,
     /// Slots of each task's accesses, one list after the other.
     operand_slots: Vec<u32>,
     operand_ends: Vec<u32>,
@@ -114,6 +118,13 @@ impl State {
         self.slot_of.insert(base.id, slot);
         self.chains.push(Chain { written, ..Chain::default() });
         slot
+    }
+
+    /// Who may name a handle at this point of the recording. That the runtime has it split now says nothing of the replays.
+    fn standing(&self, handle: u64, now: Standing) -> Standing {
+        let recorded = self.standings.get(&handle).copied();
+        let lasting = if now == Standing::Split { Standing::Open } else { now };
+        if lasting == Standing::Gone { lasting } else { recorded.unwrap_or(lasting) }
     }
 
     /// Adds a task whose accesses have been checked, with the slots of its accesses; returns its index.
@@ -240,12 +251,12 @@ impl Submit for Recorder {
         check_aliases(name, &accesses, &order)?;
         let mut state = self.state.borrow_mut();
         for access in &accesses {
-            let (written, gone) = {
+            let (written, now) = {
                 let chain = access.base.chain.lock();
-                (chain.written, chain.gone)
+                (chain.written, chain.standing)
             };
             let recorded = state.slot_of.get(&access.base.id).map(|&s| state.chains[s as usize].written);
-            check_access(name, access, recorded.unwrap_or(written), gone)?;
+            check_access(name, access, recorded.unwrap_or(written), state.standing(access.base.id, now))?;
         }
         for earlier in &spec.after {
             if !state.index_of.contains_key(&earlier.id()) {
@@ -277,6 +288,20 @@ impl Submit for Recorder {
     }
 
     fn announce_step(&self, _tasks: usize) {}
+
+    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
+        let base = handle.core().base();
+        let now = base.chain.lock().standing;
+        let mut state = self.state.borrow_mut();
+        let mut standing = state.standing(base.id, now);
+        standing.change(from, to)?;
+        state.standings.insert(base.id, standing);
+        Ok(())
+    }
+
+    fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {
+        // Nothing has run, and what is being recorded is given up with the panic or error that leads here.
+    }
 }
 
 impl fmt::Debug for Recorder {

@@ -52,17 +52,19 @@ pub struct Declared<'a> {
     pub(crate) base: &'a HandleBase,
     pub(crate) handle: &'a dyn AnyHandle,
     pub(crate) mode: Mode,
+    /// An access of the tasks that split a handle or join its parts: others are refused meanwhile.
+    pub(crate) inner: bool,
 }
 
 impl<'a, D: Data> From<(&'a Arc<HandleCore<D>>, Mode)> for Declared<'a> {
     fn from((core, mode): (&'a Arc<HandleCore<D>>, Mode)) -> Self {
-        Declared { base: &core.base, handle: &**core, mode }
+        Declared { base: &core.base, handle: &**core, mode, inner: false }
     }
 }
 
 impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
     fn from((handle, mode): (&'a Arc<dyn AnyHandle>, Mode)) -> Self {
-        Declared { base: handle.base(), handle: &**handle, mode }
+        Declared { base: handle.base(), handle: &**handle, mode, inner: false }
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::{Codelet, Cpu, Only, Outcome, TaskContext, TaskInfo, TaskRef};
-use crate::data::{Data, Handle, Meta};
-use crate::error::{Error, TaskError};
+use crate::data::{AnyHandle, Data, Handle, Meta};
+use crate::deps::Standing;
+use crate::error::{Error, Failure, TaskError};
 use crate::operand::Operands;
+use crate::split::{self, Region, Split, Splittable};
 
 /// A task that has been described and not yet submitted.
 pub struct Spec<C: Codelet> {
@@ -55,6 +58,67 @@ pub trait Submit: Sized {
         Handle::planned(meta)
     }
 
+    /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks read and write side by side, on
+    /// whatever devices. Until the parts are [joined](Split::join), no task may name the handle itself.
+    ///
+    /// Nothing waits here. A task `split` per part copies it out of the handle, after the tasks on the handle that were
+    /// submitted before. Elements in no region stay as they are. A part may be split again.
+    ///
+    /// ```
+    /// use zellige_runtime::{Runtime, Submit, split_evenly, update};
+    ///
+    /// let rt = Runtime::new()?;
+    /// let v = rt.register(vec![1.0f64; 1000]);
+    /// let parts = rt.split(&v, split_evenly(1000, 4))?;
+    /// for (i, part) in parts.handles().iter().enumerate() {
+    ///     rt.task("fill").operands((update(part),)).cpu(move |(part,)| part.fill(i as f64)).submit()?;
+    /// }
+    /// parts.join()?;
+    /// assert_eq!(rt.take(v)?[750], 3.0);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a region leaves the value or two overlap (by the length with which the handle was registered), or if
+    /// that length is not known ([`register_empty`](Submit::register_empty)); [`Error::Split`], [`Error::ReadOnly`], and those of
+    /// [`submit`](Submit::submit). The handle can be named as before then.
+    fn split<D: Splittable<R>, R: Region>(
+        &self,
+        handle: &Handle<D>,
+        regions: impl IntoIterator<Item = R>,
+    ) -> Result<Split<'_, Self, D, R>, Error> {
+        Split::new(self, handle, regions.into_iter().collect())
+    }
+
+    /// Read-only handles for regions of a handle's value as it is at this point of the submission order: tasks on the handle that
+    /// are submitted later, writers included, do not change what the views show. Views may overlap and there may be several sets of
+    /// them; a task that names one for writing is refused. They end when they are dropped.
+    ///
+    /// Nothing waits here: a task `split` per view copies it. If another thread submits a writer of the handle during this call,
+    /// some views may show its version.
+    ///
+    /// # Errors
+    /// As [`split`](Submit::split), except that regions may overlap.
+    fn views<D: Splittable<R>, R: Region>(
+        &self,
+        handle: &Handle<D>,
+        regions: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<Handle<D::Part>>, Error> {
+        split::views(self, handle, &regions.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Changes who may name a handle from `from` to `to`; what it is if it is not `from`.
+    #[doc(hidden)]
+    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
+        handle.core().base().chain.lock().standing.change(from, to)
+    }
+
+    /// Poisons a handle outside of any task.
+    #[doc(hidden)]
+    fn abandon<D: Data>(&self, handle: &Handle<D>, failure: Failure) {
+        handle.core().base().poison(&Arc::new(failure));
+    }
+
     /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)| ...).submit()`.
     fn task(&self, name: &'static str) -> NamedTask<'_, Self> {
         NamedTask { target: self, name }
@@ -71,7 +135,8 @@ pub trait Submit: Sized {
     /// Submits a task that runs `codelet`.
     ///
     /// # Errors
-    /// [`Error::Aliased`], [`Error::Unwritten`], [`Error::Gone`], [`Error::NoReduction`]; nothing has been submitted then.
+    /// [`Error::Aliased`], [`Error::Unwritten`], [`Error::Gone`], [`Error::Split`],
+    /// [`Error::ReadOnly`], [`Error::NoReduction`]; nothing has been submitted then.
     fn submit<C: Codelet>(&self, codelet: C, operands: C::Operands) -> Result<TaskRef, Error> {
         self.codelet(codelet, operands).submit()
     }
@@ -210,7 +275,8 @@ impl<S: Submit, C: Codelet> CodeletBuilder<'_, S, C> {
     /// Submits the task.
     ///
     /// # Errors
-    /// [`Error::Aliased`], [`Error::Unwritten`], [`Error::Gone`], [`Error::NoReduction`]; nothing has been submitted then.
+    /// [`Error::Aliased`], [`Error::Unwritten`], [`Error::Gone`], [`Error::Split`],
+    /// [`Error::ReadOnly`], [`Error::NoReduction`]; nothing has been submitted then.
     pub fn submit(self) -> Result<TaskRef, Error> {
         self.target.submit_spec(self.spec)
     }

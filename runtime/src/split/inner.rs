@@ -1,0 +1,42 @@
+//! Operands of the tasks that split and join, which may name handles that others may not.
+
+use crate::data::Format;
+use crate::error::TaskError;
+use crate::operand::{Accesses, Formats, Metas, Operand};
+use crate::task::{DeviceKind, Env, Refusal};
+
+/// An operand whose access is allowed although its handle is split, joined or read-only.
+pub struct Inner<O>(pub(super) O);
+
+impl<O: Operand> Operand for Inner<O> {
+    type View<'v, K: DeviceKind> = O::View<'v, K>;
+    type Held = O::Held;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        let first = out.len();
+        self.0.declare(out);
+        for access in &mut out[first..] {
+            access.inner = true;
+        }
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        self.0.metas(env, out)
+    }
+
+    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
+        self.0.formats(chosen, out);
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<O::Held, Refusal> {
+        self.0.acquire(env, format)
+    }
+
+    fn view<'v>(held: &'v mut O::Held) -> O::View<'v, crate::task::Cpu> {
+        O::view(held)
+    }
+
+    fn release(held: O::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        O::release(held, env, ok)
+    }
+}
