@@ -196,6 +196,7 @@ impl Oracle {
         let choice = if job.late { self.choice(job, at) } else { Choice::default() };
         self.note_set(job, at, &choice);
         if job.fault.is_some() {
+            self.note_remains(job, at);
             self.poison(job, at);
             return true;
         }
@@ -268,6 +269,21 @@ impl Oracle {
             }
         }
         self.largest_set = self.largest_set.max(bytes);
+    }
+
+    /// What a failing body leaves in its handles: nobody reads it, but whoever writes a handle next needs its place.
+    fn note_remains(&mut self, job: &Job, at: &dyn Fn(usize) -> usize) {
+        for access in &job.accesses {
+            let slot = &mut self.slots[at(access.handles()[0])];
+            let bytes = match (access, &slot.value) {
+                (Access::Write { format, len, .. }, _) => {
+                    Value::fresh(slot.kind, *format, *len, 0).meta().bytes as u64
+                }
+                (Access::Update { becomes: Some(format), .. }, Some(value)) => value.size_as(*format),
+                _ => 0,
+            };
+            slot.largest = slot.largest.max(bytes);
+        }
     }
 
     /// One number from all that the job reads.
