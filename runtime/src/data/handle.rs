@@ -125,8 +125,9 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     /// Adds the workers' partial results to the value, in the order of workers: the one in place `at`, or the handle's own. No
     /// task may access the handle meanwhile. Where the memory manager has the value, only it says when (`at` is given).
     fn combine_partials(&self, at: Option<BufferId>);
-    /// Adds them to a copy of the value in place `from`, for which `make` gives a new place.
-    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(&dyn AnyHandle, Meta) -> BufferId);
+    /// Adds them to a copy of the value in place `from`, or to the value itself where it cannot be copied and nothing reads it; `make`
+    /// gives a new place for the sum.
+    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(Meta) -> BufferId);
     /// True if there are partial results that have not been added.
     fn has_partials(&self) -> bool;
     /// Leaves `task` until `resource` is free again; gives it back if that is the case already.
@@ -345,13 +346,17 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         self.has_partials.store(false, Ordering::Release);
     }
 
-    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(&dyn AnyHandle, Meta) -> BufferId) {
+    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(Meta) -> BufferId) {
         let from = self.place(from);
-        // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has returned.
-        let (Some(value), Some(travel)) = (unsafe { from.shared() }, D::portability()) else { return };
-        let mut value = (travel.duplicate)(value);
+        let sum = match D::portability() {
+            // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has returned.
+            Some(travel) => unsafe { from.shared() }.map(travel.duplicate),
+            // SAFETY: as above, and nothing reads it either.
+            None => unsafe { from.exclusive() }.take(),
+        };
+        let Some(mut value) = sum else { return };
         self.add_partials(&mut value);
-        let buffer = make(self, value.meta());
+        let buffer = make(value.meta());
         let place = self.place(buffer);
         // SAFETY: the place is new.
         *unsafe { place.exclusive() } = Some(value);

@@ -113,6 +113,10 @@ impl Shared {
                     continue;
                 }
                 hub.forget(work.id());
+                if let Some(failure) = work.poisoned() {
+                    self.end_failed(work, failure);
+                    continue;
+                }
             }
             match work {
                 Work::Task(task) => {

@@ -268,7 +268,11 @@ impl Shared {
     /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
     fn prepare(&self, task: &ReadyTask) -> Result<(), Cause> {
         if let Some(hub) = &self.hub {
-            self.plan(hub, task).map_err(Cause::words)?;
+            match self.plan(hub, task) {
+                // Without its operands' values there is no plan, but a failure to pass on.
+                Err(_) if task.work().poisoned().is_some() => return Ok(()),
+                planned => planned.map_err(Cause::words)?,
+            }
         }
         if self.somebody_can_run(task) {
             return Ok(());

@@ -124,13 +124,15 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
     let list = |what: &str, names: &[String]| {
         if names.is_empty() { String::new() } else { format!("; {what}: {}", names.join(", ")) }
     };
+    let operands = shared.hub.as_ref().map(crate::hub::Hub::describe).unwrap_or_default();
     format!(
-        "no task completed for {:.1} s with {} in flight under the policy {}{}{}{}",
+        "no task completed for {:.1} s with {} in flight under the policy {}{}{}{}{}",
         stalled.as_secs_f64(),
         shared.in_flight(),
         shared.policy_name(),
         list("running", &busy),
         list("held by a guard", &held),
         list("waiting", &waiting),
+        list("operands", &operands),
     )
 }

@@ -64,6 +64,14 @@ impl Work {
         Arc::new(Failure { task: self.header().title(), operands, cause })
     }
 
+    /// The failure that left one of the values it reads poisoned.
+    pub(crate) fn poisoned(&self) -> Option<Arc<Failure>> {
+        self.with_handles(|handles| {
+            let read = handles.iter().filter(|(_, mode)| mode.reads());
+            read.into_iter().find_map(|(handle, _)| handle.base().failure())
+        })
+    }
+
     /// Poisons whatever it writes.
     pub(crate) fn poison(&self, failure: &Arc<Failure>) {
         self.body().poison(self.bound(), failure);

@@ -241,7 +241,7 @@ impl Generator {
     fn access(&mut self, handle: usize, others: &[Access]) -> Access {
         // Reductions run on the host. One of a value that cannot travel is left out: partial results are added to it in its place,
         // and what was converted from it before stays.
-        let reduces = self.taste.cpus > 0 && self.oracle.kind(handle) != Kind::Local;
+        let reduces = self.taste.cpus > 0;
         match self.rng.below(100) {
             _ if !self.oracle.is_written(handle) => self.write(handle),
             0..=39 => self.reading(handle),

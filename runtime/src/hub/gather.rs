@@ -78,6 +78,9 @@ impl Shared {
     /// Asks for the operands of a task that `worker` has popped.
     fn gather(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize) {
         let Some((task, worker)) = self.take_turns(task, worker) else { return };
+        if let Some(failure) = task.work().poisoned() {
+            return self.refuse(hub, task, worker, failure);
+        }
         let placed = match hub.plan_of(task.work()) {
             Ok(plan) => hub.placed(task, plan, worker),
             Err(message) => {
@@ -136,12 +139,27 @@ impl Shared {
 
     /// The task will not run.
     pub(super) fn refuse(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize, failure: Arc<Failure>) {
-        hub.forget(task.id());
         self.give_turns(task.work());
+        self.end_unrun(hub, task, worker, failure);
+    }
+
+    /// As [`refuse`](Shared::refuse), for a task that has no turns to give back.
+    pub(super) fn end_unrun(
+        self: &Arc<Self>,
+        hub: &Hub,
+        task: ReadyTask,
+        worker: usize,
+        failure: Arc<Failure>,
+    ) {
+        hub.forget(task.id());
         self.begins(worker, &task);
         self.ends(worker, task.id());
+        self.end_failed(task.into_work(), failure);
+    }
+
+    /// Ends a task that did not run with the failure that is to be passed on.
+    pub(crate) fn end_failed(self: &Arc<Self>, work: Work, failure: Arc<Failure>) {
         let mut ready = Ready::new();
-        let work = task.into_work();
         work.poison(&failure);
         work.complete(self, Some(failure), &mut ready);
         ready.into_iter().for_each(|task| self.push_ready(task, None));

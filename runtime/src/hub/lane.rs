@@ -58,6 +58,14 @@ impl Lane {
         state.gathering > 0 && state.staged.is_empty() && state.launched == 0
     }
 
+    /// What it holds, if anything.
+    pub(super) fn describe(&self) -> Option<String> {
+        let state = self.state.lock();
+        let State { gathering, staged, launched } = &*state;
+        let any = gathering + staged.len() + launched > 0;
+        any.then(|| format!("gathers {gathering}, has {} ready, launched {launched}", staged.len()))
+    }
+
     pub(super) fn gathers(&self) {
         self.state.lock().gathering += 1;
     }

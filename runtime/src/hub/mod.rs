@@ -282,6 +282,33 @@ impl Hub {
         });
     }
 
+    /// What the workers' lanes hold and what waits for operands, in words, for the watchdog: a few of them.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        /// As many as anybody reads.
+        const NAMED: usize = 8;
+        let mut lines: Vec<String> = Vec::new();
+        for (worker, lane) in self.lanes.iter().enumerate() {
+            if let Some(text) = lane.describe() {
+                lines.push(format!("worker {worker} {text}"));
+            }
+        }
+        let waiting: Vec<(Ticket, String)> = {
+            let waiting = self.waiting.lock();
+            let title = |waiting: &Waiting| match waiting {
+                Waiting::Task(placed) => format!("{:?} for worker {}", placed.task, placed.worker),
+                Waiting::Turn(_) => "a caller".into(),
+            };
+            waiting.iter().take(NAMED).map(|(&ticket, waits)| (ticket, title(waits))).collect()
+        };
+        self.with_memory(|memory| {
+            let line =
+                |(ticket, who): (Ticket, String)| format!("{who} waits for {}", memory.waits_for(ticket));
+            lines.extend(waiting.into_iter().map(line));
+            lines.push(format!("{} transfers", memory.transfers()));
+        });
+        lines
+    }
+
     /// Waits until all that devices have been asked for has ended.
     pub(crate) fn close(&self) {
         for device in self.nodes.iter().filter_map(|node| node.device.as_ref()) {

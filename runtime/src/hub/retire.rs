@@ -62,11 +62,19 @@ impl Shared {
             self.send_back(hub, placed.task, worker);
         }
         for _ in 0..PASSED_BACK {
-            let Some(task) = self.pop(worker) else { return };
+            let Some(task) = self.pop(worker) else { break };
+            if let Some(failure) = task.work().poisoned() {
+                self.end_unrun(hub, task, worker, failure);
+                continue;
+            }
             hub.forget(task.id());
             self.begins(worker, &task);
             self.ends(worker, task.id());
             self.push_ready(task, None);
+        }
+        // It may have been woken for a task that anybody could have taken.
+        for other in (0..self.workers.len()).filter(|&other| hub.failure_of(other).is_none()) {
+            self.sleep.notify(other);
         }
     }
 }

@@ -126,13 +126,12 @@ impl Hub {
             return;
         }
         let Some(old) = self.at_home(handle) else { return };
-        if !handle.is_portable() {
-            // It has never left its place.
-            handle.combine_partials(Some(old));
-            return;
+        let datum = handle.datum().expect("managed");
+        // What does not travel cannot be copied: it moves, once no conversion reads it any more.
+        while !handle.is_portable() && !self.with_memory(|memory| memory.is_unread(datum)) {
+            std::thread::yield_now();
         }
-        handle.combine_apart(old, &mut |handle, meta| {
-            let datum = handle.datum().expect("managed");
+        handle.combine_apart(old, &mut |meta| {
             self.with_memory(|memory| memory.replace(datum, meta.format, meta.bytes as u64))
         });
     }

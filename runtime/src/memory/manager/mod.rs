@@ -158,6 +158,39 @@ impl Memory {
         self.stagings.contains_key(&ticket)
     }
 
+    /// What a working set waits for, in words: for whoever has to find out why nothing moves.
+    pub(crate) fn waits_for(&self, ticket: Ticket) -> String {
+        let Some(staging) = self.stagings.get(&ticket) else { return "nothing: it is unknown".into() };
+        let node = &self.nodes[staging.node];
+        if let Some(place) = node.queue.iter().position(|&queued| queued == ticket) {
+            return format!("memory: it is number {place} there, {} bytes are free", node.free());
+        }
+        let operand = |need: &Need| {
+            let at = self.entry(need.datum).find(staging.node, need.format);
+            at.map(|at| {
+                let replica = &self.entry(need.datum).replicas[at];
+                format!(
+                    "datum {} {:?}, read by {} transfers",
+                    need.datum.0,
+                    replica.stage,
+                    replica.outgoing.len()
+                )
+            })
+        };
+        let operands: Vec<String> = staging.needs.iter().filter_map(operand).collect();
+        format!("{} events of: {}", staging.missing, operands.join("; "))
+    }
+
+    /// How many transfers are under way or queued.
+    pub(crate) fn transfers(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// True if no transfer or conversion reads the datum.
+    pub(crate) fn is_unread(&self, datum: Datum) -> bool {
+        self.entry(datum).replicas.iter().all(|replica| replica.outgoing.is_empty())
+    }
+
     /// True if nothing is being transferred or waits for it.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.flights.is_empty()
