@@ -1,5 +1,7 @@
 //! How close a whole factorisation comes to its own tile product: what the command line and the benches print.
 
+pub mod memory;
+
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};

@@ -1,5 +1,7 @@
 //! `zellige bench ...`.
 
+mod memory;
+
 use serde::Serialize;
 use zellige_kernels::StorageFormat;
 use zellige_linalg::bench::{CholeskyBench, cholesky_rate};
@@ -17,6 +19,7 @@ pub fn run(verb: &Bench) -> anyhow::Result<()> {
     match verb {
         Bench::Tasks(args) => tasks(args),
         Bench::Cholesky(args) => cholesky(args),
+        Bench::Memory(args) => memory::run(args),
     }
 }
 

@@ -7,6 +7,7 @@ mod exit;
 mod interrupt;
 mod logs;
 mod machine;
+mod nodes;
 mod out;
 mod progress;
 mod selftest;

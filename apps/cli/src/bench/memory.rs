@@ -1,0 +1,185 @@
+//! `zellige bench memory`.
+
+use serde::Serialize;
+use zellige_linalg::bench::memory::{MemoryBench, MemoryRun};
+use zellige_runtime::POLICIES;
+use zellige_tor::pipeline::Observer;
+
+use crate::args::BenchMemory;
+use crate::interrupt;
+use crate::nodes::{self, NodeFigures};
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::table::{Side, Table, bytes, digits};
+
+#[derive(Serialize)]
+struct Figures {
+    n: u32,
+    tile: u32,
+    rule: String,
+    workers: u16,
+    devices: u16,
+    /// Share of the lower triangle's bytes that all devices hold together.
+    memory_share: f64,
+    /// Bytes that each of them holds.
+    capacity: u64,
+    /// Bytes per second, each way.
+    link_bandwidth: f64,
+    /// Without devices.
+    reference: ReferenceFigures,
+    policies: Vec<PolicyFigures>,
+}
+
+#[derive(Serialize)]
+struct ReferenceFigures {
+    seconds: f64,
+    /// `|A - L L^T| / |A|`.
+    backward_error: f64,
+}
+
+#[derive(Serialize)]
+struct PolicyFigures {
+    policy: String,
+    seconds: f64,
+    device_share: f64,
+    bytes_to_devices: u64,
+    bytes_to_host: u64,
+    bytes_between: u64,
+    compulsory_loads: u64,
+    compulsory_stores: u64,
+    moved_over_compulsory: f64,
+    load_bound_bytes: f64,
+    loads_over_bound: f64,
+    nodes: Vec<NodeFigures>,
+}
+
+/// Measures, prints, writes.
+///
+/// # Errors
+/// A factorisation fails or has other bits, or the output cannot be written.
+pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let bench = MemoryBench {
+        n: args.n as usize,
+        tile: args.tile as usize,
+        rule: args.rule.clone(),
+        workers: args.workers.into(),
+        devices: args.devices.into(),
+        share: args.memory,
+        bandwidth: args.link * 1e9,
+    };
+    let policies: Vec<&str> = match &args.sched[..] {
+        [] => POLICIES.iter().map(|(name, _)| *name).collect(),
+        some => some.iter().map(String::as_str).collect(),
+    };
+    let progress = Progress::new();
+    progress.stage("without devices", policies.len() as u64 + 1);
+    let reference = bench.reference(interrupt::cancels)?;
+    let mut runs = Vec::new();
+    for (done, policy) in (1u64..).zip(&policies) {
+        interrupt::check()?;
+        progress.stage(policy, policies.len() as u64 + 1);
+        progress.advance(done);
+        runs.push(bench.run(policy, &reference, interrupt::cancels)?);
+    }
+    drop(progress);
+    let figures = Figures {
+        n: args.n,
+        tile: args.tile,
+        rule: args.rule.to_string(),
+        workers: args.workers,
+        devices: args.devices,
+        memory_share: args.memory,
+        capacity: bench.capacity()?,
+        link_bandwidth: bench.bandwidth,
+        reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
+        policies: policies.iter().zip(&runs).map(|(policy, run)| policy_figures(policy, run)).collect(),
+    };
+    if let Some(target) = &target {
+        target.write_json(&figures)?;
+    }
+    if target.as_ref().is_some_and(Target::is_stdout) {
+        return Ok(());
+    }
+    print(args, &figures, &policies, &runs)
+}
+
+fn policy_figures(policy: &str, run: &MemoryRun) -> PolicyFigures {
+    PolicyFigures {
+        policy: policy.into(),
+        seconds: run.seconds,
+        device_share: run.device_share,
+        bytes_to_devices: run.to_devices,
+        bytes_to_host: run.to_host,
+        bytes_between: run.between,
+        compulsory_loads: run.compulsory.loads,
+        compulsory_stores: run.compulsory.stores,
+        moved_over_compulsory: run.over_compulsory(),
+        load_bound_bytes: run.load_bound,
+        loads_over_bound: run.over_bound(),
+        nodes: run.nodes.iter().map(NodeFigures::from).collect(),
+    }
+}
+
+fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[MemoryRun]) -> anyhow::Result<()> {
+    let colours = out::colours(&std::io::stdout());
+    out::print(&table(policies, runs).render(colours))?;
+    out::print(&format!(
+        "Cholesky n = {}, tile {}, {}, {} worker(s), {} device(s) of {}: together {} % of the lower triangle\n\
+         without devices {} s, backward error {:.1e}; every factor has the same bits\n",
+        args.n,
+        args.tile,
+        figures.rule,
+        args.workers,
+        args.devices,
+        bytes(figures.capacity),
+        digits(100.0 * args.memory),
+        digits(figures.reference.seconds),
+        figures.reference.backward_error,
+    ))?;
+    if args.stats {
+        for (policy, run) in policies.iter().zip(runs) {
+            out::print(&format!("\n{policy}\n{}", nodes::table(&run.nodes).render(colours)))?;
+        }
+    }
+    Ok(())
+}
+
+fn table(policies: &[&str], runs: &[MemoryRun]) -> Table {
+    let mut table = Table::new(&[
+        ("policy", Side::Left),
+        ("seconds", Side::Right),
+        ("on devices", Side::Right),
+        ("to devices", Side::Right),
+        ("to host", Side::Right),
+        ("between", Side::Right),
+        ("x must", Side::Right),
+        ("x bound", Side::Right),
+        ("hits", Side::Right),
+        ("misses", Side::Right),
+        ("evictions", Side::Right),
+        ("written back", Side::Right),
+        ("conversions", Side::Right),
+    ]);
+    for (policy, run) in policies.iter().zip(runs) {
+        let sum = |count: &dyn Fn(&zellige_runtime::NodeUse) -> u64| {
+            run.nodes.iter().skip(1).map(count).sum::<u64>().to_string()
+        };
+        table.row([
+            (*policy).into(),
+            digits(run.seconds),
+            format!("{:.0} %", 100.0 * run.device_share),
+            bytes(run.to_devices),
+            bytes(run.to_host),
+            bytes(run.between),
+            digits(run.over_compulsory()),
+            digits(run.over_bound()),
+            sum(&|node| node.hits),
+            sum(&|node| node.misses),
+            sum(&|node| node.evictions),
+            sum(&|node| node.written_back),
+            sum(&|node| node.conversions),
+        ]);
+    }
+    table
+}

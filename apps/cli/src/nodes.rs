@@ -1,0 +1,97 @@
+//! What happened on memory nodes, as a table and for files.
+
+use serde::Serialize;
+use zellige_runtime::NodeUse;
+
+use crate::table::{Side, Table, bytes};
+
+/// One memory node in a file; counts and bytes.
+#[derive(Debug, Serialize)]
+pub struct NodeFigures {
+    name: String,
+    /// `null`: as many bytes as there are.
+    capacity: Option<u64>,
+    peak: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    hits: u64,
+    misses: u64,
+    prefetch_used: u64,
+    prefetch_unused: u64,
+    evictions: u64,
+    written_back: u64,
+    conversions: u64,
+}
+
+impl From<&NodeUse> for NodeFigures {
+    fn from(node: &NodeUse) -> Self {
+        NodeFigures {
+            name: node.name.clone(),
+            capacity: node.capacity,
+            peak: node.peak,
+            bytes_in: node.bytes_in,
+            bytes_out: node.bytes_out,
+            hits: node.hits,
+            misses: node.misses,
+            prefetch_used: node.prefetch_used,
+            prefetch_unused: node.prefetch_unused,
+            evictions: node.evictions,
+            written_back: node.written_back,
+            conversions: node.conversions,
+        }
+    }
+}
+
+/// A row for each memory node.
+pub fn table(nodes: &[NodeUse]) -> Table {
+    let mut table = Table::new(&[
+        ("node", Side::Left),
+        ("holds", Side::Right),
+        ("peak", Side::Right),
+        ("in", Side::Right),
+        ("out", Side::Right),
+        ("hits", Side::Right),
+        ("misses", Side::Right),
+        ("prefetched", Side::Right),
+        ("in vain", Side::Right),
+        ("evictions", Side::Right),
+        ("written back", Side::Right),
+        ("conversions", Side::Right),
+    ]);
+    for node in nodes {
+        table.row([
+            node.name.clone(),
+            node.capacity.map_or("-".into(), bytes),
+            bytes(node.peak),
+            bytes(node.bytes_in),
+            bytes(node.bytes_out),
+            node.hits.to_string(),
+            node.misses.to_string(),
+            node.prefetch_used.to_string(),
+            node.prefetch_unused.to_string(),
+            node.evictions.to_string(),
+            node.written_back.to_string(),
+            node.conversions.to_string(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_a_row_and_the_host_no_limit() {
+        let device =
+            NodeUse { name: "emulated 0".into(), capacity: Some(2048), hits: 17, ..NodeUse::default() };
+        let host = NodeUse { name: "host".into(), bytes_out: 1536, ..NodeUse::default() };
+        let text = table(&[host, device]).render(false);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split("  ").collect()).collect();
+        assert!(rows[1].contains(&"host") && text.contains("1.50 KiB"), "{text}");
+        assert!(
+            text.lines().nth(2).is_some_and(|row| row.contains("2.00 KiB") && row.contains("17")),
+            "{text}"
+        );
+    }
+}
