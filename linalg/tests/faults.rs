@@ -223,6 +223,15 @@ fn a_device_dies_at_every_operation() {
     assert!(tally.right_beside_lost > tally.runs_lossy, "{tally:?}");
 }
 
+/// Runs tasks on devices alone until the last of them has failed.
+fn wear_out(rt: &Runtime) {
+    let turn = || {
+        let task = rt.task("turn").operands(()).cpu(|()| ()).on_kinds(&["emulated"]).submit().unwrap();
+        rt.wait(&task)
+    };
+    assert!((0..200).any(|_| turn().is_err()), "they fail at their operations");
+}
+
 #[test]
 fn both_devices_die() {
     let case = Case::uneven("hp1:band=2");
@@ -234,11 +243,11 @@ fn both_devices_die() {
             let device = |at: u64| Emulated::new(FEW).late(at, Duration::from_micros(10)).fails_at(at);
             let rt = builder(cpus, policy).device(device(first)).device(device(second)).build().unwrap();
             let both = ["emulated 0", "emulated 1"];
-            // As often as it takes for both to have failed.
-            for round in 0..8 {
+            for round in 0..4 {
                 let (_, got) = case.run(&rt);
                 tally.count(case.judge(&got, &case.factor, &both, &format!("{context}, round {round}")));
             }
+            wear_out(&rt);
             let (a, got) = case.run(&rt);
             if cpus > 0 {
                 case.is_right(&got, &context);
@@ -251,7 +260,7 @@ fn both_devices_die() {
             assert_eq!(tiles(&rt, &a).len(), case.factor.len());
         }
     }
-    assert!(tally.runs_right > 50 && tally.runs_lossy > 50, "{tally:?}");
+    assert!(tally.runs_right > 20 && tally.runs_lossy > 20, "{tally:?}");
 }
 
 #[test]
