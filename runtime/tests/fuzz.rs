@@ -19,6 +19,12 @@ fn a_quick_set_comes_to_what_it_should() {
 }
 
 #[test]
+fn dying_devices_take_only_what_was_nowhere_else() {
+    let report = passes(Fuzz { graphs: 150, seed: 0, jobs: 2, deaths: true, ..Fuzz::default() });
+    assert!(report.counts.device_deaths > 3, "{report:?}");
+}
+
+#[test]
 fn a_run_can_be_stopped() {
     let report = Fuzz { graphs: 1000, seed: 5, ..Fuzz::default() }.run(|done| done < 3);
     assert_eq!(report.counts.graphs, 3);
