@@ -170,7 +170,7 @@ pub enum Error {
     },
     /// A task's operands can be in no device's memory at once.
     #[error(
-        "task {task} needs its {operands} operands at once, {bytes} bytes, and the largest memory where it may run, that of {node}, has {capacity}: take smaller tiles, a larger memory, or a CPU worker"
+        "task {task} needs {bytes} bytes for its operands ({operands}) at once, and the largest memory where it may run, that of {node}, has {capacity}: take smaller tiles, a larger memory, or a CPU worker"
     )]
     TooLarge {
         /// The task.
