@@ -532,7 +532,7 @@ pub struct SimulateCommon {
     pub json: Option<PathBuf>,
 }
 
-/// See [`SimulateTor::copies`].
+/// See [`SimulateCommon::copies`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CopiesArg {
     /// Replicas of one handle, where and while they are wanted.
