@@ -225,6 +225,6 @@ mod tests {
         let both = check_disjoint(&[0..4, 8..9, 3..5]).unwrap_err();
         assert!(both.contains("0..4 and 3..5 both have element 3"), "{both}");
         assert!(Block::tiles((4, 4), 3, (2, 2)).is_err() && Block::tiles((4, 4), 4, (0, 2)).is_err());
-        assert_eq!(split_evenly(5, 0), []);
+        assert!(split_evenly(5, 0).is_empty());
     }
 }
