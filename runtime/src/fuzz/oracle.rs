@@ -190,11 +190,15 @@ impl Oracle {
         }
         let planned = matches!(job.fault, Some(Fault::Choice | Fault::Format));
         if self.is_stopped(job, at) || planned {
+            self.note_stored(job, at);
             self.poison(job, at);
             return true;
         }
         let choice = if job.late { self.choice(job, at) } else { Choice::default() };
         self.note_set(job, at, &choice);
+        if job.late {
+            self.note_stored(job, at);
+        }
         if job.fault.is_some() {
             self.note_remains(job, at);
             self.poison(job, at);
@@ -268,6 +272,13 @@ impl Oracle {
                 bytes += size;
             }
         }
+        self.largest_set = self.largest_set.max(bytes);
+    }
+
+    /// A task that may choose its formats late, or that will not run, may be refused for what its operands are as they are stored.
+    fn note_stored(&mut self, job: &Job, at: &dyn Fn(usize) -> usize) {
+        let stored = |&handle: &usize| self.slots[at(handle)].largest;
+        let bytes = job.accesses.iter().flat_map(Access::handles).map(stored).sum();
         self.largest_set = self.largest_set.max(bytes);
     }
 
