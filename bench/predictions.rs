@@ -2,9 +2,10 @@
 //!
 //! `predictions [--n 4096,6144,8192] [--tile 256,512] [--workers 1,2] [--policy all] [--repeats 3] [--json FILE]`
 //!
-//! For each number of workers the models are measured with as many at once, since workers share caches, memory and clock. All
-//! predictions are made before the first run. Runs take turns, repetition by repetition; their median counts, from the first
-//! submission to the end of the last task, on a matrix whose pages have been touched. `ratio` is predicted / measured.
+//! Every run has a prediction of its own: models are measured on matrices of the same tiles with as many workers, since workers share
+//! caches, memory and clock; the factorisation is predicted from them, and then run at once, on a matrix whose pages have been touched.
+//! So a machine whose speed drifts from minute to minute, as a virtual one does, spoils a run and not the comparison. Cases
+//! take turns, repetition by repetition; the run with the median of predicted / measured counts.
 //!
 //! Two columns tell a wrong prediction from a machine that others use. `given` is the CPU time of the process / (time x workers): the
 //! ratio cannot be better than that where workers are never idle. `by cpu` is the predicted time of all bodies / the CPU time
@@ -71,23 +72,24 @@ impl Plan {
     }
 }
 
-/// One factorisation: predicted once, run several times.
+/// One factorisation under one policy.
 struct Case {
     n: usize,
     tile: usize,
     workers: usize,
     policy: String,
-    models: Arc<Models>,
+    graph: Arc<Graph>,
+    runs: Vec<Run>,
+}
+
+/// A prediction, and what came of it (seconds).
+#[derive(Clone, Copy)]
+struct Run {
     predicted: f64,
     /// Of all bodies together.
     predicted_busy: f64,
-    runs: Vec<Spent>,
-}
-
-/// Wall-clock time, and CPU time of the process (seconds).
-#[derive(Clone, Copy)]
-struct Spent {
     wall: f64,
+    /// CPU time of the process.
     cpu: f64,
 }
 
@@ -102,19 +104,12 @@ fn main() -> ExitCode {
 }
 
 fn compare(plan: &Plan) -> Result<(), Failure> {
-    let mut cases = Vec::new();
-    for &workers in &plan.workers {
-        let models = calibrated(&plan.tile, workers)?;
-        cases.extend(predictions(plan, workers, &models)?);
-    }
+    let mut cases = cases(plan)?;
     for _ in 0..plan.repeats {
-        for (&n, &tile) in plan.n.iter().flat_map(|n| plan.tile.iter().map(move |tile| (n, tile))) {
-            let matrix =
-                SymmetricTiled::new(&Runtime::builder().workers(1).build()?, TileGrid::uniform(n, tile)?);
-            for case in cases.iter_mut().filter(|case| (case.n, case.tile) == (n, tile)) {
-                let spent = run(case, &matrix)?;
-                case.runs.push(spent);
-            }
+        for case in &mut cases {
+            let models = calibrated(case.tile, case.workers)?;
+            let run = predict_and_run(case, &models)?;
+            case.runs.push(run);
         }
     }
     report(&cases);
@@ -125,12 +120,28 @@ fn compare(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Models of these tiles, measured while `workers` workers run.
-fn calibrated(tiles: &[usize], workers: usize) -> Result<Arc<Models>, Failure> {
+fn cases(plan: &Plan) -> Result<Vec<Case>, Failure> {
+    let mut cases = Vec::new();
+    for (&n, &tile) in plan.n.iter().flat_map(|n| plan.tile.iter().map(move |tile| (n, tile))) {
+        let graph = Arc::new(Graph::record(|g: &Recorder| {
+            let a = SymmetricTiled::<f32>::planned(g, TileGrid::uniform(n, tile)?);
+            cholesky(g, &a, &rule()).map(drop)
+        })?);
+        for (&workers, policy) in plan.workers.iter().flat_map(|w| plan.policies.iter().map(move |p| (w, p)))
+        {
+            let (graph, policy) = (Arc::clone(&graph), policy.clone());
+            cases.push(Case { n, tile, workers, policy, graph, runs: Vec::new() });
+        }
+    }
+    Ok(cases)
+}
+
+/// Models of this tile, measured while `workers` workers run.
+fn calibrated(tile: usize, workers: usize) -> Result<Arc<Models>, Failure> {
     let models = Arc::new(Models::new());
     let builder = Runtime::builder().workers(workers).policy(CALIBRATED_WITH);
     let rt = builder.models(Arc::clone(&models)).build()?;
-    for &tile in tiles.iter().cycle().take(CALIBRATIONS * tiles.len()) {
+    for _ in 0..CALIBRATIONS {
         calibrate(&rt, Step { tile, precision: GemmPrecision::Sp })?;
     }
     drop(rt);
@@ -140,31 +151,6 @@ fn calibrated(tiles: &[usize], workers: usize) -> Result<Arc<Models>, Failure> {
 
 fn rule() -> SharedPolicy {
     Rule::uniform(GemmPrecision::Sp).into()
-}
-
-fn predictions(plan: &Plan, workers: usize, models: &Arc<Models>) -> Result<Vec<Case>, Failure> {
-    let host = Platform::host(Arc::clone(models), workers)?;
-    let mut cases = Vec::new();
-    for (&n, &tile) in plan.n.iter().flat_map(|n| plan.tile.iter().map(move |tile| (n, tile))) {
-        let graph = Graph::record(|g: &Recorder| {
-            let a = SymmetricTiled::<f32>::planned(g, TileGrid::uniform(n, tile)?);
-            cholesky(g, &a, &rule()).map(drop)
-        })?;
-        for policy in &plan.policies {
-            let outcome = Simulation::new(&graph, &host).policy(policy).ahead(0).run()?;
-            cases.push(Case {
-                n,
-                tile,
-                workers,
-                policy: policy.clone(),
-                models: Arc::clone(models),
-                predicted: outcome.makespan.as_secs_f64(),
-                predicted_busy: outcome.makespan.as_secs_f64() * workers as f64 * (1.0 - outcome.idle_share),
-                runs: Vec::new(),
-            });
-        }
-    }
-    Ok(cases)
 }
 
 /// Symmetric and diagonally dominant.
@@ -179,17 +165,24 @@ fn entries(n: usize) -> Generator<f32> {
     })
 }
 
-fn run(case: &Case, matrix: &SymmetricTiled<f32>) -> Result<Spent, Failure> {
+fn predict_and_run(case: &Case, models: &Arc<Models>) -> Result<Run, Failure> {
+    let host = Platform::host(Arc::clone(models), case.workers)?;
+    let outcome = Simulation::new(&case.graph, &host).policy(&case.policy).ahead(0).run()?;
+    let predicted = outcome.makespan.as_secs_f64();
+    let predicted_busy = predicted * case.workers as f64 * (1.0 - outcome.idle_share);
+
     let mut builder = Runtime::builder().workers(case.workers).policy(&case.policy);
     if goes_by_models(&case.policy) {
-        builder = builder.models(Arc::clone(&case.models));
+        builder = builder.models(Arc::clone(models));
     }
     let rt = builder.build()?;
+    let matrix = SymmetricTiled::new(&rt, TileGrid::uniform(case.n, case.tile)?);
     matrix.fill(&rt, &entries(case.n))?;
     rt.wait_all()?;
     let (start, cpu) = (Instant::now(), cpu_time());
-    cholesky(&rt, matrix, &rule())?.wait(&rt)?;
-    Ok(Spent { wall: start.elapsed().as_secs_f64(), cpu: (cpu_time() - cpu).as_secs_f64() })
+    cholesky(&rt, &matrix, &rule())?.wait(&rt)?;
+    let (wall, cpu) = (start.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
+    Ok(Run { predicted, predicted_busy, wall, cpu })
 }
 
 fn cpu_time() -> Duration {
@@ -199,63 +192,67 @@ fn cpu_time() -> Duration {
 
 impl Case {
     /// The run in the middle.
-    fn median(&self) -> Spent {
+    fn median(&self) -> Run {
         let mut runs = self.runs.clone();
-        runs.sort_by(|a, b| a.wall.total_cmp(&b.wall));
+        runs.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
         runs[runs.len() / 2]
     }
 
-    fn ratio(&self) -> f64 {
-        self.predicted / self.median().wall
-    }
-
-    fn ratio_by_cpu(&self) -> f64 {
-        self.predicted_busy / self.median().cpu
-    }
-
-    fn given(&self) -> f64 {
-        let median = self.median();
-        median.cpu / (median.wall * self.workers as f64)
-    }
-
     fn json(&self) -> serde_json::Value {
+        let Run { predicted, wall, .. } = self.median();
         json!({
             "n": self.n,
             "tile": self.tile,
             "workers": self.workers,
             "policy": self.policy,
-            "predicted_seconds": self.predicted,
-            "measured_seconds": self.median().wall,
-            "all_seconds": self.runs.iter().map(|run| run.wall).collect::<Vec<_>>(),
-            "ratio": self.ratio(),
-            "ratio_by_cpu": self.ratio_by_cpu(),
-            "given": self.given(),
+            "predicted_seconds": predicted,
+            "measured_seconds": wall,
+            "all_ratios": self.runs.iter().map(Run::ratio).collect::<Vec<_>>(),
+            "ratio": self.median().ratio(),
+            "ratio_by_cpu": self.median().ratio_by_cpu(),
+            "given": self.median().given(self.workers),
         })
+    }
+}
+
+impl Run {
+    fn ratio(&self) -> f64 {
+        self.predicted / self.wall
+    }
+
+    fn ratio_by_cpu(&self) -> f64 {
+        self.predicted_busy / self.cpu
+    }
+
+    fn given(&self, workers: usize) -> f64 {
+        self.cpu / (self.wall * workers as f64)
     }
 }
 
 fn report(cases: &[Case]) {
     println!("     n  tile workers  policy     predicted  measured  ratio by cpu  given");
     for case in cases {
+        let median = case.median();
         println!(
             "{:>6} {:>5} {:>7}  {:<10} {:>9.4} {:>9.4} {:>6.3} {:>6.3} {:>6.2}",
             case.n,
             case.tile,
             case.workers,
             case.policy,
-            case.predicted,
-            case.median().wall,
-            case.ratio(),
-            case.ratio_by_cpu(),
-            case.given(),
+            median.predicted,
+            median.wall,
+            median.ratio(),
+            median.ratio_by_cpu(),
+            median.given(case.workers),
         );
     }
-    let worst = |ratio: fn(&Case) -> f64| {
-        100.0 * cases.iter().map(|case| (ratio(case) - 1.0).abs()).fold(0.0, f64::max)
-    };
-    let (wall, cpu) = (worst(Case::ratio), worst(Case::ratio_by_cpu));
+    let off = |ratio: fn(&Run) -> f64| cases.iter().map(move |case| (ratio(&case.median()) - 1.0).abs());
+    let worst = |ratio: fn(&Run) -> f64| 100.0 * off(ratio).fold(0.0, f64::max);
+    let within = off(Run::ratio).filter(|&off| off <= 0.1).count();
     println!(
-        "largest deviation of {} cases: {wall:.1} %, by CPU time {cpu:.1} %; times in seconds",
-        cases.len()
+        "{within} of {} cases within 10 %; largest deviation {:.1} %, by CPU time {:.1} %; times in seconds",
+        cases.len(),
+        worst(Run::ratio),
+        worst(Run::ratio_by_cpu)
     );
 }
