@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::data::{Format, Meta};
 use crate::error::panic_message;
-use crate::memory::{Access, Datum, Need};
+use crate::memory::{Access, Datum, Need, bytes_of};
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, Header};
 
@@ -65,6 +65,6 @@ impl Plan {
 
     /// Size of the whole working set.
     pub(crate) fn bytes(&self) -> u64 {
-        self.needs.iter().map(|need| need.bytes).sum()
+        bytes_of(&self.needs)
     }
 }

@@ -100,7 +100,13 @@ impl<D: Data> Gate<D> {
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode));
         shared.link(&task, &[], retired)?;
-        shared.wait_for_gate(&task)?;
+        if let Err(error) = shared.wait_for_gate(&task) {
+            // Tasks behind the gate are not to wait for somebody who does not.
+            if task.cell().leave_gate() {
+                shared.close_gate(task.cell());
+            }
+            return Err(error);
+        }
         Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task, brought: None })
     }
 
@@ -149,9 +155,7 @@ impl<D: Data> Drop for Gate<D> {
         if let Some((turn, _)) = &self.brought {
             self.shared.let_go(&**self.handle.core(), turn);
         }
-        self.shared.complete_gate(self.task.cell());
-        // The gate holds the handle: the handle's chain must not hold it.
-        self.handle.core().base().chain.lock().forget(self.task.cell());
+        self.shared.close_gate(self.task.cell());
     }
 }
 

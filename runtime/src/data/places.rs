@@ -9,7 +9,7 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
 use super::cell::ValueCell;
-use super::{AnyHandle, Data, Format, HandleCore, Meta};
+use super::{Data, Format, HandleCore, Meta};
 use crate::error::{TaskError, panic_message};
 use crate::memory::{BufferId, Datum};
 
@@ -51,9 +51,9 @@ pub(crate) trait Places {
     fn datum(&self) -> Option<Datum>;
     /// The meta of the current version.
     fn current(&self) -> Meta;
-    /// Hands the value over to the memory manager: it lies at `buffer` from now on, if there is a value. Nobody may use the
-    /// handle meanwhile.
-    fn manage(&self, datum: Datum, buffer: Option<BufferId>, forgotten: &Forgotten);
+    /// Hands the value, which `meta` describes, over to the memory manager: it lies at `buffer` from now on, if there is a value.
+    /// Nobody may use the handle meanwhile.
+    fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten);
     /// The meta of the value that is in the handle's own cell.
     fn own(&self) -> Option<Meta>;
     /// The value comes back from `buffer`, and the handle is not managed any more. Nobody may use it meanwhile.
@@ -82,11 +82,10 @@ impl<D: Data> Places for HandleCore<D> {
         unsafe { self.cell.shared() }.map(Data::meta)
     }
 
-    fn manage(&self, datum: Datum, buffer: Option<BufferId>, forgotten: &Forgotten) {
+    fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten) {
         self.drop_replicas();
         // SAFETY: as in `own`: nobody has an access.
         let value = unsafe { self.cell.exclusive() }.take();
-        let meta = value.as_ref().map(Data::meta).or(self.registered()).unwrap_or_default();
         let places = buffer.into_iter().map(|buffer| (buffer, Arc::new(ValueCell::new(None)))).collect();
         let managed = Managed { datum, meta, places, forgotten: Arc::clone(forgotten) };
         if let Some((_, place)) = managed.places.first() {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::Shared;
 use crate::deps::Group;
 use crate::error::{Cause, Failure};
+use crate::operand::Accesses;
 use crate::sched::{ReadyTask, Work};
 use crate::task::{Role, Task};
 
@@ -74,17 +75,26 @@ impl Shared {
         }
     }
 
-    /// Completes a task outside of any worker: a gate, or a replay.
+    /// Completes a task outside of any worker: one that was dropped, or a replay.
     pub(crate) fn complete_outside(self: &Arc<Self>, task: &Arc<Task>, failure: Option<Arc<Failure>>) {
         if let Some(failure) = failure {
             task.fail(failure);
         }
-        self.complete_gate(task);
+        self.complete_uncounted(task);
         self.count_outside();
     }
 
-    /// Completes a gate: it is no task, so that whoever holds a guard can still wait for all tasks and fill the window.
-    pub(crate) fn complete_gate(self: &Arc<Self>, task: &Arc<Task>) {
+    /// Ends the turn of whoever was behind a gate. It is no task and is not counted, so that whoever holds a guard can still wait
+    /// for all tasks and fill the window.
+    pub(crate) fn close_gate(self: &Arc<Self>, gate: &Arc<Task>) {
+        self.complete_uncounted(gate);
+        // The gate holds its handle: the handle's chain must not hold it.
+        let mut accesses = Accesses::new();
+        gate.body.declare(&mut accesses);
+        accesses.iter().for_each(|access| access.base.chain.lock().forget(gate));
+    }
+
+    fn complete_uncounted(self: &Arc<Self>, task: &Arc<Task>) {
         let mut released = Released::new();
         self.complete(task, |task| released.push(task));
         for task in released {

@@ -268,7 +268,7 @@ impl Shared {
     /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
     fn prepare(&self, task: &ReadyTask) -> Result<(), Cause> {
         if let Some(hub) = &self.hub {
-            match self.plan(hub, task) {
+            match hub.plan(task) {
                 // Without its operands' values there is no plan, but a failure to pass on.
                 Err(_) if task.work().poisoned().is_some() => return Ok(()),
                 planned => planned.map_err(Cause::words)?,
@@ -341,6 +341,12 @@ impl Shared {
         if self.follows {
             self.policy.ended(&SchedView::new(self), worker, id);
         }
+    }
+
+    /// `worker` does not run the task that it has popped: the policy counts what it handed out.
+    pub(crate) fn passes(&self, worker: usize, task: &ReadyTask) {
+        self.begins(worker, task);
+        self.ends(worker, task.id());
     }
 
     /// A task was completed by a thread that is no worker.

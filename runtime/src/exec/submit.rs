@@ -216,7 +216,9 @@ impl Shared {
         match task.role {
             Role::Work => self.push_ready(ReadyTask::new(Work::Task(task)), from),
             Role::Gate => {
-                task.open_gate();
+                if !task.open_gate() {
+                    self.close_gate(&task);
+                }
                 self.tell();
             }
             Role::Replay => task.body.start(self, Arc::clone(&task)),

@@ -9,7 +9,7 @@ use crate::data::AnyHandle;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Body, Bound, Ended, Env, Placement, Ran, Role, WorkerLocal};
+use crate::task::{Body, Bound, Ended, Env, Placement, Ran, Role, WorkerLocal, resolved};
 
 const NEVER: &str = "simulated tasks belong to no runtime";
 
@@ -34,15 +34,7 @@ impl Work {
     pub(crate) fn with_handles<R>(&self, show: impl FnOnce(&[(&dyn AnyHandle, Mode)]) -> R) -> R {
         let mut accesses = Accesses::new();
         self.body().declare(&mut accesses);
-        let bound = self.bound();
-        let handles: SmallVec<[(&dyn AnyHandle, Mode); 4]> = accesses
-            .iter()
-            .enumerate()
-            .map(|(i, access)| match bound {
-                None => (access.handle, access.mode),
-                Some(bound) => (&*bound.handles[bound.slots[i] as usize], access.mode),
-            })
-            .collect();
+        let handles: SmallVec<[(&dyn AnyHandle, Mode); 4]> = resolved(&accesses, self.bound()).collect();
         show(&handles)
     }
 

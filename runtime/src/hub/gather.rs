@@ -63,33 +63,19 @@ impl Shared {
         }
     }
 
-    /// Plans a task that has become ready.
-    ///
-    /// # Errors
-    /// In words, why it cannot be planned.
-    pub(crate) fn plan(&self, hub: &Hub, task: &ReadyTask) -> Result<(), String> {
-        let failures = hub.failures();
-        let plan = Arc::new(hub.plan_of(task.work())?);
-        hub.forget(task.id());
-        hub.plans.lock().insert(task.id(), Planned { plan, wanted: None, failures });
-        Ok(())
-    }
-
     /// Asks for the operands of a task that `worker` has popped.
     fn gather(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize) {
-        let Some((task, worker)) = self.take_turns(task, worker) else { return };
-        if let Some(failure) = task.work().poisoned() {
-            return self.refuse(hub, task, worker, failure);
-        }
-        let placed = match hub.plan_of(task.work()) {
-            Ok(plan) => hub.placed(task, plan, worker),
+        let Some((task, turns)) = self.take_turns(task, worker) else { return };
+        let plan = match hub.plan_to_run(&task, turns) {
+            Ok(plan) => plan,
             Err(message) => {
-                let failure = task.work().describe(Cause::words(message));
+                let why = || task.work().describe(Cause::words(message));
+                let failure = task.work().poisoned().unwrap_or_else(why);
                 return self.refuse(hub, task, worker, failure);
             }
         };
-        hub.unwant(placed.task.id());
-        if let Err(refused) = hub.ask_for(self, placed) {
+        hub.unwant(task.id());
+        if let Err(refused) = hub.ask_for(self, hub.placed(task, &plan, worker)) {
             let (placed, why) = *refused;
             match why {
                 Not::Ever(failure) => self.refuse(hub, placed.task, worker, failure),
@@ -99,17 +85,15 @@ impl Shared {
         self.drain();
     }
 
-    /// Takes the task's turns among commuting tasks; a task that has to wait for one is parked there.
+    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for one is parked there.
     fn take_turns(self: &Arc<Self>, mut task: ReadyTask, worker: usize) -> Option<(ReadyTask, usize)> {
         loop {
             let handles = commuting(task.work());
             let Some(busy) = handles.iter().position(|handle| !handle.base().try_commute()) else {
-                return Some((task, worker));
+                return Some((task, handles.len()));
             };
             handles[..busy].iter().for_each(|handle| self.give_turn(&**handle));
-            // The policy counts what it handed out: this one comes back.
-            self.begins(worker, &task);
-            self.ends(worker, task.id());
+            self.passes(worker, &task);
             match handles[busy].park(Resource::Commute, task) {
                 Ok(()) => return None,
                 // Free again by now.
@@ -132,8 +116,7 @@ impl Shared {
     pub(super) fn send_back(self: &Arc<Self>, hub: &Hub, task: ReadyTask, worker: usize) {
         hub.forget(task.id());
         self.give_turns(task.work());
-        self.begins(worker, &task);
-        self.ends(worker, task.id());
+        self.passes(worker, &task);
         self.push_ready(task, None);
     }
 
@@ -152,8 +135,7 @@ impl Shared {
         failure: Arc<Failure>,
     ) {
         hub.forget(task.id());
-        self.begins(worker, &task);
-        self.ends(worker, task.id());
+        self.passes(worker, &task);
         self.end_failed(task.into_work(), failure);
     }
 
@@ -255,6 +237,27 @@ impl Shared {
 }
 
 impl Hub {
+    /// Plans a task that has become ready.
+    ///
+    /// # Errors
+    /// In words, why it cannot be planned.
+    pub(crate) fn plan(&self, task: &ReadyTask) -> Result<(), String> {
+        let failures = self.failures();
+        let plan = Arc::new(self.plan_of(task.work())?);
+        self.forget(task.id());
+        self.plans.lock().insert(task.id(), Planned { plan, wanted: None, failures });
+        Ok(())
+    }
+
+    /// The plan of a task that is about to run: the one made when it became ready, unless others have had their turns on its
+    /// operands since then.
+    fn plan_to_run(&self, task: &ReadyTask, turns: usize) -> Result<Arc<Plan>, String> {
+        match self.ask_plan(task.id(), Arc::clone).filter(|_| turns == 0) {
+            Some(plan) => Ok(plan),
+            None => self.plan_of(task.work()).map(Arc::new),
+        }
+    }
+
     /// What the task needs as its operands are now.
     fn plan_of(&self, work: &Work) -> Result<Plan, String> {
         work.with_handles(|handles| {
@@ -271,8 +274,8 @@ impl Hub {
         })
     }
 
-    fn placed(&self, task: ReadyTask, plan: Plan, worker: usize) -> Placed {
-        Placed { task, worker, ticket: self.ticket(), choice: plan.choice, needs: plan.needs }
+    fn placed(&self, task: ReadyTask, plan: &Plan, worker: usize) -> Placed {
+        Placed { task, worker, ticket: self.ticket(), choice: plan.choice, needs: plan.needs.clone() }
     }
 
     /// The task is not queued for the node any more for which its operands were wanted.
@@ -317,7 +320,7 @@ impl Hub {
     /// Where the operands are; `None` if they are gone with their device.
     fn buffers(&self, placed: &Placed) -> Option<Buffers> {
         let node = self.node_of(placed.worker);
-        self.with_memory(|memory| {
+        self.look(|memory| {
             let held = memory.holds(placed.ticket);
             let place = |need: &crate::memory::Need| memory.buffer(need.datum, node, need.format);
             held.then(|| placed.needs.iter().map(|need| place(need).expect("held")).collect())

@@ -33,10 +33,8 @@ use self::turn::Signal;
 pub(crate) use self::turn::Turn;
 use crate::data::{AnyHandle, Forgotten};
 use crate::device::{Device, DeviceError, Emulated, EmulatedDevice, Streams};
-use crate::error::Cause;
 use crate::memory::{Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket};
 use crate::plan::Plan;
-use crate::sched::ReadyTask;
 
 /// A datum's handle, and the number that the handle has in traces.
 type Known = (u64, Weak<dyn AnyHandle>);
@@ -44,6 +42,8 @@ type Known = (u64, Weak<dyn AnyHandle>);
 /// One memory node and the device that works on it.
 struct Node {
     name: String,
+    /// Bytes that it holds at most; `None`: as many as there are.
+    capacity: Option<u64>,
     /// `None`: the host.
     device: Option<Arc<dyn Device>>,
     /// Set once the device has failed.
@@ -55,8 +55,9 @@ struct Node {
 }
 
 impl Node {
-    fn new(name: String, device: Option<Arc<dyn Device>>) -> Self {
-        Node { name, device, failure: OnceLock::new(), retiring: Mutex::new(()), moving: AtomicUsize::new(0) }
+    fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
+        let (failure, retiring, moving) = Default::default();
+        Node { name, capacity, device, failure, retiring, moving }
     }
 }
 
@@ -95,8 +96,6 @@ pub(crate) struct Hub {
     /// Held while partial results are added to a value.
     combining: Mutex<()>,
     tally: Tally,
-    /// Bytes in use on each node when it was last looked at.
-    used: Mutex<Vec<u64>>,
     pub(crate) log: Option<Log>,
     next_ticket: AtomicU64,
 }
@@ -108,18 +107,17 @@ impl Hub {
         let of_device = |d: &Emulated| NodeSpec { capacity: Some(d.capacity), staging: d.staging };
         let specs: Vec<NodeSpec> = std::iter::once(host).chain(devices.iter().map(of_device)).collect();
         let memory = Memory::new(&specs, &links(devices, peers));
-        let name = |i: usize| format!("{} {i}", devices[i].kind);
         let made = |i: usize| {
-            let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name(i), devices[i].clone()));
-            Node::new(name(i), Some(device))
+            let (name, emulated) = (format!("{} {i}", devices[i].kind), devices[i].clone());
+            let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name.clone(), emulated));
+            Node::new(name, specs[i + 1].capacity, Some(device))
         };
-        let host = Node::new("host".into(), None);
+        let host = Node::new("host".into(), specs[HOST].capacity, None);
         let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
         let nodes: Vec<Node> = std::iter::once(host).chain((0..devices.len()).map(made)).collect();
         Hub {
             log,
-            used: Mutex::new(vec![0; nodes.len()]),
-            tally: Tally::new(nodes.iter().map(|node| node.name.clone())),
+            tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.capacity))),
             memory: Mutex::new(memory),
             actions: Handoff::new(),
             data: Arc::default(),
@@ -134,32 +132,31 @@ impl Hub {
         }
     }
 
-    /// Asks the state machine; what it wants done is queued in order, for [`drain`](crate::exec::Shared::drain).
-    fn with_memory<R>(&self, ask: impl FnOnce(&mut Memory) -> R) -> R {
+    /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::exec::Shared::drain).
+    fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
         let mut memory = self.memory.lock();
         while let Some(datum) = self.forgotten.pop() {
             memory.remove(datum);
         }
-        let answer = ask(&mut memory);
+        let answer = tell(&mut memory);
         let actions = memory.take_actions();
         if !actions.is_empty() {
             self.actions.extend(actions);
         }
-        self.note_use(&memory);
-        answer
-    }
-
-    /// Notes how full the nodes are, where that has changed.
-    fn note_use(&self, memory: &Memory) {
-        for (node, known) in self.used.lock().iter_mut().enumerate() {
-            let used = memory.used(node);
-            if std::mem::replace(known, used) != used {
-                self.tally.uses(node, used);
+        self.tally.uses(
+            |node| memory.used(node),
+            |node, used| {
                 if let Some(log) = &self.log {
                     log.uses(node, used);
                 }
-            }
-        }
+            },
+        );
+        answer
+    }
+
+    /// Asks the state machine.
+    fn look<R>(&self, ask: impl FnOnce(&Memory) -> R) -> R {
+        ask(&self.memory.lock())
     }
 
     /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock of a handle
@@ -178,7 +175,7 @@ impl Hub {
                 Some(place) => *place = known,
                 None => data.push(known),
             }
-            handle.manage(datum, memory.buffer(datum, HOST, meta.format), &self.forgotten);
+            handle.manage(datum, meta, memory.buffer(datum, HOST, meta.format), &self.forgotten);
         });
     }
 
@@ -198,7 +195,7 @@ impl Hub {
     /// Bytes of the memory of a worker's device; `None` on the host.
     pub(crate) fn own_memory(&self, worker: usize) -> Option<u64> {
         let node = self.node_of(worker);
-        if node == HOST { None } else { self.with_memory(|memory| memory.capacity(node)) }
+        if node == HOST { None } else { self.nodes[node].capacity }
     }
 
     pub(crate) fn node_of(&self, worker: usize) -> NodeId {
@@ -211,9 +208,7 @@ impl Hub {
 
     /// What happened on each node.
     pub(crate) fn uses(&self) -> Vec<NodeUse> {
-        self.with_memory(|memory| {
-            self.tally.with(|node| (memory.stats(node), memory.capacity(node), memory.used(node)))
-        })
+        self.look(|memory| self.tally.with(|node| memory.stats(node)))
     }
 
     /// The failure of a worker's device, if it has failed.
@@ -239,7 +234,7 @@ impl Hub {
         self.ask_plan(task, |plan| {
             let portable = |need: &Need| self.handle(need.datum).is_none_or(|handle| handle.is_portable());
             (node == HOST || (!plan.on_host && plan.needs.iter().all(portable)))
-                && self.with_memory(|memory| memory.fits(node, &plan.needs))
+                && self.look(|memory| memory.fits(node, &plan.needs))
         })
         .unwrap_or(true)
     }
@@ -247,17 +242,16 @@ impl Hub {
     /// Bytes of a task's operands that are not on a worker's node.
     pub(crate) fn missing(&self, task: u64, worker: usize) -> u64 {
         let node = self.node_of(worker);
-        self.ask_plan(task, |plan| self.with_memory(|memory| memory.missing(node, &plan.needs))).unwrap_or(0)
+        self.ask_plan(task, |plan| self.look(|memory| memory.missing(node, &plan.needs))).unwrap_or(0)
     }
 
     /// How long bringing them would take (ns).
     pub(crate) fn transfer_ns(&self, task: u64, worker: usize) -> u64 {
         let node = self.node_of(worker);
-        self.ask_plan(task, |plan| self.with_memory(|memory| memory.transfer_ns(node, &plan.needs)))
-            .unwrap_or(0)
+        self.ask_plan(task, |plan| self.look(|memory| memory.transfer_ns(node, &plan.needs))).unwrap_or(0)
     }
 
-    fn ask_plan<R>(&self, task: u64, ask: impl FnOnce(&Plan) -> R) -> Option<R> {
+    fn ask_plan<R>(&self, task: u64, ask: impl FnOnce(&Arc<Plan>) -> R) -> Option<R> {
         let plan = self.plans.lock().get(&task).map(|planned| Arc::clone(&planned.plan));
         plan.map(|plan| ask(&plan))
     }
@@ -300,7 +294,7 @@ impl Hub {
             };
             waiting.iter().take(NAMED).map(|(&ticket, waits)| (ticket, title(waits))).collect()
         };
-        self.with_memory(|memory| {
+        self.look(|memory| {
             let line =
                 |(ticket, who): (Ticket, String)| format!("{who} waits for {}", memory.waits_for(ticket));
             lines.extend(waiting.into_iter().map(line));
@@ -328,36 +322,4 @@ fn links(devices: &[Emulated], peers: Option<LinkSpec>) -> Vec<Vec<Option<LinkSp
         _ => peers,
     };
     (0..=devices.len()).map(|a| (0..=devices.len()).map(|b| link(a, b)).collect()).collect()
-}
-
-impl Hub {
-    /// Why a planned task can run nowhere, with the arithmetic.
-    pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
-        let restricted = if task.is_restricted() { "where it may run, " } else { "" };
-        let task = task.id();
-        let text = self.ask_plan(task, |plan| {
-            let (bytes, count) = (plan.bytes(), plan.needs.len());
-            let each = self.lanes.iter().map(|lane| lane.node).collect::<std::collections::BTreeSet<_>>();
-            let why = each.into_iter().map(|node| self.why_not(node, plan)).collect::<Vec<_>>().join(", ");
-            format!("its {count} operands need {bytes} bytes at once, and no device can have them: {restricted}{why}")
-        });
-        self.plans.lock().remove(&task);
-        Cause::words(text.unwrap_or_else(|| "no device can run it".into()))
-    }
-
-    fn why_not(&self, node: NodeId, plan: &Plan) -> String {
-        let name = &self.nodes[node].name;
-        if let Some(error) = self.nodes[node].failure.get() {
-            return error.to_string();
-        }
-        let stays = plan.needs.iter().filter_map(|need| self.handle(need.datum)).find(|h| !h.is_portable());
-        match (stays, self.with_memory(|memory| memory.capacity(node))) {
-            _ if node != HOST && plan.on_host => format!("{name} has no host memory, which it needs"),
-            (Some(handle), _) if node != HOST => {
-                format!("{} cannot leave the host for {name}", handle.base().name())
-            }
-            (_, Some(capacity)) => format!("{name} has {capacity} bytes"),
-            (_, None) => format!("{name} is not limited"),
-        }
-    }
 }

@@ -1,12 +1,15 @@
-//! What can never have its operands is refused when it is submitted.
+//! What can never have its operands is refused: when it is submitted, or once its operands are finished.
+
+use std::collections::BTreeSet;
 
 use super::Hub;
 use crate::data::Meta;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::exec::Shared;
-use crate::memory::{Datum, HOST, Need};
+use crate::memory::{Datum, HOST, Need, NodeId, bytes_of, distinct};
 use crate::operand::Accesses;
 use crate::plan::Plan;
+use crate::sched::ReadyTask;
 use crate::task::Task;
 
 impl Hub {
@@ -25,18 +28,18 @@ impl Hub {
         // A task that only a failed device could have had is let in: its failure names the device.
         let workers = || 0..self.lanes.len();
         let has_host =
-            workers().any(|worker| self.node_of(worker) == HOST && self.capacity_of(HOST).is_none());
+            workers().any(|worker| self.node_of(worker) == HOST && self.nodes[HOST].capacity.is_none());
         if has_host && task.header.only.is_none() {
             return Ok(());
         }
-        let needs = distinct(&self.known_needs(task, accesses, sized));
-        let bytes: u64 = needs.iter().map(|need| need.bytes).sum();
+        let needs = self.known_needs(task, accesses, sized);
+        let (operands, bytes) = (distinct(&needs).count(), bytes_of(&needs));
         let only = task.header.only.as_ref();
         let may = |worker: &usize| only.is_none_or(|only| only.allows(&task.body, &shared.device(*worker)));
         let mut least_lacking: Option<(u64, &str)> = None;
         for worker in workers().filter(may) {
             let node = self.node_of(worker);
-            match self.capacity_of(node) {
+            match self.nodes[node].capacity {
                 Some(capacity) if capacity < bytes => {
                     let here = (capacity, &*self.nodes[node].name);
                     least_lacking = Some(least_lacking.map_or(here, |best| best.max(here)));
@@ -46,7 +49,7 @@ impl Hub {
         }
         let Some((capacity, node)) = least_lacking else { return Ok(()) };
         let (task, node) = (task.header.title(), node.to_string());
-        Err(Error::TooLarge { task, operands: needs.len(), bytes, node, capacity })
+        Err(Error::TooLarge { task, operands, bytes, node, capacity })
     }
 
     /// What the task will need of what is known.
@@ -69,19 +72,36 @@ impl Hub {
             None => (0..metas.len()).map(stored).collect(),
         }
     }
-
-    fn capacity_of(&self, node: usize) -> Option<u64> {
-        self.with_memory(|memory| memory.capacity(node))
-    }
 }
 
-/// A datum that is named twice in one form is there once.
-fn distinct(needs: &[Need]) -> Vec<Need> {
-    let mut distinct: Vec<Need> = Vec::new();
-    for need in needs {
-        if !distinct.iter().any(|other| (other.datum, other.format) == (need.datum, need.format)) {
-            distinct.push(*need);
+impl Hub {
+    /// Why a planned task can run nowhere, with the arithmetic.
+    pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
+        let restricted = if task.is_restricted() { "where it may run, " } else { "" };
+        let task = task.id();
+        let text = self.ask_plan(task, |plan| {
+            let (bytes, count) = (plan.bytes(), distinct(&plan.needs).count());
+            let each: BTreeSet<NodeId> = self.lanes.iter().map(|lane| lane.node).collect();
+            let why = each.into_iter().map(|node| self.why_not(node, plan)).collect::<Vec<_>>().join(", ");
+            format!("its {count} operands need {bytes} bytes at once, and no device can have them: {restricted}{why}")
+        });
+        self.plans.lock().remove(&task);
+        Cause::words(text.unwrap_or_else(|| "no device can run it".into()))
+    }
+
+    fn why_not(&self, node: NodeId, plan: &Plan) -> String {
+        let name = &self.nodes[node].name;
+        if let Some(error) = self.nodes[node].failure.get() {
+            return error.to_string();
+        }
+        let stays = plan.needs.iter().filter_map(|need| self.handle(need.datum)).find(|h| !h.is_portable());
+        match (stays, self.nodes[node].capacity) {
+            _ if node != HOST && plan.on_host => format!("{name} has no host memory, which it needs"),
+            (Some(handle), _) if node != HOST => {
+                format!("{} cannot leave the host for {name}", handle.base().name())
+            }
+            (_, Some(capacity)) => format!("{name} has {capacity} bytes"),
+            (_, None) => format!("{name} is not limited"),
         }
     }
-    distinct
 }

@@ -68,8 +68,7 @@ impl Shared {
                 continue;
             }
             hub.forget(task.id());
-            self.begins(worker, &task);
-            self.ends(worker, task.id());
+            self.passes(worker, &task);
             self.push_ready(task, None);
         }
         // It may have been woken for a task that anybody could have taken.

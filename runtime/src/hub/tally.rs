@@ -39,8 +39,10 @@ pub struct NodeUse {
 pub(super) struct Tally(Mutex<Vec<NodeUse>>);
 
 impl Tally {
-    pub(super) fn new(names: impl Iterator<Item = String>) -> Self {
-        Tally(Mutex::new(names.map(|name| NodeUse { name, ..NodeUse::default() }).collect()))
+    /// Nodes of these names and capacities.
+    pub(super) fn new(nodes: impl Iterator<Item = (String, Option<u64>)>) -> Self {
+        let new = |(name, capacity)| NodeUse { name, capacity, ..NodeUse::default() };
+        Tally(Mutex::new(nodes.map(new).collect()))
     }
 
     /// A transfer has ended.
@@ -61,17 +63,22 @@ impl Tally {
         nodes[node].written_back += u64::from(written_back);
     }
 
-    pub(super) fn uses(&self, node: NodeId, used: u64) {
-        let peak = &mut self.0.lock()[node].peak;
-        *peak = used.max(*peak);
+    /// Notes how full the nodes are, and tells of those where that has changed.
+    pub(super) fn uses(&self, used: impl Fn(NodeId) -> u64, mut changed: impl FnMut(NodeId, u64)) {
+        for (node, counts) in self.0.lock().iter_mut().enumerate() {
+            let used = used(node);
+            if std::mem::replace(&mut counts.used, used) != used {
+                counts.peak = used.max(counts.peak);
+                changed(node, used);
+            }
+        }
     }
 
     /// With what the memory manager counts itself.
-    pub(super) fn with(&self, state: impl Fn(NodeId) -> (NodeStats, Option<u64>, u64)) -> Vec<NodeUse> {
+    pub(super) fn with(&self, stats: impl Fn(NodeId) -> NodeStats) -> Vec<NodeUse> {
         let mut nodes = self.0.lock().clone();
         for (node, counts) in nodes.iter_mut().enumerate() {
-            let (stats, capacity, used) = state(node);
-            (counts.capacity, counts.used) = (capacity, used);
+            let stats = stats(node);
             (counts.hits, counts.misses) = (stats.hits, stats.misses);
             (counts.prefetch_used, counts.prefetch_unused) = (stats.prefetch_hits, stats.prefetch_wasted);
         }

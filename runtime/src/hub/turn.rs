@@ -7,7 +7,7 @@ use super::{Hub, Waiting};
 use crate::data::AnyHandle;
 use crate::error::Error;
 use crate::exec::Shared;
-use crate::memory::{Access, BufferId, Datum, HOST, Need, Ticket};
+use crate::memory::{Access, BufferId, Datum, HOST, Memory, Need, Ticket};
 
 const THERE: u8 = 1;
 const LOST: u8 = 2;
@@ -62,11 +62,15 @@ impl Shared {
         });
         let Some(need) = need else { return Ok(None) };
         self.drain();
-        self.wait_until(|| signal.get() != 0)?;
+        if let Err(error) = self.wait_until(|| signal.get() != 0) {
+            hub.give_up(ticket);
+            self.drain();
+            return Err(error);
+        }
         if signal.get() == LOST {
             return Ok(None);
         }
-        let buffer = hub.with_memory(|memory| memory.buffer(datum, HOST, need.format)).expect("staged");
+        let buffer = hub.look(|memory| memory.buffer(datum, HOST, need.format)).expect("staged");
         Ok(Some(Turn { ticket, writes, buffer }))
     }
 
@@ -98,7 +102,7 @@ impl Shared {
         loop {
             hub.close();
             self.drain();
-            if hub.with_memory(|memory| memory.is_at_rest()) {
+            if hub.look(Memory::is_at_rest) {
                 break;
             }
         }
@@ -109,10 +113,21 @@ impl Shared {
 }
 
 impl Hub {
+    /// The caller does not wait for its working set any more.
+    fn give_up(&self, ticket: Ticket) {
+        self.with_memory(|memory| {
+            self.waiting.lock().remove(&ticket);
+            // With a lost device it may be gone already.
+            if memory.holds(ticket) {
+                memory.abandon(ticket);
+            }
+        });
+    }
+
     /// Where the current version is on the host, if it is there.
     fn at_home(&self, handle: &dyn AnyHandle) -> Option<BufferId> {
         let datum = handle.datum()?;
-        self.with_memory(|memory| {
+        self.look(|memory| {
             let (format, _) = memory.current(datum);
             if memory.has_value(datum) { memory.buffer(datum, HOST, format) } else { None }
         })
@@ -128,7 +143,7 @@ impl Hub {
         let Some(old) = self.at_home(handle) else { return };
         let datum = handle.datum().expect("managed");
         // What does not travel cannot be copied: it moves, once no conversion reads it any more.
-        while !handle.is_portable() && !self.with_memory(|memory| memory.is_unread(datum)) {
+        while !handle.is_portable() && !self.look(|memory| memory.is_unread(datum)) {
             std::thread::yield_now();
         }
         handle.combine_apart(old, &mut |meta| {

@@ -55,6 +55,21 @@ pub(crate) struct Need {
     pub(crate) access: Access,
 }
 
+/// The distinct ones of a task's needs: a datum that it names twice in one form is there once. Only readers may.
+pub(crate) fn distinct(needs: &[Need]) -> impl Iterator<Item = &Need> {
+    let same = |a: &Need, b: &Need| (a.datum, a.format) == (b.datum, b.format);
+    needs
+        .iter()
+        .enumerate()
+        .filter(move |(at, need)| !needs[..*at].iter().any(|other| same(other, need)))
+        .map(|(_, need)| need)
+}
+
+/// Bytes that a task's needs take together.
+pub(crate) fn bytes_of(needs: &[Need]) -> u64 {
+    distinct(needs).map(|need| need.bytes).sum()
+}
+
 /// The place of one replica: versions of a datum may follow each other on a node before the earlier one is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BufferId(pub u64);

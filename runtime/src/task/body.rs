@@ -300,14 +300,14 @@ impl<'e> Env<'e> {
     }
 }
 
-/// Each access's handle, its own or the one bound in its place.
-fn resolved<'a>(
+/// Each access's handle, its own or the one bound in its place, and how it is accessed.
+pub(crate) fn resolved<'a>(
     accesses: &'a [Declared<'_>],
     bindings: Option<Bound<'a>>,
-) -> impl Iterator<Item = (&'a HandleBase, Mode)> {
+) -> impl Iterator<Item = (&'a dyn AnyHandle, Mode)> {
     accesses.iter().enumerate().map(move |(i, access)| match bindings {
-        None => (access.base, access.mode),
-        Some(bindings) => (bindings.handles[bindings.slots[i] as usize].base(), access.mode),
+        None => (access.handle, access.mode),
+        Some(bindings) => (&*bindings.handles[bindings.slots[i] as usize], access.mode),
     })
 }
 
@@ -319,8 +319,8 @@ pub(crate) trait Body: Send + Sync {
     fn poison(&self, bindings: Option<Bound<'_>>, failure: &Arc<Failure>) {
         let mut accesses = Accesses::new();
         self.declare(&mut accesses);
-        for (base, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
-            base.poison(failure);
+        for (handle, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
+            handle.base().poison(failure);
         }
     }
     /// True if it runs where the host's memory is.
@@ -381,7 +381,7 @@ impl<C: Codelet> TypedBody<C> {
     fn failure(&self, env: &Env<'_>, cause: Cause) -> Arc<Failure> {
         let mut accesses = Accesses::new();
         Body::declare(self, &mut accesses);
-        let operands = resolved(&accesses, env.bindings).map(|(base, _)| base.name()).collect();
+        let operands = resolved(&accesses, env.bindings).map(|(handle, _)| handle.base().name()).collect();
         Arc::new(Failure { task: env.header.title(), operands, cause })
     }
 

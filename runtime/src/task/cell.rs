@@ -57,6 +57,7 @@ const DONE: u32 = 1;
 const WAITED: u32 = 2;
 const CANCELLED: u32 = 4;
 const OPEN_GATE: u32 = 8;
+const NOBODY_BEHIND: u32 = 16;
 
 /// A task with a body of type `B`.
 pub(crate) struct TaskCell<B: ?Sized> {
@@ -201,9 +202,14 @@ impl Task {
         self.flags.load(Ordering::Relaxed) & CANCELLED != 0
     }
 
-    /// Lets the thread behind a gate through.
-    pub(crate) fn open_gate(&self) {
-        self.flags.fetch_or(OPEN_GATE, Ordering::AcqRel);
+    /// Lets the thread behind a gate through. False if it has gone away: then the caller closes the gate.
+    pub(crate) fn open_gate(&self) -> bool {
+        self.flags.fetch_or(OPEN_GATE, Ordering::AcqRel) & NOBODY_BEHIND == 0
+    }
+
+    /// The thread behind a gate goes away. True if the gate is open by now: then the caller closes it.
+    pub(crate) fn leave_gate(&self) -> bool {
+        self.flags.fetch_or(NOBODY_BEHIND, Ordering::AcqRel) & OPEN_GATE != 0
     }
 
     pub(crate) fn is_gate_open(&self) -> bool {

@@ -7,7 +7,7 @@ mod codelet;
 mod context;
 mod place;
 
-pub(crate) use body::{Body, Bound, Ended, Placement, Ran, Resource, TypedBody, WorkerLocal};
+pub(crate) use body::{Body, Bound, Ended, Placement, Ran, Resource, TypedBody, WorkerLocal, resolved};
 pub use body::{Busy, Env, Refusal};
 pub use builder::{Closure, CodeletBuilder, NamedTask, Spec, Submit, TaskBuilder};
 pub use cell::TaskRef;

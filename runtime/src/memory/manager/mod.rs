@@ -15,7 +15,7 @@ use crate::memory::node::Node;
 use crate::memory::table::{Entry, Stage};
 use crate::memory::{
     Access, Action, BufferId, Datum, HOST, LinkSpec, Need, NodeId, NodeSpec, NodeStats, Reason, Ticket,
-    Transfer, VictimHook,
+    Transfer, VictimHook, bytes_of, distinct,
 };
 
 /// A task's working set.
@@ -196,18 +196,12 @@ impl Memory {
         self.flights.is_empty()
     }
 
-    /// How many bytes `node` holds at most; `None` for as many as there are.
-    pub(crate) fn capacity(&self, node: NodeId) -> Option<u64> {
-        self.nodes[node].spec.capacity
-    }
-
     /// True if the working set can be on `node` at all.
     pub(crate) fn fits(&self, node: NodeId, needs: &[Need]) -> bool {
         if self.nodes[node].lost {
             return false;
         }
-        let bytes: u64 = needs.iter().map(|need| need.bytes).sum();
-        self.nodes[node].spec.capacity.is_none_or(|capacity| bytes <= capacity)
+        self.nodes[node].spec.capacity.is_none_or(|capacity| bytes_of(needs) <= capacity)
     }
 
     /// Bytes that would have to be brought to `node`.
@@ -221,7 +215,7 @@ impl Memory {
     }
 
     fn absent<'a>(&'a self, node: NodeId, needs: &'a [Need]) -> impl Iterator<Item = &'a Need> {
-        needs.iter().filter(move |need| {
+        distinct(needs).filter(move |need| {
             need.access != Access::Write && self.entry(need.datum).find(node, need.format).is_none()
         })
     }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Memory, Staging};
 use crate::data::Format;
 use crate::memory::table::Stage;
-use crate::memory::{Access, Action, Datum, Need, NodeId, Reason, Ticket};
+use crate::memory::{Access, Action, Datum, Need, NodeId, Reason, Ticket, distinct};
 
 impl Memory {
     /// Asks for a task's working set on `node`. [`Action::Staged`] follows once it is there.
@@ -14,20 +14,14 @@ impl Memory {
     /// If it does not [fit](Memory::fits), which the driver checks first.
     pub(crate) fn stage(&mut self, ticket: Ticket, node: NodeId, needs: &[Need]) {
         assert!(self.fits(node, needs), "what can never fit is refused when it is submitted");
-        let mut distinct: SmallVec<[Need; 4]> = SmallVec::new();
-        for need in needs {
-            // Only readers may name a datum twice.
-            if !distinct.iter().any(|other| (other.datum, other.format) == (need.datum, need.format)) {
-                distinct.push(*need);
-            }
-        }
-        for need in &distinct {
+        let needs: SmallVec<[Need; 4]> = distinct(needs).copied().collect();
+        for need in &needs {
             if std::mem::take(&mut self.entry_mut(need.datum).unused) {
                 self.relist_all(need.datum);
             }
         }
-        let held = distinct.iter().map(|_| false).collect();
-        self.stagings.insert(ticket, Staging { node, needs: distinct, held, missing: 0 });
+        let held = needs.iter().map(|_| false).collect();
+        self.stagings.insert(ticket, Staging { node, needs, held, missing: 0 });
         self.nodes[node].queue.push_back(ticket);
         self.pump(node);
     }
