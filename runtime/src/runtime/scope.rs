@@ -1,0 +1,74 @@
+//! Slices of the caller's that tasks may use for a while.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::Runtime;
+use crate::data::{AnyHandle, BorrowedSlice, Element, Gate, Handle};
+use crate::error::Error;
+
+/// A stretch of code during which tasks may use borrowed slices; see [`Runtime::scope`].
+pub struct Scope<'rt, 'env> {
+    runtime: &'rt Runtime,
+    slices: RefCell<Vec<Box<dyn Retire>>>,
+    // Invariant in 'env: a slice must outlive the scope, not just its registration.
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// A registered slice that the scope has to get back.
+trait Retire {
+    fn retire(&self, runtime: &Runtime);
+}
+
+impl<T: Element> Retire for Handle<BorrowedSlice<T>> {
+    fn retire(&self, runtime: &Runtime) {
+        // First no more tasks, then wait for those that there are; a poisoned slice is waited for just the same.
+        self.core().retire();
+        Gate::wait_out(&runtime.shared, self);
+    }
+}
+
+impl<'rt, 'env> Scope<'rt, 'env> {
+    pub(super) fn new(runtime: &'rt Runtime) -> Self {
+        Scope { runtime, slices: RefCell::default(), _env: PhantomData }
+    }
+
+    /// Gives a slice a handle: columns of `rows` elements, `ld` apart.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there.
+    pub fn slice<T: Element>(
+        &self,
+        slice: &'env mut [T],
+        rows: usize,
+        ld: usize,
+    ) -> Result<Handle<BorrowedSlice<T>>, Error> {
+        if rows > ld || (ld == 0 && !slice.is_empty()) {
+            return Err(Error::Config(format!(
+                "a leading dimension of {ld} cannot hold columns of {rows} rows"
+            )));
+        }
+        // SAFETY: the scope retires the handle and waits for its tasks in its Drop, before 'env ends.
+        let borrowed = unsafe { BorrowedSlice::new(slice, rows, ld) };
+        let handle = Handle::new(Some(borrowed));
+        // No other runtime may run tasks on it: the scope waits in its own runtime only.
+        handle.core().base().belongs_to(self.runtime.shared.id);
+        self.slices.borrow_mut().push(Box::new(handle.clone()));
+        Ok(handle)
+    }
+}
+
+impl Drop for Scope<'_, '_> {
+    fn drop(&mut self) {
+        for slice in self.slices.borrow().iter() {
+            slice.retire(self.runtime);
+        }
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scope({} slices)", self.slices.borrow().len())
+    }
+}
