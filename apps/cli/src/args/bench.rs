@@ -1,0 +1,144 @@
+//! The words after `zellige bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use zellige_linalg::Rule;
+
+use super::policy_names;
+
+const MEMORY_NOTES: &str = "\
+Every policy starts with the whole matrix in host memory and ends with the factor there; its bits are compared with those of a run
+without devices. Seconds are of emulated devices, which share the CPU's cores: bytes are what this measures.
+  x must    all bytes that moved, by those that tasks need where they ran: each tile that a device uses goes there once, each that it
+            wrote comes back once
+  x bound   bytes that devices loaded, by the least for their part of the work: flops / sqrt(2 M) numbers with memory for M of them
+            (Beaumont, Eyraud-Dubois, Verite, Langou 2022: n^3 / (3 sqrt(2 M)) for a whole factorisation)";
+
+/// The words after `bench`.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// CPU time of the process per empty task, in microseconds; medians.
+    Tasks(BenchTasks),
+    /// Rate of a Cholesky factorisation beside that of one tile product.
+    Cholesky(BenchCholesky),
+    /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, beside what it must move.
+    #[command(after_help = MEMORY_NOTES)]
+    Memory(BenchMemory),
+}
+
+/// `bench tasks`.
+#[derive(Debug, Args)]
+pub struct BenchTasks {
+    /// Worker threads; the thread that submits comes on top.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: u16,
+    /// Scheduling policy.
+    #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
+    pub sched: String,
+    /// Tasks of a case.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub tasks: u32,
+    /// Repetitions; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub repeats: u16,
+    /// Write the figures as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `bench cholesky`.
+#[derive(Debug, Args)]
+pub struct BenchCholesky {
+    /// Order of the matrix.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub n: u32,
+    /// Tile edge.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub tile: u32,
+    /// Numbers of the tiles.
+    #[arg(long, value_name = "f32|f64", default_value = "f32")]
+    pub format: Number,
+    /// Worker threads; the thread that submits comes on top.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: u16,
+    /// Scheduling policy.
+    #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
+    pub sched: String,
+    /// Repetitions; medians count.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub repeats: u16,
+    /// Write the figures as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `bench memory`.
+#[derive(Debug, Args)]
+pub struct BenchMemory {
+    /// Order of the matrix.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub n: u32,
+    /// Tile edge.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub tile: u32,
+    /// Precision rule, e.g. fp32, hp1:band=2; tiles are float32.
+    #[arg(long, value_name = "RULE", default_value = "fp32")]
+    pub rule: Rule,
+    /// Scheduling policies, with commas between them, or several times; by default all.
+    #[arg(long, visible_alias = "policies", value_name = "P,...", value_delimiter = ',', value_parser = policy_names())]
+    pub sched: Vec<String>,
+    /// Emulated devices.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub devices: u16,
+    /// What they hold together, in percent of the bytes of the tiles on and below the diagonal.
+    #[arg(long, value_name = "P%", default_value = "30%", value_parser = percent)]
+    pub memory: f64,
+    /// Rate of each device's link to the host, each way (GB/s).
+    #[arg(long, value_name = "GB/s", default_value_t = 10.0, value_parser = rate)]
+    pub link: f64,
+    /// Worker threads for CPU cores, 0 for none; each device has one on top.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub workers: u16,
+    /// Print what happened on each memory node, for each policy.
+    #[arg(long)]
+    pub stats: bool,
+    /// Write the figures as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// See [`BenchCholesky::format`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Number {
+    /// Single precision.
+    F32,
+    /// Double precision.
+    F64,
+}
+
+/// A share of something, from its percentage.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
+    let share = number.filter(|p| *p > 0.0 && *p <= 1000.0).map(|p| p / 100.0);
+    share.ok_or_else(|| "a percentage above 0, e.g. 30%".into())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
+    number.ok_or_else(|| "a number of GB/s above 0".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(percent("30%"), Ok(0.3));
+        assert_eq!(percent("12.5"), Ok(0.125));
+        for bad in ["", "%", "0%", "-3%", "nan", "1e9%"] {
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The words after `zellige machine`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+const CALIBRATE_NOTES: &str = "\
+It factors matrices of 8 x 8 tiles in fp64, fp32, hp1, hp2, hp3, bf1 and x3; run it on a machine that does nothing else.
+The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json. A file of another processor
+or another version is never used.";
+
+/// The words after `machine`.
+#[derive(Debug, Subcommand)]
+pub enum MachineVerb {
+    /// Cores, caches, memory, limits, vector instructions, and the performance models that are known.
+    Show(MachineShow),
+    /// Measure the tile kernels in every precision, and keep the result for scheduling policies and simulation.
+    #[command(after_help = CALIBRATE_NOTES)]
+    Calibrate(MachineCalibrate),
+    /// Remove the performance models of this machine.
+    Forget,
+}
+
+/// `machine calibrate`.
+#[derive(Debug, Args)]
+pub struct MachineCalibrate {
+    /// Tile edge; may be repeated. By default 64, 96, 128, 192, 256, 384 and 512.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub tile: Vec<u16>,
+    /// Worker threads that run at once; more than one measures how they share caches and memory.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: u16,
+    /// Write the models as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `machine show`.
+#[derive(Debug, Args)]
+pub struct MachineShow {
+    /// Write the same as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}

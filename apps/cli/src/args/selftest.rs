@@ -1,0 +1,41 @@
+//! The words after `zellige selftest`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const NOTES: &str = "\
+Each graph is made from its seed alone: 20 to 200 tasks on 2 to 24 handles at a time in several number formats, with reads, writes,
+updates, commuting and reducing tasks, failures on purpose, replays, and values read and written in place, on 0 to 2 CPU workers and 1 to 6
+emulated devices with little memory. Every value must be what the same tasks give one after the other, bit by bit.
+Graph i has seed S + i: a failure is repeated by --fuzz 1 --seed with the seed that is printed.
+
+Examples
+  A short check:                    zellige selftest
+  A long one, figures for a script: zellige selftest --fuzz 100000 --seed 1000000 --jobs 2 --json selftest.json
+  One graph again:                  zellige selftest --fuzz 1 --seed 1605
+
+Exit codes: 0 all as they should be, 1 a graph failed (by a wrong value, an error, a panic or a hang).";
+
+/// `selftest`.
+#[derive(Debug, Args)]
+pub struct SelftestArgs {
+    /// Random graphs to run; after ten failures no more are begun.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    pub fuzz: u64,
+    /// Seed of the first graph; graph i has this plus i.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// Graphs that run side by side.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: u16,
+    /// Seconds after which a graph counts as one that hangs; it usually takes some milliseconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub patience: u16,
+    /// Have a device fail for good in some graphs: values must be right, or errors that name the device.
+    #[arg(long)]
+    pub deaths: bool,
+    /// Write the figures as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}

@@ -1,0 +1,124 @@
+//! The words after `zellige simulate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use zellige_linalg::Rule;
+use zellige_runtime::POLICIES;
+
+use super::possible;
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples
+  Doucet et al. (2019): 100k measurements on four V100, in single and mixed precision:
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --rule fp32 --rule hp1:band=2 --platform v100x4
+  Two copies of each tile, as in that paper, each tile on a fixed device, and a rule on norms that a smaller run has measured:
+    zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 --norms-out norms.json
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --rule hp1:operand=1e-2 --norms norms.json --sched owners --copies both
+  Less memory on each device, or one of them:
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --capacity 4
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1";
+
+const SIMULATE_CHOLESKY_EXAMPLES: &str = "\
+Examples
+  This machine with two workers, by what was measured with two:
+    zellige machine calibrate --tile 256 --workers 2
+    zellige simulate cholesky --n 8192 --tile 256 --platform host --workers 2 --sched lws
+  Four GPUs:
+    zellige simulate cholesky --n 65536 --tile 1024 --rule hp1:band=2 --platform v100x4";
+
+/// The words after `simulate`.
+#[derive(Debug, Subcommand)]
+pub enum Simulate {
+    /// A tomographic reconstructor: factorisation and both solves.
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Tor(SimulateTor),
+    /// A Cholesky factorisation alone.
+    #[command(after_help = SIMULATE_CHOLESKY_EXAMPLES)]
+    Cholesky(SimulateCholesky),
+    /// The platforms that are shipped, and where their numbers come from.
+    Platforms,
+}
+
+/// `simulate tor`.
+#[derive(Debug, Args)]
+pub struct SimulateTor {
+    /// Measurements: the order of the covariance matrix.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub n: u32,
+    /// Rows of the reconstructor.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub m: u32,
+    #[command(flatten)]
+    pub common: SimulateCommon,
+}
+
+/// `simulate cholesky`.
+#[derive(Debug, Args)]
+pub struct SimulateCholesky {
+    /// Order of the matrix.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub n: u32,
+    #[command(flatten)]
+    pub common: SimulateCommon,
+}
+
+/// What all simulations are told.
+#[derive(Debug, Args)]
+pub struct SimulateCommon {
+    /// Tile edge.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub tile: u32,
+    /// Precision rule, e.g. fp32, hp1, hp1:band=2; may be repeated. Rules that look at norms need --norms.
+    #[arg(long = "rule", value_name = "RULE", default_value = "fp32")]
+    pub rules: Vec<Rule>,
+    /// Norms of tiles, from `tor run --norms-out`: interpolated to this size, for rules that look at norms.
+    #[arg(long, value_name = "FILE.json")]
+    pub norms: Option<PathBuf>,
+    /// How products get 16-bit operands: replicas of a tile, or a second copy of each, made by conversion tasks.
+    #[arg(long, value_name = "replicas|both", default_value = "replicas")]
+    pub copies: CopiesArg,
+    /// A shipped platform (see `simulate platforms`), a .toml file, or host: this machine, as `machine calibrate` has measured it.
+    #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
+    pub platform: String,
+    /// Workers of the platform host; by default one per core that this process may use. Calibrate with as many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Only the first so many devices of it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub devices: Option<u16>,
+    /// Memory of each device (GB), instead of what the platform says.
+    #[arg(long, value_name = "GB", allow_negative_numbers = true)]
+    pub capacity: Option<f64>,
+    /// Scheduling policy; owners: each tile has a fixed device, two-dimensional block cyclic.
+    #[arg(long, visible_alias = "policy", value_name = "P", default_value = "dmdas", value_parser = simulated_policy_names())]
+    pub sched: String,
+    /// Tasks for which a device gathers operands beyond the running one; 0: it takes a task when it is free. By default 2, on the
+    /// platform host 0.
+    #[arg(long, value_name = "N")]
+    pub ahead: Option<u16>,
+    /// Write what every device would do: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write the figures as JSON, one object per rule; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// See [`SimulateCommon::copies`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CopiesArg {
+    /// Replicas of one handle, where and while they are wanted.
+    Replicas,
+    /// Two values per tile.
+    Both,
+}
+
+/// Those of the runtime, and the owner map of tiles.
+fn simulated_policy_names() -> clap::builder::PossibleValuesParser {
+    let owners = (
+        zellige_tor::simulate::OWNERS,
+        "the device that owns the written tile, two-dimensional block cyclic",
+    );
+    possible(&[&POLICIES[..], &[owners]].concat())
+}
