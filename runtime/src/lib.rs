@@ -59,6 +59,7 @@ mod runtime;
 mod sched;
 pub mod sim;
 mod split;
+mod splitmix;
 mod sync;
 mod task;
 mod topology;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Device, DeviceError, Op, Span, StreamId, Streams};
 use crate::memory::LinkSpec;
+use crate::splitmix::fraction;
 
 /// Describes an emulated device: a memory of its own with a capacity, links that take time, and the CPU implementations of
 /// codelets, run on copies of the data in that memory.
@@ -165,12 +166,4 @@ fn wait(time: Duration) {
     while Instant::now() < end {
         thread::yield_now();
     }
-}
-
-/// A number in `[0, 1)` that looks random (splitmix64).
-fn fraction(seed: u64) -> f64 {
-    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::kinds::{Expected, Kinds, PerKind};
 use super::queue::SharedQueue;
 use super::{Policy, ReadyTask, SchedView, Wake};
+use crate::splitmix::number;
 
 /// A queue per worker, by priority; a task goes to a worker drawn at random, the faster the likelier: with the inverse of its
 /// expected time there. Where nothing is known of a kind it counts as the mean of those that are known. Nobody steals.
@@ -24,14 +25,6 @@ pub(super) struct Random {
 
 /// Weight of a task of one nanosecond.
 const UNIT: u64 = 1 << 42;
-
-/// The `n`-th number of SplitMix64 (Steele, Lea, Flood 2014) from seed 0.
-fn number(n: u64) -> u64 {
-    let z = n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
 
 /// The weight of a worker of each kind; 0 where the task cannot run.
 fn weights(expected: &[Expected]) -> PerKind<u64> {
