@@ -80,6 +80,18 @@ fn a_lost_device_takes_only_what_was_nowhere_else() {
     assert!(!driver.memory.fits(1, &needs) && driver.memory.fits(2, &needs));
 }
 
+/// A task with one operand, from its beginning to its end on node 1; it writes 77.
+fn touch(driver: &mut Driver, ticket: u64, datum: u32, access: Access) {
+    let job = Job { node: 1, needs: vec![(datum, WIDE, access)], ..Job::default() };
+    let needs = driver.needs(&job);
+    driver.stage(Ticket(ticket), 1, &needs);
+    driver.arrive_all();
+    if access.writes() {
+        driver.put(Datum(datum), 1, WIDE, 77);
+    }
+    driver.finish(Ticket(ticket), &[]);
+}
+
 /// What is used again last goes first, whatever was used longest ago; what is never used again goes before it.
 #[test]
 fn the_victim_is_used_again_last() {
@@ -87,13 +99,7 @@ fn the_victim_is_used_again_last() {
     let there = |driver: &Driver| -> Vec<u32> {
         (0..5).filter(|&datum| driver.memory.buffer(Datum(datum), 1, WIDE).is_some()).collect()
     };
-    let read = |driver: &mut Driver, datum: u32| {
-        let job = Job { node: 1, needs: vec![(datum, WIDE, Access::Read)], ..Job::default() };
-        let needs = driver.needs(&job);
-        driver.stage(Ticket(u64::from(datum)), 1, &needs);
-        driver.arrive_all();
-        driver.finish(Ticket(u64::from(datum)), &[]);
-    };
+    let read = |driver: &mut Driver, datum: u32| touch(driver, datum.into(), datum, Access::Read);
     for (datum, at) in [(0, 7), (1, 9), (1, 30), (2, 8), (2, 8), (3, 40)] {
         driver.memory.expect(Datum(datum), at);
     }
@@ -112,16 +118,6 @@ fn the_victim_is_used_again_last() {
 #[test]
 fn what_will_not_be_used_goes_first() {
     let mut driver = Driver::new(1, true, 30, 1, &[10; 5]);
-    let touch = |driver: &mut Driver, ticket: u64, datum: u32, access: Access| {
-        let job = Job { node: 1, needs: vec![(datum, WIDE, access)], ..Job::default() };
-        let needs = driver.needs(&job);
-        driver.stage(Ticket(ticket), 1, &needs);
-        driver.arrive_all();
-        if access.writes() {
-            driver.put(Datum(datum), 1, WIDE, 77);
-        }
-        driver.finish(Ticket(ticket), &[]);
-    };
     let is_there = |driver: &Driver, datum| driver.memory.buffer(Datum(datum), 1, WIDE).is_some();
     for datum in 0..3 {
         touch(&mut driver, u64::from(datum), datum, Access::Update);
@@ -143,16 +139,9 @@ fn what_will_not_be_used_goes_first() {
 fn pins_hold_and_a_hook_chooses() {
     for (answer, gone) in [(Some(1), 2), (Some(9), 1), (None, 1)] {
         let mut driver = Driver::new(1, true, 30, 1, &[10; 4]);
-        let read = |driver: &mut Driver, datum: u32| {
-            let job = Job { node: 1, needs: vec![(datum, WIDE, Access::Read)], ..Job::default() };
-            let needs = driver.needs(&job);
-            driver.stage(Ticket(u64::from(datum)), 1, &needs);
-            driver.arrive_all();
-            driver.finish(Ticket(u64::from(datum)), &[]);
-        };
         driver.memory.expect(Datum(1), 5);
         driver.memory.expect(Datum(2), 5);
-        (0..3).for_each(|datum| read(&mut driver, datum));
+        (0..3).for_each(|datum| touch(&mut driver, datum.into(), datum, Access::Read));
         driver.memory.pin(Datum(0), 1);
         driver.memory.set_victim_hook(Box::new(move |node, shown| {
             let first = Candidate {
@@ -166,7 +155,7 @@ fn pins_hold_and_a_hook_chooses() {
             assert_eq!((node, shown.len(), shown[0]), (1, 2, first));
             answer
         }));
-        read(&mut driver, 3);
+        touch(&mut driver, 3, 3, Access::Read);
         assert!(driver.memory.buffer(Datum(0), 1, WIDE).is_some(), "it is pinned");
         assert!(driver.memory.buffer(Datum(gone), 1, WIDE).is_none(), "{answer:?}");
     }
