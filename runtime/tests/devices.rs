@@ -276,6 +276,8 @@ fn without_any_device_left_tasks_fail_by_name() {
     }
     let error = rt.take(x).map(drop).unwrap_err().to_string();
     assert!(error.contains("emulated 0 failed: it was told to at operation 2"), "{error}");
+    let failures: Vec<_> = rt.memory().into_iter().map(|node| node.failure).collect();
+    assert_eq!(failures, [None, Some("it was told to at operation 2".into())]);
     let task = rt.task("alone").operands(()).cpu(|()| ()).submit().unwrap();
     let error = rt.wait(&task).unwrap_err().to_string();
     assert!(error.contains("emulated 0 failed"), "{error}");

@@ -9,6 +9,8 @@ use crate::table::{Side, Table, bytes};
 #[derive(Debug, Serialize)]
 pub struct NodeFigures {
     name: String,
+    /// How its device failed; `null`: it has not.
+    failure: Option<String>,
     /// `null`: as many bytes as there are.
     capacity: Option<u64>,
     peak: u64,
@@ -27,6 +29,7 @@ impl From<&NodeUse> for NodeFigures {
     fn from(node: &NodeUse) -> Self {
         NodeFigures {
             name: node.name.clone(),
+            failure: node.failure.clone(),
             capacity: node.capacity,
             peak: node.peak,
             bytes_in: node.bytes_in,
@@ -42,8 +45,18 @@ impl From<&NodeUse> for NodeFigures {
     }
 }
 
-/// A row for each memory node.
-pub fn table(nodes: &[NodeUse]) -> Table {
+/// A row for each memory node, and a line for each device that has failed.
+pub fn text(nodes: &[NodeUse], colours: bool) -> String {
+    let mut text = table(nodes).render(colours);
+    for node in nodes {
+        if let Some(failure) = &node.failure {
+            text += &format!("{} failed: {failure}\n", node.name);
+        }
+    }
+    text
+}
+
+fn table(nodes: &[NodeUse]) -> Table {
     let mut table = Table::new(&[
         ("node", Side::Left),
         ("holds", Side::Right),
@@ -86,12 +99,20 @@ mod tests {
         let device =
             NodeUse { name: "emulated 0".into(), capacity: Some(2048), hits: 17, ..NodeUse::default() };
         let host = NodeUse { name: "host".into(), bytes_out: 1536, ..NodeUse::default() };
-        let text = table(&[host, device]).render(false);
+        let text = text(&[host, device], false);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split("  ").collect()).collect();
         assert!(rows[1].contains(&"host") && text.contains("1.50 KiB"), "{text}");
         assert!(
             text.lines().nth(2).is_some_and(|row| row.contains("2.00 KiB") && row.contains("17")),
             "{text}"
         );
+        assert!(!text.contains("failed"), "{text}");
+    }
+
+    #[test]
+    fn a_failed_device_says_so() {
+        let failure = Some("it was told to".into());
+        let text = text(&[NodeUse { name: "emulated 0".into(), failure, ..NodeUse::default() }], false);
+        assert_eq!(text.lines().last(), Some("emulated 0 failed: it was told to"));
     }
 }

@@ -208,7 +208,11 @@ impl Hub {
 
     /// What happened on each node.
     pub(crate) fn uses(&self) -> Vec<NodeUse> {
-        self.look(|memory| self.tally.with(|node| memory.stats(node)))
+        let mut uses = self.look(|memory| self.tally.with(|node| memory.stats(node)));
+        for (counts, node) in uses.iter_mut().zip(&self.nodes) {
+            counts.failure = node.failure.get().map(|error| error.reason.clone());
+        }
+        uses
     }
 
     /// The failure of a worker's device, if it has failed.

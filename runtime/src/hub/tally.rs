@@ -9,6 +9,8 @@ use crate::memory::{NodeId, NodeStats, Transfer};
 pub struct NodeUse {
     /// Its name, e.g. `host` or `emulated 0`.
     pub name: String,
+    /// How its device failed, if it has: it is not used any more.
+    pub failure: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
     pub capacity: Option<u64>,
     /// Bytes in use now.

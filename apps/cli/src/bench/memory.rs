@@ -139,7 +139,7 @@ fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[Memor
     ))?;
     if args.stats {
         for (policy, run) in policies.iter().zip(runs) {
-            out::print(&format!("\n{policy}\n{}", nodes::table(&run.nodes).render(colours)))?;
+            out::print(&format!("\n{policy}\n{}", nodes::text(&run.nodes, colours)))?;
         }
     }
     Ok(())
