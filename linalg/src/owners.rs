@@ -2,17 +2,22 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use zellige_runtime::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
+use zellige_runtime::{Policy, ReadyTask, SchedView, TaskInfo, TaskQueue, Wake};
 
-/// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(i mod p) q + (j mod q)`, two-dimensional
-/// block cyclic on a grid of `p x q` workers, `p` the largest divisor of their number up to its root.
+/// Runs each task on the worker that owns the tile it writes: tile `(i, j)` belongs to worker `(I mod p) q + (J mod q)`, where `I = i / b` and
+/// `J = j / b`: two-dimensional block cyclic on a grid of `p x q` workers, in blocks of `b x b` tiles (1 unless [`Owners::blocks`] says otherwise);
+/// `p` is the largest divisor of the number of workers up to its root.
 ///
 /// What moves is then decided by the algorithm and the machine, not by the schedule: there to compare data movement. Where the owner
 /// cannot run a task the next worker that can gets it; tasks without coordinates are worker 0's.
+///
+/// Larger blocks keep neighbours together: a rule that keeps float32 near the diagonal then wants it on the devices that own blocks on the
+/// diagonal and on no others.
 #[derive(Debug)]
 pub struct Owners {
     rows: usize,
     cols: usize,
+    block: usize,
     queues: Vec<Mutex<TaskQueue>>,
 }
 
@@ -23,12 +28,18 @@ impl Owners {
         let rows =
             (1..=workers).filter(|p| p * p <= workers && workers.is_multiple_of(*p)).max().unwrap_or(1);
         let queues = (0..workers).map(|_| Mutex::default()).collect();
-        Owners { rows, cols: workers / rows, queues }
+        Owners { rows, cols: workers / rows, block: 1, queues }
+    }
+
+    /// In blocks of `tiles x tiles`, at least one.
+    pub fn blocks(mut self, tiles: usize) -> Self {
+        self.block = tiles.max(1);
+        self
     }
 
     /// The worker that owns a tile.
     pub fn owner(&self, i: usize, j: usize) -> usize {
-        (i % self.rows) * self.cols + j % self.cols
+        (i / self.block % self.rows) * self.cols + j / self.block % self.cols
     }
 }
 
@@ -37,12 +48,17 @@ impl Policy for Owners {
         "owners"
     }
 
+    fn home(&self, _view: &SchedView<'_>, _codelet: &str, info: &TaskInfo) -> Option<usize> {
+        Some(info.coords.map_or(0, |[i, j, _]| self.owner(i as usize, j as usize)))
+    }
+
     fn push(&self, view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
-        let owner = task.info().coords.map_or(0, |[i, j, _]| self.owner(i as usize, j as usize));
+        let owner = self.home(view, task.codelet(), task.info()).unwrap_or(0);
         let count = self.queues.len();
         let able = (0..count).map(|step| (owner + step) % count).find(|&w| view.can_run(&task, w));
         // One that nobody can run is dropped, as the trait wants it.
         let Some(worker) = able else { return Wake::Any };
+        view.prefetch(&task, worker);
         self.queues[worker].lock().unwrap_or_else(PoisonError::into_inner).push(task);
         Wake::Worker(worker)
     }
@@ -74,6 +90,11 @@ mod tests {
         assert_eq!(
             [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (5, 3)].map(|(i, j)| four.owner(i, j)),
             [0, 1, 2, 3, 0, 3]
+        );
+        let blocks = Owners::new(4).blocks(4);
+        assert_eq!(
+            [(0, 0), (3, 3), (3, 4), (4, 3), (7, 7), (8, 8), (11, 4)].map(|(i, j)| blocks.owner(i, j)),
+            [0, 0, 1, 2, 3, 0, 1]
         );
     }
 }

@@ -22,7 +22,7 @@
 //! | to | see |
 //! | --- | --- |
 //! | name data | [`Submit::register`], [`Handle`], [`Data`] |
-//! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`scratch`] |
+//! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`metas`], [`scratch`] |
 //! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`] |
 //! | write tasks | [`Submit::task`], [`Codelet`] |
 //! | decide where they run | [`Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
@@ -74,8 +74,8 @@ pub use error::{Cause, Error, Failure, TaskError};
 pub use graph::{Bindings, Graph, GraphNode, Recorder};
 pub use hub::{Candidate, NodeUse};
 pub use operand::{
-    Commute, List, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write, commute,
-    read, reads, reduce, scratch, update, write,
+    Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
+    commute, metas, read, reads, reduce, scratch, update, write,
 };
 pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};

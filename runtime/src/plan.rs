@@ -49,6 +49,7 @@ impl Plan {
                 )
             })?;
             let access = match access.mode {
+                Mode::Read if access.look => Access::Look,
                 Mode::Read | Mode::Reduce => Access::Read,
                 Mode::Write => Access::Write,
                 Mode::Update | Mode::Commute => Access::Update,
@@ -67,4 +68,23 @@ impl Plan {
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(&self.needs)
     }
+}
+
+/// The accesses of a task that read a value in the form in which it is stored, as far as that is certain before the operands are
+/// finished.
+pub(crate) fn reads_as_stored(body: &dyn Body) -> SmallVec<[usize; 4]> {
+    if body.is_late() {
+        return SmallVec::new();
+    }
+    let (mut accesses, mut formats) = (Accesses::new(), Formats::new());
+    body.declare(&mut accesses);
+    body.plan(&[], &mut formats);
+    let stored = |at: usize| accesses[at].handle.registered().map(|meta: Meta| meta.format);
+    let as_stored = |&at: &usize| {
+        let wanted = formats[at];
+        accesses[at].mode == Mode::Read
+            && !accesses[at].look
+            && (wanted == Format::NATIVE || stored(at) == Some(wanted))
+    };
+    (0..accesses.len()).filter(as_stored).collect()
 }

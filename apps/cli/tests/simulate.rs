@@ -72,6 +72,25 @@ fn with_fixed_owners_narrow_operands_save_bytes() {
     assert_eq!(both[1]["low_share"], 1.0);
 }
 
+/// In blocks, float32 beside the diagonal is wanted by the devices of the diagonal's blocks only: the band saves bytes too.
+#[test]
+fn in_blocks_a_band_saves_bytes_too() {
+    let reports = simulated(&[
+        "--sched",
+        "owners",
+        "--owner-block",
+        "4",
+        "--rule",
+        "fp32",
+        "--rule",
+        "hp1:band=2",
+        "--rule",
+        "hp1",
+    ]);
+    assert!(moved(&reports[1]) < moved(&reports[0]), "{} {}", moved(&reports[1]), moved(&reports[0]));
+    assert!(moved(&reports[2]) < moved(&reports[1]));
+}
+
 /// A run writes its norms, and a simulation reads them: at its own size, and stretched.
 #[test]
 fn norms_go_from_a_run_to_a_simulation() {

@@ -45,6 +45,7 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
                 rule: result.rule.parse().unwrap(),
                 norms: result.extras.norms.as_ref(),
                 both_copies,
+                owner_block: 1,
                 policy: "dmdas".into(),
                 ahead: 2,
             };

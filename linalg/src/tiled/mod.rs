@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use zellige_kernels::MatRef;
 use zellige_runtime::{
-    Codelet, Cpu, Data, Handle, List, Meta, Operands, Outcome, ReadList, Runtime, Slot, Submit, TaskContext,
-    TaskError, TaskInfo, Write, reads, write,
+    Codelet, Cpu, Data, Handle, Meta, MetaList, Operands, Outcome, Runtime, Slot, Submit, TaskContext,
+    TaskError, TaskInfo, Write, metas, write,
 };
 
 pub use rect::RectTiled;
@@ -126,7 +126,7 @@ struct Norm<T: TileScalar> {
 }
 
 impl<T: TileScalar> Codelet for Norm<T> {
-    type Operands = (ReadList<Tile<T>>, Write<MatrixNorm>);
+    type Operands = (MetaList<Tile<T>>, Write<MatrixNorm>);
 
     fn name(&self) -> &'static str {
         "norm"
@@ -137,15 +137,11 @@ impl<T: TileScalar> Codelet for Norm<T> {
         (tiles, mut norm): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        let norms = weighted_norms(&self.weights, &tiles);
-        norm.put(MatrixNorm(root_sum_squares(norms.iter().copied())));
+        norm.put(MatrixNorm(root_sum_squares(
+            tiles.iter().zip(&self.weights).map(|(tile, w)| tile.norm * w.sqrt()),
+        )));
         Ok(())
     }
-}
-
-fn weighted_norms<T: TileScalar>(weights: &[f64], tiles: &List<'_, Tile<T>>) -> Vec<f64> {
-    let norms = tiles.iter().zip(weights);
-    norms.map(|(tile, w)| tile.norm() * w.sqrt()).collect()
 }
 
 /// Submits the reduction of the tiles' norms; tiles without elements count nothing.
@@ -157,7 +153,7 @@ pub(crate) fn submit_norm<T: TileScalar, S: Submit>(
 ) -> Result<Handle<MatrixNorm>, Error> {
     let norm = s.register_empty().named("norm");
     let codelet = Norm { weights, _tiles: std::marker::PhantomData };
-    s.codelet(codelet, (reads(tiles), write(&norm))).priority(priority).submit()?;
+    s.codelet(codelet, (metas(tiles), write(&norm))).priority(priority).submit()?;
     Ok(norm)
 }
 

@@ -54,7 +54,7 @@ impl Shared {
     pub(super) fn complete(&self, task: &Arc<Task>, mut each: impl FnMut(Arc<Task>)) {
         self.forget(task);
         if let Some(hub) = self.hub.as_ref().filter(|_| task.role != Role::Gate) {
-            hub.has_used(task);
+            hub.has_used(task, self.home_of(task));
         }
         // Dropping the body drops user values: a panic there must not take the worker along.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {

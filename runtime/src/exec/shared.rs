@@ -316,6 +316,14 @@ impl Shared {
         }
     }
 
+    /// The worker that will run a task, if that is certain before it is ready.
+    pub(super) fn home_of(&self, task: &Task) -> Option<usize> {
+        let header = &task.header;
+        let only = header.only.as_ref().and_then(|only| only.worker);
+        let home = only.or_else(|| self.policy.home(&SchedView::new(self), header.name, &header.info));
+        home.filter(|&worker| task.role == Role::Work && worker < self.workers.len())
+    }
+
     /// The next task for `worker`.
     pub(crate) fn pop(&self, worker: usize) -> Option<ReadyTask> {
         let task = self.policy.pop(&SchedView::new(self), worker)?;

@@ -143,7 +143,7 @@ impl Shared {
         self.link_locked(cell, &accesses, &order, after, retired, &linking)?;
 
         if let Some(hub) = self.hub.as_ref().filter(|_| cell.role != Role::Gate) {
-            hub.will_use(cell);
+            hub.will_use(cell, self.home_of(cell));
         }
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
         self.remember(task);

@@ -11,7 +11,7 @@ use crate::data::{AnyHandle, Format, Meta};
 use crate::device::{DeviceError, Op, Span, StreamId};
 use crate::error::{Cause, Failure, panic_message};
 use crate::exec::{Ready, Shared, on_device};
-use crate::memory::{Access, Datum, Memory, Ticket};
+use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
 use crate::operand::Mode;
 use crate::plan::{Needs, Plan};
 use crate::sched::{ReadyTask, Work};
@@ -322,8 +322,11 @@ impl Hub {
         let node = self.node_of(placed.worker);
         self.look(|memory| {
             let held = memory.holds(placed.ticket);
-            let place = |need: &crate::memory::Need| memory.buffer(need.datum, node, need.format);
-            held.then(|| placed.needs.iter().map(|need| place(need).expect("held")).collect())
+            let place = |need: &Need| match need.access {
+                Access::Look => NOWHERE,
+                _ => memory.buffer(need.datum, node, need.format).expect("held"),
+            };
+            held.then(|| placed.needs.iter().map(place).collect())
         })
     }
 

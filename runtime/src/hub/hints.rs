@@ -6,7 +6,9 @@ use super::Hub;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::error::Error;
 use crate::exec::Shared;
-use crate::memory::{self, Datum, Memory, Need};
+use crate::memory::{self, Datum, Memory, Need, NodeId};
+use crate::operand::Accesses;
+use crate::plan::reads_as_stored;
 use crate::runtime::Runtime;
 use crate::task::Task;
 
@@ -15,21 +17,33 @@ use crate::task::Task;
 const USE: u64 = 0;
 
 impl Hub {
-    /// A task has been submitted: its data will be used.
-    pub(crate) fn will_use(&self, task: &Task) {
+    /// A task has been submitted, and runs on the worker `home` if that is certain: its data will be used.
+    pub(crate) fn will_use(&self, task: &Task, home: Option<usize>) {
         self.each_datum(task, |memory, datum| memory.expect(datum, USE));
+        self.each_wide(task, home, Memory::expect_wide);
     }
 
     /// It has ended.
-    pub(crate) fn has_used(&self, task: &Task) {
+    pub(crate) fn has_used(&self, task: &Task, home: Option<usize>) {
         self.each_datum(task, |memory, datum| memory.unexpect(datum, USE));
+        self.each_wide(task, home, Memory::unexpect_wide);
     }
 
     fn each_datum(&self, task: &Task, tell: impl Fn(&mut Memory, Datum)) {
-        let mut accesses = crate::operand::Accesses::new();
+        let mut accesses = Accesses::new();
         task.body.declare(&mut accesses);
         self.with_memory(|memory| {
             accesses.iter().filter_map(|access| access.handle.datum()).for_each(|datum| tell(memory, datum));
+        });
+    }
+
+    fn each_wide(&self, task: &Task, home: Option<usize>, tell: impl Fn(&mut Memory, Datum, NodeId)) {
+        let Some(node) = home.map(|worker| self.node_of(worker)) else { return };
+        let mut accesses = Accesses::new();
+        task.body.declare(&mut accesses);
+        self.with_memory(|memory| {
+            let read = reads_as_stored(&task.body).into_iter();
+            read.filter_map(|at| accesses[at].handle.datum()).for_each(|datum| tell(memory, datum, node));
         });
     }
 }

@@ -33,7 +33,9 @@ use self::turn::Signal;
 pub(crate) use self::turn::Turn;
 use crate::data::{AnyHandle, Forgotten};
 use crate::device::{Device, DeviceError, Emulated, EmulatedDevice, Streams};
-use crate::memory::{Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket};
+use crate::memory::{
+    Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, distinct,
+};
 use crate::plan::Plan;
 
 /// A datum's handle, and the number that the handle has in traces.
@@ -237,7 +239,7 @@ impl Hub {
         }
         self.ask_plan(task, |plan| {
             let portable = |need: &Need| self.handle(need.datum).is_none_or(|handle| handle.is_portable());
-            (node == HOST || (!plan.on_host && plan.needs.iter().all(portable)))
+            (node == HOST || (!plan.on_host && distinct(&plan.needs).all(portable)))
                 && self.look(|memory| memory.fits(node, &plan.needs))
         })
         .unwrap_or(true)

@@ -6,7 +6,7 @@ use super::Hub;
 use crate::data::Meta;
 use crate::error::{Cause, Error};
 use crate::exec::Shared;
-use crate::memory::{Datum, HOST, Need, NodeId, bytes_of, distinct};
+use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
 use crate::operand::Accesses;
 use crate::plan::Plan;
 use crate::sched::ReadyTask;
@@ -63,7 +63,7 @@ impl Hub {
             datum: datum(at),
             format: metas[at].format,
             bytes: metas[at].bytes as u64,
-            access: crate::memory::Access::Read,
+            access: if accesses[at].look { Access::Look } else { Access::Read },
         };
         let late = task.body.is_late();
         let plan = if late { None } else { Plan::of(&task.header, &task.body, datum, &metas).ok() };
@@ -94,7 +94,8 @@ impl Hub {
         if let Some(error) = self.nodes[node].failure.get() {
             return error.to_string();
         }
-        let stays = plan.needs.iter().filter_map(|need| self.handle(need.datum)).find(|h| !h.is_portable());
+        let stays =
+            distinct(&plan.needs).filter_map(|need| self.handle(need.datum)).find(|h| !h.is_portable());
         match (stays, self.nodes[node].capacity) {
             _ if node != HOST && plan.on_host => format!("{name} has no host memory, which it needs"),
             (Some(handle), _) if node != HOST => {

@@ -36,11 +36,13 @@ pub(crate) enum Access {
     Write,
     /// Reads and writes it.
     Update,
+    /// Reads what is known of it: its bytes may be anywhere.
+    Look,
 }
 
 impl Access {
     pub(crate) fn writes(self) -> bool {
-        self != Access::Read
+        matches!(self, Access::Write | Access::Update)
     }
 }
 
@@ -55,14 +57,14 @@ pub(crate) struct Need {
     pub(crate) access: Access,
 }
 
-/// The distinct ones of a task's needs: a datum that it names twice in one form is there once. Only readers may.
+/// What has to be in a node's memory for a task: a datum that it names twice in one form, which only readers may, is there once.
 pub(crate) fn distinct(needs: &[Need]) -> impl Iterator<Item = &Need> {
     let same = |a: &Need, b: &Need| (a.datum, a.format) == (b.datum, b.format);
-    needs
-        .iter()
-        .enumerate()
-        .filter(move |(at, need)| !needs[..*at].iter().any(|other| same(other, need)))
-        .map(|(_, need)| need)
+    let is_new = move |&(at, need): &(usize, &Need)| {
+        need.access != Access::Look
+            && !needs[..at].iter().any(|other| other.access != Access::Look && same(other, need))
+    };
+    needs.iter().enumerate().filter(is_new).map(|(_, need)| need)
 }
 
 /// Bytes that a task's needs take together.
@@ -73,6 +75,9 @@ pub(crate) fn bytes_of(needs: &[Need]) -> u64 {
 /// The place of one replica: versions of a datum may follow each other on a node before the earlier one is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BufferId(pub u64);
+
+/// The place of what a task only looks at.
+pub(crate) const NOWHERE: BufferId = BufferId(u64::MAX);
 
 /// A task's working set on a node, between [`Memory::stage`] and [`Memory::finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -68,6 +68,11 @@ impl Node {
         self.spec.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used))
     }
 
+    /// True if `bytes` can be had at once and nobody else waits for memory.
+    pub(super) fn has_spare(&self, bytes: u64) -> bool {
+        self.queue.is_empty() && self.free() >= bytes
+    }
+
     /// True if more must be given up for `bytes` to be had once all that is leaving has left.
     pub(super) fn lacks(&self, bytes: u64) -> bool {
         let lacks = |capacity: u64| self.used.saturating_add(bytes) > capacity.saturating_add(self.leaving);

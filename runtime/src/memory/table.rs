@@ -103,8 +103,10 @@ pub(super) struct Entry {
     pub(super) format: Format,
     pub(super) bytes: u64,
     pub(super) replicas: SmallVec<[Replica; 2]>,
-    /// How many queued tasks want it on which node.
-    pub(super) wanted: SmallVec<[(NodeId, u32); 2]>,
+    /// How many queued tasks want it on which node, in which format.
+    pub(super) wanted: SmallVec<[(NodeId, Format, u32); 2]>,
+    /// How many submitted tasks that are certain to run on which node will read it in the version's own format.
+    pub(super) wide_at: SmallVec<[(NodeId, u32); 1]>,
     /// Numbers of the tasks that are known to use it, in order.
     pub(super) uses: VecDeque<u64>,
     /// It will not be used for now.
@@ -117,9 +119,9 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(format: Format, bytes: u64) -> Self {
-        let (replicas, wanted, uses, pinned) = Default::default();
+        let (replicas, wanted, wide_at, uses, pinned) = Default::default();
         let (unused, removed) = (false, false);
-        Entry { version: 0, format, bytes, replicas, wanted, uses, unused, pinned, removed }
+        Entry { version: 0, format, bytes, replicas, wanted, wide_at, uses, unused, pinned, removed }
     }
 
     /// The current version's replica on `node` in `format`.
@@ -144,7 +146,14 @@ impl Entry {
     }
 
     pub(super) fn is_wanted(&self, node: NodeId) -> bool {
-        self.wanted.iter().any(|&(n, count)| n == node && count > 0)
+        self.wanted.iter().any(|&(n, ..)| n == node)
+    }
+
+    /// True if a task wants it on `node`, or is certain to, in the version's own format, and it is not there in that one.
+    pub(super) fn lacks_wide(&self, node: NodeId) -> bool {
+        let queued = || self.wanted.iter().any(|&(n, format, _)| (n, format) == (node, self.format));
+        let submitted = || self.wide_at.iter().any(|&(n, _)| n == node);
+        (queued() || submitted()) && self.find(node, self.format).is_none()
     }
 
     pub(super) fn is_pinned(&self, node: NodeId) -> bool {

@@ -1,10 +1,10 @@
-//! A list of handles of one type as one operand.
+//! A list of handles of one type as one operand: their values, or what is known of them.
 
 use std::sync::Arc;
 
 use super::access::{HeldRef, hold, meta};
-use super::{Accesses, Formats, Metas, Mode, Operand};
-use crate::data::{Data, Format, Handle, HandleCore};
+use super::{Accesses, Declared, Formats, Metas, Mode, Operand};
+use crate::data::{AnyHandle, Data, Format, Handle, HandleCore, Meta};
 use crate::error::TaskError;
 use crate::task::{DeviceKind, Env, Refusal};
 
@@ -93,6 +93,54 @@ impl<D: Data> Operand for ReadList<D> {
     }
 
     fn release(_held: Vec<HeldRef<D>>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// Reads what is known of a list of handles; see [`metas`].
+pub struct MetaList<D: Data> {
+    cores: Vec<Arc<HandleCore<D>>>,
+}
+
+/// The body sees the [`Meta`] of every handle of a list (format, size, norm), and waits for their writers as a reader does; the
+/// values stay where they are, on whatever device.
+pub fn metas<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> MetaList<D> {
+    MetaList { cores: handles.into_iter().map(|handle| Arc::clone(handle.core())).collect() }
+}
+
+impl<D: Data> Operand for MetaList<D> {
+    type View<'v, K: DeviceKind> = &'v [Meta];
+    type Held = Metas;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.extend(self.cores.iter().map(|core| Declared { look: true, ..(core, Mode::Read).into() }));
+    }
+
+    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+        out.extend(self.cores.iter().map(|_| Format::NATIVE));
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        for core in &self.cores {
+            let core = env.resolve(core);
+            env.check(&core.base)?;
+            let any: &dyn AnyHandle = core;
+            out.push(if env.is_placed() { any.current() } else { meta(core) });
+        }
+        Ok(())
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<Metas, Refusal> {
+        let mut metas = Metas::new();
+        self.metas(env, &mut metas)?;
+        Ok(metas)
+    }
+
+    fn view<'v>(held: &'v mut Metas) -> &'v [Meta] {
+        held
+    }
+
+    fn release(_held: Metas, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         Ok(())
     }
 }

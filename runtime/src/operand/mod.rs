@@ -6,7 +6,7 @@ mod scratch;
 mod tuple;
 
 pub use access::{Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write};
-pub use list::{List, ReadList, reads};
+pub use list::{List, MetaList, ReadList, metas, reads};
 pub use scratch::{Scratch, scratch};
 pub use tuple::Operands;
 
@@ -54,17 +54,19 @@ pub struct Declared<'a> {
     pub(crate) mode: Mode,
     /// An access of the tasks that split a handle or join its parts: others are refused meanwhile.
     pub(crate) inner: bool,
+    /// Only what is known of the value is read: its bytes stay where they are.
+    pub(crate) look: bool,
 }
 
 impl<'a, D: Data> From<(&'a Arc<HandleCore<D>>, Mode)> for Declared<'a> {
     fn from((core, mode): (&'a Arc<HandleCore<D>>, Mode)) -> Self {
-        Declared { base: &core.base, handle: &**core, mode, inner: false }
+        Declared { base: &core.base, handle: &**core, mode, inner: false, look: false }
     }
 }
 
 impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
     fn from((handle, mode): (&'a Arc<dyn AnyHandle>, Mode)) -> Self {
-        Declared { base: handle.base(), handle: &**handle, mode, inner: false }
+        Declared { base: handle.base(), handle: &**handle, mode, inner: false, look: false }
     }
 }
 
@@ -76,7 +78,7 @@ pub(crate) type Formats = SmallVec<[Format; 4]>;
 pub(crate) type Metas = SmallVec<[Meta; 4]>;
 
 /// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`], [`commute`], [`reduce`],
-/// [`scratch`] and [`reads`] return; not meant to be implemented elsewhere.
+/// [`scratch`], [`reads`] and [`metas`] return; not meant to be implemented elsewhere.
 pub trait Operand: Send + Sync + 'static {
     /// What a body for devices of kind `K` sees.
     type View<'v, K: DeviceKind>;

@@ -29,6 +29,7 @@ pub use world::SchedView;
 pub(crate) use world::World;
 
 use crate::error::Error;
+use crate::task::TaskInfo;
 
 /// Who may be woken for a task that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,13 @@ pub trait Policy: Send + Sync + 'static {
 
     /// The next task for `worker`, if there is one.
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
+
+    /// The worker that will run a task of this codelet, if that is certain when it is submitted. What it reads can then come to that
+    /// worker in the form that serves all tasks there. Asked twice for each task; the answers have to agree.
+    fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
+        let _ = (view, codelet, info);
+        None
+    }
 
     /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
     fn follows(&self) -> bool {

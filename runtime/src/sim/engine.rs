@@ -124,6 +124,9 @@ impl Engine {
             plans: RefCell::new(vec![None; graph.len()]),
             wishes: RefCell::default(),
         };
+        for task in 0..graph.len() {
+            stage.each_wide(&*policy, task, &data, Memory::expect_wide);
+        }
         let log = Log::new(&stage, policy.name());
         Ok(Engine {
             lanes: stage.devices.iter().map(|_| Lane::default()).collect(),
@@ -367,6 +370,7 @@ impl Engine {
         }
         memory.finish(Ticket(u64::from(task)));
         drop(memory);
+        self.stage.each_wide(&*self.policy, task as usize, &self.data, Memory::unexpect_wide);
         self.note_metas(task, &plan.needs);
         self.stage.remaining.set(self.stage.remaining.get() - 1);
         if self.policy.follows() {

@@ -11,7 +11,7 @@ use crate::memory::{Datum, Memory, Need, NodeId};
 use crate::operand::{Accesses, Mode};
 use crate::plan::{self, Needs};
 use crate::platform::Platform;
-use crate::sched::{ReadyTask, World};
+use crate::sched::{Policy, ReadyTask, SchedView, World};
 use crate::task::Header;
 use crate::topology::CoreInfo;
 
@@ -105,6 +105,23 @@ impl Stage {
         let kinds = self.platform.kinds.values();
         let nanos = kinds.map(|kind| kind.nanos(name, label, info.shape, info.flops, bytes)).collect();
         Ok(Plan { label, needs: plan.needs, nanos })
+    }
+
+    /// Tells of what a task reads in the form in which it is stored, if it is certain where the policy has it run.
+    pub(super) fn each_wide(
+        &self,
+        policy: &dyn Policy,
+        task: usize,
+        data: &[Datum],
+        tell: impl Fn(&mut Memory, Datum, NodeId),
+    ) {
+        let header = self.graph.header(task);
+        let Some(home) = policy.home(&SchedView::new(self), header.name, &header.info) else { return };
+        let (slots, node) = (self.graph.operand_slots(task), self.devices[home].node);
+        let mut memory = self.memory.borrow_mut();
+        for at in plan::reads_as_stored(self.graph.body(task)) {
+            tell(&mut memory, data[slots[at] as usize], node);
+        }
     }
 
     /// How long a planned task takes on a device (ns).

@@ -93,6 +93,9 @@ pub struct SimulateCommon {
     /// Scheduling policy; owners: each tile has a fixed device, two-dimensional block cyclic.
     #[arg(long, visible_alias = "policy", value_name = "P", default_value = "dmdas", value_parser = simulated_policy_names())]
     pub sched: String,
+    /// With --sched owners: tiles along a block of the owner map.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub owner_block: u16,
     /// Tasks for which a device gathers operands beyond the running one; 0: it takes a task when it is free. By default 2, on the
     /// platform host 0.
     #[arg(long, value_name = "N")]

@@ -256,11 +256,11 @@ impl Memory {
     fn count_wanted(&mut self, node: NodeId, needs: &[Need], by: i32) {
         for need in needs {
             let entry = &mut self.data[need.datum.0 as usize];
-            match entry.wanted.iter_mut().find(|(n, _)| *n == node) {
-                Some((_, count)) => *count = count.checked_add_signed(by).expect("wanted before"),
-                None => entry.wanted.push((node, u32::try_from(by).expect("wanted before"))),
+            match entry.wanted.iter_mut().find(|(n, format, _)| (*n, *format) == (node, need.format)) {
+                Some((.., count)) => *count = count.checked_add_signed(by).expect("wanted before"),
+                None => entry.wanted.push((node, need.format, u32::try_from(by).expect("wanted before"))),
             }
-            entry.wanted.retain(|(_, count)| *count > 0);
+            entry.wanted.retain(|(.., count)| *count > 0);
             for at in 0..self.entry(need.datum).replicas.len() {
                 if self.entry(need.datum).replicas[at].node == node {
                     self.relist(need.datum, at);
@@ -274,7 +274,7 @@ impl Memory {
         for need in needs {
             let absent = self.absent(node, std::slice::from_ref(need)).next().is_some();
             let state = &self.nodes[node];
-            if !absent || state.lost || !state.queue.is_empty() || state.free() < need.bytes {
+            if !absent || state.lost || !state.has_spare(need.bytes) {
                 continue;
             }
             let at = self.make(need.datum, node, need.format, need.bytes, Stage::Arriving);

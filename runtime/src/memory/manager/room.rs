@@ -236,4 +236,23 @@ impl Memory {
             self.relist_all(datum);
         }
     }
+
+    /// A task that is certain to run on `node` was submitted, and will read the datum in the form in which it is stored: then
+    /// other forms are made of that one there.
+    pub(crate) fn expect_wide(&mut self, datum: Datum, node: NodeId) {
+        let wide_at = &mut self.entry_mut(datum).wide_at;
+        match wide_at.iter_mut().find(|(n, _)| *n == node) {
+            Some((_, count)) => *count += 1,
+            None => wide_at.push((node, 1)),
+        }
+    }
+
+    /// It has, or never will.
+    pub(crate) fn unexpect_wide(&mut self, datum: Datum, node: NodeId) {
+        let wide_at = &mut self.entry_mut(datum).wide_at;
+        if let Some((_, count)) = wide_at.iter_mut().find(|(n, _)| *n == node) {
+            *count -= 1;
+        }
+        wide_at.retain(|(_, count)| *count > 0);
+    }
 }

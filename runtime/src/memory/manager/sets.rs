@@ -167,18 +167,18 @@ impl Memory {
     fn grant(&mut self, ticket: Ticket) {
         let staging = &self.stagings[&ticket];
         let (node, needs, held) = (staging.node, staging.needs.clone(), staging.held.clone());
+        // Places first: what is fetched may bring more along where there is room.
+        for (need, _) in needs.iter().zip(&held).filter(|(_, held)| !**held) {
+            let stage = if need.access == Access::Write { Stage::Blank } else { Stage::Arriving };
+            let at = self.make(need.datum, node, need.format, need.bytes, stage);
+            self.entry_mut(need.datum).replicas[at].pins += 1;
+        }
         // One more, so that nothing is announced before all is counted.
         let mut missing = 1;
         for (need, held) in needs.iter().zip(&held) {
-            if !held {
-                let fetched = need.access != Access::Write;
-                let stage = if fetched { Stage::Arriving } else { Stage::Blank };
-                let at = self.make(need.datum, node, need.format, need.bytes, stage);
-                self.entry_mut(need.datum).replicas[at].pins += 1;
-                if fetched {
-                    self.nodes[node].stats.misses += 1;
-                    self.fetch(need.datum, node, need.format, Reason::Fetch);
-                }
+            if !held && need.access != Access::Write {
+                self.nodes[node].stats.misses += 1;
+                self.fetch(need.datum, node, need.format, Reason::Fetch);
             }
             missing += self.wait_for(ticket, need, node);
         }

@@ -95,10 +95,19 @@ impl Memory {
         });
         let costs = sources.filter_map(|r| {
             let link = self.link(r.node, node)?;
-            let conversion = if r.format == format { 0 } else { r.bytes };
-            Some((link.spec.nanos(link.backlog + bytes + conversion / 8), r.node, r.format))
+            // What is there in another form need not travel, however fast the links are.
+            let (travels, converts) = (r.node != node, r.format != format);
+            let conversion = if converts { r.bytes } else { 0 };
+            let nanos = link.spec.nanos(link.backlog + bytes + conversion / 8);
+            Some(((travels, nanos, converts), r.node, r.format))
         });
         match costs.min() {
+            // The host keeps the other form beside the wide one: who asks next has it without a conversion.
+            Some((_, HOST, source_format))
+                if node != HOST && source_format != format && self.nodes[HOST].has_spare(bytes) =>
+            {
+                self.fetch_by_host(datum, node, format, bytes, reason);
+            }
             Some((_, from, source_format)) => {
                 self.launch(datum, (from, source_format), (node, format), reason);
             }
@@ -109,7 +118,11 @@ impl Memory {
     /// True if the version's own form is on its way to the node: the other form is made from it there, and nothing more moves.
     fn comes_with_wide(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) -> bool {
         let wide = self.entry(datum).format;
-        let Some(at) = self.entry(datum).find(node, wide).filter(|_| format != wide) else { return false };
+        if format == wide {
+            return false;
+        }
+        self.bring_wide_first(datum, node);
+        let Some(at) = self.entry(datum).find(node, wide) else { return false };
         let replica = &mut self.entry_mut(datum).replicas[at];
         if replica.stage != Stage::Arriving {
             return false;
@@ -119,6 +132,17 @@ impl Memory {
             self.hurry(datum, node, wide);
         }
         true
+    }
+
+    /// A task wants the version's own form there as well: if there is room for it, that one travels, and alone.
+    fn bring_wide_first(&mut self, datum: Datum, node: NodeId) {
+        let entry = self.entry(datum);
+        let (format, bytes) = (entry.format, entry.bytes);
+        if entry.has_value() && entry.lacks_wide(node) && self.nodes[node].has_spare(bytes) {
+            let at = self.make(datum, node, format, bytes, Stage::Arriving);
+            self.entry_mut(datum).replicas[at].prefetched = true;
+            self.fetch(datum, node, format, Reason::TaskPrefetch);
+        }
     }
 
     fn fetch_by_host(&mut self, datum: Datum, node: NodeId, format: Format, bytes: u64, reason: Reason) {

@@ -9,11 +9,58 @@ use super::*;
 fn the_narrowest_form_travels() {
     for (staging, moved) in [(1, 50), (0, 100)] {
         let mut driver = Driver::new(1, true, 1000, staging, &[100]);
-        let job = Job { node: 1, needs: vec![(0, NARROW, Access::Read)], ..Job::default() };
-        let needs = driver.needs(&job);
+        let write = Job { node: 1, needs: vec![(0, WIDE, Access::Update)], ..Job::default() };
+        let needs = driver.needs(&write);
         driver.stage(Ticket(0), 1, &needs);
+        driver.arrive_all();
+        driver.finish(Ticket(0), &[]);
+        let read = Job { node: HOST, needs: vec![(0, NARROW, Access::Read)], ..Job::default() };
+        let needs = driver.needs(&read);
+        driver.stage(Ticket(1), HOST, &needs);
         assert_eq!(driver.flying[0].0.bytes, moved);
-        run(&mut Driver::new(1, true, 1000, staging, &[100]), &[job], &[0], &Asides::default());
+        run(&mut Driver::new(1, true, 1000, staging, &[100]), &[write, read], &[0, 1], &Asides::default());
+    }
+}
+
+/// What the host converts for others it keeps: the next one has it without a conversion.
+#[test]
+fn the_host_keeps_the_narrow_form() {
+    let mut driver = Driver::new(2, false, 1000, 0, &[100]);
+    for (device, conversions) in [(1, 1), (2, 0)] {
+        let read = Job { node: device, needs: vec![(0, NARROW, Access::Read)], ..Job::default() };
+        let needs = driver.needs(&read);
+        driver.stage(Ticket(device as u64), device, &needs);
+        if conversions == 1 {
+            assert_eq!((driver.flying[0].0.from, driver.flying[0].0.to), (HOST, HOST));
+            driver.arrive_all();
+        } else {
+            assert_eq!((driver.flying[0].0.to, driver.flying[0].0.bytes), (device, 50));
+            assert!(driver.flying[0].0.converts.is_none());
+            driver.arrive_all();
+        }
+        driver.finish(Ticket(device as u64), &[]);
+        assert!(driver.memory.buffer(Datum(0), HOST, NARROW).is_some());
+    }
+}
+
+/// Where the version's own form is wanted as well, it alone travels, and the narrow one is made of it.
+#[test]
+fn the_wide_form_travels_alone_where_both_are_wanted() {
+    for certain in [false, true] {
+        let mut driver = Driver::new(1, true, 1000, 1, &[100]);
+        if certain {
+            driver.memory.expect_wide(Datum(0), 1);
+        }
+        let read = Job { node: 1, needs: vec![(0, NARROW, Access::Read)], ..Job::default() };
+        let needs = driver.needs(&read);
+        driver.stage(Ticket(0), 1, &needs);
+        driver.arrive_all();
+        driver.finish(Ticket(0), &[]);
+        assert_eq!(driver.memory.buffer(Datum(0), 1, WIDE).is_some(), certain);
+        assert!(driver.memory.buffer(Datum(0), 1, NARROW).is_some());
+        if certain {
+            driver.memory.unexpect_wide(Datum(0), 1);
+        }
     }
 }
 
