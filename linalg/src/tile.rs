@@ -328,6 +328,18 @@ impl<T: TileScalar> Portable for Tile<T> {
         Tile { rows, cols, payload, norm }
     }
 
+    fn refill(&mut self, header: &TileHeader) -> bool {
+        let &TileHeader { shape: (rows, cols), storage, scale_exp: scale, norm } = header;
+        if self.storage() != storage || self.rows * self.cols != rows * cols {
+            return false;
+        }
+        if let Payload::Half { scale_exp, .. } | Payload::Split { scale_exp, .. } = &mut self.payload {
+            *scale_exp = scale;
+        }
+        (self.rows, self.cols, self.norm) = (rows, cols, norm);
+        true
+    }
+
     fn parts(&self) -> Vec<&[u8]> {
         match &self.payload {
             Payload::Native(values) => vec![values.as_bytes()],

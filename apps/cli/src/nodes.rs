@@ -23,6 +23,10 @@ pub struct NodeFigures {
     evictions: u64,
     written_back: u64,
     conversions: u64,
+    /// Copies in memory that an earlier replica had left.
+    reused: u64,
+    /// Copies for which memory was allocated.
+    allocated: u64,
 }
 
 impl From<&NodeUse> for NodeFigures {
@@ -41,6 +45,8 @@ impl From<&NodeUse> for NodeFigures {
             evictions: node.evictions,
             written_back: node.written_back,
             conversions: node.conversions,
+            reused: node.reused,
+            allocated: node.allocated,
         }
     }
 }
@@ -70,6 +76,8 @@ fn table(nodes: &[NodeUse]) -> Table {
         ("evictions", Side::Right),
         ("written back", Side::Right),
         ("conversions", Side::Right),
+        ("reused", Side::Right),
+        ("allocated", Side::Right),
     ]);
     for node in nodes {
         table.row([
@@ -85,6 +93,8 @@ fn table(nodes: &[NodeUse]) -> Table {
             node.evictions.to_string(),
             node.written_back.to_string(),
             node.conversions.to_string(),
+            node.reused.to_string(),
+            node.allocated.to_string(),
         ]);
     }
     table

@@ -242,6 +242,8 @@ fn since(before: &[NodeUse], mut after: Vec<NodeUse>) -> Vec<NodeUse> {
         now.evictions -= then.evictions;
         now.written_back -= then.written_back;
         now.conversions -= then.conversions;
+        now.reused -= then.reused;
+        now.allocated -= then.allocated;
         now.bytes_in -= then.bytes_in;
         now.bytes_out -= then.bytes_out;
     }

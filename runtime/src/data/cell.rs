@@ -14,6 +14,11 @@ impl<D> ValueCell<D> {
         ValueCell(UnsafeCell::new(value))
     }
 
+    /// The value, of a place that nobody else has.
+    pub(crate) fn into_inner(self) -> Option<D> {
+        self.0.into_inner()
+    }
+
     /// The value, to read.
     ///
     /// # Safety

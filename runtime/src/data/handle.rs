@@ -350,7 +350,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         let from = self.place(from);
         let sum = match D::portability() {
             // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has returned.
-            Some(travel) => unsafe { from.shared() }.map(travel.duplicate),
+            Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value, None)),
             // SAFETY: as above, and nothing reads it either.
             None => unsafe { from.exclusive() }.take(),
         };

@@ -7,6 +7,7 @@ mod handle;
 mod places;
 mod portable;
 mod slice;
+mod spares;
 
 pub use buffer::{Buffer, Element};
 pub(crate) use cell::ValueCell;
@@ -17,6 +18,7 @@ pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
 pub(crate) use places::Forgotten;
 pub use portable::{Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
+pub(crate) use spares::{Spare, Spares, ThrownOut};
 
 /// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares formats; the crate
 /// that owns the data type gives the numbers their meaning.

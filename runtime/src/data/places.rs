@@ -9,7 +9,7 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
 use super::cell::ValueCell;
-use super::{Data, Format, HandleCore, Meta};
+use super::{Data, Format, HandleCore, Meta, Spare, Spares};
 use crate::error::{TaskError, panic_message};
 use crate::memory::{BufferId, Datum};
 
@@ -60,10 +60,12 @@ pub(crate) trait Places {
     fn unmanage(&self, buffer: Option<BufferId>);
     /// True if values can lie on any node.
     fn is_portable(&self) -> bool;
-    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted both.
-    fn carry(&self, source: BufferId, target: BufferId, to: Format) -> Result<(), TaskError>;
-    /// Forgets a place and what is there.
-    fn clear(&self, buffer: BufferId);
+    /// Copies the value at `source` to `target`, in format `to` if that is another; into memory of `spares`, those of the target's
+    /// node, where that fits. The manager has granted both.
+    fn carry(&self, source: BufferId, target: BufferId, to: Format, spares: &Spares)
+    -> Result<(), TaskError>;
+    /// Forgets a place. What was there is handed out if others can have its memory.
+    fn clear(&self, buffer: BufferId) -> Option<Spare>;
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
     fn settle(&self, buffer: BufferId) -> Meta;
 }
@@ -109,7 +111,13 @@ impl<D: Data> Places for HandleCore<D> {
         D::portability().is_some()
     }
 
-    fn carry(&self, source: BufferId, target: BufferId, to: Format) -> Result<(), TaskError> {
+    fn carry(
+        &self,
+        source: BufferId,
+        target: BufferId,
+        to: Format,
+        spares: &Spares,
+    ) -> Result<(), TaskError> {
         let (source, target) = (self.place(source), self.place(target));
         // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
         let Some(value) = (unsafe { source.shared() }) else {
@@ -118,10 +126,11 @@ impl<D: Data> Places for HandleCore<D> {
         };
         let carried = catch_unwind(AssertUnwindSafe(|| {
             if to == Format::NATIVE || to == value.meta().format {
-                D::portability().map(|travel| (travel.duplicate)(value)).ok_or_else(|| {
+                D::portability().map(|travel| (travel.duplicate)(value, Some(spares))).ok_or_else(|| {
                     format!("{} does not travel: its data type stays on the host", self.base.name())
                 })
             } else {
+                drop(spares.make_way());
                 value.convert(to).ok_or_else(|| self.no_conversion(value.meta().format, to))
             }
         }))
@@ -132,13 +141,16 @@ impl<D: Data> Places for HandleCore<D> {
         Ok(())
     }
 
-    fn clear(&self, buffer: BufferId) {
+    fn clear(&self, buffer: BufferId) -> Option<Spare> {
         let place = self.managed.lock().as_mut().and_then(|managed| {
             let at = managed.places.iter().position(|(known, _)| *known == buffer)?;
             Some(managed.places.swap_remove(at))
         });
-        // Dropped after the lock is given back: dropping a value is user code.
-        drop(place);
+        // The lock is given back by now: what is done to the value, or dropping it, is user code.
+        let (_, place) = place?;
+        let value = Arc::into_inner(place)?.into_inner()?;
+        let travel = D::portability()?;
+        catch_unwind(AssertUnwindSafe(|| (travel.spare)(value))).ok().flatten()
     }
 
     fn settle(&self, buffer: BufferId) -> Meta {

@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 
+use super::spares::{Sizes, Spare, Spares};
 use super::{Buffer, Data, Element};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
@@ -18,6 +19,12 @@ pub trait Portable: Data {
     /// A value of this header, its bytes to be filled in.
     fn blank(header: &Self::Header) -> Self;
 
+    /// Makes this value, which nobody needs any more, one of this header, its bytes to be filled in; false if that would take
+    /// other memory than it has. It spares an allocation where its parts have the sizes of the new value's.
+    fn refill(&mut self, _header: &Self::Header) -> bool {
+        false
+    }
+
     /// The bytes, in as many parts as the type has arrays.
     fn parts(&self) -> Vec<&[u8]>;
 
@@ -27,7 +34,10 @@ pub trait Portable: Data {
 
 /// The functions with which the runtime moves values of a [`Portable`] type.
 pub struct Portability<D> {
-    pub(crate) duplicate: fn(&D) -> D,
+    /// The same value in memory of its own: that of a spare one, where there is one.
+    pub(crate) duplicate: fn(&D, Option<&Spares>) -> D,
+    /// A value that nobody needs any more, as one whose memory others can have.
+    pub(crate) spare: fn(D) -> Option<Spare>,
 }
 
 impl<D> Clone for Portability<D> {
@@ -47,17 +57,39 @@ impl<D> std::fmt::Debug for Portability<D> {
 impl<D: Portable> Portability<D> {
     /// Those of `D`.
     pub fn of() -> Self {
-        Portability { duplicate: duplicate::<D> }
+        Portability { duplicate: duplicate::<D>, spare: spare::<D> }
     }
 }
 
-/// The same value in memory of its own.
-fn duplicate<D: Portable>(value: &D) -> D {
-    let mut copy = D::blank(&value.header());
-    for (to, from) in copy.parts_mut().into_iter().zip(value.parts()) {
+fn duplicate<D: Portable>(value: &D, spares: Option<&Spares>) -> D {
+    let (header, parts) = (value.header(), value.parts());
+    let old = spares.and_then(|spares| refilled(spares, &header, &sizes(&parts)));
+    let mut copy = old.unwrap_or_else(|| D::blank(&header));
+    for (to, from) in copy.parts_mut().into_iter().zip(parts) {
         to.copy_from_slice(from);
     }
     copy
+}
+
+/// A value of this header in the memory of a spare one, all of whose bytes are going to be overwritten.
+fn refilled<D: Portable>(spares: &Spares, header: &D::Header, wanted: &Sizes) -> Option<D> {
+    let old = spares.take::<D>(wanted);
+    // A part that has another size now would keep bytes of the old value, or lack some of the new one.
+    let new = old.and_then(|mut old| (old.refill(header) && sizes(&old.parts()) == *wanted).then_some(old));
+    if new.is_none() {
+        drop(spares.make_way());
+    }
+    spares.count(wanted.iter().sum(), new.is_some());
+    new
+}
+
+fn spare<D: Portable>(value: D) -> Option<Spare> {
+    let sizes = sizes(&value.parts());
+    Spare::new(value, sizes)
+}
+
+fn sizes(parts: &[&[u8]]) -> Sizes {
+    parts.iter().map(|part| part.len()).collect()
 }
 
 impl<T: Element> Portable for Buffer<T> {
@@ -69,6 +101,10 @@ impl<T: Element> Portable for Buffer<T> {
 
     fn blank(&len: &usize) -> Self {
         Buffer::zeroed(len)
+    }
+
+    fn refill(&mut self, &len: &usize) -> bool {
+        self.len() == len
     }
 
     fn parts(&self) -> Vec<&[u8]> {
@@ -89,6 +125,10 @@ impl<T: Element> Portable for Vec<T> {
 
     fn blank(&len: &usize) -> Self {
         vec![T::zeroed(); len]
+    }
+
+    fn refill(&mut self, &len: &usize) -> bool {
+        self.len() == len
     }
 
     fn parts(&self) -> Vec<&[u8]> {
@@ -140,16 +180,95 @@ scalar_portable!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Meta;
 
     #[test]
     fn what_travels_arrives_bit_by_bit() {
         fn travels<D: Data>(value: &D) -> D {
-            (D::portability().expect("portable").duplicate)(value)
+            (D::portability().expect("portable").duplicate)(value, None)
         }
         assert_eq!(travels(&vec![1.5f32, -0.0, f32::MIN_POSITIVE]), [1.5, -0.0, f32::MIN_POSITIVE]);
         assert_eq!(&*travels(&Buffer::from_slice(&[1u16, 2, 65535])), &[1, 2, 65535]);
         assert_eq!(travels(&-7i64), -7);
         assert!(travels(&Vec::<u8>::new()).is_empty());
+    }
+
+    /// Two arrays and a name; `refill` does what it should, nothing, or half of it.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Pair {
+        name: &'static str,
+        arrays: [Vec<u8>; 2],
+        refills: Refills,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Refills {
+        Well,
+        Never,
+        Partly,
+    }
+
+    impl Data for Pair {
+        type Ref<'v> = &'v Pair;
+        type Mut<'v> = &'v mut Pair;
+
+        fn view(&self) -> &Pair {
+            self
+        }
+
+        fn view_mut(&mut self) -> &mut Pair {
+            self
+        }
+
+        fn meta(&self) -> Meta {
+            Meta { bytes: self.arrays.iter().map(Vec::len).sum(), ..Meta::default() }
+        }
+    }
+
+    impl Portable for Pair {
+        type Header = (&'static str, [usize; 2], Refills);
+
+        fn header(&self) -> Self::Header {
+            (self.name, [self.arrays[0].len(), self.arrays[1].len()], self.refills)
+        }
+
+        fn blank(&(name, sizes, refills): &Self::Header) -> Self {
+            Pair { name, arrays: sizes.map(|len| vec![0; len]), refills }
+        }
+
+        fn refill(&mut self, &(name, _, refills): &Self::Header) -> bool {
+            (self.name, self.refills) = (name, refills);
+            if self.refills == Refills::Partly {
+                self.arrays[1].truncate(10);
+            }
+            self.refills != Refills::Never
+        }
+
+        fn parts(&self) -> Vec<&[u8]> {
+            self.arrays.iter().map(|array| &array[..]).collect()
+        }
+
+        fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+            self.arrays.iter_mut().map(|array| &mut array[..]).collect()
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_value_before_is_read() {
+        for (refills, reused) in [(Refills::Well, 1), (Refills::Never, 0), (Refills::Partly, 0)] {
+            let spares = Spares::default();
+            drop((spares.limit(1000, 0, None), spares.limit(0, 0, None)));
+            let old = Pair { name: "old", arrays: [vec![1; 100], vec![2; 50]], refills };
+            drop(spares.keep(spare(old).expect("large enough")));
+            let new = Pair { name: "new", arrays: [vec![3; 100], vec![4; 50]], refills };
+            assert_eq!(duplicate(&new, Some(&spares)), new);
+            let counts = spares.uses();
+            assert_eq!(
+                (counts.bytes, counts.reused, counts.allocated),
+                (0, reused, 1 - reused),
+                "{refills:?}"
+            );
+        }
     }
 
     #[test]

@@ -136,6 +136,10 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
         Words::of(format, len, |_| 0)
     }
 
+    fn refill(&mut self, header: &(Format, usize)) -> bool {
+        self.header() == *header
+    }
+
     fn parts(&self) -> Vec<&[u8]> {
         vec![match &self.0 {
             Form::Wide(words) => bytemuck::cast_slice(words),

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Hub, Waiting};
-use crate::data::AnyHandle;
+use crate::data::{AnyHandle, Spares};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
 use crate::error::{Cause, Failure, TaskError};
 use crate::exec::Shared;
-use crate::memory::{Action, HOST, Ticket, Transfer};
+use crate::memory::{Access, Action, HOST, Ticket, Transfer};
 
 impl Shared {
     /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
@@ -19,6 +19,8 @@ impl Shared {
     }
 
     fn carry_out(self: &Arc<Self>, hub: &Hub, action: Action) {
+        // Spares that had to go are gone before what needs their room is there.
+        hub.drop_thrown_out();
         match action {
             Action::Begin(transfer) => self.begin(hub, transfer),
             Action::Staged(ticket) => self.staged(hub, ticket),
@@ -28,9 +30,9 @@ impl Shared {
                     log.evicted(node, hub.handle(datum).map_or(0, |h| h.base().id), bytes, written_back);
                 }
             }
-            Action::Freed(datum, buffer) => {
-                if let Some(handle) = hub.handle(datum) {
-                    handle.clear(buffer);
+            Action::Freed { node, datum, buffer } => {
+                if let Some(spare) = hub.handle(datum).and_then(|handle| handle.clear(buffer)) {
+                    drop(hub.nodes[node].spares.keep(spare));
                 }
             }
         }
@@ -70,7 +72,7 @@ impl Shared {
         }
         // What a failed device was to send or to get is left alone: others may be writing there by now.
         if ends.iter().all(|node| node.failure.get().is_none()) {
-            carry(handle, transfer);
+            carry(handle, transfer, &hub.nodes[transfer.to].spares);
         }
         for node in ends {
             node.moving.fetch_sub(1, Ordering::SeqCst);
@@ -107,6 +109,10 @@ impl Shared {
         match waiting {
             Some(Waiting::Task(task)) => {
                 let worker = task.worker;
+                if task.needs.iter().any(|need| need.access == Access::Write) {
+                    // Its body allocates what it writes anew.
+                    drop(hub.nodes[hub.node_of(worker)].spares.make_way());
+                }
                 hub.lanes[worker].gathered(task);
                 self.sleep.notify(worker);
             }
@@ -127,11 +133,11 @@ impl Hub {
     }
 }
 
-fn carry(handle: Option<&dyn AnyHandle>, transfer: &Transfer) {
+fn carry(handle: Option<&dyn AnyHandle>, transfer: &Transfer, spares: &Spares) {
     // A handle that is gone had bytes on their way that nobody waits for.
     let Some(handle) = handle else { return };
     let format = if crate::mutant::mutant(4) { crate::data::Format::NATIVE } else { transfer.format };
-    if let Err(error) = handle.carry(transfer.source, transfer.target, format) {
+    if let Err(error) = handle.carry(transfer.source, transfer.target, format, spares) {
         handle.base().poison(&failure_to_carry(handle, error));
     }
 }

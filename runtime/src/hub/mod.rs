@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 
 pub(crate) use self::gather::{Next, Placed};
@@ -31,7 +32,7 @@ pub use self::tally::NodeUse;
 use self::tally::Tally;
 use self::turn::Signal;
 pub(crate) use self::turn::Turn;
-use crate::data::{AnyHandle, Forgotten};
+use crate::data::{AnyHandle, Forgotten, Spare, Spares, ThrownOut};
 use crate::device::{Device, DeviceError, Emulated, EmulatedDevice, Streams};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, distinct,
@@ -54,12 +55,14 @@ struct Node {
     retiring: Mutex<()>,
     /// Copies to and from its memory that are being made at this moment.
     moving: AtomicUsize,
+    /// Memory that replicas have left.
+    spares: Spares,
 }
 
 impl Node {
     fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
-        let (failure, retiring, moving) = Default::default();
-        Node { name, capacity, device, failure, retiring, moving }
+        let (failure, retiring, moving, spares) = Default::default();
+        Node { name, capacity, device, failure, retiring, moving, spares }
     }
 }
 
@@ -98,6 +101,8 @@ pub(crate) struct Hub {
     /// Held while partial results are added to a value.
     combining: Mutex<()>,
     tally: Tally,
+    /// Spares that had to go, until somebody without locks comes by.
+    thrown_out: SegQueue<Spare>,
     pub(crate) log: Option<Log>,
     next_ticket: AtomicU64,
 }
@@ -119,6 +124,7 @@ impl Hub {
         let nodes: Vec<Node> = std::iter::once(host).chain((0..devices.len()).map(made)).collect();
         Hub {
             log,
+            thrown_out: SegQueue::new(),
             tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.capacity))),
             memory: Mutex::new(memory),
             actions: Handoff::new(),
@@ -153,12 +159,27 @@ impl Hub {
                 }
             },
         );
+        for (at, node) in self.nodes.iter().enumerate() {
+            self.throw_out(node.spares.limit(memory.used(at), memory.arriving(at), node.capacity));
+        }
         answer
     }
 
     /// Asks the state machine.
     fn look<R>(&self, ask: impl FnOnce(&Memory) -> R) -> R {
         ask(&self.memory.lock())
+    }
+
+    /// Leaves spares that had to go to whoever holds no lock.
+    fn throw_out(&self, spares: ThrownOut) {
+        spares.into_iter().for_each(|spare| self.thrown_out.push(spare));
+    }
+
+    /// Drops them; the caller holds no lock.
+    fn drop_thrown_out(&self) {
+        while let Some(spare) = self.thrown_out.pop() {
+            drop(spare);
+        }
     }
 
     /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock of a handle
@@ -212,6 +233,8 @@ impl Hub {
     pub(crate) fn uses(&self) -> Vec<NodeUse> {
         let mut uses = self.look(|memory| self.tally.with(|node| memory.stats(node)));
         for (counts, node) in uses.iter_mut().zip(&self.nodes) {
+            let spares = node.spares.uses();
+            (counts.spare, counts.reused, counts.allocated) = (spares.bytes, spares.reused, spares.allocated);
             counts.failure = node.failure.get().map(|error| error.reason.clone());
         }
         uses

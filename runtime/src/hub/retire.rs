@@ -90,6 +90,7 @@ impl Hub {
         while self.nodes[node].moving.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
+        self.throw_out(self.nodes[node].spares.close());
         Some(self.lose(node, &error))
     }
 

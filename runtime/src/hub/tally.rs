@@ -31,6 +31,12 @@ pub struct NodeUse {
     pub written_back: u64,
     /// Conversions to another format that it made.
     pub conversions: u64,
+    /// Bytes that replicas have left and that are kept for later ones: beside those in use, and never more than there is room for.
+    pub spare: u64,
+    /// Copies that were made in such memory.
+    pub reused: u64,
+    /// Copies for which memory was allocated. Conversions, and values of fewer than 64 bytes, are counted in neither.
+    pub allocated: u64,
     /// Bytes that came from other nodes.
     pub bytes_in: u64,
     /// Bytes that went to other nodes.

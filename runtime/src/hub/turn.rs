@@ -109,6 +109,10 @@ impl Shared {
         for handle in &handles {
             handle.unmanage(hub.at_home(&**handle));
         }
+        for node in &hub.nodes {
+            hub.throw_out(node.spares.close());
+        }
+        hub.drop_thrown_out();
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
+use super::table::Stage;
 use super::{Datum, NodeStats, Ticket};
 use crate::data::Format;
 
@@ -38,6 +39,8 @@ pub(super) struct Node {
     /// Its memory is gone.
     pub(super) lost: bool,
     pub(super) used: u64,
+    /// Bytes in use of replicas that have not been filled.
+    pub(super) arriving: u64,
     /// Bytes that are being written back and will then be free.
     pub(super) leaving: u64,
     /// Conversions under way.
@@ -55,6 +58,7 @@ impl Node {
             spec,
             lost: false,
             used: 0,
+            arriving: 0,
             leaving: 0,
             converting: 0,
             queue: VecDeque::new(),
@@ -79,8 +83,14 @@ impl Node {
         self.spec.capacity.is_some_and(lacks)
     }
 
-    pub(super) fn allocate(&mut self, bytes: u64) {
+    pub(super) fn allocate(&mut self, bytes: u64, stage: Stage) {
         self.used += bytes;
+        self.arriving += if stage == Stage::Arriving { bytes } else { 0 };
+    }
+
+    /// A replica of so many bytes is not `was` any more.
+    pub(super) fn leaves(&mut self, was: Stage, bytes: u64) {
+        self.arriving -= if was == Stage::Arriving { bytes } else { 0 };
     }
 
     /// True if it is so full that copies should be made ahead of need.

@@ -318,7 +318,7 @@ impl Engine {
                     let now = self.stage.now_ns.get();
                     self.log.eviction(node, datum.0, bytes, written_back, now);
                 }
-                Action::Freed(..) => {}
+                Action::Freed { .. } => {}
             }
         }
         any

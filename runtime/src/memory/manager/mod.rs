@@ -238,6 +238,11 @@ impl Memory {
         self.nodes[node].used
     }
 
+    /// Those of them that belong to replicas on their way.
+    pub(crate) fn arriving(&self, node: NodeId) -> u64 {
+        self.nodes[node].arriving
+    }
+
     /// Takes what the driver has to do, in order.
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
@@ -290,6 +295,7 @@ impl Memory {
             let replicas = self.data.iter().flat_map(|entry| &entry.replicas).filter(|r| r.node == n);
             let (bytes, pins) = replicas.fold((0, 0), |sum, r| (sum.0 + r.bytes, sum.1 + r.pins));
             assert_eq!((node.used, node.leaving, node.converting, pins), (bytes, 0, 0, 0), "node {n}");
+            assert_eq!(node.arriving, 0, "node {n}");
         }
         assert!(self.links.iter().flatten().all(|link| link.backlog == 0));
         assert!(self.stagings.is_empty() && self.flights.is_empty());

@@ -161,7 +161,7 @@ impl Memory {
         bytes: u64,
         stage: Stage,
     ) -> usize {
-        self.nodes[node].allocate(bytes);
+        self.nodes[node].allocate(bytes, stage);
         let (clock, buffer) = (self.clock, BufferId(self.next_buffer));
         self.next_buffer += 1;
         let entry = self.entry_mut(datum);
@@ -181,8 +181,9 @@ impl Memory {
         if let Some(turn) = replica.listed {
             node.victims.remove(&(turn, datum, replica.format));
         }
+        node.leaves(replica.stage, replica.bytes);
         node.used -= replica.bytes;
-        self.actions.push(Action::Freed(datum, replica.buffer));
+        self.actions.push(Action::Freed { node: replica.node, datum, buffer: replica.buffer });
     }
 
     /// Lists a replica among its node's victims, or takes it off, as it now is.

@@ -29,10 +29,13 @@ impl Memory {
         let entry = self.entry_mut(datum);
         let at = entry.find_version(node, format, version).expect("it was to be filled");
         let replica = &mut entry.replicas[at];
-        (replica.stage, replica.incoming) = (Stage::Valid, None);
+        let (was, bytes) = (std::mem::replace(&mut replica.stage, Stage::Valid), replica.bytes);
+        replica.incoming = None;
         let waiters = std::mem::take(&mut replica.waiters);
         let forwards = std::mem::take(&mut replica.forwards);
-        if version != entry.version {
+        let is_current = version == entry.version;
+        self.nodes[node].leaves(was, bytes);
+        if !is_current {
             self.drop_if_left_over(datum, at);
             for (node, format, _) in forwards {
                 self.fill(datum, node, format, version);
@@ -172,7 +175,9 @@ impl Memory {
         if replica.pins == 0 {
             self.discard(datum, at);
         } else {
-            replica.stage = Stage::Blank;
+            let was = std::mem::replace(&mut replica.stage, Stage::Blank);
+            let bytes = replica.bytes;
+            self.nodes[node].leaves(was, bytes);
         }
         for ticket in waiters {
             let mut needs = self.stagings[&ticket].needs.iter().filter(|need| need.datum == datum);

@@ -235,7 +235,7 @@ impl Driver {
                     self.evictions += 1;
                     self.write_backs += u64::from(written_back);
                 }
-                Action::Freed(_, buffer) => {
+                Action::Freed { buffer, .. } => {
                     let used = |(t, _): &(Transfer, u64)| t.source == buffer || t.target == buffer;
                     assert!(!self.flying.iter().any(used), "{buffer:?} is freed under a transfer");
                     self.values.remove(&buffer);

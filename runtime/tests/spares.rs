@@ -1,0 +1,128 @@
+//! Memory that replicas have left, used again by later ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zellige_runtime::{Data, Emulated, Meta, Portability, Portable, Runtime, RuntimeBuilder, Submit, update};
+
+/// A runtime that is given up loudly if it hangs.
+fn builder(cpus: usize) -> RuntimeBuilder {
+    Runtime::builder().workers(cpus).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
+        eprintln!("stalled: {text}");
+        std::process::abort();
+    })
+}
+
+#[test]
+fn what_replicas_leave_is_used_again_and_never_more_than_there_is_room_for() {
+    let capacity = 3 * 8000;
+    let rt = builder(1).device(Emulated::new(capacity)).build().unwrap();
+    let data: Vec<_> = (0..8).map(|i| rt.register(vec![i as f64; 1000])).collect();
+    for _ in 0..5 {
+        for x in &data {
+            let add = |(x,): (&mut [f64],)| x.iter_mut().for_each(|v| *v += 1.0);
+            rt.task("here").operands((update(x),)).cpu(add).on_worker(0).submit().unwrap();
+            rt.task("there").operands((update(x),)).cpu(add).on_worker(1).submit().unwrap();
+        }
+    }
+    rt.wait_all().unwrap();
+    let uses = rt.memory();
+    assert!(uses[1].used + uses[1].spare <= capacity, "{uses:?}");
+    assert!(uses.iter().all(|node| node.reused > 20 && node.reused > node.allocated), "{uses:?}");
+    for (i, x) in data.into_iter().enumerate() {
+        assert_eq!(rt.take(x).unwrap(), vec![i as f64 + 10.0; 1000]);
+    }
+}
+
+/// How many of a kind there are, and were at most.
+#[derive(Default)]
+struct Census {
+    alive: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// Bytes that are counted.
+struct Counted {
+    bytes: Vec<u8>,
+    census: Arc<Census>,
+}
+
+impl Counted {
+    fn new(fill: u8, census: &Arc<Census>) -> Self {
+        let alive = census.alive.fetch_add(1, Ordering::SeqCst) + 1;
+        census.most.fetch_max(alive, Ordering::SeqCst);
+        Counted { bytes: vec![fill; 1000], census: Arc::clone(census) }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.census.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Data for Counted {
+    type Ref<'v> = &'v [u8];
+    type Mut<'v> = &'v mut [u8];
+
+    fn view(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn view_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: self.bytes.len(), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
+    }
+}
+
+impl Portable for Counted {
+    type Header = Arc<Census>;
+
+    fn header(&self) -> Self::Header {
+        Arc::clone(&self.census)
+    }
+
+    fn blank(census: &Self::Header) -> Self {
+        Counted::new(0, census)
+    }
+
+    fn refill(&mut self, _census: &Self::Header) -> bool {
+        true
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![&self.bytes]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        vec![&mut self.bytes]
+    }
+}
+
+#[test]
+fn what_replicas_leave_takes_no_room_and_ends_with_the_runtime() {
+    for fails_at in [None, Some(30)] {
+        let census: Arc<Census> = Arc::default();
+        let device = Emulated::new(3000);
+        let device = fails_at.iter().fold(device, |device, &at| device.fails_at(at));
+        let rt = builder(1).device(device).build().unwrap();
+        let data: Vec<_> = (0..6).map(|i| rt.register(Counted::new(i, &census))).collect();
+        for x in data.iter().cycle().take(60) {
+            rt.task("inc").operands((update(x),)).cpu(|(x,)| x[0] += 1).submit().unwrap();
+        }
+        drop(rt);
+        assert!(census.most.load(Ordering::SeqCst) <= 6 + 3, "all on the host, and what the device holds");
+        // Each handle has its value back, or it was lost with the device.
+        assert!(census.alive.load(Ordering::SeqCst) <= data.len());
+        drop(data);
+        assert_eq!(census.alive.load(Ordering::SeqCst), 0);
+    }
+}
