@@ -171,6 +171,12 @@ impl Runtime {
         self.shared.hub.as_ref().map(Hub::uses).unwrap_or_default()
     }
 
+    /// Measures the links of [devices](RuntimeBuilder::device) that are not known yet, and waits for that; without, each is measured when it
+    /// is first used. The [models](RuntimeBuilder::models) know them then. Call it when nothing runs: transfers disturb each other.
+    pub fn measure_links(&self) {
+        self.shared.measure_links();
+    }
+
     /// True once a device has failed.
     pub(crate) fn has_lost_a_device(&self) -> bool {
         let hub = self.shared.hub.as_ref();

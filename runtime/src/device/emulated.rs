@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Device, DeviceError, Op, Span, StreamId, Streams};
-use crate::memory::LinkSpec;
+use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::splitmix::fraction;
 
 /// Describes an emulated device: a memory of its own with a capacity, links that take time, and the CPU implementations of
@@ -30,7 +30,9 @@ pub struct Emulated {
     pub(crate) kind: String,
     pub(crate) capacity: u64,
     pub(crate) staging: u32,
-    pub(crate) link: LinkSpec,
+    link: LinkSpec,
+    /// Whether the runtime is told how fast its links are.
+    declares: bool,
     late: Option<(u64, Duration)>,
     fails_at: Option<u64>,
 }
@@ -39,7 +41,8 @@ impl Emulated {
     /// A device of `capacity` bytes, reached at 10 GB/s without latency.
     pub fn new(capacity: u64) -> Self {
         let link = LinkSpec { bandwidth: 10e9, latency_ns: 0 };
-        Emulated { kind: "emulated".into(), capacity, staging: 2, link, late: None, fails_at: None }
+        let kind = "emulated".into();
+        Emulated { kind, capacity, staging: 2, link, declares: true, late: None, fails_at: None }
     }
 
     /// What kind of device it is to be called: devices of one kind share their performance models.
@@ -60,6 +63,14 @@ impl Emulated {
     #[must_use]
     pub fn latency(mut self, latency: Duration) -> Self {
         self.link.latency_ns = latency.as_nanos() as u64;
+        self
+    }
+
+    /// The runtime is not told how fast its links are, those to peers among them: it measures each when it is first used, or takes
+    /// what its [models](crate::RuntimeBuilder::models) know. They are no faster than was said, and by the time of a copy slower.
+    #[must_use]
+    pub fn measured_links(mut self) -> Self {
+        self.declares = false;
         self
     }
 
@@ -95,22 +106,28 @@ pub(crate) struct EmulatedDevice {
 struct State {
     name: String,
     spec: Emulated,
+    /// Its links to other devices, if there are any.
+    peers: Option<LinkSpec>,
     operations: AtomicU64,
     dead: AtomicBool,
 }
 
 impl EmulatedDevice {
-    pub(crate) fn new(name: String, spec: Emulated) -> Self {
+    pub(crate) fn new(name: String, spec: Emulated, peers: Option<LinkSpec>) -> Self {
         let streams = Streams::new(&name);
         let (operations, dead) = (AtomicU64::new(0), AtomicBool::new(false));
-        EmulatedDevice { state: Arc::new(State { name, spec, operations, dead }), streams }
+        EmulatedDevice { state: Arc::new(State { name, spec, peers, operations, dead }), streams }
     }
 }
 
 impl Device for EmulatedDevice {
+    fn link(&self, from: NodeId, to: NodeId) -> Option<LinkSpec> {
+        self.state.spec.declares.then(|| self.state.link(StreamId::Link(from, to)))
+    }
+
     fn enqueue(&self, stream: StreamId, op: Op) {
         let state = Arc::clone(&self.state);
-        self.streams.push(stream, Box::new(move || state.perform(op)));
+        self.streams.push(stream, Box::new(move || state.perform(stream, op)));
     }
 
     fn close(&self) {
@@ -119,7 +136,15 @@ impl Device for EmulatedDevice {
 }
 
 impl State {
-    fn perform(&self, op: Op) {
+    /// How fast what is on a stream moves.
+    fn link(&self, stream: StreamId) -> LinkSpec {
+        match stream {
+            StreamId::Link(from, to) if from != HOST && to != HOST => self.peers.unwrap_or(self.spec.link),
+            StreamId::Link(..) | StreamId::Compute => self.spec.link,
+        }
+    }
+
+    fn perform(&self, stream: StreamId, op: Op) {
         let number = self.operations.fetch_add(1, Ordering::Relaxed);
         if self.spec.fails_at == Some(number) {
             self.dead.store(true, Ordering::Release);
@@ -131,7 +156,7 @@ impl State {
         }
         if !self.dead.load(Ordering::Acquire) {
             if let Some(bytes) = op.bytes {
-                wait(Duration::from_nanos(self.spec.link.nanos(bytes)));
+                wait(Duration::from_nanos(self.link(stream).nanos(bytes)));
             }
             // The bytes move at the end of the transfer's time: whoever changes the source, or uses the target, too early is
             // found out.

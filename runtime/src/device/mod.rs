@@ -12,7 +12,7 @@ pub(crate) use stream::Streams;
 
 use std::time::Instant;
 
-use crate::memory::NodeId;
+use crate::memory::{LinkSpec, NodeId};
 
 /// A device has failed, with all that was in its memory; it is not used any more.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -55,6 +55,8 @@ pub(crate) struct Op {
 /// A failure is sticky: once an operation has failed, it and every later one is answered with an error, and what is in the
 /// device's memory is lost.
 pub(crate) trait Device: Send + Sync {
+    /// How fast the link from one node to another is that this device moves bytes over; `None` if it has to be measured.
+    fn link(&self, from: NodeId, to: NodeId) -> Option<LinkSpec>;
     /// Puts an operation at the end of a stream.
     fn enqueue(&self, stream: StreamId, op: Op);
     /// No more operations will come; returns once all that were queued have ended.

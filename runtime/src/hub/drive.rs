@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use super::links::mover;
 use super::{Hub, Waiting};
 use crate::data::{AnyHandle, Spares};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
 use crate::error::{Cause, Failure, TaskError};
 use crate::exec::Shared;
-use crate::memory::{Access, Action, HOST, Ticket, Transfer};
+use crate::memory::{Access, Action, Ticket, Transfer};
 
 impl Shared {
     /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
@@ -38,8 +39,15 @@ impl Shared {
         }
     }
 
-    /// Hands a transfer to the device at its end that is not the host.
+    /// Begins a transfer, or first measures its link.
     fn begin(self: &Arc<Self>, hub: &Hub, transfer: Transfer) {
+        let shared = Arc::clone(self);
+        self.once_known(hub, (transfer.from, transfer.to), move || shared.send(transfer));
+    }
+
+    /// Hands a transfer to the device at its end that is not the host.
+    fn send(self: &Arc<Self>, transfer: Transfer) {
+        let Some(hub) = &self.hub else { return };
         let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
         let handle = hub.handle(transfer.datum);
         let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
@@ -95,8 +103,7 @@ impl Shared {
                 hub.with_memory(|memory| memory.arrived(transfer.id));
             }
             Err(error) => {
-                let node = if transfer.from == HOST { transfer.to } else { transfer.from };
-                self.retire(hub, node, error);
+                self.retire(hub, mover((transfer.from, transfer.to)), error);
             }
         }
         self.drain();
@@ -128,8 +135,7 @@ impl Shared {
 impl Hub {
     /// The device that carries a transfer out; `None` for a conversion on the host.
     fn mover(&self, transfer: &Transfer) -> Option<&Arc<dyn Device>> {
-        let node = if transfer.from == HOST { transfer.to } else { transfer.from };
-        self.nodes[node].device.as_ref()
+        self.nodes[mover((transfer.from, transfer.to))].device.as_ref()
     }
 }
 

@@ -9,7 +9,9 @@ mod gather;
 mod handoff;
 mod hints;
 mod lane;
+mod links;
 mod log;
+mod probe;
 mod refuse;
 mod retire;
 mod tally;
@@ -27,6 +29,7 @@ use self::handoff::Handoff;
 pub use self::hints::Candidate;
 pub(crate) use self::hints::Chooser;
 use self::lane::Lane;
+use self::links::Links;
 pub(crate) use self::log::Log;
 pub use self::tally::NodeUse;
 use self::tally::Tally;
@@ -37,6 +40,7 @@ use crate::device::{Device, DeviceError, Emulated, EmulatedDevice, Streams};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, distinct,
 };
+use crate::model::Models;
 use crate::plan::Plan;
 
 /// A datum's handle, and the number that the handle has in traces.
@@ -101,6 +105,7 @@ pub(crate) struct Hub {
     /// Held while partial results are added to a value.
     combining: Mutex<()>,
     tally: Tally,
+    links: Links,
     /// Spares that had to go, until somebody without locks comes by.
     thrown_out: SegQueue<Spare>,
     pub(crate) log: Option<Log>,
@@ -108,25 +113,34 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Memory for `cpus` workers on the host and one for each device; `peers` is the link between any two of them.
-    pub(crate) fn new(cpus: usize, devices: &[Emulated], peers: Option<LinkSpec>, log: Option<Log>) -> Self {
+    /// Memory for `cpus` workers on the host and one for each device; `peers` is the link between any two of them. What links
+    /// nobody declares, `models` are asked for and told.
+    pub(crate) fn new(
+        cpus: usize,
+        devices: &[Emulated],
+        peers: Option<LinkSpec>,
+        models: Option<Arc<Models>>,
+        log: Option<Log>,
+    ) -> Self {
         let host = NodeSpec { capacity: None, staging: u32::MAX };
         let of_device = |d: &Emulated| NodeSpec { capacity: Some(d.capacity), staging: d.staging };
         let specs: Vec<NodeSpec> = std::iter::once(host).chain(devices.iter().map(of_device)).collect();
-        let memory = Memory::new(&specs, &links(devices, peers));
         let made = |i: usize| {
             let (name, emulated) = (format!("{} {i}", devices[i].kind), devices[i].clone());
-            let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name.clone(), emulated));
+            let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name.clone(), emulated, peers));
             Node::new(name, specs[i + 1].capacity, Some(device))
         };
         let host = Node::new("host".into(), specs[HOST].capacity, None);
         let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
         let nodes: Vec<Node> = std::iter::once(host).chain((0..devices.len()).map(made)).collect();
+        let links = Links::new(models);
+        let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some()));
         Hub {
             log,
             thrown_out: SegQueue::new(),
             tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.capacity))),
             memory: Mutex::new(memory),
+            links,
             actions: Handoff::new(),
             data: Arc::default(),
             forgotten: Forgotten::default(),
@@ -339,16 +353,4 @@ impl Hub {
         }
         self.host.close();
     }
-}
-
-/// Every device to the host and back at its own rate, and to each other if they are peers.
-fn links(devices: &[Emulated], peers: Option<LinkSpec>) -> Vec<Vec<Option<LinkSpec>>> {
-    /// How fast a node converts: only used to choose among sources.
-    const CONVERTS: LinkSpec = LinkSpec { bandwidth: 20e9, latency_ns: 0 };
-    let link = |a: NodeId, b: NodeId| match (a, b) {
-        _ if a == b => Some(CONVERTS),
-        (HOST, d) | (d, HOST) => Some(devices[d - 1].link),
-        _ => peers,
-    };
-    (0..=devices.len()).map(|a| (0..=devices.len()).map(|b| link(a, b)).collect()).collect()
 }

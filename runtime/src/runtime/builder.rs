@@ -126,6 +126,7 @@ impl RuntimeBuilder {
 
     /// Performance models to ask, and to teach by timing the tasks. dm and its family get models of their
     /// own if none are given; heteroprio and random ask those that are given; the others need none, and then nothing is timed.
+    /// Links that no device declares are taken from them too, and put there once they have been measured.
     #[must_use]
     pub fn models(mut self, models: Arc<Models>) -> Self {
         self.models = Some(models);
@@ -182,7 +183,7 @@ impl RuntimeBuilder {
         let started = Instant::now();
         let hub = (!self.devices.is_empty()).then(|| {
             let log = self.trace.map(|capacity| Log::new(started, capacity));
-            Hub::new(cpus, &self.devices, self.peers, log)
+            Hub::new(cpus, &self.devices, self.peers, models.clone(), log)
         });
         let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
         let window = Window::new(self.window);

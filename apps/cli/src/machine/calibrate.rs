@@ -46,6 +46,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     }
     drop(progress);
     drop(armed);
+    rt.measure_links();
     // What its workers have gathered is in the models then.
     drop(rt);
     surroundings(&models, args.workers.into(), POLICY)?;

@@ -228,6 +228,13 @@ impl Memory {
         sources.filter_map(|r| direct(r.node, node).or_else(|| by_host(r.node))).min().unwrap_or(0)
     }
 
+    /// The link from one node to another is as fast as this; nothing happens if there is none.
+    pub(crate) fn set_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) {
+        if let Some(link) = self.link_mut(from, to) {
+            link.spec = spec;
+        }
+    }
+
     /// What happened on `node`.
     pub(crate) fn stats(&self, node: NodeId) -> NodeStats {
         self.nodes[node].stats

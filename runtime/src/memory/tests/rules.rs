@@ -160,6 +160,22 @@ fn the_victim_is_used_again_last() {
     assert_eq!(there(&driver), [1, 2, 4], "0 is never used again");
 }
 
+/// A link whose figures have changed: where a replica is fetched from is decided by the new ones.
+#[test]
+fn a_link_can_turn_out_slower() {
+    for (slow, from) in [(HOST, 1), (1, HOST)] {
+        let mut driver = Driver::new(2, true, 100, 1, &[10]);
+        touch(&mut driver, 0, 0, Access::Read);
+        let needs = driver.needs(&Job { node: 2, needs: vec![(0, WIDE, Access::Read)], ..Job::default() });
+        let before = driver.memory.transfer_ns(2, &needs);
+        driver.memory.set_link(slow, 2, LinkSpec { bandwidth: 1e6, latency_ns: 10 });
+        assert_eq!(driver.memory.transfer_ns(2, &needs), before, "the other source is as near");
+        driver.memory.stage(Ticket(1), 2, &needs);
+        let begun = driver.memory.take_actions();
+        assert!(matches!(begun[..], [Action::Begin(Transfer { from: f, .. })] if f == from), "{begun:?}");
+    }
+}
+
 /// What the program says it will not use goes before what was used longest ago, and has been written back by then; a task
 /// that asks for it takes that back.
 #[test]
