@@ -17,7 +17,7 @@ const ROUNDS: usize = 5;
 const ENOUGH: Duration = Duration::from_micros(500);
 
 /// After so long one transfer of each size has to do.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The transfers of one measurement, from small to large.
 #[derive(Default)]
