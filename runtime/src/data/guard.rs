@@ -11,7 +11,7 @@ use crate::exec::{Retired, Shared};
 use crate::hub;
 use crate::operand::{Accesses, Mode};
 use crate::runtime::Runtime;
-use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskInfo, TaskRef};
+use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskInfo, TaskRef, Ways};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
 pub(crate) struct Gate<D: Data> {
@@ -96,6 +96,7 @@ impl<D: Data> Gate<D> {
             priority: 0,
             info: TaskInfo::default(),
             only: None,
+            ways: Ways::default(),
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
         let task = TaskCell::make(header, Role::Gate, Turn(erased, mode));

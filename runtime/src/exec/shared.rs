@@ -405,13 +405,6 @@ impl Shared {
         }
     }
 
-    /// How long a task is expected to take on a worker: what the models know, without models what the user says.
-    pub(crate) fn expected(&self, codelet: &str, info: &TaskInfo, worker: usize) -> Option<Duration> {
-        let Some(models) = &self.models else { return info.cost };
-        let kind = self.workers[worker].model_kind;
-        models.estimate(models.id(codelet, info), kind, info, 0).map(|estimate| estimate.time)
-    }
-
     /// True on a worker of this runtime.
     pub(crate) fn is_own_worker(&self) -> bool {
         current::worker_of(self).is_some()
@@ -453,7 +446,7 @@ impl World for Shared {
     }
 
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
-        self.expected(task.codelet(), task.info(), worker)
+        self.expected(task.work().header(), task.work().body(), worker)
     }
 
     // Without a hub all data are in host memory, where all workers are.

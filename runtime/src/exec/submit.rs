@@ -12,7 +12,7 @@ use crate::deps::{Group, Linker, Standing};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Codelet, Header, Role, Spec, Task, TaskCell, TaskRef, TypedBody};
+use crate::task::{Codelet, Header, Role, Spec, Task, TaskCell, TaskRef, TypedBody, Ways};
 
 /// Whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,7 @@ impl Shared {
             priority: spec.priority,
             info: spec.info,
             only: spec.only,
+            ways: Ways::of::<C>(),
         };
         let task = TaskCell::make(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
         self.check_place(task.cell())?;

@@ -97,7 +97,7 @@ impl Work {
             Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
         };
         shared.record(&env, worker, failure.is_some());
-        Ended { began: env.began, failure }
+        Ended { began: env.notes.began, failure }
     }
 
     /// Ends the task; what becomes ready is left in `ready`.

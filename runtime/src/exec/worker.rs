@@ -273,7 +273,7 @@ impl Shared {
 
     /// Writes a task that ran into the trace.
     pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
-        let (Some(recorder), Some((start, end))) = (&self.recorder, env.times) else {
+        let (Some(recorder), Some((start, end))) = (&self.recorder, env.notes.times) else {
             return;
         };
         let header = env.header;
@@ -282,14 +282,15 @@ impl Shared {
             worker: worker as u32,
             id: env.id,
             name: header.name,
-            label: env.label,
+            label: env.notes.label,
+            implementation: env.notes.implementation,
             coords: header.info.coords,
             priority: header.priority,
             flops: header.info.flops,
-            bytes: env.bytes as u64,
+            bytes: env.notes.bytes as u64,
             start_ns: since(start),
             end_ns: since(end),
-            predicted_ns: env.predicted.map_or(0, |time| time.as_nanos() as u64),
+            predicted_ns: env.notes.predicted.map_or(0, |time| time.as_nanos() as u64),
             ready: recorder.ready_now(),
             failed,
         });

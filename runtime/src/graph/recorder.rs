@@ -15,7 +15,7 @@ use crate::error::{Error, Failure};
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::operand::{Accesses, Mode};
 use crate::task::{
-    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, TaskCell, TaskInfo, TaskRef, TypedBody,
+    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, TaskCell, TaskInfo, TaskRef, TypedBody, Ways,
 };
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
@@ -76,7 +76,7 @@ struct Combine(Arc<dyn AnyHandle>);
 impl Body for Combine {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let handle = env.bound(0).unwrap_or(&*self.0);
-        env.began = true;
+        env.notes.began = true;
         handle.combine_partials(env.place_of(0));
         handle.base().failure().map_or(Ran::Done, Ran::Failed)
     }
@@ -180,6 +180,7 @@ impl State {
             priority: i32::MAX,
             info: TaskInfo::default(),
             only: None,
+            ways: Ways::default(),
         };
         let index = self.add(header, Box::new(Combine(handle)), [slot]);
         let chain = &mut self.chains[slot as usize];
@@ -243,6 +244,7 @@ impl Submit for Recorder {
             priority: spec.priority,
             info: spec.info,
             only: spec.only.clone(),
+            ways: Ways::of::<C>(),
         };
         let body = Box::new(TypedBody::new(spec.codelet, spec.operands));
         let mut accesses = Accesses::new();

@@ -10,7 +10,9 @@ use crate::error::{Cause, Error, Failure};
 use crate::exec::{Ready, Retired, Shared, enter};
 use crate::operand::Accesses;
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskInfo, TaskRef, WorkerLocal};
+use crate::task::{
+    Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskInfo, TaskRef, Ways, WorkerLocal,
+};
 
 /// Which handles a replay runs on: one for each slot of the graph.
 #[derive(Clone)]
@@ -67,6 +69,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         priority: 0,
         info: TaskInfo::default(),
         only: None,
+        ways: Ways::default(),
     };
     let task = TaskCell::make(header, Role::Replay, Replay(bindings));
     shared.link(&task, &[], Retired::Refused)?;

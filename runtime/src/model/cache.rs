@@ -17,7 +17,7 @@ use super::table::Footprint;
 use super::{Identity, LinkModel, Models};
 
 /// Layout of the file; others are stale.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Larger files are not read [B].
 const LARGEST: u64 = 64 << 20;
 /// Samples of a footprint that are stored: as good a median as all of them, and new ones soon outvote them.
@@ -102,6 +102,7 @@ struct Content {
 #[serde(deny_unknown_fields)]
 struct SavedModel {
     codelet: String,
+    implementation: String,
     kind: String,
     label: String,
     shape: [u32; 3],
@@ -165,6 +166,7 @@ impl Models {
                 };
                 models.push(SavedModel {
                     codelet: footprint.codelet.into(),
+                    implementation: footprint.implementation.into(),
                     kind: kind.clone(),
                     label: footprint.label.into(),
                     shape: footprint.shape,
@@ -201,7 +203,8 @@ impl Models {
                     saved.codelet, saved.label
                 ));
             }
-            let footprint = Footprint::new(&saved.codelet, &saved.label, saved.shape, saved.flops);
+            let SavedModel { codelet, implementation, label, .. } = saved;
+            let footprint = Footprint::of(codelet, implementation, label, saved.shape, saved.flops);
             let number = models.table.number(footprint).ok_or("there are more models than can be kept")?;
             let entry = models.table.get(number).ok_or("a footprint with a number is there")?;
             let kind = models.kind(&saved.kind);

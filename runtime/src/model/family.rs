@@ -1,4 +1,4 @@
-//! All sizes of one codelet with one label: what a regression is made from.
+//! All sizes of one implementation of a codelet with one label: what a regression is made from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,6 @@
 //! Performance models: how long a codelet will take on a kind of device, and a transfer on a link.
 //!
-//! A task is known by its *footprint*: codelet, label (the precision) and shape. For each footprint and kind of device the
+//! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape. For each footprint and kind of device the
 //! last 64 times are kept; their median is the estimate once there are five ([`Source::History`]). Before that, and for sizes
 //! that never ran, a regression over the other sizes of the codelet and label answers ([`Source::Regression`]). What the user
 //! says ([`TaskInfo::cost`]) comes between the two. `docs/models.md` says what is measured, stored and trusted.
@@ -95,6 +95,8 @@ pub struct Estimate {
 pub struct Row {
     /// The codelet's name.
     pub codelet: String,
+    /// The implementation; empty where the codelet has one.
+    pub implementation: String,
     /// The kind of device.
     pub kind: String,
     /// The label, e.g. the precision.
@@ -167,7 +169,13 @@ impl Models {
     ///
     /// There is room for 65 536 footprints; nothing is ever known of those beyond.
     pub fn id(&self, codelet: &str, info: &TaskInfo) -> ModelId {
-        let footprint = Footprint::new(codelet, info.label, info.shape, info.flops);
+        self.id_of(codelet, info, "")
+    }
+
+    /// As [`id`](Models::id), for tasks that run one of several [implementations](crate::Codelet::IMPLEMENTATIONS): each has
+    /// footprints of its own.
+    pub fn id_of(&self, codelet: &str, info: &TaskInfo, implementation: &str) -> ModelId {
+        let footprint = Footprint::new(codelet, implementation, info);
         self.table.number(footprint).map_or(ModelId::NONE, ModelId)
     }
 
@@ -252,7 +260,7 @@ impl Models {
         self.links.read().iter().map(|((from, to), &link)| (from.clone(), to.clone(), link)).collect()
     }
 
-    /// All that has been recorded, by codelet, kind, label and shape.
+    /// All that has been recorded, by codelet, kind, label, implementation and shape.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for entry in self.table.entries() {
@@ -265,6 +273,7 @@ impl Models {
                 let info = TaskInfo { flops: known.flops, ..TaskInfo::default() };
                 rows.push(Row {
                     codelet: footprint.codelet.into(),
+                    implementation: footprint.implementation.into(),
                     kind: name,
                     label: footprint.label.into(),
                     shape: footprint.shape,
@@ -278,7 +287,8 @@ impl Models {
             }
         }
         let order = |row: &Row| {
-            (row.codelet.clone(), row.kind.clone(), row.label.clone(), row.shape, row.flops.to_bits())
+            let names = [&row.codelet, &row.kind, &row.label, &row.implementation].map(String::clone);
+            (names, row.shape, row.flops.to_bits())
         };
         rows.sort_by_cached_key(order);
         rows

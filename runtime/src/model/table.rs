@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::family::Family;
 use super::history::Cell;
 use super::{KindId, ModelId};
+use crate::task::TaskInfo;
 
 const BUCKETS: usize = 1024;
 const CHUNK: usize = 256;
@@ -25,6 +26,8 @@ const FULL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footprint<'a> {
     pub(super) codelet: &'a str,
+    /// Empty where the codelet has one.
+    pub(super) implementation: &'a str,
     pub(super) label: &'a str,
     pub(super) shape: [u32; 3],
     /// Class of the flop count, where there is no shape; see [`work_class`].
@@ -32,9 +35,19 @@ pub(super) struct Footprint<'a> {
 }
 
 impl<'a> Footprint<'a> {
-    pub(super) fn new(codelet: &'a str, label: &'a str, shape: [u32; 3], flops: f64) -> Self {
+    pub(super) fn new(codelet: &'a str, implementation: &'a str, info: &TaskInfo) -> Self {
+        Footprint::of(codelet, implementation, info.label, info.shape, info.flops)
+    }
+
+    pub(super) fn of(
+        codelet: &'a str,
+        implementation: &'a str,
+        label: &'a str,
+        shape: [u32; 3],
+        flops: f64,
+    ) -> Self {
         let class = if shape == [0; 3] { work_class(flops) } else { 0 };
-        Footprint { codelet, label, shape, class }
+        Footprint { codelet, implementation, label, shape, class }
     }
 
     /// FNV-1a over bytes and words: the strings are a few letters.
@@ -43,6 +56,7 @@ impl<'a> Footprint<'a> {
         let step = |hash: u64, x: u64| (hash ^ x).wrapping_mul(PRIME);
         let text = |hash, text: &str| text.bytes().fold(step(hash, 0xFF), |hash, b| step(hash, b.into()));
         let hash = text(text(0xCBF2_9CE4_8422_2325, self.codelet), self.label);
+        let hash = if self.implementation.is_empty() { hash } else { text(hash, self.implementation) };
         let hash = self.shape.iter().fold(step(hash, self.class.into()), |hash, &x| step(hash, x.into()));
         hash ^ (hash >> 32)
     }
@@ -105,6 +119,7 @@ impl<T: Default> PerKind<T> {
 pub(super) struct Entry {
     number: u32,
     codelet: Box<str>,
+    implementation: Box<str>,
     label: Box<str>,
     shape: [u32; 3],
     class: u16,
@@ -119,13 +134,19 @@ impl Entry {
     }
 
     pub(super) fn footprint(&self) -> Footprint<'_> {
-        Footprint { codelet: &self.codelet, label: &self.label, shape: self.shape, class: self.class }
+        Footprint {
+            codelet: &self.codelet,
+            implementation: &self.implementation,
+            label: &self.label,
+            shape: self.shape,
+            class: self.class,
+        }
     }
 }
 
 /// Entries that are made as they are needed.
 type Chunk = Box<[OnceLock<Entry>]>;
-type Families = BTreeMap<(Box<str>, Box<str>), Arc<Family>>;
+type Families = BTreeMap<[Box<str>; 3], Arc<Family>>;
 
 /// All footprints, by number.
 #[derive(Debug)]
@@ -133,7 +154,7 @@ pub(super) struct Table {
     buckets: Box<[OnceLock<u32>]>,
     chunks: Box<[OnceLock<Chunk>]>,
     len: AtomicU32,
-    /// By codelet and label.
+    /// By codelet, implementation and label.
     families: Mutex<Families>,
 }
 
@@ -183,6 +204,7 @@ impl Table {
         chunk[at % CHUNK].get_or_init(|| Entry {
             number,
             codelet: footprint.codelet.into(),
+            implementation: footprint.implementation.into(),
             label: footprint.label.into(),
             shape: footprint.shape,
             class: footprint.class,
@@ -194,7 +216,7 @@ impl Table {
     }
 
     fn family(&self, footprint: Footprint<'_>) -> Arc<Family> {
-        let name = (footprint.codelet.into(), footprint.label.into());
+        let name = [footprint.codelet, footprint.implementation, footprint.label].map(Box::from);
         Arc::clone(self.families.lock().entry(name).or_default())
     }
 
@@ -215,7 +237,7 @@ mod tests {
     use super::*;
 
     fn footprint(codelet: &str, m: u32) -> Footprint<'_> {
-        Footprint::new(codelet, "f32", [m, m, 1], 0.0)
+        Footprint::of(codelet, "", "f32", [m, m, 1], 0.0)
     }
 
     #[test]
@@ -256,12 +278,12 @@ mod tests {
 
     #[test]
     fn without_a_shape_the_work_is_the_size() {
-        let shapeless = |flops| Footprint::new("spmv", "", [0; 3], flops);
+        let shapeless = |flops| Footprint::of("spmv", "", "", [0; 3], flops);
         assert_eq!(shapeless(1000.0), shapeless(1010.0));
         assert_ne!(shapeless(1000.0), shapeless(1100.0));
         assert_eq!(shapeless(f64::NAN), shapeless(0.0));
         assert_eq!(shapeless(-1e9), shapeless(0.0));
-        assert_eq!(Footprint::new("gemm", "", [1; 3], 2.0), Footprint::new("gemm", "", [1; 3], 4.0));
+        assert_eq!(Footprint::of("gemm", "", "", [1; 3], 2.0), Footprint::of("gemm", "", "", [1; 3], 4.0));
     }
 
     #[test]

@@ -222,3 +222,19 @@ fn rows_say_what_an_estimate_rests_on() {
     assert!((rows[1].gflops().unwrap() - 20.0).abs() < 0.01);
     assert_eq!(rows[1].spread, Duration::ZERO);
 }
+
+#[test]
+fn implementations_are_known_apart() {
+    let models = Models::new();
+    let cpu = models.kind("cpu");
+    let [plain, tiled, packed] = ["", "tiled", "packed"].map(|name| models.id_of("gemm", &tile(64), name));
+    assert_eq!(plain, models.id("gemm", &tile(64)));
+    for (id, nanos) in [(plain, 900), (tiled, 500)] {
+        (0..6).for_each(|_| models.record(id, cpu, 1e6, 0, Duration::from_nanos(nanos)));
+    }
+    let nanos = |id| models.estimate(id, cpu, &tile(64), 0).map(|e| e.time.as_nanos());
+    assert_eq!([plain, tiled, packed].map(nanos), [Some(900), Some(500), None]);
+    assert_eq!(models.needs_exploration(packed, cpu), 6);
+    let names: Vec<String> = models.rows().into_iter().map(|row| row.implementation).collect();
+    assert_eq!(names, ["", "tiled"]);
+}

@@ -20,16 +20,19 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// With an implementation; empty: the only one.
     pub(super) fn nanos(
         &self,
         codelet: &str,
+        implementation: &str,
         label: &'static str,
         shape: [u32; 3],
         flops: f64,
         bytes: u64,
     ) -> Option<u64> {
         let info = TaskInfo { flops, label, shape, ..TaskInfo::default() };
-        let known = self.models.estimate(self.models.id(codelet, &info), self.kind, &info, bytes)?;
+        let id = self.models.id_of(codelet, &info, implementation);
+        let known = self.models.estimate(id, self.kind, &info, bytes)?;
         Some(known.time.as_nanos() as u64 + self.overhead_ns)
     }
 
@@ -104,6 +107,23 @@ mod tests {
         assert_eq!(kind.nanos("gemm", "fp64", [100; 3], 2e6, 0), None, "nothing is known");
         assert!((platform.peak_tflops("fp32") - 2.0 * 0.1).abs() < 1e-9);
         platform.check().unwrap();
+    }
+
+    #[test]
+    fn of_several_implementations_the_fastest_that_is_known_counts() {
+        let models = calibrated();
+        let cpu = models.kind(CPU);
+        let info = TaskInfo { label: "fp32", shape: [64; 3], flops: 1e6, ..TaskInfo::default() };
+        for (name, micros) in [("tiled", 30), ("packed", 9)] {
+            let id = models.id_of("product", &info, name);
+            (0..7).for_each(|_| models.record(id, cpu, 1e6, 0, Duration::from_micros(micros)));
+        }
+        let platform = Platform::host(models, 2).unwrap();
+        let fastest =
+            |names: &[&'static str]| platform.kinds["cpu"].fastest("product", names, "fp32", [64; 3], 1e6, 0);
+        assert_eq!(fastest(&["tiled", "packed", "unknown"]), Some((11_000, "packed")));
+        assert_eq!(fastest(&["tiled", "unknown"]), Some((32_000, "tiled")));
+        assert_eq!(fastest(&[]), None);
     }
 
     #[test]

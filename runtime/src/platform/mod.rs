@@ -150,8 +150,29 @@ impl KindSpec {
     ) -> Option<u64> {
         match self {
             KindSpec::Rated(rates) => rates.nanos(codelet, label, shape, flops, bytes),
-            KindSpec::Measured(measured) => measured.nanos(codelet, label, shape, flops, bytes),
+            KindSpec::Measured(measured) => measured.nanos(codelet, "", label, shape, flops, bytes),
         }
+    }
+
+    /// As [`nanos`](KindSpec::nanos), for a codelet with several implementations: the least time of those that are known, and whose it
+    /// is. Rates that somebody wrote down are those of the codelet, whichever implementation reaches them.
+    pub(crate) fn fastest(
+        &self,
+        codelet: &str,
+        implementations: &[&'static str],
+        label: &'static str,
+        shape: [u32; 3],
+        flops: f64,
+        bytes: u64,
+    ) -> Option<(u64, &'static str)> {
+        let KindSpec::Measured(measured) = self else {
+            return self.nanos(codelet, label, shape, flops, bytes).map(|nanos| (nanos, ""));
+        };
+        let names = if implementations.is_empty() { &[""] } else { implementations };
+        let times = names.iter().filter_map(|name| {
+            measured.nanos(codelet, name, label, shape, flops, bytes).map(|nanos| (nanos, *name))
+        });
+        times.min_by_key(|(nanos, _)| *nanos)
     }
 
     /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured. 0: none is known.

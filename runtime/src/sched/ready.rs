@@ -118,7 +118,7 @@ impl ReadyTask {
     /// A task that belongs to no runtime and does nothing.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
         use crate::operand::Accesses;
-        use crate::task::{Body, Env, Ran, Role, TaskCell};
+        use crate::task::{Body, Env, Ran, Role, TaskCell, Ways};
 
         struct Nothing;
         impl Body for Nothing {
@@ -128,7 +128,8 @@ impl ReadyTask {
             fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
             fn clear(&self) {}
         }
-        let header = Header { id, runtime: u32::MAX, name, priority, info, only: None };
+        let header =
+            Header { id, runtime: u32::MAX, name, priority, info, only: None, ways: Ways::default() };
         ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
     }
 }

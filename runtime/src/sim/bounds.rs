@@ -16,8 +16,10 @@ type Sum = (u64, Vec<Option<u64>>);
 pub(super) fn bounds(stage: &Stage, tasks: &[TaskEvent]) -> Result<SimBounds, Error> {
     let kinds = kinds(&stage.platform);
     let time = |kind: &str, task: &TaskEvent| {
-        let shape = stage.graph.header(task.id as usize).info.shape;
-        stage.platform.kinds[kind].nanos(task.name, task.label, shape, task.flops, task.bytes)
+        let header = stage.graph.header(task.id as usize);
+        let (several, shape) = (header.ways.implementations, header.info.shape);
+        let kind = &stage.platform.kinds[kind];
+        kind.fastest(task.name, several, task.label, shape, task.flops, task.bytes).map(|(nanos, _)| nanos)
     };
     // Mean times: tasks of one class differ where tiles do.
     let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();

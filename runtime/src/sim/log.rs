@@ -52,6 +52,7 @@ impl Log {
             id: u64::from(task),
             name: header.name,
             label: plan.label,
+            implementation: stage.implementation(plan, device),
             coords: header.info.coords,
             priority: header.priority,
             flops: header.info.flops,

@@ -37,8 +37,9 @@ impl SimTask {
 pub(super) struct Plan {
     pub(super) label: &'static str,
     pub(super) needs: Needs,
-    /// How long it takes on each kind of device (ns), by the kind's number; `None` if none of the kind can run it.
-    nanos: SmallVec<[Option<u64>; 2]>,
+    /// How long it takes on each kind of device (ns), by the kind's number, and with which implementation; `None` if none of the kind
+    /// can run it.
+    times: SmallVec<[Option<(u64, &'static str)>; 2]>,
 }
 
 impl Plan {
@@ -103,8 +104,9 @@ impl Stage {
         let (label, bytes) = (plan.label(header), plan.bytes());
         let (name, info) = (header.name, &header.info);
         let kinds = self.platform.kinds.values();
-        let nanos = kinds.map(|kind| kind.nanos(name, label, info.shape, info.flops, bytes)).collect();
-        Ok(Plan { label, needs: plan.needs, nanos })
+        let several = header.ways.implementations;
+        let times = kinds.map(|kind| kind.fastest(name, several, label, info.shape, info.flops, bytes));
+        Ok(Plan { label, times: times.collect(), needs: plan.needs })
     }
 
     /// Tells of what a task reads in the form in which it is stored, if it is certain where the policy has it run.
@@ -127,7 +129,12 @@ impl Stage {
     /// How long a planned task takes on a device (ns).
     pub(super) fn nanos(&self, task: u32, device: usize) -> Option<u64> {
         let plans = self.plans.borrow();
-        plans[task as usize].as_ref()?.nanos[self.devices[device].kind_number]
+        plans[task as usize].as_ref()?.times[self.devices[device].kind_number].map(|(nanos, _)| nanos)
+    }
+
+    /// The implementation with which a planned task takes so long there; empty where there is one.
+    pub(super) fn implementation(&self, plan: &Plan, device: usize) -> &'static str {
+        plan.times[self.devices[device].kind_number].map_or("", |(_, name)| name)
     }
 
     fn with_needs<R>(

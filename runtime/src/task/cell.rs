@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::{Body, Only};
+use super::{Body, Only, Ways};
 use crate::deps::{Edge, Group, Successors};
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
@@ -24,6 +24,8 @@ pub(crate) struct Header {
     pub(crate) info: TaskInfo,
     /// Where the task may run, if not anywhere.
     pub(crate) only: Option<Box<Only>>,
+    /// How it may be run.
+    pub(crate) ways: Ways,
 }
 
 impl Header {

@@ -56,9 +56,52 @@ pub struct Choice {
 /// A kind of task: a name, what it costs, and one function per kind of device.
 ///
 /// Bodies take `&self`: they can be run again (replays, retries), so whatever they change they change through operands.
+///
+/// # Several implementations
+///
+/// A function may hold several ways to do its work, e.g. two algorithms of which one is faster for small tiles. Name them in
+/// [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), and do what [`TaskContext::implementation`] says. The runtime decides when the
+/// body starts, also at every replay: where there are performance models, each implementation has its own on every kind of device;
+/// those with too few samples come first, then the fastest. Without models it is the first that
+/// [can run](Codelet::can_execute_with) there.
+///
+/// Implementations that round differently give up bitwise determinism: which one runs depends on measured times.
+///
+/// ```
+/// use zellige_runtime::*;
+///
+/// struct Sum;
+///
+/// impl Codelet for Sum {
+///     type Operands = (Read<Vec<u64>>, Update<u64>);
+///     const IMPLEMENTATIONS: &'static [&'static str] = &["plain", "unrolled"];
+///
+///     fn name(&self) -> &'static str {
+///         "sum"
+///     }
+///
+///     fn cpu(&self, (x, sum): (&[u64], &mut u64), cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+///         *sum = match cx.implementation() {
+///             0 => x.iter().sum(),
+///             _ => x.chunks(4).map(|four| four.iter().sum::<u64>()).sum(),
+///         };
+///         Ok(())
+///     }
+/// }
+///
+/// let rt = Runtime::new()?;
+/// let (x, sum) = (rt.register(vec![1, 2, 3]), rt.register(0));
+/// rt.submit(Sum, (read(&x), update(&sum)))?;
+/// assert_eq!(rt.take(sum)?, 6);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
 pub trait Codelet: Send + Sync + 'static {
     /// The operands, as a tuple.
     type Operands: Operands;
+
+    /// The names of the implementations, for models and traces, where there are several for one kind of device. Fewer than two
+    /// names count as none.
+    const IMPLEMENTATIONS: &'static [&'static str] = &[];
 
     /// The name in traces, models and errors.
     fn name(&self) -> &'static str;
@@ -79,7 +122,8 @@ pub trait Codelet: Send + Sync + 'static {
         Choice::default()
     }
 
-    /// True if [`can_execute`](Codelet::can_execute) is to be asked before a worker gets the task.
+    /// True if [`can_execute`](Codelet::can_execute) and [`can_execute_with`](Codelet::can_execute_with) are to be asked before a
+    /// worker gets the task.
     fn is_choosy(&self) -> bool {
         false
     }
@@ -87,6 +131,13 @@ pub trait Codelet: Send + Sync + 'static {
     /// Whether the task can run on this device, e.g. for its memory or what its kind can do. Asked often: it should be quick.
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
         let _ = device;
+        true
+    }
+
+    /// Whether one of the [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), by its place there, can run on this device. A device on which
+    /// none can does not get the task. Asked where there are several, and only if the codelet [is choosy](Codelet::is_choosy).
+    fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
+        let _ = (implementation, device);
         true
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Codelet, Header, Spec, Submit, TaskRef};
+use super::{Call, Codelet, Header, Spec, Submit, TaskRef};
 use crate::error::Error;
 use crate::exec::Shared;
 
@@ -13,7 +13,7 @@ pub struct TaskContext<'a> {
     header: &'a Header,
     id: u64,
     worker: usize,
-    variant: u32,
+    call: Call,
 }
 
 impl<'a> TaskContext<'a> {
@@ -22,9 +22,9 @@ impl<'a> TaskContext<'a> {
         header: &'a Header,
         id: u64,
         worker: usize,
-        variant: u32,
+        call: Call,
     ) -> Self {
-        TaskContext { shared, header, id, worker, variant }
+        TaskContext { shared, header, id, worker, call }
     }
 
     /// The worker that runs the body, from 0.
@@ -34,7 +34,12 @@ impl<'a> TaskContext<'a> {
 
     /// The variant that [`Codelet::choose`](super::Codelet::choose) decided; 0 where nothing was chosen late.
     pub fn variant(&self) -> u32 {
-        self.variant
+        self.call.variant
+    }
+
+    /// Which of the codelet's [`IMPLEMENTATIONS`](super::Codelet::IMPLEMENTATIONS) is to run, by its place there; 0 where there is one.
+    pub fn implementation(&self) -> usize {
+        self.call.implementation
     }
 
     /// True once somebody asked that the whole runtime stop: a long body may return early with an error.

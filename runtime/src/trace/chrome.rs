@@ -176,6 +176,10 @@ fn slice_event(out: &mut impl Write, pid: u32, tid: Tid, slice: &Slice, task: &T
         out.write_all(b",\"label\":")?;
         text(out, task.label)?;
     }
+    if !task.implementation.is_empty() {
+        out.write_all(b",\"implementation\":")?;
+        text(out, task.implementation)?;
+    }
     write!(out, ",\"bytes\":{}", task.bytes)?;
     // JSON has no infinity and no NaN.
     if task.flops.is_finite() && task.flops != 0.0 {

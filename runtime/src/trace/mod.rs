@@ -34,6 +34,8 @@ pub struct TaskEvent {
     pub name: &'static str,
     /// A short word, e.g. the precision; may be empty.
     pub label: &'static str,
+    /// Which of the codelet's implementations ran; empty where there is one.
+    pub implementation: &'static str,
     /// Where it stands in the algorithm; unused coordinates are `u32::MAX`.
     pub coords: Option<[u32; 3]>,
     /// Its priority.

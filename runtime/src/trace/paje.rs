@@ -116,6 +116,7 @@ const HEADER: &str = "\
 % Iteration string
 % Failed string
 % Predicted string
+% Implementation string
 %EndEventDef
 %EventDef PajePushState 21
 % Time date
@@ -180,7 +181,7 @@ impl Trace {
     /// Times are milliseconds since the runtime's start, to the nanosecond. A body inside another one is a pushed state. A
     /// task's state carries `Size` (bytes of its operands), `Params` (its label), `JobId`, `Priority`, `GFlop` (operations
     /// / 1e9), `X`, `Y`, `Iteration` (its coordinates; -1: unused), `Failed` and `Predicted` (milliseconds; 0: nothing was
-    /// known). A transfer's carries `Size`, `Params` (its format), `Data` (the handle's number) and `Converted`. The format
+    /// known), and `Implementation` (`-`: there is one). A transfer's carries `Size`, `Params` (its format), `Data` (the handle's number) and `Converted`. The format
     /// has no way to write a double quote or a line end: they become `'` and a blank.
     ///
     /// # Errors
@@ -334,7 +335,13 @@ fn push_state(
     let gflop = if task.flops.is_finite() { task.flops / 1e9 } else { 0.0 };
     write!(out, "20 {} S w{worker} c{state} {} ", Millis(time), task.bytes)?;
     write!(out, "{} {} {} {gflop:.9} ", Quoted(task.label), task.id, task.priority)?;
-    writeln!(out, "{x} {y} {iteration} {} {}", u8::from(task.failed), Millis(task.predicted_ns))
+    writeln!(
+        out,
+        "{x} {y} {iteration} {} {} {}",
+        u8::from(task.failed),
+        Millis(task.predicted_ns),
+        Quoted(task.implementation)
+    )
 }
 
 /// A colour of the palette as Paje has it.

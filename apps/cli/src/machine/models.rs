@@ -107,6 +107,8 @@ pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
 #[derive(Debug, Serialize)]
 struct KnownModel {
     codelet: String,
+    /// Empty where the codelet has one.
+    implementation: String,
     kind: String,
     label: String,
     /// (m, n, k); zeros where the codelet gives none.
@@ -130,11 +132,22 @@ struct KnownLink {
     latency_seconds: f64,
 }
 
+impl KnownModel {
+    /// The codelet, and its implementation where there are several.
+    fn title(&self) -> String {
+        if self.implementation.is_empty() {
+            return self.codelet.clone();
+        }
+        format!("{} ({})", self.codelet, self.implementation)
+    }
+}
+
 impl From<Row> for KnownModel {
     fn from(row: Row) -> Self {
         let gflops = row.gflops();
         KnownModel {
             codelet: row.codelet,
+            implementation: row.implementation,
             kind: row.kind,
             label: row.label,
             shape: row.shape,
@@ -209,7 +222,7 @@ impl Known {
         let micros = |seconds: f64| digits(1e6 * seconds);
         for model in &self.models {
             table.row([
-                model.codelet.clone(),
+                model.title(),
                 model.kind.clone(),
                 model.label.clone(),
                 shape(model.shape),

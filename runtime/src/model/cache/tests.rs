@@ -28,6 +28,9 @@ fn models() -> Models {
             );
         }
     }
+    let info = TaskInfo { flops: 524_288.0, shape: [64; 3], label: "f32", ..TaskInfo::default() };
+    let packed = models.id_of("gemm", &info, "packed");
+    (0..40).for_each(|i| models.record(packed, cpu, info.flops, 4096, Duration::from_nanos(7000 + i % 7)));
     models.set_link("host", "h200 0", LinkModel::new(55e9, 8e-6).unwrap());
     models
 }
@@ -49,6 +52,7 @@ fn what_is_saved_is_found_again() {
     let known = |row: &Row| {
         (
             row.codelet.clone(),
+            row.implementation.clone(),
             row.kind.clone(),
             row.label.clone(),
             row.shape,
@@ -88,8 +92,8 @@ fn models_of_other_devices_or_builds_are_not_trusted() {
     more.devices.insert("h200".into(), "H200".into());
     fresh(Models::load(&path, &more).unwrap());
     fresh(Models::load(&path, &Identity { devices: BTreeMap::new(), ..identity() }).unwrap());
-    std::fs::write(&path, r#"{"format": 2, "something": "new"}"#).unwrap();
-    assert!(stale(&identity()).contains("format 2"));
+    std::fs::write(&path, r#"{"format": 1, "something": "old"}"#).unwrap();
+    assert!(stale(&identity()).contains("format 1"));
 }
 
 #[test]
@@ -102,7 +106,7 @@ fn files_that_are_not_understood_are_errors_with_their_path() {
     };
     let model = |times: &str, samples: u64| {
         format!(
-            r#"{{"format":1,"build":"1.2.3","devices":{{}},"links":[],"models":[{{"codelet":"a","kind":"cpu","label":"",
+            r#"{{"format":2,"build":"1.2.3","devices":{{}},"links":[],"models":[{{"codelet":"a","implementation":"","kind":"cpu","label":"",
             "shape":[1,1,1],"flops":1.0,"bytes":0,"samples":{samples},"times_ns":{times}}}]}}"#
         )
     };
@@ -119,7 +123,7 @@ fn files_that_are_not_understood_are_errors_with_their_path() {
         let message = text(bad);
         assert!(message.contains("models.json") && message.contains("calibrate again"), "{message}");
     }
-    let link = r#"{"format":1,"build":"1.2.3","devices":{},"models":[],"links":[{"from":"a","to":"b","bytes_per_second":1.0,"latency_seconds":0.0}]}"#;
+    let link = r#"{"format":2,"build":"1.2.3","devices":{},"models":[],"links":[{"from":"a","to":"b","bytes_per_second":1.0,"latency_seconds":0.0}]}"#;
     assert!(text(link).contains("link from a to b"), "{}", text(link));
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();

@@ -58,9 +58,10 @@ struct Row {
 }
 
 /// Worker row, level, start, duration, kind, number, coordinates, priority, flops, bytes, ready, 1: failed + 2: on the
-/// critical path, predicted duration. A tuple, because names in 50 000 records would be most of the page.
-type Item =
-    (usize, usize, u64, u64, usize, Number, Option<[Option<u32>; 3]>, i32, f64, Number, u32, u8, Number);
+/// critical path, predicted duration, implementation. A tuple, because names in 50 000 records would be most of the page.
+type Item = (usize, usize, u64, u64, usize, Number, Coords, i32, f64, Number, u32, u8, Number, &'static str);
+
+type Coords = Option<[Option<u32>; 3]>;
 
 /// Link row, lane, start, duration, kind, number of the handle, bytes, 1: converted.
 type Move = (usize, usize, u64, u64, usize, Number, Number, u8);
@@ -355,6 +356,7 @@ fn item(
         task.ready,
         flags,
         predicted,
+        task.implementation,
     )
 }
 

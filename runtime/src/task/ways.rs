@@ -1,0 +1,64 @@
+//! Which implementation of a codelet a task runs.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use super::{Body, Codelet, Header};
+use crate::exec::Shared;
+
+/// The ways in which a task can be run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ways {
+    /// The names of the codelet's implementations; empty where there is one.
+    pub(crate) implementations: &'static [&'static str],
+}
+
+impl Ways {
+    pub(crate) fn of<C: Codelet>() -> Self {
+        let several = C::IMPLEMENTATIONS.len() > 1;
+        Ways { implementations: if several { C::IMPLEMENTATIONS } else { &[] } }
+    }
+}
+
+impl Shared {
+    /// How long a task is expected to take on a worker with one of its implementations (empty: its only one): what the models
+    /// know, without models what the user says.
+    pub(crate) fn expected_with(&self, header: &Header, name: &str, worker: usize) -> Option<Duration> {
+        let Some(models) = &self.models else { return header.info.cost };
+        let kind = self.workers[worker].model_kind;
+        let id = models.id_of(header.name, &header.info, name);
+        models.estimate(id, kind, &header.info, 0).map(|estimate| estimate.time)
+    }
+
+    /// How long a task is expected to take on a worker with the fastest implementation that can run there; `None` as long as one of
+    /// them is unknown, so that policies which explore send it there.
+    pub(crate) fn expected(&self, header: &Header, body: &dyn Body, worker: usize) -> Option<Duration> {
+        let names = header.ways.implementations;
+        if names.is_empty() || self.models.is_none() {
+            return self.expected_with(header, "", worker);
+        }
+        let device = self.device(worker);
+        let choosy = header.only.as_ref().is_some_and(|only| only.choosy);
+        let able = (0..names.len()).filter(|&i| !choosy || body.can_execute_with(i, &device));
+        let mut fastest = None;
+        for implementation in able {
+            let time = self.expected_with(header, names[implementation], worker)?;
+            fastest = Some(fastest.map_or(time, |least: Duration| least.min(time)));
+        }
+        fastest
+    }
+
+    /// Which of several implementations is to run on a worker, among those that are `able`: the one with the fewest samples while one
+    /// has too few, then the fastest; without models the first.
+    pub(crate) fn pick(&self, header: &Header, worker: usize, able: impl Fn(usize) -> bool) -> Option<usize> {
+        let names = header.ways.implementations;
+        let mut able = (0..names.len()).filter(|&i| able(i));
+        let Some(models) = &self.models else { return able.next() };
+        let kind = self.workers[worker].model_kind;
+        able.min_by_key(|&i| {
+            let id = models.id_of(header.name, &header.info, names[i]);
+            let time = models.known(id, kind).map_or(Duration::MAX, |known| known.time);
+            (Reverse(models.needs_exploration(id, kind)), time)
+        })
+    }
+}
