@@ -25,6 +25,8 @@
 //! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`metas`], [`scratch`] |
 //! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`] |
 //! | write tasks | [`Submit::task`], [`Codelet`] |
+//! | have several ways to do one thing | [`Codelet::IMPLEMENTATIONS`] |
+//! | run many small tasks in one call | [`Codelet::batch`] |
 //! | decide where they run | [`Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
 //! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`Portable`], [`Runtime::memory`] |
 //! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
@@ -81,8 +83,8 @@ pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use task::{
-    Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS, NamedTask,
-    Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
+    Batch, Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS,
+    NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
 pub use trace::{

@@ -8,8 +8,8 @@ use crate::operand::Accesses;
 use crate::task::Task;
 
 thread_local! {
-    /// The runtime whose task this thread runs for a device: it cannot wait, since what it waits for may need the device.
-    static DEVICE: Cell<Option<u32>> = const { Cell::new(None) };
+    /// The runtime whose body this thread runs that cannot wait, and in words, what it would do.
+    static IN_HASTE: Cell<Option<(u32, &'static str)>> = const { Cell::new(None) };
     static WORKER: Cell<Option<(u32, usize)>> = const { Cell::new(None) };
     /// The tasks that this thread runs, innermost last: a wait on one of them would wait for the waiter.
     static RUNNING: RefCell<Vec<*const Task>> = const { RefCell::new(Vec::new()) };
@@ -20,23 +20,27 @@ pub(super) fn set(shared: &Shared, index: usize) {
     WORKER.set(Some((shared.id, index)));
 }
 
-/// Notes that the calling thread runs bodies for a device, until the guard is dropped.
-pub(crate) fn on_device(shared: &Shared) -> OnDevice {
-    DEVICE.set(Some(shared.id));
-    OnDevice
+/// Notes that the calling thread runs bodies for a device, until the guard is dropped: what they wait for may need the device.
+pub(crate) fn on_device(shared: &Shared) -> InHaste {
+    InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body on a device"))))
 }
 
-/// True if the calling thread runs a body for a device of `shared`.
-pub(super) fn is_on_device(shared: &Shared) -> bool {
-    DEVICE.get() == Some(shared.id)
+/// The same for the body of several tasks at once: what it waits for may come after one of them.
+pub(super) fn in_batch(shared: &Shared) -> InHaste {
+    InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body that runs several tasks"))))
 }
 
-/// See [`on_device`].
-pub(crate) struct OnDevice;
+/// In words, what the calling thread would do that runs a body of `shared` which cannot wait.
+pub(super) fn cannot_wait(shared: &Shared) -> Option<&'static str> {
+    IN_HASTE.get().filter(|(id, _)| *id == shared.id).map(|(_, what)| what)
+}
 
-impl Drop for OnDevice {
+/// See [`on_device`] and [`in_batch`]. Holds what was noted before.
+pub(crate) struct InHaste(Option<(u32, &'static str)>);
+
+impl Drop for InHaste {
     fn drop(&mut self) {
-        DEVICE.set(None);
+        IN_HASTE.set(self.0);
     }
 }
 

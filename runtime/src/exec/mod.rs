@@ -1,5 +1,6 @@
 //! The thread driver: workers, sleeping, the window on tasks in flight, waiting, and the watchdog. See `README.md`.
 
+mod batch;
 mod complete;
 mod current;
 mod shared;

@@ -78,7 +78,7 @@ pub(crate) struct Parts {
 pub(crate) struct Shared {
     /// Tells the tasks of several runtimes in one process apart.
     pub(crate) id: u32,
-    policy: Box<dyn Policy>,
+    pub(super) policy: Box<dyn Policy>,
     /// The policy wants to be told when tasks begin and end.
     follows: bool,
     pub(crate) workers: Vec<WorkerSlot>,

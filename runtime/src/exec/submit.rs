@@ -96,7 +96,7 @@ impl Shared {
             priority: spec.priority,
             info: spec.info,
             only: spec.only,
-            ways: Ways::of::<C>(),
+            ways: Ways::of(&spec.codelet, &spec.operands),
         };
         let task = TaskCell::make(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
         self.check_place(task.cell())?;

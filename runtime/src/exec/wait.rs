@@ -70,8 +70,8 @@ impl Shared {
     /// Waits, before a submission, until the window has room.
     pub(super) fn wait_for_room(self: &Arc<Self>) -> Result<(), Error> {
         let room = self.submitted.load(Ordering::Relaxed) < self.unchecked_until.load(Ordering::Relaxed);
-        // A body on a device submits beyond the window: it cannot wait.
-        if room || current::is_on_device(self) {
+        // A body that cannot wait submits beyond the window.
+        if room || current::cannot_wait(self).is_some() {
             return Ok(());
         }
         self.wait_for_room_slowly()
@@ -103,8 +103,10 @@ impl Shared {
     }
 
     pub(crate) fn wait_until(self: &Arc<Self>, done: impl Fn() -> bool) -> Result<(), Error> {
-        if current::is_on_device(self) && !done() {
-            return Err(Error::SelfWait { what: "waiting in a body on a device".into() });
+        if let Some(what) = current::cannot_wait(self)
+            && !done()
+        {
+            return Err(Error::SelfWait { what: what.into() });
         }
         if let Some(worker) = current::worker_of(self) {
             let mut completed = self.done();

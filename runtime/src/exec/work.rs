@@ -9,7 +9,7 @@ use crate::data::AnyHandle;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Body, Bound, Ended, Env, Placement, Ran, Role, WorkerLocal, resolved};
+use crate::task::{Body, Bound, Ended, Env, Member, Placement, Ran, Role, Task, WorkerLocal, resolved};
 
 const NEVER: &str = "simulated tasks belong to no runtime";
 
@@ -36,6 +36,26 @@ impl Work {
         self.body().declare(&mut accesses);
         let handles: SmallVec<[(&dyn AnyHandle, Mode); 4]> = resolved(&accesses, self.bound()).collect();
         show(&handles)
+    }
+
+    /// What the threads that run it note as running: a replay's tasks stand for the whole.
+    pub(super) fn stands_for(&self) -> &Task {
+        match self {
+            Work::Task(task) => task,
+            Work::Replay(task) => task.gate(),
+            Work::Simulated(_) => unreachable!("{NEVER}"),
+        }
+    }
+
+    /// As one of several that are run in one call.
+    pub(super) fn member<'m>(&'m self, placement: Option<&'m Placement>) -> Member<'m> {
+        let strict = match self {
+            // Where operands are placed, whoever takes a device's values away does so at any moment.
+            Work::Replay(task) => placement.is_some() || task.is_strict(),
+            _ => true,
+        };
+        let (header, body, bound) = (self.header(), self.body(), self.bound());
+        Member { header, id: self.id(), body, bound, placement, strict }
     }
 
     /// The failure that its cancellation is, if it was cancelled.
@@ -84,11 +104,7 @@ impl Work {
         let env = Env::new(shared, self.header(), self.id(), worker, local, self.bound(), true);
         let mut env = env.placed(placement);
         let ran = {
-            let _entered = match self {
-                Work::Task(task) => enter(task),
-                Work::Replay(task) => enter(task.gate()),
-                Work::Simulated(_) => unreachable!("{NEVER}"),
-            };
+            let _entered = enter(self.stands_for());
             self.body().run(&mut env)
         };
         let failure = match ran {

@@ -160,6 +160,13 @@ impl Shared {
     /// Runs a task, completes it, and passes on what it released.
     fn execute_ready(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
         let _died = Died(self, thread::panicking());
+        if task.batch() > 1 {
+            let mut like = self.pop_like(worker, &task);
+            if !like.is_empty() {
+                like.insert(0, task);
+                return self.execute_batch(like, worker, local);
+            }
+        }
         let mut ready = Ready::new();
         let slot = &self.workers[worker];
         let id = task.id();
@@ -200,7 +207,7 @@ impl Shared {
     }
 
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
-    fn pass_on(self: &Arc<Self>, ready: Ready, worker: usize) {
+    pub(super) fn pass_on(self: &Arc<Self>, ready: Ready, worker: usize) {
         let mut for_anybody = 0;
         for task in ready {
             match self.enqueue(task, Some(worker)) {
@@ -284,6 +291,7 @@ impl Shared {
             name: header.name,
             label: env.notes.label,
             implementation: env.notes.implementation,
+            batch: env.notes.batch,
             coords: header.info.coords,
             priority: header.priority,
             flops: header.info.flops,

@@ -11,7 +11,7 @@ use super::words::Sample;
 use crate::data::Meta;
 use crate::error::TaskError;
 use crate::operand::Operands;
-use crate::task::{Choice, Codelet, Cpu, TaskContext};
+use crate::task::{Batch, Choice, Codelet, Cpu, TaskContext};
 
 /// See the module.
 pub(super) struct Fuzzed {
@@ -38,6 +38,19 @@ impl Codelet for Fuzzed {
         }
         let at = |access: &Access| self.job.accesses.iter().position(|other| std::ptr::eq(other, access));
         choose(&self.job, |access| !at(access).is_some_and(|at| self.plain[at]), metas)
+    }
+
+    fn batch(&self) -> usize {
+        match self.job.fault {
+            // Their bodies would take others with them.
+            Some(Fault::Before | Fault::After | Fault::Panic) => 1,
+            _ => [1, 2, 7][(self.job.seed % 3) as usize],
+        }
+    }
+
+    fn cpu_batch(batch: Batch<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        // The order within a batch must not matter.
+        batch.into_iter().rev().try_for_each(|(codelet, views)| codelet.cpu(views, cx))
     }
 
     fn cpu(

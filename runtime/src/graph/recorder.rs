@@ -209,6 +209,7 @@ impl State {
         let sinks = (0..count).filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] }).count();
         Graph(Arc::new(GraphData {
             priorities: self.headers.iter().map(|header| header.priority).collect(),
+            batched: self.headers.iter().any(|header| header.ways.batch > 1),
             restricted: self.headers.iter().any(|header| header.only.is_some()),
             headers: self.headers,
             bodies: self.bodies,
@@ -244,7 +245,7 @@ impl Submit for Recorder {
             priority: spec.priority,
             info: spec.info,
             only: spec.only.clone(),
-            ways: Ways::of::<C>(),
+            ways: Ways::of(&spec.codelet, &spec.operands),
         };
         let body = Box::new(TypedBody::new(spec.codelet, spec.operands));
         let mut accesses = Accesses::new();
@@ -321,6 +322,8 @@ pub(super) struct GraphData {
     pub(super) headers: Vec<Header>,
     /// Some task may not run everywhere.
     pub(super) restricted: bool,
+    /// Some task may be run together with others.
+    pub(super) batched: bool,
     pub(super) priorities: Vec<i32>,
     pub(super) bodies: Vec<Box<dyn Body>>,
     pub(super) predecessors: Vec<u32>,

@@ -210,6 +210,11 @@ impl ReplayTask {
         self.of_run().graph.0.restricted && self.header().only.is_some()
     }
 
+    /// The most tasks that one call of its codelet takes.
+    pub(crate) fn batch(self) -> u32 {
+        if self.of_run().graph.0.batched { self.header().ways.batch } else { 0 }
+    }
+
     pub(crate) fn body<'r>(self) -> &'r dyn Body {
         &*self.of_run::<'r>().graph.0.bodies[self.index as usize]
     }
@@ -217,6 +222,11 @@ impl ReplayTask {
     pub(crate) fn bound<'r>(self) -> Bound<'r> {
         let run = self.of_run::<'r>();
         run.graph.0.bound(self.index as usize, &run.handles)
+    }
+
+    /// True if poison may be about.
+    pub(crate) fn is_strict(self) -> bool {
+        self.of_run().strict.load(Ordering::Acquire)
     }
 
     /// The task that stands for the replay.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use super::batch::Fates;
 use super::{Buffers, Hub, Planned, Waiting};
 use crate::data::{AnyHandle, Format, Meta};
 use crate::device::{DeviceError, Op, Span, StreamId};
@@ -21,8 +22,8 @@ use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
 pub(crate) enum Next {
     /// A task whose operands are where they always are.
     Ready(ReadyTask),
-    /// One whose operands have been brought to the worker's node.
-    Placed(Placed),
+    /// One whose operands have been brought to the worker's node, or several that are run in one call.
+    Placed(Flight),
 }
 
 /// A task that has its operands, or for which they are being gathered.
@@ -33,6 +34,9 @@ pub(crate) struct Placed {
     pub(super) choice: Choice,
     pub(super) needs: Needs,
 }
+
+/// Tasks that are run in one call, mostly one.
+pub(crate) type Flight = SmallVec<[Placed; 1]>;
 
 /// Why a working set was not asked for.
 enum Not {
@@ -52,14 +56,16 @@ impl Shared {
             return None;
         }
         loop {
-            if let Some(placed) = hub.lanes[worker].take() {
-                return Some(Next::Placed(placed));
+            if let Some(flight) = hub.lanes[worker].take() {
+                return Some(Next::Placed(flight));
             }
             if !hub.lanes[worker].has_room() {
                 return None;
             }
             let task = self.pop(worker)?;
+            let like = self.pop_like(worker, &task);
             self.gather(hub, task, worker);
+            like.into_iter().for_each(|task| self.gather(hub, task, worker));
         }
     }
 
@@ -147,38 +153,38 @@ impl Shared {
         ready.into_iter().for_each(|task| self.push_ready(task, None));
     }
 
-    /// Runs a task that has its operands, or gives it to the worker's device.
-    pub(crate) fn execute_placed(self: &Arc<Self>, placed: Placed, worker: usize, local: &mut WorkerLocal) {
+    /// Runs tasks that have their operands, or gives them to the worker's device.
+    pub(crate) fn execute_placed(self: &Arc<Self>, flight: Flight, worker: usize, local: &mut WorkerLocal) {
         let hub = self.hub.as_ref().expect("only a hub places tasks");
         match &hub.nodes[hub.node_of(worker)].device {
             None => {
-                let ended = self.run_placed(hub, &placed, local);
-                self.settle(hub, placed, ended);
+                let ended = self.run_flight(hub, &flight, local);
+                self.settle_all(hub, flight, ended);
             }
             Some(device) => {
                 hub.lanes[worker].launches();
-                device.enqueue(StreamId::Compute, self.launch(placed));
+                device.enqueue(StreamId::Compute, self.launch(flight));
             }
         }
     }
 
-    /// The task as an operation of a device.
-    fn launch(self: &Arc<Self>, placed: Placed) -> Op {
+    /// The tasks as one operation of a device.
+    fn launch(self: &Arc<Self>, flight: Flight) -> Op {
         let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
-        let flight = Arc::new(Mutex::new(Some((placed, None))));
+        let flight = Arc::new(Mutex::new(Some((flight, Fates::new()))));
         let landing = Arc::clone(&flight);
         let run = move || {
             let hub = shared.hub.as_ref().expect("only a hub places tasks");
             let mut flight = flight.lock();
             let Some((placed, ran)) = &mut *flight else { return };
-            let worker = placed.worker;
+            let worker = placed[0].worker;
             let mut local = hub.lanes[worker].local.lock();
             let kind = shared.workers[worker].model_kind;
             let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
             let _device = on_device(&shared);
-            let ended = shared.unbroken(|| shared.run_placed(hub, placed, local));
+            let ended = shared.unbroken(|| shared.run_flight(hub, placed, local));
             local.flush();
-            *ran = ended.flatten();
+            *ran = ended.unwrap_or_default();
         };
         let done = move |ended: Result<Span, DeviceError>| {
             let Some((placed, ran)) = landing.lock().take() else { return };
@@ -192,22 +198,27 @@ impl Shared {
         catch_unwind(AssertUnwindSafe(code)).map_err(|panic| self.breaks(panic_message(&*panic))).ok()
     }
 
-    fn landed(self: &Arc<Self>, placed: Placed, ran: Option<Ended>, ended: Result<Span, DeviceError>) {
+    fn landed(self: &Arc<Self>, flight: Flight, ran: Fates, ended: Result<Span, DeviceError>) {
         let hub = self.hub.as_ref().expect("only a hub places tasks");
-        let worker = placed.worker;
+        let worker = flight[0].worker;
         hub.lanes[worker].landed();
         match ended {
-            Ok(_) => self.settle(hub, placed, ran),
+            Ok(_) => self.settle_all(hub, flight, ran),
             Err(error) => {
                 self.retire(hub, hub.node_of(worker), error);
-                self.send_back(hub, placed.task, worker);
+                flight.into_iter().for_each(|placed| self.send_back(hub, placed.task, worker));
             }
         }
         self.sleep.notify(worker);
     }
 
     /// Runs the body on its operands; `None` if they are gone with their device.
-    fn run_placed(self: &Arc<Self>, hub: &Hub, placed: &Placed, local: &mut WorkerLocal) -> Option<Ended> {
+    pub(super) fn run_placed(
+        self: &Arc<Self>,
+        hub: &Hub,
+        placed: &Placed,
+        local: &mut WorkerLocal,
+    ) -> Option<Ended> {
         let buffers = hub.buffers(placed)?;
         if crate::mutant::mutant(7) {
             self.give_turns(placed.task.work());
@@ -220,7 +231,7 @@ impl Shared {
     }
 
     /// What the task wrote is the new version of its data; its successors may go.
-    fn settle(self: &Arc<Self>, hub: &Hub, placed: Placed, ended: Option<Ended>) {
+    pub(super) fn settle(self: &Arc<Self>, hub: &Hub, placed: Placed, ended: Option<Ended>) {
         let worker = placed.worker;
         let Some(ended) = ended.filter(|ended| hub.end(&placed, ended.began)) else {
             // The device failed under it.
@@ -318,7 +329,7 @@ impl Hub {
     }
 
     /// Where the operands are; `None` if they are gone with their device.
-    fn buffers(&self, placed: &Placed) -> Option<Buffers> {
+    pub(super) fn buffers(&self, placed: &Placed) -> Option<Buffers> {
         let node = self.node_of(placed.worker);
         self.look(|memory| {
             let held = memory.holds(placed.ticket);

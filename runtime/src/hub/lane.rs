@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use smallvec::smallvec;
 
-use super::Placed;
+use super::{Flight, Placed};
 use crate::memory::{HOST, NodeId};
 use crate::task::WorkerLocal;
 
@@ -37,13 +38,24 @@ impl Lane {
         Lane { node, state: Mutex::default(), local: Mutex::default() }
     }
 
-    /// The next task with all its operands, unless the device has enough.
-    pub(super) fn take(&self) -> Option<Placed> {
+    /// The next task with all its operands, and those that can be run in one call with it, unless the device has enough.
+    pub(super) fn take(&self) -> Option<Flight> {
         let mut state = self.state.lock();
         if self.node != HOST && state.launched >= LAUNCHED {
             return None;
         }
-        state.staged.pop_front()
+        let first = state.staged.pop_front()?;
+        let most = first.task.batch();
+        let mut flight: Flight = smallvec![first];
+        let mut at = 0;
+        while flight.len() < most && at < state.staged.len() {
+            if state.staged[at].is_like(&flight[0]) {
+                flight.extend(state.staged.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        Some(flight)
     }
 
     /// True if another task's operands may be gathered.

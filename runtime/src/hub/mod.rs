@@ -4,6 +4,7 @@
 //! task's operands to its worker and settles what it wrote, `turn` does the same for a caller outside of tasks, `retire` takes
 //! a failed device out. `README.md` says who may do what when. A runtime without devices has no hub and pays for none.
 
+mod batch;
 mod drive;
 mod gather;
 mod handoff;
@@ -24,7 +25,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 
-pub(crate) use self::gather::{Next, Placed};
+pub(crate) use self::gather::{Flight, Next, Placed};
 use self::handoff::Handoff;
 pub use self::hints::Candidate;
 pub(crate) use self::hints::Chooser;

@@ -33,4 +33,21 @@ impl Policy for Eager {
         let at = queue.iter().position(|task| kinds.can_run(view, task, worker))?;
         queue.remove(at)
     }
+
+    fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
+        let kinds = self.open.kinds(view);
+        let mut queue = self.queue.lock();
+        let share = self.open.share(view, first, queue.len(), most);
+        let next = || {
+            let at = queue.iter().position(|task| kinds.can_run(view, task, worker))?;
+            if queue[at].is_like(first) { queue.remove(at) } else { None }
+        };
+        std::iter::from_fn(next).take(share).collect()
+    }
 }

@@ -1,11 +1,13 @@
 //! By acceleration: every kind of device takes first what it is best at.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::kinds::{Expected, Open, PerKind};
+use super::queue::{Verdict, like};
 use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 
 /// For each kind of device a list of the same buckets, ordered by how much faster the kind runs a bucket's tasks than the
@@ -84,18 +86,60 @@ fn sort_in(buckets: &mut Vec<Bucket>, gains: Gains, task: ReadyTask) {
     buckets.push(Bucket { gains, tasks });
 }
 
-/// The next task of a kind among those that `may`, and the gains of its bucket.
-fn next(buckets: &mut [Bucket], kind: usize, may: impl Fn(&ReadyTask) -> bool) -> Option<(ReadyTask, Gains)> {
+/// The next task of a kind among those that are to be taken, and the gains of its bucket.
+fn next(
+    buckets: &mut [Bucket],
+    kind: usize,
+    verdict: impl Fn(&ReadyTask) -> Verdict,
+) -> Option<(ReadyTask, Gains)> {
     let place = |(at, bucket): (usize, &Bucket)| {
         let (gain, priority) = (bucket.gains[kind]?, bucket.tasks.priority()?);
         Some((Reverse(gain), Reverse(priority), at))
     };
     let mut places: SmallVec<[_; 16]> = buckets.iter().enumerate().filter_map(place).collect();
     places.sort_unstable();
-    places.into_iter().find_map(|(_, _, at)| {
+    let stopped = Cell::new(false);
+    let noted = |task: &ReadyTask| {
+        let verdict = verdict(task);
+        stopped.set(verdict == Verdict::Stop);
+        verdict
+    };
+    let mut found = None;
+    for (_, _, at) in places {
         let bucket = &mut buckets[at];
-        bucket.tasks.pop_if(&may).map(|task| (task, bucket.gains.clone()))
-    })
+        found = bucket.tasks.pop_by(noted).map(|task| (task, bucket.gains.clone()));
+        if found.is_some() || stopped.get() {
+            break;
+        }
+    }
+    found
+}
+
+impl Heteroprio {
+    /// The next task for `worker` among those that are to be taken; what is known by now goes to its bucket.
+    fn take(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        buckets: &mut Vec<Bucket>,
+        verdict: impl Fn(&ReadyTask) -> Verdict,
+    ) -> Option<ReadyTask> {
+        let kinds = self.open.kinds(view);
+        let kind = kinds.of(worker);
+        let mut moves = 0;
+        loop {
+            let (task, old) = next(buckets, kind, &verdict)?;
+            if moves == MOVES || !old.contains(&Some(UNKNOWN)) {
+                return Some(task);
+            }
+            let new = gains(&kinds.expect(view, &task));
+            if new == old || new[kind].is_none() {
+                return Some(task);
+            }
+            sort_in(buckets, new, task);
+            moves += 1;
+        }
+    }
 }
 
 impl Policy for Heteroprio {
@@ -113,22 +157,26 @@ impl Policy for Heteroprio {
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
-        let kinds = self.open.kinds(view);
-        let kind = kinds.of(worker);
+        let may = |task: &ReadyTask| match self.open.kinds(view).can_run(view, task, worker) {
+            true => Verdict::Take,
+            false => Verdict::Pass,
+        };
+        self.take(view, worker, &mut self.buckets.lock(), may)
+    }
+
+    fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
         let mut buckets = self.buckets.lock();
-        let mut moves = 0;
-        loop {
-            let (task, old) = next(&mut buckets, kind, |task| kinds.can_run(view, task, worker))?;
-            if moves == MOVES || !old.contains(&Some(UNKNOWN)) {
-                return Some(task);
-            }
-            let new = gains(&kinds.expect(view, &task));
-            if new == old || new[kind].is_none() {
-                return Some(task);
-            }
-            sort_in(&mut buckets, new, task);
-            moves += 1;
-        }
+        let queued = buckets.iter().map(|bucket| bucket.tasks.len()).sum();
+        let share = self.open.share(view, first, queued, most);
+        let may = |task: &ReadyTask| self.open.kinds(view).can_run(view, task, worker);
+        let next = || self.take(view, worker, &mut buckets, like(first, may));
+        std::iter::from_fn(next).take(share).collect()
     }
 }
 

@@ -103,6 +103,14 @@ impl Open {
         self.kinds.get_or_init(|| Kinds::new(view))
     }
 
+    /// How many further tasks a worker may take together with `first`, at most `most`, out of a queue of so many: its share among the
+    /// workers that can run `first`, so that none of them is left without. All that is queued counts, like `first` or not.
+    pub(super) fn share(&self, view: &SchedView<'_>, first: &ReadyTask, queued: usize, most: usize) -> usize {
+        let kinds = self.kinds(view);
+        let able = (0..kinds.of.len()).filter(|&worker| kinds.can_run(view, first, worker)).count();
+        most.min((queued + 1).div_ceil(able.max(1)) - 1)
+    }
+
     /// Who may be woken for a task; `None` if nobody can run it. Where only some can, they are woken in turn: a worker that
     /// is woken for a task it cannot run would go back to sleep and leave it.
     pub(super) fn wake(&self, view: &SchedView<'_>, task: &ReadyTask) -> Option<Wake> {

@@ -51,4 +51,22 @@ impl Policy for Lws {
             .pop_if(may)
             .or_else(|| view.neighbours(worker).iter().find_map(|&victim| self.queues[victim].pop_if(may)))
     }
+
+    fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
+        let kinds = self.open.kinds(view);
+        let may = |task: &ReadyTask| kinds.can_run(view, task, worker);
+        let share = |queued| self.open.share(view, first, queued, most);
+        // Out of one queue, so that a thief does not gather what several workers have.
+        let queue = std::iter::once(&worker)
+            .chain(view.neighbours(worker))
+            .map(|&queue| &self.queues[queue])
+            .find(|queue| !queue.is_empty());
+        queue.map_or_else(Vec::new, |queue| queue.pop_like(first, share, may))
+    }
 }

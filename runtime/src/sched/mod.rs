@@ -89,12 +89,28 @@ pub trait Policy: Send + Sync + 'static {
         None
     }
 
+    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`, which it has just popped: what
+    /// [`pop`](Policy::pop) would give it next, as long as that is [like](ReadyTask::is_like) `first`. Asked only where the codelet
+    /// takes [several tasks at once](crate::Codelet::batch). Each counts as popped. Without this, tasks run one by one.
+    ///
+    /// Where other workers look for the same tasks, leave them their share.
+    fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
+        let _ = (view, worker, first, most);
+        Vec::new()
+    }
+
     /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
     fn follows(&self) -> bool {
         false
     }
 
-    /// `worker` begins `task`, which it popped.
+    /// `worker` begins `task`, which it popped. Tasks that run in one call begin together and end together.
     fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
         let _ = (view, worker, task);
     }
@@ -228,6 +244,67 @@ mod tests {
                 }
             }
             assert!(seen.iter().all(|&seen| seen), "{name}");
+        }
+    }
+
+    /// What every policy gives to be run together is what it would give one by one, as long as that is alike; never more than was
+    /// asked for, and not so much that another worker which can run it has none.
+    #[test]
+    fn what_runs_together_is_what_comes_next() {
+        let mut mock = Mock::new(&["cpu", "cpu", "gpu"]);
+        mock.takes("gemm", "cpu", 900);
+        mock.takes("gemm", "gpu", 100);
+        mock.forbid("host", 2);
+        (0..600).for_each(|id| mock.misses(id, 2, id * 37 % 11, 1));
+        let codelets = ["gemm", "gemm", "gemm", "gemm", "gemm", "gemm", "host", "gemm"];
+        for (name, _) in POLICIES {
+            let [together, alone] = [by_name(name, 3).unwrap(), by_name(name, 3).unwrap()];
+            for policy in [&together, &alone] {
+                for id in 0..600 {
+                    let task = mock::task(id, codelets[id as usize / 16 % 8], (id / 64 % 3) as i32 - 1);
+                    policy.push(&mock.view(), task, None);
+                }
+            }
+            let (mut left, mut calls, mut idle) = (600, 0, 0);
+            for worker in (0..3).cycle() {
+                let Some(first) = together.pop(&mock.view(), worker) else {
+                    idle += 1;
+                    if idle == 3 {
+                        break;
+                    }
+                    continue;
+                };
+                idle = 0;
+                let like = together.pop_like(&mock.view(), worker, &first, 7);
+                assert!(like.len() <= 7, "{name}");
+                calls += 1;
+                for task in std::iter::once(first).chain(like) {
+                    assert_eq!(Some(mock::done(task)), mock.pop(&*alone, worker), "{name}");
+                    left -= 1;
+                }
+            }
+            assert_eq!(left, 0, "{name}");
+            assert!(calls < 300, "{name}: {calls} calls");
+            assert!((0..3).all(|worker| mock.pop(&*alone, worker).is_none()), "{name}");
+        }
+    }
+
+    /// Where queues are open to all, a worker leaves the others their share.
+    #[test]
+    fn a_batch_leaves_others_their_share() {
+        let mock = Mock::new(&["cpu", "cpu", "cpu"]);
+        for name in ["lws", "prio", "eager", "heteroprio"] {
+            let policy = by_name(name, 3).unwrap();
+            for id in 0..10 {
+                policy.push(&mock.view(), mock::task(id, "t", 0), Some(0));
+            }
+            let take = |worker| {
+                let first = policy.pop(&mock.view(), worker).unwrap();
+                let like = policy.pop_like(&mock.view(), worker, &first, 100);
+                std::iter::once(first).chain(like).map(mock::done).count()
+            };
+            assert_eq!([take(0), take(1), take(2), take(0)], [4, 2, 2, 1], "{name}");
+            assert_eq!(take(1), 1, "{name}");
         }
     }
 }

@@ -29,4 +29,17 @@ impl Policy for Prio {
         let kinds = self.open.kinds(view);
         self.queue.lock().pop_if(|task| kinds.can_run(view, task, worker))
     }
+
+    fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
+        let kinds = self.open.kinds(view);
+        let mut queue = self.queue.lock();
+        let share = self.open.share(view, first, queue.len(), most);
+        queue.pop_like(first, share, |task| kinds.can_run(view, task, worker))
+    }
 }

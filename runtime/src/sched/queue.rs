@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::atomic::{self, AtomicUsize};
 
 use parking_lot::Mutex;
@@ -43,6 +44,28 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
+/// What a search does with a task that it meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Take,
+    /// It stays where it is; others may be taken.
+    Pass,
+    /// Nothing is taken.
+    Stop,
+}
+
+/// Takes a task if it is the first that `may` and is like `first`.
+pub(super) fn like<'a>(
+    first: &'a ReadyTask,
+    may: impl Fn(&ReadyTask) -> bool + 'a,
+) -> impl Fn(&ReadyTask) -> Verdict + 'a {
+    move |task| match may(task) {
+        false => Verdict::Pass,
+        true if task.is_like(first) => Verdict::Take,
+        true => Verdict::Stop,
+    }
+}
+
 impl TaskQueue {
     /// Adds a task.
     pub fn push(&mut self, task: ReadyTask) {
@@ -62,23 +85,59 @@ impl TaskQueue {
 
     /// As [`pop`](TaskQueue::pop), among the tasks that `may`; the others keep their places.
     pub(super) fn pop_if(&mut self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
-        self.pop_heap_if(1, &may)
-            .or_else(|| self.plain.iter().position(&may).and_then(|at| self.plain.remove(at)))
-            .or_else(|| self.pop_heap_if(i32::MIN, &may))
+        self.pop_by(|task| if may(task) { Verdict::Take } else { Verdict::Pass })
+    }
+
+    /// Takes tasks, at most `most`, as long as the first that `may` is like `first`.
+    pub(super) fn pop_like(
+        &mut self,
+        first: &ReadyTask,
+        most: usize,
+        may: impl Fn(&ReadyTask) -> bool,
+    ) -> Vec<ReadyTask> {
+        std::iter::from_fn(|| self.pop_by(like(first, &may))).take(most).collect()
+    }
+
+    /// Takes the first task that is to be taken, unless the search is stopped before.
+    pub(super) fn pop_by(&mut self, verdict: impl Fn(&ReadyTask) -> Verdict) -> Option<ReadyTask> {
+        match self.search(&verdict) {
+            ControlFlow::Break(found) => found,
+            ControlFlow::Continue(()) => None,
+        }
+    }
+
+    /// Breaks off with what is to be taken, or with nothing where the search was stopped.
+    fn search(&mut self, verdict: &impl Fn(&ReadyTask) -> Verdict) -> ControlFlow<Option<ReadyTask>> {
+        self.search_heap(1, verdict)?;
+        let met = self.plain.iter().map(verdict).enumerate().find(|(_, met)| *met != Verdict::Pass);
+        match met {
+            Some((at, Verdict::Take)) => ControlFlow::Break(self.plain.remove(at)),
+            Some(_) => ControlFlow::Break(None),
+            None => self.search_heap(i32::MIN, verdict),
+        }
     }
 
     /// The same for the part of the heap from this priority on.
-    fn pop_heap_if(&mut self, from: i32, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
+    fn search_heap(
+        &mut self,
+        from: i32,
+        verdict: &impl Fn(&ReadyTask) -> Verdict,
+    ) -> ControlFlow<Option<ReadyTask>> {
         let mut passed = Vec::new();
-        let mut found = None;
-        while found.is_none() && self.heap.peek().is_some_and(|top| top.priority >= from) {
-            match self.heap.pop() {
-                Some(entry) if may(&entry.task) => found = Some(entry.task),
-                entry => passed.extend(entry),
+        let mut ended = ControlFlow::Continue(());
+        while ended.is_continue() && self.heap.peek().is_some_and(|top| top.priority >= from) {
+            let Some(entry) = self.heap.pop() else { break };
+            match verdict(&entry.task) {
+                Verdict::Take => ended = ControlFlow::Break(Some(entry.task)),
+                Verdict::Pass => passed.push(entry),
+                Verdict::Stop => {
+                    passed.push(entry);
+                    ended = ControlFlow::Break(None);
+                }
             }
         }
         self.heap.extend(passed);
-        found
+        ended
     }
 
     /// The priority of the task that comes next.
@@ -113,16 +172,34 @@ impl SharedQueue {
         self.len.store(tasks.len(), atomic::Ordering::Relaxed);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.len.load(atomic::Ordering::Relaxed) == 0
+    }
+
     /// Takes the first task that `may`.
     pub(super) fn pop_if(&self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
         // A push that this load misses wakes a worker afterwards (see exec/README.md), so no task is overlooked.
-        if self.len.load(atomic::Ordering::Relaxed) == 0 {
+        if self.is_empty() {
             return None;
         }
         let mut tasks = self.tasks.lock();
         let task = tasks.pop_if(may);
         self.len.store(tasks.len(), atomic::Ordering::Relaxed);
         task
+    }
+
+    /// Takes tasks as long as the first that `may` is like `first`; `most` says how many at most of so many.
+    pub(super) fn pop_like(
+        &self,
+        first: &ReadyTask,
+        most: impl Fn(usize) -> usize,
+        may: impl Fn(&ReadyTask) -> bool,
+    ) -> Vec<ReadyTask> {
+        let mut tasks = self.tasks.lock();
+        let most = most(tasks.len());
+        let taken = tasks.pop_like(first, most, may);
+        self.len.store(tasks.len(), atomic::Ordering::Relaxed);
+        taken
     }
 }
 
@@ -157,5 +234,26 @@ mod tests {
         assert_eq!(drain(&mut queue, |task| task.id() % 2 == 1), [5, 3, 1]);
         assert_eq!(queue.len(), 4);
         assert_eq!(drain(&mut queue, |_| true), [2, 4, 0, 6]);
+    }
+
+    #[test]
+    fn what_is_alike_is_taken_as_long_as_it_comes_first() {
+        let mut queue = TaskQueue::default();
+        let pushed = [("a", 0), ("b", 2), ("a", 2), ("a", -1), ("a", 0), ("b", 0), ("a", 0)];
+        for (id, (codelet, priority)) in pushed.into_iter().enumerate() {
+            queue.push(task(id as u64, codelet, priority));
+        }
+        let (a, b) = (task(10, "a", 0), task(11, "b", 0));
+        let mut take = |first: &ReadyTask, most, may: fn(&ReadyTask) -> bool| -> Vec<u64> {
+            queue.pop_like(first, most, may).into_iter().map(done).collect()
+        };
+        assert_eq!(take(&a, 9, |_| true), [0u64; 0], "b comes first");
+        assert_eq!(take(&a, 0, |task| task.codelet() == "a"), [0u64; 0]);
+        assert_eq!(take(&a, 2, |task| task.codelet() == "a"), [2, 0]);
+        assert_eq!(take(&b, 9, |_| true), [1]);
+        assert_eq!(take(&a, 9, |_| true), [4]);
+        assert_eq!(take(&a, 9, |task| task.id() != 5), [6, 3]);
+        assert_eq!(drain(&mut queue, |_| true), [5]);
+        assert_eq!([a, b].map(done), [10, 11]);
     }
 }

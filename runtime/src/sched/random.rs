@@ -85,6 +85,17 @@ impl Policy for Random {
     fn pop(&self, _view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         self.queues[worker].pop_if(|_| true)
     }
+
+    fn pop_like(
+        &self,
+        _view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
+        // Nobody else would take them.
+        self.queues[worker].pop_like(first, |_| most, |_| true)
+    }
 }
 
 #[cfg(test)]

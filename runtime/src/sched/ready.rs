@@ -1,5 +1,6 @@
 //! A ready task on its way from the dependency engine through a policy to a worker.
 
+use std::any::Any;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -95,6 +96,28 @@ impl ReadyTask {
         &self.0.header().info
     }
 
+    /// The most tasks that one call of its codelet takes; 0 or 1: it runs alone.
+    pub(crate) fn batch(&self) -> usize {
+        let batch = match &*self.0 {
+            Work::Task(task) => task.header.ways.batch,
+            Work::Replay(task) => task.batch(),
+            Work::Simulated(_) => 0,
+        };
+        batch as usize
+    }
+
+    /// True if the two can be run in one call: their codelet is the same and takes [several](crate::Codelet::batch), and so are label
+    /// and shape.
+    pub fn is_like(&self, other: &ReadyTask) -> bool {
+        let (ours, theirs) = (self.0.header(), other.0.header());
+        self.batch() > 1
+            && other.batch() > 1
+            && self.runtime() == other.runtime()
+            && ours.name == theirs.name
+            && crate::model::is_same_footprint(&ours.info, &theirs.info)
+            && is_same_type(self.0.body().as_any(), other.0.body().as_any())
+    }
+
     pub(crate) fn runtime(&self) -> u32 {
         self.0.runtime()
     }
@@ -113,9 +136,13 @@ impl ReadyTask {
     }
 }
 
+fn is_same_type(a: Option<&dyn Any>, b: Option<&dyn Any>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a.type_id() == b.type_id())
+}
+
 #[cfg(test)]
 impl ReadyTask {
-    /// A task that belongs to no runtime and does nothing.
+    /// A task that belongs to no runtime and does nothing, with any number of its like.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
         use crate::operand::Accesses;
         use crate::task::{Body, Env, Ran, Role, TaskCell, Ways};
@@ -125,11 +152,14 @@ impl ReadyTask {
             fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
                 Ran::Done
             }
+            fn as_any(&self) -> Option<&dyn Any> {
+                Some(self)
+            }
             fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
             fn clear(&self) {}
         }
-        let header =
-            Header { id, runtime: u32::MAX, name, priority, info, only: None, ways: Ways::default() };
+        let ways = Ways { batch: u32::MAX, ..Ways::default() };
+        let header = Header { id, runtime: u32::MAX, name, priority, info, only: None, ways };
         ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
     }
 }

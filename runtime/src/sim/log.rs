@@ -53,6 +53,7 @@ impl Log {
             name: header.name,
             label: plan.label,
             implementation: stage.implementation(plan, device),
+            batch: 0,
             coords: header.info.coords,
             priority: header.priority,
             flops: header.info.flops,

@@ -1,10 +1,11 @@
 //! A codelet with its operands.
 
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Task};
+use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Member, Site, Task};
 use crate::data::{AnyHandle, Format, HandleBase, Meta};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
@@ -105,6 +106,15 @@ pub(crate) trait Body: Send + Sync {
         let _ = (implementation, device);
         true
     }
+    /// Itself, where others of its type can be run in one call.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
+    /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and whether its body began.
+    fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
+        let _ = (members, site);
+        unreachable!("tasks whose type is not told run alone")
+    }
     /// Starts a replay (see [`Role::Replay`](super::Role)).
     fn start(&self, _shared: &Arc<Shared>, _task: Arc<Task>) {
         unreachable!("only a replay is started")
@@ -142,7 +152,7 @@ impl<C: Codelet> TypedBody<C> {
         TypedBody(UnsafeCell::new(Some((codelet, operands))))
     }
 
-    fn payload(&self) -> Option<&(C, C::Operands)> {
+    pub(super) fn payload(&self) -> Option<&(C, C::Operands)> {
         // SAFETY: see Sync above: no `clear` happens while a reference from here is in use.
         unsafe { (*self.0.get()).as_ref() }
     }
@@ -155,7 +165,11 @@ impl<C: Codelet> TypedBody<C> {
     }
 
     /// The late choice, or an empty one.
-    fn choice<'e>(codelet: &C, operands: &'e C::Operands, env: &mut Env<'e>) -> Result<Choice, Refusal> {
+    pub(super) fn choice<'e>(
+        codelet: &C,
+        operands: &'e C::Operands,
+        env: &mut Env<'e>,
+    ) -> Result<Choice, Refusal> {
         let guarded = |panic: Box<dyn std::any::Any + Send>| {
             Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
         };
@@ -179,7 +193,7 @@ impl<C: Codelet> TypedBody<C> {
     }
 
     /// Which of the codelet's implementations is to run here; asked anew whenever a task runs.
-    fn implementation(codelet: &C, env: &mut Env<'_>) -> Result<usize, Refusal> {
+    pub(super) fn implementation(codelet: &C, env: &mut Env<'_>) -> Result<usize, TaskError> {
         if C::IMPLEMENTATIONS.len() < 2 {
             return Ok(0);
         }
@@ -187,12 +201,12 @@ impl<C: Codelet> TypedBody<C> {
         let picked = env.pick(|device, i| !choosy || can_execute_with(codelet, i, device));
         picked.ok_or_else(|| {
             let kind = env.shared.device(env.worker()).kind.to_string();
-            Refusal::Failed(format!("none of its implementations can run on {kind}").into())
+            format!("none of its implementations can run on {kind}").into()
         })
     }
 
     /// What comes of a task that cannot have its operands.
-    fn refused(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
+    pub(super) fn refused(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
         let failure = match refusal {
             Refusal::Busy(busy) => return Ran::Busy(busy),
             Refusal::Poisoned(failure) => failure,
@@ -203,7 +217,8 @@ impl<C: Codelet> TypedBody<C> {
     }
 
     /// Gives the operands back once the body has been called with this result.
-    fn end(
+    #[inline]
+    pub(super) fn end(
         &self,
         env: &mut Env<'_>,
         held: <C::Operands as Operands>::Held,
@@ -232,9 +247,9 @@ impl<C: Codelet> Body for TypedBody<C> {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
-            let implementation = Self::implementation(codelet, env)?;
+            let implementation = Self::implementation(codelet, env).map_err(Refusal::Failed)?;
             let held = operands.acquire(env, &choice)?;
-            Ok((held, Call { variant: choice.variant, implementation }))
+            Ok((held, Call { variant: choice.variant, implementation, tasks: 1 }))
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,
@@ -260,6 +275,14 @@ impl<C: Codelet> Body for TypedBody<C> {
         let can = catch_unwind(AssertUnwindSafe(|| codelet.can_execute(device))).unwrap_or(false);
         let implementations = C::IMPLEMENTATIONS.len();
         can && (implementations < 2 || (0..implementations).any(|i| can_execute_with(codelet, i, device)))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
+        super::batch::run::<C>(members, site)
     }
 
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {

@@ -147,7 +147,33 @@ pub trait Codelet: Send + Sync + 'static {
         views: <Self::Operands as Operands>::Views<'_, Cpu>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError>;
+
+    /// The most tasks that one call of [`cpu_batch`](Codelet::cpu_batch) takes; 0 or 1: each runs alone. Asked once at submission.
+    ///
+    /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and the same late choice. A worker that
+    /// takes one from its policy takes others with it that are ready already: it waits for none, and leaves other workers their share.
+    /// On a device with memory of its own those whose operands are there are launched as one operation. Tasks that commute or reduce run
+    /// alone, and so do those that [choose](Codelet::is_choosy) among several implementations. Virtual time runs tasks one by one.
+    fn batch(&self) -> usize {
+        1
+    }
+
+    /// Does the work of several tasks; the default runs one after the other.
+    ///
+    /// The context is the first one's; variant and implementation are the same for all. An error or a panic fails every task of the
+    /// batch, whatever had been done. Nothing may be waited for here: that is [`Error::SelfWait`](crate::Error::SelfWait), since what is
+    /// waited for may come after one of the batch. What `cpu` would write must be written here bit by bit, unless results may depend on
+    /// which tasks meet.
+    fn cpu_batch(batch: Batch<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError>
+    where
+        Self: Sized,
+    {
+        batch.into_iter().try_for_each(|(codelet, views)| codelet.cpu(views, cx))
+    }
 }
+
+/// The tasks that one call runs: each one's codelet, and the views of its operands.
+pub type Batch<'v, C> = Vec<(&'v C, <<C as Codelet>::Operands as Operands>::Views<'v, Cpu>)>;
 
 /// What a closure may return: nothing, or a result with any error.
 pub trait Outcome {

@@ -76,6 +76,8 @@ pub(crate) struct Call {
     pub(crate) variant: u32,
     /// Which of the codelet's implementations runs.
     pub(crate) implementation: usize,
+    /// How many tasks the call runs.
+    pub(crate) tasks: u32,
 }
 
 /// What is noted of a task on its way.
@@ -93,6 +95,8 @@ pub(crate) struct Notes {
     pub(crate) label: &'static str,
     /// The implementation that runs; empty where there is one.
     pub(crate) implementation: &'static str,
+    /// How many tasks the call ran that ran this one, if several.
+    pub(crate) batch: u32,
 }
 
 /// Where a task runs: its worker, its bindings, and what is measured.
@@ -245,6 +249,7 @@ impl<'e> Env<'e> {
     }
 
     /// Calls a body, and notes when it ran and how long it took.
+    #[inline]
     pub(super) fn call(
         &mut self,
         call: Call,
@@ -257,7 +262,7 @@ impl<'e> Env<'e> {
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut cx)));
         self.notes.times = start.map(|start| (start, Instant::now()));
         if let (Some((id, start)), Ok(Ok(())), Some(sampler)) = (sampled, &result, &mut self.local.sampler) {
-            let time = thread_time().saturating_sub(start);
+            let time = thread_time().saturating_sub(start) / call.tasks;
             sampler.record(id, self.header.info.flops, self.notes.bytes as u64, time);
         }
         match result {

@@ -1,5 +1,6 @@
 //! Tasks: codelets with operands, how they are described, submitted, run and waited for.
 
+mod batch;
 mod body;
 mod builder;
 mod cell;
@@ -9,15 +10,16 @@ mod env;
 mod place;
 mod ways;
 
+pub(crate) use batch::{Member, Site};
 pub(crate) use body::{Body, Ended, Ran, Resource, TypedBody, resolved};
 pub use body::{Busy, Refusal};
 pub use builder::{Closure, CodeletBuilder, NamedTask, Spec, Submit, TaskBuilder};
 pub use cell::TaskRef;
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
-pub use codelet::{Choice, Codelet, Cpu, DeviceKind, MAX_OPERAND_FORMATS, Outcome, TaskInfo};
+pub use codelet::{Batch, Choice, Codelet, Cpu, DeviceKind, MAX_OPERAND_FORMATS, Outcome, TaskInfo};
 pub use context::TaskContext;
 pub use env::Env;
-pub(crate) use env::{Bound, Call, Placement, WorkerLocal};
+pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
 pub use place::DeviceInfo;
 pub(crate) use place::Only;
 pub(crate) use ways::Ways;

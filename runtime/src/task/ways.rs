@@ -1,23 +1,40 @@
-//! Which implementation of a codelet a task runs.
+//! Which implementation of a codelet a task runs, and with how many others.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::{Body, Codelet, Header};
 use crate::exec::Shared;
+use crate::operand::{Accesses, Mode, Operands};
 
 /// The ways in which a task can be run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ways {
     /// The names of the codelet's implementations; empty where there is one.
     pub(crate) implementations: &'static [&'static str],
+    /// The most tasks that one call takes; 0 or 1: it runs alone.
+    pub(crate) batch: u32,
 }
 
 impl Ways {
-    pub(crate) fn of<C: Codelet>() -> Self {
+    pub(crate) fn of<C: Codelet>(codelet: &C, operands: &C::Operands) -> Self {
         let several = C::IMPLEMENTATIONS.len() > 1;
-        Ways { implementations: if several { C::IMPLEMENTATIONS } else { &[] } }
+        let implementations = if several { C::IMPLEMENTATIONS } else { &[] };
+        let batch = match codelet.batch() {
+            most @ 2.. if !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        Ways { implementations, batch }
     }
+}
+
+/// True for operands that tasks have in turns, or that are their worker's own, and for codelets that say by device which of several
+/// implementations can run: others of their like may differ.
+fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
+    let mut accesses = Accesses::new();
+    operands.declare(&mut accesses);
+    accesses.iter().any(|access| matches!(access.mode, Mode::Commute | Mode::Reduce))
+        || (C::IMPLEMENTATIONS.len() > 1 && codelet.is_choosy())
 }
 
 impl Shared {

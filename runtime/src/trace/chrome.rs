@@ -180,6 +180,9 @@ fn slice_event(out: &mut impl Write, pid: u32, tid: Tid, slice: &Slice, task: &T
         out.write_all(b",\"implementation\":")?;
         text(out, task.implementation)?;
     }
+    if task.batch > 0 {
+        write!(out, ",\"batch\":{}", task.batch)?;
+    }
     write!(out, ",\"bytes\":{}", task.bytes)?;
     // JSON has no infinity and no NaN.
     if task.flops.is_finite() && task.flops != 0.0 {

@@ -36,6 +36,9 @@ pub struct TaskEvent {
     pub label: &'static str,
     /// Which of the codelet's implementations ran; empty where there is one.
     pub implementation: &'static str,
+    /// How many tasks the call ran that ran this one, itself included; 0: it ran alone. The call's time is shared out evenly: each task
+    /// has its part, one after the other.
+    pub batch: u32,
     /// Where it stands in the algorithm; unused coordinates are `u32::MAX`.
     pub coords: Option<[u32; 3]>,
     /// Its priority.

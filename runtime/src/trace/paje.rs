@@ -117,6 +117,7 @@ const HEADER: &str = "\
 % Failed string
 % Predicted string
 % Implementation string
+% Batch string
 %EndEventDef
 %EventDef PajePushState 21
 % Time date
@@ -181,7 +182,7 @@ impl Trace {
     /// Times are milliseconds since the runtime's start, to the nanosecond. A body inside another one is a pushed state. A
     /// task's state carries `Size` (bytes of its operands), `Params` (its label), `JobId`, `Priority`, `GFlop` (operations
     /// / 1e9), `X`, `Y`, `Iteration` (its coordinates; -1: unused), `Failed` and `Predicted` (milliseconds; 0: nothing was
-    /// known), and `Implementation` (`-`: there is one). A transfer's carries `Size`, `Params` (its format), `Data` (the handle's number) and `Converted`. The format
+    /// known), `Implementation` (`-`: there is one) and `Batch` (tasks in its call; 0: alone). A transfer's carries `Size`, `Params` (its format), `Data` (the handle's number) and `Converted`. The format
     /// has no way to write a double quote or a line end: they become `'` and a blank.
     ///
     /// # Errors
@@ -337,10 +338,11 @@ fn push_state(
     write!(out, "{} {} {} {gflop:.9} ", Quoted(task.label), task.id, task.priority)?;
     writeln!(
         out,
-        "{x} {y} {iteration} {} {} {}",
+        "{x} {y} {iteration} {} {} {} {}",
         u8::from(task.failed),
         Millis(task.predicted_ns),
-        Quoted(task.implementation)
+        Quoted(task.implementation),
+        task.batch
     )
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) load: Load,
-    /// From its begin to its end (ns), if it began.
+    /// From its begin to its end (ns), if it began; its share of that where it ran beside others.
     pub(super) time: Option<u64>,
 }
 
@@ -64,13 +64,30 @@ struct Hand {
     tasks: SmallVec<[InHand; 2]>,
     /// Sum of the lengths of those that have begun (ns).
     running: u64,
+    /// How many have begun.
+    begun: u64,
+    /// What one that began long ago has had of the worker's time by the moment of the last event, those that have begun sharing it
+    /// evenly (ns).
+    served: u64,
+    /// The last event (ns).
+    at: u64,
+}
+
+impl Hand {
+    /// Time passes for those that have begun: several that run in one call, or inside one another, have their shares of it.
+    fn pass(&mut self, now: u64) {
+        if let Some(share) = now.saturating_sub(self.at).checked_div(self.begun) {
+            self.served += share;
+        }
+        self.at = self.at.max(now);
+    }
 }
 
 #[derive(Debug)]
 struct InHand {
     id: u64,
     load: Load,
-    /// When it began (ns), if it has.
+    /// What had been served when it began (ns), if it has.
     since: Option<u64>,
 }
 
@@ -92,20 +109,48 @@ impl Lane {
     /// Takes the first task; `by_data` asks for the one with the fewest bytes missing on `worker` among those of the first
     /// one's priority.
     pub(super) fn pop(&self, view: &SchedView<'_>, worker: usize, by_data: bool) -> Option<ReadyTask> {
+        self.pop_if(view, worker, by_data, |_| true)
+    }
+
+    /// As [`pop`](Lane::pop), if the task that comes next is like `first`.
+    pub(super) fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        by_data: bool,
+        first: &ReadyTask,
+    ) -> Option<ReadyTask> {
+        self.pop_if(view, worker, by_data, |task| task.is_like(first))
+    }
+
+    fn pop_if(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        by_data: bool,
+        may: impl FnOnce(&ReadyTask) -> bool,
+    ) -> Option<ReadyTask> {
         // A push that this load misses wakes the worker afterwards (see exec/README.md), so no task is overlooked.
         if self.len.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let (task, load) = self.take(|list| if by_data { nearest(view, worker, list) } else { 0 })?;
+        let choose = |list: &VecDeque<(ReadyTask, Load)>| {
+            let at = if by_data { nearest(view, worker, list) } else { 0 };
+            may(&list[at].0).then_some(at)
+        };
+        let (task, load) = self.take(choose)?;
         self.hand.lock().tasks.push(InHand { id: task.id(), load, since: None });
         Some(task)
     }
 
     /// Takes a task off the first list, the one that `choose` says.
-    fn take(&self, choose: impl FnOnce(&VecDeque<(ReadyTask, Load)>) -> usize) -> Option<(ReadyTask, Load)> {
+    fn take(
+        &self,
+        choose: impl FnOnce(&VecDeque<(ReadyTask, Load)>) -> Option<usize>,
+    ) -> Option<(ReadyTask, Load)> {
         let mut queue = self.queue.lock();
         let mut list = queue.lists.first_entry()?;
-        let at = choose(list.get());
+        let at = choose(list.get())?;
         let taken = list.get_mut().remove(at)?;
         if list.get().is_empty() {
             queue.spare = list.remove();
@@ -117,11 +162,13 @@ impl Lane {
     /// A task that was popped begins; it may have waited for its operands.
     pub(super) fn began(&self, now: u64, id: u64) {
         let mut hand = self.hand.lock();
-        let Hand { tasks, running } = &mut *hand;
+        hand.pass(now);
+        let Hand { tasks, running, begun, served, .. } = &mut *hand;
         if let Some(task) = tasks.iter_mut().rfind(|task| task.id == id) {
-            if task.since.replace(now).is_none() {
+            if task.since.replace(*served).is_none() {
                 self.waiting.fetch_sub(task.load.length, Ordering::Relaxed);
                 *running += task.load.length;
+                *begun += 1;
             }
             self.count_from(now, *running);
         }
@@ -132,13 +179,17 @@ impl Lane {
         let mut hand = self.hand.lock();
         // From the end: of tasks that wait inside one another, the innermost ends first.
         let at = hand.tasks.iter().rposition(|task| task.id == id)?;
+        hand.pass(now);
         let InHand { load, since, .. } = hand.tasks.remove(at);
         match since {
-            Some(_) => hand.running -= load.length,
+            Some(_) => {
+                hand.running -= load.length;
+                hand.begun -= 1;
+            }
             None => drop(self.waiting.fetch_sub(load.length, Ordering::Relaxed)),
         }
         self.count_from(now, hand.running);
-        Some(Ended { load, time: since.map(|since| now.saturating_sub(since)) })
+        Some(Ended { load, time: since.map(|since| hand.served - since) })
     }
 
     fn count_from(&self, now: u64, running: u64) {

@@ -159,6 +159,11 @@ impl Dm {
         self.flavour != Flavour::Dm
     }
 
+    /// Whether a worker takes first what misses the fewest bytes.
+    fn goes_by_data(&self) -> bool {
+        matches!(self.flavour, Flavour::Dmdar | Flavour::Dmdas)
+    }
+
     /// The worker that gets the task, and what the task counts with there; `None` if nobody can run it.
     fn place(&self, view: &SchedView<'_>, task: &ReadyTask, machine: &Machine) -> Option<(usize, Load)> {
         let expected = machine.kinds.expect(view, task);
@@ -271,8 +276,19 @@ impl Policy for Dm {
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
-        let by_data = matches!(self.flavour, Flavour::Dmdar | Flavour::Dmdas);
-        self.lanes[worker].pop(view, worker, by_data)
+        self.lanes[worker].pop(view, worker, self.goes_by_data())
+    }
+
+    fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
+        // Nobody else would take them.
+        let next = || self.lanes[worker].pop_like(view, worker, self.goes_by_data(), first);
+        std::iter::from_fn(next).take(most).collect()
     }
 
     fn follows(&self) -> bool {

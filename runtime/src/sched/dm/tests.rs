@@ -215,6 +215,26 @@ fn without_models_loads_are_even() {
     assert!(policy.machine.get().unwrap().exploring[0].load(Ordering::Relaxed) == 0);
 }
 
+/// Tasks that run in one call share its time, as do tasks inside one another.
+#[test]
+fn a_guess_is_learnt_from_a_tasks_share_of_the_time() {
+    let mock = Mock::new(&["cpu"]);
+    let policy = policy(Flavour::Dm, 1);
+    let recent = || policy.recent.load(Ordering::Relaxed);
+    place(&mock, &policy, 0..8, "new");
+    let first = policy.pop(&mock.view(), 0).unwrap();
+    let mut batch = policy.pop_like(&mock.view(), 0, &first, 7);
+    batch.push(first);
+    assert_eq!(batch.len(), 8);
+    batch.iter().for_each(|task| policy.began(&mock.view(), 0, task));
+    mock.now.set(mock.now.get() + 8000);
+    for task in batch {
+        policy.ended(&mock.view(), 0, done(task));
+        assert_eq!(recent(), 1000);
+    }
+    assert_eq!(policy.lanes[0].load().0, 0);
+}
+
 #[test]
 fn what_nobody_can_run_is_dropped_and_counts_nowhere() {
     let mut mock = machine();
@@ -232,6 +252,11 @@ enum Step {
     },
     Pop {
         worker: usize,
+    },
+    /// Takes what comes next to run it together with something in hand.
+    Like {
+        nth: usize,
+        most: usize,
     },
     Begin {
         nth: usize,
@@ -260,6 +285,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..3usize, -1..3i32).prop_map(|(codelet, priority)| Step::Push { codelet, priority }),
         4 => (0..3usize).prop_map(|worker| Step::Pop { worker }),
+        2 => (any::<usize>(), 0..4usize).prop_map(|(nth, most)| Step::Like { nth, most }),
         2 => any::<usize>().prop_map(|nth| Step::Begin { nth }),
         3 => any::<usize>().prop_map(|nth| Step::End { nth }),
         1 => any::<usize>().prop_map(|nth| Step::Park { nth }),
@@ -325,6 +351,18 @@ impl Books<'_> {
                     self.hand.push(InHand { worker, length, began: false, task });
                 }
             },
+            Step::Like { nth: n, most } => {
+                let Some(InHand { worker, task: first, .. }) = nth(n).map(|n| &self.hand[n]) else { return };
+                let (worker, codelet) = (*worker, first.codelet());
+                let like = self.policy.pop_like(&self.mock.view(), worker, first, most);
+                assert!(like.len() <= most);
+                for task in like {
+                    assert_eq!(task.codelet(), codelet);
+                    let (w, length) = self.queued.remove(&task.id()).expect("it was pushed");
+                    assert_eq!(w, worker);
+                    self.hand.push(InHand { worker, length, began: false, task });
+                }
+            }
             Step::Begin { nth: n } => {
                 if let Some(n) = nth(n) {
                     let InHand { worker, began, task, .. } = &mut self.hand[n];

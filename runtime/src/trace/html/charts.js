@@ -87,7 +87,7 @@ function tellMove(shape, head, line) {
 }
 
 function tellTask(shape, head, line) {
-  const { id, coords, priority, flops, bytes, ready, predicted, implementation } = shape.task;
+  const { id, coords, priority, flops, bytes, ready, predicted, implementation, batch } = shape.task;
   const took = shape.end - shape.start;
   const kind = shape.parts[0][0];
   const [codelet, label] = data.kinds[kind];
@@ -97,6 +97,7 @@ function tellTask(shape, head, line) {
   if (used.some((value) => value !== "")) line("place", used.filter((value) => value !== "").join(", "));
   if (data.labels[label] !== "") line("label", data.labels[label]);
   if (implementation !== "") line("implementation", implementation);
+  if (batch > 0) line("in one call with", `${batch - 1} more: times are shares`);
   line("worker", data.tracks[shape.row].name);
   line("start", time(shape.start, data.extent, 6));
   line("took", time(took));

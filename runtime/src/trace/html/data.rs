@@ -58,8 +58,9 @@ struct Row {
 }
 
 /// Worker row, level, start, duration, kind, number, coordinates, priority, flops, bytes, ready, 1: failed + 2: on the
-/// critical path, predicted duration, implementation. A tuple, because names in 50 000 records would be most of the page.
-type Item = (usize, usize, u64, u64, usize, Number, Coords, i32, f64, Number, u32, u8, Number, &'static str);
+/// critical path, predicted duration, implementation, size of the batch. A tuple, because names in 50 000 records would be most of the page.
+type Item =
+    (usize, usize, u64, u64, usize, Number, Coords, i32, f64, Number, u32, u8, Number, &'static str, u32);
 
 type Coords = Option<[Option<u32>; 3]>;
 
@@ -357,6 +358,7 @@ fn item(
         flags,
         predicted,
         task.implementation,
+        task.batch,
     )
 }
 

@@ -15,10 +15,10 @@ const state = {
 const rows = data.tracks.map((track) => Array.from({ length: track.levels }, () => []));
 const isLink = (row) => row >= data.workers;
 const itemShapes = data.items.map(
-  ([row, level, start, duration, kind, id, coords, priority, flops, bytes, ready, flags, predicted, implementation]) => {
+  ([row, level, start, duration, kind, id, coords, priority, flops, bytes, ready, flags, predicted, implementation, batch]) => {
     const parts = [[kind, 1, duration]];
     const shape = { row, level, start, end: start + duration, parts, critical: (flags & 2) / 2, failed: flags & 1 };
-    shape.task = { id, coords, priority, flops, bytes, ready, predicted, implementation };
+    shape.task = { id, coords, priority, flops, bytes, ready, predicted, implementation, batch };
     rows[row][level].push(shape);
     return shape;
   },

@@ -1,0 +1,63 @@
+//! Tasks with their operands that are run in one call: launched as one operation, each with its own working set and its own end.
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::gather::{Flight, Placed};
+use super::{Buffers, Hub};
+use crate::exec::Shared;
+use crate::sched::Work;
+use crate::task::{Ended, Placement, Ran, WorkerLocal};
+
+/// What became of each task of a flight; `None` if its operands are gone with their device.
+pub(super) type Fates = SmallVec<[Option<Ended>; 1]>;
+
+impl Placed {
+    /// True if the two can be run in one call.
+    pub(super) fn is_like(&self, other: &Placed) -> bool {
+        self.choice == other.choice && self.task.is_like(&other.task)
+    }
+}
+
+impl Shared {
+    /// Runs the tasks, in one call if there are several.
+    pub(super) fn run_flight(self: &Arc<Self>, hub: &Hub, flight: &Flight, local: &mut WorkerLocal) -> Fates {
+        match &flight[..] {
+            [alone] => smallvec![self.run_placed(hub, alone, local)],
+            several => self.run_several(hub, several, local),
+        }
+    }
+
+    fn run_several(self: &Arc<Self>, hub: &Hub, flight: &[Placed], local: &mut WorkerLocal) -> Fates {
+        let worker = flight[0].worker;
+        let placement = |(placed, buffers): (&Placed, Option<Buffers>)| {
+            buffers.map(|buffers| Placement { choice: placed.choice, buffers })
+        };
+        let buffers = flight.iter().map(|placed| hub.buffers(placed));
+        let placements: Vec<Option<Placement>> = flight.iter().zip(buffers).map(placement).collect();
+        let there = || flight.iter().zip(&placements).filter_map(|(placed, p)| Some((placed, p.as_ref()?)));
+        let outer = self.run_all(worker, there().map(|(placed, _)| &placed.task));
+        let works: Vec<(&Work, Option<&Placement>)> =
+            there().map(|(placed, placement)| (placed.task.work(), Some(placement))).collect();
+        let mut ran = self.attempt_all(&works, worker, local).into_iter();
+        self.rest_all(worker, there().map(|(placed, _)| placed.task.id()), outer);
+        let fate = |placement: &Option<Placement>| {
+            let (ran, began) = placement.is_some().then(|| ran.next()).flatten()?;
+            let failure = match ran {
+                Ran::Done => None,
+                Ran::Failed(failure) => Some(failure),
+                Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
+            };
+            Some(Ended { began, failure })
+        };
+        placements.iter().map(fate).collect()
+    }
+
+    /// What the tasks wrote becomes the new version of their data, one after the other.
+    pub(super) fn settle_all(self: &Arc<Self>, hub: &Hub, flight: Flight, ended: Fates) {
+        let mut ended = ended.into_iter();
+        // A flight whose call broke the runtime has no fates: its tasks are sent back.
+        flight.into_iter().for_each(|placed| self.settle(hub, placed, ended.next().flatten()));
+    }
+}
