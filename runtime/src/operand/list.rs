@@ -136,7 +136,7 @@ impl<D: Data> Operand for MetaList<D> {
         Ok(metas)
     }
 
-    fn view<'v>(held: &'v mut Metas) -> &'v [Meta] {
+    fn view(held: &mut Metas) -> &[Meta] {
         held
     }
 
