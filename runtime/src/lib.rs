@@ -62,6 +62,7 @@ mod sched;
 pub mod sim;
 mod split;
 mod splitmix;
+mod swap;
 mod sync;
 mod task;
 mod topology;

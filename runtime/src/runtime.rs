@@ -165,8 +165,9 @@ impl Runtime {
         body(&Scope::new(self))
     }
 
-    /// What happened on each memory node so far; empty where there are no [devices](RuntimeBuilder::device): all data are in
-    /// host memory then.
+    /// What happened on each memory node so far: the host, each [device](RuntimeBuilder::device), the disk if there is
+    /// [one](RuntimeBuilder::swap). Empty where there are no devices and [no limit](RuntimeBuilder::host_memory) to host memory: all data
+    /// are there then.
     pub fn memory(&self) -> Vec<NodeUse> {
         self.shared.hub.as_ref().map(Hub::uses).unwrap_or_default()
     }

@@ -15,7 +15,7 @@ pub(crate) use guard::Gate;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
 pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
-pub(crate) use places::Forgotten;
+pub(crate) use places::{CarryError, Forgotten, Onto};
 pub use portable::{Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 pub(crate) use spares::{Spare, Spares, ThrownOut};

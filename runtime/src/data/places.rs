@@ -9,9 +9,12 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 
 use super::cell::ValueCell;
+use super::portable::{AnyHeader, Portability};
 use super::{Data, Format, HandleCore, Meta, Spare, Spares};
+use crate::device::DeviceError;
 use crate::error::{TaskError, panic_message};
 use crate::memory::{BufferId, Datum};
+use crate::swap::{Extent, Swap};
 
 /// Data whose handles are gone, until the memory manager looks.
 pub(crate) type Forgotten = Arc<SegQueue<Datum>>;
@@ -22,7 +25,38 @@ pub(crate) struct Managed<D> {
     /// Of the current version, as its writer left it.
     meta: Meta,
     places: SmallVec<[(BufferId, Arc<ValueCell<D>>); 2]>,
+    /// Those on the disk.
+    stored: Vec<(BufferId, Arc<Stored>)>,
     forgotten: Forgotten,
+}
+
+/// A value on the disk.
+struct Stored {
+    header: AnyHeader,
+    extent: Extent,
+}
+
+/// What a value is carried to.
+#[derive(Clone, Copy)]
+pub(crate) enum Onto<'n> {
+    /// A node's memory: into that of its spares where one fits.
+    Memory(&'n Spares),
+    /// The disk.
+    Disk(&'n Arc<Swap>),
+}
+
+/// Why a value could not be carried from one place to another.
+pub(crate) enum CarryError {
+    /// It has to do with the value.
+    Value(TaskError),
+    /// The disk failed.
+    Disk(DeviceError),
+}
+
+impl From<String> for CarryError {
+    fn from(message: String) -> Self {
+        CarryError::Value(message.into())
+    }
 }
 
 impl<D> Drop for Managed<D> {
@@ -43,6 +77,57 @@ impl<D: Data> HandleCore<D> {
         managed.places.push((buffer, Arc::clone(&place)));
         place
     }
+
+    fn stored(&self, buffer: BufferId) -> Option<Arc<Stored>> {
+        let managed = self.managed.lock();
+        let (_, stored) = managed.as_ref()?.stored.iter().find(|(known, _)| *known == buffer)?;
+        Some(Arc::clone(stored))
+    }
+
+    fn portability(&self) -> Result<Portability<D>, String> {
+        D::portability()
+            .ok_or_else(|| format!("{} does not travel: its data type stays on the host", self.base.name()))
+    }
+
+    /// Runs the data type's own code.
+    fn guarded<R>(&self, code: impl FnOnce() -> Result<R, CarryError>) -> Result<R, CarryError> {
+        catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| {
+            Err(format!("moving {} panicked: {}", self.base.name(), panic_message(&*panic)).into())
+        })
+    }
+
+    fn copy(&self, value: &D, to: Format, spares: &Spares) -> Result<D, CarryError> {
+        if is_native(value, to) {
+            return Ok((self.portability()?.duplicate)(value, Some(spares)));
+        }
+        drop(spares.make_way());
+        self.convert(value, to)
+    }
+
+    fn convert(&self, value: &D, to: Format) -> Result<D, CarryError> {
+        value.convert(to).ok_or_else(|| self.no_conversion(value.meta().format, to).into())
+    }
+
+    fn store(&self, value: &D, target: BufferId, swap: &Arc<Swap>) -> Result<(), CarryError> {
+        let travel = self.portability()?;
+        let header = (travel.header)(value);
+        let extent = swap.store(&(travel.parts)(value)).map_err(CarryError::Disk)?;
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.stored.push((target, Arc::new(Stored { header, extent })));
+        }
+        Ok(())
+    }
+
+    fn load(&self, stored: &Stored, to: Format) -> Result<D, CarryError> {
+        let travel = self.portability()?;
+        let mut value = (travel.blank)(&stored.header).expect("it was made by the same functions");
+        stored.extent.load(&mut (travel.parts_mut)(&mut value)).map_err(CarryError::Disk)?;
+        if is_native(&value, to) { Ok(value) } else { self.convert(&value, to) }
+    }
+}
+
+fn is_native<D: Data>(value: &D, to: Format) -> bool {
+    to == Format::NATIVE || to == value.meta().format
 }
 
 /// What the thread driver of the memory manager does with a handle whose type it does not know.
@@ -60,10 +145,9 @@ pub(crate) trait Places {
     fn unmanage(&self, buffer: Option<BufferId>);
     /// True if values can lie on any node.
     fn is_portable(&self) -> bool;
-    /// Copies the value at `source` to `target`, in format `to` if that is another; into memory of `spares`, those of the target's
-    /// node, where that fits. The manager has granted both.
-    fn carry(&self, source: BufferId, target: BufferId, to: Format, spares: &Spares)
-    -> Result<(), TaskError>;
+    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted both.
+    fn carry(&self, source: BufferId, target: BufferId, to: Format, onto: Onto<'_>)
+    -> Result<(), CarryError>;
     /// Forgets a place. What was there is handed out if others can have its memory.
     fn clear(&self, buffer: BufferId) -> Option<Spare>;
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
@@ -89,7 +173,7 @@ impl<D: Data> Places for HandleCore<D> {
         // SAFETY: as in `own`: nobody has an access.
         let value = unsafe { self.cell.exclusive() }.take();
         let places = buffer.into_iter().map(|buffer| (buffer, Arc::new(ValueCell::new(None)))).collect();
-        let managed = Managed { datum, meta, places, forgotten: Arc::clone(forgotten) };
+        let managed = Managed { datum, meta, places, stored: Vec::new(), forgotten: Arc::clone(forgotten) };
         if let Some((_, place)) = managed.places.first() {
             // SAFETY: the place has just been made.
             *unsafe { place.exclusive() } = value;
@@ -116,37 +200,38 @@ impl<D: Data> Places for HandleCore<D> {
         source: BufferId,
         target: BufferId,
         to: Format,
-        spares: &Spares,
-    ) -> Result<(), TaskError> {
-        let (source, target) = (self.place(source), self.place(target));
-        // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
-        let Some(value) = (unsafe { source.shared() }) else {
-            // A writer that failed left nothing: its handle is poisoned, and nobody will look.
-            return Ok(());
-        };
-        let carried = catch_unwind(AssertUnwindSafe(|| {
-            if to == Format::NATIVE || to == value.meta().format {
-                D::portability().map(|travel| (travel.duplicate)(value, Some(spares))).ok_or_else(|| {
-                    format!("{} does not travel: its data type stays on the host", self.base.name())
-                })
-            } else {
-                drop(spares.make_way());
-                value.convert(to).ok_or_else(|| self.no_conversion(value.meta().format, to))
+        onto: Onto<'_>,
+    ) -> Result<(), CarryError> {
+        let carried = if let Some(stored) = self.stored(source) {
+            self.guarded(|| self.load(&stored, to))?
+        } else {
+            let source = self.place(source);
+            // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
+            let Some(value) = (unsafe { source.shared() }) else {
+                // A writer that failed left nothing: its handle is poisoned, and nobody will look.
+                return Ok(());
+            };
+            match onto {
+                Onto::Disk(swap) => return self.guarded(|| self.store(value, target, swap)),
+                Onto::Memory(spares) => self.guarded(|| self.copy(value, to, spares))?,
             }
-        }))
-        .map_err(|panic| format!("moving {} panicked: {}", self.base.name(), panic_message(&*panic)))
-        .flatten()?;
+        };
+        let target = self.place(target);
         // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
         *unsafe { target.exclusive() } = Some(carried);
         Ok(())
     }
 
     fn clear(&self, buffer: BufferId) -> Option<Spare> {
-        let place = self.managed.lock().as_mut().and_then(|managed| {
-            let at = managed.places.iter().position(|(known, _)| *known == buffer)?;
-            Some(managed.places.swap_remove(at))
-        });
+        let (place, stored) = {
+            let mut managed = self.managed.lock();
+            let managed = managed.as_mut()?;
+            let place = managed.places.iter().position(|(known, _)| *known == buffer);
+            let stored = managed.stored.iter().position(|(known, _)| *known == buffer);
+            (place.map(|at| managed.places.swap_remove(at)), stored.map(|at| managed.stored.swap_remove(at)))
+        };
         // The lock is given back by now: what is done to the value, or dropping it, is user code.
+        drop(stored);
         let (_, place) = place?;
         let value = Arc::into_inner(place)?.into_inner()?;
         let travel = D::portability()?;

@@ -32,12 +32,20 @@ pub trait Portable: Data {
     fn parts_mut(&mut self) -> Vec<&mut [u8]>;
 }
 
+/// A value's header, whose type only its `Portability` knows.
+pub(crate) type AnyHeader = Box<dyn Any + Send + Sync>;
+
 /// The functions with which the runtime moves values of a [`Portable`] type.
 pub struct Portability<D> {
     /// The same value in memory of its own: that of a spare one, where there is one.
     pub(crate) duplicate: fn(&D, Option<&Spares>) -> D,
     /// A value that nobody needs any more, as one whose memory others can have.
     pub(crate) spare: fn(D) -> Option<Spare>,
+    pub(crate) header: fn(&D) -> AnyHeader,
+    /// `None` for another type's header.
+    pub(crate) blank: fn(&AnyHeader) -> Option<D>,
+    pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
+    pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
 }
 
 impl<D> Clone for Portability<D> {
@@ -57,7 +65,14 @@ impl<D> std::fmt::Debug for Portability<D> {
 impl<D: Portable> Portability<D> {
     /// Those of `D`.
     pub fn of() -> Self {
-        Portability { duplicate: duplicate::<D>, spare: spare::<D> }
+        Portability {
+            duplicate: duplicate::<D>,
+            spare: spare::<D>,
+            header: |value| Box::new(value.header()),
+            blank: |header| header.downcast_ref().map(D::blank),
+            parts: D::parts,
+            parts_mut: D::parts_mut,
+        }
     }
 }
 

@@ -145,6 +145,9 @@ impl Shared {
 
         if let Some(hub) = self.hub.as_ref().filter(|_| cell.role != Role::Gate) {
             hub.will_use(cell, self.home_of(cell));
+            if hub.is_limited() {
+                self.drain();
+            }
         }
         // From here on the task is the runtime's: this reference becomes the ReadyTask.
         self.remember(task);

@@ -84,6 +84,7 @@ impl Shared {
         if full() {
             match current::worker_of(self) {
                 Some(worker) => {
+                    let _paused = self.pause(worker);
                     self.help(worker, || !full());
                 }
                 None => {
@@ -109,6 +110,7 @@ impl Shared {
             return Err(Error::SelfWait { what: what.into() });
         }
         if let Some(worker) = current::worker_of(self) {
+            let _paused = if done() { None } else { self.pause(worker) };
             let mut completed = self.done();
             while !self.help(worker, &done) {
                 self.check_broken()?;

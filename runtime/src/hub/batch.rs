@@ -23,10 +23,14 @@ impl Placed {
 impl Shared {
     /// Runs the tasks, in one call if there are several.
     pub(super) fn run_flight(self: &Arc<Self>, hub: &Hub, flight: &Flight, local: &mut WorkerLocal) -> Fates {
-        match &flight[..] {
+        let worker = flight[0].worker;
+        hub.bodies_begin(worker, flight);
+        let fates = match &flight[..] {
             [alone] => smallvec![self.run_placed(hub, alone, local)],
             several => self.run_several(hub, several, local),
-        }
+        };
+        hub.bodies_end(worker);
+        fates
     }
 
     fn run_several(self: &Arc<Self>, hub: &Hub, flight: &[Placed], local: &mut WorkerLocal) -> Fates {

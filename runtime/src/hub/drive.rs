@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::links::mover;
 use super::{Hub, Waiting};
-use crate::data::{AnyHandle, Spares};
+use crate::data::{AnyHandle, CarryError, Onto};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
 use crate::error::{Cause, Failure, TaskError};
 use crate::exec::Shared;
@@ -58,33 +58,35 @@ impl Shared {
         match hub.mover(&transfer) {
             Some(device) => {
                 let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
-                device.enqueue(stream, Op { bytes, run: Box::new(run), done: Box::new(done) });
+                // Only a disk fails in the copy itself.
+                let run = Box::new(move || drop(run()));
+                device.enqueue(stream, Op { bytes, run, done: Box::new(done) });
             }
             None => hub.host.push(
                 stream,
                 Box::new(move || {
                     let start = Instant::now();
-                    run();
-                    done(Ok(Span { start, end: Instant::now() }));
+                    let ended = run();
+                    done(ended.map(|()| Span { start, end: Instant::now() }));
                 }),
             ),
         }
     }
 
     /// Moves the bytes.
-    fn carry(&self, handle: Option<&dyn AnyHandle>, transfer: &Transfer) {
-        let Some(hub) = &self.hub else { return };
+    fn carry(&self, handle: Option<&dyn AnyHandle>, transfer: &Transfer) -> Result<(), DeviceError> {
+        let Some(hub) = &self.hub else { return Ok(()) };
         let ends = [transfer.from, transfer.to].map(|node| &hub.nodes[node]);
         for node in ends {
             node.moving.fetch_add(1, Ordering::SeqCst);
         }
         // What a failed device was to send or to get is left alone: others may be writing there by now.
-        if ends.iter().all(|node| node.failure.get().is_none()) {
-            carry(handle, transfer, &hub.nodes[transfer.to].spares);
-        }
+        let is_left = ends.iter().all(|node| node.failure.get().is_none());
+        let carried = if is_left { carry(hub, handle, transfer) } else { Ok(()) };
         for node in ends {
             node.moving.fetch_sub(1, Ordering::SeqCst);
         }
+        carried
     }
 
     fn arrived(
@@ -102,6 +104,7 @@ impl Shared {
                 }
                 hub.with_memory(|memory| memory.arrived(transfer.id));
             }
+            Err(error) if hub.swap_of(transfer.to).is_some() => hub.shut_disk(transfer.to, &error),
             Err(error) => {
                 self.retire(hub, mover((transfer.from, transfer.to)), error);
             }
@@ -133,19 +136,26 @@ impl Shared {
 }
 
 impl Hub {
-    /// The device that carries a transfer out; `None` for a conversion on the host.
+    /// The device that carries a transfer out; `None` for a conversion on the host, and for the disk.
     fn mover(&self, transfer: &Transfer) -> Option<&Arc<dyn Device>> {
         self.nodes[mover((transfer.from, transfer.to))].device.as_ref()
     }
 }
 
-fn carry(handle: Option<&dyn AnyHandle>, transfer: &Transfer, spares: &Spares) {
+fn carry(hub: &Hub, handle: Option<&dyn AnyHandle>, transfer: &Transfer) -> Result<(), DeviceError> {
     // A handle that is gone had bytes on their way that nobody waits for.
-    let Some(handle) = handle else { return };
+    let Some(handle) = handle else { return Ok(()) };
     let format = if crate::mutant::mutant(4) { crate::data::Format::NATIVE } else { transfer.format };
-    if let Err(error) = handle.carry(transfer.source, transfer.target, format, spares) {
-        handle.base().poison(&failure_to_carry(handle, error));
+    let onto = match hub.swap_of(transfer.to) {
+        Some(swap) => Onto::Disk(swap),
+        None => Onto::Memory(&hub.nodes[transfer.to].spares),
+    };
+    match handle.carry(transfer.source, transfer.target, format, onto) {
+        Ok(()) => {}
+        Err(CarryError::Disk(error)) => return Err(error),
+        Err(CarryError::Value(error)) => handle.base().poison(&failure_to_carry(handle, error)),
     }
+    Ok(())
 }
 
 fn failure_to_carry(handle: &dyn AnyHandle, error: TaskError) -> Arc<Failure> {

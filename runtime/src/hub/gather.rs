@@ -320,6 +320,9 @@ impl Hub {
             if self.nodes[node].failure.get().is_some() || !memory.fits(node, &placed.needs) {
                 return Err(Box::new((placed, Not::Here)));
             }
+            if self.is_limited() {
+                placed.keep_partial(memory);
+            }
             let (ticket, needs) = (placed.ticket, placed.needs.clone());
             self.lanes[placed.worker].gathers();
             self.waiting.lock().insert(ticket, Waiting::Task(placed));
@@ -369,6 +372,14 @@ impl Hub {
 }
 
 impl Placed {
+    /// What the task adds partial results to stays on the host until they are added.
+    fn keep_partial(&self, memory: &mut Memory) {
+        self.task.work().with_handles(|handles| {
+            let reduced = handles.iter().zip(&self.needs).filter(|((_, mode), _)| *mode == Mode::Reduce);
+            reduced.for_each(|(_, need)| memory.keep(need.datum));
+        });
+    }
+
     /// The failure that left an operand without a value, or says that it has none.
     fn without_value(&self, memory: &Memory) -> Option<Arc<Failure>> {
         self.task.work().with_handles(|handles| {

@@ -21,6 +21,10 @@ impl Hub {
     pub(crate) fn will_use(&self, task: &Task, home: Option<usize>) {
         self.each_datum(task, |memory, datum| memory.expect(datum, USE));
         self.each_wide(task, home, Memory::expect_wide);
+        // New values may have come to the host with it.
+        if self.is_limited() {
+            self.with_memory(|memory| memory.tidy());
+        }
     }
 
     /// It has ended.

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Flight, Placed};
-use crate::memory::{HOST, NodeId};
+use crate::memory::{HOST, NodeId, Ticket};
 use crate::task::WorkerLocal;
 
 /// Tasks whose operands are gathered for one worker at a time, those included that are gathered.
@@ -15,12 +15,17 @@ const AHEAD: usize = 2;
 /// Bodies that a device is given before the first of them has ended.
 const LAUNCHED: usize = 2;
 
+/// The working sets of the tasks that run in one call.
+pub(super) type Tickets = SmallVec<[Ticket; 1]>;
+
 /// One worker's.
 pub(crate) struct Lane {
     pub(super) node: NodeId,
     state: Mutex<State>,
     /// For the bodies that run on the device: one at a time, since they share a stream.
     pub(super) local: Mutex<Option<WorkerLocal>>,
+    /// Working sets of the calls that run inside one another, where the host's memory is limited.
+    running: Mutex<Vec<Tickets>>,
 }
 
 #[derive(Default)]
@@ -35,7 +40,20 @@ struct State {
 
 impl Lane {
     pub(super) fn new(node: NodeId) -> Self {
-        Lane { node, state: Mutex::default(), local: Mutex::default() }
+        Lane { node, state: Mutex::default(), local: Mutex::default(), running: Mutex::default() }
+    }
+
+    pub(super) fn enters(&self, tickets: Tickets) {
+        self.running.lock().push(tickets);
+    }
+
+    pub(super) fn leaves(&self) {
+        self.running.lock().pop();
+    }
+
+    /// The working sets of the call that runs, if any does.
+    pub(super) fn innermost(&self) -> Option<Tickets> {
+        self.running.lock().last().cloned()
     }
 
     /// The next task with all its operands, and those that can be run in one call with it, unless the device has enough.

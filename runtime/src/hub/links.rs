@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::disk;
 use super::probe::{Bytes, Ladder, host_copy};
 use super::{Hub, Node};
 use crate::device::{DeviceError, Op, Span, StreamId};
@@ -44,11 +45,19 @@ impl Links {
     }
 
     /// The figures that the memory manager starts with: every device is linked to the host, and to every other if they are
-    /// `peers`. What no device declares and no model knows will be measured.
-    pub(super) fn specs(&self, nodes: &[Node], peers: bool) -> Vec<Vec<Option<LinkSpec>>> {
+    /// `peers`; the disk to the host alone. What no device declares and no model knows will be measured.
+    pub(super) fn specs(
+        &self,
+        nodes: &[Node],
+        peers: bool,
+        disk: Option<NodeId>,
+    ) -> Vec<Vec<Option<LinkSpec>>> {
         let link = |from: NodeId, to: NodeId| {
             if from == to {
                 return Some(CONVERTS);
+            }
+            if Some(from) == disk || Some(to) == disk {
+                return (from == HOST || to == HOST).then_some(disk::LINK);
             }
             if from != HOST && to != HOST && !peers {
                 return None;

@@ -5,6 +5,7 @@
 //! a failed device out. `README.md` says who may do what when. A runtime without devices has no hub and pays for none.
 
 mod batch;
+mod disk;
 mod drive;
 mod gather;
 mod handoff;
@@ -25,6 +26,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 
+use self::disk::Disk;
+pub(crate) use self::disk::HostMemory;
 pub(crate) use self::gather::{Flight, Next, Placed};
 use self::handoff::Handoff;
 pub use self::hints::Candidate;
@@ -52,7 +55,7 @@ struct Node {
     name: String,
     /// Bytes that it holds at most; `None`: as many as there are.
     capacity: Option<u64>,
-    /// `None`: the host.
+    /// `None`: the host, or the disk.
     device: Option<Arc<dyn Device>>,
     /// Set once the device has failed.
     failure: OnceLock<DeviceError>,
@@ -98,8 +101,9 @@ pub(crate) struct Hub {
     data: Arc<Mutex<Vec<Known>>>,
     forgotten: Forgotten,
     nodes: Vec<Node>,
-    /// Conversions on the host.
+    /// Conversions on the host, and transfers to and from the disk.
     host: Streams,
+    disk: Option<Disk>,
     lanes: Vec<Lane>,
     plans: Mutex<HashMap<u64, Planned>>,
     waiting: Mutex<HashMap<Ticket, Waiting>>,
@@ -114,18 +118,25 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Memory for `cpus` workers on the host and one for each device; `peers` is the link between any two of them. What links
-    /// nobody declares, `models` are asked for and told.
+    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is one; `peers` is the
+    /// link between any two devices. What links nobody declares, `models` are asked for and told.
     pub(crate) fn new(
         cpus: usize,
         devices: &[Emulated],
         peers: Option<LinkSpec>,
+        host: HostMemory,
         models: Option<Arc<Models>>,
         log: Option<Log>,
     ) -> Self {
-        let host = NodeSpec { capacity: None, staging: u32::MAX };
-        let of_device = |d: &Emulated| NodeSpec { capacity: Some(d.capacity), staging: d.staging };
-        let specs: Vec<NodeSpec> = std::iter::once(host).chain(devices.iter().map(of_device)).collect();
+        let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, swap));
+        let spill = disk.as_ref().map(|disk| disk.node);
+        let host = NodeSpec { capacity: host.capacity, staging: u32::MAX, spill };
+        let of_device =
+            |d: &Emulated| NodeSpec { capacity: Some(d.capacity), staging: d.staging, spill: Some(HOST) };
+        let specs: Vec<NodeSpec> = std::iter::once(host)
+            .chain(devices.iter().map(of_device))
+            .chain(disk.iter().map(|_| disk::NODE))
+            .collect();
         let made = |i: usize| {
             let (name, emulated) = (format!("{} {i}", devices[i].kind), devices[i].clone());
             let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name.clone(), emulated, peers));
@@ -133,10 +144,13 @@ impl Hub {
         };
         let host = Node::new("host".into(), specs[HOST].capacity, None);
         let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
-        let nodes: Vec<Node> = std::iter::once(host).chain((0..devices.len()).map(made)).collect();
+        let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
+        let nodes: Vec<Node> =
+            std::iter::once(host).chain((0..devices.len()).map(made)).chain(of_disk).collect();
         let links = Links::new(models);
-        let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some()));
+        let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some(), spill));
         Hub {
+            disk,
             log,
             thrown_out: SegQueue::new(),
             tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.capacity))),
@@ -214,6 +228,9 @@ impl Hub {
                 None => data.push(known),
             }
             handle.manage(datum, meta, memory.buffer(datum, HOST, meta.format), &self.forgotten);
+            if !handle.is_portable() {
+                memory.keep(datum);
+            }
         });
     }
 
@@ -251,6 +268,9 @@ impl Hub {
             let spares = node.spares.uses();
             (counts.spare, counts.reused, counts.allocated) = (spares.bytes, spares.reused, spares.allocated);
             counts.failure = node.failure.get().map(|error| error.reason.clone());
+        }
+        if let (Some(disk), Some(counts)) = (&self.disk, uses.last_mut()) {
+            counts.failure = counts.failure.take().or(disk.refusal());
         }
         uses
     }

@@ -56,7 +56,7 @@ impl Shared {
             let need = Need { datum, format, bytes, access };
             memory.has_value(datum).then(|| {
                 hub.waiting.lock().insert(ticket, Waiting::Turn(Arc::clone(&signal)));
-                memory.stage(ticket, HOST, &[need]);
+                memory.stage_for_caller(ticket, &[need]);
                 need
             })
         });
@@ -89,6 +89,10 @@ impl Shared {
     /// Brings every value that still has a handle home to it: nothing runs any more, and other runtimes may have the handles.
     pub(crate) fn go_home(self: &Arc<Self>) {
         let Some(hub) = &self.hub else { return };
+        if hub.is_limited() {
+            hub.with_memory(|memory| memory.lift_capacity());
+            self.drain();
+        }
         let handles: Vec<Arc<dyn AnyHandle>> =
             hub.data.lock().iter().filter_map(|(_, handle)| handle.upgrade()).collect();
         for handle in &handles {
@@ -153,5 +157,8 @@ impl Hub {
         handle.combine_apart(old, &mut |meta| {
             self.with_memory(|memory| memory.replace(datum, meta.format, meta.bytes as u64))
         });
+        if handle.is_portable() {
+            self.with_memory(|memory| memory.unkeep(datum));
+        }
     }
 }

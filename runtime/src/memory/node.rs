@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 use super::table::Stage;
-use super::{Datum, NodeStats, Ticket};
+use super::{Datum, NodeId, NodeStats, Ticket};
 use crate::data::Format;
 
 /// How large a node is and what it can do aside.
@@ -14,6 +14,8 @@ pub(crate) struct NodeSpec {
     pub(crate) capacity: Option<u64>,
     /// Conversions that can be under way at a time in memory that does not count as capacity.
     pub(crate) staging: u32,
+    /// The node to which the only copy of a value is written back when its memory is needed; `None`: such copies stay.
+    pub(crate) spill: Option<NodeId>,
 }
 
 /// How much a datum is asked for on a node.
@@ -38,6 +40,8 @@ pub(super) struct Node {
     pub(super) spec: NodeSpec,
     /// Its memory is gone.
     pub(super) lost: bool,
+    /// Nothing more is written back to it.
+    pub(super) shut: bool,
     pub(super) used: u64,
     /// Bytes in use of replicas that have not been filled.
     pub(super) arriving: u64,
@@ -45,6 +49,8 @@ pub(super) struct Node {
     pub(super) leaving: u64,
     /// Conversions under way.
     pub(super) converting: u32,
+    /// Working sets of tasks that are complete or on their way, without those whose tasks wait for others.
+    pub(super) busy: u32,
     /// Tasks that wait for memory, first come first served: the first one's working set is being gathered.
     pub(super) queue: VecDeque<Ticket>,
     /// Replicas that may be given up.
@@ -57,10 +63,12 @@ impl Node {
         Node {
             spec,
             lost: false,
+            shut: false,
             used: 0,
             arriving: 0,
             leaving: 0,
             converting: 0,
+            busy: 0,
             queue: VecDeque::new(),
             victims: BTreeSet::new(),
             stats: NodeStats::default(),
@@ -81,6 +89,11 @@ impl Node {
     pub(super) fn lacks(&self, bytes: u64) -> bool {
         let lacks = |capacity: u64| self.used.saturating_add(bytes) > capacity.saturating_add(self.leaving);
         self.spec.capacity.is_some_and(lacks)
+    }
+
+    /// True if it holds more than it should.
+    pub(super) fn is_over(&self) -> bool {
+        self.spec.capacity.is_some_and(|capacity| self.used > capacity)
     }
 
     pub(super) fn allocate(&mut self, bytes: u64, stage: Stage) {

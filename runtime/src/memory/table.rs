@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use super::node::{Demand, Turn};
-use super::{BufferId, NodeId, Reason, Ticket};
+use super::{BufferId, HOST, NodeId, Reason, Ticket};
 use crate::data::Format;
 
 /// How far a replica is.
@@ -113,6 +113,8 @@ pub(super) struct Entry {
     pub(super) unused: bool,
     /// On which nodes it is kept, and how many times over.
     pub(super) pinned: SmallVec<[(NodeId, u32); 1]>,
+    /// What is on the host stays there.
+    pub(super) kept: bool,
     /// Its handle is gone: its number is given out again once its last replica is.
     pub(super) removed: bool,
 }
@@ -120,8 +122,8 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(format: Format, bytes: u64) -> Self {
         let (replicas, wanted, wide_at, uses, pinned) = Default::default();
-        let (unused, removed) = (false, false);
-        Entry { version: 0, format, bytes, replicas, wanted, wide_at, uses, unused, pinned, removed }
+        let (unused, kept, removed) = (false, false, false);
+        Entry { version: 0, format, bytes, replicas, wanted, wide_at, uses, unused, pinned, kept, removed }
     }
 
     /// The current version's replica on `node` in `format`.
@@ -157,7 +159,7 @@ impl Entry {
     }
 
     pub(super) fn is_pinned(&self, node: NodeId) -> bool {
-        self.pinned.iter().any(|&(n, _)| n == node)
+        (self.kept && node == HOST) || self.pinned.iter().any(|&(n, _)| n == node)
     }
 
     /// When it would be this replica's turn to be given up.

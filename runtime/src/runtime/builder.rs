@@ -1,6 +1,7 @@
 //! What a runtime is made of.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,11 @@ use super::Runtime;
 use crate::device::Emulated;
 use crate::error::Error;
 use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
-use crate::hub::{Candidate, Chooser, Hub, Log};
+use crate::hub::{Candidate, Chooser, HostMemory, Hub, Log};
 use crate::memory::LinkSpec;
 use crate::model::Models;
 use crate::sched::{self, Policy};
+use crate::swap::Swap;
 use crate::topology::{self, CoreInfo, Topology};
 use crate::trace;
 
@@ -20,6 +22,8 @@ pub struct RuntimeBuilder {
     workers: Option<usize>,
     devices: Vec<Emulated>,
     peers: Option<LinkSpec>,
+    host_memory: Option<u64>,
+    swap: SwapChoice,
     victims: Option<Chooser>,
     policy: PolicyChoice,
     window: usize,
@@ -28,6 +32,25 @@ pub struct RuntimeBuilder {
     patience: Option<Duration>,
     models: Option<Arc<Models>>,
     on_stall: Box<dyn Fn(String) + Send>,
+}
+
+/// Where goes what the host has no room for.
+enum SwapChoice {
+    None,
+    Folder(PathBuf),
+    #[cfg(test)]
+    Given(Swap),
+}
+
+impl SwapChoice {
+    fn open(self) -> Result<Option<Swap>, Error> {
+        match self {
+            SwapChoice::None => Ok(None),
+            SwapChoice::Folder(folder) => Swap::open(&folder).map(Some),
+            #[cfg(test)]
+            SwapChoice::Given(swap) => Ok(Some(swap)),
+        }
+    }
 }
 
 enum PolicyChoice {
@@ -41,6 +64,8 @@ impl RuntimeBuilder {
             workers: None,
             devices: Vec::new(),
             peers: None,
+            host_memory: None,
+            swap: SwapChoice::None,
             victims: None,
             policy: PolicyChoice::Named("lws".into()),
             window: DEFAULT_WINDOW,
@@ -73,6 +98,40 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn peers(mut self, bytes_per_second: f64) -> Self {
         self.peers = Some(LinkSpec { bandwidth: bytes_per_second, latency_ns: 0 });
+        self
+    }
+
+    /// Lets the values of handles take `bytes` of host memory, those included that tasks and callers have in use; without, they take
+    /// as many as they need. A handle's value counts from its first task on, and until the runtime ends: then every handle that is
+    /// left gets its value back, whatever that takes.
+    ///
+    /// Tasks wait for memory, and one whose operands can never be there at once is refused with [`Error::TooLarge`]. Without
+    /// [`swap`](RuntimeBuilder::swap) a value leaves the host only for a device. The limit gives way where nothing else would go
+    /// on: values that a caller reads or writes in place are brought in any case, values of types that are not
+    /// [`Portable`](crate::Portable) and slices of the caller's stay, and if what stays leaves too little for a task, it runs once
+    /// no other one does. [`Runtime::memory`] says how many bytes there were.
+    #[must_use]
+    pub fn host_memory(mut self, bytes: u64) -> Self {
+        self.host_memory = Some(bytes);
+        self
+    }
+
+    /// Writes what [`host_memory`](RuntimeBuilder::host_memory) has no room for to a file in `folder`, and reads it back when a task or
+    /// caller asks for it: where there is no other copy, and in the form in which it was written last.
+    ///
+    /// The file has no name: it is gone when the runtime is, also if the process is killed. It goes by the page cache where the file
+    /// system allows that. Once it cannot grow (the disk is full, say), values stay in host memory beyond the limit, and the log
+    /// says so; if it cannot be read, values that are only there are lost, by name. `folder` should be on a local disk: on a
+    /// `tmpfs` it is memory again.
+    #[must_use]
+    pub fn swap(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.swap = SwapChoice::Folder(folder.into());
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn swap_with(mut self, swap: Swap) -> Self {
+        self.swap = SwapChoice::Given(swap);
         self
     }
 
@@ -157,7 +216,8 @@ impl RuntimeBuilder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// [`Error::Config`] for no workers or an unknown policy, [`Error::Os`] if a thread cannot be started.
+    /// [`Error::Config`] for no workers, an unknown policy, or swap without a limit of host memory; [`Error::Os`] if a thread cannot be
+    /// started, or no file can be made for swap.
     pub fn build(self) -> Result<Runtime, Error> {
         let topology = Topology::discover();
         let cores = topology.cores.len();
@@ -166,6 +226,12 @@ impl RuntimeBuilder {
         if count == 0 || count > usize::from(u16::MAX) {
             return Err(Error::Config(format!("{count} workers are not possible: take 1 to {}", u16::MAX)));
         }
+        if self.host_memory.is_none() && !matches!(self.swap, SwapChoice::None) {
+            let message =
+                "swap without a limit would never be used: say what the host may hold (host_memory)";
+            return Err(Error::Config(message.into()));
+        }
+        let host = HostMemory { capacity: self.host_memory, swap: self.swap.open()? };
         warn_if_crowded(cpus, cores);
         let policy = match self.policy {
             PolicyChoice::Named(name) => sched::by_name(&name, count)?,
@@ -181,9 +247,9 @@ impl RuntimeBuilder {
         };
         let workers = cores_of.into_iter().zip(neighbours).enumerate().map(slot).collect();
         let started = Instant::now();
-        let hub = (!self.devices.is_empty()).then(|| {
+        let hub = (!self.devices.is_empty() || host.capacity.is_some()).then(|| {
             let log = self.trace.map(|capacity| Log::new(started, capacity));
-            Hub::new(cpus, &self.devices, self.peers, models.clone(), log)
+            Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log)
         });
         let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
         let window = Window::new(self.window);

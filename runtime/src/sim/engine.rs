@@ -86,8 +86,12 @@ fn links_of(platform: &Platform) -> Links {
 }
 
 fn memory_of(platform: &Platform, links: &Links) -> Memory {
-    let node = |node: &platform::NodeSpec| NodeSpec { capacity: node.capacity(), staging: node.staging };
-    let nodes: Vec<NodeSpec> = platform.nodes.iter().map(node).collect();
+    let node = |(id, node): (NodeId, &platform::NodeSpec)| NodeSpec {
+        capacity: node.capacity(),
+        staging: node.staging,
+        spill: (id != HOST).then_some(HOST),
+    };
+    let nodes: Vec<NodeSpec> = platform.nodes.iter().enumerate().map(node).collect();
     Memory::new(&nodes, links)
 }
 

@@ -12,6 +12,7 @@ impl Memory {
     pub(crate) fn lose(&mut self, node: NodeId) -> Lost {
         assert!(node != HOST, "without the host nothing goes on");
         self.nodes[node].lost = true;
+        self.relist_those_of(node);
         let mut tickets: Vec<Ticket> = self
             .stagings
             .iter()
@@ -36,6 +37,43 @@ impl Memory {
             self.pump(node);
         }
         Lost { data, tickets, stranded }
+    }
+
+    /// Nothing more can be written back to `node`; what is there can be read. The driver has ended its copies to the node, and no
+    /// task runs there.
+    pub(crate) fn shut(&mut self, node: NodeId) {
+        if self.nodes[node].lost || std::mem::replace(&mut self.nodes[node].shut, true) {
+            return;
+        }
+        self.relist_those_of(node);
+        let mut flights: Vec<Flight> = self
+            .flights
+            .extract_if(|_, flight| flight.transfer.to == node)
+            .map(|(_, flight)| flight)
+            .collect();
+        flights.sort_unstable_by_key(|flight| flight.transfer.id);
+        self.actions.retain(|action| !matches!(action, Action::Begin(t) if t.to == node));
+        for from in 0..self.nodes.len() {
+            if let Some(link) = self.link_mut(from, node) {
+                link.clear();
+            }
+        }
+        for Flight { transfer, version, .. } in &flights {
+            let (datum, format) = (transfer.datum, transfer.format);
+            self.let_go(transfer.id, datum, transfer.from, transfer.source_format, *version, false);
+            let target = self.entry(datum).find_version(node, format, *version).expect("it was to be filled");
+            self.discard(datum, target);
+        }
+        for node in 0..self.nodes.len() {
+            self.pump(node);
+        }
+    }
+
+    /// Sole copies cannot be written back to `spill` any more: where they were, they stay.
+    fn relist_those_of(&mut self, spill: NodeId) {
+        if self.nodes.iter().any(|node| node.spec.spill == Some(spill)) {
+            (0..self.data.len() as u32).for_each(|datum| self.relist_all(Datum(datum)));
+        }
     }
 
     /// Forgets the transfers to and from the node; returns those that were to fill replicas elsewhere.

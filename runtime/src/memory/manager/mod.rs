@@ -18,9 +18,23 @@ use crate::memory::{
     Transfer, VictimHook, bytes_of, distinct,
 };
 
-/// A task's working set.
+/// For whom a working set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// A task, which ends whatever others wait for.
+    Task,
+    /// A task whose body waits for others: they may need memory before it ends.
+    Waiting,
+    /// A caller outside of tasks, who may keep it for any time.
+    Caller,
+}
+
+/// A task's or caller's working set.
 struct Staging {
     node: NodeId,
+    holder: Holder,
+    /// It has its memory.
+    granted: bool,
     needs: SmallVec<[Need; 4]>,
     /// Which of them are held already; the rest is allocated all at once.
     held: SmallVec<[bool; 4]>,
@@ -84,7 +98,8 @@ impl Memory {
         }
     }
 
-    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one.
+    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one. It may be more than the node holds: others are
+    /// given up for it when something next happens there, or with [`Memory::tidy`].
     pub(crate) fn add(&mut self, format: Format, bytes: u64, at: Option<NodeId>) -> Datum {
         let datum = self.unused.pop().unwrap_or(Datum(self.data.len() as u32));
         if datum.0 as usize == self.data.len() {
@@ -196,7 +211,7 @@ impl Memory {
         self.flights.is_empty()
     }
 
-    /// True if the working set can be on `node` at all.
+    /// True if the working set of a task can be on `node` at all.
     pub(crate) fn fits(&self, node: NodeId, needs: &[Need]) -> bool {
         if self.nodes[node].lost {
             return false;
@@ -285,8 +300,10 @@ impl Memory {
     pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need]) {
         for need in needs {
             let absent = self.absent(node, std::slice::from_ref(need)).next().is_some();
-            let state = &self.nodes[node];
-            if !absent || state.lost || !state.has_spare(need.bytes) {
+            if !absent || self.nodes[node].lost || !self.nodes[node].has_spare(need.bytes) {
+                continue;
+            }
+            if !self.has_direct_source(node, need) && !self.nodes[HOST].has_spare(need.bytes) {
                 continue;
             }
             let at = self.make(need.datum, node, need.format, need.bytes, Stage::Arriving);
@@ -295,13 +312,21 @@ impl Memory {
         }
     }
 
+    /// False if it could come to `node` only by way of the host.
+    fn has_direct_source(&self, node: NodeId, need: &Need) -> bool {
+        let entry = self.entry(need.datum);
+        let mut current = entry.replicas.iter().filter(|r| r.version == entry.version && r.is_source());
+        current.any(|r| self.link(r.node, node).is_some())
+    }
+
     /// Checks that what is in use is what there is; for tests.
     #[cfg(test)]
     pub(in crate::memory) fn check(&self) {
         for (n, node) in self.nodes.iter().enumerate() {
             let replicas = self.data.iter().flat_map(|entry| &entry.replicas).filter(|r| r.node == n);
             let (bytes, pins) = replicas.fold((0, 0), |sum, r| (sum.0 + r.bytes, sum.1 + r.pins));
-            assert_eq!((node.used, node.leaving, node.converting, pins), (bytes, 0, 0, 0), "node {n}");
+            let counts = (node.used, node.leaving, node.converting, node.busy, pins);
+            assert_eq!(counts, (bytes, 0, 0, 0, 0), "node {n}");
             assert_eq!(node.arriving, 0, "node {n}");
         }
         assert!(self.links.iter().flatten().all(|link| link.backlog == 0));

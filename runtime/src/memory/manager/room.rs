@@ -7,7 +7,7 @@ use crate::data::Format;
 use crate::memory::table::{Replica, Stage};
 use crate::memory::{Action, BufferId, Candidate, Datum, HOST, NodeId, Reason, VictimHook};
 
-/// How many of a nearly full node's next victims are copied to the host ahead of need.
+/// How many of a nearly full device's next victims are copied to the host ahead of need.
 const CLEANED: usize = 4;
 
 /// How many victims are shown to a hook.
@@ -19,16 +19,48 @@ impl Memory {
         while self.nodes[node].lacks(bytes) {
             let Some((datum, format)) = self.victim(node) else { return };
             let at = self.entry(datum).find(node, format).expect("listed");
-            if self.entry(datum).is_sole(at) && !crate::mutant::mutant(2) {
+            let spill = self.spill_of(node).filter(|_| self.entry(datum).is_sole(at));
+            if let Some(spill) = spill.filter(|_| !crate::mutant::mutant(2)) {
+                if !self.takes_write_back(spill, datum) {
+                    return;
+                }
+                // Others may have made room there.
+                let at = self.entry(datum).find(node, format).expect("listed");
                 let replica = &mut self.entry_mut(datum).replicas[at];
                 replica.leaving = true;
                 let bytes = replica.bytes;
                 self.nodes[node].leaving += bytes;
-                self.copy_to_host(datum, at, Reason::WriteBack);
+                self.write_back(datum, at, Reason::WriteBack);
             } else {
                 self.evict(datum, at, false);
             }
         }
+    }
+
+    /// False while `node` holds too much and something is leaving it: what is to be written back to it waits until that has
+    /// left. Otherwise it is taken also beyond the capacity, so that nobody waits for somebody who waits for him.
+    fn takes_write_back(&mut self, node: NodeId, datum: Datum) -> bool {
+        let bytes = self.entry(datum).bytes;
+        self.make_room(node, bytes);
+        !self.nodes[node].is_over() || self.nodes[node].leaving == 0
+    }
+
+    /// Where sole copies on `node` are written back to, if they can be.
+    pub(super) fn spill_of(&self, node: NodeId) -> Option<NodeId> {
+        self.nodes[node].spec.spill.filter(|&spill| !self.nodes[spill].lost && !self.nodes[spill].shut)
+    }
+
+    /// Gives up what the host holds too much, also where nobody waits for memory there.
+    pub(crate) fn tidy(&mut self) {
+        if self.nodes[HOST].is_over() {
+            self.pump(HOST);
+        }
+    }
+
+    /// The host may hold as much as is asked from now on.
+    pub(crate) fn lift_capacity(&mut self) {
+        self.nodes[HOST].spec.capacity = None;
+        self.pump(HOST);
     }
 
     /// Which replica is to be given up next.
@@ -62,19 +94,35 @@ impl Memory {
     }
 
     /// The datum will not be used for now: until a task asks for it, its replicas are given up first. A sole copy that no
-    /// transfer or task has in use is copied to the host meanwhile.
+    /// transfer or task has in use is written back meanwhile, if there is room.
     pub(crate) fn wont_use(&mut self, datum: Datum) {
         self.entry_mut(datum).unused = true;
         self.relist_all(datum);
         let entry = self.entry(datum);
         let is_to_copy = |&at: &usize| {
             let replica = &entry.replicas[at];
-            replica.node != HOST && replica.is_idle() && entry.is_sole(at)
+            let spill = self.spill_of(replica.node).filter(|&spill| self.nodes[spill].has_spare(entry.bytes));
+            let is_new = spill.is_some_and(|spill| entry.find(spill, entry.format).is_none());
+            let stays = entry.kept && replica.node == HOST;
+            is_new && !stays && replica.is_idle() && entry.is_sole(at)
         };
         let sole = (0..entry.replicas.len()).find(is_to_copy);
-        if let Some(at) = sole.filter(|_| entry.find(HOST, entry.format).is_none()) {
-            self.copy_to_host(datum, at, Reason::Idle);
+        if let Some(at) = sole {
+            self.write_back(datum, at, Reason::Idle);
         }
+    }
+
+    /// What is or will be of the datum on the host stays there, whatever the host holds; it is never written back from there.
+    pub(crate) fn keep(&mut self, datum: Datum) {
+        self.entry_mut(datum).kept = true;
+        self.relist_all(datum);
+    }
+
+    /// Takes [`Memory::keep`] back.
+    pub(crate) fn unkeep(&mut self, datum: Datum) {
+        self.entry_mut(datum).kept = false;
+        self.relist_all(datum);
+        self.tidy();
     }
 
     /// Keeps what is or will be of the datum on `node` there until it is [unpinned](Memory::unpin) as many times. What is
@@ -101,9 +149,10 @@ impl Memory {
         self.pump(node);
     }
 
-    /// Copies the next victims of a nearly full node to the host, if its link has nothing else to do.
+    /// Copies the next victims of a nearly full device to the host, if its link has nothing else to do and the host has room. Not
+    /// those of the host to a disk: what is written again meanwhile would go there twice, and reads would wait for it.
     pub(super) fn clean_ahead(&mut self, node: NodeId) {
-        if node == HOST || !self.nodes[node].is_nearly_full() {
+        if self.spill_of(node) != Some(HOST) || !self.nodes[node].is_nearly_full() {
             return;
         }
         if self.link(node, HOST).is_some_and(|link| link.backlog > 0) {
@@ -113,8 +162,9 @@ impl Memory {
         for (_, datum, format) in next {
             if let Some(at) = self.entry(datum).find(node, format)
                 && self.entry(datum).is_sole(at)
+                && self.nodes[HOST].has_spare(self.entry(datum).bytes)
             {
-                self.copy_to_host(datum, at, Reason::Idle);
+                self.write_back(datum, at, Reason::Idle);
             }
         }
     }
@@ -168,7 +218,10 @@ impl Memory {
         let mut replica = Replica::new(buffer, node, format, entry.version, bytes, stage);
         replica.last_use = clock;
         entry.replicas.push(replica);
-        entry.replicas.len() - 1
+        let at = entry.replicas.len() - 1;
+        // The new one is listed once it is known who has it.
+        self.relist_irreplaceable(datum, at);
+        at
     }
 
     pub(super) fn discard(&mut self, datum: Datum, at: usize) {
@@ -184,17 +237,21 @@ impl Memory {
         node.leaves(replica.stage, replica.bytes);
         node.used -= replica.bytes;
         self.actions.push(Action::Freed { node: replica.node, datum, buffer: replica.buffer });
+        let left = self.entry(datum).replicas.len();
+        self.relist_irreplaceable(datum, left);
     }
 
     /// Lists a replica among its node's victims, or takes it off, as it now is.
     pub(super) fn relist(&mut self, datum: Datum, at: usize) {
+        let can_write_back = self.spill_of(self.entry(datum).replicas[at].node).is_some();
         let entry = &mut self.data[datum.0 as usize];
         let replica = &entry.replicas[at];
         let node = &mut self.nodes[replica.node];
         let may_go = node.spec.capacity.is_some()
             && replica.version == entry.version
             && replica.is_idle()
-            && !entry.is_pinned(replica.node);
+            && !entry.is_pinned(replica.node)
+            && (can_write_back || !entry.is_sole(at));
         let turn = may_go.then(|| entry.turn(at));
         let replica = &mut entry.replicas[at];
         if replica.listed == turn {
@@ -205,6 +262,17 @@ impl Memory {
         }
         if let Some(turn) = turn {
             node.victims.insert((turn, datum, replica.format));
+        }
+    }
+
+    /// Replicas of the datum have come or gone: where sole copies cannot be written back, that says whether one of the first `count`
+    /// may go.
+    pub(super) fn relist_irreplaceable(&mut self, datum: Datum, count: usize) {
+        for at in 0..count {
+            let node = self.entry(datum).replicas[at].node;
+            if self.nodes[node].spec.capacity.is_some() && self.spill_of(node).is_none() {
+                self.relist(datum, at);
+            }
         }
     }
 

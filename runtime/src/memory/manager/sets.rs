@@ -2,10 +2,18 @@
 
 use smallvec::SmallVec;
 
-use super::{Memory, Staging};
+use super::{Holder, Memory, Staging};
 use crate::data::Format;
+use crate::memory::link::Link;
 use crate::memory::table::Stage;
-use crate::memory::{Access, Action, Datum, Need, NodeId, Reason, Ticket, distinct};
+use crate::memory::{Access, Action, Datum, HOST, Need, NodeId, Reason, Ticket, distinct};
+
+impl Staging {
+    /// True if memory will be given back without anybody's doing.
+    fn is_busy(&self) -> bool {
+        self.granted && self.holder == Holder::Task
+    }
+}
 
 impl Memory {
     /// Asks for a task's working set on `node`. [`Action::Staged`] follows once it is there.
@@ -14,6 +22,22 @@ impl Memory {
     /// If it does not [fit](Memory::fits), which the driver checks first.
     pub(crate) fn stage(&mut self, ticket: Ticket, node: NodeId, needs: &[Need]) {
         assert!(self.fits(node, needs), "what can never fit is refused when it is submitted");
+        self.register(ticket, node, needs, Holder::Task);
+        self.nodes[node].queue.push_back(ticket);
+        self.pump(node);
+    }
+
+    /// As [`Memory::stage`] on the host, for a caller outside of tasks, who never waits for memory: what the host cannot hold
+    /// besides is given up as soon as that can be done.
+    pub(crate) fn stage_for_caller(&mut self, ticket: Ticket, needs: &[Need]) {
+        self.register(ticket, HOST, needs, Holder::Caller);
+        let bytes = self.hold_present(ticket);
+        self.make_room(HOST, bytes);
+        self.grant(ticket);
+        self.pump(HOST);
+    }
+
+    fn register(&mut self, ticket: Ticket, node: NodeId, needs: &[Need], holder: Holder) {
         let needs: SmallVec<[Need; 4]> = distinct(needs).copied().collect();
         for need in &needs {
             if std::mem::take(&mut self.entry_mut(need.datum).unused) {
@@ -21,9 +45,35 @@ impl Memory {
             }
         }
         let held = needs.iter().map(|_| false).collect();
-        self.stagings.insert(ticket, Staging { node, needs, held, missing: 0 });
-        self.nodes[node].queue.push_back(ticket);
+        let staging = Staging { node, holder, granted: false, needs, held, missing: 0 };
+        self.stagings.insert(ticket, staging);
+    }
+
+    /// The body of a task that has its working set waits for other tasks: they do not wait for its memory from now on.
+    pub(crate) fn pause(&mut self, ticket: Ticket) {
+        self.change_holder(ticket, Holder::Waiting);
+    }
+
+    /// It goes on.
+    pub(crate) fn resume(&mut self, ticket: Ticket) {
+        self.change_holder(ticket, Holder::Task);
+    }
+
+    fn change_holder(&mut self, ticket: Ticket, holder: Holder) {
+        // It may have been lost with its node meanwhile.
+        let Some(staging) = self.stagings.get_mut(&ticket) else { return };
+        let (node, was) = (staging.node, staging.is_busy());
+        staging.holder = holder;
+        let is = staging.is_busy();
+        self.nodes[node].busy = self.nodes[node].busy + u32::from(is) - u32::from(was);
         self.pump(node);
+    }
+
+    /// Ends a working set's being one.
+    fn unregister(&mut self, ticket: Ticket) -> Staging {
+        let staging = self.stagings.remove(&ticket).expect("staged before");
+        self.nodes[staging.node].busy -= u32::from(staging.is_busy());
+        staging
     }
 
     /// The task has ended: what it wrote is the datum's new version.
@@ -34,7 +84,7 @@ impl Memory {
     /// As [`Memory::finish`], but these written data turned out to have another format and size (bytes) than the need said.
     /// What they take more may exceed the node's capacity until others have been given up for it.
     pub(crate) fn finish_as(&mut self, ticket: Ticket, actual: &[(Datum, Format, u64)]) {
-        let staging = self.stagings.remove(&ticket).expect("staged before");
+        let staging = self.unregister(ticket);
         let node = staging.node;
         self.clock += 1;
         let mut touched: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[node]);
@@ -87,7 +137,7 @@ impl Memory {
 
     /// Gives the working set back; returns the node on which others may be waiting for it.
     pub(super) fn take_apart(&mut self, ticket: Ticket) -> NodeId {
-        let staging = self.stagings.remove(&ticket).expect("staged before");
+        let staging = self.unregister(ticket);
         let node = staging.node;
         let queue = &mut self.nodes[node].queue;
         let queued =
@@ -121,19 +171,45 @@ impl Memory {
     /// Serves the tasks that wait for memory on `node`, in order: the first one keeps what is there, and gets the rest once
     /// all of it can be had.
     pub(super) fn pump(&mut self, node: NodeId) {
+        self.serve(node);
+        for other in 0..self.nodes.len() {
+            // What it gives up may have waited for memory here.
+            let state = &self.nodes[other];
+            if state.spec.spill == Some(node) && (!state.queue.is_empty() || state.is_over()) {
+                self.serve(other);
+            }
+        }
+    }
+
+    fn serve(&mut self, node: NodeId) {
         // What a task wrote may have become larger than it was to be.
         self.make_room(node, 0);
         while let Some(&ticket) = self.nodes[node].queue.front() {
             let bytes = self.hold_present(ticket);
-            if self.nodes[node].free() < bytes {
+            if !self.has_room(node, bytes) {
                 self.make_room(node, bytes);
             }
-            if self.nodes[node].free() < bytes {
+            if !self.has_room(node, bytes) && !self.may_exceed(node) {
                 return;
             }
             self.nodes[node].queue.pop_front();
             self.grant(ticket);
         }
+    }
+
+    /// True if a task may have `bytes` more. A host that holds too much already gets below its capacity first, as far as
+    /// anything is leaving it: a task that writes values of unknown size asks for nothing.
+    fn has_room(&self, node: NodeId, bytes: u64) -> bool {
+        let state = &self.nodes[node];
+        state.free() >= bytes && !(node == HOST && state.is_over() && state.leaving > 0)
+    }
+
+    /// True if waiting would give the host no more memory: nothing moves there, and no task is there that could end.
+    fn may_exceed(&self, node: NodeId) -> bool {
+        let is_quiet = |link: Option<&Link>| link.is_none_or(|link| link.backlog == 0);
+        node == HOST
+            && self.nodes[HOST].busy == 0
+            && (0..self.nodes.len()).all(|n| is_quiet(self.link(HOST, n)) && is_quiet(self.link(n, HOST)))
     }
 
     /// Keeps what is on the node from being given up; returns the bytes of what is not there.
@@ -182,7 +258,10 @@ impl Memory {
             }
             missing += self.wait_for(ticket, need, node);
         }
-        self.stagings.get_mut(&ticket).expect("granted").missing += missing;
+        let staging = self.stagings.get_mut(&ticket).expect("granted");
+        staging.missing += missing;
+        staging.granted = true;
+        self.nodes[node].busy += u32::from(staging.is_busy());
         self.has_one_more(ticket);
     }
 

@@ -44,6 +44,7 @@ impl Memory {
             return;
         }
         self.relist(datum, at);
+        self.relist_irreplaceable(datum, self.entry(datum).replicas.len());
         waiters.into_iter().for_each(|ticket| self.has_one_more(ticket));
         for (node, format, reason) in forwards {
             self.fetch(datum, node, format, reason);
@@ -73,7 +74,9 @@ impl Memory {
         quiet.into_iter().for_each(|ticket| self.has_one_more(ticket));
         if was_leaving {
             self.nodes[node].leaving -= bytes;
-            if done && pins == 0 && !self.entry(datum).is_pinned(node) {
+            // Where it was to be written back to may be gone, while another transfer still read it.
+            let entry = self.entry(datum);
+            if done && pins == 0 && !entry.is_pinned(node) && !entry.is_sole(at) {
                 self.evict(datum, at, true);
                 return;
             }
@@ -309,10 +312,12 @@ impl Memory {
         }
     }
 
-    pub(super) fn copy_to_host(&mut self, datum: Datum, at: usize, reason: Reason) {
+    /// Copies a sole replica to where its node's are written back to.
+    pub(super) fn write_back(&mut self, datum: Datum, at: usize, reason: Reason) {
         let (format, bytes) = (self.entry(datum).format, self.entry(datum).bytes);
         let node = self.entry(datum).replicas[at].node;
-        self.make(datum, HOST, format, bytes, Stage::Arriving);
-        self.launch(datum, (node, format), (HOST, format), reason);
+        let spill = self.spill_of(node).expect("asked before");
+        self.make(datum, spill, format, bytes, Stage::Arriving);
+        self.launch(datum, (node, format), (spill, format), reason);
     }
 }

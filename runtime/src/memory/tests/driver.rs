@@ -22,6 +22,17 @@ pub(super) enum What {
     Replaced,
     /// Its first operand has no value any more.
     Invalidated,
+    /// What a caller does on the host.
+    Called,
+    /// A task whose body waits for as long as others can go on without it.
+    Patient,
+}
+
+/// How much the host holds, and whether there is a disk behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Host {
+    pub(super) capacity: Option<u64>,
+    pub(super) disk: bool,
 }
 
 /// What happens aside of jobs, after how many steps.
@@ -29,6 +40,10 @@ pub(super) enum What {
 pub(super) struct Asides {
     /// A node's memory goes.
     pub(super) loss: Option<(usize, NodeId)>,
+    /// The disk takes nothing more.
+    pub(super) shut: Option<usize>,
+    /// A datum stays on the host from now on.
+    pub(super) kept: Vec<(usize, u32)>,
     /// A datum will not be used for now.
     pub(super) unused: Vec<(usize, u32)>,
     /// A datum is pinned to a node for so many more steps.
@@ -53,6 +68,9 @@ impl Job {
 
     /// As it is to be for a job that gives its only operand a value outside of tasks.
     pub(super) fn settled(mut self) -> Self {
+        if self.what == What::Called {
+            self.node = HOST;
+        }
         if let What::Renewed(_) | What::Replaced | What::Invalidated = self.what {
             self.needs.truncate(1);
             self.needs[0].2 = Access::Write;
@@ -65,6 +83,8 @@ impl Job {
 pub(super) struct Driver {
     pub(super) memory: Memory,
     capacity: u64,
+    devices: usize,
+    pub(super) host: Host,
     pub(super) sizes: Vec<u64>,
     /// The handle of each datum.
     pub(super) data: Vec<Datum>,
@@ -87,19 +107,43 @@ pub(super) struct Driver {
     pub(super) write_backs: u64,
     pub(super) conversions: u64,
     pub(super) abandoned: u64,
+    pub(super) disk_writes: u64,
+    /// What stays on the host.
+    pub(super) kept: Vec<Datum>,
 }
 
 impl Driver {
     pub(super) fn new(devices: usize, peers: bool, capacity: u64, staging: u32, sizes: &[u64]) -> Self {
+        Self::with_host(Host::default(), devices, peers, capacity, staging, sizes)
+    }
+
+    /// As `new`, with a host that holds so much and perhaps a disk behind it.
+    pub(super) fn with_host(
+        host: Host,
+        devices: usize,
+        peers: bool,
+        capacity: u64,
+        staging: u32,
+        sizes: &[u64],
+    ) -> Self {
         let spec = LinkSpec { bandwidth: 1e9, latency_ns: 10 };
+        let disk = host.disk.then_some(devices + 1);
+        let of_device = NodeSpec { capacity: Some(capacity), staging, spill: Some(HOST) };
         let nodes: Vec<NodeSpec> =
-            (0..=devices).map(|n| NodeSpec { capacity: (n > 0).then_some(capacity), staging }).collect();
-        let links: Vec<Vec<Option<LinkSpec>>> = (0..=devices)
-            .map(|a| (0..=devices).map(|b| (peers || a == b || a * b == 0).then_some(spec)).collect())
-            .collect();
+            std::iter::once(NodeSpec { capacity: host.capacity, staging, spill: disk })
+                .chain(std::iter::repeat_n(of_device, devices))
+                .chain(disk.map(|_| NodeSpec { capacity: None, staging: 0, spill: None }))
+                .collect();
+        let all = 0..nodes.len();
+        let linked =
+            |a: NodeId, b: NodeId| a == b || a * b == 0 || (peers && Some(a) != disk && Some(b) != disk);
+        let links: Vec<Vec<Option<LinkSpec>>> =
+            all.clone().map(|a| all.clone().map(|b| linked(a, b).then_some(spec)).collect()).collect();
         let mut driver = Driver {
             memory: Memory::new(&nodes, &links),
             capacity,
+            devices,
+            host,
             sizes: sizes.to_vec(),
             data: Vec::new(),
             values: HashMap::new(),
@@ -114,12 +158,16 @@ impl Driver {
             write_backs: 0,
             conversions: 0,
             abandoned: 0,
+            disk_writes: 0,
+            kept: Vec::new(),
         };
         for (i, &size) in sizes.iter().enumerate() {
             let datum = driver.memory.add(WIDE, size, Some(HOST));
             driver.data.push(datum);
             driver.put(datum, HOST, WIDE, i as u64);
         }
+        driver.memory.tidy();
+        driver.obey();
         driver
     }
 
@@ -138,6 +186,12 @@ impl Driver {
             access,
         };
         job.needs.iter().map(need).collect()
+    }
+
+    pub(super) fn stage_for_caller(&mut self, ticket: Ticket, needs: &[Need]) {
+        self.asked.push(ticket);
+        self.memory.stage_for_caller(ticket, needs);
+        self.obey();
     }
 
     pub(super) fn stage(&mut self, ticket: Ticket, node: NodeId, needs: &[Need]) {
@@ -159,8 +213,28 @@ impl Driver {
         self.obey();
     }
 
+    /// The disk's node, if there is one.
+    pub(super) fn disk(&self) -> Option<NodeId> {
+        self.host.disk.then_some(self.devices + 1)
+    }
+
+    /// The disk takes nothing more: what was on its way there is lost, and nothing else is.
+    pub(super) fn shut(&mut self) {
+        let Some(disk) = self.disk() else { return };
+        self.host.disk = false;
+        self.memory.shut(disk);
+        let (gone, left): (VecDeque<_>, _) = self.flying.drain(..).partition(|(t, _)| t.to == disk);
+        self.flying = left;
+        self.obey();
+        for (transfer, _) in gone {
+            self.memory.arrived(transfer.id);
+            assert!(self.memory.take_actions().is_empty(), "an arrival that was dropped does something");
+        }
+    }
+
     /// The memory of a node goes; transfers that touch it are reported as if they had ended.
     pub(super) fn lose(&mut self, node: NodeId) -> Lost {
+        self.host.disk &= Some(node) != self.disk();
         self.lost = Some(node);
         let lost = self.memory.lose(node);
         let (gone, left): (VecDeque<_>, _) =
@@ -215,6 +289,13 @@ impl Driver {
                 Action::Begin(transfer) => {
                     let value = self.values[&transfer.source];
                     self.conversions += u64::from(transfer.format != transfer.source_format);
+                    let (datum, to_disk) = (transfer.datum, Some(transfer.to) == self.disk());
+                    assert!(
+                        !to_disk || transfer.format == transfer.source_format,
+                        "only the own form is written"
+                    );
+                    assert!(!to_disk || !self.kept.contains(&datum), "{datum:?} stays on the host");
+                    self.disk_writes += u64::from(to_disk);
                     let same_link =
                         |(other, _): &(Transfer, u64)| (other.from, other.to) == (transfer.from, transfer.to);
                     assert!(!self.flying.iter().any(same_link), "one transfer at a time on a link");
@@ -242,7 +323,7 @@ impl Driver {
                 }
             }
         }
-        for node in 1..self.memory.stats_len() {
+        for node in 1..=self.devices {
             assert!(
                 self.memory.used(node) <= self.capacity + self.grown,
                 "node {node} holds more than it can"
@@ -274,7 +355,7 @@ impl Driver {
         let datum = self.data[datum];
         let (format, bytes) = self.memory.current(datum);
         let ticket = Ticket(1 << 40);
-        self.stage(ticket, HOST, &[Need { datum, format, bytes, access: Access::Read }]);
+        self.stage_for_caller(ticket, &[Need { datum, format, bytes, access: Access::Read }]);
         self.arrive_all();
         let buffer = self.memory.buffer(datum, HOST, format).unwrap();
         let value = self.values.get(&buffer).copied();
@@ -294,6 +375,7 @@ impl Driver {
         let format = if let What::Renewed(valued) = what {
             self.memory.remove(self.data[place]);
             self.obey();
+            self.kept.retain(|kept| *kept != self.data[place]);
             self.data[place] = self.memory.add(NARROW, size / 2, valued.then_some(HOST));
             valued.then_some(NARROW)
         } else {
@@ -301,8 +383,11 @@ impl Driver {
             assert_eq!(self.memory.buffer(self.data[place], HOST, WIDE), Some(buffer));
             Some(WIDE)
         };
+        if let Some(format) = format {
+            self.put(self.data[place], HOST, format, value);
+        }
+        self.memory.tidy();
         self.obey();
-        self.put(self.data[place], HOST, format?, value);
-        Some(value)
+        format.map(|_| value)
     }
 }

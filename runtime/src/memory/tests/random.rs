@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::driver::{Asides, Driver, Job, What};
+use super::driver::{Asides, Driver, Host, Job, What};
 use super::run::run;
 use super::*;
 
@@ -15,17 +15,28 @@ fn what(devices: usize) -> impl Strategy<Value = What> {
         1 => any::<bool>().prop_map(What::Renewed),
         1 => Just(What::Replaced),
         1 => Just(What::Invalidated),
+        1 => Just(What::Called),
+        1 => Just(What::Patient),
     ]
 }
 
 fn asides(devices: usize, data: u32) -> impl Strategy<Value = Asides> {
     let pin = (1usize..60, 0..data, 0..=devices, 1usize..30);
     (
-        prop::option::of((1usize..60, 1..=devices)),
+        // The node behind the devices is the disk.
+        prop::option::of((1usize..60, 1..=devices + 1)),
+        prop::option::weighted(0.2, 1usize..60),
+        prop::collection::vec((1usize..60, 0..data), 0..2),
         prop::collection::vec((1usize..60, 0..data), 0..4),
         prop::collection::vec(pin, 0..4),
     )
-        .prop_map(|(loss, unused, pins)| Asides { loss, unused, pins })
+        .prop_map(|(loss, shut, kept, unused, pins)| Asides { loss, shut, kept, unused, pins })
+}
+
+/// How much more than the largest working set the host holds, if it is limited, and whether there is a disk behind it.
+fn host() -> impl Strategy<Value = (Option<u64>, bool)> {
+    let slack = prop_oneof![Just(0u64), 0u64..200];
+    prop_oneof![1 => Just((None, false)), 3 => (slack.prop_map(Some), prop::bool::weighted(0.8))]
 }
 
 fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
@@ -48,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
     /// Whatever the order of arrivals: tasks see what the last writer wrote, nodes never hold more than they can, nothing is
-    /// lost, and memory for exactly one working set is enough (starpu#38, parsec#742).
+    /// lost, and memory for exactly one working set is enough (starpu#38, parsec#742), on the host too.
     #[test]
     fn tasks_see_what_was_written_and_all_of_them_run(
         jobs in jobs(3, 6),
@@ -57,13 +68,15 @@ proptest! {
         slack in prop_oneof![Just(0u64), 0u64..200],
         staging in 0u32..2,
         asides in asides(3, 6),
+        (more, disk) in host(),
         order in prop::collection::vec(0usize..100, 1..30),
     ) {
         let sizes: Vec<u64> = sizes.iter().map(|s| s * 2).collect();
         let largest = jobs.iter().map(|job| {
             job.needs.iter().map(|&(d, f, _)| bytes_as(sizes[d as usize], f)).sum::<u64>()
         }).max().unwrap();
-        let mut driver = Driver::new(3, peers, largest + slack, staging, &sizes);
+        let host = Host { capacity: more.map(|more| largest + more), disk };
+        let mut driver = Driver::with_host(host, 3, peers, largest + slack, staging, &sizes);
         run(&mut driver, &jobs, &order, &asides);
     }
 }
@@ -74,12 +87,14 @@ fn random_scenarios_reach_what_they_are_about() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
-    let (mut evicting, mut converting, mut abandoning, mut losing) = (0, 0, 0, 0);
+    let (mut evicting, mut converting, mut abandoning, mut losing, mut writing) = (0, 0, 0, 0, 0);
     let asides = Asides { loss: Some((20, 2)), ..Asides::default() };
     for _ in 0..100 {
         let jobs = jobs(3, 6).new_tree(&mut runner).unwrap().current();
-        let mut driver = Driver::new(3, true, 60, 1, &[20; 6]);
+        let host = Host { capacity: Some(60), disk: true };
+        let mut driver = Driver::with_host(host, 3, true, 60, 1, &[20; 6]);
         run(&mut driver, &jobs, &[0, 3, 1, 4], &asides);
+        writing += u32::from(driver.disk_writes > 0);
         losing += u32::from(driver.lost.is_some());
         evicting += u32::from(driver.evictions > 0);
         converting += u32::from(driver.conversions > 0);
@@ -88,4 +103,5 @@ fn random_scenarios_reach_what_they_are_about() {
     assert!(evicting >= 30 && converting >= 30, "{evicting} runs evict, {converting} convert");
     assert!(abandoning >= 30, "{abandoning} runs abandon");
     assert!(losing >= 30, "{losing} runs lose a node");
+    assert!(writing >= 30, "{writing} runs write to the disk");
 }

@@ -20,6 +20,8 @@ struct Run<'a> {
     truth: Vec<Option<u64>>,
     /// Those that were lost and not written since.
     gone: Vec<bool>,
+    /// Tasks whose bodies wait, the innermost last.
+    patient: Vec<Ticket>,
 }
 
 impl Run<'_> {
@@ -79,7 +81,12 @@ impl Run<'_> {
             self.driver.memory.prefetch(job.node, &needs);
             self.driver.memory.unwant(job.node, &needs);
         }
-        self.driver.stage(Ticket(at as u64), job.node, &needs);
+        let ticket = Ticket(at as u64);
+        if job.what == What::Called {
+            self.driver.stage_for_caller(ticket, &needs);
+        } else {
+            self.driver.stage(ticket, job.node, &needs);
+        }
         self.state[at] = State::Asked;
     }
 
@@ -110,7 +117,13 @@ impl Run<'_> {
     }
 
     fn do_aside(&mut self, asides: &Asides, now: usize) {
-        if let Some((_, node)) = asides.loss.filter(|&(step, _)| step == now) {
+        if asides.shut == Some(now) {
+            self.driver.shut();
+        }
+        for &(_, place) in asides.kept.iter().filter(|(step, _)| *step == now) {
+            self.keep(self.driver.data[place as usize]);
+        }
+        if let Some((_, node)) = asides.loss.filter(|&(step, node)| step == now && self.can_be_lost(node)) {
             self.lose(node);
         }
         for &(_, place) in asides.unused.iter().filter(|(step, ..)| *step == now) {
@@ -121,6 +134,50 @@ impl Run<'_> {
             self.driver.pin(place, node, now + steps);
         }
         self.driver.unpin(|_, until| until <= now);
+    }
+
+    /// A host that has not that many nodes behind it loses none.
+    fn can_be_lost(&self, node: NodeId) -> bool {
+        node < self.driver.memory.stats_len()
+    }
+
+    /// What is on its way to the disk already is not held back.
+    fn keep(&mut self, datum: Datum) {
+        let on_its_way = |(t, _): &(Transfer, u64)| t.datum == datum && Some(t.to) == self.driver.disk();
+        if self.driver.flying.iter().any(on_its_way) || self.driver.memory.transfers() > 0 {
+            return;
+        }
+        self.driver.kept.push(datum);
+        self.driver.memory.keep(datum);
+    }
+
+    /// Whether a task that is complete goes on now, or its body waits until nothing else can.
+    fn waits(&mut self, ticket: Ticket) -> bool {
+        let job = &mut self.jobs[ticket.0 as usize];
+        if job.what != What::Patient || job.node != HOST {
+            return false;
+        }
+        job.what = What::Task;
+        self.patient.push(ticket);
+        self.driver.memory.pause(ticket);
+        self.driver.obey();
+        true
+    }
+
+    /// Lets the last body that waits go on: nobody on the host could have gone on without it.
+    fn end_wait(&mut self) {
+        let ticket = self.patient.pop().expect("seen before");
+        let stuck = |(at, job): (usize, &Job)| {
+            let asked = self.state[at] == State::Asked && job.node == HOST;
+            asked && !self.patient.contains(&Ticket(at as u64)) && at as u64 != ticket.0
+        };
+        assert!(
+            !self.jobs.iter().enumerate().any(stuck),
+            "deadlock: a body waits for tasks that wait for memory"
+        );
+        self.driver.memory.resume(ticket);
+        self.driver.obey();
+        self.end(ticket);
     }
 
     /// True if the earlier version was worthless already: a task that writes it without reading had been asked for.
@@ -196,6 +253,12 @@ impl Run<'_> {
         self.driver.grown = 0;
         self.driver.obey();
         self.driver.memory.check();
+        let holds = |&capacity: &u64| self.driver.memory.used(HOST) <= capacity;
+        let (host, kept) = (self.driver.host, self.driver.kept.is_empty());
+        assert!(
+            !host.disk || !kept || host.capacity.as_ref().is_none_or(holds),
+            "what is too much is on the disk"
+        );
         for datum in 0..self.truth.len() {
             if self.has_value(datum as u32) {
                 assert!(self.driver.memory.has_value(self.driver.data[datum]));
@@ -215,7 +278,8 @@ impl Run<'_> {
 pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], asides: &Asides) {
     let truth = (0..driver.sizes.len() as u64).map(Some).collect();
     let gone = vec![false; driver.sizes.len()];
-    let mut run = Run { driver, jobs: jobs.to_vec(), state: vec![State::Waiting; jobs.len()], truth, gone };
+    let (state, patient) = (vec![State::Waiting; jobs.len()], Vec::new());
+    let mut run = Run { driver, jobs: jobs.to_vec(), state, truth, gone, patient };
     run.announce(0..run.truth.len() as u32, Memory::expect);
     let mut choice = order.iter().copied().cycle();
     let mut steps = 0;
@@ -233,7 +297,11 @@ pub(super) fn run(driver: &mut Driver, jobs: &[Job], order: &[usize], asides: &A
             let which = step % driver.flying.len();
             driver.arrive(which);
         } else if let Some(ticket) = driver.staged.pop_front() {
-            run.end(ticket);
+            if !run.waits(ticket) {
+                run.end(ticket);
+            }
+        } else if !run.patient.is_empty() {
+            run.end_wait();
         } else if !driver.pinned.is_empty() {
             // What is pinned may be too much for a working set.
             driver.unpin(|_, _| true);
