@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{left, run};
 use serde_json::Value;
 
-const COUNTS: [&str; 10] = [
+const COUNTS: [&str; 11] = [
     "graphs",
     "tasks",
     "evictions",
@@ -17,6 +17,7 @@ const COUNTS: [&str; 10] = [
     "bytes_moved",
     "graphs_with_evictions",
     "graphs_with_conversions",
+    "graphs_with_disk_writes",
     "device_deaths",
 ];
 

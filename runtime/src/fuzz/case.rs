@@ -141,6 +141,10 @@ pub(super) struct Machine {
     pub(super) window: usize,
     pub(super) devices: Vec<Emulated>,
     pub(super) peers: Option<f64>,
+    /// What the host holds at most (bytes).
+    pub(super) host: Option<u64>,
+    /// There is a disk behind it.
+    pub(super) swap: bool,
     /// The device that fails.
     pub(super) dies: Option<usize>,
     /// Values are looked at after the runtime has ended, through another one.

@@ -316,8 +316,24 @@ impl Generator {
         if let Some(victim) = dies {
             devices[victim] = devices[victim].clone().fails_at(operation);
         }
-        Machine { policy, cpus: self.taste.cpus, window, devices, peers, dies, outlived }
+        let (host, swap) = host_of(rng, largest, everything);
+        // Without devices all tasks share what the host holds.
+        if host.is_some() && dies.is_none() && self.taste.cpus > 0 && rng.chance(25) {
+            devices.clear();
+        }
+        Machine { policy, cpus: self.taste.cpus, window, devices, peers, host, swap, dies, outlived }
     }
+}
+
+/// What the host holds at most, if there is a limit, and whether there is a disk behind it.
+fn host_of(rng: &mut Rng, largest: u64, everything: u64) -> (Option<u64>, bool) {
+    let capacity = match rng.below(20) {
+        0..=3 => largest,
+        4..=5 => largest + rng.next() % largest,
+        6..=7 => largest.max(everything / 2),
+        _ => return (None, false),
+    };
+    (Some(capacity), rng.chance(85))
 }
 
 #[cfg(test)]
@@ -336,7 +352,8 @@ mod tests {
         for seed in 0..300 {
             let case = case(seed, true);
             assert!((20..=220).contains(&case.tasks), "{seed}: {}", case.tasks);
-            assert!((2..=6).contains(&case.machine.devices.len()) || case.machine.devices.len() == 1);
+            let Machine { devices, host, .. } = &case.machine;
+            assert!(devices.len() <= 6 && (host.is_some() || !devices.is_empty()));
             assert!(case.data.len() >= 2);
         }
     }

@@ -28,6 +28,8 @@ pub struct FuzzCounts {
     pub graphs_with_evictions: u64,
     /// Cases in which something was converted.
     pub graphs_with_conversions: u64,
+    /// Cases in which something was written to a disk.
+    pub graphs_with_disk_writes: u64,
     /// Cases in which a device failed.
     pub device_deaths: u64,
 }
@@ -99,6 +101,7 @@ impl FuzzCounts {
             bytes_moved: sum(|node| node.bytes_in),
             graphs_with_evictions: u64::from(evictions > 0),
             graphs_with_conversions: u64::from(conversions > 0),
+            graphs_with_disk_writes: u64::from(ran.nodes.iter().any(|n| n.name == "disk" && n.bytes_in > 0)),
             device_deaths: u64::from(ran.died),
         }
     }
@@ -113,6 +116,7 @@ impl FuzzCounts {
         self.bytes_moved += other.bytes_moved;
         self.graphs_with_evictions += other.graphs_with_evictions;
         self.graphs_with_conversions += other.graphs_with_conversions;
+        self.graphs_with_disk_writes += other.graphs_with_disk_writes;
         self.device_deaths += other.device_deaths;
     }
 }

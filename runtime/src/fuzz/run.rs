@@ -89,8 +89,13 @@ fn runtime(
         .watchdog(Some(patience / 2))
         .on_stall(stalled);
     let builder = machine.devices.iter().cloned().fold(builder, |builder, device| builder.device(device));
-    match machine.peers {
-        Some(rate) => builder.peers(rate).build(),
+    let builder = match machine.peers {
+        Some(rate) => builder.peers(rate),
+        None => builder,
+    };
+    match machine.host {
+        Some(bytes) if machine.swap => builder.host_memory(bytes).swap(std::env::temp_dir()).build(),
+        Some(bytes) => builder.host_memory(bytes).build(),
         None => builder.build(),
     }
 }

@@ -1,5 +1,8 @@
 //! A host that holds a given number of bytes only, and the disk behind it.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, OnceLock};
 
 use super::lane::Tickets;

@@ -5,7 +5,7 @@
 
 mod extents;
 #[cfg(test)]
-pub(crate) mod faulty;
+mod faulty;
 
 use std::fs::File;
 use std::io;
@@ -18,6 +18,8 @@ use parking_lot::Mutex;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use self::extents::Extents;
+#[cfg(test)]
+pub(crate) use self::faulty::{Faults, Faulty};
 use crate::data::Buffer;
 use crate::device::DeviceError;
 use crate::error::Error;
@@ -193,7 +195,6 @@ fn bypass_cache(file: &File) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::faulty::Faulty;
     use super::*;
 
     fn numbers(len: usize, seed: usize) -> Vec<u8> {
