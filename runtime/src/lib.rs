@@ -29,6 +29,7 @@
 //! | run many small tasks in one call | [`Codelet::batch`] |
 //! | decide where they run | [`Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
 //! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`Portable`], [`Runtime::memory`] |
+//! | work on more than fits in memory | [`RuntimeBuilder::host_memory`], [`RuntimeBuilder::swap`] |
 //! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
 //! | see what happened | [`Runtime::take_trace`], [`Trace`] |
 //!

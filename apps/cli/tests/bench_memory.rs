@@ -47,12 +47,36 @@ fn tables_name_policies_and_nodes() {
 }
 
 #[test]
+fn a_disk_may_take_what_the_host_cannot_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--devices", "0", "--sched", "lws", "--host-memory", "40%", "--swap", "."];
+    let ran = run(folder.path(), &[&SMALL[..], &more, &["--json", "-"]].concat()).expect(0);
+    let figures: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(figures["host_capacity"], 58_982);
+    let policy = &figures["policies"][0];
+    assert_eq!(policy["bytes_to_disk"], policy["nodes"][1]["bytes_in"], "{policy}");
+    assert!(
+        policy["bytes_from_disk"].as_u64().unwrap() > 0 && policy["nodes"][1]["name"] == "disk",
+        "{policy}"
+    );
+    let ran = run(folder.path(), &[&SMALL[..], &more].concat()).expect(0);
+    for part in ["from disk", "lws", "the host holds", "every factor has the same bits"] {
+        assert!(ran.stdout.contains(part), "no {part:?} in {}", ran.stdout);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
+    let nowhere = ["--devices", "0", "--host-memory", "40%", "--swap", "missing"];
+    run(folder.path(), &[&SMALL[..], &nowhere].concat()).expect(1).says("swap file in missing");
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (more, code, said) in [
         (["--sched", "fastest"], 2, "lws"),
         (["--memory", "0%"], 2, "percentage above 0"),
-        (["--devices", "0"], 2, "1..=64"),
+        (["--devices", "65"], 2, "0..=64"),
+        (["--devices", "0"], 2, "--host-memory"),
+        (["--swap", "."], 2, "--host-memory"),
         (["--link", "fast"], 2, "GB/s"),
         (["--rule", "hp9"], 2, "hp9"),
     ] {

@@ -1,6 +1,7 @@
-//! What a factorisation moves when devices hold a fraction of its matrix, beside what it has to move.
+//! What a factorisation moves when devices, or the host, hold a fraction of its matrix, beside what it has to move.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use zellige_kernels::{GemmPrecision, StorageFormat};
@@ -25,13 +26,24 @@ pub struct MemoryBench {
     pub rule: Rule,
     /// Workers for CPU cores.
     pub workers: usize,
-    /// Emulated devices, at least one.
+    /// Emulated devices; there may be none where the host is limited.
     pub devices: usize,
     /// What all devices hold together, as a share of the bytes of the lower triangle's tiles: what is beyond it has to be elsewhere
     /// at every moment, wherever the schedule puts it.
     pub share: f64,
     /// Rate of each device's link to the host, each way (bytes per second).
     pub bandwidth: f64,
+    /// What the host holds; `None`: as many bytes as there are.
+    pub host: Option<HostLimit>,
+}
+
+/// A host that holds a fraction of the matrix, with a disk behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostLimit {
+    /// As a share of the bytes of the lower triangle's tiles.
+    pub share: f64,
+    /// Where what is beyond it goes.
+    pub folder: PathBuf,
 }
 
 /// The same factorisation without devices, to compare with.
@@ -57,6 +69,10 @@ pub struct MemoryRun {
     pub to_host: u64,
     /// Bytes from device to device.
     pub between: u64,
+    /// Bytes from the host to the disk behind it.
+    pub to_disk: u64,
+    /// Bytes from there to the host, until every tile of the factor has been there once.
+    pub from_disk: u64,
     /// The least that tasks where they ran need; see [`Traffic`].
     pub compulsory: Traffic,
     /// The least that the devices' memory lets them load (bytes); see [`load_bound`].
@@ -98,11 +114,24 @@ impl MemoryBench {
     /// # Errors
     /// [`Error::Grid`] for a tile size of 0.
     pub fn capacity(&self) -> Result<u64, Error> {
+        Ok((self.stored()? * self.share / self.devices.max(1) as f64) as u64)
+    }
+
+    /// Bytes of the host's memory, if that is limited.
+    ///
+    /// # Errors
+    /// As [`capacity`](MemoryBench::capacity).
+    pub fn host_capacity(&self) -> Result<Option<u64>, Error> {
+        self.host.as_ref().map(|host| Ok((self.stored()? * host.share) as u64)).transpose()
+    }
+
+    /// Bytes of the tiles on and below the diagonal.
+    fn stored(&self) -> Result<f64, Error> {
         let grid = self.grid()?;
         let nt = grid.tiles();
         let numbers: usize =
             (0..nt).map(|j| (j..nt).map(|i| grid.width(i) * grid.width(j)).sum::<usize>()).sum();
-        Ok((numbers as f64 * 4.0 * self.share / self.devices.max(1) as f64) as u64)
+        Ok(numbers as f64 * 4.0)
     }
 
     /// Factors the matrix on CPU cores alone. `watch` is given the means to cancel it.
@@ -137,10 +166,13 @@ impl MemoryBench {
         for _ in 0..self.devices {
             builder = builder.device(Emulated::new(capacity).bandwidth(self.bandwidth));
         }
+        if let (Some(bytes), Some(host)) = (self.host_capacity()?, &self.host) {
+            builder = builder.host_memory(bytes).swap(&host.folder);
+        }
         let rt = builder.build()?;
         let _watched = watch(rt.canceller());
         let a = SymmetricTiled::generate(&rt, grid.clone(), &test_matrix::<f32>(self.n))?;
-        // Written on the host, every tile is there and nowhere else.
+        // Written on the host, every tile is there and nowhere else, or on the disk behind it.
         for handle in a.handles() {
             drop(rt.write(handle)?);
         }
@@ -150,9 +182,9 @@ impl MemoryBench {
         for (at, (handle, want)) in a.handles().iter().zip(&reference.tiles).enumerate() {
             if &numbers(&rt, handle)? != want {
                 return Err(Error::Shape {
-                    what: "a factor made with devices",
+                    what: "a factor made in little memory",
                     got: format!("tile {at} under {policy}"),
-                    want: "the same tile without devices, bit by bit".into(),
+                    want: "the same tile made in host memory, bit by bit".into(),
                 });
             }
         }
@@ -181,6 +213,7 @@ impl MemoryBench {
             let chosen = trace.transfers.iter().filter(|t| t.from != t.to && which(t.from, t.to));
             chosen.map(|t| t.bytes).sum::<u64>()
         };
+        let disk = self.devices as u32 + 1;
         let total: f64 = trace.tasks.iter().map(|task| task.flops).sum();
         // Numbers of 2 bytes would be twice as many: the bound holds for the narrowest that occur.
         let narrow = trace.tasks.iter().any(|task| width(task) < 4);
@@ -197,9 +230,11 @@ impl MemoryBench {
         MemoryRun {
             seconds,
             device_share: on_devices / total.max(1.0),
-            to_devices: moved(&|from, _| from == 0),
-            to_host: moved(&|_, to| to == 0),
+            to_devices: moved(&|from, to| from == 0 && to != disk),
+            to_host: moved(&|from, to| to == 0 && from != disk),
             between: moved(&|from, to| from != 0 && to != 0),
+            to_disk: moved(&|_, to| to == disk),
+            from_disk: moved(&|from, _| from == disk),
             compulsory,
             load_bound: bound,
             nodes,
@@ -208,12 +243,12 @@ impl MemoryBench {
 }
 
 impl MemoryRun {
-    /// Bytes that came to devices, over their [`load_bound`].
+    /// Bytes that came to devices, over their [`load_bound`]; NaN without devices.
     pub fn over_bound(&self) -> f64 {
         (self.to_devices + self.between) as f64 / self.load_bound
     }
 
-    /// All bytes that moved, over those that have to.
+    /// All bytes that moved to and from devices, over those that have to; NaN without devices.
     pub fn over_compulsory(&self) -> f64 {
         let least = self.compulsory.loads + self.compulsory.stores;
         (self.to_devices + self.to_host + 2 * self.between) as f64 / least as f64
@@ -298,7 +333,25 @@ mod tests {
 
     fn bench(rule: &str) -> MemoryBench {
         let rule = rule.parse().unwrap();
-        MemoryBench { n: 192, tile: 24, rule, workers: 1, devices: 2, share: 0.3, bandwidth: 10e9 }
+        let (workers, devices, share, host) = (1, 2, 0.3, None);
+        MemoryBench { n: 192, tile: 24, rule, workers, devices, share, bandwidth: 10e9, host }
+    }
+
+    #[test]
+    fn a_disk_holds_what_the_host_cannot_and_no_bit_changes() {
+        for (devices, workers) in [(0, 2), (1, 1)] {
+            let host = Some(HostLimit { share: 0.4, folder: std::env::temp_dir() });
+            let bench = MemoryBench { devices, workers, host, ..bench("hp1:band=2") };
+            // 36 tiles of 2304 bytes.
+            assert_eq!(bench.host_capacity().unwrap(), Some(33_177));
+            let reference = bench.reference(|_| ()).unwrap();
+            let run = bench.run("lws", &reference, |_| ()).unwrap();
+            let [host, .., disk] = &run.nodes[..] else { panic!("{run:?}") };
+            assert_eq!((&*host.name, &*disk.name, run.nodes.len()), ("host", "disk", devices + 2));
+            assert_eq!((disk.bytes_in, disk.bytes_out), (run.to_disk, run.from_disk), "{run:?}");
+            assert!(run.to_disk > 0 && run.from_disk > 0, "{run:?}");
+            assert_eq!(host.bytes_in, run.to_host + run.from_disk, "{run:?}");
+        }
     }
 
     #[test]

@@ -7,9 +7,9 @@ use crate::memory::{NodeId, NodeStats, Transfer};
 /// What happened on one memory node since the runtime was built.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeUse {
-    /// Its name, e.g. `host` or `emulated 0`.
+    /// Its name, e.g. `host`, `emulated 0` or `disk`.
     pub name: String,
-    /// How its device failed, if it has: it is not used any more.
+    /// How its device failed, if it has: it is not used any more. A disk that only takes nothing more is still read.
     pub failure: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
     pub capacity: Option<u64>,

@@ -119,7 +119,7 @@ impl RuntimeBuilder {
     /// Writes what [`host_memory`](RuntimeBuilder::host_memory) has no room for to a file in `folder`, and reads it back when a task or
     /// caller asks for it: where there is no other copy, and in the form in which it was written last.
     ///
-    /// The file has no name: it is gone when the runtime is, also if the process is killed. It goes by the page cache where the file
+    /// The file has no name: it is gone when the runtime is, also if the process is killed. It bypasses the page cache where the file
     /// system allows that. Once it cannot grow (the disk is full, say), values stay in host memory beyond the limit, and the log
     /// says so; if it cannot be read, values that are only there are lost, by name. `folder` should be on a local disk: on a
     /// `tmpfs` it is memory again.

@@ -1,7 +1,7 @@
 //! Room on a disk for values that the host's memory has none for: one file, which is gone when its process is.
 //!
-//! The file has no name from the moment it is open: whatever ends the process, nothing is left of it. What is in it goes by the
-//! page cache where the file system allows that, since pages that hold what the host had no room for would take that room.
+//! The file has no name from the moment it is open: whatever ends the process, nothing is left of it. It bypasses the
+//! page cache where the file system allows that: pages that hold what the host had no room for would take that room.
 
 mod extents;
 #[cfg(test)]
@@ -178,7 +178,7 @@ impl Drop for Extent {
     }
 }
 
-/// Has what is read and written go by the page cache; false where the file system cannot do that.
+/// Has what is read and written bypass the page cache; false where the file system cannot do that.
 fn bypass_cache(file: &File) -> bool {
     let Ok(flags) = fcntl_getfl(file) else { return false };
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {

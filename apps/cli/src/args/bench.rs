@@ -88,12 +88,18 @@ pub struct BenchMemory {
     /// Scheduling policies, with commas between them, or several times; by default all.
     #[arg(long, visible_alias = "policies", value_name = "P,...", value_delimiter = ',', value_parser = policy_names())]
     pub sched: Vec<String>,
-    /// Emulated devices.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Emulated devices; there may be none with --host-memory.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub devices: u16,
     /// What they hold together, in percent of the bytes of the tiles on and below the diagonal.
     #[arg(long, value_name = "P%", default_value = "30%", value_parser = percent)]
     pub memory: f64,
+    /// What the host holds, in percent of the same; the rest goes to a swap file.
+    #[arg(long, value_name = "P%", value_parser = percent, required_if_eq("devices", "0"))]
+    pub host_memory: Option<f64>,
+    /// The swap file's folder; by default that for temporary files.
+    #[arg(long, value_name = "FOLDER", requires = "host_memory")]
+    pub swap: Option<PathBuf>,
     /// Rate of each device's link to the host, each way (GB/s).
     #[arg(long, value_name = "GB/s", default_value_t = 10.0, value_parser = rate)]
     pub link: f64,

@@ -1,7 +1,7 @@
 //! `zellige bench memory`.
 
 use serde::Serialize;
-use zellige_linalg::bench::memory::{MemoryBench, MemoryRun};
+use zellige_linalg::bench::memory::{HostLimit, MemoryBench, MemoryRun};
 use zellige_runtime::POLICIES;
 use zellige_tor::pipeline::Observer;
 
@@ -23,6 +23,9 @@ struct Figures {
     memory_share: f64,
     /// Bytes that each of them holds.
     capacity: u64,
+    /// The same of the host; `null`: it is not limited.
+    host_memory_share: Option<f64>,
+    host_capacity: Option<u64>,
     /// Bytes per second, each way.
     link_bandwidth: f64,
     /// Without devices.
@@ -45,6 +48,8 @@ struct PolicyFigures {
     bytes_to_devices: u64,
     bytes_to_host: u64,
     bytes_between: u64,
+    bytes_to_disk: u64,
+    bytes_from_disk: u64,
     compulsory_loads: u64,
     compulsory_stores: u64,
     moved_over_compulsory: f64,
@@ -59,6 +64,7 @@ struct PolicyFigures {
 /// A factorisation fails or has other bits, or the output cannot be written.
 pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let limit = |share| HostLimit { share, folder: args.swap.clone().unwrap_or_else(std::env::temp_dir) };
     let bench = MemoryBench {
         n: args.n as usize,
         tile: args.tile as usize,
@@ -67,13 +73,14 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         devices: args.devices.into(),
         share: args.memory,
         bandwidth: args.link * 1e9,
+        host: args.host_memory.map(limit),
     };
     let policies: Vec<&str> = match &args.sched[..] {
         [] => POLICIES.iter().map(|(name, _)| *name).collect(),
         some => some.iter().map(String::as_str).collect(),
     };
     let progress = Progress::new();
-    progress.stage("without devices", policies.len() as u64 + 1);
+    progress.stage("in host memory", policies.len() as u64 + 1);
     let reference = bench.reference(interrupt::cancels)?;
     let mut runs = Vec::new();
     for (done, policy) in (1u64..).zip(&policies) {
@@ -91,6 +98,8 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         devices: args.devices,
         memory_share: args.memory,
         capacity: bench.capacity()?,
+        host_memory_share: args.host_memory,
+        host_capacity: bench.host_capacity()?,
         link_bandwidth: bench.bandwidth,
         reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
         policies: policies.iter().zip(&runs).map(|(policy, run)| policy_figures(policy, run)).collect(),
@@ -112,6 +121,8 @@ fn policy_figures(policy: &str, run: &MemoryRun) -> PolicyFigures {
         bytes_to_devices: run.to_devices,
         bytes_to_host: run.to_host,
         bytes_between: run.between,
+        bytes_to_disk: run.to_disk,
+        bytes_from_disk: run.from_disk,
         compulsory_loads: run.compulsory.loads,
         compulsory_stores: run.compulsory.stores,
         moved_over_compulsory: run.over_compulsory(),
@@ -123,17 +134,29 @@ fn policy_figures(policy: &str, run: &MemoryRun) -> PolicyFigures {
 
 fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[MemoryRun]) -> anyhow::Result<()> {
     let colours = out::colours(&std::io::stdout());
-    out::print(&table(policies, runs).render(colours))?;
+    let table = if args.devices == 0 { table_of_disk(policies, runs) } else { table(policies, runs) };
+    out::print(&table.render(colours))?;
+    if let Some(share) = args.host_memory {
+        let (holds, tiles) = (bytes(figures.host_capacity.unwrap_or(0)), digits(100.0 * share));
+        out::print(&format!(
+            "the host holds {holds}: {tiles} % of the lower triangle, and a swap file the rest\n"
+        ))?;
+    }
+    let devices = match args.devices {
+        0 => String::new(),
+        count => format!(
+            ", {count} device(s) of {}: together {} % of the lower triangle",
+            bytes(figures.capacity),
+            digits(100.0 * args.memory)
+        ),
+    };
     out::print(&format!(
-        "Cholesky n = {}, tile {}, {}, {} worker(s), {} device(s) of {}: together {} % of the lower triangle\n\
-         without devices {} s, backward error {:.1e}; every factor has the same bits\n",
+        "Cholesky n = {}, tile {}, {}, {} worker(s){devices}\n\
+         in host memory {} s, backward error {:.1e}; every factor has the same bits\n",
         args.n,
         args.tile,
         figures.rule,
         args.workers,
-        args.devices,
-        bytes(figures.capacity),
-        digits(100.0 * args.memory),
         digits(figures.reference.seconds),
         figures.reference.backward_error,
     ))?;
@@ -143,6 +166,35 @@ fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[Memor
         }
     }
     Ok(())
+}
+
+fn table_of_disk(policies: &[&str], runs: &[MemoryRun]) -> Table {
+    let mut table = Table::new(&[
+        ("policy", Side::Left),
+        ("seconds", Side::Right),
+        ("to disk", Side::Right),
+        ("from disk", Side::Right),
+        ("peak", Side::Right),
+        ("hits", Side::Right),
+        ("misses", Side::Right),
+        ("evictions", Side::Right),
+        ("written back", Side::Right),
+    ]);
+    for (policy, run) in policies.iter().zip(runs) {
+        let Some(host) = run.nodes.first() else { continue };
+        table.row([
+            (*policy).into(),
+            digits(run.seconds),
+            bytes(run.to_disk),
+            bytes(run.from_disk),
+            bytes(host.peak),
+            host.hits.to_string(),
+            host.misses.to_string(),
+            host.evictions.to_string(),
+            host.written_back.to_string(),
+        ]);
+    }
+    table
 }
 
 fn table(policies: &[&str], runs: &[MemoryRun]) -> Table {

@@ -57,9 +57,17 @@ impl Memory {
         }
     }
 
-    /// The host may hold as much as is asked from now on.
+    /// The host may hold as much as is asked from now on: what is there stays, also what was about to leave.
     pub(crate) fn lift_capacity(&mut self) {
         self.nodes[HOST].spec.capacity = None;
+        self.nodes[HOST].leaving = 0;
+        for entry in &mut self.data {
+            let on_host = entry.replicas.iter_mut().filter(|replica| replica.node == HOST);
+            on_host.for_each(|replica| replica.leaving = false);
+        }
+        for datum in 0..self.data.len() as u32 {
+            self.relist_all(Datum(datum));
+        }
         self.pump(HOST);
     }
 

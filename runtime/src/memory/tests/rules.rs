@@ -1,6 +1,6 @@
 //! One rule at a time.
 
-use super::driver::{Asides, Driver, Job};
+use super::driver::{Asides, Driver, Host, Job};
 use super::run::run;
 use super::*;
 
@@ -195,6 +195,19 @@ fn what_will_not_be_used_goes_first() {
     touch(&mut driver, 3, 1, Access::Read);
     touch(&mut driver, 4, 3, Access::Read);
     assert!(is_there(&driver, 0) && is_there(&driver, 1) && !is_there(&driver, 2), "1 was used after all");
+}
+
+/// What is on its way to the disk stays on the host once that may hold everything.
+#[test]
+fn nothing_leaves_a_host_whose_limit_is_lifted() {
+    let host = Host { capacity: Some(20), disk: true };
+    let mut driver = Driver::with_host(host, 0, false, 0, 0, &[10; 4]);
+    assert_eq!(driver.flying.len(), 1, "two of four are too much, and go one after the other");
+    driver.memory.lift_capacity();
+    driver.arrive_all();
+    assert!((0..4).all(|datum| driver.memory.buffer(Datum(datum), HOST, WIDE).is_some()));
+    assert_eq!((driver.evictions, driver.disk_writes), (0, 2));
+    driver.memory.check();
 }
 
 /// A pinned replica stays, though it is the oldest; a hook chooses among the others, and nonsense from it is ignored.
