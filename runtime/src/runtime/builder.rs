@@ -39,7 +39,7 @@ enum SwapChoice {
     None,
     Folder(PathBuf),
     #[cfg(test)]
-    Given(Swap),
+    Given(Box<Swap>),
 }
 
 impl SwapChoice {
@@ -48,7 +48,7 @@ impl SwapChoice {
             SwapChoice::None => Ok(None),
             SwapChoice::Folder(folder) => Swap::open(&folder).map(Some),
             #[cfg(test)]
-            SwapChoice::Given(swap) => Ok(Some(swap)),
+            SwapChoice::Given(swap) => Ok(Some(*swap)),
         }
     }
 }
@@ -131,7 +131,7 @@ impl RuntimeBuilder {
 
     #[cfg(test)]
     pub(crate) fn swap_with(mut self, swap: Swap) -> Self {
-        self.swap = SwapChoice::Given(swap);
+        self.swap = SwapChoice::Given(Box::new(swap));
         self
     }
 
