@@ -150,7 +150,7 @@ impl Shared {
             Next::Ready(task) => self.execute_ready(task, worker, local),
             Next::Placed(placed) => {
                 let _died = Died(self, thread::panicking());
-                self.execute_placed(placed, worker, local);
+                self.execute_placed(*placed, worker, local);
                 let woken: Ready = local.woken.drain(..).collect();
                 self.pass_on(woken, worker);
             }
@@ -192,7 +192,9 @@ impl Shared {
     /// `worker` begins to run the task; returns what it ran before, whose body waits.
     pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
         let slot = &self.workers[worker];
-        let outer = slot.running.swap(task.id() + 1, Ordering::Relaxed);
+        // Only this worker writes it: no exchange, which would wait for all stores before it.
+        let outer = slot.running.load(Ordering::Relaxed);
+        slot.running.store(task.id() + 1, Ordering::Relaxed);
         self.begins(worker, task);
         if self.live.is_some() {
             *slot.last.lock() = (task.codelet(), *task.info());

@@ -23,7 +23,7 @@ pub(crate) enum Next {
     /// A task whose operands are where they always are.
     Ready(ReadyTask),
     /// One whose operands have been brought to the worker's node, or several that are run in one call.
-    Placed(Flight),
+    Placed(Box<Flight>),
 }
 
 /// A task that has its operands, or for which they are being gathered.
@@ -57,7 +57,7 @@ impl Shared {
         }
         loop {
             if let Some(flight) = hub.lanes[worker].take() {
-                return Some(Next::Placed(flight));
+                return Some(Next::Placed(Box::new(flight)));
             }
             if !hub.lanes[worker].has_room() {
                 return None;
