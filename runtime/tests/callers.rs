@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zellige_runtime::{
     Choice, Codelet, Emulated, Error, Meta, Read, Runtime, RuntimeBuilder, Submit, TaskContext, TaskError,
-    Update, read, update,
+    Update, metas, read, update,
 };
 
 /// A runtime that is given up loudly if it hangs.
@@ -97,4 +97,41 @@ fn a_late_choice_is_asked_once_for_each_task() {
     }
     assert_eq!(rt.take(y).unwrap()[0], 140);
     assert_eq!(asked.load(Ordering::Relaxed), 20);
+}
+
+#[test]
+fn what_is_not_pinned_cannot_be_unpinned() {
+    let rt = builder(1).device(Emulated::new(1 << 16)).build().unwrap();
+    let x = rt.register(vec![1u32; 4]).named("x");
+    rt.pin(&x, 1).unwrap();
+    rt.unpin(&x, 1).unwrap();
+    let error = rt.unpin(&x, 1).unwrap_err().to_string();
+    assert!(error.contains("x is not pinned for worker 1"), "{error}");
+    assert_eq!(rt.take(x).unwrap(), [1; 4]);
+}
+
+/// Together the values are four times what the device holds; what is known of them needs no room, and nothing moves.
+#[test]
+fn what_is_known_of_values_is_read_without_moving_them() {
+    let rt = builder(0).device(Emulated::new(2048)).build().unwrap();
+    let values: Vec<_> = (0..8u32).map(|i| rt.register(vec![i; 256])).collect();
+    let sum = rt.register(0usize);
+    rt.task("sizes")
+        .operands((metas(&values), update(&sum)))
+        .cpu(|(metas, sum)| *sum = metas.iter().map(|meta| meta.bytes).sum())
+        .submit()
+        .unwrap();
+    rt.wait_all().unwrap();
+    assert_eq!(rt.memory()[1].bytes_in, 8, "the sum alone");
+    assert_eq!(rt.take(sum).unwrap(), 8 * 1024);
+    // It waits for writers as any reader does, and has their failures.
+    let broken = |(x,): (&mut [u32],)| {
+        x[0] = 1;
+        Err::<(), _>("broken")
+    };
+    rt.task("fails").operands((update(&values[3]),)).cpu(broken).submit().unwrap();
+    let sum = rt.register(0usize);
+    rt.task("sizes").operands((metas(&values), update(&sum))).cpu(|(_, sum)| *sum = 1).submit().unwrap();
+    let error = rt.take(sum).unwrap_err().to_string();
+    assert!(error.contains("broken"), "{error}");
 }

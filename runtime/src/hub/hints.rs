@@ -145,9 +145,12 @@ impl Runtime {
     /// Ends [`pin`](Runtime::pin).
     ///
     /// # Errors
-    /// [`Error::Config`] for a worker that does not exist.
+    /// [`Error::Config`] for a worker that does not exist, or in whose memory the handle is not pinned.
     pub fn unpin<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
-        self.hint(handle, Some(worker), |hub, memory, datum| memory.unpin(datum, hub.node_of(worker)))
+        let mut was = true;
+        self.hint(handle, Some(worker), |hub, memory, datum| was = memory.unpin(datum, hub.node_of(worker)))?;
+        let message = || format!("{} is not pinned for worker {worker}", handle.name());
+        if was { Ok(()) } else { Err(Error::Config(message())) }
     }
 
     fn hint<D: Data>(

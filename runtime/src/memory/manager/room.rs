@@ -144,17 +144,15 @@ impl Memory {
         self.relist_all(datum);
     }
 
-    /// Takes one [`Memory::pin`] back.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub(crate) fn unpin(&mut self, datum: Datum, node: NodeId) {
+    /// Takes one [`Memory::pin`] back; false if there is none.
+    pub(crate) fn unpin(&mut self, datum: Datum, node: NodeId) -> bool {
         let pinned = &mut self.entry_mut(datum).pinned;
-        let pin = pinned.iter_mut().find(|(n, _)| *n == node).expect("pinned before");
+        let Some(pin) = pinned.iter_mut().find(|(n, _)| *n == node) else { return false };
         pin.1 -= 1;
         pinned.retain(|(_, count)| *count > 0);
         self.relist_all(datum);
         self.pump(node);
+        true
     }
 
     /// Copies the next victims of a nearly full device to the host, if its link has nothing else to do and the host has room. Not
