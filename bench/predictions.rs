@@ -2,10 +2,10 @@
 //!
 //! `predictions [--n 4096,6144,8192] [--tile 256,512] [--workers 1,2] [--policy all] [--repeats 3] [--json FILE]`
 //!
-//! Every run has a prediction of its own: models are measured on matrices of the same tiles with as many workers, since workers share
-//! caches, memory and clock; the factorisation is predicted from them, and then run at once, on a matrix whose pages have been touched.
-//! So a machine whose speed drifts from minute to minute, as a virtual one does, spoils a run and not the comparison. Cases
-//! take turns, repetition by repetition; the run with the median of predicted / measured counts.
+//! Models are measured on matrices of the same tiles with as many workers, since workers share caches, memory and clock. A run
+//! stands between two calibrations, and its prediction is the mean of what either of them predicts: the speed of a virtual machine drifts
+//! within seconds, and a calibration before the run alone would compare two speeds of the machine. Policies that go by models have those
+//! of the calibration before. Cases take turns, repetition by repetition; the run with the median of predicted / measured counts.
 //!
 //! Two columns tell a wrong prediction from a machine that others use. `given` is the CPU time of the process / (time x workers): the
 //! ratio cannot be better than that where workers are never idle. `by cpu` is the predicted time of all bodies / the CPU time
@@ -82,15 +82,25 @@ struct Case {
     runs: Vec<Run>,
 }
 
-/// A prediction, and what came of it (seconds).
+/// A prediction, and what came of it.
 #[derive(Clone, Copy)]
 struct Run {
-    predicted: f64,
-    /// Of all bodies together.
-    predicted_busy: f64,
+    predicted: Times,
+    measured: Times,
+}
+
+/// Seconds.
+#[derive(Clone, Copy)]
+struct Times {
     wall: f64,
-    /// CPU time of the process.
+    /// CPU time of the process; predicted: of all bodies together.
     cpu: f64,
+}
+
+impl Times {
+    fn mean(self, other: Times) -> Times {
+        Times { wall: (self.wall + other.wall) / 2.0, cpu: (self.cpu + other.cpu) / 2.0 }
+    }
 }
 
 fn main() -> ExitCode {
@@ -106,16 +116,29 @@ fn main() -> ExitCode {
 fn compare(plan: &Plan) -> Result<(), Failure> {
     let mut cases = cases(plan)?;
     for _ in 0..plan.repeats {
-        for case in &mut cases {
-            let models = calibrated(case.tile, case.workers)?;
-            let run = predict_and_run(case, &models)?;
-            case.runs.push(run);
+        for alike in cases.chunk_by_mut(|a, b| (a.tile, a.workers) == (b.tile, b.workers)) {
+            repeat(alike)?;
         }
     }
     report(&cases);
     if let Some(file) = &plan.json {
         let rows: Vec<_> = cases.iter().map(Case::json).collect();
         std::fs::write(file, serde_json::to_string_pretty(&rows)?)?;
+    }
+    Ok(())
+}
+
+/// Runs each of these cases, which have tile and workers in common, between two calibrations.
+fn repeat(alike: &mut [Case]) -> Result<(), Failure> {
+    let Some(first) = alike.first() else { return Ok(()) };
+    let (tile, workers) = (first.tile, first.workers);
+    let mut before = calibrated(tile, workers)?;
+    for case in alike {
+        let predicted = predict(case, &before)?;
+        let measured = measure(case, &before)?;
+        before = calibrated(tile, workers)?;
+        let predicted = predicted.mean(predict(case, &before)?);
+        case.runs.push(Run { predicted, measured });
     }
     Ok(())
 }
@@ -165,12 +188,15 @@ fn entries(n: usize) -> Generator<f32> {
     })
 }
 
-fn predict_and_run(case: &Case, models: &Arc<Models>) -> Result<Run, Failure> {
+fn predict(case: &Case, models: &Arc<Models>) -> Result<Times, Failure> {
     let host = Platform::host(Arc::clone(models), case.workers)?;
     let outcome = Simulation::new(&case.graph, &host).policy(&case.policy).ahead(0).run()?;
-    let predicted = outcome.makespan.as_secs_f64();
-    let predicted_busy = predicted * case.workers as f64 * (1.0 - outcome.idle_share);
+    let wall = outcome.makespan.as_secs_f64();
+    Ok(Times { wall, cpu: wall * case.workers as f64 * (1.0 - outcome.idle_share) })
+}
 
+/// Factors a matrix whose pages have been touched.
+fn measure(case: &Case, models: &Arc<Models>) -> Result<Times, Failure> {
     let mut builder = Runtime::builder().workers(case.workers).policy(&case.policy);
     if goes_by_models(&case.policy) {
         builder = builder.models(Arc::clone(models));
@@ -181,8 +207,7 @@ fn predict_and_run(case: &Case, models: &Arc<Models>) -> Result<Run, Failure> {
     rt.wait_all()?;
     let (start, cpu) = (Instant::now(), cpu_time());
     cholesky(&rt, &matrix, &rule())?.wait(&rt)?;
-    let (wall, cpu) = (start.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
-    Ok(Run { predicted, predicted_busy, wall, cpu })
+    Ok(Times { wall: start.elapsed().as_secs_f64(), cpu: (cpu_time() - cpu).as_secs_f64() })
 }
 
 fn cpu_time() -> Duration {
@@ -199,14 +224,14 @@ impl Case {
     }
 
     fn json(&self) -> serde_json::Value {
-        let Run { predicted, wall, .. } = self.median();
+        let Run { predicted, measured } = self.median();
         json!({
             "n": self.n,
             "tile": self.tile,
             "workers": self.workers,
             "policy": self.policy,
-            "predicted_seconds": predicted,
-            "measured_seconds": wall,
+            "predicted_seconds": predicted.wall,
+            "measured_seconds": measured.wall,
             "all_ratios": self.runs.iter().map(Run::ratio).collect::<Vec<_>>(),
             "ratio": self.median().ratio(),
             "ratio_by_cpu": self.median().ratio_by_cpu(),
@@ -217,15 +242,15 @@ impl Case {
 
 impl Run {
     fn ratio(&self) -> f64 {
-        self.predicted / self.wall
+        self.predicted.wall / self.measured.wall
     }
 
     fn ratio_by_cpu(&self) -> f64 {
-        self.predicted_busy / self.cpu
+        self.predicted.cpu / self.measured.cpu
     }
 
     fn given(&self, workers: usize) -> f64 {
-        self.cpu / (self.wall * workers as f64)
+        self.measured.cpu / (self.measured.wall * workers as f64)
     }
 }
 
@@ -239,8 +264,8 @@ fn report(cases: &[Case]) {
             case.tile,
             case.workers,
             case.policy,
-            median.predicted,
-            median.wall,
+            median.predicted.wall,
+            median.measured.wall,
             median.ratio(),
             median.ratio_by_cpu(),
             median.given(case.workers),

@@ -19,8 +19,10 @@ use crate::scalar::TileScalar;
 use crate::tile::Tile;
 use crate::tiled::SymmetricTiled;
 
-/// Tiles along the matrix: each kernel runs at least so often, more often than a history needs.
-const TILES: usize = 8;
+/// Fewest and most tiles along the matrix: each kernel runs at least eight times, more often than a history needs.
+const TILES: (usize, usize) = (8, 16);
+/// Edge of a matrix that no cache holds: kernels that find their tiles in a cache are faster than those of a real run.
+const EDGE: usize = 4096;
 
 /// One factorisation of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub fn steps(tiles: &[usize]) -> Vec<Step> {
     tiles.iter().flat_map(of).collect()
 }
 
-/// Factors a matrix of 8 x 8 tiles on `rt`, whose models learn from it; they have all of it once `rt` is dropped.
+/// Factors a matrix of 8 x 8 to 16 x 16 tiles on `rt`, whose models learn from it; they have all of it once `rt` is dropped.
 ///
 /// # Errors
 /// [`Error::Grid`] for a tile edge of 0, [`Error::Runtime`], e.g. for tasks that were cancelled.
@@ -49,7 +51,7 @@ pub fn calibrate(rt: &Runtime, step: Step) -> Result<(), Error> {
 }
 
 fn factor<T: TileScalar>(rt: &Runtime, step: Step) -> Result<(), Error> {
-    let n = TILES * step.tile;
+    let n = step.tile * (EDGE / step.tile.max(1)).clamp(TILES.0, TILES.1);
     let a = SymmetricTiled::<T>::new(rt, TileGrid::uniform(n, step.tile)?);
     a.fill(rt, &test_matrix::<T>(n))?;
     rt.wait_all()?;

@@ -1,0 +1,178 @@
+//! Descriptions of what is launched. All matrices are column-major and lie in the memory of the stream's GPU.
+
+use crate::driver::Address;
+
+/// A kernel's argument. Arrays say what is done with them, so that a driver can check the order of streams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arg {
+    /// An array that is only read: where, and its bytes.
+    Read(Address, u64),
+    /// An array of which every byte is overwritten.
+    Write(Address, u64),
+    /// An array that is read and written.
+    Update(Address, u64),
+    /// `int`.
+    I32(i32),
+    /// `unsigned`.
+    U32(u32),
+    /// `unsigned long long`.
+    U64(u64),
+    /// `float`.
+    F32(f32),
+    /// `double`.
+    F64(f64),
+}
+
+/// What numbers of a matrix are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// 64 bits.
+    F64,
+    /// 32 bits.
+    F32,
+    /// IEEE 16 bits.
+    F16,
+    /// bfloat16.
+    BF16,
+    /// 8 bits: 4 of exponent, 3 of mantissa.
+    F8E4M3,
+}
+
+impl Element {
+    /// Bytes of one.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Element::F64 => 8,
+            Element::F32 => 4,
+            Element::F16 | Element::BF16 => 2,
+            Element::F8E4M3 => 1,
+        }
+    }
+}
+
+/// A matrix in device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrix {
+    /// Its first entry.
+    pub at: Address,
+    /// Entries from one column to the next.
+    pub ld: u32,
+    /// What its numbers are.
+    pub element: Element,
+}
+
+/// Whether an operand is taken as it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transpose {
+    /// As it lies.
+    No,
+    /// Transposed.
+    Yes,
+}
+
+/// In what products are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compute {
+    /// f64.
+    F64,
+    /// f32, products of f32 operands exactly.
+    F32,
+    /// f32, f32 operands rounded to 11 bits first, on tensor cores.
+    Tf32,
+    /// f16.
+    F16,
+}
+
+/// `C = alpha op(A) op(B) + beta C`, `C` of `m x n`, inner length `k`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gemm {
+    /// op of A.
+    pub op_a: Transpose,
+    /// op of B.
+    pub op_b: Transpose,
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// Inner length.
+    pub k: u32,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// A.
+    pub a: Matrix,
+    /// B.
+    pub b: Matrix,
+    /// Factor of C; with 0, C is not read.
+    pub beta: f64,
+    /// C.
+    pub c: Matrix,
+    /// In what the sums are held.
+    pub compute: Compute,
+}
+
+/// As many products of one shape as there are addresses: `a`, `b`, `c` of `shape` are those of the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchedGemm<'a> {
+    /// What all have in common.
+    pub shape: Gemm,
+    /// Where A, B and C of each lie.
+    pub at: &'a [[Address; 3]],
+}
+
+/// The side on which a triangular matrix stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// `op(L) X = B`.
+    Left,
+    /// `X op(L) = B`.
+    Right,
+}
+
+/// Solves with a lower triangular `L`, its diagonal not unit: `B` of `m x n` becomes `X`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trsm {
+    /// Where L stands.
+    pub side: Side,
+    /// op of L.
+    pub op: Transpose,
+    /// Rows of B.
+    pub m: u32,
+    /// Columns of B.
+    pub n: u32,
+    /// L.
+    pub l: Matrix,
+    /// B, then X.
+    pub b: Matrix,
+}
+
+/// `C = alpha A A^T + beta C`, lower triangle, `C` of `n x n`, `A` of `n x k`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Syrk {
+    /// Order of C.
+    pub n: u32,
+    /// Columns of A.
+    pub k: u32,
+    /// Factor of the product.
+    pub alpha: f64,
+    /// A.
+    pub a: Matrix,
+    /// Factor of C.
+    pub beta: f64,
+    /// C.
+    pub c: Matrix,
+}
+
+/// `L L^T = A` in place, lower triangle, order `n`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Potrf {
+    /// Order.
+    pub n: u32,
+    /// A, then L.
+    pub a: Matrix,
+    /// Working space, at least as large as [`Driver::potrf_workspace`](crate::Driver::potrf_workspace) says.
+    pub workspace: Address,
+    /// Its bytes.
+    pub workspace_bytes: u64,
+    /// An `int` in device memory: 0, or one more than the number of the column whose pivot is not positive.
+    pub info: Address,
+}

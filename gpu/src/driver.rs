@@ -1,0 +1,220 @@
+//! The trait.
+
+use std::fmt;
+
+use crate::call::{Arg, BatchedGemm, Element, Gemm, Potrf, Syrk, Trsm};
+use crate::error::GpuError;
+use crate::info::{GpuInfo, Library, LibraryState};
+
+/// An address in the memory of a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(pub u64);
+
+impl Address {
+    /// So many bytes further.
+    #[must_use]
+    pub const fn offset(self, bytes: u64) -> Address {
+        Address(self.0 + bytes)
+    }
+}
+
+macro_rules! token {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub(crate) u64);
+    )*};
+}
+token! {
+    /// A queue of a GPU: what is in one runs in order.
+    Stream;
+    /// A mark in a stream, at which other streams and the host can look.
+    Event;
+    /// Kernels loaded onto one GPU.
+    Module;
+    /// One kernel of a module.
+    Kernel;
+    /// Launches that are launched together.
+    Graph;
+}
+
+/// One end of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Host memory.
+    Host(*mut u8),
+    /// The memory of a GPU.
+    Gpu(u32, Address),
+}
+
+/// A machine's GPUs.
+///
+/// Operations on a stream are asynchronous: a call returns once they are queued, and what goes wrong later is told by a later
+/// call ([`is_done`](Driver::is_done), [`wait`](Driver::wait)). All calls may come from any thread; calls that name one stream come
+/// from one thread at a time.
+///
+/// # Safety of the unsafe calls
+/// Memory that an operation names must exist, and nobody else may use it in a way that conflicts, from the call until the operation has
+/// ended, as seen through events or the order of streams.
+pub trait Driver: Send + Sync + fmt::Debug {
+    /// The GPUs, by number.
+    fn gpus(&self) -> &[GpuInfo];
+
+    /// Whether a library can be used.
+    fn library(&self, library: Library) -> LibraryState;
+
+    /// Free and total bytes of a GPU's memory.
+    ///
+    /// # Errors
+    /// [`GpuError::NoGpu`], [`GpuError::Failed`]; so for all calls below.
+    fn memory(&self, gpu: u32) -> Result<(u64, u64), GpuError>;
+
+    /// A new stream on a GPU; `urgent`: its operations go first where the GPU can choose.
+    fn create_stream(&self, gpu: u32, urgent: bool) -> Result<Stream, GpuError>;
+
+    /// Gives a stream up, once what is queued has ended.
+    fn destroy_stream(&self, stream: Stream);
+
+    /// Waits until all that is queued has ended.
+    fn synchronize(&self, stream: Stream) -> Result<(), GpuError>;
+
+    /// A new event of a GPU, done from the start; `timed`: [`elapsed`](Driver::elapsed) can be asked.
+    fn create_event(&self, gpu: u32, timed: bool) -> Result<Event, GpuError>;
+
+    /// Gives an event up.
+    fn destroy_event(&self, event: Event);
+
+    /// The event is done once what is queued on the stream now has ended.
+    fn record(&self, event: Event, stream: Stream) -> Result<(), GpuError>;
+
+    /// What is queued on the stream from now on waits for the event, as last recorded; it may be another GPU's.
+    fn wait_event(&self, stream: Stream, event: Event) -> Result<(), GpuError>;
+
+    /// Whether the event is done; the error of what was before it, if that failed.
+    fn is_done(&self, event: Event) -> Result<bool, GpuError>;
+
+    /// Lets the calling thread wait until the event is done.
+    fn wait(&self, event: Event) -> Result<(), GpuError>;
+
+    /// Seconds between two events that are done.
+    fn elapsed(&self, from: Event, to: Event) -> Result<f64, GpuError>;
+
+    /// Device memory, to be used by what follows on the stream, or after it; 256-byte aligned.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`] too.
+    fn allocate(&self, stream: Stream, bytes: u64) -> Result<Address, GpuError>;
+
+    /// Gives memory back, after what is queued on the stream now.
+    ///
+    /// # Safety
+    /// It came from [`allocate`](Driver::allocate) for the same GPU, and is given back once.
+    unsafe fn free(&self, stream: Stream, at: Address) -> Result<(), GpuError>;
+
+    /// Host memory that copies reach at full speed: page-locked, cached, readable by every GPU.
+    fn allocate_pinned(&self, bytes: usize) -> Result<*mut u8, GpuError>;
+
+    /// Gives it back.
+    ///
+    /// # Safety
+    /// It came from [`allocate_pinned`](Driver::allocate_pinned) with so many bytes, and no operation uses it.
+    unsafe fn free_pinned(&self, at: *mut u8, bytes: usize);
+
+    /// Locks pages of the caller's own, so that copies reach them at full speed.
+    ///
+    /// # Safety
+    /// The memory is unpinned before it is freed.
+    unsafe fn pin(&self, at: *mut u8, bytes: usize) -> Result<(), GpuError>;
+
+    /// Undoes [`pin`](Driver::pin).
+    ///
+    /// # Safety
+    /// `at` was pinned, and no operation uses it.
+    unsafe fn unpin(&self, at: *mut u8);
+
+    /// Copies bytes. At least one end is the stream's GPU; the other may be the host or a peer.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn copy(&self, stream: Stream, to: Place, from: Place, bytes: u64) -> Result<(), GpuError>;
+
+    /// Sets bytes to zero.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn zero(&self, stream: Stream, at: Address, bytes: u64) -> Result<(), GpuError>;
+
+    /// Loads kernels (PTX or CUBIN) onto a GPU. They stay until the driver goes.
+    fn load(&self, gpu: u32, image: &[u8]) -> Result<Module, GpuError>;
+
+    /// A kernel of a module by its name in the source (`extern "C"`).
+    fn kernel(&self, module: Module, name: &str) -> Result<Kernel, GpuError>;
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// See the trait; the arguments are those of the kernel, in order.
+    unsafe fn launch(
+        &self,
+        stream: Stream,
+        kernel: Kernel,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared_bytes: u32,
+        args: &[Arg],
+    ) -> Result<(), GpuError>;
+
+    /// One product.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn gemm(&self, stream: Stream, gemm: &Gemm) -> Result<(), GpuError>;
+
+    /// Several products of one shape.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn gemm_batched(&self, stream: Stream, gemm: &BatchedGemm<'_>) -> Result<(), GpuError>;
+
+    /// A triangular solve, f32 or f64.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn trsm(&self, stream: Stream, trsm: &Trsm) -> Result<(), GpuError>;
+
+    /// A symmetric update, f32 or f64.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn syrk(&self, stream: Stream, syrk: &Syrk) -> Result<(), GpuError>;
+
+    /// A Cholesky factorisation, f32 or f64.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn potrf(&self, stream: Stream, potrf: &Potrf) -> Result<(), GpuError>;
+
+    /// Bytes of working space that [`potrf`](Driver::potrf) of this order needs.
+    fn potrf_workspace(&self, stream: Stream, n: u32, element: Element) -> Result<u64, GpuError>;
+
+    /// From here on what is put on the stream is recorded instead of run.
+    fn begin_capture(&self, stream: Stream) -> Result<(), GpuError>;
+
+    /// Ends the recording.
+    fn end_capture(&self, stream: Stream) -> Result<Graph, GpuError>;
+
+    /// Runs what was recorded.
+    ///
+    /// # Safety
+    /// See the trait, for every operation in the graph.
+    unsafe fn launch_graph(&self, stream: Stream, graph: Graph) -> Result<(), GpuError>;
+
+    /// Forgets a recording, once its launches have ended.
+    fn destroy_graph(&self, graph: Graph);
+
+    /// Begins a range in profilers' timelines, on the calling thread.
+    fn begin_range(&self, name: &str);
+
+    /// Ends the calling thread's innermost range.
+    fn end_range(&self);
+}
