@@ -1,7 +1,7 @@
 //! Performance models: how long a codelet will take on a kind of device, and a transfer on a link.
 //!
 //! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape. For each footprint and kind of device the
-//! last 64 times are kept; their median is the estimate once there are five ([`Source::History`]). Before that, and for sizes
+//! last times are kept (64, once there are more every eighth of them); their median is the estimate once there are five ([`Source::History`]). Before that, and for sizes
 //! that never ran, a regression over the other sizes of the codelet and label answers ([`Source::Regression`]). What the user
 //! says ([`TaskInfo::cost`]) comes between the two. `docs/models.md` says what is measured, stored and trusted.
 //!
@@ -109,7 +109,7 @@ pub struct Row {
     pub bytes: u64,
     /// Samples so far, the first (which does not count) left out.
     pub samples: u64,
-    /// Median of the last 64 samples; `None` if there are none.
+    /// Median of the samples that are kept; `None` if there are none.
     pub median: Option<Duration>,
     /// Standard deviation about the median without the lowest and the highest tenth of the samples.
     pub spread: Duration,
