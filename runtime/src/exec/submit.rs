@@ -58,7 +58,10 @@ pub(crate) fn check_aliases(task: &str, accesses: &Accesses<'_>, order: &[usize]
 
 /// The accesses in the order of their handles' ids, in which chains are locked.
 pub(crate) fn by_handle(accesses: &Accesses<'_>) -> SmallVec<[usize; 8]> {
-    let mut order: SmallVec<[usize; 8]> = (0..accesses.len()).collect();
+    let mut order: SmallVec<[usize; 8]> = SmallVec::new();
+    for i in 0..accesses.len() {
+        order.push(i);
+    }
     order.sort_unstable_by_key(|&i| accesses[i].base.id);
     order
 }

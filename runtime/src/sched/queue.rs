@@ -108,11 +108,15 @@ impl TaskQueue {
 
     /// Breaks off with what is to be taken, or with nothing where the search was stopped.
     fn search(&mut self, verdict: &impl Fn(&ReadyTask) -> Verdict) -> ControlFlow<Option<ReadyTask>> {
-        self.search_heap(1, verdict)?;
+        if !self.heap.is_empty() {
+            self.search_heap(1, verdict)?;
+        }
         let met = self.plain.iter().map(verdict).enumerate().find(|(_, met)| *met != Verdict::Pass);
         match met {
+            Some((0, Verdict::Take)) => ControlFlow::Break(self.plain.pop_front()),
             Some((at, Verdict::Take)) => ControlFlow::Break(self.plain.remove(at)),
             Some(_) => ControlFlow::Break(None),
+            None if self.heap.is_empty() => ControlFlow::Continue(()),
             None => self.search_heap(i32::MIN, verdict),
         }
     }
@@ -136,7 +140,9 @@ impl TaskQueue {
                 }
             }
         }
-        self.heap.extend(passed);
+        if !passed.is_empty() {
+            self.heap.extend(passed);
+        }
         ended
     }
 

@@ -119,7 +119,9 @@ impl Task {
         let (links, edges) = unsafe { (&mut *task.links.get(), &mut *task.edges.get()) };
         links.satisfied = count as u32;
         edges.reserve_exact(count);
-        edges.extend((0..count).map(|_| Edge::new(Arc::as_ptr(task))));
+        for _ in 0..count {
+            edges.push(Edge::new(Arc::as_ptr(task)));
+        }
         (links.first, links.count) = (NonNull::new(edges.as_mut_ptr()), count);
         task.pending.fetch_add(count as u32, Ordering::Relaxed);
     }
