@@ -1,0 +1,194 @@
+//! Which descriptions every driver takes: what one refuses, the other refuses in the same words.
+
+use crate::call::{BatchedGemm, Compute, Element, Gemm, Matrix, Potrf, Side, Syrk, Transpose, Trsm};
+
+/// To how many entries fp8 products are laid out (16-byte vectors).
+const FP8_STEP: u32 = 16;
+
+impl Matrix {
+    /// Bytes from the first to the last entry of `rows x columns`; 0 where there are no entries.
+    pub(crate) fn span(&self, rows: u32, columns: u32) -> u64 {
+        if rows == 0 || columns == 0 {
+            return 0;
+        }
+        let entries = u64::from(columns - 1) * u64::from(self.ld) + u64::from(rows);
+        entries.saturating_mul(self.element.bytes())
+    }
+
+    fn check(&self, name: &str, rows: u32, columns: u32) -> Result<(), String> {
+        if rows > i32::MAX as u32 || columns > i32::MAX as u32 || self.ld > i32::MAX as u32 {
+            return Err(format!(
+                "{name} of {rows} x {columns}, ld {}: at most {} is possible",
+                self.ld,
+                i32::MAX
+            ));
+        }
+        if self.ld < rows.max(1) {
+            return Err(format!(
+                "{name} has {rows} rows and ld {}: an ld of at least {rows} is needed",
+                self.ld
+            ));
+        }
+        if !self.at.0.is_multiple_of(self.element.bytes()) {
+            return Err(format!("{name} at {:#x} is not aligned to its {:?}", self.at.0, self.element));
+        }
+        Ok(())
+    }
+}
+
+/// Rows and columns of an operand as it lies.
+fn as_it_lies(op: Transpose, rows: u32, columns: u32) -> (u32, u32) {
+    match op {
+        Transpose::No => (rows, columns),
+        Transpose::Yes => (columns, rows),
+    }
+}
+
+impl Gemm {
+    /// Rows and columns of A as it lies.
+    pub(crate) fn shape_a(&self) -> (u32, u32) {
+        as_it_lies(self.op_a, self.m, self.k)
+    }
+
+    /// Rows and columns of B as it lies.
+    pub(crate) fn shape_b(&self) -> (u32, u32) {
+        as_it_lies(self.op_b, self.k, self.n)
+    }
+
+    /// True for products of 8-bit operands.
+    pub(crate) fn is_fp8(&self) -> bool {
+        self.a.element == Element::F8E4M3
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (rows, columns) = self.shape_a();
+        self.a.check("A", rows, columns)?;
+        let (rows, columns) = self.shape_b();
+        self.b.check("B", rows, columns)?;
+        self.c.check("C", self.m, self.n)?;
+        self.check_elements()?;
+        if self.is_fp8() { self.check_fp8() } else { Ok(()) }
+    }
+
+    fn check_elements(&self) -> Result<(), String> {
+        use Element::{BF16, F8E4M3, F16, F32, F64};
+        let (a, b, c) = (self.a.element, self.b.element, self.c.element);
+        let possible = a == b
+            && match self.compute {
+                Compute::F64 => (a, c) == (F64, F64),
+                Compute::Tf32 => (a, c) == (F32, F32),
+                Compute::F16 => (a, c) == (F16, F16),
+                Compute::F32 => matches!(
+                    (a, c),
+                    (F32 | F16 | BF16 | F8E4M3, F32) | (F16 | F8E4M3, F16) | (BF16 | F8E4M3, BF16)
+                ),
+            };
+        if possible {
+            return Ok(());
+        }
+        Err(format!("no product has A of {a:?}, B of {b:?}, C of {c:?} and sums in {:?}", self.compute))
+    }
+
+    fn check_fp8(&self) -> Result<(), String> {
+        if (self.op_a, self.op_b) != (Transpose::Yes, Transpose::No) {
+            return Err("products of 8-bit operands take A transposed and B as it lies, nothing else".into());
+        }
+        let lengths = [self.m, self.n, self.k, self.a.ld, self.b.ld, self.c.ld];
+        let places = [self.a.at, self.b.at, self.c.at];
+        let fits = lengths.iter().all(|length| length.is_multiple_of(FP8_STEP))
+            && places.iter().all(|at| at.0.is_multiple_of(u64::from(FP8_STEP)));
+        if fits {
+            return Ok(());
+        }
+        Err(format!(
+            "products of 8-bit operands need m, n, k, every ld and every address in multiples of {FP8_STEP}"
+        ))
+    }
+}
+
+impl BatchedGemm<'_> {
+    /// What is wrong with it; 8-bit operands are multiplied one product at a time.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.shape.is_fp8() {
+            return Err("there is no batched product of 8-bit operands: call them one by one".into());
+        }
+        for at in self.at {
+            self.product(*at).check()?;
+        }
+        i32::try_from(self.at.len()).map(drop).map_err(|_| format!("{} products are too many", self.at.len()))
+    }
+
+    /// One of the products.
+    pub(crate) fn product(&self, at: [crate::Address; 3]) -> Gemm {
+        let mut gemm = self.shape;
+        [gemm.a.at, gemm.b.at, gemm.c.at] = at;
+        gemm
+    }
+}
+
+/// Factorisations and solves are done in f32 or f64, both operands in the same.
+fn check_real(elements: &[Element]) -> Result<(), String> {
+    let first = elements[0];
+    let real = matches!(first, Element::F32 | Element::F64) && elements.iter().all(|e| *e == first);
+    if real { Ok(()) } else { Err(format!("operands of {elements:?}: all f32 or all f64 is needed")) }
+}
+
+impl Trsm {
+    /// Order of L.
+    pub(crate) fn order(&self) -> u32 {
+        match self.side {
+            Side::Left => self.m,
+            Side::Right => self.n,
+        }
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check_real(&[self.l.element, self.b.element])?;
+        self.l.check("L", self.order(), self.order())?;
+        self.b.check("B", self.m, self.n)
+    }
+}
+
+impl Syrk {
+    /// What is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check_real(&[self.a.element, self.c.element])?;
+        self.a.check("A", self.n, self.k)?;
+        self.c.check("C", self.n, self.n)
+    }
+}
+
+impl Potrf {
+    /// What is wrong with it, where so many bytes of working space are needed.
+    pub(crate) fn check(&self, needed: u64) -> Result<(), String> {
+        check_real(&[self.a.element])?;
+        self.a.check("A", self.n, self.n)?;
+        if self.workspace_bytes < needed {
+            return Err(format!(
+                "{} bytes of working space: order {} needs {needed}, as potrf_workspace says",
+                self.workspace_bytes, self.n
+            ));
+        }
+        if !self.info.0.is_multiple_of(4) {
+            return Err(format!("info at {:#x} is not aligned to an int", self.info.0));
+        }
+        Ok(())
+    }
+}
+
+/// A launch that no GPU takes: CUDA's limits for all architectures.
+pub(crate) fn check_launch(grid: [u32; 3], block: [u32; 3]) -> Result<(), String> {
+    let threads = block.iter().map(|n| u64::from(*n)).product::<u64>();
+    let limits = [i32::MAX as u32, 65_535, 65_535];
+    if grid.contains(&0) || grid.iter().zip(limits).any(|(n, limit)| *n > limit) {
+        return Err(format!("a grid of {grid:?} blocks: from 1 to {limits:?} are possible"));
+    }
+    if threads == 0 || threads > 1024 || block[2] > 64 {
+        return Err(format!(
+            "blocks of {block:?} threads: 1 to 1024 in all, at most 64 in the third, are possible"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Who used which bytes, and whether two uses are in conflict.
+
+use std::sync::Arc;
+
+use super::clock::{Clock, Point};
+
+/// What is done with bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Read,
+    Write,
+    Allocate,
+    Free,
+}
+
+impl Use {
+    pub(super) fn writes(self) -> bool {
+        self != Use::Read
+    }
+
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Use::Read => "reads",
+            Use::Write => "writes",
+            Use::Allocate => "allocates",
+            Use::Free => "frees",
+        }
+    }
+}
+
+/// One use of the bytes from `from` to `to` (not included).
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) kind: Use,
+    pub(super) at: Point,
+    /// Operation and stream, for messages.
+    pub(super) who: Arc<str>,
+}
+
+impl Access {
+    fn conflicts(&self, other: &Access) -> bool {
+        self.from < other.to && other.from < self.to && (self.kind.writes() || other.kind.writes())
+    }
+
+    /// Whether everything that is in conflict with `old`, and comes later, is so with `self` too.
+    fn covers(&self, old: &Access) -> bool {
+        let inside = self.from <= old.from && old.to <= self.to;
+        inside && (self.kind.writes() || !old.kind.writes())
+    }
+}
+
+/// The uses that may still be in conflict with something to come.
+#[derive(Debug, Default)]
+pub(super) struct History(Vec<Access>);
+
+impl History {
+    /// A use that conflicts with this one and that `known` does not order before it.
+    pub(super) fn conflict(&self, new: &Access, known: &Clock) -> Option<&Access> {
+        self.0.iter().find(|old| old.conflicts(new) && !known.knows(old.at))
+    }
+
+    /// Remembers a use; `known` is what is ordered before it, `host` what is ordered before all that is to come.
+    pub(super) fn add(&mut self, new: Access, known: &Clock, host: &Clock) {
+        // Whatever is in conflict with an old use that is dropped here, and not ordered behind it, is in conflict with the new one and
+        // not ordered behind that either: order is transitive.
+        self.0.retain(|old| !host.knows(old.at) && !(new.covers(old) && known.knows(old.at)));
+        self.0.push(new);
+    }
+
+    /// A use of these bytes that the host does not know to have ended.
+    pub(super) fn unfinished(&self, from: u64, to: u64, host: &Clock) -> Option<&Access> {
+        self.0.iter().find(|old| old.from < to && from < old.to && !host.knows(old.at))
+    }
+}

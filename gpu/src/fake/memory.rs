@@ -1,0 +1,155 @@
+//! Device memory that is host memory, each allocation with a place of its own.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::history::History;
+
+/// Where an allocation begins.
+const ALIGNMENT: u64 = 256;
+/// Addresses of one GPU: from `(gpu + 1)` times this. None is given twice, so that use after free is always seen.
+const SPACE: u64 = 1 << 44;
+/// Bytes that belong to nobody between two allocations.
+const GAP: u64 = 4096;
+/// So many freed allocations are told from memory that never was.
+const REMEMBERED: usize = 1 << 16;
+/// What memory holds that nobody has written: not a number, in every floating-point type.
+pub(super) const GARBAGE: u8 = 0xff;
+
+/// Bytes on the host, full of garbage at first.
+#[derive(Debug)]
+pub(super) struct Block {
+    data: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the bytes are reached through `pointer` alone, by operations that the order of streams keeps apart.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// `None` where the host has no room.
+    pub(super) fn new(bytes: u64, alignment: usize) -> Option<Block> {
+        let layout = Layout::from_size_align(usize::try_from(bytes.max(1)).ok()?, alignment).ok()?;
+        // SAFETY: the size is not 0.
+        let data = NonNull::new(unsafe { alloc(layout) })?;
+        // SAFETY: so many bytes were allocated just now.
+        unsafe { data.write_bytes(GARBAGE, layout.size()) };
+        Some(Block { data, layout })
+    }
+
+    /// Where it begins.
+    pub(super) fn pointer(&self) -> *mut u8 {
+        self.data.as_ptr()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and freed here alone.
+        unsafe { dealloc(self.data.as_ptr(), self.layout) };
+    }
+}
+
+/// Some bytes of a GPU's memory.
+#[derive(Debug)]
+pub(super) struct Allocation {
+    pub(super) gpu: u32,
+    pub(super) bytes: u64,
+    pub(super) block: Arc<Block>,
+    pub(super) history: History,
+    /// Who asked for it.
+    pub(super) by: Arc<str>,
+}
+
+/// Why an address range is not usable.
+pub(super) enum Unusable {
+    /// It was given back.
+    Freed { by: Arc<str>, bytes: u64, base: u64 },
+    /// It leaves the allocation that it begins in.
+    Outside { bytes: u64, base: u64 },
+    /// Nobody allocated it.
+    Unknown,
+}
+
+/// The memory of all GPUs.
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    live: BTreeMap<u64, Allocation>,
+    /// Bytes and who freed them.
+    freed: BTreeMap<u64, (u64, Arc<str>)>,
+    next: BTreeMap<u32, u64>,
+    used: BTreeMap<u32, u64>,
+}
+
+/// What an allocation takes from a GPU's memory.
+pub(super) fn rounded(bytes: u64) -> u64 {
+    bytes.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
+}
+
+impl Space {
+    /// Bytes in use on a GPU.
+    pub(super) fn used(&self, gpu: u32) -> u64 {
+        self.used.get(&gpu).copied().unwrap_or(0)
+    }
+
+    /// A new allocation's address; `None` where the host has no room for it.
+    pub(super) fn allocate(&mut self, gpu: u32, bytes: u64, by: Arc<str>) -> Option<u64> {
+        let block = Arc::new(Block::new(bytes, ALIGNMENT as usize)?);
+        let next = self.next.entry(gpu).or_insert((u64::from(gpu) + 1) * SPACE);
+        let base = *next;
+        *next += rounded(bytes) + GAP;
+        *self.used.entry(gpu).or_default() += rounded(bytes);
+        self.live.insert(base, Allocation { gpu, bytes, block, history: History::default(), by });
+        Some(base)
+    }
+
+    /// Takes an allocation out.
+    pub(super) fn free(&mut self, base: u64, by: Arc<str>) -> Option<Allocation> {
+        let allocation = self.live.remove(&base)?;
+        *self.used.entry(allocation.gpu).or_default() -= rounded(allocation.bytes);
+        self.freed.insert(base, (allocation.bytes, by));
+        if self.freed.len() > REMEMBERED {
+            self.freed.pop_first();
+        }
+        Some(allocation)
+    }
+
+    /// The allocation in which so many bytes from `at` lie, and where it begins.
+    pub(super) fn find(&mut self, at: u64, bytes: u64) -> Result<(u64, &mut Allocation), Unusable> {
+        let last = |(&base, allocation): (&u64, &Allocation)| (base, allocation.bytes);
+        let place =
+            self.live.range(..=at).next_back().map(last).filter(|(base, size)| at - base < (*size).max(1));
+        let Some((base, size)) = place else {
+            return Err(self.why_not(at));
+        };
+        if bytes > size - (at - base) {
+            return Err(Unusable::Outside { bytes: size, base });
+        }
+        let allocation = self.live.get_mut(&base).ok_or(Unusable::Unknown)?;
+        Ok((base, allocation))
+    }
+
+    fn why_not(&self, at: u64) -> Unusable {
+        match self.freed.range(..=at).next_back() {
+            Some((&base, (bytes, by))) if at - base < (*bytes).max(1) => {
+                Unusable::Freed { by: Arc::clone(by), bytes: *bytes, base }
+            }
+            _ => Unusable::Unknown,
+        }
+    }
+
+    /// All that is in use, by address.
+    pub(super) fn live(&self) -> impl Iterator<Item = (u64, &Allocation)> {
+        self.live.iter().map(|(&base, allocation)| (base, allocation))
+    }
+
+    /// A GPU's memory is gone.
+    pub(super) fn lose(&mut self, gpu: u32) {
+        self.live.retain(|_, allocation| allocation.gpu != gpu);
+        self.used.remove(&gpu);
+    }
+}

@@ -1,0 +1,215 @@
+//! A driver without a GPU, which checks how it is used.
+//!
+//! Device memory is host memory, kernels and library routines are host functions ([`Twin`]), and what is queued is executed by threads
+//! in any order that streams and events allow, drawn from a seed, and late. A use that is wrong is an error that names both
+//! operations and their bytes; the GPU is lost then, as after a fault of a real one, and [`Fake::violations`] tells of it whatever the
+//! program did with the error:
+//!
+//! - two operations use the same bytes, one of them writes, and neither the order of a stream, nor an event, nor the host, which
+//!   saw the first one's end, orders them; giving memory back and asking for it count as writes. Host memory that copies use
+//!   is looked at too;
+//! - memory is used after it was freed, or beyond its end, or freed twice, or was never allocated;
+//! - a stream waits for an event that was never recorded; an event is destroyed while a wait for it may be queued; a stream,
+//!   event or graph is used after it was destroyed.
+//!
+//! Order is what the program asked for, not what happened: a missing event is found on every run, not only on the unlucky one. What
+//! one thread saw to have ended counts as seen by all threads. A matrix uses all bytes from its first to its last entry, those
+//! between its columns included. Memory that nobody has written holds bytes of all ones, which are no number in any floating-point
+//! type.
+
+mod call;
+mod capture;
+mod clock;
+mod driver;
+mod engine;
+mod history;
+mod memory;
+mod queue;
+mod run;
+mod state;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use self::engine::Shared;
+use self::run::{Kernels, Twins};
+use self::state::{State, event_name, stream_name};
+use crate::error::GpuError;
+use crate::info::{GpuInfo, Library};
+use crate::twin::{HostKernel, Reference, Twin, TwinArg};
+
+/// A fault to come. Counts begin at 1, with what comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The n-th operation (copy, zero, launch, library routine) is refused, and the GPU is lost.
+    Operation(u64),
+    /// The n-th allocation finds no room.
+    Allocation(u64),
+    /// The n-th launch (kernel or library routine) is queued, fails when it is executed, and the GPU is lost.
+    Launch(u64),
+}
+
+/// GPUs that are not there; see the [module](self).
+#[derive(Debug)]
+pub struct Fake {
+    infos: Vec<GpuInfo>,
+    without: Vec<Library>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a [`Fake`] will be.
+#[derive(Debug)]
+pub struct FakeBuilder {
+    options: Options,
+    without: Vec<Library>,
+    twins: Twins,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    gpus: u32,
+    memory: u64,
+    peers: bool,
+    seed: u64,
+}
+
+impl Options {
+    fn info(&self, gpu: u32) -> GpuInfo {
+        GpuInfo {
+            name: "fake GPU".into(),
+            uuid: format!("fake-{gpu}"),
+            memory: self.memory,
+            compute_capability: (9, 0),
+            multiprocessors: 4,
+            bus: format!("0000:{:02x}:00.0", gpu + 1),
+            peers: (0..self.gpus).filter(|other| self.peers && *other != gpu).collect(),
+        }
+    }
+}
+
+impl FakeBuilder {
+    /// So many GPUs; one unless said.
+    #[must_use]
+    pub fn gpus(mut self, gpus: u32) -> FakeBuilder {
+        self.options.gpus = gpus;
+        self
+    }
+
+    /// Bytes of each GPU's memory; 1 GiB unless said. Host memory is taken only for what is allocated.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> FakeBuilder {
+        self.options.memory = bytes;
+        self
+    }
+
+    /// Whether GPUs reach each other's memory; they do unless said.
+    #[must_use]
+    pub fn peers(mut self, peers: bool) -> FakeBuilder {
+        self.options.peers = peers;
+        self
+    }
+
+    /// From which the order of execution is drawn.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> FakeBuilder {
+        self.options.seed = seed;
+        self
+    }
+
+    /// A library is missing.
+    #[must_use]
+    pub fn without(mut self, library: Library) -> FakeBuilder {
+        self.without.push(library);
+        self
+    }
+
+    /// What library routines compute, and kernels that were not given one by one; [`Reference`] unless said.
+    #[must_use]
+    pub fn twin(mut self, twin: impl Twin + 'static) -> FakeBuilder {
+        self.twins.twin = Box::new(twin);
+        self
+    }
+
+    /// The host version of one kernel: it gets the grid, the block and the arguments.
+    #[must_use]
+    pub fn kernel<F>(mut self, name: &str, run: F) -> FakeBuilder
+    where
+        F: Fn([u32; 3], [u32; 3], &mut [TwinArg<'_>]) -> Result<(), String> + Send + Sync + 'static,
+    {
+        let run: HostKernel = Box::new(run);
+        self.twins.kernels.0.insert(name.into(), run);
+        self
+    }
+
+    /// The driver. Its threads end with it.
+    pub fn build(self) -> Fake {
+        let infos = (0..self.options.gpus).map(|gpu| self.options.info(gpu)).collect();
+        let shared = Shared::new(State::new(&self.options), self.twins);
+        let threads = shared.start();
+        Fake { infos, without: self.without, shared, threads }
+    }
+}
+
+impl Fake {
+    /// One GPU with 1 GiB.
+    pub fn builder() -> FakeBuilder {
+        FakeBuilder {
+            options: Options { gpus: 1, memory: 1 << 30, peers: true, seed: 0 },
+            without: Vec::new(),
+            twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },
+        }
+    }
+
+    /// Lets something go wrong on a GPU.
+    ///
+    /// # Errors
+    /// [`GpuError::NoGpu`]; the sticky error of a GPU that is lost already.
+    pub fn inject(&self, gpu: u32, fault: Fault) -> Result<(), GpuError> {
+        self.shared.with(|state| state.inject(gpu, fault))
+    }
+
+    /// What was wrong in how the driver was used. Injected faults and kernels that fail are not.
+    pub fn violations(&self) -> Vec<String> {
+        self.shared.with(|state| state.violations.clone())
+    }
+
+    /// What nobody has given back: memory, streams, events, graphs, locked host memory. What a lost GPU held is not counted.
+    pub fn leaks(&self) -> Vec<String> {
+        self.shared.with(|state| {
+            let lost = |token: u64| state.gpus[state::gpu_of(token) as usize].lost.is_some();
+            let mut leaks = Vec::new();
+            for (at, allocation) in state.space.live() {
+                leaks.push(format!(
+                    "{} bytes of GPU {} at {at:#x}, from {}",
+                    allocation.bytes, allocation.gpu, allocation.by
+                ));
+            }
+            let lanes: Vec<u64> = state.graphs.values().flat_map(|graph| graph.lanes().to_vec()).collect();
+            let streams =
+                state.streams.iter().filter(|(token, stream)| !stream.destroyed && !lanes.contains(token));
+            leaks.extend(streams.map(|(token, _)| *token).filter(|t| !lost(*t)).map(stream_name));
+            leaks.extend(state.events.keys().copied().filter(|token| !lost(*token)).map(event_name));
+            let graphs = state.graphs.keys().filter(|token| !lost(**token)).count();
+            leaks.extend((graphs > 0).then(|| format!("{graphs} graphs")));
+            leaks.extend(
+                state
+                    .locked
+                    .iter()
+                    .map(|(at, (bytes, _))| format!("{bytes} bytes of locked host memory at {at:#x}")),
+            );
+            leaks.sort(); // tables have no order
+            leaks
+        })
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.shared.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join(); // host versions that panic are caught where they run
+        }
+    }
+}

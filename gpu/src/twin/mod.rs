@@ -1,0 +1,97 @@
+//! What kernels and library routines compute, on the host: what the fake runs.
+
+mod number;
+mod reference;
+
+use std::fmt;
+
+pub use number::{decode, encode};
+pub(crate) use reference::HostKernel;
+pub use reference::Reference;
+
+use crate::call::{Gemm, Potrf, Syrk, Trsm};
+
+/// A kernel's argument as its host version gets it.
+#[derive(Debug)]
+pub enum TwinArg<'a> {
+    /// An array that is only read.
+    Read(&'a [u8]),
+    /// An array of which every byte has to be overwritten: it holds garbage.
+    Write(&'a mut [u8]),
+    /// An array that is read and written.
+    Update(&'a mut [u8]),
+    /// `int`.
+    I32(i32),
+    /// `unsigned`.
+    U32(u32),
+    /// `unsigned long long`.
+    U64(u64),
+    /// `float`.
+    F32(f32),
+    /// `double`.
+    F64(f64),
+}
+
+/// Host versions of what is launched on a GPU. Arrays are aligned as their addresses are (256 bytes where an allocation begins).
+///
+/// A matrix comes as the bytes from its first to its last entry, columns `ld` entries apart; what lies between columns must stay
+/// as it is. Where there are no entries, the slice is empty. An `Err` is a fault of the GPU: it is lost.
+///
+/// The library routines have versions already, those of [`Reference`].
+pub trait Twin: Send + Sync + fmt::Debug {
+    /// Whether there is a kernel of this name.
+    fn knows(&self, kernel: &str) -> bool {
+        let _ = kernel;
+        false
+    }
+
+    /// Runs a kernel.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn launch(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &mut [TwinArg<'_>],
+    ) -> Result<(), String> {
+        let _ = (grid, block, args);
+        Err(format!("there is no host version of {kernel}"))
+    }
+
+    /// `C = alpha op(A) op(B) + beta C`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn gemm(&self, gemm: &Gemm, a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
+        reference::gemm(gemm, a, b, c);
+        Ok(())
+    }
+
+    /// Solves with a lower triangular `L`; `b` becomes `X`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn trsm(&self, trsm: &Trsm, l: &[u8], b: &mut [u8]) -> Result<(), String> {
+        reference::trsm(trsm, l, b);
+        Ok(())
+    }
+
+    /// `C = alpha A A^T + beta C`, lower triangle.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn syrk(&self, syrk: &Syrk, a: &[u8], c: &mut [u8]) -> Result<(), String> {
+        reference::syrk(syrk, a, c);
+        Ok(())
+    }
+
+    /// `L L^T = A` in place, lower triangle. Gives 0, or one more than the number of the column whose pivot is not positive.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn potrf(&self, potrf: &Potrf, a: &mut [u8]) -> Result<i32, String> {
+        Ok(reference::potrf(potrf, a))
+    }
+}
