@@ -50,6 +50,7 @@ mod device;
 mod error;
 mod exec;
 pub mod fuzz;
+mod gpu;
 mod graph;
 mod hub;
 mod memory;
@@ -73,8 +74,9 @@ pub use data::{
     BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, Portability, Portable, ReadGuard, SliceMut,
     SliceRef, WriteGuard,
 };
-pub use device::{DeviceError, Emulated};
+pub use device::{DeviceError, DeviceSpec, Emulated};
 pub use error::{Cause, Error, Failure, TaskError};
+pub use gpu::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, Gpu, GpuContext};
 pub use graph::{Bindings, Graph, GraphNode, Recorder};
 pub use hub::{Candidate, NodeUse};
 pub use operand::{

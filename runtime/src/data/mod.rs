@@ -16,6 +16,7 @@ pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
 pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
 pub(crate) use places::{CarryError, Forgotten, Onto};
+pub(crate) use portable::AnyHeader;
 pub use portable::{Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 pub(crate) use spares::{Spare, Spares, ThrownOut};

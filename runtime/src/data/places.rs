@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
+use zellige_gpu::GpuError;
 
 use super::cell::ValueCell;
 use super::portable::{AnyHeader, Portability};
 use super::{Data, Format, HandleCore, Meta, Spare, Spares};
 use crate::device::DeviceError;
 use crate::error::{TaskError, panic_message};
+use crate::gpu::{Carrier, DeviceValue, GpuMemory};
 use crate::memory::{BufferId, Datum};
 use crate::swap::{Extent, Swap};
 
@@ -27,6 +29,8 @@ pub(crate) struct Managed<D> {
     places: SmallVec<[(BufferId, Arc<ValueCell<D>>); 2]>,
     /// Those on the disk.
     stored: Vec<(BufferId, Arc<Stored>)>,
+    /// Those on GPUs.
+    on_gpus: SmallVec<[(BufferId, Arc<ValueCell<DeviceValue>>); 1]>,
     forgotten: Forgotten,
 }
 
@@ -43,6 +47,8 @@ pub(crate) enum Onto<'n> {
     Memory(&'n Spares),
     /// The disk.
     Disk(&'n Arc<Swap>),
+    /// A GPU's memory.
+    Gpu(&'n Arc<GpuMemory>),
 }
 
 /// Why a value could not be carried from one place to another.
@@ -50,7 +56,15 @@ pub(crate) enum CarryError {
     /// It has to do with the value.
     Value(TaskError),
     /// The disk failed.
-    Disk(DeviceError),
+    Device(DeviceError),
+    /// A GPU failed.
+    Gpu(GpuError),
+}
+
+impl From<GpuError> for CarryError {
+    fn from(error: GpuError) -> Self {
+        CarryError::Gpu(error)
+    }
 }
 
 impl From<String> for CarryError {
@@ -76,6 +90,91 @@ impl<D: Data> HandleCore<D> {
         let place = Arc::new(ValueCell::new(None));
         managed.places.push((buffer, Arc::clone(&place)));
         place
+    }
+
+    /// The place on a GPU with this number; a new and empty one if it has not been used.
+    pub(crate) fn gpu_place(&self, buffer: BufferId) -> Arc<ValueCell<DeviceValue>> {
+        self.on_gpu(buffer).unwrap_or_else(|| {
+            let place = Arc::new(ValueCell::new(None));
+            let mut managed = self.managed.lock();
+            let managed = managed.as_mut().expect("a buffer's handle is managed");
+            managed.on_gpus.push((buffer, Arc::clone(&place)));
+            place
+        })
+    }
+
+    fn on_gpu(&self, buffer: BufferId) -> Option<Arc<ValueCell<DeviceValue>>> {
+        let managed = self.managed.lock();
+        let (_, place) = managed.as_ref()?.on_gpus.iter().find(|(known, _)| *known == buffer)?;
+        Some(Arc::clone(place))
+    }
+
+    /// Carries a value that is on the host onto a GPU.
+    fn send_up(
+        &self,
+        value: &D,
+        to: Format,
+        memory: &Arc<GpuMemory>,
+        carrier: Carrier<'_>,
+    ) -> Result<DeviceValue, CarryError> {
+        let travel = self.portability()?;
+        if is_native(value, to) {
+            return Ok(carrier.up(&travel, value, memory)?);
+        }
+        // Boxed before anything points into it.
+        let converted = Box::new(self.convert(value, to)?);
+        let sent = carrier.up(&travel, &*converted, memory);
+        carrier.stream.keep(converted);
+        Ok(sent?)
+    }
+
+    /// Carries a value that is on a GPU to `target`, on the host or on a GPU.
+    fn send_on(
+        &self,
+        value: &DeviceValue,
+        target: BufferId,
+        to: Format,
+        onto: Onto<'_>,
+        carrier: Carrier<'_>,
+    ) -> Result<(), CarryError> {
+        let travel = self.portability()?;
+        let is_native = to == Format::NATIVE || to == value.meta.format;
+        match onto {
+            Onto::Disk(_) => unreachable!("only the host is linked to the disk"),
+            Onto::Gpu(memory) => {
+                let sent = if is_native {
+                    carrier.across(&travel, value, memory)?
+                } else {
+                    self.send_up(&self.fetched(&travel, value, carrier)?, to, memory, carrier)?
+                };
+                let place = self.gpu_place(target);
+                // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
+                *unsafe { place.exclusive() } = Some(sent);
+            }
+            Onto::Memory(_) => {
+                let place = self.place(target);
+                // SAFETY: as above.
+                let place = unsafe { place.exclusive() };
+                if is_native {
+                    carrier.down(&travel, value, place)?;
+                } else {
+                    *place = Some(self.convert(&self.fetched(&travel, value, carrier)?, to)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A GPU's value on the host, for a conversion there.
+    fn fetched(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        carrier: Carrier<'_>,
+    ) -> Result<D, CarryError> {
+        let mut place = None;
+        carrier.down(travel, value, &mut place).and_then(|()| carrier.wait())?;
+        Ok(place.expect("just made"))
     }
 
     fn stored(&self, buffer: BufferId) -> Option<Arc<Stored>> {
@@ -111,7 +210,7 @@ impl<D: Data> HandleCore<D> {
     fn store(&self, value: &D, target: BufferId, swap: &Arc<Swap>) -> Result<(), CarryError> {
         let travel = self.portability()?;
         let header = (travel.header)(value);
-        let extent = swap.store(&(travel.parts)(value)).map_err(CarryError::Disk)?;
+        let extent = swap.store(&(travel.parts)(value)).map_err(CarryError::Device)?;
         if let Some(managed) = self.managed.lock().as_mut() {
             managed.stored.push((target, Arc::new(Stored { header, extent })));
         }
@@ -121,7 +220,7 @@ impl<D: Data> HandleCore<D> {
     fn load(&self, stored: &Stored, to: Format) -> Result<D, CarryError> {
         let travel = self.portability()?;
         let mut value = (travel.blank)(&stored.header).expect("it was made by the same functions");
-        stored.extent.load(&mut (travel.parts_mut)(&mut value)).map_err(CarryError::Disk)?;
+        stored.extent.load(&mut (travel.parts_mut)(&mut value)).map_err(CarryError::Device)?;
         if is_native(&value, to) { Ok(value) } else { self.convert(&value, to) }
     }
 }
@@ -145,9 +244,16 @@ pub(crate) trait Places {
     fn unmanage(&self, buffer: Option<BufferId>);
     /// True if values can lie on any node.
     fn is_portable(&self) -> bool;
-    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted both.
-    fn carry(&self, source: BufferId, target: BufferId, to: Format, onto: Onto<'_>)
-    -> Result<(), CarryError>;
+    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted both. What a `carrier` moves
+    /// is there once its stream's operation has ended.
+    fn carry(
+        &self,
+        source: BufferId,
+        target: BufferId,
+        to: Format,
+        onto: Onto<'_>,
+        carrier: Option<Carrier<'_>>,
+    ) -> Result<(), CarryError>;
     /// Forgets a place. What was there is handed out if others can have its memory.
     fn clear(&self, buffer: BufferId) -> Option<Spare>;
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
@@ -173,7 +279,14 @@ impl<D: Data> Places for HandleCore<D> {
         // SAFETY: as in `own`: nobody has an access.
         let value = unsafe { self.cell.exclusive() }.take();
         let places = buffer.into_iter().map(|buffer| (buffer, Arc::new(ValueCell::new(None)))).collect();
-        let managed = Managed { datum, meta, places, stored: Vec::new(), forgotten: Arc::clone(forgotten) };
+        let managed = Managed {
+            datum,
+            meta,
+            places,
+            stored: Vec::new(),
+            on_gpus: SmallVec::new(),
+            forgotten: Arc::clone(forgotten),
+        };
         if let Some((_, place)) = managed.places.first() {
             // SAFETY: the place has just been made.
             *unsafe { place.exclusive() } = value;
@@ -201,7 +314,16 @@ impl<D: Data> Places for HandleCore<D> {
         target: BufferId,
         to: Format,
         onto: Onto<'_>,
+        carrier: Option<Carrier<'_>>,
     ) -> Result<(), CarryError> {
+        let carrier = || carrier.expect("a GPU carries what goes to it or from it");
+        if let Some(source) = self.on_gpu(source) {
+            // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
+            let value = unsafe { source.shared() };
+            // A writer that failed left nothing: its handle is poisoned, and nobody will look.
+            return value
+                .map_or(Ok(()), |value| self.guarded(|| self.send_on(value, target, to, onto, carrier())));
+        }
         let carried = if let Some(stored) = self.stored(source) {
             self.guarded(|| self.load(&stored, to))?
         } else {
@@ -214,6 +336,13 @@ impl<D: Data> Places for HandleCore<D> {
             match onto {
                 Onto::Disk(swap) => return self.guarded(|| self.store(value, target, swap)),
                 Onto::Memory(spares) => self.guarded(|| self.copy(value, to, spares))?,
+                Onto::Gpu(memory) => {
+                    let sent = self.guarded(|| self.send_up(value, to, memory, carrier()))?;
+                    let target = self.gpu_place(target);
+                    // SAFETY: as for the target below.
+                    *unsafe { target.exclusive() } = Some(sent);
+                    return Ok(());
+                }
             }
         };
         let target = self.place(target);
@@ -223,15 +352,21 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn clear(&self, buffer: BufferId) -> Option<Spare> {
-        let (place, stored) = {
+        let (place, stored, on_gpu) = {
             let mut managed = self.managed.lock();
             let managed = managed.as_mut()?;
+            let on_gpu = managed.on_gpus.iter().position(|(known, _)| *known == buffer);
+            let on_gpu = on_gpu.map(|at| managed.on_gpus.swap_remove(at));
             let place = managed.places.iter().position(|(known, _)| *known == buffer);
             let stored = managed.stored.iter().position(|(known, _)| *known == buffer);
-            (place.map(|at| managed.places.swap_remove(at)), stored.map(|at| managed.stored.swap_remove(at)))
+            (
+                place.map(|at| managed.places.swap_remove(at)),
+                stored.map(|at| managed.stored.swap_remove(at)),
+                on_gpu,
+            )
         };
         // The lock is given back by now: what is done to the value, or dropping it, is user code.
-        drop(stored);
+        drop((stored, on_gpu));
         let (_, place) = place?;
         let value = Arc::into_inner(place)?.into_inner()?;
         let travel = D::portability()?;
@@ -239,9 +374,13 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn settle(&self, buffer: BufferId) -> Meta {
-        let place = self.place(buffer);
         // SAFETY: the writer that asks still has the replica to itself.
-        let meta = unsafe { place.shared() }.map(Data::meta).unwrap_or_default();
+        let meta = match self.on_gpu(buffer) {
+            Some(place) => unsafe { place.shared() }.map(|value| value.meta),
+            // SAFETY: as above.
+            None => unsafe { self.place(buffer).shared() }.map(Data::meta),
+        };
+        let meta = meta.unwrap_or_default();
         if let Some(managed) = self.managed.lock().as_mut().filter(|_| !crate::mutant::mutant(10)) {
             managed.meta = meta;
         }

@@ -3,7 +3,7 @@
 use std::any::{Any, TypeId};
 
 use super::spares::{Sizes, Spare, Spares};
-use super::{Buffer, Data, Element};
+use super::{Buffer, Data, Element, Meta};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
 ///
@@ -25,6 +25,16 @@ pub trait Portable: Data {
         false
     }
 
+    /// Sizes (bytes) of the parts of a value with this header. The default makes one to see.
+    fn part_sizes(header: &Self::Header) -> Vec<usize> {
+        Self::blank(header).parts().iter().map(|part| part.len()).collect()
+    }
+
+    /// What is known of a value with this header. The default makes one to see.
+    fn header_meta(header: &Self::Header) -> Meta {
+        Self::blank(header).meta()
+    }
+
     /// The bytes, in as many parts as the type has arrays.
     fn parts(&self) -> Vec<&[u8]>;
 
@@ -44,6 +54,7 @@ pub struct Portability<D> {
     pub(crate) header: fn(&D) -> AnyHeader,
     /// `None` for another type's header.
     pub(crate) blank: fn(&AnyHeader) -> Option<D>,
+    pub(crate) clone_header: fn(&AnyHeader) -> AnyHeader,
     pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
     pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
 }
@@ -70,6 +81,10 @@ impl<D: Portable> Portability<D> {
             spare: spare::<D>,
             header: |value| Box::new(value.header()),
             blank: |header| header.downcast_ref().map(D::blank),
+            clone_header: |header| {
+                let known: Option<&D::Header> = header.downcast_ref();
+                Box::new(known.expect("it was made by the same functions").clone())
+            },
             parts: D::parts,
             parts_mut: D::parts_mut,
         }
@@ -122,6 +137,14 @@ impl<T: Element> Portable for Buffer<T> {
         self.len() == len
     }
 
+    fn part_sizes(&len: &usize) -> Vec<usize> {
+        vec![len * size_of::<T>()]
+    }
+
+    fn header_meta(&len: &usize) -> Meta {
+        Meta { bytes: len * size_of::<T>(), ..Meta::default() }
+    }
+
     fn parts(&self) -> Vec<&[u8]> {
         vec![self.as_bytes()]
     }
@@ -144,6 +167,14 @@ impl<T: Element> Portable for Vec<T> {
 
     fn refill(&mut self, &len: &usize) -> bool {
         self.len() == len
+    }
+
+    fn part_sizes(&len: &usize) -> Vec<usize> {
+        vec![len * size_of::<T>()]
+    }
+
+    fn header_meta(&len: &usize) -> Meta {
+        Meta { bytes: len * size_of::<T>(), ..Meta::default() }
     }
 
     fn parts(&self) -> Vec<&[u8]> {
@@ -195,7 +226,6 @@ scalar_portable!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Meta;
 
     #[test]
     fn what_travels_arrives_bit_by_bit() {

@@ -152,15 +152,17 @@ impl State {
         let start = Instant::now();
         if crate::mutant::mutant(8) && op.bytes.is_some() {
             (op.done)(Ok(Span { start, end: start }));
-            return (op.run)();
+            let _ = (op.run)(None);
+            return;
         }
+        let mut ran = Ok(());
         if !self.dead.load(Ordering::Acquire) {
             if let Some(bytes) = op.bytes {
                 wait(Duration::from_nanos(self.link(stream).nanos(bytes)));
             }
             // The bytes move at the end of the transfer's time: whoever changes the source, or uses the target, too early is
             // found out.
-            (op.run)();
+            ran = (op.run)(None);
             if let Some((seed, at_most)) = self.spec.late {
                 wait(at_most.mul_f64(fraction(seed ^ number)));
             }
@@ -173,7 +175,7 @@ impl State {
             reason: format!("it was told to at operation {}", self.spec.fails_at.unwrap_or(0)),
         };
         let ended = Span { start, end: Instant::now() };
-        (op.done)(if self.dead.load(Ordering::Acquire) { Err(failure()) } else { Ok(ended) });
+        (op.done)(if self.dead.load(Ordering::Acquire) { Err(failure()) } else { ran.map(|()| ended) });
     }
 }
 

@@ -10,9 +10,58 @@ pub use emulated::Emulated;
 pub(crate) use emulated::EmulatedDevice;
 pub(crate) use stream::Streams;
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use crate::gpu::{Gpu, GpuStream};
 use crate::memory::{LinkSpec, NodeId};
+
+/// A device with memory of its own, to be driven by a worker: an [`Emulated`] one or a [`Gpu`].
+#[derive(Clone, Debug)]
+pub enum DeviceSpec {
+    /// Made of host threads.
+    Emulated(Emulated),
+    /// A GPU of some driver.
+    Gpu(Gpu),
+}
+
+impl From<Emulated> for DeviceSpec {
+    fn from(emulated: Emulated) -> Self {
+        DeviceSpec::Emulated(emulated)
+    }
+}
+
+impl From<Gpu> for DeviceSpec {
+    fn from(gpu: Gpu) -> Self {
+        DeviceSpec::Gpu(gpu)
+    }
+}
+
+impl DeviceSpec {
+    /// What kind of device it is: those of one kind share their performance models.
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            DeviceSpec::Emulated(emulated) => &emulated.kind,
+            DeviceSpec::Gpu(_) => "cuda",
+        }
+    }
+
+    /// Bytes for the values of handles.
+    pub(crate) fn capacity(&self) -> u64 {
+        match self {
+            DeviceSpec::Emulated(emulated) => emulated.capacity,
+            DeviceSpec::Gpu(gpu) => gpu.capacity(),
+        }
+    }
+
+    /// Conversions that can be under way beside them.
+    pub(crate) fn staging(&self) -> u32 {
+        match self {
+            DeviceSpec::Emulated(emulated) => emulated.staging,
+            DeviceSpec::Gpu(_) => 2,
+        }
+    }
+}
 
 /// A device has failed, with all that was in its memory; it is not used any more.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -44,13 +93,16 @@ pub(crate) struct Span {
 pub(crate) struct Op {
     /// What goes over the link; `None` for a body.
     pub(crate) bytes: Option<u64>,
-    /// The work itself.
-    pub(crate) run: Box<dyn FnOnce() + Send>,
+    /// The work itself: done when it returns, or, on a GPU, put on the stream that it is given.
+    pub(crate) run: Run,
     /// Called once, from any thread, after `run` has ended, or instead of it if the device has failed.
     pub(crate) done: Box<dyn FnOnce(Result<Span, DeviceError>) + Send>,
 }
 
-/// A device with memory of its own. What CUDA will implement.
+/// See [`Op::run`].
+pub(crate) type Run = Box<dyn FnOnce(Option<&Arc<GpuStream>>) -> Result<(), DeviceError> + Send>;
+
+/// A device with memory of its own: an emulated one, or a GPU ([`GpuDevice`](crate::gpu::GpuDevice)).
 ///
 /// A failure is sticky: once an operation has failed, it and every later one is answered with an error, and what is in the
 /// device's memory is lost.

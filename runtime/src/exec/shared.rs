@@ -288,7 +288,8 @@ impl Shared {
             let only = work.header().only.as_ref();
             only.is_none_or(|only| only.allows(work.body(), &self.device(worker)))
         };
-        (!task.is_restricted() || may()) && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
+        let can = |hub: &Hub| (!hub.is_gpu(worker) || work.body().has_cuda()) && hub.fits(task.id(), worker);
+        (!task.is_restricted() || may()) && self.hub.as_ref().is_none_or(can)
     }
 
     fn somebody_can_run(&self, task: &ReadyTask) -> bool {

@@ -9,7 +9,9 @@ use crate::data::AnyHandle;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Body, Bound, Ended, Env, Member, Placement, Ran, Role, Task, WorkerLocal, resolved};
+use crate::task::{
+    Body, Bound, Ended, Env, Launched, Member, Placement, Ran, Role, Task, WorkerLocal, resolved,
+};
 
 const NEVER: &str = "simulated tasks belong to no runtime";
 
@@ -99,7 +101,7 @@ impl Work {
     ) -> Ended {
         if let Some(failure) = self.cancelled(shared) {
             self.poison(&failure);
-            return Ended { began: false, failure: Some(failure) };
+            return Ended { began: false, failure: Some(failure), launched: None };
         }
         let env = Env::new(shared, self.header(), self.id(), worker, local, self.bound(), true);
         let mut env = env.placed(placement);
@@ -112,8 +114,13 @@ impl Work {
             Ran::Failed(failure) => Some(failure),
             Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
         };
-        shared.record(&env, worker, failure.is_some());
-        Ended { began: env.notes.began, failure }
+        let began = env.notes.began;
+        if env.gpu().is_none() {
+            shared.record(&env, worker, failure.is_some());
+            return Ended { began, failure, launched: None };
+        }
+        let launched = Launched { notes: env.notes, pending: std::mem::take(&mut env.pending) };
+        Ended { began, failure, launched: Some(Box::new(launched)) }
     }
 
     /// Ends the task; what becomes ready is left in `ready`.

@@ -12,7 +12,7 @@ use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
 use crate::hub::Next;
 use crate::sched::{ReadyTask, Wake, Work};
-use crate::task::{Env, Ran, Role, Task, WorkerLocal};
+use crate::task::{Env, Header, Notes, Ran, Role, Task, WorkerLocal};
 use crate::trace::{IdleState, TaskEvent};
 
 /// Looks for work so often before a worker announces that it will sleep.
@@ -282,25 +282,35 @@ impl Shared {
 
     /// Writes a task that ran into the trace.
     pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
-        let (Some(recorder), Some((start, end))) = (&self.recorder, env.notes.times) else {
+        self.record_notes((env.header, env.id), &env.notes, worker, failed);
+    }
+
+    /// The same, of a task of which there is no more than these notes.
+    pub(crate) fn record_notes(
+        &self,
+        (header, id): (&Header, u64),
+        notes: &Notes,
+        worker: usize,
+        failed: bool,
+    ) {
+        let (Some(recorder), Some((start, end))) = (&self.recorder, notes.times) else {
             return;
         };
-        let header = env.header;
         let since = |t: std::time::Instant| t.duration_since(self.started()).as_nanos() as u64;
         recorder.task(TaskEvent {
             worker: worker as u32,
-            id: env.id,
+            id,
             name: header.name,
-            label: env.notes.label,
-            implementation: env.notes.implementation,
-            batch: env.notes.batch,
+            label: notes.label,
+            implementation: notes.implementation,
+            batch: notes.batch,
             coords: header.info.coords,
             priority: header.priority,
             flops: header.info.flops,
-            bytes: env.notes.bytes as u64,
+            bytes: notes.bytes as u64,
             start_ns: since(start),
             end_ns: since(end),
-            predicted_ns: env.notes.predicted.map_or(0, |time| time.as_nanos() as u64),
+            predicted_ns: notes.predicted.map_or(0, |time| time.as_nanos() as u64),
             ready: recorder.ready_now(),
             failed,
         });

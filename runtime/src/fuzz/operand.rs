@@ -4,11 +4,12 @@ use super::case::{Access, Kind, Start};
 use super::words::{Sample, Words};
 use crate::data::{Data, Format, Handle};
 use crate::error::TaskError;
+use crate::gpu::Cuda;
 use crate::operand::{
-    Accesses, Commute, Formats, List, Metas, Operand, Operands, Read, ReadList, Reduce, Slot, Update, Write,
-    commute, read, reads, reduce, update, write,
+    Accesses, Commute, Formats, Metas, Operand, Operands, Read, ReadList, Reduce, Update, Write, commute,
+    read, reads, reduce, update, write,
 };
-use crate::task::{Choice, DeviceKind, Env, MAX_OPERAND_FORMATS, Refusal};
+use crate::task::{Choice, Cpu, DeviceKind, Env, MAX_OPERAND_FORMATS, Refusal};
 
 /// A handle of any of the types.
 #[derive(Clone)]
@@ -38,12 +39,21 @@ pub(super) enum OneHeld<D: Data> {
     Reduce(<Reduce<D> as Operand>::Held),
 }
 
+/// What is held of it on a GPU, where nothing is reduced.
+pub(super) enum OneOnGpu<D: Data> {
+    Read(<Read<D> as Operand>::OnGpu),
+    List(<ReadList<D> as Operand>::OnGpu),
+    Update(<Update<D> as Operand>::OnGpu),
+    Write(<Write<D> as Operand>::OnGpu),
+    Commute(<Commute<D> as Operand>::OnGpu),
+}
+
 /// What a body sees of it.
-pub(super) enum OneView<'v, D: Data> {
-    Ref(D::Ref<'v>),
-    List(List<'v, D>),
-    Mut(D::Mut<'v>),
-    Slot(Slot<'v, D>),
+pub(super) enum OneView<'v, D: Data, K: DeviceKind = Cpu> {
+    Ref(K::Ref<'v, D>),
+    List(K::List<'v, D>),
+    Mut(K::Mut<'v, D>),
+    Slot(K::Slot<'v, D>),
 }
 
 macro_rules! each_access {
@@ -96,6 +106,41 @@ impl<D: Data> One<D> {
     }
 }
 
+impl<D: Data> One<D> {
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OneOnGpu<D>, Refusal> {
+        Ok(match self {
+            One::Read(operand) => OneOnGpu::Read(operand.acquire_on_gpu(env)?),
+            One::List(operand) => OneOnGpu::List(operand.acquire_on_gpu(env)?),
+            One::Update(operand) => OneOnGpu::Update(operand.acquire_on_gpu(env)?),
+            One::Write(operand) => OneOnGpu::Write(operand.acquire_on_gpu(env)?),
+            One::Commute(operand) => OneOnGpu::Commute(operand.acquire_on_gpu(env)?),
+            One::Reduce(operand) => match operand.acquire_on_gpu(env)? {},
+        })
+    }
+}
+
+impl<D: Data> OneOnGpu<D> {
+    fn view(&mut self) -> OneView<'_, D, Cuda> {
+        match self {
+            OneOnGpu::Read(held) => OneView::Ref(<Read<D> as Operand>::view_on_gpu(held)),
+            OneOnGpu::List(held) => OneView::List(<ReadList<D> as Operand>::view_on_gpu(held)),
+            OneOnGpu::Update(held) => OneView::Mut(<Update<D> as Operand>::view_on_gpu(held)),
+            OneOnGpu::Write(held) => OneView::Slot(<Write<D> as Operand>::view_on_gpu(held)),
+            OneOnGpu::Commute(held) => OneView::Mut(<Commute<D> as Operand>::view_on_gpu(held)),
+        }
+    }
+
+    fn release(self, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        match self {
+            OneOnGpu::Read(held) => <Read<D> as Operand>::release_on_gpu(held, env, ok),
+            OneOnGpu::List(held) => <ReadList<D> as Operand>::release_on_gpu(held, env, ok),
+            OneOnGpu::Update(held) => <Update<D> as Operand>::release_on_gpu(held, env, ok),
+            OneOnGpu::Write(held) => <Write<D> as Operand>::release_on_gpu(held, env, ok),
+            OneOnGpu::Commute(held) => <Commute<D> as Operand>::release_on_gpu(held, env, ok),
+        }
+    }
+}
+
 impl<D: Data> OneHeld<D> {
     fn view(&mut self) -> OneView<'_, D> {
         match self {
@@ -140,9 +185,10 @@ pub(super) use each_type;
 
 type AnyOne = Typed<One<Words<true>>, One<Words<false>>, One<Vec<u64>>>;
 type AnyHeld = Typed<OneHeld<Words<true>>, OneHeld<Words<false>>, OneHeld<Vec<u64>>>;
+type AnyOnGpu = Typed<OneOnGpu<Words<true>>, OneOnGpu<Words<false>>, OneOnGpu<Vec<u64>>>;
 /// What a body sees of one operand.
-pub(super) type AnyView<'v> =
-    Typed<OneView<'v, Words<true>>, OneView<'v, Words<false>>, OneView<'v, Vec<u64>>>;
+pub(super) type AnyView<'v, K = Cpu> =
+    Typed<OneView<'v, Words<true>, K>, OneView<'v, Words<false>, K>, OneView<'v, Vec<u64>, K>>;
 
 /// A job's operands.
 pub(super) struct Bundle(Vec<AnyOne>);
@@ -181,7 +227,7 @@ fn chosen(choice: &Choice, operand: usize) -> Option<Format> {
 }
 
 impl Operands for Bundle {
-    type Views<'v, K: DeviceKind> = Vec<AnyView<'v>>;
+    type Views<'v, K: DeviceKind> = Vec<AnyView<'v, K>>;
     type Held = Vec<AnyHeld>;
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
@@ -231,6 +277,43 @@ impl Operands for Bundle {
     }
 
     fn release(held: Vec<AnyHeld>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        let mut result = Ok(());
+        for one in held {
+            let released = each_type!(one, one => one.release(env, ok && result.is_ok()));
+            if result.is_ok() {
+                result = released;
+            }
+        }
+        result
+    }
+
+    type OnGpu = Vec<AnyOnGpu>;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<AnyOnGpu>, Refusal> {
+        self.0
+            .iter()
+            .map(|one| {
+                Ok(match one {
+                    Typed::Words(one) => Typed::Words(one.acquire_on_gpu(env)?),
+                    Typed::Local(one) => Typed::Local(one.acquire_on_gpu(env)?),
+                    Typed::Plain(one) => Typed::Plain(one.acquire_on_gpu(env)?),
+                })
+            })
+            .collect()
+    }
+
+    fn views_on_gpu(held: &mut Vec<AnyOnGpu>) -> Vec<AnyView<'_, Cuda>> {
+        fn view(held: &mut AnyOnGpu) -> AnyView<'_, Cuda> {
+            match held {
+                Typed::Words(held) => Typed::Words(held.view()),
+                Typed::Local(held) => Typed::Local(held.view()),
+                Typed::Plain(held) => Typed::Plain(held.view()),
+            }
+        }
+        held.iter_mut().map(view).collect()
+    }
+
+    fn release_on_gpu(held: Vec<AnyOnGpu>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         let mut result = Ok(());
         for one in held {
             let released = each_type!(one, one => one.release(env, ok && result.is_ok()));

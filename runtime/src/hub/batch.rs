@@ -1,14 +1,19 @@
 //! Tasks with their operands that are run in one call: launched as one operation, each with its own working set and its own end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::gather::{Flight, Placed};
 use super::{Buffers, Hub};
+use crate::device::Span;
+use crate::error::{Cause, panic_message};
 use crate::exec::Shared;
+use crate::gpu::GpuStream;
 use crate::sched::Work;
-use crate::task::{Ended, Placement, Ran, WorkerLocal};
+use crate::task::{Ended, Launched, Placement, Ran, WorkerLocal};
 
 /// What became of each task of a flight; `None` if its operands are gone with their device.
 pub(super) type Fates = SmallVec<[Option<Ended>; 1]>;
@@ -22,11 +27,21 @@ impl Placed {
 
 impl Shared {
     /// Runs the tasks, in one call if there are several.
-    pub(super) fn run_flight(self: &Arc<Self>, hub: &Hub, flight: &Flight, local: &mut WorkerLocal) -> Fates {
+    pub(super) fn run_flight(
+        self: &Arc<Self>,
+        hub: &Hub,
+        flight: &Flight,
+        local: &mut WorkerLocal,
+        stream: Option<&Arc<GpuStream>>,
+    ) -> Fates {
         let worker = flight[0].worker;
         hub.bodies_begin(worker, flight);
         let fates = match &flight[..] {
-            [alone] => smallvec![self.run_placed(hub, alone, local)],
+            [alone] => smallvec![self.run_placed(hub, alone, local, stream)],
+            // One after the other onto the stream.
+            several if stream.is_some() => {
+                several.iter().map(|placed| self.run_placed(hub, placed, local, stream)).collect()
+            }
             several => self.run_several(hub, several, local),
         };
         hub.bodies_end(worker);
@@ -36,7 +51,7 @@ impl Shared {
     fn run_several(self: &Arc<Self>, hub: &Hub, flight: &[Placed], local: &mut WorkerLocal) -> Fates {
         let worker = flight[0].worker;
         let placement = |(placed, buffers): (&Placed, Option<Buffers>)| {
-            buffers.map(|buffers| Placement { choice: placed.choice, buffers })
+            buffers.map(|buffers| Placement { choice: placed.choice, buffers, stream: None })
         };
         let buffers = flight.iter().map(|placed| hub.buffers(placed));
         let placements: Vec<Option<Placement>> = flight.iter().zip(buffers).map(placement).collect();
@@ -53,9 +68,47 @@ impl Shared {
                 Ran::Failed(failure) => Some(failure),
                 Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
             };
-            Some(Ended { began, failure })
+            Some(Ended { began, failure, launched: None })
         };
         placements.iter().map(fate).collect()
+    }
+
+    /// What became of tasks whose operations have ended after they were launched: their times are taken, and what they have left for this
+    /// moment is done.
+    pub(super) fn ends_of(self: &Arc<Self>, flight: &Flight, ran: Fates, span: Span) -> Fates {
+        let share = span.end.saturating_duration_since(span.start) / flight.len() as u32;
+        let mut start = span.start;
+        let end = |(placed, mut ended): (&Placed, Option<Ended>)| {
+            if let Some(ended) = &mut ended
+                && let Some(launched) = ended.launched.take()
+            {
+                self.lands(placed, ended, *launched, (start, start + share));
+                start += share;
+            }
+            ended
+        };
+        flight.iter().zip(ran).map(end).collect()
+    }
+
+    fn lands(&self, placed: &Placed, ended: &mut Ended, launched: Launched, times: (Instant, Instant)) {
+        let (work, worker) = (placed.task.work(), placed.worker);
+        let Launched { mut notes, pending } = launched;
+        if ended.failure.is_none() {
+            let left = catch_unwind(AssertUnwindSafe(|| pending.finish()));
+            let cause = match left {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(Cause::Error(Arc::from(error))),
+                Err(panic) => Some(Cause::Panic(panic_message(&*panic))),
+            };
+            ended.failure = cause.map(|cause| work.describe(cause)).inspect(|failure| work.poison(failure));
+        }
+        if let (Some(models), true) = (&self.models, ended.failure.is_none()) {
+            let (header, kind) = (work.header(), self.workers[worker].model_kind);
+            let id = models.id_of(header.name, &header.info, notes.implementation);
+            models.record(id, kind, header.info.flops, notes.bytes as u64, times.1 - times.0);
+        }
+        notes.times = notes.times.map(|_| times);
+        self.record_notes((work.header(), work.id()), &notes, worker, ended.failure.is_some());
     }
 
     /// What the tasks wrote becomes the new version of their data, one after the other.

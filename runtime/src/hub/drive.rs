@@ -1,16 +1,22 @@
 //! Carrying out what the memory manager asks for.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-use super::links::mover;
+use super::links::{Way, mover};
 use super::{Hub, Waiting};
 use crate::data::{AnyHandle, CarryError, Onto};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
 use crate::error::{Cause, Failure, TaskError};
 use crate::exec::Shared;
-use crate::memory::{Access, Action, Ticket, Transfer};
+use crate::gpu::{Carrier, GpuStream};
+use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
+
+/// How far a transfer is: not begun, under way, over.
+const QUEUED: u8 = 0;
+const MOVES: u8 = 1;
+const ENDED: u8 = 2;
 
 impl Shared {
     /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
@@ -52,41 +58,60 @@ impl Shared {
         let handle = hub.handle(transfer.datum);
         let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
         let data = handle.as_ref().map_or((0, ""), named);
-        let run = move || shared.carry(handle.as_deref(), &transfer);
-        let done = move |ended: Result<Span, DeviceError>| at_end.arrived(&transfer, data, ended);
+        let begun = Arc::new(AtomicU8::new(QUEUED));
+        let ended = Arc::clone(&begun);
+        let run =
+            move |stream: Option<&Arc<GpuStream>>| shared.carry(handle.as_deref(), &transfer, &begun, stream);
+        let done = move |result: Result<Span, DeviceError>| {
+            at_end.has_moved(&transfer, &ended);
+            at_end.arrived(&transfer, data, result);
+        };
         let stream = StreamId::Link(transfer.from, transfer.to);
         match hub.mover(&transfer) {
             Some(device) => {
                 let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
-                // Only a disk fails in the copy itself.
-                let run = Box::new(move || drop(run()));
-                device.enqueue(stream, Op { bytes, run, done: Box::new(done) });
+                device.enqueue(stream, Op { bytes, run: Box::new(run), done: Box::new(done) });
             }
             None => hub.host.push(
                 stream,
                 Box::new(move || {
                     let start = Instant::now();
-                    let ended = run();
+                    let ended = run(None);
                     done(ended.map(|()| Span { start, end: Instant::now() }));
                 }),
             ),
         }
     }
 
-    /// Moves the bytes.
-    fn carry(&self, handle: Option<&dyn AnyHandle>, transfer: &Transfer) -> Result<(), DeviceError> {
+    /// Moves the bytes, or puts their copies on a stream.
+    fn carry(
+        &self,
+        handle: Option<&dyn AnyHandle>,
+        transfer: &Transfer,
+        moves: &AtomicU8,
+        stream: Option<&Arc<GpuStream>>,
+    ) -> Result<(), DeviceError> {
         let Some(hub) = &self.hub else { return Ok(()) };
         let ends = [transfer.from, transfer.to].map(|node| &hub.nodes[node]);
-        for node in ends {
-            node.moving.fetch_add(1, Ordering::SeqCst);
+        if moves.compare_exchange(QUEUED, MOVES, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            for node in ends {
+                node.moving.fetch_add(1, Ordering::SeqCst);
+            }
         }
         // What a failed device was to send or to get is left alone: others may be writing there by now.
         let is_left = ends.iter().all(|node| node.failure.get().is_none());
-        let carried = if is_left { carry(hub, handle, transfer) } else { Ok(()) };
-        for node in ends {
-            node.moving.fetch_sub(1, Ordering::SeqCst);
+        if is_left { carry(hub, handle, transfer, stream) } else { Ok(()) }
+    }
+
+    /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made anew may go on.
+    fn has_moved(&self, transfer: &Transfer, moves: &AtomicU8) {
+        if moves.swap(ENDED, Ordering::SeqCst) == MOVES
+            && let Some(hub) = &self.hub
+        {
+            for node in [transfer.from, transfer.to] {
+                hub.nodes[node].moving.fetch_sub(1, Ordering::SeqCst);
+            }
         }
-        carried
     }
 
     fn arrived(
@@ -106,7 +131,8 @@ impl Shared {
             }
             Err(error) if hub.swap_of(transfer.to).is_some() => hub.shut_disk(transfer.to, &error),
             Err(error) => {
-                self.retire(hub, mover((transfer.from, transfer.to)), error);
+                let (node, error) = hub.failed_end((transfer.from, transfer.to), error);
+                self.retire(hub, node, error);
             }
         }
         self.drain();
@@ -136,23 +162,43 @@ impl Shared {
 }
 
 impl Hub {
+    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the GPU at the other end.
+    fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
+        let mover = mover(way);
+        let lost = |node: &&NodeId| self.nodes[**node].gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
+        let node = [mover, way.0, way.1].iter().find(lost).copied().unwrap_or(mover);
+        let device = self.nodes[node].name.clone();
+        (node, DeviceError { device, ..error })
+    }
+
     /// The device that carries a transfer out; `None` for a conversion on the host, and for the disk.
     fn mover(&self, transfer: &Transfer) -> Option<&Arc<dyn Device>> {
         self.nodes[mover((transfer.from, transfer.to))].device.as_ref()
     }
 }
 
-fn carry(hub: &Hub, handle: Option<&dyn AnyHandle>, transfer: &Transfer) -> Result<(), DeviceError> {
+fn carry(
+    hub: &Hub,
+    handle: Option<&dyn AnyHandle>,
+    transfer: &Transfer,
+    stream: Option<&Arc<GpuStream>>,
+) -> Result<(), DeviceError> {
     // A handle that is gone had bytes on their way that nobody waits for.
     let Some(handle) = handle else { return Ok(()) };
     let format = if crate::mutant::mutant(4) { crate::data::Format::NATIVE } else { transfer.format };
-    let onto = match hub.swap_of(transfer.to) {
-        Some(swap) => Onto::Disk(swap),
-        None => Onto::Memory(&hub.nodes[transfer.to].spares),
+    let onto = match (hub.swap_of(transfer.to), &hub.nodes[transfer.to].gpu) {
+        (Some(swap), _) => Onto::Disk(swap),
+        (None, Some(memory)) => Onto::Gpu(memory),
+        (None, None) => Onto::Memory(&hub.nodes[transfer.to].spares),
     };
-    match handle.carry(transfer.source, transfer.target, format, onto) {
+    let carrier = stream.map(|stream| Carrier { stream });
+    match handle.carry(transfer.source, transfer.target, format, onto, carrier) {
         Ok(()) => {}
-        Err(CarryError::Disk(error)) => return Err(error),
+        Err(CarryError::Device(error)) => return Err(error),
+        Err(CarryError::Gpu(error)) => {
+            let device = hub.nodes[mover((transfer.from, transfer.to))].name.clone();
+            return Err(DeviceError { device, reason: error.to_string() });
+        }
         Err(CarryError::Value(error)) => handle.base().poison(&failure_to_carry(handle, error)),
     }
     Ok(())

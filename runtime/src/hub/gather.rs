@@ -12,6 +12,7 @@ use crate::data::{AnyHandle, Format, Meta};
 use crate::device::{DeviceError, Op, Span, StreamId};
 use crate::error::{Cause, Failure, panic_message};
 use crate::exec::{Ready, Shared, on_device};
+use crate::gpu::GpuStream;
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
 use crate::operand::Mode;
 use crate::plan::{Needs, Plan};
@@ -158,7 +159,7 @@ impl Shared {
         let hub = self.hub.as_ref().expect("only a hub places tasks");
         match &hub.nodes[hub.node_of(worker)].device {
             None => {
-                let ended = self.run_flight(hub, &flight, local);
+                let ended = self.run_flight(hub, &flight, local, None);
                 self.settle_all(hub, flight, ended);
             }
             Some(device) => {
@@ -173,18 +174,19 @@ impl Shared {
         let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
         let flight = Arc::new(Mutex::new(Some((flight, Fates::new()))));
         let landing = Arc::clone(&flight);
-        let run = move || {
+        let run = move |stream: Option<&Arc<GpuStream>>| {
             let hub = shared.hub.as_ref().expect("only a hub places tasks");
             let mut flight = flight.lock();
-            let Some((placed, ran)) = &mut *flight else { return };
+            let Some((placed, ran)) = &mut *flight else { return Ok(()) };
             let worker = placed[0].worker;
             let mut local = hub.lanes[worker].local.lock();
             let kind = shared.workers[worker].model_kind;
             let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
             let _device = on_device(&shared);
-            let ended = shared.unbroken(|| shared.run_flight(hub, placed, local));
+            let ended = shared.unbroken(|| shared.run_flight(hub, placed, local, stream));
             local.flush();
             *ran = ended.unwrap_or_default();
+            stream.map_or(Ok(()), |stream| stream.check())
         };
         let done = move |ended: Result<Span, DeviceError>| {
             let Some((placed, ran)) = landing.lock().take() else { return };
@@ -203,7 +205,10 @@ impl Shared {
         let worker = flight[0].worker;
         hub.lanes[worker].landed();
         match ended {
-            Ok(_) => self.settle_all(hub, flight, ran),
+            Ok(span) => {
+                let ended = self.ends_of(&flight, ran, span);
+                self.settle_all(hub, flight, ended);
+            }
             Err(error) => {
                 self.retire(hub, hub.node_of(worker), error);
                 flight.into_iter().for_each(|placed| self.send_back(hub, placed.task, worker));
@@ -218,13 +223,14 @@ impl Shared {
         hub: &Hub,
         placed: &Placed,
         local: &mut WorkerLocal,
+        stream: Option<&Arc<GpuStream>>,
     ) -> Option<Ended> {
         let buffers = hub.buffers(placed)?;
         if crate::mutant::mutant(7) {
             self.give_turns(placed.task.work());
         }
         let outer = self.runs(placed.worker, &placed.task);
-        let placement = Placement { choice: placed.choice, buffers };
+        let placement = Placement { choice: placed.choice, buffers, stream: stream.cloned() };
         let ended = placed.task.work().attempt(self, placed.worker, local, &placement);
         self.rests(placed.worker, placed.task.id(), outer);
         Some(ended)

@@ -10,6 +10,7 @@ use super::probe::{Bytes, Ladder, host_copy};
 use super::{Hub, Node};
 use crate::device::{DeviceError, Op, Span, StreamId};
 use crate::exec::Shared;
+use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::model::{LinkError, LinkModel, Models};
 
@@ -155,13 +156,15 @@ impl Measurement {
     fn transfer(mut self, bytes: u64) -> Op {
         let sent = Arc::new(Mutex::new(Some(std::mem::replace(&mut self.bytes, Bytes::new(0)))));
         let back = Arc::clone(&sent);
-        let run = move || {
+        let (shared, way) = (Arc::clone(&self.shared), self.way);
+        let run = move |stream: Option<&Arc<GpuStream>>| {
             // Taken out: no lock is held over a copy.
             let taken = sent.lock().take();
-            if let Some(mut bytes) = taken {
-                bytes.copy();
-                *sent.lock() = Some(bytes);
-            }
+            let Some(mut bytes) = taken else { return Ok(()) };
+            let hub = shared.hub.as_ref().expect("links belong to a hub");
+            let ran = hub.send_probe(way, &mut bytes, stream);
+            *sent.lock() = Some(bytes);
+            ran
         };
         let done = move |ended: Result<Span, DeviceError>| {
             let Ok(span) = ended else { return self.end(false) };
@@ -185,6 +188,21 @@ impl Measurement {
 }
 
 impl Hub {
+    fn send_probe(
+        &self,
+        way: Way,
+        bytes: &mut Bytes,
+        stream: Option<&Arc<GpuStream>>,
+    ) -> Result<(), DeviceError> {
+        let Some(stream) = stream else {
+            bytes.copy();
+            return Ok(());
+        };
+        let [from, to] = [way.0, way.1].map(|node| self.nodes[node].gpu.as_ref());
+        let sent = Carrier { stream }.probe(from, to, bytes.both());
+        sent.map_err(|error| stream.failure(&error))
+    }
+
     /// Tells the memory manager and the models of a link, if it is believed.
     fn note_link(&self, way: Way, judged: Result<LinkModel, LinkError>) {
         let (from, to) = (&*self.nodes[way.0].name, &*self.nodes[way.1].name);

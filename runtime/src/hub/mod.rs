@@ -40,7 +40,8 @@ use self::tally::Tally;
 use self::turn::Signal;
 pub(crate) use self::turn::Turn;
 use crate::data::{AnyHandle, Forgotten, Spare, Spares, ThrownOut};
-use crate::device::{Device, DeviceError, Emulated, EmulatedDevice, Streams};
+use crate::device::{Device, DeviceError, DeviceSpec, EmulatedDevice, Streams};
+use crate::gpu::{GpuDevice, GpuMemory};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, distinct,
 };
@@ -57,11 +58,13 @@ struct Node {
     capacity: Option<u64>,
     /// `None`: the host, or the disk.
     device: Option<Arc<dyn Device>>,
+    /// Where it is that of a GPU.
+    gpu: Option<Arc<GpuMemory>>,
     /// Set once the device has failed.
     failure: OnceLock<DeviceError>,
     /// Held until the manager knows of it.
     retiring: Mutex<()>,
-    /// Copies to and from its memory that are being made at this moment.
+    /// Copies to and from its memory that are under way.
     moving: AtomicUsize,
     /// Memory that replicas have left.
     spares: Spares,
@@ -70,7 +73,27 @@ struct Node {
 impl Node {
     fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
         let (failure, retiring, moving, spares) = Default::default();
-        Node { name, capacity, device, failure, retiring, moving, spares }
+        Node { name, capacity, device, gpu: None, failure, retiring, moving, spares }
+    }
+
+    /// A node for this device, which is called by its kind and number.
+    ///
+    /// # Errors
+    /// In words, for a GPU that cannot be used.
+    fn of(number: usize, spec: &DeviceSpec, peers: Option<LinkSpec>) -> Result<Self, String> {
+        let name = format!("{} {number}", spec.kind());
+        let capacity = Some(spec.capacity());
+        match spec {
+            DeviceSpec::Emulated(emulated) => {
+                let device = EmulatedDevice::new(name.clone(), emulated.clone(), peers);
+                Ok(Node::new(name, capacity, Some(Arc::new(device))))
+            }
+            DeviceSpec::Gpu(gpu) => {
+                let memory = GpuMemory::new(&name, gpu).map_err(|error| format!("{name}: {error}"))?;
+                let device: Arc<dyn Device> = Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams));
+                Ok(Node { gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
+            }
+        }
     }
 }
 
@@ -122,34 +145,33 @@ impl Hub {
     /// link between any two devices. What links nobody declares, `models` are asked for and told.
     pub(crate) fn new(
         cpus: usize,
-        devices: &[Emulated],
+        devices: &[DeviceSpec],
         peers: Option<LinkSpec>,
         host: HostMemory,
         models: Option<Arc<Models>>,
         log: Option<Log>,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, swap));
         let spill = disk.as_ref().map(|disk| disk.node);
         let host = NodeSpec { capacity: host.capacity, staging: u32::MAX, spill };
-        let of_device =
-            |d: &Emulated| NodeSpec { capacity: Some(d.capacity), staging: d.staging, spill: Some(HOST) };
+        let of_device = |d: &DeviceSpec| NodeSpec {
+            capacity: Some(d.capacity()),
+            staging: d.staging(),
+            spill: Some(HOST),
+        };
         let specs: Vec<NodeSpec> = std::iter::once(host)
             .chain(devices.iter().map(of_device))
             .chain(disk.iter().map(|_| disk::NODE))
             .collect();
-        let made = |i: usize| {
-            let (name, emulated) = (format!("{} {i}", devices[i].kind), devices[i].clone());
-            let device: Arc<dyn Device> = Arc::new(EmulatedDevice::new(name.clone(), emulated, peers));
-            Node::new(name, specs[i + 1].capacity, Some(device))
-        };
+        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers));
+        let made = made.collect::<Result<Vec<Node>, String>>()?;
         let host = Node::new("host".into(), specs[HOST].capacity, None);
         let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
         let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
-        let nodes: Vec<Node> =
-            std::iter::once(host).chain((0..devices.len()).map(made)).chain(of_disk).collect();
+        let nodes: Vec<Node> = std::iter::once(host).chain(made).chain(of_disk).collect();
         let links = Links::new(models);
         let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some(), spill));
-        Hub {
+        Ok(Hub {
             disk,
             log,
             thrown_out: SegQueue::new(),
@@ -166,7 +188,7 @@ impl Hub {
             waiting: Mutex::default(),
             combining: Mutex::new(()),
             next_ticket: AtomicU64::new(0),
-        }
+        })
     }
 
     /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::exec::Shared::drain).
@@ -245,6 +267,11 @@ impl Hub {
     /// True if a worker waits for operands and has nothing to run.
     pub(crate) fn waits_for_data(&self, worker: usize) -> bool {
         self.lanes[worker].waits()
+    }
+
+    /// True for a worker that drives a GPU.
+    pub(crate) fn is_gpu(&self, worker: usize) -> bool {
+        self.nodes[self.node_of(worker)].gpu.is_some()
     }
 
     /// Bytes of the memory of a worker's device; `None` on the host.

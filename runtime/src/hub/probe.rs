@@ -96,6 +96,11 @@ impl Bytes {
         self.from.len() as u64
     }
 
+    /// The bytes that are sent, and where they arrive.
+    pub(super) fn both(&mut self) -> (&mut [u8], &mut [u8]) {
+        (&mut self.from, &mut self.to)
+    }
+
     pub(super) fn copy(&mut self) {
         self.to.copy_from_slice(&self.from);
         std::hint::black_box(&mut self.to);

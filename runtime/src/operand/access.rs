@@ -1,13 +1,16 @@
 //! The operands that name one handle.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::gpu::OnGpu;
 use super::{Accesses, Formats, Metas, Mode, Operand};
 use crate::data::{Data, Format, Handle, HandleCore, Meta, ValueCell};
 use crate::error::{TaskError, panic_message};
+use crate::gpu::{CudaMut, CudaRef, CudaSlot};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
 
 macro_rules! operand_type {
@@ -167,6 +170,21 @@ impl<D: Data> Operand for Read<D> {
     fn release(_held: HeldRef<D>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         Ok(())
     }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        OnGpu::existing(core, env)
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaRef<'_, D> {
+        held.view()
+    }
+
+    fn release_on_gpu(_held: OnGpu, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
 }
 
 /// A value that is being written.
@@ -248,6 +266,21 @@ impl<D: Data> Operand for Update<D> {
     fn release(_held: HeldMut<D>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         Ok(())
     }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        OnGpu::existing(core, env)
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
+        held.view_mut()
+    }
+
+    fn release_on_gpu(_held: OnGpu, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
 }
 
 /// Where a writing body puts its value.
@@ -269,7 +302,7 @@ impl<'v, D: Data> Slot<'v, D> {
 }
 
 impl<D: Data> Operand for Write<D> {
-    type View<'v, K: DeviceKind> = Slot<'v, D>;
+    type View<'v, K: DeviceKind> = K::Slot<'v, D>;
     type Held = HeldMut<D>;
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
@@ -307,6 +340,21 @@ impl<D: Data> Operand for Write<D> {
         }
         held.core().base.clear_poison();
         Ok(())
+    }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        Ok(OnGpu::any(core, env))
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaSlot<'_, D> {
+        held.slot()
+    }
+
+    fn release_on_gpu(held: OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        if ok { held.written(env) } else { Ok(()) }
     }
 }
 
@@ -353,6 +401,25 @@ impl<D: Data> Operand for Commute<D> {
         }
         if !env.is_placed() {
             env.wake(held.core().base.end_commute());
+        }
+        Ok(())
+    }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        OnGpu::existing(core, env)
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
+        held.view_mut()
+    }
+
+    fn release_on_gpu(held: OnGpu, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        if let Some(failure) = env.failed_body() {
+            // As on the host. The turn itself is given up when the task is settled.
+            held.poison(failure);
         }
         Ok(())
     }
@@ -408,5 +475,19 @@ impl<D: Data> Operand for Reduce<D> {
         // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
         unsafe { held.core.as_ref() }.put_partial(env.worker(), held.partial);
         Ok(())
+    }
+
+    type OnGpu = Infallible;
+
+    fn acquire_on_gpu<'e>(&'e self, _env: &mut Env<'e>) -> Result<Infallible, Refusal> {
+        Err(Refusal::Failed("reductions are on the host".into()))
+    }
+
+    fn view_on_gpu(held: &mut Infallible) -> CudaMut<'_, D> {
+        match *held {}
+    }
+
+    fn release_on_gpu(held: Infallible, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        match held {}
     }
 }

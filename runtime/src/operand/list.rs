@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::access::{HeldRef, hold, meta};
+use super::gpu::OnGpu;
 use super::{Accesses, Declared, Formats, Metas, Mode, Operand};
 use crate::data::{AnyHandle, Data, Format, Handle, HandleCore, Meta};
 use crate::error::TaskError;
+use crate::gpu::CudaList;
 use crate::task::{DeviceKind, Env, Refusal};
 
 /// Reads a list of handles; see [`reads`].
@@ -57,7 +59,7 @@ impl<'v, D: Data> List<'v, D> {
 }
 
 impl<D: Data> Operand for ReadList<D> {
-    type View<'v, K: DeviceKind> = List<'v, D>;
+    type View<'v, K: DeviceKind> = K::List<'v, D>;
     type Held = Vec<HeldRef<D>>;
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
@@ -93,6 +95,26 @@ impl<D: Data> Operand for ReadList<D> {
     }
 
     fn release(_held: Vec<HeldRef<D>>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    type OnGpu = Vec<OnGpu>;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<OnGpu>, Refusal> {
+        self.cores
+            .iter()
+            .map(|core| {
+                let core = env.resolve(core);
+                OnGpu::existing(core, env)
+            })
+            .collect()
+    }
+
+    fn view_on_gpu(held: &mut Vec<OnGpu>) -> CudaList<'_, D> {
+        CudaList(held.iter().map(OnGpu::view).collect())
+    }
+
+    fn release_on_gpu(_held: Vec<OnGpu>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         Ok(())
     }
 }
@@ -141,6 +163,20 @@ impl<D: Data> Operand for MetaList<D> {
     }
 
     fn release(_held: Metas, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    type OnGpu = Metas;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Metas, Refusal> {
+        self.acquire(env, None)
+    }
+
+    fn view_on_gpu(held: &mut Metas) -> &[Meta] {
+        held
+    }
+
+    fn release_on_gpu(_held: Metas, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Operands: what a task names, how it accesses it, and what its body sees.
 
 mod access;
+mod gpu;
 mod list;
 mod scratch;
 mod tuple;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use crate::data::{AnyHandle, Data, Format, HandleBase, HandleCore, Meta};
 use crate::error::TaskError;
+use crate::gpu::Cuda;
 use crate::task::{Cpu, DeviceKind, Env, Refusal};
 
 /// How a task accesses one handle.
@@ -107,4 +109,19 @@ pub trait Operand: Send + Sync + 'static {
     /// Gives the operand back; `ok` if the body succeeded. An error here is an error of the task.
     #[doc(hidden)]
     fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
+
+    /// What is held while a body for GPUs puts its operations on a stream.
+    #[doc(hidden)]
+    type OnGpu;
+
+    /// As `acquire`, on a GPU; the operand has been brought there.
+    #[doc(hidden)]
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::OnGpu, Refusal>;
+
+    #[doc(hidden)]
+    fn view_on_gpu<'v>(held: &'v mut Self::OnGpu) -> Self::View<'v, Cuda>;
+
+    /// As `release`, once the body has returned.
+    #[doc(hidden)]
+    fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
 }

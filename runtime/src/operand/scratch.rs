@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use super::{Accesses, Formats, Metas, Operand};
 use crate::data::{Buffer, Element, Format};
 use crate::error::TaskError;
+use crate::gpu::{CudaScratch, GpuContext};
 use crate::task::{DeviceKind, Env, Refusal};
 
 /// Working space; see [`scratch`].
@@ -27,7 +28,7 @@ pub struct HeldScratch<T> {
 }
 
 impl<T: Element> Operand for Scratch<T> {
-    type View<'v, K: DeviceKind> = &'v mut [T];
+    type View<'v, K: DeviceKind> = K::Scratch<'v, T>;
     type Held = HeldScratch<T>;
 
     fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
@@ -55,6 +56,22 @@ impl<T: Element> Operand for Scratch<T> {
 
     fn release(held: HeldScratch<T>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         env.return_scratch(held.words);
+        Ok(())
+    }
+
+    type OnGpu = CudaScratch;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<CudaScratch, Refusal> {
+        let bytes = (self.len as u64).saturating_mul(size_of::<T>() as u64);
+        let stream = env.gpu().expect("a body for GPUs has a stream");
+        GpuContext::new(stream).scratch(bytes).map_err(|error| Refusal::Failed(error.into()))
+    }
+
+    fn view_on_gpu(held: &mut CudaScratch) -> CudaScratch {
+        *held
+    }
+
+    fn release_on_gpu(_held: CudaScratch, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         Ok(())
     }
 }

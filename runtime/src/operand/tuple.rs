@@ -3,6 +3,7 @@
 use super::{Accesses, Formats, Metas, Operand};
 use crate::data::Format;
 use crate::error::TaskError;
+use crate::gpu::Cuda;
 use crate::task::{Choice, Cpu, DeviceKind, Env, MAX_OPERAND_FORMATS, Refusal};
 
 /// The operands of a task: a tuple of up to eight. Not meant to be implemented elsewhere.
@@ -32,6 +33,18 @@ pub trait Operands: Send + Sync + 'static {
 
     #[doc(hidden)]
     fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
+
+    #[doc(hidden)]
+    type OnGpu;
+
+    #[doc(hidden)]
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::OnGpu, Refusal>;
+
+    #[doc(hidden)]
+    fn views_on_gpu(held: &mut Self::OnGpu) -> Self::Views<'_, Cuda>;
+
+    #[doc(hidden)]
+    fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
 }
 
 fn chosen(choice: &Choice, operand: usize) -> Option<Format> {
@@ -84,6 +97,28 @@ macro_rules! tuple_operands {
                 let mut result = Ok(());
                 $({
                     let released = $name::release(held.$at, env, ok && result.is_ok());
+                    if result.is_ok() {
+                        result = released;
+                    }
+                })*
+                result
+            }
+
+            type OnGpu = ($($name::OnGpu,)*);
+
+            fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::OnGpu, Refusal> {
+                // What is brought to a GPU is held by its ticket: an operand that was acquired has nothing to give back.
+                Ok(($(self.$at.acquire_on_gpu(env)?,)*))
+            }
+
+            fn views_on_gpu(held: &mut Self::OnGpu) -> Self::Views<'_, Cuda> {
+                ($($name::view_on_gpu(&mut held.$at),)*)
+            }
+
+            fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+                let mut result = Ok(());
+                $({
+                    let released = $name::release_on_gpu(held.$at, env, ok && result.is_ok());
                     if result.is_ok() {
                         result = released;
                     }

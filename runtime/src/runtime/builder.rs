@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Runtime;
-use crate::device::Emulated;
+use crate::device::DeviceSpec;
 use crate::error::Error;
 use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::hub::{Candidate, Chooser, HostMemory, Hub, Log};
@@ -20,7 +20,7 @@ use crate::trace;
 /// Decides what a [`Runtime`] is made of.
 pub struct RuntimeBuilder {
     workers: Option<usize>,
-    devices: Vec<Emulated>,
+    devices: Vec<DeviceSpec>,
     peers: Option<LinkSpec>,
     host_memory: Option<u64>,
     swap: SwapChoice,
@@ -88,8 +88,8 @@ impl RuntimeBuilder {
     /// One more device with memory of its own, and a worker to drive it. The runtime then brings operands to where tasks run,
     /// and what they wrote to where it is asked for.
     #[must_use]
-    pub fn device(mut self, device: Emulated) -> Self {
-        self.devices.push(device);
+    pub fn device(mut self, device: impl Into<DeviceSpec>) -> Self {
+        self.devices.push(device.into());
         self
     }
 
@@ -241,7 +241,7 @@ impl RuntimeBuilder {
         let neighbours = topology::neighbours(&cores_of);
         let models = self.models.or_else(|| policy.follows().then(Arc::<Models>::default));
         let slot = |(w, (core, neighbours)): (usize, (CoreInfo, Vec<usize>))| {
-            let kind = if w < cpus { "cpu" } else { &self.devices[w - cpus].kind };
+            let kind = if w < cpus { "cpu" } else { self.devices[w - cpus].kind() };
             let model_kind = models.as_ref().map(|models| models.kind(kind)).unwrap_or_default();
             WorkerSlot::new(core, kind, model_kind, neighbours)
         };
@@ -251,6 +251,7 @@ impl RuntimeBuilder {
             let log = self.trace.map(|capacity| Log::new(started, capacity));
             Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log)
         });
+        let hub = hub.transpose().map_err(Error::Config)?;
         let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
         let window = Window::new(self.window);
         let watched = self.patience.is_some();

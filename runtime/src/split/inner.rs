@@ -39,4 +39,18 @@ impl<O: Operand> Operand for Inner<O> {
     fn release(held: O::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         O::release(held, env, ok)
     }
+
+    type OnGpu = O::OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<O::OnGpu, Refusal> {
+        self.0.acquire_on_gpu(env)
+    }
+
+    fn view_on_gpu(held: &mut O::OnGpu) -> O::View<'_, crate::gpu::Cuda> {
+        O::view_on_gpu(held)
+    }
+
+    fn release_on_gpu(held: O::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        O::release_on_gpu(held, env, ok)
+    }
 }

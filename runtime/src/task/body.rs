@@ -5,10 +5,11 @@ use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Member, Site, Task};
+use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Member, Notes, Site, Task};
 use crate::data::{AnyHandle, Format, HandleBase, Meta};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
+use crate::gpu::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 
 /// Something that only one task can use at a time, or that is being made.
@@ -63,6 +64,14 @@ pub(crate) struct Ended {
     /// The body ran, so that what it writes is not what it was.
     pub(crate) began: bool,
     pub(crate) failure: Option<Arc<Failure>>,
+    /// Of a body that has put its operations on a GPU's stream: what is left to do once they have ended.
+    pub(crate) launched: Option<Box<Launched>>,
+}
+
+/// What is known of a body whose operations are under way.
+pub(crate) struct Launched {
+    pub(crate) notes: Notes,
+    pub(crate) pending: Pending,
 }
 
 /// Each access's handle, its own or the one bound in its place, and how it is accessed.
@@ -90,6 +99,10 @@ pub(crate) trait Body: Send + Sync {
     }
     /// True if it runs where the host's memory is.
     fn is_for_host(&self) -> bool {
+        false
+    }
+    /// See [`Codelet::has_cuda`]; a panic counts as no.
+    fn has_cuda(&self) -> bool {
         false
     }
     /// See [`Codelet::late`]; a panic counts as yes.
@@ -216,6 +229,28 @@ impl<C: Codelet> TypedBody<C> {
         Ran::Failed(failure)
     }
 
+    /// Has the body put its operations on a GPU's stream.
+    fn launch<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        let (codelet, operands) = self.payload().expect("a task runs once");
+        let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
+            let implementation = Self::implementation(codelet, env).map_err(Refusal::Failed)?;
+            let held = operands.acquire_on_gpu(env)?;
+            Ok((held, Call { variant: choice.variant, implementation, tasks: 1 }))
+        });
+        let (mut held, call) = match acquired {
+            Ok(acquired) => acquired,
+            Err(refusal) => return self.refused(env, refusal),
+        };
+        let result = env.call(call, |cx| codelet.cuda(C::Operands::views_on_gpu(&mut held), cx));
+        if let (Err(cause), Some(stream)) = (&result, env.gpu())
+            && stream.is_loss(cause)
+        {
+            // Nobody is told that the task has failed: it runs again elsewhere, if its operands are there.
+            return Ran::Done;
+        }
+        self.end_with(env, result, |env, ok| C::Operands::release_on_gpu(held, env, ok))
+    }
+
     /// Gives the operands back once the body has been called with this result.
     #[inline]
     pub(super) fn end(
@@ -224,8 +259,19 @@ impl<C: Codelet> TypedBody<C> {
         held: <C::Operands as Operands>::Held,
         result: Result<(), Cause>,
     ) -> Ran {
+        self.end_with(env, result, |env, ok| C::Operands::release(held, env, ok))
+    }
+
+    #[inline]
+    fn end_with(
+        &self,
+        env: &mut Env<'_>,
+        result: Result<(), Cause>,
+        release: impl FnOnce(&mut Env<'_>, bool) -> Result<(), TaskError>,
+    ) -> Ran {
         env.failure = result.err().map(|cause| self.failure(env, cause));
-        let released = C::Operands::release(held, env, env.failure.is_none());
+        let ok = env.failure.is_none();
+        let released = release(env, ok);
         if let (None, Err(error)) = (&env.failure, released) {
             env.failure = Some(self.failure(env, Cause::Error(Arc::from(error))));
         }
@@ -245,6 +291,9 @@ fn can_execute_with<C: Codelet>(codelet: &C, implementation: usize, device: &Dev
 
 impl<C: Codelet> Body for TypedBody<C> {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        if env.gpu().is_some() {
+            return self.launch(env);
+        }
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
             let implementation = Self::implementation(codelet, env).map_err(Refusal::Failed)?;
@@ -263,6 +312,12 @@ impl<C: Codelet> Body for TypedBody<C> {
         if let Some((_, operands)) = self.payload() {
             operands.declare(out);
         }
+    }
+
+    fn has_cuda(&self) -> bool {
+        self.payload().is_some_and(|(codelet, _)| {
+            catch_unwind(AssertUnwindSafe(|| codelet.has_cuda())).unwrap_or(false)
+        })
     }
 
     fn is_late(&self) -> bool {

@@ -2,17 +2,24 @@
 
 use std::time::Duration;
 
-use crate::data::{Data, Format, Meta};
+use crate::data::{Data, Element, Format, Meta};
 use crate::error::TaskError;
-use crate::operand::Operands;
+use crate::gpu::Cuda;
+use crate::operand::{List, Operands, Slot};
 use crate::task::{DeviceInfo, TaskContext};
 
 /// A kind of device: it decides what a body sees of its operands.
 pub trait DeviceKind: 'static {
     /// Reading view.
     type Ref<'v, D: Data>;
-    /// Writing view.
+    /// Updating view.
     type Mut<'v, D: Data>;
+    /// Where a value is to be written.
+    type Slot<'v, D: Data>;
+    /// A list of reading views.
+    type List<'v, D: Data>;
+    /// Working space.
+    type Scratch<'v, T: Element>;
 }
 
 /// CPU cores: bodies see host memory through the data type's own views.
@@ -22,6 +29,9 @@ pub struct Cpu;
 impl DeviceKind for Cpu {
     type Ref<'v, D: Data> = D::Ref<'v>;
     type Mut<'v, D: Data> = D::Mut<'v>;
+    type Slot<'v, D: Data> = Slot<'v, D>;
+    type List<'v, D: Data> = List<'v, D>;
+    type Scratch<'v, T: Element> = &'v mut [T];
 }
 
 /// What is known of a task when it is submitted: for models, policies and traces.
@@ -147,6 +157,25 @@ pub trait Codelet: Send + Sync + 'static {
         views: <Self::Operands as Operands>::Views<'_, Cpu>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError>;
+
+    /// Whether there is an implementation for GPUs, [`cuda`](Codelet::cuda). Asked once at submission; GPUs are given no other tasks.
+    fn has_cuda(&self) -> bool {
+        false
+    }
+
+    /// The implementation for GPUs: it puts operations on the stream of [`cx.gpu()`](TaskContext::gpu) and returns at once. It may read
+    /// headers and addresses, never a number: what comes before it on the GPU has not run yet. The task ends when its operations have.
+    ///
+    /// # Errors
+    /// Whatever it returns fails the task.
+    fn cuda(
+        &self,
+        views: <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let _ = (views, cx);
+        Err(format!("{} has no implementation for GPUs", self.name()).into())
+    }
 
     /// The most tasks that one call of [`cpu_batch`](Codelet::cpu_batch) takes; 0 or 1: each runs alone. Asked once at submission.
     ///

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Call, Codelet, Header, Spec, Submit, TaskRef};
 use crate::error::Error;
 use crate::exec::Shared;
+use crate::gpu::{GpuContext, GpuStream, Pending};
 
 /// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
 pub struct TaskContext<'a> {
@@ -14,6 +15,7 @@ pub struct TaskContext<'a> {
     id: u64,
     worker: usize,
     call: Call,
+    gpu: Option<GpuContext<'a>>,
 }
 
 impl<'a> TaskContext<'a> {
@@ -23,8 +25,23 @@ impl<'a> TaskContext<'a> {
         id: u64,
         worker: usize,
         call: Call,
+        gpu: Option<&'a GpuStream>,
     ) -> Self {
-        TaskContext { shared, header, id, worker, call }
+        let gpu = gpu.map(GpuContext::new);
+        TaskContext { shared, header, id, worker, call, gpu }
+    }
+
+    /// What the body has left for the end of its operations.
+    pub(crate) fn into_pending(self) -> Pending {
+        self.gpu.map(GpuContext::into_pending).unwrap_or_default()
+    }
+
+    /// The stream of the GPU on which the body runs.
+    ///
+    /// # Panics
+    /// In a body that does not run on a GPU, i.e. anywhere but in [`Codelet::cuda`](super::Codelet::cuda).
+    pub fn gpu(&self) -> &GpuContext<'a> {
+        self.gpu.as_ref().expect("the body runs on a GPU")
     }
 
     /// The worker that runs the body, from 0.

@@ -10,6 +10,7 @@ use super::{Busy, Choice, DeviceInfo, Header, Refusal, Resource, TaskContext};
 use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, NoReplica};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
+use crate::gpu::{GpuStream, Pending};
 use crate::memory::BufferId;
 use crate::model::{KindId, ModelId, Sampler};
 use crate::sched::ReadyTask;
@@ -28,6 +29,8 @@ pub(crate) struct Placement {
     pub(crate) choice: Choice,
     /// One for each access.
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
+    /// Of the GPU on which the body puts its operations.
+    pub(crate) stream: Option<Arc<GpuStream>>,
 }
 
 /// What a worker keeps for itself between tasks.
@@ -116,6 +119,8 @@ pub struct Env<'e> {
     pub(super) failure: Option<Arc<Failure>>,
     measure: bool,
     pub(crate) notes: Notes,
+    /// What a body on a GPU has left for the end of its operations.
+    pub(crate) pending: Pending,
 }
 
 impl<'e> Env<'e> {
@@ -150,7 +155,13 @@ impl<'e> Env<'e> {
             failure: None,
             measure,
             notes,
+            pending: Pending::default(),
         }
+    }
+
+    /// The stream of the GPU on which the body is to put its operations; `None`: it runs here.
+    pub(crate) fn gpu(&self) -> Option<&'e GpuStream> {
+        self.placement?.stream.as_deref()
     }
 
     /// The operands are not in their handles' cells but in these places.
@@ -213,6 +224,10 @@ impl<'e> Env<'e> {
         }
     }
 
+    pub(crate) fn count_bytes(&mut self, bytes: usize) {
+        self.notes.bytes += bytes;
+    }
+
     pub(crate) fn replica<D: Data>(
         &mut self,
         core: &HandleCore<D>,
@@ -255,11 +270,16 @@ impl<'e> Env<'e> {
         call: Call,
         body: impl FnOnce(&mut TaskContext<'_>) -> Result<(), TaskError>,
     ) -> Result<(), Cause> {
-        let sampled = self.sampled().map(|id| (id, thread_time()));
+        // On a GPU the body only puts operations on a stream: how long those take is known when they end.
+        let gpu = self.gpu();
+        let sampled = if gpu.is_some() { None } else { self.sampled() }.map(|id| (id, thread_time()));
         let start = self.measure.then(Instant::now);
         self.notes.began = true;
-        let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call);
+        let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, gpu);
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut cx)));
+        if gpu.is_some() {
+            self.pending = cx.into_pending();
+        }
         self.notes.times = start.map(|start| (start, Instant::now()));
         if let (Some((id, start)), Ok(Ok(())), Some(sampler)) = (sampled, &result, &mut self.local.sampler) {
             let time = thread_time().saturating_sub(start) / call.tasks;

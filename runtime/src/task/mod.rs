@@ -11,7 +11,7 @@ mod place;
 mod ways;
 
 pub(crate) use batch::{Member, Site};
-pub(crate) use body::{Body, Ended, Ran, Resource, TypedBody, resolved};
+pub(crate) use body::{Body, Ended, Launched, Ran, Resource, TypedBody, resolved};
 pub use body::{Busy, Refusal};
 pub use builder::{Closure, CodeletBuilder, NamedTask, Spec, Submit, TaskBuilder};
 pub use cell::TaskRef;

@@ -1,0 +1,163 @@
+//! What a body for a GPU may ask of it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use zellige_gpu::{Address, Driver, GpuError, Place, Stream};
+
+use super::memory::{DeviceBuffer, GpuStream};
+use super::value::DeviceValue;
+use super::views::CudaScratch;
+use crate::data::Portable;
+use crate::error::TaskError;
+
+/// What is done once a body's operations have ended, before the task has: an error fails the task.
+pub(crate) type AtEnd = Box<dyn FnOnce() -> Result<(), TaskError> + Send>;
+
+/// What a body has left for the end of its operations.
+#[derive(Default)]
+pub(crate) struct Pending(pub(crate) Vec<AtEnd>);
+
+impl Pending {
+    /// Does all of it; the first error counts.
+    pub(crate) fn finish(self) -> Result<(), TaskError> {
+        let mut result = Ok(());
+        for at_end in self.0 {
+            let ended = at_end();
+            if result.is_ok() {
+                result = ended;
+            }
+        }
+        result
+    }
+}
+
+/// The stream on which a body puts its operations, and what comes with it.
+pub struct GpuContext<'a> {
+    stream: &'a GpuStream,
+    pending: RefCell<Pending>,
+}
+
+impl fmt::Debug for GpuContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuContext({:?})", self.stream.stream)
+    }
+}
+
+impl<'a> GpuContext<'a> {
+    pub(crate) fn new(stream: &'a GpuStream) -> Self {
+        GpuContext { stream, pending: RefCell::default() }
+    }
+
+    pub(crate) fn into_pending(self) -> Pending {
+        self.pending.into_inner()
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &'a Arc<dyn Driver> {
+        &self.stream.memory.driver
+    }
+
+    /// The stream. What a body puts there runs in order; the body's operands may be used by it, and by nothing else.
+    pub fn stream(&self) -> Stream {
+        self.stream.stream
+    }
+
+    /// The GPU's number.
+    pub fn gpu(&self) -> u32 {
+        self.stream.memory.gpu
+    }
+
+    /// Working space for the body's operations; it holds garbage, and is given back once they have ended.
+    ///
+    /// # Errors
+    /// The driver's, e.g. [`GpuError::OutOfMemory`].
+    pub fn scratch(&self, bytes: u64) -> Result<CudaScratch, GpuError> {
+        let buffer = self.stream.allocate(bytes)?;
+        let scratch = CudaScratch::of(&buffer);
+        self.stream.keep(buffer);
+        Ok(scratch)
+    }
+
+    /// Does something once the body's operations have ended. An error fails the task.
+    pub fn at_end(&self, what: impl FnOnce() -> Result<(), TaskError> + Send + 'static) {
+        self.pending.borrow_mut().0.push(Box::new(what));
+    }
+
+    /// Copies bytes of the GPU's memory to the host, behind what has been queued; `then` gets them once the body's operations have
+    /// ended.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// The bytes are an operand's, or working space of this body.
+    pub unsafe fn read_back(
+        &self,
+        at: Address,
+        bytes: usize,
+        then: impl FnOnce(&[u8]) -> Result<(), TaskError> + Send + 'static,
+    ) -> Result<(), GpuError> {
+        let pinned = Pinned::new(self.driver(), bytes)?;
+        // SAFETY: the pinned bytes are kept by what is done at the end, and `at` is the caller's promise.
+        unsafe {
+            let (to, from) = (Place::Host(pinned.at), Place::Gpu(self.gpu(), at));
+            self.driver().copy(self.stream(), to, from, bytes as u64)?;
+        }
+        self.at_end(move || then(pinned.bytes()));
+        Ok(())
+    }
+
+    pub(crate) fn keep(&self, parts: SmallVec<[DeviceBuffer; 2]>) {
+        self.stream.keep(parts);
+    }
+
+    /// A value of this header with new parts.
+    pub(super) fn blank<D: Portable>(&self, header: D::Header) -> Result<DeviceValue, GpuError> {
+        let meta = D::header_meta(&header);
+        let sizes = D::part_sizes(&header);
+        let mut parts = SmallVec::new();
+        for bytes in sizes {
+            match self.stream.allocate(bytes as u64) {
+                Ok(buffer) => parts.push(buffer),
+                Err(error) => {
+                    self.stream.keep(parts);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(DeviceValue::new(Box::new(header), parts, meta))
+    }
+}
+
+/// Page-locked bytes of the host.
+struct Pinned {
+    driver: Arc<dyn Driver>,
+    at: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the bytes are this value's own, and it gives out shared references only.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    fn new(driver: &Arc<dyn Driver>, bytes: usize) -> Result<Self, GpuError> {
+        let at = driver.allocate_pinned(bytes)?;
+        Ok(Pinned { driver: Arc::clone(driver), at, bytes })
+    }
+
+    /// What was copied there; asked once the copy has ended.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: so many bytes were allocated and overwritten by the copy, which has ended.
+        unsafe { std::slice::from_raw_parts(self.at, self.bytes) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new`; whoever drops it does so after the copy, or where the GPU is lost.
+        unsafe { self.driver.free_pinned(self.at, self.bytes) }
+    }
+}

@@ -1,0 +1,126 @@
+//! Values on their way between the host and GPUs.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use zellige_gpu::{Address, GpuError, Place};
+
+use super::memory::{DeviceBuffer, GpuMemory, GpuStream};
+use super::value::DeviceValue;
+use crate::data::{Data, Portability};
+
+/// Carries values over one stream. Copies are queued, not waited for: their sources stay until the stream's operation has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Carrier<'s> {
+    pub(crate) stream: &'s GpuStream,
+}
+
+impl Carrier<'_> {
+    /// A copy of a host value in a GPU's memory. The caller keeps `value` where it is until the copy has ended.
+    pub(crate) fn up<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &D,
+        memory: &Arc<GpuMemory>,
+    ) -> Result<DeviceValue, GpuError> {
+        let host = |bytes: &[u8]| (Place::Host(bytes.as_ptr().cast_mut()), bytes.len() as u64);
+        let parts = self.copies((travel.parts)(value).into_iter().map(host), memory)?;
+        Ok(DeviceValue::new((travel.header)(value), parts, value.meta()))
+    }
+
+    /// A copy of a GPU's value on the host, made where it is to stay: `place` is not moved before the copy has ended.
+    pub(crate) fn down<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        place: &mut Option<D>,
+    ) -> Result<(), GpuError> {
+        let blank = (travel.blank)(&value.header).expect("it was made by the same functions");
+        let there = place.insert(blank);
+        for (to, from) in (travel.parts_mut)(there).into_iter().zip(&value.parts) {
+            debug_assert_eq!(to.len() as u64, from.bytes(), "a header says how large the parts are");
+            self.fetch(to, from)?;
+        }
+        Ok(())
+    }
+
+    /// A copy of a GPU's value in the memory of the same or another one.
+    pub(crate) fn across<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        memory: &Arc<GpuMemory>,
+    ) -> Result<DeviceValue, GpuError> {
+        let there = |from: &DeviceBuffer| (Place::Gpu(from.gpu(), from.at()), from.bytes());
+        let parts = self.copies(value.parts.iter().map(there), memory)?;
+        Ok(DeviceValue::new((travel.clone_header)(&value.header), parts, value.meta))
+    }
+
+    /// Waits for all that is queued.
+    pub(crate) fn wait(&self) -> Result<(), GpuError> {
+        self.stream.driver().synchronize(self.stream.stream)
+    }
+
+    /// New buffers in a GPU's memory with copies of these bytes.
+    fn copies(
+        &self,
+        from: impl Iterator<Item = (Place, u64)>,
+        memory: &Arc<GpuMemory>,
+    ) -> Result<SmallVec<[DeviceBuffer; 2]>, GpuError> {
+        let mut parts = SmallVec::new();
+        for (from, bytes) in from {
+            let copied = self.stream.allocate_on(memory, bytes).and_then(|buffer| {
+                let at = buffer.at();
+                parts.push(buffer);
+                self.copy((memory.gpu, at), from, bytes)
+            });
+            if let Err(error) = copied {
+                // What was queued before may still use them.
+                self.stream.keep(parts);
+                return Err(error);
+            }
+        }
+        Ok(parts)
+    }
+
+    fn copy(&self, (gpu, to): (u32, Address), from: Place, bytes: u64) -> Result<(), GpuError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the target has just been allocated for this stream; the memory manager lets nobody write the source of a transfer, nor
+        // give it up, before the transfer has ended.
+        unsafe { self.stream.driver().copy(self.stream.stream, Place::Gpu(gpu, to), from, bytes) }
+    }
+
+    fn fetch(&self, to: &mut [u8], from: &DeviceBuffer) -> Result<(), GpuError> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let there = Place::Host(to.as_mut_ptr());
+        let source = Place::Gpu(from.gpu(), from.at());
+        // SAFETY: the target is a place that nobody looks at before the transfer has ended, and the source as in `copy`.
+        unsafe { self.stream.driver().copy(self.stream.stream, there, source, to.len() as u64) }
+    }
+
+    /// Sends so many bytes over the way from one memory to another (`None`: the host's), to see how long that takes.
+    pub(crate) fn probe(
+        &self,
+        from: Option<&Arc<GpuMemory>>,
+        to: Option<&Arc<GpuMemory>>,
+        (source, target): (&mut [u8], &mut [u8]),
+    ) -> Result<(), GpuError> {
+        let bytes = source.len() as u64;
+        let place = |memory: Option<&Arc<GpuMemory>>, host: &mut [u8]| {
+            let on_host = Place::Host(host.as_mut_ptr());
+            let Some(memory) = memory else { return Ok(on_host) };
+            let buffer = self.stream.allocate_on(memory, bytes)?;
+            let place = Place::Gpu(memory.gpu, buffer.at());
+            self.stream.keep(buffer);
+            Ok(place)
+        };
+        let (from, to) = (place(from, source)?, place(to, target)?);
+        // SAFETY: the GPU's buffers are kept by the stream; the host's are waited for here.
+        unsafe { self.stream.driver().copy(self.stream.stream, to, from, bytes)? };
+        self.wait()
+    }
+}

@@ -1,0 +1,167 @@
+//! A GPU as its worker drives it.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use zellige_gpu::{Event, GpuError};
+
+use super::memory::{GpuMemory, GpuStream};
+use crate::device::{Device, DeviceError, Op, Span, StreamId};
+use crate::memory::{LinkSpec, NodeId};
+
+/// What is told of an operation's end.
+type Done = Box<dyn FnOnce(Result<Span, DeviceError>) + Send>;
+
+/// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other waits for their ends.
+pub(crate) struct GpuDevice {
+    memory: Arc<GpuMemory>,
+    /// Streams for bodies, and whose turn it is.
+    computes: usize,
+    turn: AtomicUsize,
+    lanes: Mutex<HashMap<(StreamId, usize), Lane>>,
+}
+
+/// One stream's threads.
+struct Lane {
+    ops: Sender<Op>,
+    launcher: JoinHandle<()>,
+    waiter: JoinHandle<()>,
+}
+
+/// An operation that is under way.
+struct Flying {
+    /// The stream is there until the last operation has ended.
+    stream: Arc<GpuStream>,
+    event: Event,
+    began: Instant,
+    kept: Vec<Box<dyn Any + Send>>,
+    done: Done,
+}
+
+impl GpuDevice {
+    pub(crate) fn new(memory: Arc<GpuMemory>, streams: usize) -> Self {
+        GpuDevice { memory, computes: streams, turn: AtomicUsize::new(0), lanes: Mutex::default() }
+    }
+}
+
+impl Device for GpuDevice {
+    fn link(&self, _from: NodeId, _to: NodeId) -> Option<LinkSpec> {
+        None
+    }
+
+    fn enqueue(&self, stream: StreamId, op: Op) {
+        let nth = match stream {
+            StreamId::Compute => self.turn.fetch_add(1, Ordering::Relaxed) % self.computes,
+            StreamId::Link(..) => 0,
+        };
+        let mut lanes = self.lanes.lock();
+        let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory));
+        // Only a thread that is gone refuses, and threads end when their sender does.
+        let _ = lane.ops.send(op);
+    }
+
+    fn close(&self) {
+        let lanes = std::mem::take(&mut *self.lanes.lock());
+        for Lane { ops, launcher, waiter } in lanes.into_values() {
+            drop(ops);
+            // The last owner of the device may be one of them. A panic has been reported by the thread's own message.
+            let me = thread::current().id();
+            if launcher.thread().id() == me {
+                continue;
+            }
+            let _ = launcher.join();
+            if waiter.thread().id() != me {
+                let _ = waiter.join();
+            }
+        }
+    }
+}
+
+impl Drop for GpuDevice {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Lane {
+    fn start(memory: &Arc<GpuMemory>) -> Self {
+        let ((ops, queue), (flying, landing)) = (channel::<Op>(), channel::<Flying>());
+        let (launches, ends) = (Arc::clone(memory), Arc::clone(memory));
+        let launcher = start("zellige-gpu", move || launch_all(&launches, queue.into_iter(), &flying));
+        let waiter = start("zellige-gpu-end", move || wait_for_ends(&ends, landing.into_iter()));
+        Lane { ops, launcher, waiter }
+    }
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let thread = thread::Builder::new().name(name.into()).spawn(work);
+    thread.expect("a thread for a stream can be started")
+}
+
+/// Puts operations on a stream of their own, one after the other.
+fn launch_all(memory: &Arc<GpuMemory>, ops: impl Iterator<Item = Op>, flying: &Sender<Flying>) {
+    let mut stream: Option<Arc<GpuStream>> = None;
+    for Op { run, done, .. } in ops {
+        let began = Instant::now();
+        let made = match &stream {
+            Some(stream) => Ok(Arc::clone(stream)),
+            None => GpuStream::new(memory).map(Arc::new),
+        };
+        let launched = made.map_err(|error| memory.failure(&error)).and_then(|made| {
+            stream = Some(Arc::clone(&made));
+            run(Some(&made))?;
+            mark(&made).map_err(|error| memory.failure(&error)).map(|event| (made, event))
+        });
+        match launched {
+            Ok((stream, event)) => {
+                let kept = stream.take_kept();
+                let _ = flying.send(Flying { stream, event, began, kept, done });
+            }
+            Err(error) => {
+                // What was queued before the error may still use what is kept.
+                if let Some(stream) = &stream {
+                    let _ = stream.driver().synchronize(stream.stream);
+                    drop(stream.take_kept());
+                }
+                done(Err(error));
+            }
+        }
+    }
+}
+
+/// An event at the end of a stream.
+fn mark(stream: &GpuStream) -> Result<Event, GpuError> {
+    let driver = stream.driver();
+    let event = driver.create_event(stream.memory.gpu, false)?;
+    match driver.record(event, stream.stream) {
+        Ok(()) => Ok(event),
+        Err(error) => {
+            driver.destroy_event(event);
+            Err(error)
+        }
+    }
+}
+
+/// Waits for the ends of what is on one stream, and tells of them.
+fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) {
+    let mut last: Option<Instant> = None;
+    let mut used = None;
+    for Flying { stream, event, began, kept, done } in flying {
+        used = Some(stream);
+        let waited = memory.driver.wait(event);
+        memory.driver.destroy_event(event);
+        drop(kept);
+        let end = Instant::now();
+        // On a stream an operation begins when the one before has ended.
+        let start = last.map_or(began, |last| last.max(began));
+        last = Some(end);
+        done(waited.map(|()| Span { start, end }).map_err(|error| memory.failure(&error)));
+    }
+    drop(used);
+}

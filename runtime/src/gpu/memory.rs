@@ -1,0 +1,197 @@
+//! Memory of a GPU, and one of its streams.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use zellige_gpu::{Address, Driver, GpuError, Stream};
+
+use super::Gpu;
+use crate::device::DeviceError;
+
+/// The memory of one device.
+pub(crate) struct GpuMemory {
+    /// The device's name, for errors.
+    name: String,
+    pub(super) driver: Arc<dyn Driver>,
+    pub(super) gpu: u32,
+    /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
+    frees: Mutex<Stream>,
+}
+
+impl fmt::Debug for GpuMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuMemory({})", self.name)
+    }
+}
+
+impl GpuMemory {
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn new(name: &str, gpu: &Gpu) -> Result<Arc<Self>, GpuError> {
+        let (driver, gpu) = (Arc::clone(&gpu.driver), gpu.number);
+        let frees = Mutex::new(driver.create_stream(gpu, false)?);
+        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, frees }))
+    }
+
+    /// As the rest of the runtime speaks of it.
+    pub(crate) fn failure(&self, error: &GpuError) -> DeviceError {
+        DeviceError { device: self.name.clone(), reason: error.to_string() }
+    }
+
+    /// True if the GPU cannot be used any more.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.driver.memory(self.gpu).is_err()
+    }
+
+    fn free(&self, at: Address) {
+        let stream = self.frees.lock();
+        // SAFETY: only a buffer that is dropped comes here, once. What used it has ended as the host saw, or is on a GPU that is lost.
+        if let Err(error) = unsafe { self.driver.free(*stream, at) } {
+            tracing::debug!("giving memory back: {error}");
+        }
+    }
+}
+
+impl Drop for GpuMemory {
+    fn drop(&mut self) {
+        self.driver.destroy_stream(*self.frees.get_mut());
+    }
+}
+
+/// Bytes in a GPU's memory, given back when dropped. Whoever drops it has seen the end of what uses it.
+#[derive(Debug)]
+pub(crate) struct DeviceBuffer {
+    at: Address,
+    bytes: u64,
+    memory: Arc<GpuMemory>,
+}
+
+impl DeviceBuffer {
+    pub(crate) fn at(&self) -> Address {
+        self.at
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The number of the GPU.
+    pub(super) fn gpu(&self) -> u32 {
+        self.memory.gpu
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.memory.free(self.at);
+        }
+    }
+}
+
+/// A stream, as what runs on it sees it.
+pub(crate) struct GpuStream {
+    pub(super) memory: Arc<GpuMemory>,
+    pub(super) stream: Stream,
+    /// What the operations that are queued use, until they have ended.
+    kept: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// What a body was told when the GPU had failed.
+    loss: Mutex<Option<String>>,
+}
+
+impl GpuStream {
+    /// # Errors
+    /// The driver's.
+    pub(super) fn new(memory: &Arc<GpuMemory>) -> Result<Self, GpuError> {
+        let stream = memory.driver.create_stream(memory.gpu, false)?;
+        Ok(GpuStream { memory: Arc::clone(memory), stream, kept: Mutex::default(), loss: Mutex::default() })
+    }
+
+    /// As the rest of the runtime speaks of it.
+    pub(crate) fn failure(&self, error: &GpuError) -> DeviceError {
+        self.memory.failure(error)
+    }
+
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.memory.driver
+    }
+
+    /// Memory for what follows on this stream, and for everybody once that has ended.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<DeviceBuffer, GpuError> {
+        let memory = Arc::clone(&self.memory);
+        let at = if bytes > 0 { self.driver().allocate(self.stream, bytes)? } else { Address::default() };
+        Ok(DeviceBuffer { at, bytes, memory })
+    }
+
+    /// Memory of another device of the driver's, for what follows on this stream.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn allocate_on(&self, memory: &Arc<GpuMemory>, bytes: u64) -> Result<DeviceBuffer, GpuError> {
+        if Arc::ptr_eq(memory, &self.memory) {
+            return self.allocate(bytes);
+        }
+        if bytes == 0 {
+            return Ok(DeviceBuffer { at: Address::default(), bytes, memory: Arc::clone(memory) });
+        }
+        let driver = self.driver();
+        let there = memory.frees.lock();
+        let buffer = DeviceBuffer { at: driver.allocate(*there, bytes)?, bytes, memory: Arc::clone(memory) };
+        let ready = driver.create_event(memory.gpu, false)?;
+        let ordered = driver.record(ready, *there).and_then(|()| driver.wait_event(self.stream, ready));
+        // Dropping the buffer on an error needs the stream.
+        drop(there);
+        self.keep(Ready { driver: Arc::clone(&memory.driver), event: ready });
+        ordered.map(|()| buffer)
+    }
+
+    /// Keeps something until what has been queued so far has ended.
+    pub(crate) fn keep(&self, what: impl Any + Send) {
+        self.kept.lock().push(Box::new(what));
+    }
+
+    /// A body was told of an error. True if it is the GPU's, which is lost: then it is the device that has failed, not the task.
+    pub(crate) fn is_loss(&self, error: &dyn fmt::Display) -> bool {
+        let lost = self.memory.is_lost();
+        if lost {
+            self.loss.lock().get_or_insert_with(|| error.to_string());
+        }
+        lost
+    }
+
+    /// # Errors
+    /// If a body has been told that the GPU is lost.
+    pub(crate) fn check(&self) -> Result<(), DeviceError> {
+        match &*self.loss.lock() {
+            None => Ok(()),
+            Some(reason) => Err(DeviceError { device: self.memory.name.clone(), reason: reason.clone() }),
+        }
+    }
+
+    pub(super) fn take_kept(&self) -> Vec<Box<dyn Any + Send>> {
+        std::mem::take(&mut self.kept.lock())
+    }
+}
+
+impl Drop for GpuStream {
+    fn drop(&mut self) {
+        self.memory.driver.destroy_stream(self.stream);
+    }
+}
+
+/// An event that a stream waits for.
+struct Ready {
+    driver: Arc<dyn Driver>,
+    event: zellige_gpu::Event,
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        self.driver.destroy_event(self.event);
+    }
+}

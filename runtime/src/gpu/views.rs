@@ -1,0 +1,233 @@
+//! What a body for a GPU sees of its operands: addresses, and headers.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use zellige_gpu::{Address, GpuError};
+
+use super::context::GpuContext;
+use super::memory::DeviceBuffer;
+use super::value::DeviceValue;
+use crate::data::{Data, Element, Meta, Portable, ValueCell};
+use crate::task::DeviceKind;
+
+/// GPUs: bodies see where values lie in their memory, and put operations on a stream ([`GpuContext`]).
+///
+/// A value of a [`Portable`] type is its header, on the host, and its parts, on the GPU. What a body queues runs later: it reads headers and
+/// addresses, never a number.
+#[derive(Debug)]
+pub struct Cuda;
+
+impl DeviceKind for Cuda {
+    type Ref<'v, D: Data> = CudaRef<'v, D>;
+    type Mut<'v, D: Data> = CudaMut<'v, D>;
+    type Slot<'v, D: Data> = CudaSlot<'v, D>;
+    type List<'v, D: Data> = CudaList<'v, D>;
+    type Scratch<'v, T: Element> = CudaScratch;
+}
+
+/// A part of a value: where it is, and its bytes.
+fn part(value: &DeviceValue, i: usize) -> (Address, u64) {
+    (value.parts[i].at(), value.parts[i].bytes())
+}
+
+fn header<D: Portable>(value: &DeviceValue) -> &D::Header {
+    value.header.downcast_ref().expect("a handle's values have its type's headers")
+}
+
+/// A value that is read.
+pub struct CudaRef<'v, D> {
+    value: &'v DeviceValue,
+    _type: PhantomData<fn() -> D>,
+}
+
+impl<D> Clone for CudaRef<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for CudaRef<'_, D> {}
+
+impl<'v, D> CudaRef<'v, D> {
+    pub(crate) fn new(value: &'v DeviceValue) -> Self {
+        CudaRef { value, _type: PhantomData }
+    }
+
+    /// The value's header.
+    pub fn header(&self) -> &'v D::Header
+    where
+        D: Portable,
+    {
+        header::<D>(self.value)
+    }
+
+    /// Where part `i` is, and its bytes.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn part(&self, i: usize) -> (Address, u64) {
+        part(self.value, i)
+    }
+
+    /// Format, norm and size.
+    pub fn meta(&self) -> Meta {
+        self.value.meta
+    }
+}
+
+/// A value that is updated.
+pub struct CudaMut<'v, D> {
+    value: &'v mut DeviceValue,
+    cell: Arc<ValueCell<DeviceValue>>,
+    _type: PhantomData<fn() -> D>,
+}
+
+impl<'v, D> CudaMut<'v, D> {
+    pub(crate) fn new(value: &'v mut DeviceValue, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
+        CudaMut { value, cell: Arc::clone(cell), _type: PhantomData }
+    }
+
+    /// The value's header.
+    pub fn header(&self) -> &D::Header
+    where
+        D: Portable,
+    {
+        header::<D>(self.value)
+    }
+
+    /// Where part `i` is, and its bytes.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn part(&self, i: usize) -> (Address, u64) {
+        part(self.value, i)
+    }
+
+    /// Format, norm and size, as the writer before left them.
+    pub fn meta(&self) -> Meta {
+        self.value.meta
+    }
+
+    /// Puts another value in the place of this one: its header, and new parts that what follows on the stream fills. The old parts are
+    /// given back once the body's operations have ended, and until then can be read.
+    ///
+    /// # Errors
+    /// The driver's, e.g. [`GpuError::OutOfMemory`].
+    pub fn replace(&mut self, header: D::Header, cx: &GpuContext<'_>) -> Result<(), GpuError>
+    where
+        D: Portable,
+    {
+        let new = cx.blank::<D>(header)?;
+        let old = std::mem::replace(self.value, new);
+        cx.keep(old.parts);
+        Ok(())
+    }
+
+    /// Changes the header now; what is known of the value is told anew.
+    pub fn set_header(&mut self, new: D::Header)
+    where
+        D: Portable,
+    {
+        self.value.meta = D::header_meta(&new);
+        self.value.header = Box::new(new);
+    }
+
+    /// Changes what is known of the value once the body's operations have ended, e.g. its norm, which one of them has computed
+    /// ([`GpuContext::read_back`]; what is done at the end is done in order). Format and size of the meta follow from the header.
+    pub fn set_at_end(
+        &self,
+        cx: &GpuContext<'_>,
+        change: impl FnOnce(&mut D::Header, &mut Meta) + Send + 'static,
+    ) where
+        D: Portable,
+    {
+        let cell = Arc::clone(&self.cell);
+        cx.at_end(move || {
+            // SAFETY: called before the task ends, when its views are gone: it still has the one access to the place.
+            if let Some(value) = unsafe { cell.exclusive() } {
+                let mut new = header::<D>(value).clone();
+                change(&mut new, &mut value.meta);
+                value.header = Box::new(new);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Where a writing body puts its value.
+pub struct CudaSlot<'v, D> {
+    place: &'v mut Option<DeviceValue>,
+    cell: Arc<ValueCell<DeviceValue>>,
+    _type: PhantomData<fn() -> D>,
+}
+
+impl<'v, D> CudaSlot<'v, D> {
+    pub(crate) fn new(place: &'v mut Option<DeviceValue>, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
+        CudaSlot { place, cell: Arc::clone(cell), _type: PhantomData }
+    }
+
+    /// A value of this header whose parts what follows on the stream fills.
+    ///
+    /// # Errors
+    /// The driver's, e.g. [`GpuError::OutOfMemory`].
+    pub fn put(&mut self, header: D::Header, cx: &GpuContext<'_>) -> Result<CudaMut<'_, D>, GpuError>
+    where
+        D: Portable,
+    {
+        let value = self.place.insert(cx.blank::<D>(header)?);
+        Ok(CudaMut::new(value, &self.cell))
+    }
+}
+
+/// The values of a list of handles.
+pub struct CudaList<'v, D>(pub(crate) Vec<CudaRef<'v, D>>);
+
+impl<'v, D> CudaList<'v, D> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True for a list of none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl Iterator<Item = CudaRef<'v, D>> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+/// Working space on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaScratch {
+    /// Where it is.
+    pub at: Address,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+impl CudaScratch {
+    pub(crate) fn of(buffer: &DeviceBuffer) -> Self {
+        CudaScratch { at: buffer.at(), bytes: buffer.bytes() }
+    }
+}
+
+macro_rules! debug_by_meta {
+    ($($name:ident => |$v:ident| $what:expr),*) => {$(
+        impl<D> std::fmt::Debug for $name<'_, D> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $v = self;
+                write!(f, concat!(stringify!($name), "({:?})"), $what)
+            }
+        }
+    )*};
+}
+debug_by_meta!(
+    CudaRef => |v| v.value.meta,
+    CudaMut => |v| v.value.meta,
+    CudaSlot => |v| v.place.as_ref().map(|value| value.meta),
+    CudaList => |v| v.0.len()
+);

@@ -1,0 +1,266 @@
+//! GPUs of a driver that checks how it is used.
+
+use std::sync::Arc;
+
+use zellige_gpu::fake::{Fake, FakeBuilder, Fault};
+use zellige_gpu::twin::TwinArg;
+use zellige_gpu::{Arg, Driver, Kernel};
+use zellige_runtime::{
+    Codelet, Cpu, Cuda, Emulated, Gpu, Operands, Read, Runtime, Submit, TaskContext, TaskError, Update,
+    Write, read, update, write,
+};
+
+type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
+
+fn floats(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+fn put(to: &mut [u8], values: impl Iterator<Item = f64>) {
+    to.chunks_exact_mut(8).zip(values).for_each(|(to, v)| to.copy_from_slice(&v.to_le_bytes()));
+}
+
+/// `y += a x`, and `y = a`.
+fn kernels(builder: FakeBuilder) -> FakeBuilder {
+    builder
+        .kernel("axpy", |_grid, _block, args| match args {
+            [TwinArg::F64(a), TwinArg::Read(x), TwinArg::Update(y)] => {
+                let sums: Vec<f64> = floats(x).iter().zip(floats(y)).map(|(x, y)| y + *a * x).collect();
+                Ok(put(y, sums.into_iter()))
+            }
+            _ => Err("axpy takes a, x and y".into()),
+        })
+        .kernel("fill", |_grid, _block, args| match args {
+            [TwinArg::F64(a), TwinArg::Write(y)] => Ok(put(y, std::iter::repeat(*a))),
+            _ => Err("fill takes a and y".into()),
+        })
+}
+
+fn fake(build: impl FnOnce(FakeBuilder) -> FakeBuilder) -> Arc<Fake> {
+    Arc::new(build(kernels(Fake::builder())).build())
+}
+
+fn kernel(driver: &dyn Driver, gpu: u32, name: &str) -> Result<Kernel, TaskError> {
+    Ok(driver.kernel(driver.load(gpu, b"an image")?, name)?)
+}
+
+struct Axpy(f64);
+
+impl Codelet for Axpy {
+    type Operands = (Read<Vec<f64>>, Update<Vec<f64>>);
+
+    fn name(&self) -> &'static str {
+        "axpy"
+    }
+
+    fn cpu(&self, (x, y): Views<'_, Self, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        y.iter_mut().zip(x).for_each(|(y, x)| *y += self.0 * x);
+        Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(&self, (x, y): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let gpu = cx.gpu();
+        let kernel = kernel(&**gpu.driver(), gpu.gpu(), "axpy")?;
+        let ((x, bytes), (y, _)) = (x.part(0), y.part(0));
+        let args = [Arg::F64(self.0), Arg::Read(x, bytes), Arg::Update(y, bytes)];
+        // SAFETY: the arrays are the task's operands, and the arguments those of the kernel.
+        unsafe { gpu.driver().launch(gpu.stream(), kernel, [1; 3], [32, 1, 1], 0, &args)? };
+        Ok(())
+    }
+}
+
+struct Fill(f64, usize);
+
+impl Codelet for Fill {
+    type Operands = (Write<Vec<f64>>,);
+
+    fn name(&self) -> &'static str {
+        "fill"
+    }
+
+    fn cpu(&self, (mut y,): Views<'_, Self, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        y.put(vec![self.0; self.1]);
+        Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(&self, (mut y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let gpu = cx.gpu();
+        let kernel = kernel(&**gpu.driver(), gpu.gpu(), "fill")?;
+        let (y, bytes) = y.put(self.1, gpu)?.part(0);
+        let args = [Arg::F64(self.0), Arg::Write(y, bytes)];
+        // SAFETY: as above.
+        unsafe { gpu.driver().launch(gpu.stream(), kernel, [1; 3], [32, 1, 1], 0, &args)? };
+        Ok(())
+    }
+}
+
+/// Nothing is left behind, and nothing was in disorder.
+fn check(fake: &Fake) {
+    assert_eq!(fake.violations(), [] as [String; 0]);
+    assert_eq!(fake.leaks(), [] as [String; 0]);
+}
+
+fn gpus(driver: &Arc<Fake>, count: u32, memory: u64) -> zellige_runtime::RuntimeBuilder {
+    let mut builder = Runtime::builder().workers(0).peers(1e9);
+    for number in 0..count {
+        builder = builder.device(Gpu::new(driver.clone(), number).memory(memory));
+    }
+    builder
+}
+
+#[test]
+fn values_go_to_a_gpu_and_come_back() {
+    let fake = fake(|builder| builder);
+    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let (x, y) = (rt.register(vec![1.0, 2.0, 3.0]), rt.register(vec![10.0; 3]));
+    for _ in 0..10 {
+        rt.submit(Axpy(2.0), (read(&x), update(&y))).unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [30.0, 50.0, 70.0]);
+    assert_eq!(*rt.read(&x).unwrap(), [1.0, 2.0, 3.0]);
+    drop(rt);
+    check(&fake);
+}
+
+/// A ring of vectors, each of which is added to the next: twice as many as fit, on two GPUs and logical halves of one.
+#[test]
+fn what_does_not_fit_moves_between_gpus_and_the_host() {
+    const LEN: usize = 100;
+    for (gpus_there, devices) in [(1, [0, 0]), (2, [0, 1])] {
+        let fake = fake(|builder| builder.gpus(gpus_there));
+        let mut builder = Runtime::builder().workers(0).peers(1e9);
+        for number in devices {
+            builder = builder.device(Gpu::new(fake.clone(), number).memory(4 * 8 * LEN as u64));
+        }
+        let rt = builder.policy("eager").build().unwrap();
+        let ring: Vec<_> = (0..16).map(|_| rt.register_empty::<Vec<f64>>()).collect();
+        let mut wanted: Vec<f64> = (0..16).map(f64::from).collect();
+        for (i, y) in ring.iter().enumerate() {
+            rt.submit(Fill(i as f64, LEN), (write(y),)).unwrap();
+        }
+        for i in 0..64 {
+            let (from, to) = (i * 5 % 16, (i * 5 + 3) % 16);
+            rt.submit(Axpy(0.5), (read(&ring[from]), update(&ring[to]))).unwrap();
+            wanted[to] += 0.5 * wanted[from];
+        }
+        for (y, wanted) in ring.into_iter().zip(wanted) {
+            assert_eq!(rt.take(y).unwrap(), [wanted; LEN]);
+        }
+        assert!(rt.memory().iter().any(|node| node.evictions > 0), "{:?}", rt.memory());
+        drop(rt);
+        check(&fake);
+    }
+}
+
+#[test]
+fn tasks_without_a_gpu_implementation_stay_on_the_host() {
+    let fake = fake(|builder| builder);
+    let rt = Runtime::builder().workers(1).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    let y = rt.register(vec![0.0; 5]);
+    for _ in 0..20 {
+        rt.task("host")
+            .operands((update(&y),))
+            .cpu(|(y,)| y.iter_mut().for_each(|y| *y += 1.0))
+            .submit()
+            .unwrap();
+        rt.submit(Axpy(1.0), (read(&rt.register(vec![1.0; 5])), update(&y))).unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [40.0; 5]);
+    drop(rt);
+    check(&fake);
+}
+
+/// A GPU that fails at any operation: right values, or an error that names it.
+#[test]
+fn a_gpu_that_fails_loses_nothing_that_is_elsewhere() {
+    for operation in 1..40 {
+        let fake = fake(|builder| builder.gpus(2));
+        let fault =
+            if operation % 2 == 0 { Fault::Operation(operation) } else { Fault::Launch(operation / 2 + 1) };
+        fake.inject(1, fault).unwrap();
+        let rt = gpus(&fake, 2, 1 << 20).policy("eager").build().unwrap();
+        let ys: Vec<_> = (0..6).map(|_| rt.register(vec![1.0; 10])).collect();
+        let x = rt.register(vec![1.0; 10]);
+        for _ in 0..4 {
+            for y in &ys {
+                rt.submit(Axpy(1.0), (read(&x), update(y))).unwrap();
+            }
+        }
+        for y in ys {
+            match rt.take(y) {
+                Ok(value) => assert_eq!(value, [5.0; 10]),
+                Err(error) => assert!(error.to_string().contains("device cuda 1 failed"), "{error}"),
+            }
+        }
+        assert_eq!(rt.take(x).unwrap(), [1.0; 10]);
+        drop(rt);
+        assert_eq!(fake.violations(), [] as [String; 0]);
+    }
+}
+
+/// A body that fails after it has put something on the stream, and one whose end says that it failed.
+#[test]
+fn errors_of_bodies_name_the_task() {
+    struct Late;
+    impl Codelet for Late {
+        type Operands = (Update<Vec<f64>>,);
+
+        fn name(&self) -> &'static str {
+            "late"
+        }
+
+        fn cpu(&self, _views: Views<'_, Self, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+            Ok(())
+        }
+
+        fn has_cuda(&self) -> bool {
+            true
+        }
+
+        fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+            let (at, bytes) = y.part(0);
+            // SAFETY: the bytes are the operand's.
+            unsafe {
+                cx.gpu().read_back(at, bytes as usize, |bytes| match floats(bytes)[0] {
+                    1.0 => Ok(()),
+                    other => Err(format!("it is {other}").into()),
+                })?;
+            }
+            Ok(())
+        }
+    }
+    let fake = fake(|builder| builder);
+    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let (good, bad) = (rt.register(vec![1.0]), rt.register(vec![2.0]));
+    rt.submit(Late, (update(&good),)).unwrap();
+    rt.submit(Late, (update(&bad),)).unwrap();
+    assert_eq!(rt.take(good).unwrap(), [1.0]);
+    let error = rt.take(bad).unwrap_err().to_string();
+    assert!(error.contains("late") && error.contains("it is 2"), "{error}");
+    drop(rt);
+    check(&fake);
+}
+
+#[test]
+fn links_to_gpus_are_measured() {
+    let fake = fake(|builder| builder.gpus(2));
+    let rt = gpus(&fake, 2, 1 << 20).build().unwrap();
+    rt.measure_links();
+    drop(rt);
+    check(&fake);
+    let rt = Runtime::builder().workers(0).device(Gpu::new(fake.clone(), 7)).build();
+    let error = rt.unwrap_err().to_string();
+    assert!(error.contains("there is no GPU 7: 2 found"), "{error}");
+    let rt = Runtime::builder().workers(0).device(Emulated::new(1 << 20)).build().unwrap();
+    let y = rt.register(vec![1.0]);
+    rt.submit(Axpy(1.0), (read(&rt.register(vec![1.0])), update(&y))).unwrap();
+    assert_eq!(rt.take(y).unwrap(), [2.0], "emulated devices run the CPU's implementation");
+}
