@@ -237,7 +237,8 @@ fn events_are_not_lost() {
     let error = bench.fake.wait_event(one, e).unwrap_err();
     assert_caught(&bench, error, &["never recorded", "stream 1", "event 2"]);
 
-    let used_after: [fn(&Bench, Stream, Event) -> Result<(), GpuError>; 4] = [
+    type Wrong = fn(&Bench, Stream, Event) -> Result<(), GpuError>;
+    let used_after: [Wrong; 4] = [
         |bench, one, e| bench.fake.wait_event(one, e),
         |bench, one, e| bench.fake.record(e, one),
         |bench, _, e| bench.fake.is_done(e).map(drop),
