@@ -38,6 +38,8 @@
 
 mod call;
 mod check;
+mod compile;
+pub mod cuda;
 mod driver;
 mod error;
 pub mod fake;
@@ -45,6 +47,7 @@ mod info;
 pub mod twin;
 
 pub use call::{Arg, BatchedGemm, Compute, Element, Gemm, Matrix, Potrf, Side, Syrk, Transpose, Trsm};
+pub use compile::Compiler;
 pub use driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream};
 pub use error::GpuError;
 pub use info::{GpuInfo, Library, LibraryState};

@@ -1,0 +1,209 @@
+//! Finding GPUs, and making them ready.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUresult};
+
+use super::error::{failed, words};
+use super::probe;
+use crate::error::GpuError;
+use crate::info::{GpuInfo, Library};
+
+/// The oldest driver that has every call which is made here: CUDA 11.4.
+const OLDEST: c_int = 11_040;
+
+/// One GPU's primary context, which other libraries of the process use too.
+#[derive(Debug)]
+pub(super) struct Gpu {
+    pub(super) device: sys::CUdevice,
+    pub(super) context: sys::CUcontext,
+    /// Its default pool, where it has pools.
+    pub(super) pool: Option<sys::CUmemoryPool>,
+    /// Priorities of streams: the lowest and the most urgent.
+    pub(super) priorities: (c_int, c_int),
+    /// Why everything fails.
+    pub(super) lost: OnceLock<GpuError>,
+}
+
+// SAFETY: contexts and pools may be used from any thread.
+unsafe impl Send for Gpu {}
+// SAFETY: as above.
+unsafe impl Sync for Gpu {}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: retained in `open`, released once; nothing of it is left, as `Cuda` drops that first.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// The driver is there and works.
+fn start() -> Result<(), GpuError> {
+    probe::needs(Library::Driver)?;
+    let missing = |reason| GpuError::Missing {
+        library: Library::Driver,
+        reason,
+        needed_for: Library::Driver.needed_for(),
+    };
+    let version = probe::driver_version().unwrap_or_default();
+    if version < OLDEST {
+        return Err(missing(format!(
+            "it knows CUDA {}.{}, and 11.4 is needed: install a newer driver",
+            version / 1000,
+            version % 1000 / 10
+        )));
+    }
+    // SAFETY: the library is there; may be called any number of times.
+    match unsafe { sys::cuInit(0) } {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        // Where the machine has no GPU, or CUDA_VISIBLE_DEVICES hides all of them, this is CUDA_ERROR_NO_DEVICE.
+        result => Err(missing(words(result))),
+    }
+}
+
+/// All GPUs that the driver shows, ready, and what they are.
+pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
+    start()?;
+    let mut count = 0;
+    // SAFETY: writes one int.
+    told(0, "cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
+    let count = u32::try_from(count).unwrap_or_default();
+    let gpus = (0..count).map(open).collect::<Result<Vec<Gpu>, GpuError>>()?;
+    let mut infos = Vec::new();
+    for (gpu, number) in gpus.iter().zip(0..) {
+        let peers = (0..count).filter(|peer| *peer != number && reach(gpu, &gpus[*peer as usize])).collect();
+        infos.push(describe(number, gpu, peers)?);
+    }
+    for (gpu, info) in gpus.iter().zip(&infos) {
+        share_pool(gpu, info.peers.iter().map(|peer| gpus[*peer as usize].device));
+    }
+    Ok((gpus, infos))
+}
+
+fn told(gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> {
+    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(failed(gpu, call, result)) }
+}
+
+fn open(number: u32) -> Result<Gpu, GpuError> {
+    let (mut device, mut context) = (0, ptr::null_mut());
+    // SAFETY: writes one handle.
+    told(number, "cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number as c_int) })?;
+    // SAFETY: writes one handle; released when the result is dropped.
+    told(number, "cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })?;
+    let mut gpu = Gpu { device, context, pool: None, priorities: (0, 0), lost: OnceLock::new() };
+    // SAFETY: the context is alive.
+    told(number, "cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
+    let (mut low, mut high) = (0, 0);
+    // SAFETY: writes two ints.
+    let result = unsafe { sys::cuCtxGetStreamPriorityRange(&mut low, &mut high) };
+    told(number, "cuCtxGetStreamPriorityRange", result)?;
+    gpu.priorities = (low, high);
+    gpu.pool = open_pool(number, device)?;
+    Ok(gpu)
+}
+
+/// The default pool, told to keep what is freed: the runtime has its own budget, and giving memory back to the system is slow.
+fn open_pool(number: u32, device: sys::CUdevice) -> Result<Option<sys::CUmemoryPool>, GpuError> {
+    if attribute(number, device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? == 0 {
+        return Ok(None);
+    }
+    let mut pool = ptr::null_mut();
+    // SAFETY: writes one handle; the default pool is never destroyed.
+    told(number, "cuDeviceGetDefaultMemPool", unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, device) })?;
+    let mut all = u64::MAX;
+    let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    // SAFETY: this attribute is a 64-bit number, read during the call.
+    let result = unsafe { sys::cuMemPoolSetAttribute(pool, threshold, (&raw mut all).cast()) };
+    told(number, "cuMemPoolSetAttribute", result)?;
+    Ok(Some(pool))
+}
+
+/// Lets a GPU reach a peer's memory, if it can.
+fn reach(gpu: &Gpu, peer: &Gpu) -> bool {
+    let mut can = 0;
+    // SAFETY: writes one int.
+    let asked = unsafe { sys::cuDeviceCanAccessPeer(&mut can, gpu.device, peer.device) };
+    if asked != CUresult::CUDA_SUCCESS || can == 0 {
+        return false;
+    }
+    // SAFETY: the context is alive.
+    if unsafe { sys::cuCtxSetCurrent(gpu.context) } != CUresult::CUDA_SUCCESS {
+        return false;
+    }
+    // SAFETY: both contexts are alive, the own one is current.
+    let enabled = unsafe { sys::cuCtxEnablePeerAccess(peer.context, 0) };
+    matches!(enabled, CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+}
+
+/// Memory of a pool has its own list of who reaches it. Where that fails, peer copies go through the host: slower, not wrong.
+fn share_pool(gpu: &Gpu, peers: impl Iterator<Item = sys::CUdevice>) {
+    let Some(pool) = gpu.pool else { return };
+    let access = |peer| sys::CUmemAccessDesc {
+        location: sys::CUmemLocation { type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: peer },
+        flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    let list: Vec<sys::CUmemAccessDesc> = peers.map(access).collect();
+    if !list.is_empty() {
+        // SAFETY: the list is read during the call.
+        let _ = unsafe { sys::cuMemPoolSetAccess(pool, list.as_ptr(), list.len()) };
+    }
+}
+
+fn attribute(number: u32, device: sys::CUdevice, which: Attribute) -> Result<c_int, GpuError> {
+    let mut value = 0;
+    // SAFETY: writes one int.
+    let result = unsafe { sys::cuDeviceGetAttribute(&mut value, which, device) };
+    told(number, "cuDeviceGetAttribute", result).map(|()| value)
+}
+
+fn describe(number: u32, gpu: &Gpu, peers: Vec<u32>) -> Result<GpuInfo, GpuError> {
+    let device = gpu.device;
+    let mut text = [0; 256];
+    // SAFETY: writes at most so many characters with a 0 at the end.
+    told(number, "cuDeviceGetName", unsafe { sys::cuDeviceGetName(text.as_mut_ptr(), 255, device) })?;
+    // SAFETY: the last character is 0 whatever was written.
+    let name = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned();
+    // SAFETY: as above.
+    told(number, "cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), 255, device) })?;
+    // SAFETY: as above.
+    let bus = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().to_lowercase();
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: writes 16 bytes.
+    told(number, "cuDeviceGetUuid_v2", unsafe { sys::cuDeviceGetUuid_v2(&mut uuid, device) })?;
+    let mut memory = 0;
+    // SAFETY: writes one number.
+    told(number, "cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut memory, device) })?;
+    let get = |which| Ok::<u32, GpuError>(attribute(number, device, which)?.unsigned_abs());
+    Ok(GpuInfo {
+        name,
+        uuid: uuid_text(uuid.bytes.map(|byte| byte as u8)),
+        memory: memory as u64,
+        compute_capability: (
+            get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        multiprocessors: get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        bus,
+        peers,
+    })
+}
+
+/// As `nvidia-smi` writes it.
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex);
+    format!("GPU-{}", parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_written_as_nvidia_smi_does() {
+        let bytes = std::array::from_fn(|i| i as u8 * 17);
+        assert_eq!(uuid_text(bytes), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+}

@@ -1,0 +1,196 @@
+//! NVIDIA's driver and libraries, through `cudarc`, whose calls are all in this folder.
+//!
+//! Nothing of CUDA is needed to build or to start: libraries are loaded when they are first needed, and one that is missing is an
+//! error with its name that switches off what needs it. Bindings are those of CUDA 13.0; every call is as old as CUDA 11.4, so that
+//! drivers and libraries of 11.4 and later do.
+//!
+//! Which GPUs there are, and in which order, is the driver's word: it reads `CUDA_VISIBLE_DEVICES` (and `CUDA_DEVICE_ORDER`) itself.
+
+mod blas;
+mod driver;
+mod error;
+mod fp8;
+mod gpu;
+mod graph;
+pub(crate) mod nvrtc;
+mod probe;
+mod solver;
+mod stream;
+mod table;
+
+pub use probe::libraries;
+
+use std::fmt;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUresult};
+
+use self::error::{failed, refused};
+use self::gpu::Gpu;
+use self::graph::Instance;
+use self::stream::{Mark, Queue};
+use self::table::Table;
+use crate::driver::{Event, Stream};
+use crate::error::GpuError;
+use crate::info::{GpuInfo, Library};
+
+/// The GPUs of this machine; see the [module](self).
+///
+/// Device memory comes from each GPU's default pool, in the order of streams, and stays with the process once it was used. Each stream
+/// that multiplies has a cuBLAS handle of its own with a workspace (32 MiB from compute capability 9 on, 4 MiB before), which counts
+/// as used memory.
+pub struct Cuda {
+    infos: Vec<GpuInfo>,
+    streams: Table<Queue>,
+    events: Table<Mark>,
+    modules: Table<Loaded>,
+    kernels: Table<Function>,
+    graphs: Table<Instance>,
+    // Last: what is above lives in its contexts.
+    gpus: Vec<Gpu>,
+}
+
+/// Kernels on a GPU; they go with its context.
+#[derive(Debug)]
+struct Loaded {
+    gpu: u32,
+    module: sys::CUmodule,
+}
+
+/// One kernel.
+#[derive(Debug)]
+struct Function {
+    gpu: u32,
+    function: sys::CUfunction,
+}
+
+// SAFETY: modules and functions may be used from any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+// SAFETY: as above.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cuda").field("gpus", &self.infos).finish_non_exhaustive()
+    }
+}
+
+impl Cuda {
+    /// Every GPU that the driver shows, with a context each, and access to its peers' memory where that is possible.
+    ///
+    /// # Errors
+    /// [`GpuError::Missing`] where there is no driver, none that is new enough, or no GPU; [`GpuError::Failed`] where one is there
+    /// and does not work.
+    pub fn open() -> Result<Cuda, GpuError> {
+        let (gpus, infos) = gpu::open_all()?;
+        Ok(Cuda {
+            infos,
+            streams: Table::new(),
+            events: Table::new(),
+            modules: Table::new(),
+            kernels: Table::new(),
+            graphs: Table::new(),
+            gpus,
+        })
+    }
+
+    /// The GPU, with its context current on the calling thread.
+    fn enter(&self, gpu: u32) -> Result<&Gpu, GpuError> {
+        let there = self.gpus.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: self.gpus.len() })?;
+        if let Some(error) = there.lost.get() {
+            return Err(error.clone());
+        }
+        // SAFETY: the context lives as long as `self`.
+        self.told(gpu, "cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(there.context) })?;
+        Ok(there)
+    }
+
+    /// Any GPU that works, for what belongs to all.
+    fn enter_any(&self) -> Result<u32, GpuError> {
+        let usable = self.gpus.iter().position(|gpu| gpu.lost.get().is_none()).unwrap_or_default() as u32;
+        self.enter(usable).map(|_| usable)
+    }
+
+    /// The driver's answer; a sticky error is remembered.
+    fn told(&self, gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> {
+        if result == CUresult::CUDA_SUCCESS {
+            return Ok(());
+        }
+        let error = failed(gpu, call, result);
+        if error.is_sticky()
+            && let Some(gpu) = self.gpus.get(gpu as usize)
+        {
+            let _ = gpu.lost.set(error.clone());
+        }
+        Err(error)
+    }
+
+    /// A stream, with its GPU's context current.
+    fn queue(&self, stream: Stream, call: &'static str) -> Result<(Arc<Queue>, &Gpu), GpuError> {
+        let unknown = || refused(0, call, "the stream was destroyed, or never created");
+        let queue = self.streams.get(stream.0).ok_or_else(unknown)?;
+        let gpu = self.enter(queue.gpu)?;
+        Ok((queue, gpu))
+    }
+
+    /// An event, with its GPU's context current.
+    fn mark(&self, event: Event, call: &'static str) -> Result<Arc<Mark>, GpuError> {
+        let unknown = || refused(0, call, "the event was destroyed, or never created");
+        let mark = self.events.get(event.0).ok_or_else(unknown)?;
+        self.enter(mark.gpu)?;
+        Ok(mark)
+    }
+
+    /// True while what is put on the stream is recorded.
+    fn is_capturing(&self, queue: &Queue) -> Result<bool, GpuError> {
+        use sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as NONE;
+        let mut status = NONE;
+        // SAFETY: the stream is alive; writes one word.
+        let result = unsafe { sys::cuStreamIsCapturing(queue.stream, &mut status) };
+        self.told(queue.gpu, "cuStreamIsCapturing", result).map(|()| status != NONE)
+    }
+
+    fn refuse_capture(&self, queue: &Queue, call: &'static str) -> Result<(), GpuError> {
+        if self.is_capturing(queue)? {
+            return Err(refused(queue.gpu, call, "the stream is being captured: end that first"));
+        }
+        Ok(())
+    }
+
+    fn needs(&self, library: Library) -> Result<(), GpuError> {
+        probe::needs(library)
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        self.graphs.clear();
+        self.events.clear();
+        self.streams.clear();
+        // Modules go with their contexts.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn without_a_driver_opening_says_so_at_once() {
+        let start = Instant::now();
+        match Cuda::open() {
+            Ok(cuda) => assert!(!cuda.gpus().is_empty()),
+            Err(error) => {
+                assert!(matches!(error, GpuError::Missing { library: Library::Driver, .. }), "{error}");
+                assert!(start.elapsed() < Duration::from_secs(5));
+                println!("skipped what needs a GPU: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Cholesky factorisations through cuSOLVER.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use cudarc::cusolver::sys::{self, cublasFillMode_t, cusolverStatus_t};
+use cudarc::driver;
+
+use super::Cuda;
+use super::error::refused;
+use super::stream::{Handles, Queue};
+use crate::call::{Element, Potrf};
+use crate::driver::{Address, Stream};
+use crate::error::GpuError;
+use crate::info::Library;
+
+/// A stream's handle.
+#[derive(Debug)]
+pub(super) struct Solver(sys::cusolverDnHandle_t);
+
+impl Drop for Solver {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; its stream is alive and its context current (`Queue::drop`).
+        let _ = unsafe { sys::cusolverDnDestroy(self.0) };
+    }
+}
+
+const LOWER: cublasFillMode_t = cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
+
+fn told(gpu: u32, call: &'static str, status: cusolverStatus_t) -> Result<(), GpuError> {
+    match status {
+        cusolverStatus_t::CUSOLVER_STATUS_SUCCESS => Ok(()),
+        status => Err(refused(gpu, call, format!("{status:?}"))),
+    }
+}
+
+fn pointer<T>(at: Address) -> *mut T {
+    ptr::without_provenance_mut(at.0 as usize)
+}
+
+impl Cuda {
+    /// The stream's handle.
+    pub(super) fn solver(
+        &self,
+        queue: &Queue,
+        handles: &mut Handles,
+    ) -> Result<sys::cusolverDnHandle_t, GpuError> {
+        self.needs(Library::Cusolver)?;
+        if let Some(solver) = &handles.solver {
+            return Ok(solver.0);
+        }
+        let mut handle = ptr::null_mut();
+        // SAFETY: the library is there and the GPU's context current; writes one handle.
+        told(queue.gpu, "cusolverDnCreate", unsafe { sys::cusolverDnCreate(&mut handle) })?;
+        let solver = Solver(handle);
+        // SAFETY: handle and stream are alive.
+        let status = unsafe { sys::cusolverDnSetStream(handle, queue.stream.cast()) };
+        told(queue.gpu, "cusolverDnSetStream", status)?;
+        Ok(handles.solver.insert(solver).0)
+    }
+
+    /// Bytes of working space of a factorisation.
+    pub(super) fn factor_space(&self, stream: Stream, n: u32, element: Element) -> Result<u64, GpuError> {
+        const CALL: &str = "cusolverDnPotrf_bufferSize";
+        self.needs(Library::Cusolver)?;
+        let (queue, _) = self.queue(stream, CALL)?;
+        let order =
+            c_int::try_from(n).map_err(|_| refused(queue.gpu, CALL, format!("order {n} is too large")))?;
+        if !matches!(element, Element::F32 | Element::F64) {
+            return Err(refused(
+                queue.gpu,
+                CALL,
+                format!("{element:?} is not factorised: f32 or f64 is needed"),
+            ));
+        }
+        if n == 0 {
+            return Ok(element.bytes()); // nothing is done; an allocation is not empty
+        }
+        let mut handles = queue.handles.lock();
+        let handle = self.solver(&queue, &mut handles)?;
+        let mut entries = 0;
+        // SAFETY: the handle is alive; the matrix is not looked at; writes one int.
+        let status = unsafe {
+            if element == Element::F64 {
+                sys::cusolverDnDpotrf_bufferSize(handle, LOWER, order, ptr::null_mut(), order, &mut entries)
+            } else {
+                sys::cusolverDnSpotrf_bufferSize(handle, LOWER, order, ptr::null_mut(), order, &mut entries)
+            }
+        };
+        told(queue.gpu, CALL, status)?;
+        // It counts numbers, not bytes.
+        Ok(u64::from(entries.max(1).unsigned_abs()) * element.bytes())
+    }
+
+    /// # Safety
+    /// As the trait says.
+    pub(super) unsafe fn factor(&self, stream: Stream, potrf: &Potrf) -> Result<(), GpuError> {
+        const CALL: &str = "cusolverDnPotrf";
+        self.needs(Library::Cusolver)?;
+        let (queue, _) = self.queue(stream, CALL)?;
+        // How much is needed the caller asked for; cuSOLVER checks it again.
+        potrf.check(1).map_err(|reason| refused(queue.gpu, CALL, reason))?;
+        if potrf.n == 0 {
+            // SAFETY: an int, the caller's promise.
+            let result = unsafe { driver::sys::cuMemsetD8Async(potrf.info.0, 0, 4, queue.stream) };
+            return self.told(queue.gpu, "cuMemsetD8Async", result);
+        }
+        let (n, ld) = (potrf.n as c_int, potrf.a.ld as c_int);
+        let entries = potrf.workspace_bytes / potrf.a.element.bytes();
+        let entries = c_int::try_from(entries).unwrap_or(c_int::MAX); // more than it can use is no mistake
+        let mut handles = queue.handles.lock();
+        let handle = self.solver(&queue, &mut handles)?;
+        let (a, workspace, info) = (potrf.a.at, potrf.workspace, potrf.info);
+        // SAFETY: the handle is alive, sizes were checked to fit an int, and the memory is the caller's promise, all of the type of
+        // the call.
+        let status = unsafe {
+            if potrf.a.element == Element::F64 {
+                sys::cusolverDnDpotrf(
+                    handle,
+                    LOWER,
+                    n,
+                    pointer(a),
+                    ld,
+                    pointer(workspace),
+                    entries,
+                    pointer(info),
+                )
+            } else {
+                sys::cusolverDnSpotrf(
+                    handle,
+                    LOWER,
+                    n,
+                    pointer(a),
+                    ld,
+                    pointer(workspace),
+                    entries,
+                    pointer(info),
+                )
+            }
+        };
+        told(queue.gpu, CALL, status)
+    }
+}

@@ -1,0 +1,83 @@
+//! Streams and events, and what belongs to them.
+
+use cudarc::driver::sys;
+use parking_lot::Mutex;
+
+use super::blas::Blas;
+use super::fp8::Light;
+use super::solver::Solver;
+
+/// A stream.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) gpu: u32,
+    pub(super) context: sys::CUcontext,
+    pub(super) stream: sys::CUstream,
+    /// Its libraries' handles, made when they are first needed.
+    pub(super) handles: Mutex<Handles>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Handles {
+    pub(super) blas: Option<Blas>,
+    pub(super) light: Option<Light>,
+    pub(super) solver: Option<Solver>,
+    pub(super) workspace: Option<Workspace>,
+}
+
+/// Device memory for a stream's library routines.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    pub(super) at: sys::CUdeviceptr,
+    pub(super) bytes: usize,
+    /// It came from the GPU's pool.
+    pub(super) pooled: bool,
+}
+
+// SAFETY: CUDA's handles may be used from any thread; those of libraries only one at a time, which the lock sees to.
+unsafe impl Send for Queue {}
+// SAFETY: as above.
+unsafe impl Sync for Queue {}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: the context lives as long as the driver, which drops its streams first. Where a call fails the GPU is lost, and
+        // what it held with it.
+        unsafe {
+            let _ = sys::cuCtxSetCurrent(self.context);
+            let handles = std::mem::take(self.handles.get_mut());
+            let Handles { blas, light, solver, workspace } = handles;
+            drop((blas, light, solver));
+            if let Some(Workspace { at, pooled, .. }) = workspace {
+                // Behind its last use: in the order of the stream, or because the call waits for the GPU.
+                let _ = if pooled { sys::cuMemFreeAsync(at, self.stream) } else { sys::cuMemFree_v2(at) };
+            }
+            // Ends once what is queued has ended; the call returns at once.
+            let _ = sys::cuStreamDestroy_v2(self.stream);
+        }
+    }
+}
+
+/// An event.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) gpu: u32,
+    pub(super) context: sys::CUcontext,
+    pub(super) event: sys::CUevent,
+    pub(super) timed: bool,
+}
+
+// SAFETY: events may be used from any thread.
+unsafe impl Send for Mark {}
+// SAFETY: as above.
+unsafe impl Sync for Mark {}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once, in a context that outlives it.
+        unsafe {
+            let _ = sys::cuCtxSetCurrent(self.context);
+            let _ = sys::cuEventDestroy_v2(self.event);
+        }
+    }
+}
