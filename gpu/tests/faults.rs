@@ -98,6 +98,50 @@ fn a_copy_from_a_gpu_that_is_lost_meanwhile_is_told_of_once() {
 }
 
 #[test]
+fn what_is_ordered_by_way_of_a_lost_gpu_stays_ordered() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    for late in [false, true] {
+        within(20, move || {
+            let over = Arc::new(AtomicBool::new(false));
+            let (set, look) = (over.clone(), over.clone());
+            let builder = Fake::builder().gpus(2).kernel("slow", move |_, _, _| {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                set.store(true, Ordering::SeqCst);
+                Ok(())
+            });
+            let bench = Bench::of(builder.kernel("fast", move |_, _, _| match look.load(Ordering::SeqCst) {
+                true => Ok(()),
+                false => Err("too early".into()),
+            }));
+            let fake = &bench.fake;
+            let module = fake.load(1, b"").unwrap();
+            let [slow, fast] = ["slow", "fast"].map(|name| fake.kernel(module, name).unwrap());
+            let [first, last] = [(); 2].map(|()| fake.create_stream(1, false).unwrap());
+            let between = bench.stream();
+            let x = fake.allocate(between, BYTES).unwrap();
+            let (one, two) = (fake.create_event(1, false).unwrap(), fake.create_event(0, false).unwrap());
+            // SAFETY: for all launches here: no arguments.
+            unsafe { fake.launch(first, slow, [1; 3], [1; 3], 0, &[]).unwrap() };
+            fake.record(one, first).unwrap();
+            fake.wait_event(between, one).unwrap();
+            fake.record(two, between).unwrap();
+            if !late {
+                fake.wait_event(last, two).unwrap();
+            }
+            fake.inject(0, Fault::Operation(1)).unwrap();
+            bench.zero(between, x, BYTES).unwrap_err();
+            if late {
+                fake.wait_event(last, two).unwrap();
+            }
+            // SAFETY: as above.
+            unsafe { fake.launch(last, fast, [1; 3], [1; 3], 0, &[]).unwrap() };
+            fake.synchronize(last).unwrap();
+        });
+    }
+}
+
+#[test]
 fn a_kernel_that_panics_or_fails_loses_the_gpu() {
     let fail = |f: fn() -> Result<(), String>, word: &str| {
         let bench = Bench::of(Fake::builder().kernel("bad", move |_, _, _| f()));

@@ -39,14 +39,13 @@ impl Drop for Gpu {
     }
 }
 
+fn missing(reason: String) -> GpuError {
+    GpuError::Missing { library: Library::Driver, reason, needed_for: Library::Driver.needed_for() }
+}
+
 /// The driver is there and works.
 fn start() -> Result<(), GpuError> {
     probe::needs(Library::Driver)?;
-    let missing = |reason| GpuError::Missing {
-        library: Library::Driver,
-        reason,
-        needed_for: Library::Driver.needed_for(),
-    };
     let version = probe::driver_version().unwrap_or_default();
     if version < OLDEST {
         return Err(missing(format!(
@@ -70,6 +69,9 @@ pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     // SAFETY: writes one int.
     told(0, "cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
     let count = u32::try_from(count).unwrap_or_default();
+    if count == 0 {
+        return Err(missing("it shows no GPU".into()));
+    }
     let gpus = (0..count).map(open).collect::<Result<Vec<Gpu>, GpuError>>()?;
     let mut infos = Vec::new();
     for (gpu, number) in gpus.iter().zip(0..) {

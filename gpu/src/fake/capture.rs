@@ -181,6 +181,16 @@ impl State {
         if let Some(last) = last {
             self.enqueue_wait(token, last);
         }
+        let result = self.enqueue_steps(steps, slots, &lanes);
+        // Also where not all of it was queued: the next launch goes behind what was.
+        let end = self.enqueue_record(token);
+        if let Some(recording) = self.graphs.get_mut(&graph) {
+            recording.last = Some(end);
+        }
+        result
+    }
+
+    fn enqueue_steps(&mut self, steps: Vec<Step>, slots: usize, lanes: &[u64]) -> Result<(), GpuError> {
         let mut records: Vec<Option<Arc<Record>>> = vec![None; slots];
         for step in steps {
             match step {
@@ -192,10 +202,6 @@ impl State {
                     }
                 }
             }
-        }
-        let end = self.enqueue_record(token);
-        if let Some(recording) = self.graphs.get_mut(&graph) {
-            recording.last = Some(end);
         }
         Ok(())
     }

@@ -86,14 +86,17 @@ impl Shared {
 
     /// Executes a stream's first item.
     fn execute(&self, state: &mut MutexGuard<'_, State>, token: u64) {
-        let Some(stream) = state.streams.get_mut(&token) else { return };
+        let inner = &mut **state;
+        let Some(stream) = inner.streams.get_mut(&token) else { return };
         let Some(item) = stream.queue.pop_front() else { return };
+        let lost = inner.gpus[stream.gpu as usize].lost.clone();
         match item {
             Item::Wait(_) => {}
             Item::Record(record) => {
-                let end = stream.fault.take().map_or_else(|| Ok(Instant::now()), Err);
+                let end = lost.or_else(|| stream.fault.take()).map_or_else(|| Ok(Instant::now()), Err);
                 let _ = record.ended.set(end);
             }
+            Item::Run { .. } if lost.is_some() => {}
             Item::Run { call, bound, fails } => {
                 stream.busy = true;
                 let ended = match state.unreachable(&bound) {

@@ -9,8 +9,8 @@ use super::history::History;
 
 /// Where an allocation begins.
 const ALIGNMENT: u64 = 256;
-/// Addresses of one GPU: from `(gpu + 1)` times this. None is given twice, so that use after free is always seen.
-const SPACE: u64 = 1 << 44;
+/// The first address of device memory. None is given twice, so that use after free is always seen.
+const FIRST: u64 = 1 << 40;
 /// Bytes that belong to nobody between two allocations.
 const GAP: u64 = 4096;
 /// So many freed allocations are told from memory that never was.
@@ -81,7 +81,8 @@ pub(super) struct Space {
     live: BTreeMap<u64, Allocation>,
     /// Bytes and who freed them.
     freed: BTreeMap<u64, (u64, Arc<str>)>,
-    next: BTreeMap<u32, u64>,
+    /// Bytes of addresses that were given so far.
+    given: u64,
     used: BTreeMap<u32, u64>,
 }
 
@@ -99,9 +100,8 @@ impl Space {
     /// A new allocation's address; `None` where the host has no room for it.
     pub(super) fn allocate(&mut self, gpu: u32, bytes: u64, by: Arc<str>) -> Option<u64> {
         let block = Arc::new(Block::new(bytes, ALIGNMENT as usize)?);
-        let next = self.next.entry(gpu).or_insert((u64::from(gpu) + 1) * SPACE);
-        let base = *next;
-        *next += rounded(bytes) + GAP;
+        let base = FIRST + self.given;
+        self.given += rounded(bytes) + GAP;
         *self.used.entry(gpu).or_default() += rounded(bytes);
         self.live.insert(base, Allocation { gpu, bytes, block, history: History::default(), by });
         Some(base)

@@ -250,12 +250,17 @@ impl State {
         let stream = self.stream(token, CALL)?;
         let (gpu, capture) = (stream.gpu, stream.capture);
         let owner = gpu_of(event);
-        if owner != gpu && self.gpus.get(owner as usize).is_some_and(|gpu| gpu.lost.is_some()) {
-            // What was lost on another GPU does not hold this one up; who reads that memory fails.
-            return Ok(());
-        }
-        let state = self.event(event, CALL)?;
-        match (state.last.clone(), capture) {
+        let last = if owner != gpu && self.gpus.get(owner as usize).is_some_and(|owner| owner.lost.is_some())
+        {
+            // What another GPU lost fails for those who read it, not for those who wait for it.
+            let Some(last) = self.events.get(&event).and_then(|state| state.last.clone()) else {
+                return Ok(());
+            };
+            Some(last)
+        } else {
+            self.event(event, CALL)?.last.clone()
+        };
+        match (last, capture) {
             (None, _) => {
                 let reason = format!(
                     "{} waits for {}, which was never recorded",
@@ -276,9 +281,10 @@ impl State {
             (Some(Mark::Live(record)), None) => {
                 let at = self.enqueue_wait(token, record);
                 let host = &self.host;
-                let waits = &mut self.events.get_mut(&event).expect("seen above").waits;
-                waits.retain(|wait| !host.knows(*wait));
-                waits.push(at);
+                if let Some(state) = self.events.get_mut(&event) {
+                    state.waits.retain(|wait| !host.knows(*wait));
+                    state.waits.push(at);
+                }
                 Ok(())
             }
         }

@@ -203,20 +203,14 @@ impl State {
         error
     }
 
-    /// Everything on this GPU fails from now on, and its memory is gone.
+    /// Everything on this GPU fails from now on, and its memory is gone. Its streams go on, without executing anything: others may wait
+    /// for what they wait for.
     pub(super) fn lose(&mut self, gpu: u32, error: GpuError) {
         let Some(Gpu { lost: lost @ None, .. }) = self.gpus.get_mut(gpu as usize) else {
             return;
         };
-        *lost = Some(error.clone());
+        *lost = Some(error);
         self.space.lose(gpu);
-        for stream in self.streams.values_mut().filter(|stream| stream.gpu == gpu) {
-            for item in stream.queue.drain(..) {
-                if let Item::Record(record) = item {
-                    let _ = record.ended.set(Err(error.clone()));
-                }
-            }
-        }
     }
 
     pub(super) fn inject(&mut self, gpu: u32, fault: Fault) -> Result<(), GpuError> {
@@ -246,7 +240,9 @@ impl State {
 
     /// Whether a lost GPU still executes something.
     pub(super) fn is_dying(&self) -> bool {
-        self.streams.values().any(|stream| stream.busy && self.gpus[stream.gpu as usize].lost.is_some())
+        let lost = |gpu: u32| self.gpus[gpu as usize].lost.is_some();
+        self.gpus.iter().any(|gpu| gpu.lost.is_some())
+            && self.streams.values().any(|stream| stream.busy && lost(stream.gpu))
     }
 
     /// A stream's place in the tables.
