@@ -98,6 +98,47 @@ fn a_copy_from_a_gpu_that_is_lost_meanwhile_is_told_of_once() {
 }
 
 #[test]
+fn what_a_lost_gpu_had_to_do_is_over() {
+    for seed in 0..20 {
+        within(20, move || {
+            let bench = Bench::new(seed);
+            let fake = &bench.fake;
+            let (one, gone, other) = (bench.stream(), bench.stream(), fake.create_stream(1, false).unwrap());
+            let x = fake.allocate(one, BYTES).unwrap();
+            let y = fake.allocate(other, BYTES).unwrap();
+            let (host, own) =
+                (fake.allocate_pinned(BYTES as usize).unwrap(), fake.allocate_pinned(1).unwrap());
+            let ready = fake.create_event(1, false).unwrap();
+            fake.record(ready, other).unwrap();
+            fake.wait_event(one, ready).unwrap();
+            bench.order(one, gone).unwrap();
+            // SAFETY: host memory stays until the GPU is lost.
+            unsafe {
+                fake.copy(gone, Place::Host(own), Place::Gpu(0, x), 1).unwrap();
+                fake.copy(one, Place::Host(host), Place::Gpu(0, x), BYTES).unwrap();
+                fake.copy(one, Place::Gpu(1, y), Place::Gpu(0, x), BYTES).unwrap();
+            }
+            fake.destroy_stream(gone);
+            fake.inject(0, Fault::Operation(1)).unwrap();
+            bench.zero(one, x, BYTES).unwrap_err();
+            // Nothing of this can be ordered behind the copies any more, and need not be.
+            fake.destroy_event(ready);
+            // SAFETY: nothing uses the memory any more.
+            unsafe {
+                fake.copy(other, Place::Gpu(1, y), Place::Host(host), BYTES).unwrap();
+                fake.free(other, y).unwrap();
+                fake.synchronize(other).unwrap();
+                fake.free_pinned(host, BYTES as usize);
+                fake.free_pinned(own, 1);
+                fake.free_pinned(fake.allocate_pinned(1).unwrap(), 1);
+            }
+            fake.destroy_stream(other);
+            assert_eq!((fake.violations(), fake.leaks()), (Vec::new(), Vec::new()));
+        });
+    }
+}
+
+#[test]
 fn what_is_ordered_by_way_of_a_lost_gpu_stays_ordered() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};

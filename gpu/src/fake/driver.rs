@@ -180,7 +180,7 @@ impl Driver for Fake {
     fn allocate_pinned(&self, bytes: usize) -> Result<*mut u8, GpuError> {
         const CALL: &str = "cuMemHostAlloc";
         self.shared.with(|state| {
-            state.usable(0)?;
+            state.any_usable()?;
             let block = Block::new(bytes as u64, PAGE);
             let block =
                 block.ok_or_else(|| refused(0, CALL, format!("the host has no room for {bytes} bytes")))?;
@@ -199,7 +199,7 @@ impl Driver for Fake {
     unsafe fn pin(&self, at: *mut u8, bytes: usize) -> Result<(), GpuError> {
         const CALL: &str = "cuMemHostRegister";
         self.shared.with(|state| {
-            state.usable(0)?;
+            state.any_usable()?;
             let (from, to) = (at.expose_provenance() as u64, (at.addr() as u64).saturating_add(bytes as u64));
             let before = state.locked.range(..to).next_back();
             if before.is_some_and(|(base, (bytes, _))| base + bytes > from) {

@@ -35,13 +35,14 @@ impl Shared {
     /// For a call that queues something or changes what is there.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
+        self.settle(&mut state);
         let result = f(&mut state);
         self.changed.notify_all();
         self.settle(&mut state);
         result
     }
 
-    /// Whoever is told that a GPU is lost may give host memory back: nothing uses it any more.
+    /// Waits until a GPU that is lost executes nothing any more: whoever is told may give host memory back, or use it.
     fn settle(&self, state: &mut MutexGuard<'_, State>) {
         while state.is_dying() {
             self.changed.wait(state);

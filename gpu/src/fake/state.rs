@@ -103,6 +103,8 @@ pub(super) enum Locked {
 pub(super) struct State {
     pub(super) gpus: Vec<Gpu>,
     pub(super) streams: HashMap<u64, StreamState>,
+    /// Streams that were destroyed and have ended.
+    swept: Vec<u64>,
     pub(super) events: HashMap<u64, EventState>,
     pub(super) captures: HashMap<u64, Capture>,
     pub(super) graphs: HashMap<u64, Recording>,
@@ -130,6 +132,7 @@ impl State {
         State {
             gpus: gpus.collect(),
             streams: HashMap::new(),
+            swept: Vec::new(),
             events: HashMap::new(),
             captures: HashMap::new(),
             graphs: HashMap::new(),
@@ -173,6 +176,12 @@ impl State {
         }
     }
 
+    /// Some GPU is not lost: enough for host memory.
+    pub(super) fn any_usable(&mut self) -> Result<(), GpuError> {
+        let usable = self.gpus.iter().position(|gpu| gpu.lost.is_none()).unwrap_or_default();
+        self.usable(usable as u32).map(drop)
+    }
+
     /// A stream that can be used.
     pub(super) fn stream(&mut self, token: u64, call: &'static str) -> Result<&mut StreamState, GpuError> {
         let gpu = gpu_of(token);
@@ -211,6 +220,11 @@ impl State {
         };
         *lost = Some(error);
         self.space.lose(gpu);
+        // Whoever is told knows that nothing of it is executed any more; events cannot tell.
+        let there = self.streams.keys().chain(&self.swept).copied().filter(|token| gpu_of(*token) == gpu);
+        for stream in there {
+            self.host.learn(Point { stream, item: u64::MAX });
+        }
     }
 
     pub(super) fn inject(&mut self, gpu: u32, fault: Fault) -> Result<(), GpuError> {
@@ -269,6 +283,7 @@ impl State {
         let over = |stream: &StreamState| stream.destroyed && stream.queue.is_empty() && !stream.busy;
         if self.streams.get(&token).is_some_and(over) {
             self.streams.remove(&token);
+            self.swept.push(token);
         }
     }
 }
