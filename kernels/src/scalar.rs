@@ -7,6 +7,7 @@ use core::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 pub trait Scalar:
     lanes::Lanes
     + crate::formats::half_tile::source::Source
+    + crate::formats::fp8_tile::source::Source
     + crate::blas::transpose::Transpose
     + crate::formats::norms::reduce::Reduce
     + Copy

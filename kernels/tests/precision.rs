@@ -6,10 +6,12 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zellige_kernels::formats::{
-    HalfKind, HalfMut, HalfRef, SplitRef, max_abs, pack_half, pack_split, scale_exponent,
-    split_scale_exponent, unpack_half,
+    Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, bits, fp8_scale_exponent, max_abs, pack_fp8,
+    pack_half, pack_split, scale_exponent, split_scale_exponent, unpack_half,
 };
-use zellige_kernels::precision::{GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len};
+use zellige_kernels::precision::{
+    GemmPrecision, Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, gemm_x3, scratch_len,
+};
 use zellige_kernels::{KernelError, MatMut, MatRef, Op};
 
 /// A column-major f32 matrix without gaps.
@@ -73,6 +75,30 @@ impl Half {
     }
     fn at(&self, i: usize, j: usize) -> f64 {
         self.stored(i, j) * 2.0f64.powi(self.scale)
+    }
+}
+
+/// An 8-bit tile with gaps of 3 between its columns.
+struct Fp8 {
+    bits: Vec<u8>,
+    rows: usize,
+    cols: usize,
+    scale: i32,
+}
+
+impl Fp8 {
+    fn pack(x: &Full) -> Self {
+        let scale = fp8_scale_exponent(max_abs(x.view()));
+        let (rows, cols) = (x.rows, x.cols);
+        let mut bits = vec![0x7f; (rows + 3) * cols];
+        pack_fp8(x.view(), Fp8Mut::new(&mut bits, rows, cols, rows + 3, scale).unwrap()).unwrap();
+        Self { bits, rows, cols, scale }
+    }
+    fn view(&self) -> Fp8Ref<'_> {
+        Fp8Ref::new(&self.bits, self.rows, self.cols, self.rows + 3, self.scale).unwrap()
+    }
+    fn at(&self, i: usize, j: usize) -> f64 {
+        f64::from(bits::f32_from_e4m3(self.bits[i + j * (self.rows + 3)])) * 2.0f64.powi(self.scale)
     }
 }
 
@@ -141,6 +167,19 @@ impl Case {
         let mut scratch = self.scratch(GemmPrecision::Hp1);
         gemm_half(self.sign, a.view(), b.view(), self.op, c.view_mut(), &mut scratch).unwrap();
         (a, b, c)
+    }
+    fn fp8(&self) -> (Fp8, Fp8, Full) {
+        let (a, b) = (Fp8::pack(&self.a), Fp8::pack(&self.b));
+        let mut c = self.c.clone();
+        let mut scratch = self.scratch(GemmPrecision::Fp8);
+        gemm_fp8(self.sign, a.view(), b.view(), self.op, c.view_mut(), &mut scratch).unwrap();
+        (a, b, c)
+    }
+    fn tf32(&self) -> Full {
+        let mut c = self.c.clone();
+        let mut scratch = self.scratch(GemmPrecision::Tf32);
+        gemm_tf32(self.sign, self.a.view(), self.b.view(), self.op, c.view_mut(), &mut scratch).unwrap();
+        c
     }
     fn hp(&self, p: GemmPrecision, c_scale: i32) -> (Half, Half, Half, Half) {
         let (a, b) = (Half::pack(&self.a, HalfKind::F16), Half::pack(&self.b, HalfKind::F16));
@@ -214,7 +253,13 @@ fn small_integers_are_exact_in_every_precision() {
                 case.c.at(i, j)
                     + case.s() * case.product(i, j, |i, l| case.a.at(i, l), |r, c| case.b.at(r, c)).0
             };
-            let outputs = [case.half(HalfKind::F16).2, case.half(HalfKind::BF16).2, case.x3()];
+            let outputs = [
+                case.half(HalfKind::F16).2,
+                case.half(HalfKind::BF16).2,
+                case.x3(),
+                case.fp8().2,
+                case.tf32(),
+            ];
             case.for_each(|i, j| {
                 for (o, c) in outputs.iter().enumerate() {
                     assert_eq!(c.at(i, j), want(i, j), "{shape:?} {op:?} {sign:?} output {o}");
@@ -299,7 +344,8 @@ fn scales_beyond_the_exponents_of_f32() {
             k: 2,
         };
         let want = 1.0 - 2.0 * 1.5 * 1.25 * 2.0f64.powi(ea + eb);
-        let outputs = [case.half(HalfKind::F16).2, case.half(HalfKind::BF16).2, case.x3()];
+        let outputs =
+            [case.half(HalfKind::F16).2, case.half(HalfKind::BF16).2, case.x3(), case.fp8().2, case.tf32()];
         case.for_each(|i, j| {
             for c in &outputs {
                 assert!((c.at(i, j) - want).abs() <= 1e-6 * want.abs(), "{ea} {eb}: {}", c.at(i, j));
@@ -334,7 +380,12 @@ fn bad_operands_are_refused_before_anything_is_written() {
         let r = product(case.sign, a.view(), a.view(), case.op, &mut bf.view_mut(), &mut [0.0; 200]);
         assert!(matches!(r, Err(KernelError::Format { operand: "C", .. })));
     }
+    let fp8 = Fp8::pack(&case.a);
+    let r = gemm_fp8(case.sign, fp8.view(), fp8.view(), case.op, c.view_mut(), &mut [0.0; 31]);
+    assert_eq!(r, Err(KernelError::Scratch { kernel: "gemm_fp8", got: 31, need: 32 }));
     let mut wide = Full::new(4, 5, || 1.0);
+    let r = gemm_tf32(case.sign, case.a.view(), case.b.view(), case.op, wide.view_mut(), &mut [0.0; 99]);
+    assert!(matches!(r, Err(KernelError::Shape { operand: "C", .. })));
     let r = gemm_half(case.sign, a.view(), a.view(), case.op, wide.view_mut(), &mut [0.0; 99]);
     assert!(matches!(r, Err(KernelError::Shape { operand: "C", .. })));
     assert_eq!(c.data, case.c.data);
@@ -392,6 +443,36 @@ proptest! {
             worst = worst.max((c.at(i, j) - want).abs() / bound);
         });
         prop_assert!(worst <= 1.0, "x3: {worst} of the bound");
+
+        // Operands in E4M3: exact products of what they became, and the rounding of what they were.
+        let (a, b, c) = case.fp8();
+        let mut worst = [0.0f64; 2];
+        case.for_each(|i, j| {
+            let (sum, size) = case.product(i, j, |i, l| a.at(i, l), |r, s| b.at(r, s));
+            let sums = |size: f64| (kf + 2.0) * U32 * (size + case.c.at(i, j).abs());
+            let off = (c.at(i, j) - case.c.at(i, j) - case.s() * sum).abs();
+            worst[0] = worst[0].max(off / sums(size).max(f64::MIN_POSITIVE));
+            let (sum, size) = case.product(i, j, |i, l| case.a.at(i, l), |r, s| case.b.at(r, s));
+            // (1 + 1/16)^2 - 1, and what subnormal operands miss.
+            let rounding = 0.12891 * size + kf * 2.2 * 2.0f64.powf(-17.8) * max_a * max_b;
+            let off = (c.at(i, j) - case.c.at(i, j) - case.s() * sum).abs();
+            worst[1] = worst[1].max(off / (rounding + 1.2 * sums(size)));
+        });
+        prop_assert!(worst[0] <= 1.0 && worst[1] <= 1.0, "fp8: {worst:?} of the bounds");
+
+        let c = case.tf32();
+        let round = |x: &Full, i, j| f64::from(bits::tf32_from_f32(x.at(i, j) as f32));
+        let mut worst = [0.0f64; 2];
+        case.for_each(|i, j| {
+            let sums = |size: f64| (kf + 2.0) * U32 * (size + case.c.at(i, j).abs());
+            let (sum, size) = case.product(i, j, |i, l| round(&case.a, i, l), |r, s| round(&case.b, r, s));
+            let off = (c.at(i, j) - case.c.at(i, j) - case.s() * sum).abs();
+            worst[0] = worst[0].max(off / sums(size).max(f64::MIN_POSITIVE));
+            let (sum, size) = case.product(i, j, |i, l| case.a.at(i, l), |r, s| case.b.at(r, s));
+            let off = (c.at(i, j) - case.c.at(i, j) - case.s() * sum).abs();
+            worst[1] = worst[1].max(off / (2.01 * U16 * size + sums(size)));
+        });
+        prop_assert!(worst[0] <= 1.0 && worst[1] <= 1.0, "tf32: {worst:?} of the bounds");
 
         let c_scale = scale_exponent(max_abs(case.c.view()).max(max_a * max_b));
         for p in [GemmPrecision::Hp2, GemmPrecision::Hp3] {

@@ -16,9 +16,9 @@
 mod gemm;
 mod micro;
 mod potrf;
-mod syrk;
+pub(crate) mod syrk;
 pub(crate) mod transpose;
-mod trsm;
+pub(crate) mod trsm;
 
 pub(crate) use gemm::product;
 pub use gemm::{Op, gemm};
@@ -30,6 +30,6 @@ pub use trsm::{trsm_left_lower, trsm_right_lower};
 pub(crate) const BLOCK: usize = 64;
 
 /// Where a triangle of order `n > BLOCK` is cut: near the middle, at a multiple of [`BLOCK`].
-fn middle(n: usize) -> usize {
+pub(crate) fn middle(n: usize) -> usize {
     (n / 2).next_multiple_of(BLOCK)
 }

@@ -28,7 +28,7 @@ pub fn syrk_lower<T: Scalar>(
     Ok(())
 }
 
-pub(super) fn update<T: Scalar>(alpha: T, a: MatRef<'_, T>, beta: T, mut c: MatMut<'_, T>) {
+pub(crate) fn update<T: Scalar>(alpha: T, a: MatRef<'_, T>, beta: T, mut c: MatMut<'_, T>) {
     let n = a.rows();
     if n > ORDER {
         let h = middle(n);

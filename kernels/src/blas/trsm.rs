@@ -35,7 +35,7 @@ pub fn trsm_left_lower<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) ->
 }
 
 /// `X L^T = B` from the first columns on, `X L = B` from the last ones on.
-pub(super) fn right<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
+pub(crate) fn right<T: Scalar>(op: Op, l: MatRef<'_, T>, b: MatMut<'_, T>) {
     let n = l.rows();
     if b.is_empty() {
         return;

@@ -154,12 +154,12 @@ pub fn split_scale_exponent(max_abs: f64) -> i32 {
     scale_exponent(max_abs) - 14
 }
 
-/// Numbers that pass through one stack buffer at a time.
-const CHUNK: usize = 512;
-
 /// What packing needs of an element type.
 pub(crate) mod source {
     use super::*;
+
+    /// Numbers that pass through one stack buffer at a time.
+    pub const CHUNK: usize = 512;
 
     pub trait Source: Sized + Copy {
         fn pack(src: &[Self], kind: HalfKind, exp: i32, dst: &mut [u16]);
@@ -235,7 +235,7 @@ pub(crate) mod source {
 pub fn pack_half<T: Scalar>(src: MatRef<'_, T>, mut dst: HalfMut<'_>) -> Result<(), KernelError> {
     check_shape("pack_half", "dst", dst.mat.shape(), src.shape())?;
     for j in 0..src.cols() {
-        T::pack(src.col(j), dst.kind, dst.scale_exp, dst.mat.col_mut(j));
+        <T as source::Source>::pack(src.col(j), dst.kind, dst.scale_exp, dst.mat.col_mut(j));
     }
     Ok(())
 }
@@ -247,7 +247,7 @@ pub fn pack_half<T: Scalar>(src: MatRef<'_, T>, mut dst: HalfMut<'_>) -> Result<
 pub fn unpack_half<T: Scalar>(src: HalfRef<'_>, mut dst: MatMut<'_, T>) -> Result<(), KernelError> {
     check_shape("unpack_half", "dst", dst.shape(), src.mat.shape())?;
     for j in 0..dst.cols() {
-        T::unpack(src.mat.col(j), src.kind, src.scale_exp, dst.col_mut(j));
+        <T as source::Source>::unpack(src.mat.col(j), src.kind, src.scale_exp, dst.col_mut(j));
     }
     Ok(())
 }
@@ -265,9 +265,9 @@ pub fn pack_split<T: Scalar>(
     check_shape("pack_split", "hi", hi.shape(), src.shape())?;
     check_shape("pack_split", "lo", lo.shape(), src.shape())?;
     for j in 0..src.cols() {
-        let parts = src.col(j).chunks(CHUNK);
-        let parts = parts.zip(hi.col_mut(j).chunks_mut(CHUNK));
-        for ((x, hi), lo) in parts.zip(lo.col_mut(j).chunks_mut(CHUNK)) {
+        let parts = src.col(j).chunks(source::CHUNK);
+        let parts = parts.zip(hi.col_mut(j).chunks_mut(source::CHUNK));
+        for ((x, hi), lo) in parts.zip(lo.col_mut(j).chunks_mut(source::CHUNK)) {
             T::split(x, scale_exp, hi, lo);
         }
     }

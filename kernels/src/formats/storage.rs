@@ -15,11 +15,13 @@ pub enum StorageFormat {
     BF16,
     /// A number as the sum of two `f16`: 22 significant bits or more.
     F16x2,
+    /// The 8-bit format E4M3: 4 significant bits, `2^-6 ..= 448`, subnormals to `2^-9`, no infinities.
+    E4M3,
 }
 
 impl StorageFormat {
     /// Every format, widest first.
-    pub const ALL: [Self; 5] = [Self::F64, Self::F32, Self::F16x2, Self::F16, Self::BF16];
+    pub const ALL: [Self; 6] = [Self::F64, Self::F32, Self::F16x2, Self::F16, Self::BF16, Self::E4M3];
 
     /// The name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl StorageFormat {
             Self::F16 => "fp16",
             Self::BF16 => "bf16",
             Self::F16x2 => "fp16x2",
+            Self::E4M3 => "e4m3",
         }
     }
 
@@ -38,6 +41,7 @@ impl StorageFormat {
             Self::F64 => 8,
             Self::F32 | Self::F16x2 => 4,
             Self::F16 | Self::BF16 => 2,
+            Self::E4M3 => 1,
         }
     }
 
@@ -52,6 +56,7 @@ impl StorageFormat {
             Self::F16 => 1.0 / (1u64 << 11) as f64,
             Self::BF16 => 1.0 / (1u64 << 8) as f64,
             Self::F16x2 => 1.0 / (1u64 << 22) as f64,
+            Self::E4M3 => 1.0 / (1u64 << 4) as f64,
         }
     }
 }
@@ -64,7 +69,7 @@ impl fmt::Display for StorageFormat {
 
 /// A name that is none of [`StorageFormat::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown storage format {0:?}: one of fp64, fp32, fp16x2, fp16, bf16 is needed")]
+#[error("unknown storage format {0:?}: one of fp64, fp32, fp16x2, fp16, bf16, e4m3 is needed")]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for StorageFormat {

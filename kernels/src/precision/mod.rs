@@ -3,14 +3,20 @@
 //! All functions of this module compute `C = C + sign A op(B)` with `A` `m x k`, `op(B)` `k x n`, `C` `m x n`; the two uses in
 //! a tiled Cholesky factorisation and its solves are `C - A B^T` and `C - A B`. They have the numerics of the tensor-core
 //! products of the same name; on a CPU they cost what the `f32` product costs, plus the widening of the operands.
+//!
+//! Symmetric updates and triangular solves can run their products in X3 or TF32 as well: [`FullPrecision`].
 
+mod full;
 mod hp3;
 mod tensor;
 
 use core::{fmt, str::FromStr};
 
+pub use full::{
+    FullPrecision, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in, trsm_scratch_len,
+};
 pub use hp3::gemm_hp3;
-pub use tensor::{gemm_half, gemm_hp2, gemm_x3};
+pub use tensor::{gemm_fp8, gemm_half, gemm_hp2, gemm_tf32, gemm_x3};
 
 use crate::StorageFormat;
 
@@ -48,6 +54,11 @@ impl Sign {
 /// | `Hp3` | `hp3` | f16 | f16 | f16 | `(2 + k/4) u16`, and `u16 C` | [`gemm_hp3`] |
 /// | `Bf1` | `bf1` | bf16 | f32 | f32 | `2^-7 + k u32` | [`gemm_half`] |
 /// | `X3` | `x3` | f16 + f16 | f32 | f32 | `3 * 2^-22 + k u32` | [`gemm_x3`] |
+/// | `Tf32` | `tf32` | f32, rounded to 11 bits | f32 | f32 | `2^-10 + k u32` | [`gemm_tf32`] |
+/// | `Fp8` | `fp8` | E4M3 | f32 | f32 | `2^-3 + k u32` | [`gemm_fp8`] |
+///
+/// Entries that are subnormal in a tile of `f16` or E4M3 add an error that goes by the largest entry of the tile:
+/// `k 2^-25` and `k 2^-17.8` times the largest magnitudes of both operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GemmPrecision {
     /// Double precision.
@@ -64,11 +75,16 @@ pub enum GemmPrecision {
     Bf1,
     /// Operands as sums of two `f16`, three products, `f32` sums, `f32` result.
     X3,
+    /// `f32` operands rounded to 11 bits, `f32` sums, `f32` result.
+    Tf32,
+    /// E4M3 operands, `f32` sums, `f32` result.
+    Fp8,
 }
 
 impl GemmPrecision {
     /// Every precision.
-    pub const ALL: [Self; 7] = [Self::Dp, Self::Sp, Self::Hp1, Self::Hp2, Self::Hp3, Self::Bf1, Self::X3];
+    pub const ALL: [Self; 9] =
+        [Self::Dp, Self::Sp, Self::Hp1, Self::Hp2, Self::Hp3, Self::Bf1, Self::X3, Self::Tf32, Self::Fp8];
 
     /// The name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
@@ -80,6 +96,8 @@ impl GemmPrecision {
             Self::Hp3 => "hp3",
             Self::Bf1 => "bf1",
             Self::X3 => "x3",
+            Self::Tf32 => "tf32",
+            Self::Fp8 => "fp8",
         }
     }
 
@@ -87,10 +105,11 @@ impl GemmPrecision {
     pub const fn operand_format(self) -> StorageFormat {
         match self {
             Self::Dp => StorageFormat::F64,
-            Self::Sp => StorageFormat::F32,
+            Self::Sp | Self::Tf32 => StorageFormat::F32,
             Self::Hp1 | Self::Hp2 | Self::Hp3 => StorageFormat::F16,
             Self::Bf1 => StorageFormat::BF16,
             Self::X3 => StorageFormat::F16x2,
+            Self::Fp8 => StorageFormat::E4M3,
         }
     }
 
@@ -121,7 +140,7 @@ impl fmt::Display for GemmPrecision {
 
 /// A name that is none of [`GemmPrecision::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown GEMM precision {0:?}: one of fp64, fp32, hp1, hp2, hp3, bf1, x3 is needed")]
+#[error("unknown GEMM precision {0:?}: one of fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8 is needed")]
 pub struct UnknownPrecision(pub String);
 
 impl FromStr for GemmPrecision {
@@ -143,7 +162,7 @@ pub fn scratch_len(precision: GemmPrecision, m: usize, n: usize, k: usize) -> us
     let operands = area(m.saturating_add(n), k);
     match precision {
         GemmPrecision::Dp | GemmPrecision::Sp => 0,
-        GemmPrecision::Hp1 | GemmPrecision::Bf1 => operands,
+        GemmPrecision::Hp1 | GemmPrecision::Bf1 | GemmPrecision::Tf32 | GemmPrecision::Fp8 => operands,
         GemmPrecision::Hp2 => operands.saturating_add(area(m, n)),
         GemmPrecision::Hp3 => hp3::scratch(m, n, k),
         GemmPrecision::X3 => operands.saturating_mul(2),

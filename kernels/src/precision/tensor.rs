@@ -1,14 +1,14 @@
-//! Products of 16-bit operands with `f32` sums: HP1, BF1, HP2 and X3.
+//! Products of narrow operands with `f32` sums: HP1, BF1, HP2, X3, FP8 and TF32.
 //!
-//! A product of two `f16` (or two `bf16`) numbers is exact in `f32`, so widening the operands and running the `f32` product
-//! is the tensor core's arithmetic, up to the order of the sums. The scales of the operands meet in one power of two, the
-//! product's factor.
+//! A product of two `f16` numbers (or two of `bf16`, E4M3 or TF32) is exact in `f32`, so widening the operands and running the
+//! `f32` product is the tensor core's arithmetic, up to the order and the rounding of its sums. The scales of the operands meet in one
+//! power of two, the product's factor.
 
 use super::{GemmPrecision, Sign, scratch_len};
 use crate::blas::product;
 use crate::error::check_shape;
-use crate::formats::simd::power_of_two;
-use crate::formats::{HalfKind, HalfMut, HalfRef, SplitRef, max_abs, scale_exponent};
+use crate::formats::simd::{self, power_of_two};
+use crate::formats::{Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, max_abs, scale_exponent};
 use crate::{KernelError, MatMut, MatRef, Op};
 
 /// `C = C + sign A op(B)`: `f16` operands (HP1) or `bf16` operands (BF1), sums and `C` in `f32`.
@@ -89,7 +89,7 @@ pub fn gemm_x3(
     a: SplitRef<'_>,
     b: SplitRef<'_>,
     op_b: Op,
-    mut c: MatMut<'_, f32>,
+    c: MatMut<'_, f32>,
     scratch: &mut [f32],
 ) -> Result<(), KernelError> {
     const NAME: &str = "gemm_x3";
@@ -99,34 +99,156 @@ pub fn gemm_x3(
     let scratch = take_scratch(NAME, scratch, scratch_len(GemmPrecision::X3, m, n, k))?;
     let (alpha, rest) = factor(sign, exponent_sum(a.scale_exp, b.scale_exp));
     let (wide_a, wide_b) = scratch.split_at_mut(2 * m * k);
-    let f16 = HalfKind::F16;
-    // [Al | Ah], side by side.
-    let (low, high) = wide_a.split_at_mut(m * k);
-    widen(a.lo, f16, rest, low)?;
-    widen(a.hi, f16, rest, high)?;
-    // Bh and Bl joined along the inner dimension: under each other as they are, side by side transposed.
-    let wide_b = match op_b {
-        Op::Trans => {
-            let (high, low) = wide_b.split_at_mut(n * k);
-            widen(b.hi, f16, (1.0, 1.0), high)?;
-            widen(b.lo, f16, (1.0, 1.0), low)?;
-            MatRef::new(wide_b, n, 2 * k, n)?
-        }
-        Op::None => {
-            for j in 0..n {
-                let (high, low) = wide_b[j * 2 * k..][..2 * k].split_at_mut(k);
-                f16.unpack(b.hi.col(j), (1.0, 1.0), high);
-                f16.unpack(b.lo.col(j), (1.0, 1.0), low);
-            }
-            MatRef::new(wide_b, 2 * k, n, 2 * k)?
-        }
-    };
-    let wide_a = MatRef::new(wide_a, m, 2 * k, m)?;
-    product(alpha, wide_a, Op::None, wide_b, op_b, 1.0, c.reborrow());
-    let (rows, cols) = b.hi.shape();
-    let (a_hi, b_hi) = (wide_a.sub(0, k, m, k), wide_b.sub(0, 0, rows, cols));
-    product(alpha, a_hi, Op::None, b_hi, op_b, 1.0, c);
+    let wide_a = join(Join::LowHigh, a.hi.shape(), wide_a, |j, high, low| halves(a, j, rest, high, low))?;
+    let wide_b =
+        join(Join::of(op_b), b.hi.shape(), wide_b, |j, high, low| halves(b, j, (1.0, 1.0), high, low))?;
+    add_split_product(alpha, wide_a, wide_b, op_b, c);
     Ok(())
+}
+
+/// `C = C + sign A op(B)`: E4M3 operands, sums and `C` in `f32`: FP8.
+///
+/// Sums here are those of `f32`. The tensor cores of Hopper keep 13 bits behind the point of an FP8 sum (PyTorch's blog, "Some matrix
+/// multiplication engines are not as accurate as we thought", 2026): up to `k 2^-13 |A| |B|` more, which is below the rounding of
+/// the operands up to `k = 1000`.
+///
+/// Scratch: [`scratch_len`]`(Fp8, m, n, k)` elements.
+///
+/// # Errors
+/// [`KernelError::Shape`] or [`KernelError::Scratch`]; `C` is then untouched.
+pub fn gemm_fp8(
+    sign: Sign,
+    a: Fp8Ref<'_>,
+    b: Fp8Ref<'_>,
+    op_b: Op,
+    c: MatMut<'_, f32>,
+    scratch: &mut [f32],
+) -> Result<(), KernelError> {
+    const NAME: &str = "gemm_fp8";
+    let (m, n, k) = check_operands(NAME, a.mat.shape(), b.mat.shape(), op_b, c.shape())?;
+    let scratch = take_scratch(NAME, scratch, scratch_len(GemmPrecision::Fp8, m, n, k))?;
+    let (wide_a, wide_b) = scratch.split_at_mut(m * k);
+    let (alpha, rest) = factor(sign, exponent_sum(a.scale_exp, b.scale_exp));
+    let wide_a = each_column(a.mat, wide_a, |src, dst| simd::unpack_e4m3(src, rest, dst))?;
+    let wide_b = each_column(b.mat, wide_b, |src, dst| simd::unpack_e4m3(src, (1.0, 1.0), dst))?;
+    product(alpha, wide_a, Op::None, wide_b, op_b, 1.0, c);
+    Ok(())
+}
+
+/// `C = C + sign A op(B)`: operands rounded to 11 bits, sums and `C` in `f32`: TF32.
+///
+/// Rounding is to nearest, ties away from zero ([`tf32_from_f32`](crate::formats::bits::tf32_from_f32)), that of PTX's
+/// `cvt.rna.tf32.f32`. What cuBLAS does with `CUBLAS_COMPUTE_32F_FAST_TF32` NVIDIA does not say in detail ("rounds FP32 inputs to
+/// TF32", developer blog "Accelerating AI training with NVIDIA TF32 tensor cores", 2021); a kernel that hands `f32` operands to the tensor
+/// cores as they are drops the last 13 bits, for twice the error: `2^-9` instead of `2^-10`.
+///
+/// Scratch: [`scratch_len`]`(Tf32, m, n, k)` elements.
+///
+/// # Errors
+/// [`KernelError::Shape`] or [`KernelError::Scratch`]; `C` is then untouched.
+pub fn gemm_tf32(
+    sign: Sign,
+    a: MatRef<'_, f32>,
+    b: MatRef<'_, f32>,
+    op_b: Op,
+    c: MatMut<'_, f32>,
+    scratch: &mut [f32],
+) -> Result<(), KernelError> {
+    const NAME: &str = "gemm_tf32";
+    let (m, n, k) = check_operands(NAME, a.shape(), b.shape(), op_b, c.shape())?;
+    let scratch = take_scratch(NAME, scratch, scratch_len(GemmPrecision::Tf32, m, n, k))?;
+    let (wide_a, wide_b) = scratch.split_at_mut(m * k);
+    let (wide_a, wide_b) = (round_tf32(a, wide_a)?, round_tf32(b, wide_b)?);
+    product(sign.value(), wide_a, Op::None, wide_b, op_b, 1.0, c);
+    Ok(())
+}
+
+/// `dst = tf32(src)`, without gaps between the columns.
+pub(super) fn round_tf32<'a>(
+    src: MatRef<'_, f32>,
+    dst: &'a mut [f32],
+) -> Result<MatRef<'a, f32>, KernelError> {
+    each_column(src, dst, simd::round_tf32)
+}
+
+/// How the two halves of an operand of X3 lie along the inner dimension of the product.
+pub(super) enum Join {
+    /// `[low | high]`: a first operand.
+    LowHigh,
+    /// `[high | low]`: a second operand, transposed.
+    HighLow,
+    /// `high` above `low`: a second operand as it is.
+    HighOverLow,
+}
+
+impl Join {
+    /// That of a second operand.
+    pub(super) fn of(op_b: Op) -> Self {
+        match op_b {
+            Op::Trans => Self::HighLow,
+            Op::None => Self::HighOverLow,
+        }
+    }
+}
+
+/// Lays out halves of `rows x cols`: `fill` writes column `j` of `high` and of `low`.
+pub(super) fn join<'a>(
+    how: Join,
+    (rows, cols): (usize, usize),
+    wide: &'a mut [f32],
+    mut fill: impl FnMut(usize, &mut [f32], &mut [f32]),
+) -> Result<MatRef<'a, f32>, KernelError> {
+    for j in 0..cols {
+        let (first, second) = match how {
+            Join::HighOverLow => wide[j * 2 * rows..][..2 * rows].split_at_mut(rows),
+            Join::LowHigh | Join::HighLow => {
+                let (first, second) = wide.split_at_mut(rows * cols);
+                (&mut first[j * rows..][..rows], &mut second[j * rows..][..rows])
+            }
+        };
+        match how {
+            Join::LowHigh => fill(j, second, first),
+            Join::HighLow | Join::HighOverLow => fill(j, first, second),
+        }
+    }
+    match how {
+        Join::HighOverLow => MatRef::new(wide, 2 * rows, cols, 2 * rows),
+        Join::LowHigh | Join::HighLow => MatRef::new(wide, rows, 2 * cols, rows),
+    }
+}
+
+/// Column `j` of both halves, times `factors`.
+pub(super) fn halves(x: SplitRef<'_>, j: usize, factors: (f32, f32), high: &mut [f32], low: &mut [f32]) {
+    HalfKind::F16.unpack(x.hi.col(j), factors, high);
+    HalfKind::F16.unpack(x.lo.col(j), factors, low);
+}
+
+/// `C = C + alpha A op(B)` of operands that [`join`] has laid out: the small products first, then `Ah Bh`.
+pub(super) fn add_split_product(
+    alpha: f32,
+    a: MatRef<'_, f32>,
+    b: MatRef<'_, f32>,
+    op_b: Op,
+    mut c: MatMut<'_, f32>,
+) {
+    product(alpha, a, Op::None, b, op_b, 1.0, c.reborrow());
+    let (a_high, b_high) = high_parts(a, b, op_b);
+    product(alpha, a_high, Op::None, b_high, op_b, 1.0, c);
+}
+
+/// `Ah` of `[Al | Ah]`, and `Bh`.
+pub(super) fn high_parts<'a, 'b>(
+    a: MatRef<'a, f32>,
+    b: MatRef<'b, f32>,
+    op_b: Op,
+) -> (MatRef<'a, f32>, MatRef<'b, f32>) {
+    let ((m, twice), (rows, cols)) = (a.shape(), b.shape());
+    let k = twice / 2;
+    let (rows, cols) = match op_b {
+        Op::Trans => (rows, k),
+        Op::None => (k, cols),
+    };
+    (a.sub(0, k, m, k), b.sub(0, 0, rows, cols))
 }
 
 /// Checks that `A op(B)` is defined and of `C`'s shape; `(m, n, k)`.
@@ -170,7 +292,7 @@ pub(super) fn exponent_sum(a: i32, b: i32) -> i32 {
 }
 
 /// `sign 2^exp` as a normal `f32`, and the factors that still have to go into one operand where `exp` is beyond that.
-fn factor(sign: Sign, exp: i32) -> (f32, (f32, f32)) {
+pub(super) fn factor(sign: Sign, exp: i32) -> (f32, (f32, f32)) {
     let inside = exp.clamp(-126, 127);
     (sign.value() * power_of_two(inside).0, power_of_two(exp - inside))
 }
@@ -182,10 +304,19 @@ fn widen<'a>(
     factors: (f32, f32),
     dst: &'a mut [f32],
 ) -> Result<MatRef<'a, f32>, KernelError> {
+    each_column(src, dst, |src, dst| kind.unpack(src, factors, dst))
+}
+
+/// `dst = body(src)` column by column, without gaps between the columns.
+fn each_column<'a, T>(
+    src: MatRef<'_, T>,
+    dst: &'a mut [f32],
+    body: impl Fn(&[T], &mut [f32]),
+) -> Result<MatRef<'a, f32>, KernelError> {
     let (rows, cols) = src.shape();
     if rows > 0 {
         for (j, dst) in dst.chunks_exact_mut(rows).enumerate().take(cols) {
-            kind.unpack(src.col(j), factors, dst);
+            body(src.col(j), dst);
         }
     }
     MatRef::new(dst, rows, cols, rows)
