@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use zellige_kernels::precision::FullPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::bench::task_overhead;
 use zellige_runtime::model::{LinkModel, Models, OVERHEAD};
@@ -14,7 +15,7 @@ use crate::bench::test_matrix;
 use crate::error::Error;
 use crate::factor::cholesky;
 use crate::grid::TileGrid;
-use crate::policy::{Rule, SharedPolicy};
+use crate::policy::Rule;
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 use crate::tiled::SymmetricTiled;
@@ -55,8 +56,13 @@ fn factor<T: TileScalar>(rt: &Runtime, step: Step) -> Result<(), Error> {
     let a = SymmetricTiled::<T>::new(rt, TileGrid::uniform(n, step.tile)?);
     a.fill(rt, &test_matrix::<T>(n))?;
     rt.wait_all()?;
-    let policy: SharedPolicy = Rule::uniform(step.precision).into();
-    cholesky(rt, &a, &policy)?.wait(rt)
+    cholesky(rt, &a, &rule(step.precision).into())?.wait(rt)
+}
+
+/// `precision` for the products, and for diagonal updates and solves where they have it: a run like any other fills in both.
+fn rule(precision: GemmPrecision) -> Rule {
+    let full = FullPrecision::ALL.into_iter().find(|full| full.gemm(GemmPrecision::Sp) == precision);
+    Rule::uniform(precision).with_full(full.unwrap_or_default())
 }
 
 /// Rounds of what is measured apart from factorisations; a history needs six.
@@ -103,6 +109,7 @@ mod tests {
     use zellige_runtime::{Graph, Recorder};
 
     use super::*;
+    use crate::policy::SharedPolicy;
 
     #[test]
     fn every_kernel_is_calibrated_in_every_precision() {
@@ -121,6 +128,8 @@ mod tests {
             for label in ["fp64", "fp32"] {
                 known("generate", label, [n, n, 0]);
                 known("potrf", label, [n, 0, 0]);
+            }
+            for label in ["fp64", "fp32", "x3", "tf32"] {
                 known("trsm", label, [n, n, 0]);
                 known("syrk", label, [n, n, 0]);
             }
@@ -129,7 +138,7 @@ mod tests {
             }
         }
         let rows = models.rows();
-        assert_eq!(rows.len(), 2 * (2 * 4 + 7));
+        assert_eq!(rows.len(), 2 * (2 * 2 + 4 * 2 + 9));
         let kernels = rows.iter().filter(|row| row.codelet != "generate");
         assert!(kernels.clone().all(|row| row.bytes > 0 && row.flops > 0.0), "{rows:?}");
     }

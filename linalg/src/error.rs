@@ -1,5 +1,6 @@
 //! What can go wrong, by name.
 
+use zellige_kernels::precision::FullPrecision;
 use zellige_kernels::{GemmPrecision, KernelError, StorageFormat};
 
 use crate::policy::{PolicyError, RuleError};
@@ -71,6 +72,17 @@ pub enum Error {
         what: String,
         /// What is in the way.
         why: &'static str,
+    },
+    /// A policy asked for diagonal updates and solves that tiles of this element type do not have.
+    #[error(
+        "diagonal updates and triangular solves of {have} tiles cannot run in {got}: leave their precision out, or use fp32 \
+         tiles"
+    )]
+    Full {
+        /// What the policy says.
+        got: FullPrecision,
+        /// How the tiles are stored.
+        have: StorageFormat,
     },
     /// A policy asked for a product that tiles of this element type do not have.
     #[error(

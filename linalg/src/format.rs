@@ -13,6 +13,8 @@ pub const F16: Format = Format(3);
 pub const BF16: Format = Format(4);
 /// Two binary16 halves with one scale, see [`StorageFormat::F16x2`].
 pub const F16X2: Format = Format(5);
+/// E4M3 with a power-of-two scale, see [`StorageFormat::E4M3`].
+pub const E4M3: Format = Format(6);
 
 /// The runtime's number for a storage format.
 pub const fn format_of(storage: StorageFormat) -> Format {
@@ -22,6 +24,7 @@ pub const fn format_of(storage: StorageFormat) -> Format {
         StorageFormat::F16 => F16,
         StorageFormat::BF16 => BF16,
         StorageFormat::F16x2 => F16X2,
+        StorageFormat::E4M3 => E4M3,
     }
 }
 
@@ -41,6 +44,6 @@ mod tests {
             assert_eq!(storage_of(format_of(storage)), Some(storage));
         }
         assert_eq!(storage_of(Format::NATIVE), None);
-        assert_eq!(storage_of(Format(6)), None);
+        assert_eq!(storage_of(Format(7)), None);
     }
 }

@@ -1,14 +1,17 @@
 //! The element types of tiled matrices.
 
-use zellige_kernels::{GemmPrecision, MatMut, Scalar};
+use zellige_kernels::{GemmPrecision, MatMut, MatRef, Scalar};
 
 /// `f32` or `f64`: what a tile's master copy is made of. Sealed, as [`Scalar`] is.
 pub trait TileScalar: Scalar {
     /// The product in this type's own precision.
     const FULL: GemmPrecision;
 
-    /// The view as one of `f32`, the only type whose tiles take products with 16-bit operands.
+    /// The view as one of `f32`, the only type whose tiles take products in lower precision.
     fn as_f32(view: MatMut<'_, Self>) -> Option<MatMut<'_, f32>>;
+
+    /// [`as_f32`](TileScalar::as_f32) of a view that only reads.
+    fn as_f32_ref(view: MatRef<'_, Self>) -> Option<MatRef<'_, f32>>;
 }
 
 impl TileScalar for f32 {
@@ -17,12 +20,20 @@ impl TileScalar for f32 {
     fn as_f32(view: MatMut<'_, f32>) -> Option<MatMut<'_, f32>> {
         Some(view)
     }
+
+    fn as_f32_ref(view: MatRef<'_, f32>) -> Option<MatRef<'_, f32>> {
+        Some(view)
+    }
 }
 
 impl TileScalar for f64 {
     const FULL: GemmPrecision = GemmPrecision::Dp;
 
     fn as_f32(_view: MatMut<'_, f64>) -> Option<MatMut<'_, f32>> {
+        None
+    }
+
+    fn as_f32_ref(_view: MatRef<'_, f64>) -> Option<MatRef<'_, f32>> {
         None
     }
 }

@@ -9,7 +9,7 @@ use zellige_runtime::{Runtime, Submit, TaskRef, read};
 use crate::error::Error;
 use crate::factor::copies::{Side, Source};
 use crate::factor::product::{Products, Tiles};
-use crate::factor::{Copies, GemmCounts, SolveDiagonal, native_update};
+use crate::factor::{Copies, GemmCounts, SolveDiagonal, full, native_update, solve_scratch};
 use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tiled::{RectTiled, SymmetricTiled};
@@ -47,8 +47,8 @@ impl Solution {
 /// `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of the tile of `L`.
 ///
 /// # Errors
-/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Precision`], [`Error::Policy`] and
-/// [`Error::Runtime`] as [`cholesky`](crate::cholesky).
+/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Precision`], [`Error::Full`],
+/// [`Error::Policy`] and [`Error::Runtime`] as [`cholesky`](crate::cholesky).
 pub fn solve<T: TileScalar, S: Submit>(
     s: &S,
     l: &SymmetricTiled<T>,
@@ -58,7 +58,7 @@ pub fn solve<T: TileScalar, S: Submit>(
     solve_with(s, l, b, policy, &Copies::replicas(), |_| Ok(()))
 }
 
-/// [`solve`], its products' 16-bit operands as `copies` says: the same bits. `between` is called when `Y` has been submitted, and its
+/// [`solve`], its products' narrow operands as `copies` says: the same bits. `between` is called when `Y` has been submitted, and its
 /// second solve has not.
 ///
 /// # Errors
@@ -96,6 +96,7 @@ fn half<T: TileScalar, S: Submit>(
     counts: &Arc<GemmCounts>,
     op: Op,
 ) -> Result<Vec<TaskRef>, Error> {
+    let full = full::<T>(policy)?;
     let (mt, nt) = (b.row_grid().tiles(), l.tiles());
     let norm = match policy.when() {
         When::AtSubmission => None,
@@ -114,13 +115,9 @@ fn half<T: TileScalar, S: Submit>(
         last.clear();
         for m in 0..mt {
             let rows = b.row_grid().width(m);
-            let codelet = SolveDiagonal::<T> {
-                op,
-                at: (m, k),
-                shape: (rows, l.grid().width(k)),
-                _element: PhantomData,
-            };
-            let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)));
+            let shape = (rows, l.grid().width(k));
+            let codelet = SolveDiagonal::<T> { full, op, at: (m, k), shape, _element: PhantomData };
+            let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), solve_scratch(full, shape));
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;
             last.push(task);

@@ -1,11 +1,16 @@
 //! One tile: a small dense matrix that knows how it is stored and how large it is in norm.
 
 use zellige_kernels::formats::{
-    HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_half, pack_split, scale_exponent,
-    split_scale_exponent, unpack_half, unpack_split,
+    Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, fp8_scale_exponent, frobenius_norm, max_abs,
+    pack_fp8, pack_half, pack_split, scale_exponent, split_scale_exponent, unpack_fp8, unpack_half,
+    unpack_split,
 };
 use zellige_kernels::{KernelError, MatMut, MatRef, StorageFormat};
 use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
+
+mod portable;
+
+pub use portable::TileHeader;
 
 use crate::error::Error;
 use crate::format::{format_of, storage_of};
@@ -20,6 +25,8 @@ enum Payload<T: TileScalar> {
     Half { bits: Buffer<u16>, kind: HalfKind, scale_exp: i32 },
     /// As the sum of two `f16`, in units of `2^scale_exp`.
     Split { hi: Buffer<u16>, lo: Buffer<u16>, scale_exp: i32 },
+    /// In E4M3, in units of `2^scale_exp`.
+    Fp8 { bits: Buffer<u8>, scale_exp: i32 },
 }
 
 /// A `rows x cols` tile of a matrix of `T`, in any [`StorageFormat`] but the other native one.
@@ -83,6 +90,7 @@ impl<T: TileScalar> Tile<T> {
             Payload::Native(_) => T::FORMAT,
             Payload::Half { kind, .. } => kind.format(),
             Payload::Split { .. } => StorageFormat::F16x2,
+            Payload::Fp8 { .. } => StorageFormat::E4M3,
         }
     }
 
@@ -201,9 +209,22 @@ impl<T: TileScalar> Tile<T> {
         }
     }
 
+    /// A tile in E4M3 as a matrix view.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a tile in another format.
+    pub fn fp8(&self) -> Result<Fp8Ref<'_>, Error> {
+        match &self.payload {
+            Payload::Fp8 { bits, scale_exp } => {
+                Ok(Fp8Ref::new(bits, self.rows, self.cols, self.rows, *scale_exp)?)
+            }
+            _ => Err(self.wrong_format(StorageFormat::E4M3)),
+        }
+    }
+
     /// The same numbers in another format, rounded once; `None` for the other native type. The norm stays.
     ///
-    /// A 16-bit form takes the power-of-two scale that suits its largest magnitude, so that units do not matter.
+    /// A form of 16 or 8 bits takes the power-of-two scale that suits its largest magnitude, so that units do not matter.
     pub fn to_storage(&self, to: StorageFormat) -> Option<Self> {
         if to == self.storage() {
             return Some(self.clone());
@@ -213,7 +234,7 @@ impl<T: TileScalar> Tile<T> {
         } else if let Payload::Native(_) = self.payload {
             self.packed(to).ok()??
         } else {
-            // Between two 16-bit forms the values pass through the native one: exact, so still one rounding.
+            // Between two such forms the values pass through the native one: exact, so still one rounding.
             let native = Tile { payload: self.widened().ok()?, ..*self };
             native.packed(to).ok()??
         };
@@ -227,6 +248,7 @@ impl<T: TileScalar> Tile<T> {
             Payload::Native(buffer) => out.copy_from_slice(buffer),
             Payload::Half { .. } => unpack_half(self.half()?, view)?,
             Payload::Split { .. } => unpack_split(self.split()?, view)?,
+            Payload::Fp8 { .. } => unpack_fp8(self.fp8()?, view)?,
         }
         Ok(Payload::Native(out))
     }
@@ -253,6 +275,12 @@ impl<T: TileScalar> Tile<T> {
                     MatMut::new(&mut lo, rows, cols, rows)?,
                 )?;
                 Ok(Some(Payload::Split { hi, lo, scale_exp }))
+            }
+            StorageFormat::E4M3 => {
+                let scale_exp = fp8_scale_exponent(max_abs(source));
+                let mut bits = Buffer::zeroed(rows * cols);
+                pack_fp8(source, Fp8Mut::new(&mut bits, rows, cols, rows, scale_exp)?)?;
+                Ok(Some(Payload::Fp8 { bits, scale_exp }))
             }
             StorageFormat::F32 | StorageFormat::F64 => Ok(None),
         }
@@ -292,68 +320,6 @@ impl<T: TileScalar> Data for Tile<T> {
 
     fn portability() -> Option<Portability<Self>> {
         Some(Portability::of())
-    }
-}
-
-/// A tile without its numbers: what travels ahead of them.
-#[derive(Clone, Copy, Debug)]
-pub struct TileHeader {
-    shape: (usize, usize),
-    storage: StorageFormat,
-    scale_exp: i32,
-    norm: f64,
-}
-
-impl<T: TileScalar> Portable for Tile<T> {
-    type Header = TileHeader;
-
-    fn header(&self) -> TileHeader {
-        let scale_exp = match self.payload {
-            Payload::Native(_) => 0,
-            Payload::Half { scale_exp, .. } | Payload::Split { scale_exp, .. } => scale_exp,
-        };
-        TileHeader { shape: self.shape(), storage: self.storage(), scale_exp, norm: self.norm }
-    }
-
-    fn blank(header: &TileHeader) -> Self {
-        let &TileHeader { shape: (rows, cols), storage, scale_exp, norm } = header;
-        let zeros = || Buffer::zeroed(rows * cols);
-        let half = |kind| Payload::Half { bits: zeros(), kind, scale_exp };
-        let payload = match storage {
-            StorageFormat::F16 => half(HalfKind::F16),
-            StorageFormat::BF16 => half(HalfKind::BF16),
-            StorageFormat::F16x2 => Payload::Split { hi: zeros(), lo: zeros(), scale_exp },
-            StorageFormat::F32 | StorageFormat::F64 => Payload::Native(Buffer::zeroed(rows * cols)),
-        };
-        Tile { rows, cols, payload, norm }
-    }
-
-    fn refill(&mut self, header: &TileHeader) -> bool {
-        let &TileHeader { shape: (rows, cols), storage, scale_exp: scale, norm } = header;
-        if self.storage() != storage || self.rows * self.cols != rows * cols {
-            return false;
-        }
-        if let Payload::Half { scale_exp, .. } | Payload::Split { scale_exp, .. } = &mut self.payload {
-            *scale_exp = scale;
-        }
-        (self.rows, self.cols, self.norm) = (rows, cols, norm);
-        true
-    }
-
-    fn parts(&self) -> Vec<&[u8]> {
-        match &self.payload {
-            Payload::Native(values) => vec![values.as_bytes()],
-            Payload::Half { bits, .. } => vec![bits.as_bytes()],
-            Payload::Split { hi, lo, .. } => vec![hi.as_bytes(), lo.as_bytes()],
-        }
-    }
-
-    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
-        match &mut self.payload {
-            Payload::Native(values) => vec![values.as_bytes_mut()],
-            Payload::Half { bits, .. } => vec![bits.as_bytes_mut()],
-            Payload::Split { hi, lo, .. } => vec![hi.as_bytes_mut(), lo.as_bytes_mut()],
-        }
     }
 }
 
@@ -413,7 +379,7 @@ pub(crate) fn root_sum_squares(norms: impl Iterator<Item = f64> + Clone) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{F16, F32, F64};
+    use crate::format::{BF16, E4M3, F16, F16X2, F32, F64};
 
     fn sample(rows: usize, cols: usize, unit: f32) -> Tile<f32> {
         let values: Vec<f32> =
@@ -425,7 +391,9 @@ mod tests {
     fn every_format_keeps_the_values_to_its_roundoff_in_any_unit() {
         for unit in [1.0, 2.35e-11, 3e20] {
             let tile = sample(7, 5, unit);
-            for storage in [StorageFormat::F16, StorageFormat::BF16, StorageFormat::F16x2] {
+            for storage in
+                [StorageFormat::F16, StorageFormat::BF16, StorageFormat::F16x2, StorageFormat::E4M3]
+            {
                 let low = tile.to_storage(storage).unwrap();
                 assert_eq!(low.storage(), storage);
                 assert_eq!(low.norm(), tile.norm());
@@ -459,7 +427,7 @@ mod tests {
         assert_eq!(tile.convert(F16).unwrap().meta().format, F16);
         assert!(tile.convert(F64).is_none());
         assert!(tile.convert(Format(99)).is_none());
-        for format in [F16, F32, F64, crate::format::BF16, crate::format::F16X2, Format(99)] {
+        for format in [F16, F32, F64, BF16, F16X2, E4M3, Format(99)] {
             let made = tile.convert(format).map(|made| made.meta().bytes);
             assert_eq!(Tile::<f32>::size_as(&tile.meta(), format), made, "{format:?}");
         }
@@ -472,7 +440,7 @@ mod tests {
         let text = half.mat().unwrap_err().to_string();
         assert!(text.contains("fp16") && text.contains("fp32"), "{text}");
         assert!(half.as_mut_slice().is_err());
-        assert!(half.split().is_err());
+        assert!(half.split().is_err() && half.fp8().is_err());
         assert!(sample(2, 2, 1.0).half().is_err());
         assert!(Tile::<f32>::from_slice(2, 2, &[0.0; 3]).is_err());
     }

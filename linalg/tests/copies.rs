@@ -36,7 +36,17 @@ fn solved(copies: &Copies<f32>, policy: &str) -> Result<(Vec<f32>, Vec<f32>), Er
 #[test]
 fn both_copies_give_the_bits_of_replicas() {
     let single = solved(&Copies::replicas(), "fp32").unwrap();
-    for policy in ["fp32", "hp1", "hp1:band=2", "bf1", "x3", "hp1:band=2,else=bf1"] {
+    for policy in [
+        "fp32",
+        "hp1",
+        "hp1:band=2",
+        "bf1",
+        "x3",
+        "hp1:band=2,else=bf1",
+        "tf32,full=tf32",
+        "fp8:band=2,full=x3",
+        "fp32,full=x3",
+    ] {
         let replicas = solved(&Copies::replicas(), policy).unwrap();
         assert_eq!(solved(&Copies::both(), policy).unwrap(), replicas, "{policy}");
         assert_eq!(replicas == single, policy == "fp32", "{policy} is a precision of its own");

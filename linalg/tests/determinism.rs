@@ -68,6 +68,8 @@ fn bits_do_not_depend_on_the_schedule() {
         "hp1:tile=1e-1",
         "hp1:operand=1e-2",
         "hp1:operand=1e-2,else=x3",
+        "fp8:operand=1e-2,else=hp1,full=x3",
+        "tf32,full=tf32",
     ] {
         let case = Case::new(rule);
         let expected = case.run(&runtime(1, "eager"));
@@ -93,7 +95,15 @@ fn bits_do_not_depend_on_the_schedule() {
 /// Tiles travel to devices that hold a fraction of the matrix, in whatever form a product asks for, and come back.
 #[test]
 fn bits_do_not_depend_on_devices() {
-    for rule in ["fp32", "hp1:band=2", "hp2", "hp3:band=3", "x3", "hp1:operand=1e-2,else=x3"] {
+    for rule in [
+        "fp32",
+        "hp1:band=2",
+        "hp2",
+        "hp3:band=3",
+        "x3",
+        "hp1:operand=1e-2,else=x3",
+        "fp8:band=3,else=hp1,full=x3",
+    ] {
         let case = Case::new(rule);
         let expected = case.run(&runtime(1, "eager"));
         let (mut evictions, mut conversions) = (0, 0);

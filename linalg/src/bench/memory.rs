@@ -302,10 +302,7 @@ fn traffic<'a>(grid: &TileGrid, tasks: impl Iterator<Item = &'a TaskEvent>) -> T
     for task in tasks {
         let Some([i, j, k]) = task.coords else { continue };
         let read = width(task);
-        let result = match precision(task) {
-            Some(GemmPrecision::Hp2 | GemmPrecision::Hp3) => 2,
-            _ => 4,
-        };
+        let result = precision(task).map_or(4, |precision| precision.output_format().bytes() as u64);
         let (reads, target): (&[(u32, u32)], _) = match task.name {
             "potrf" => (&[], (k, k)),
             "trsm" => (&[(k, k)], (i, k)),

@@ -1,11 +1,18 @@
-//! The tasks around the products: everything in the element type.
+//! The tasks around the products: operands and results in the element type, diagonal updates and solves by way of products in
+//! the precision that the policy says ([`PrecisionPolicy::full`](crate::PrecisionPolicy::full)).
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use zellige_kernels::{KernelError, Op, potrf_lower, syrk_lower, trsm_right_lower};
+use zellige_kernels::precision::{
+    FullPrecision, Sign, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in,
+    trsm_scratch_len,
+};
+use zellige_kernels::{
+    KernelError, MatMut, MatRef, Op, StorageFormat, potrf_lower, syrk_lower, trsm_right_lower,
+};
 use zellige_runtime::{
-    Codelet, Cpu, Handle, Operands, Read, TaskContext, TaskError, TaskInfo, Update, update,
+    Codelet, Cpu, Handle, Operands, Read, Scratch, TaskContext, TaskError, TaskInfo, Update, scratch, update,
 };
 
 use crate::error::{Error, NotPositiveDefinite};
@@ -16,6 +23,16 @@ use crate::tile::Tile;
 /// Updates a tile in its element type, whatever form products have left it in.
 pub(crate) fn native_update<T: TileScalar>(tile: &Handle<Tile<T>>) -> Update<Tile<T>> {
     update(tile).as_format(format_of(T::FORMAT))
+}
+
+/// The elements of a native tile of `f32`.
+pub(super) fn single<T: TileScalar>(tile: &Tile<T>) -> Result<MatRef<'_, f32>, Error> {
+    T::as_f32_ref(tile.mat()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
+}
+
+/// As [`single`], to be changed.
+pub(super) fn single_mut<T: TileScalar>(tile: &mut Tile<T>) -> Result<MatMut<'_, f32>, Error> {
+    T::as_f32(tile.mat_mut()?).ok_or(Error::Format { got: T::FORMAT, want: StorageFormat::F32 })
 }
 
 /// `shape`: (m, n, k) of the kernel, 0 for what it does not have.
@@ -69,59 +86,85 @@ impl<T: TileScalar> Codelet for Potrf<T> {
 
 /// `L_ik L_kk^T = A_ik`, and the norm of `L_ik`.
 pub(super) struct Trsm<T> {
+    full: FullPrecision,
     at: [usize; 3],
     shape: (usize, usize),
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Trsm<T> {
-    pub(super) fn new(i: usize, k: usize, shape: (usize, usize)) -> Self {
-        Trsm { at: [i, k, k], shape, _element: PhantomData }
+    pub(super) fn new(full: FullPrecision, i: usize, k: usize, shape: (usize, usize)) -> Self {
+        Trsm { full, at: [i, k, k], shape, _element: PhantomData }
     }
 }
 
 impl<T: TileScalar> Codelet for Trsm<T> {
-    type Operands = (Read<Tile<T>>, Update<Tile<T>>);
+    type Operands = (Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
 
     fn name(&self) -> &'static str {
         "trsm"
     }
 
     fn info(&self) -> TaskInfo {
-        let (m, n) = (self.shape.0 as f64, self.shape.1 as f64);
-        info(m * n * n, [self.shape.0, self.shape.1, 0], self.at, T::FULL.name())
+        solve_info::<T>(self.full, self.shape, self.at)
     }
 
     fn cpu(
         &self,
-        (l, a): <Self::Operands as Operands>::Views<'_, Cpu>,
+        (l, a, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        solve_right(Op::Trans, l, a)
+        Ok(solve_right(self.full, Op::Trans, l, a, scratch)?)
     }
 }
 
-fn solve_right<T: TileScalar>(op: Op, l: &Tile<T>, x: &mut Tile<T>) -> Result<(), TaskError> {
-    trsm_right_lower(op, l.mat()?, x.mat_mut()?).map_err(Error::from)?;
+fn solve_info<T: TileScalar>(full: FullPrecision, shape: (usize, usize), at: [usize; 3]) -> TaskInfo {
+    let (m, n) = (shape.0 as f64, shape.1 as f64);
+    info(m * n * n, [shape.0, shape.1, 0], at, full.gemm(T::FULL).name())
+}
+
+/// Scratch of a triangular solve.
+pub(crate) fn solve_scratch(full: FullPrecision, (m, n): (usize, usize)) -> Scratch<f32> {
+    scratch(trsm_scratch_len(full, m, n))
+}
+
+fn solve_right<T: TileScalar>(
+    full: FullPrecision,
+    op: Op,
+    l: &Tile<T>,
+    x: &mut Tile<T>,
+    scratch: &mut [f32],
+) -> Result<(), Error> {
+    match full {
+        FullPrecision::Native => trsm_right_lower(op, l.mat()?, x.mat_mut()?)?,
+        FullPrecision::Tf32 | FullPrecision::X3 => {
+            trsm_right_lower_in(full, op, single(l)?, single_mut(x)?, scratch)?;
+        }
+    }
     x.measure()?;
     Ok(())
 }
 
 /// `A_ii -= L_ik L_ik^T`.
 pub(super) struct Syrk<T> {
+    full: FullPrecision,
     at: [usize; 3],
     shape: (usize, usize),
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Syrk<T> {
-    pub(super) fn new(i: usize, k: usize, shape: (usize, usize)) -> Self {
-        Syrk { at: [i, i, k], shape, _element: PhantomData }
+    pub(super) fn new(full: FullPrecision, i: usize, k: usize, shape: (usize, usize)) -> Self {
+        Syrk { full, at: [i, i, k], shape, _element: PhantomData }
+    }
+
+    pub(super) fn scratch(&self) -> Scratch<f32> {
+        scratch(syrk_scratch_len(self.full, self.shape.0, self.shape.1))
     }
 }
 
 impl<T: TileScalar> Codelet for Syrk<T> {
-    type Operands = (Read<Tile<T>>, Update<Tile<T>>);
+    type Operands = (Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
 
     fn name(&self) -> &'static str {
         "syrk"
@@ -129,21 +172,36 @@ impl<T: TileScalar> Codelet for Syrk<T> {
 
     fn info(&self) -> TaskInfo {
         let (n, k) = (self.shape.0 as f64, self.shape.1 as f64);
-        info(n * n * k, [self.shape.0, self.shape.1, 0], self.at, T::FULL.name())
+        info(n * n * k, [self.shape.0, self.shape.1, 0], self.at, self.full.gemm(T::FULL).name())
     }
 
     fn cpu(
         &self,
-        (l, a): <Self::Operands as Operands>::Views<'_, Cpu>,
+        (l, a, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        syrk_lower(-T::ONE, l.mat()?, T::ONE, a.mat_mut()?).map_err(Error::from)?;
-        Ok(())
+        Ok(subtract_square(self.full, l, a, scratch)?)
     }
+}
+
+/// `A -= L L^T` in the lower triangle.
+fn subtract_square<T: TileScalar>(
+    full: FullPrecision,
+    l: &Tile<T>,
+    a: &mut Tile<T>,
+    scratch: &mut [f32],
+) -> Result<(), Error> {
+    match full {
+        FullPrecision::Native => syrk_lower(-T::ONE, l.mat()?, T::ONE, a.mat_mut()?)?,
+        FullPrecision::Tf32 => syrk_lower_tf32(Sign::Minus, single(l)?, single_mut(a)?, scratch)?,
+        FullPrecision::X3 => syrk_lower_x3(Sign::Minus, l.split()?, single_mut(a)?, scratch)?,
+    }
+    Ok(())
 }
 
 /// `X_mk op(L_kk) = B_mk` of a solve, and the norm of `X_mk`.
 pub(crate) struct SolveDiagonal<T> {
+    pub(crate) full: FullPrecision,
     pub(crate) op: Op,
     pub(crate) at: (usize, usize),
     pub(crate) shape: (usize, usize),
@@ -151,7 +209,7 @@ pub(crate) struct SolveDiagonal<T> {
 }
 
 impl<T: TileScalar> Codelet for SolveDiagonal<T> {
-    type Operands = (Read<Tile<T>>, Update<Tile<T>>);
+    type Operands = (Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
 
     fn name(&self) -> &'static str {
         match self.op {
@@ -161,17 +219,15 @@ impl<T: TileScalar> Codelet for SolveDiagonal<T> {
     }
 
     fn info(&self) -> TaskInfo {
-        let (m, n) = (self.shape.0 as f64, self.shape.1 as f64);
-        let at = [self.at.0, self.at.1, self.at.1];
-        info(m * n * n, [self.shape.0, self.shape.1, 0], at, T::FULL.name())
+        solve_info::<T>(self.full, self.shape, [self.at.0, self.at.1, self.at.1])
     }
 
     fn cpu(
         &self,
-        (l, x): <Self::Operands as Operands>::Views<'_, Cpu>,
+        (l, x, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        solve_right(self.op, l, x)
+        Ok(solve_right(self.full, self.op, l, x, scratch)?)
     }
 }
 
@@ -183,11 +239,13 @@ mod tests {
     #[test]
     fn tasks_say_their_shapes() {
         assert_eq!(Potrf::<f64>::new(3, 10..17).info().shape, [7, 0, 0]);
-        assert_eq!(Trsm::<f32>::new(2, 1, (30, 20)).info().shape, [30, 20, 0]);
-        assert_eq!(Syrk::<f32>::new(2, 1, (30, 20)).info().shape, [30, 20, 0]);
-        let solve = SolveDiagonal::<f32> { op: Op::None, at: (0, 1), shape: (5, 20), _element: PhantomData };
-        assert_eq!(solve.info().shape, [5, 20, 0]);
-        let info = Trsm::<f64>::new(2, 1, (30, 20)).info();
+        let (native, x3) = (FullPrecision::Native, FullPrecision::X3);
+        assert_eq!(Trsm::<f32>::new(native, 2, 1, (30, 20)).info().shape, [30, 20, 0]);
+        assert_eq!(Syrk::<f32>::new(x3, 2, 1, (30, 20)).info().shape, [30, 20, 0]);
+        let (op, at, shape) = (Op::None, (0, 1), (5, 20));
+        let solve = SolveDiagonal::<f32> { full: x3, op, at, shape, _element: PhantomData };
+        assert_eq!((solve.info().shape, solve.info().label), ([5, 20, 0], "x3"));
+        let info = Trsm::<f64>::new(native, 2, 1, (30, 20)).info();
         assert_eq!((info.flops, info.label, info.coords), (12_000.0, "fp64", Some([2, 1, 1])));
     }
 }

@@ -1,4 +1,4 @@
-//! Where products get the 16-bit forms of finished tiles from: replicas, or a second copy of each tile with tasks that make it.
+//! Where products get the narrow forms of finished tiles from: replicas, or a second copy of each tile with tasks that make it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -44,12 +44,12 @@ struct Second<T: TileScalar> {
 /// Second copies by matrix, tile row, tile column and format.
 type Made<T> = HashMap<(Side, usize, usize, Format), Second<T>>;
 
-/// How products get the 16-bit forms of finished tiles. Results are the same bits either way.
+/// How products get the narrow forms of finished tiles. Results are the same bits either way.
 ///
 /// Replicas belong to the tile: the runtime makes them where they are needed, and they go when room is. With
-/// [`both`](Copies::both), as in Doucet et al., each tile that a product reads in 16 bits has a second handle, written by a task
+/// [`both`](Copies::both), as in Doucet et al., each tile that a product reads in a narrow form has a second handle, written by a task
 /// `convert` as soon as the tile is finished: a value of its own that has to be kept, moved and written back. It is there to be compared
-/// with. Unlike theirs, tiles that no product reads in 16 bits are not converted, and a solve reads the factor's second copies
+/// with. Unlike theirs, tiles that no product reads so are not converted, and a solve reads the factor's second copies
 /// instead of converting its tiles again.
 pub struct Copies<T: TileScalar>(Option<RefCell<Made<T>>>);
 
@@ -59,9 +59,9 @@ impl<T: TileScalar> Copies<T> {
         Copies(None)
     }
 
-    /// A second handle for each tile and 16-bit form. Give the same `Copies` to the factorisation and to the solves with its factor.
+    /// A second handle for each tile and narrow form. Give the same `Copies` to the factorisation and to the solves with its factor.
     ///
-    /// Precisions whose products leave their result in the element type can be had (`fp32`, `hp1`, `bf1`, `x3`), from policies
+    /// Precisions whose products leave their result in the element type can be had (`fp32`, `hp1`, `bf1`, `x3`, `tf32`, `fp8`), from policies
     /// that are asked at submission.
     pub fn both() -> Self {
         Copies(Some(RefCell::default()))
@@ -82,7 +82,7 @@ impl<T: TileScalar> Copies<T> {
     pub(crate) fn outdated(&self, side: Side, at: (usize, usize)) {
         if let Some(made) = &self.0 {
             let mut made = made.borrow_mut();
-            for storage in [StorageFormat::F16, StorageFormat::BF16, StorageFormat::F16x2] {
+            for storage in StorageFormat::ALL {
                 if let Some(second) = made.get_mut(&(side, at.0, at.1, format_of(storage))) {
                     second.current = false;
                 }

@@ -63,7 +63,7 @@ impl GemmCounts {
         }
     }
 
-    /// Share of the products with 16-bit operands, 0 to 1.
+    /// Share of the products with operands narrower than the element type or rounded, 0 to 1.
     pub fn low_share(&self) -> f64 {
         let full = [GemmPrecision::Dp, GemmPrecision::Sp];
         let low = GemmPrecision::ALL.iter().filter(|p| !full.contains(p));

@@ -1,7 +1,7 @@
 //! Mixed-precision tile Cholesky factorisation, `A = L L^T` (Doucet et al., Algorithm 1).
 //!
 //! Right-looking and lower. The master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
-//! 16-bit forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a
+//! narrow forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a
 //! scale of its own, until a product in another precision or its triangular solve wants it back.
 
 mod codelets;
@@ -12,7 +12,8 @@ pub(crate) mod product;
 
 use std::sync::Arc;
 
-use zellige_kernels::Op;
+use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::{GemmPrecision, Op};
 use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
 
 pub use copies::Copies;
@@ -24,7 +25,7 @@ use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
 use codelets::{Potrf, Syrk, Trsm};
-pub(crate) use codelets::{SolveDiagonal, native_update};
+pub(crate) use codelets::{SolveDiagonal, native_update, solve_scratch};
 use copies::{Side, Source};
 use levels::Levels;
 use product::{Products, Tiles};
@@ -60,6 +61,18 @@ pub(crate) fn generation_priority(j: usize) -> i32 {
     -(j.min(1 << 20) as i32)
 }
 
+/// How diagonal updates and triangular solves run on tiles of `T`.
+///
+/// # Errors
+/// [`Error::Full`] for a precision that such tiles do not have.
+pub(crate) fn full<T: TileScalar>(policy: &SharedPolicy) -> Result<FullPrecision, Error> {
+    let full = policy.full();
+    if full == FullPrecision::Native || T::FULL == GemmPrecision::Sp {
+        return Ok(full);
+    }
+    Err(Error::Full { got: full, have: T::FORMAT })
+}
+
 /// Submits the factorisation of `a` in place: afterwards its tiles hold `L` (what stands above the diagonal of diagonal
 /// tiles is not part of it), and tile `(i, k)`, `i > k`, carries `||L_ik||_F`.
 ///
@@ -69,7 +82,7 @@ pub(crate) fn generation_priority(j: usize) -> i32 {
 /// Results depend on the matrix, its tiles and the policy's answers, and on nothing else.
 ///
 /// # Errors
-/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission, [`Error::Runtime`]; some tasks have
+/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission, [`Error::Full`], [`Error::Runtime`]; some tasks have
 /// been submitted then, so fill the matrix again before using it. What goes wrong later comes from
 /// [`Factorisation::wait`].
 pub fn cholesky<T: TileScalar, S: Submit>(
@@ -80,7 +93,7 @@ pub fn cholesky<T: TileScalar, S: Submit>(
     cholesky_with(s, a, policy, &Copies::replicas())
 }
 
-/// [`cholesky`], its products' 16-bit operands as `copies` says: the same bits.
+/// [`cholesky`], its products' narrow operands as `copies` says: the same bits.
 ///
 /// # Errors
 /// As [`cholesky`], and [`Error::Copies`] for a policy or a precision that second copies cannot serve.
@@ -91,6 +104,8 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     copies: &Copies<T>,
 ) -> Result<Factorisation, Error> {
     copies.check_policy(policy)?;
+    let full = full::<T>(policy)?;
+    let squares = full.gemm(T::FULL);
     let (nt, grid) = (a.tiles(), a.grid());
     let counts = Arc::new(GemmCounts::new(nt, nt));
     let native = format_of(T::FORMAT);
@@ -109,14 +124,26 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             s.codelet(potrf, (update(a.tile(k, k)).as_format(native),)).priority(levels.potrf(k)).submit()?;
         last = Some(task);
         for i in k + 1..nt {
-            let trsm = Trsm::<T>::new(i, k, (grid.width(i), grid.width(k)));
-            let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)));
+            let shape = (grid.width(i), grid.width(k));
+            let trsm = Trsm::<T>::new(full, i, k, shape);
+            let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), solve_scratch(full, shape));
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
             copies.outdated(Side::Factor, (i, k));
         }
+        let finished = |i| Source {
+            tile: a.tile(i, k),
+            side: Side::Factor,
+            at: (i, k),
+            shape: (grid.width(i), grid.width(k)),
+        };
         for j in k + 1..nt {
-            let syrk = Syrk::<T>::new(j, k, (grid.width(j), grid.width(k)));
-            let operands = (read(a.tile(j, k)), native_update(a.tile(j, j)));
+            let syrk = Syrk::<T>::new(full, j, k, (grid.width(j), grid.width(k)));
+            let l = copies.operand(s, &finished(j), squares, levels.trsm(j, k))?;
+            let operands = (
+                read(&l).as_format(format_of(squares.operand_format())),
+                native_update(a.tile(j, j)),
+                syrk.scratch(),
+            );
             s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
             for i in j + 1..nt {
                 let query = GemmQuery {
@@ -129,12 +156,6 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
                     norm_l_ik: f64::NAN,
                     norm_l_jk: f64::NAN,
                     norm_a: f64::NAN,
-                };
-                let finished = |i| Source {
-                    tile: a.tile(i, k),
-                    side: Side::Factor,
-                    at: (i, k),
-                    shape: (grid.width(i), grid.width(k)),
                 };
                 let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
                 // Whoever waits for the tile waits for its second copy.

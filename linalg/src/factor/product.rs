@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use zellige_kernels::precision::{Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len};
+use zellige_kernels::precision::{
+    Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, gemm_x3, scratch_len,
+};
 use zellige_kernels::{GemmPrecision, Op, gemm};
 use zellige_runtime::{
     Choice, Codelet, Cpu, Handle, Meta, Operands, Read, Scratch, Submit, TaskContext, TaskError, TaskInfo,
@@ -10,7 +12,7 @@ use zellige_runtime::{
 };
 
 use super::GemmCounts;
-use super::codelets::info;
+use super::codelets::{info, single, single_mut};
 use super::copies::{Copies, Source};
 use crate::error::Error;
 use crate::format::format_of;
@@ -135,20 +137,24 @@ fn multiply<T: TileScalar>(
     c: &mut Tile<T>,
     scratch: &mut [f32],
 ) -> Result<(), Error> {
-    use GemmPrecision::{Bf1, Dp, Hp1, Hp2, Hp3, Sp, X3};
+    use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
     check::<T>(precision, &place.query)?;
     let op = place.op_b;
-    let native =
-        |c| T::as_f32(c).ok_or(Error::Format { got: T::FORMAT, want: zellige_kernels::StorageFormat::F32 });
     match precision {
         Dp | Sp => gemm(-T::ONE, a.mat()?, Op::None, b.mat()?, op, T::ONE, c.mat_mut()?)?,
         Hp1 | Bf1 => {
-            let c = native(c.mat_mut()?)?;
+            let c = single_mut(c)?;
             gemm_half(Sign::Minus, a.half()?, b.half()?, op, c, scratch)?;
         }
         X3 => {
-            let c = native(c.mat_mut()?)?;
+            let c = single_mut(c)?;
             gemm_x3(Sign::Minus, a.split()?, b.split()?, op, c, scratch)?;
+        }
+        Tf32 => {
+            gemm_tf32(Sign::Minus, single(a)?, single(b)?, op, single_mut(c)?, scratch)?;
+        }
+        Fp8 => {
+            gemm_fp8(Sign::Minus, a.fp8()?, b.fp8()?, op, single_mut(c)?, scratch)?;
         }
         Hp2 | Hp3 => {
             let (a, b) = (a.half()?, b.half()?);

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use zellige_kernels::GemmPrecision;
+use zellige_kernels::precision::FullPrecision;
 
 pub use rule::{RetryLadder, Rule, RuleError, Test};
 #[cfg(feature = "script")]
@@ -114,6 +115,12 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
     /// When [`choose`](PrecisionPolicy::choose) is asked.
     fn when(&self) -> When {
         When::OperandsReady
+    }
+
+    /// The precision of the products inside diagonal updates and triangular solves, the same for all of them. Asked at submission;
+    /// anything but [`Native`](FullPrecision::Native) is for `f32` tiles.
+    fn full(&self) -> FullPrecision {
+        FullPrecision::Native
     }
 
     /// The policy in a few words, for reports and errors.

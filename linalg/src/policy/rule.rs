@@ -1,9 +1,10 @@
-//! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`, `script:FILE`.
+//! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`, `hp1:band=2,full=x3`, `script:FILE`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use zellige_kernels::precision::FullPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 
 use super::{GemmQuery, PolicyError, PrecisionPolicy, When};
@@ -37,7 +38,7 @@ pub struct Rule(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Test { low: GemmPrecision, test: Test, otherwise: GemmPrecision },
+    Test { low: GemmPrecision, test: Test, otherwise: GemmPrecision, full: FullPrecision },
     Script(ScriptFile),
 }
 
@@ -62,20 +63,36 @@ pub struct RuleError {
     pub allowed: &'static str,
 }
 
-const PRECISIONS: &str = "fp64, fp32, hp1, hp2, hp3, bf1, x3, script:FILE";
-const LOW: &str = "hp1, hp2, hp3, bf1, x3 before a condition";
+const PRECISIONS: &str = "fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8, script:FILE";
+const LOW: &str = "hp1, hp2, hp3, bf1, x3, tf32, fp8 before a condition";
 const CONDITIONS: &str = "band=TILES, tile=TAU, operand=TAU";
-const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3";
+const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8";
+const FULL: &str = "fp32, x3, tf32";
+
+/// What goes wrong with a text: where, what stands there, what may stand there.
+type Fault = (usize, String, &'static str);
 
 impl Rule {
     /// The same precision for every product. `fp64` is for `f64` tiles and the others for `f32` tiles.
     pub fn uniform(precision: GemmPrecision) -> Rule {
-        Rule(Kind::Test { low: precision, test: Test::Always, otherwise: GemmPrecision::Sp })
+        Rule::when(precision, Test::Always, GemmPrecision::Sp)
     }
 
     /// `low` where `test` holds, `otherwise` elsewhere.
     pub fn when(low: GemmPrecision, test: Test, otherwise: GemmPrecision) -> Rule {
-        Rule(Kind::Test { low, test, otherwise })
+        Rule(Kind::Test { low, test, otherwise, full: FullPrecision::Native })
+    }
+
+    /// The same rule with the products inside diagonal updates and triangular solves in `precision`. Scripts and `fp64` stay as
+    /// they are.
+    #[must_use]
+    pub fn with_full(mut self, precision: FullPrecision) -> Rule {
+        if let Kind::Test { low, full, .. } = &mut self.0
+            && *low != GemmPrecision::Dp
+        {
+            *full = precision;
+        }
+        self
     }
 
     /// How the tiles must be stored: [`F64`](StorageFormat::F64) for `fp64`, [`F32`](StorageFormat::F32) for all other rules.
@@ -89,7 +106,7 @@ impl Rule {
     /// The precision where the rule's condition holds, the condition, and the precision elsewhere; `None` for a script.
     pub fn parts(&self) -> Option<(GemmPrecision, Test, GemmPrecision)> {
         match self.0 {
-            Kind::Test { low, test, otherwise } => Some((low, test, otherwise)),
+            Kind::Test { low, test, otherwise, .. } => Some((low, test, otherwise)),
             Kind::Script(_) => None,
         }
     }
@@ -98,85 +115,108 @@ impl Rule {
     ///
     /// The order follows measurements on tomographic covariances: what breaks a factorisation is a handful of products of two
     /// large operands, so that a condition on operand norms repairs most rules; where it already stands, it is tightened, and
-    /// in the end every product is split in three.
+    /// in the end every product is split in three. Diagonal updates and solves in TF32 come before all that: every pivot goes through
+    /// them.
     #[must_use]
     pub fn suggest_next(&self) -> Option<Rule> {
-        use GemmPrecision::{Bf1, Dp, Hp1, Hp2, Hp3, Sp, X3};
-        let operand = |tau| Rule::when(Hp1, Test::Operand(tau), Sp);
-        let next = match &self.0 {
-            Kind::Script(_) => operand(1e-2),
-            Kind::Test { low, test, .. } => match (*low, *test) {
-                (Dp, _) => return None,
-                (Sp, _) => Rule::uniform(Dp),
-                (X3, _) => Rule::uniform(Sp),
-                (Hp1, Test::Operand(tau)) if tau > 1e-3 => operand((tau / 10.0).min(1e-2)),
-                (Hp1, Test::Operand(_)) => Rule::uniform(X3),
-                (Hp1 | Hp2 | Hp3 | Bf1, _) => operand(1e-2),
-            },
+        use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
+        let operand = |low, tau| Rule::when(low, Test::Operand(tau), Sp);
+        let Kind::Test { low, test, full, .. } = &self.0 else {
+            return Some(operand(Hp1, 1e-2));
         };
-        Some(next)
+        let next = match (*low, *test) {
+            (Dp, _) => return None,
+            _ if *full == FullPrecision::Tf32 => return Some(self.clone().with_full(FullPrecision::X3)),
+            (Sp, _) if *full == FullPrecision::Native => Rule::uniform(Dp),
+            (Sp | X3, _) => return Some(Rule::uniform(Sp)),
+            (Hp1 | Tf32, Test::Operand(tau)) if tau > 1e-3 => operand(*low, (tau / 10.0).min(1e-2)),
+            (Hp1 | Tf32, Test::Operand(_)) => Rule::uniform(X3),
+            (Tf32, _) => operand(Tf32, 1e-2),
+            (Hp1 | Hp2 | Hp3 | Bf1 | Fp8, _) => operand(Hp1, 1e-2),
+        };
+        Some(next.with_full(*full))
     }
 
-    fn parse(text: &str) -> Result<Rule, RuleError> {
-        let fail = |at: usize, found: String, allowed| RuleError {
-            text: text.into(),
-            position: text[..at].chars().count(),
-            found,
-            allowed,
-        };
+    fn parse(text: &str) -> Result<Rule, Fault> {
         if let Some(file) = text.strip_prefix("script:") {
             return script(file)
                 .map(|script| Rule(Kind::Script(script)))
-                .map_err(|message| fail(7, message, "the name of a script file that can be read"));
+                .map_err(|message| (7, message, "the name of a script file that can be read"));
         }
-        let (head, condition) = match text.split_once(':') {
-            Some((head, condition)) => (head, Some(condition)),
+        let (first, mut rest) = match text.split_once(',') {
+            Some((first, rest)) => (first, Some(rest)),
             None => (text, None),
         };
-        let low: GemmPrecision = head.parse().map_err(|_| fail(0, quoted(head), PRECISIONS))?;
-        let Some(condition) = condition else {
-            return Ok(Rule::uniform(low));
+        let (head, condition) = match first.split_once(':') {
+            Some((head, condition)) => (head, Some(condition)),
+            None => (first, None),
         };
-        if matches!(low, GemmPrecision::Dp | GemmPrecision::Sp) {
-            return Err(fail(0, quoted(head), LOW));
+        let low: GemmPrecision = head.parse().map_err(|_| (0, quoted(head), PRECISIONS))?;
+        if condition.is_some() && matches!(low, GemmPrecision::Dp | GemmPrecision::Sp) {
+            return Err((0, quoted(head), LOW));
         }
-        let at = head.len() + 1;
-        let (condition, rest) = match condition.split_once(',') {
-            Some((condition, rest)) => (condition, Some(rest)),
-            None => (condition, None),
+        let test = match condition {
+            Some(condition) => parse_condition(condition, head.len() + 1)?,
+            None => Test::Always,
         };
-        let Some((key, value)) = condition.split_once('=') else {
-            return Err(fail(at, quoted(condition), CONDITIONS));
-        };
-        let value_at = at + key.len() + 1;
-        let tau = || match value.parse::<f64>() {
-            Ok(tau) if tau.is_finite() && tau >= 0.0 && !tau.is_sign_negative() => Ok(tau),
-            _ => Err(fail(value_at, quoted(value), "a number from 0 on, e.g. 1e-2")),
-        };
-        let test = match key {
-            "band" => Test::Band(
-                value.parse().map_err(|_| fail(value_at, quoted(value), "a number of tiles, e.g. 2"))?,
-            ),
-            "tile" => Test::Tile(tau()?),
-            "operand" => Test::Operand(tau()?),
-            _ => return Err(fail(at, quoted(key), CONDITIONS)),
-        };
-        let otherwise = match rest {
-            None => GemmPrecision::Sp,
-            Some(rest) => {
-                let at = at + condition.len() + 1;
-                let Some(other) = rest.strip_prefix("else=") else {
-                    return Err(fail(at, quoted(rest), "else=PRECISION"));
-                };
-                match other.parse() {
-                    Ok(GemmPrecision::Dp) | Err(_) => {
-                        return Err(fail(at + 5, quoted(other), OTHERS));
-                    }
-                    Ok(precision) => precision,
+        let (mut otherwise, mut full) = (None, None);
+        while let Some(options) = rest {
+            let at = text.len() - options.len();
+            let option;
+            (option, rest) = match options.split_once(',') {
+                Some((option, rest)) => (option, Some(rest)),
+                None => (options, None),
+            };
+            match option.split_once('=') {
+                Some(("else", other)) if otherwise.is_none() && test != Test::Always => {
+                    let known = other.parse().ok().filter(|&other| other != GemmPrecision::Dp);
+                    otherwise = Some(known.ok_or((at + 5, quoted(other), OTHERS))?);
                 }
+                Some(("full", other)) if full.is_none() && low != GemmPrecision::Dp => {
+                    full = Some(other.parse().map_err(|_| (at + 5, quoted(other), FULL))?);
+                }
+                _ => return Err((at, quoted(option), options_left(low, test, otherwise, full))),
             }
-        };
-        Ok(Rule::when(low, test, otherwise))
+        }
+        let rule = Rule::when(low, test, otherwise.unwrap_or(GemmPrecision::Sp));
+        Ok(rule.with_full(full.unwrap_or_default()))
+    }
+}
+
+/// `band=2` and the like, `at` characters into the text.
+fn parse_condition(condition: &str, at: usize) -> Result<Test, Fault> {
+    let Some((key, value)) = condition.split_once('=') else {
+        return Err((at, quoted(condition), CONDITIONS));
+    };
+    let value_at = at + key.len() + 1;
+    let tau = || match value.parse::<f64>() {
+        Ok(tau) if tau.is_finite() && tau >= 0.0 && !tau.is_sign_negative() => Ok(tau),
+        _ => Err((value_at, quoted(value), "a number from 0 on, e.g. 1e-2")),
+    };
+    match key {
+        "band" => {
+            let width = value.parse();
+            Ok(Test::Band(width.map_err(|_| (value_at, quoted(value), "a number of tiles, e.g. 2"))?))
+        }
+        "tile" => Ok(Test::Tile(tau()?)),
+        "operand" => Ok(Test::Operand(tau()?)),
+        _ => Err((at, quoted(key), CONDITIONS)),
+    }
+}
+
+/// The options that may still follow.
+fn options_left(
+    low: GemmPrecision,
+    test: Test,
+    otherwise: Option<GemmPrecision>,
+    full: Option<FullPrecision>,
+) -> &'static str {
+    let other = otherwise.is_none() && test != Test::Always;
+    match (other, full.is_none() && low != GemmPrecision::Dp) {
+        (true, true) => "else=PRECISION, full=PRECISION",
+        (true, false) => "else=PRECISION",
+        (false, true) => "full=PRECISION",
+        (false, false) => "nothing more",
     }
 }
 
@@ -199,7 +239,12 @@ impl FromStr for Rule {
     type Err = RuleError;
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
-        Rule::parse(text)
+        Rule::parse(text).map_err(|(at, found, allowed)| RuleError {
+            text: text.into(),
+            position: text[..at].chars().count(),
+            found,
+            allowed,
+        })
     }
 }
 
@@ -207,15 +252,18 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Script(script) => write!(f, "script:{}", script.file),
-            Kind::Test { low, test, otherwise } => {
+            Kind::Test { low, test, otherwise, full } => {
                 match test {
-                    Test::Always => return write!(f, "{low}"),
+                    Test::Always => write!(f, "{low}")?,
                     Test::Band(width) => write!(f, "{low}:band={width}")?,
                     Test::Tile(tau) => write!(f, "{low}:tile={tau:e}")?,
                     Test::Operand(tau) => write!(f, "{low}:operand={tau:e}")?,
                 }
-                if *otherwise != GemmPrecision::Sp {
+                if *otherwise != GemmPrecision::Sp && *test != Test::Always {
                     write!(f, ",else={otherwise}")?;
+                }
+                if *full != FullPrecision::Native {
+                    write!(f, ",full={full}")?;
                 }
                 Ok(())
             }
@@ -233,7 +281,7 @@ impl PartialEq for Rule {
     fn eq(&self, other: &Rule) -> bool {
         match (&self.0, &other.0) {
             (Kind::Script(a), Kind::Script(b)) => a.file == b.file,
-            _ => self.parts().is_some() && self.parts() == other.parts(),
+            _ => self.parts().is_some() && self.parts() == other.parts() && self.full() == other.full(),
         }
     }
 }
@@ -242,7 +290,7 @@ impl PrecisionPolicy for Rule {
     fn choose(&self, query: &GemmQuery) -> Result<GemmPrecision, PolicyError> {
         let (low, test, otherwise) = match &self.0 {
             Kind::Script(script) => return script.policy.choose(query),
-            Kind::Test { low, test, otherwise } => (*low, *test, *otherwise),
+            Kind::Test { low, test, otherwise, .. } => (*low, *test, *otherwise),
         };
         let holds = match test {
             Test::Always => true,
@@ -260,6 +308,13 @@ impl PrecisionPolicy for Rule {
                 Test::Always | Test::Band(_) => When::AtSubmission,
                 Test::Tile(_) | Test::Operand(_) => When::OperandsReady,
             },
+        }
+    }
+
+    fn full(&self) -> FullPrecision {
+        match &self.0 {
+            Kind::Script(script) => script.policy.full(),
+            Kind::Test { full, .. } => *full,
         }
     }
 
@@ -323,7 +378,10 @@ mod tests {
 
     #[test]
     fn conditions_mean_what_they_say() {
-        use GemmPrecision::{Bf1, Dp, Hp1, Sp, X3};
+        use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Sp, Tf32, X3};
+        assert_eq!(chosen("tf32,full=tf32", &query(2, 1)), Tf32);
+        assert_eq!(chosen("fp8:band=3,else=hp1", &query(2, 1)), Hp1);
+        assert_eq!(chosen("fp8:band=1,full=x3,else=hp1", &query(2, 1)), Fp8);
         assert_eq!(chosen("fp64", &query(2, 1)), Dp);
         assert_eq!(chosen("bf1", &query(2, 1)), Bf1);
         assert_eq!(chosen("hp1:band=2", &query(2, 1)), Sp);
@@ -367,7 +425,13 @@ mod tests {
             ("hp1:operand=inf", 12, "from 0 on"),
             ("hp1:operand=1e-2,els=x3", 17, "else=PRECISION"),
             ("hp1:operand=1e-2,else=fp64", 22, "fp32, hp1"),
-            ("hp1:operand=1e-2,else=x3,else=x3", 22, "fp32, hp1"),
+            ("hp1:operand=1e-2,else=x3,else=x3", 25, "full=PRECISION"),
+            ("hp1:operand=1e-2,else=x3,full=x3,full=x3", 33, "nothing more"),
+            ("hp1:operand=1e-2,full=hp1", 22, "fp32, x3, tf32"),
+            ("hp1:operand=1e-2,", 17, "nothing; allowed here: else=PRECISION, full=PRECISION"),
+            ("hp1,else=x3", 4, "full=PRECISION"),
+            ("x3,full=", 8, "nothing"),
+            ("fp64,full=x3", 5, "nothing more"),
             ("fp32:band=2", 0, "before a condition"),
             ("fp64:tile=1", 0, "before a condition"),
             ("µ:band=2", 0, "script:FILE"),
@@ -381,25 +445,35 @@ mod tests {
     #[test]
     fn ladders_end_with_fp64() {
         for first in ["hp3:band=2", "hp1:operand=1", "hp1:operand=1e-9,else=x3", "x3", "fp32", "fp64"] {
-            let rules: Vec<Rule> = RetryLadder::new(first.parse().unwrap()).collect();
-            assert!(rules.len() <= 8, "{rules:?}");
-            assert_eq!(rules.last().unwrap().to_string(), "fp64");
+            for full in FullPrecision::ALL {
+                let first: Rule = first.parse().unwrap();
+                let rules: Vec<Rule> = RetryLadder::new(first.with_full(full)).collect();
+                assert!(rules.len() <= 8, "{rules:?}");
+                assert_eq!(rules.last().unwrap().to_string(), "fp64");
+            }
         }
+        let rules = RetryLadder::new("tf32,full=tf32".parse().unwrap());
+        let rules: Vec<String> = rules.map(|rule| rule.to_string()).collect();
+        let middle = ["tf32:operand=1e-2,full=x3", "tf32:operand=1e-3,full=x3", "x3,full=x3"];
+        assert_eq!(rules[2..5], middle);
+        assert_eq!([&rules[..2], &rules[5..]].concat(), ["tf32,full=tf32", "tf32,full=x3", "fp32", "fp64"]);
     }
 
     fn any_rule() -> impl Strategy<Value = Rule> {
-        use GemmPrecision::{Bf1, Hp1, Hp2, Hp3, Sp, X3};
-        let low = prop::sample::select(vec![Hp1, Hp2, Hp3, Bf1, X3]);
-        let other = prop::sample::select(vec![Sp, Hp1, Hp2, Hp3, Bf1, X3]);
+        use GemmPrecision::{Bf1, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
+        let low = prop::sample::select(vec![Hp1, Hp2, Hp3, Bf1, X3, Tf32, Fp8]);
+        let other = prop::sample::select(vec![Sp, Hp1, Hp2, Hp3, Bf1, X3, Tf32, Fp8]);
+        let full = prop::sample::select(FullPrecision::ALL.to_vec());
         let test = prop_oneof![
             any::<usize>().prop_map(Test::Band),
             (0.0..1e300f64).prop_map(Test::Tile),
             (0.0..1.0f64).prop_map(Test::Operand),
         ];
-        prop_oneof![
+        let rule = prop_oneof![
             prop::sample::select(GemmPrecision::ALL.to_vec()).prop_map(Rule::uniform),
             (low, test, other).prop_map(|(low, test, other)| Rule::when(low, test, other)),
-        ]
+        ];
+        (rule, full).prop_map(|(rule, full)| rule.with_full(full))
     }
 
     proptest! {

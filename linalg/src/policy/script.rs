@@ -14,7 +14,7 @@ const OPERATIONS: u64 = 100_000;
 /// A precision policy written in Rhai.
 ///
 /// The file defines `fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a)`, which returns the name of a
-/// precision: `fp32`, `hp1`, `hp2`, `hp3`, `bf1` or `x3`. It can compute and nothing else: no files, no `eval`, no modules, a
+/// precision: `fp32`, `hp1`, `hp2`, `hp3`, `bf1`, `x3`, `tf32` or `fp8`. It can compute and nothing else: no files, no `eval`, no modules, a
 /// limit on operations and sizes. It is asked when the operands of a product are ready.
 ///
 /// ```text
@@ -110,9 +110,9 @@ impl PrecisionPolicy for Script {
             fail(format!("fn precision returned a value of type {kind}, not the name of a precision"))
         })?;
         match name.parse() {
-            Ok(GemmPrecision::Dp) | Err(_) => {
-                Err(fail(format!("fn precision returned {name:?}: allowed are fp32, hp1, hp2, hp3, bf1, x3")))
-            }
+            Ok(GemmPrecision::Dp) | Err(_) => Err(fail(format!(
+                "fn precision returned {name:?}: allowed are fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8"
+            ))),
             Ok(precision) => Ok(precision),
         }
     }
@@ -148,6 +148,7 @@ mod tests {
     fn a_script_sees_positions_and_norms() {
         let body = "if norm_l_ik * norm_l_jk <= 0.06 * norm_a && i - j == 2 { \"hp1\" } else { \"x3\" }";
         assert_eq!(run(body), Ok(GemmPrecision::Hp1));
+        assert_eq!(run("\"fp8\""), Ok(GemmPrecision::Fp8));
         assert_eq!(run("if k == 4 { \"hp1\" } else { \"fp32\" }"), Ok(GemmPrecision::Sp));
     }
 
