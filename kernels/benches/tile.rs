@@ -5,8 +5,12 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use zellige_kernels::formats::{HalfKind, HalfMut, HalfRef, pack_half, pack_split, unpack_half};
-use zellige_kernels::precision::{GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, scratch_len};
+use zellige_kernels::formats::{
+    Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, pack_fp8, pack_half, pack_split, unpack_fp8, unpack_half,
+};
+use zellige_kernels::precision::{
+    GemmPrecision, Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, scratch_len,
+};
 use zellige_kernels::{MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_right_lower};
 
 fn spd<T: Scalar>(n: usize) -> Vec<T> {
@@ -77,6 +81,17 @@ fn conversions(c: &mut Criterion) {
             })
         });
     }
+    let mut low = vec![0u8; n * n];
+    group.throughput(Throughput::Bytes(5 * (n * n) as u64));
+    group.bench_function("pack_e4m3", |bench| {
+        bench.iter(|| pack_fp8(view, Fp8Mut::new(&mut low, n, n, n, 1).unwrap()))
+    });
+    group.bench_function("unpack_e4m3", |bench| {
+        bench.iter(|| {
+            let fp8 = Fp8Ref::new(&low, n, n, n, 1).unwrap();
+            unpack_fp8(fp8, MatMut::new(&mut wide, n, n, n).unwrap())
+        })
+    });
     group.throughput(Throughput::Bytes(8 * (n * n) as u64));
     group.bench_function("split", |bench| {
         bench.iter(|| {
@@ -103,6 +118,21 @@ fn low_precision(c: &mut Criterion) {
         bench.iter(|| {
             let out = MatMut::new(&mut out, n, n, n).unwrap();
             gemm_half(Sign::Minus, half, half, Op::Trans, out, &mut scratch)
+        })
+    });
+    let mut bytes = vec![0u8; n * n];
+    pack_fp8(view, Fp8Mut::new(&mut bytes, n, n, n, 0).unwrap()).unwrap();
+    let fp8 = Fp8Ref::new(&bytes, n, n, n, 0).unwrap();
+    group.bench_function("fp8", |bench| {
+        bench.iter(|| {
+            let out = MatMut::new(&mut out, n, n, n).unwrap();
+            gemm_fp8(Sign::Minus, fp8, fp8, Op::Trans, out, &mut scratch)
+        })
+    });
+    group.bench_function("tf32", |bench| {
+        bench.iter(|| {
+            let out = MatMut::new(&mut out, n, n, n).unwrap();
+            gemm_tf32(Sign::Minus, view, view, Op::Trans, out, &mut scratch)
         })
     });
     for (name, product) in

@@ -7,9 +7,13 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use zellige_kernels::formats::{
-    HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_half, pack_split, unpack_half,
+    Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_fp8, pack_half,
+    pack_split, unpack_fp8, unpack_half,
 };
-use zellige_kernels::precision::{GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, gemm_x3, scratch_len};
+use zellige_kernels::precision::{
+    FullPrecision, GemmPrecision, Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, gemm_x3,
+    scratch_len, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in, trsm_scratch_len,
+};
 use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, Scalar, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lower,
 };
@@ -158,8 +162,9 @@ fn conversions(n: usize) -> Result<(), KernelError> {
     let bits = vec![0x3c00u16; n * n];
     let mut low: [Vec<u16>; 6] = core::array::from_fn(|_| bits.clone());
     let [l0, l1, l2, l3, l4, l5] = &mut low;
-    let mut wide: [Vec<f32>; 3] = core::array::from_fn(|_| x.clone());
-    let [w0, w1, w2] = &mut wide;
+    let mut wide: [Vec<f32>; 4] = core::array::from_fn(|_| x.clone());
+    let [w0, w1, w2, w3] = &mut wide;
+    let (bytes, mut packed) = (vec![0x38u8; n * n], vec![0u8; n * n]);
     let area = (n * n) as f64;
     let (f16, bf16) = (HalfKind::F16, HalfKind::BF16);
     let half = |kind| HalfRef::new(&bits, n, n, n, kind, 1);
@@ -172,6 +177,10 @@ fn conversions(n: usize) -> Result<(), KernelError> {
         entry("f16>f32", 6.0 * area, || unpack_half(half(f16)?, MatMut::new(w1, n, n, n)?)),
         entry("f32>bf16", 6.0 * area, || pack_half(a, HalfMut::new(l1, n, n, n, bf16, 1)?)),
         entry("bf16>f32", 6.0 * area, || unpack_half(half(bf16)?, MatMut::new(w2, n, n, n)?)),
+        entry("f32>e4m3", 5.0 * area, || pack_fp8(a, Fp8Mut::new(&mut packed, n, n, n, -7)?)),
+        entry("e4m3>f32", 5.0 * area, || {
+            unpack_fp8(Fp8Ref::new(&bytes, n, n, n, -7)?, MatMut::new(w3, n, n, n)?)
+        }),
         entry("f32>2xf16", 8.0 * area, || {
             pack_split(a, -13, MatMut::new(l2, n, n, n)?, MatMut::new(l3, n, n, n)?)
         }),
@@ -206,20 +215,30 @@ fn precisions(n: usize) -> Result<(), KernelError> {
     pack_half(a, HalfMut::new(&mut bits, n, n, n, HalfKind::F16, 0)?)?;
     let half = HalfRef::new(&bits, n, n, n, HalfKind::F16, 0)?;
     let split = SplitRef::new(half.mat, half.mat, 0)?;
-    let (mut c0, mut c1, mut c2) = (x.clone(), x.clone(), x.clone());
+    let mut bytes = vec![0u8; n * n];
+    pack_fp8(a, Fp8Mut::new(&mut bytes, n, n, n, -8)?)?;
+    let fp8 = Fp8Ref::new(&bytes, n, n, n, -8)?;
+    let mut outputs: [Vec<f32>; 5] = core::array::from_fn(|_| x.clone());
+    let [c0, c1, c2, c3, c4] = &mut outputs;
     let (mut h2, mut h3) = (bits.clone(), bits.clone());
-    let mut scratch: [Vec<f32>; 4] =
-        [GemmPrecision::Hp1, GemmPrecision::Hp2, GemmPrecision::Hp3, GemmPrecision::X3]
-            .map(|p| vec![0.0; scratch_len(p, n, n, n)]);
-    let [s1, s2, s3, sx] = &mut scratch;
+    let mut scratch: [Vec<f32>; 6] = [
+        GemmPrecision::Hp1,
+        GemmPrecision::Hp2,
+        GemmPrecision::Hp3,
+        GemmPrecision::X3,
+        GemmPrecision::Tf32,
+        GemmPrecision::Fp8,
+    ]
+    .map(|p| vec![0.0; scratch_len(p, n, n, n)]);
+    let [s1, s2, s3, sx, st, s8] = &mut scratch;
     let (minus, trans) = (Sign::Minus, Op::Trans);
     let flops = 2.0 * (n as f64).powi(3);
     let mut entries = [
         entry("fp32", flops, || {
-            let c = MatMut::new(&mut c0, n, n, n)?;
+            let c = MatMut::new(c0, n, n, n)?;
             gemm(-1e-9, a, Op::None, a, trans, 1.0, c)
         }),
-        entry("hp1", flops, || gemm_half(minus, half, half, trans, MatMut::new(&mut c1, n, n, n)?, s1)),
+        entry("hp1", flops, || gemm_half(minus, half, half, trans, MatMut::new(c1, n, n, n)?, s1)),
         entry("hp2", flops, || {
             let mut c = HalfMut::new(&mut h2, n, n, n, HalfKind::F16, 20)?;
             gemm_hp2(minus, half, half, trans, &mut c, s2)
@@ -228,10 +247,44 @@ fn precisions(n: usize) -> Result<(), KernelError> {
             let mut c = HalfMut::new(&mut h3, n, n, n, HalfKind::F16, 20)?;
             gemm_hp3(minus, half, half, trans, &mut c, s3)
         }),
-        entry("x3", flops, || gemm_x3(minus, split, split, trans, MatMut::new(&mut c2, n, n, n)?, sx)),
+        entry("x3", flops, || gemm_x3(minus, split, split, trans, MatMut::new(c2, n, n, n)?, sx)),
+        entry("tf32", flops, || gemm_tf32(minus, a, a, trans, MatMut::new(c3, n, n, n)?, st)),
+        entry("fp8", flops, || gemm_fp8(minus, fp8, fp8, trans, MatMut::new(c4, n, n, n)?, s8)),
     ];
     let rates = measure(&mut entries)?;
     print!("gemm  {n:4}");
+    for (entry, rate) in entries.iter().zip(&rates) {
+        print!("  {} {rate:6.1} {:5.3}", entry.name, rate / rates[0]);
+    }
+    println!();
+    Ok(())
+}
+
+/// Symmetric updates and triangular solves whose products are in TF32 or X3.
+fn full(n: usize) -> Result<(), KernelError> {
+    let x: Vec<f32> = (0..n * n).map(|i| (i % 1013) as f32 / 1024.0).collect();
+    let a = MatRef::new(&x, n, n, n)?;
+    let bits = vec![0x3c00u16; n * n];
+    let half = MatRef::new(&bits, n, n, n)?;
+    let split = SplitRef::new(half, half, 0)?;
+    let unit: Vec<f32> = (0..n * n).map(|e| if e % n == e / n { 1.0 } else { 1e-6 }).collect();
+    let l = MatRef::new(&unit, n, n, n)?;
+    let (tf32, x3) = (FullPrecision::Tf32, FullPrecision::X3);
+    let mut outputs: [Vec<f32>; 5] = core::array::from_fn(|_| x.clone());
+    let [c0, c1, c2, c3, c4] = &mut outputs;
+    let (mut s1, mut s2) = (vec![0.0; syrk_scratch_len(tf32, n, n)], vec![0.0; syrk_scratch_len(x3, n, n)]);
+    let (mut s3, mut s4) = (vec![0.0; trsm_scratch_len(tf32, n, n)], vec![0.0; trsm_scratch_len(x3, n, n)]);
+    let flops = (n as f64).powi(3);
+    let (minus, trans) = (Sign::Minus, Op::Trans);
+    let mut entries = [
+        entry("syrk fp32", flops, || syrk_lower(-1.0, a, 1.0, MatMut::new(c0, n, n, n)?)),
+        entry("syrk tf32", flops, || syrk_lower_tf32(minus, a, MatMut::new(c1, n, n, n)?, &mut s1)),
+        entry("syrk x3", flops, || syrk_lower_x3(minus, split, MatMut::new(c2, n, n, n)?, &mut s2)),
+        entry("trsm tf32", flops, || trsm_right_lower_in(tf32, trans, l, MatMut::new(c3, n, n, n)?, &mut s3)),
+        entry("trsm x3", flops, || trsm_right_lower_in(x3, trans, l, MatMut::new(c4, n, n, n)?, &mut s4)),
+    ];
+    let rates = measure(&mut entries)?;
+    print!("full  {n:4}");
     for (entry, rate) in entries.iter().zip(&rates) {
         print!("  {} {rate:6.1} {:5.3}", entry.name, rate / rates[0]);
     }
@@ -248,6 +301,12 @@ fn main() -> Result<(), KernelError> {
     println!("GFlop/s and ratio to fp32, C - A B^T with conversion of the operands:");
     for n in [256, 512] {
         precisions(n)?;
+    }
+    println!(
+        "GFlop/s and ratio to syrk in fp32, symmetric updates and solves by way of products in TF32 and X3:"
+    );
+    for n in [256, 512] {
+        full(n)?;
     }
     println!("GB/s and ratio to a copy:");
     for n in [256, 512] {

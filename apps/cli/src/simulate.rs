@@ -149,7 +149,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
 fn table(reports: &[Report]) -> Table {
     let mut table = Table::new(&[
         ("rule", Side::Left),
-        ("16 bit", Side::Right),
+        ("low", Side::Right),
         ("seconds", Side::Right),
         ("Tflop/s", Side::Right),
         ("of fp32 peak", Side::Right),

@@ -64,7 +64,10 @@ fn a_run_has_the_documented_keys() {
     .into();
     assert_eq!(keys(&rules[0]), expected);
     assert_eq!(keys(&rules[0]["seconds"]), ["cov", "factor", "solve", "eval"].into());
-    assert!(keys(&rules[0]["gemm_share"]).is_superset(&["sp", "hp1", "hp2", "hp3", "bf1", "x3"].into()));
+    assert!(
+        keys(&rules[0]["gemm_share"])
+            .is_superset(&["sp", "hp1", "hp2", "hp3", "bf1", "x3", "tf32", "fp8"].into())
+    );
     assert_eq!(rules[0]["targets"].as_array().unwrap().len(), 2);
     assert_eq!(rules[0]["targets"][1]["x"], -10.0);
     let (n, m) = (rules[0]["n"].as_f64().unwrap(), rules[0]["m"].as_f64().unwrap());

@@ -152,6 +152,24 @@ fn a_factorisation_alone_is_less_than_a_reconstructor() {
     assert!(alone["bytes_moved"]["d2h"].as_f64().unwrap() >= 4.0 * 20_000f64.powi(2) / 2.0);
 }
 
+/// On an H200, where float32 off the tensor cores is slow, SYRK and TRSM are what is left to speed up.
+#[test]
+fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = ["fp8:band=2,else=hp1", "fp8:band=2,else=hp1,full=tf32", "fp8:band=2,else=hp1,full=x3"];
+    let options = ["--platform", "h200x1", "--tile", "1024", "--json", "r.json"];
+    let mut arguments = ["simulate", "tor", "--n", "20480", "--m", "2048"].to_vec();
+    arguments.extend(options);
+    arguments.extend(rules.iter().flat_map(|rule| ["--rule", rule]));
+    let ran = run(folder.path(), &arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let text = std::fs::read_to_string(folder.path().join("r.json")).unwrap();
+    let reports: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let seconds = [0, 1, 2].map(|k| reports[k]["makespan_seconds"].as_f64().unwrap());
+    assert!(seconds[1] < seconds[2] && seconds[2] < 0.9 * seconds[0], "{seconds:?}");
+    assert_eq!(reports[2]["rule"], rules[2]);
+}
+
 #[test]
 fn a_trace_names_the_formats_that_move() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,6 +194,9 @@ fn what_is_wrong_is_said() {
         (["--workers", "2"], 2, "--platform host"),
         (["--rule", "hp1:operand=1e-2"], 2, "norms"),
         (["--rule", "x3"], 1, "no kind has a rate"),
+        (["--rule", "tf32"], 1, "can run gemm in \"tf32\": no kind has a rate"),
+        (["--rule", "fp8:band=2"], 1, "can run gemm in \"fp8\": no kind has a rate"),
+        (["--rule", "fp32,full=x3"], 1, "in \"x3\": no kind has a rate"),
         (["--norms", "none.json"], 1, "none.json"),
         (["--norms", "odd.json"], 2, "\"edges\""),
         (["--rule=hp2", "--copies=both"], 2, "use replicas"),

@@ -6,8 +6,8 @@ use std::ops::Range;
 use serde::Serialize;
 use serde_json::Value;
 use zellige_linalg::{
-    Error as LinalgError, GemmPrecision, GemmQuery, Phase, PolicyError, PrecisionPolicy, RectTiled, Rule,
-    SharedPolicy, SymmetricTiled, TileGrid, TileScalar, When,
+    Error as LinalgError, FullPrecision, GemmPrecision, GemmQuery, Phase, PolicyError, PrecisionPolicy,
+    RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar, When,
 };
 use zellige_runtime::Runtime;
 
@@ -362,6 +362,10 @@ impl PrecisionPolicy for Foreseen {
 
     fn when(&self) -> When {
         When::AtSubmission
+    }
+
+    fn full(&self) -> FullPrecision {
+        self.rule.full()
     }
 
     fn describe(&self) -> String {

@@ -29,7 +29,7 @@ pub struct Request<'a> {
     pub rule: Rule,
     /// Norms of the tiles of a run at some size.
     pub norms: Option<&'a TileNorms>,
-    /// A second copy of each tile that products read in 16 bits, instead of replicas.
+    /// A second copy of each tile that products read in a narrow form, instead of replicas.
     pub both_copies: bool,
     /// Scheduling policy: one of the runtime's, or [`OWNERS`].
     pub policy: String,
@@ -58,7 +58,7 @@ pub struct Report {
     pub rule: String,
     /// `replicas` or `both`.
     pub copies: &'static str,
-    /// Share of the tile products of factorisation and solves in 16 bits.
+    /// Share of the tile products of factorisation and solves that are not in float32.
     pub low_share: f64,
     /// The scheduling policy.
     pub policy: String,
@@ -192,7 +192,7 @@ fn tile_of(name: &str) -> Option<(&str, usize, usize)> {
     Some((matrix, i.parse().ok()?, j.parse().ok()?))
 }
 
-/// Share of the products that ran in 16 bits.
+/// Share of the products that did not run in float32.
 fn low_share(outcome: &SimOutcome) -> f64 {
     let products = outcome.trace.tasks.iter().filter(|task| task.name == "gemm");
     let (all, low) =

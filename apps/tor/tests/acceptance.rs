@@ -77,6 +77,72 @@ fn check_system_by_rules() {
     }
 }
 
+/// Rules of the check system that survive, with the most that their Strehl ratio may change, and rules that do not.
+fn outcomes(tile: usize, survive: &[(&str, f64)], fail: &[&str]) -> Vec<RuleResult> {
+    let Some(input) = check_system() else {
+        return Vec::new();
+    };
+    let mut rules = vec!["fp64"];
+    rules.extend(survive.iter().map(|(rule, _)| rule));
+    rules.extend(fail);
+    let results = run(&input, &options(&rules, TileChoice::Uniform(tile)));
+    let reference = measured(&results[0]).strehl_moao;
+    for (result, (rule, bound)) in results[1..].iter().zip(survive) {
+        let change = (measured(result).strehl_moao - reference).abs();
+        assert!(change < *bound, "{rule}: {change}");
+    }
+    for failed in &results[1 + survive.len()..] {
+        assert!(failed.not_spd.is_some(), "{} survived", failed.rule);
+    }
+    results
+}
+
+#[test]
+fn check_system_in_tf32_and_fp8() {
+    // TF32 has the 11 bits of HP1, and needs the same care; FP8 is for products that hardly matter.
+    let results = outcomes(
+        48,
+        &[
+            ("tf32:band=2", 1e-3),
+            ("tf32:operand=1e-2", 5e-4),
+            ("fp8:operand=1e-5", 2e-4),
+            ("fp8:operand=1e-4", 2e-2),
+            ("fp8:operand=1e-4,else=x3", 2e-2),
+        ],
+        &["tf32", "fp8", "fp8:band=2", "fp8:band=16", "fp8:band=8,else=x3", "fp8:operand=1e-3"],
+    );
+    if let [_, _, operand, fp8, half, split, ..] = &results[..] {
+        assert!(measured(operand).gemm_share.tf32 > 0.95);
+        assert!(measured(fp8).gemm_share.fp8 > 0.05);
+        assert!(measured(half).gemm_share.fp8 > 0.4 && measured(half).backward_error < 1e-5);
+        let share = measured(split).gemm_share;
+        assert!(share.fp8 > 0.4 && (share.fp8 + share.x3 - 1.0).abs() < 1e-12);
+    }
+    outcomes(76, &[("tf32", 5e-4), ("fp8:operand=1e-5,else=hp1", 5e-4)], &["fp8", "fp8:band=8,else=x3"]);
+}
+
+/// Diagonal updates and solves in X3 are as good as in float32. In TF32 they break what products in TF32 do not.
+#[test]
+fn check_system_with_updates_and_solves_on_tensor_cores() {
+    let x3 = [
+        ("fp32,full=x3", 5e-5),
+        ("x3,full=x3", 5e-5),
+        ("hp1:band=2,full=x3", 1e-3),
+        ("hp1:operand=1e-2,full=x3", 5e-4),
+        ("tf32:operand=1e-2,full=x3", 5e-4),
+    ];
+    let tf32 = ["fp32,full=tf32", "tf32:operand=1e-2,full=tf32", "hp1:operand=1e-2,full=tf32"];
+    for results in [outcomes(48, &x3, &tf32), outcomes(76, &x3, &[]), outcomes(152, &x3, &[])] {
+        for result in
+            results.iter().filter(|result| result.rule.starts_with("x3") || result.rule.contains("fp32,"))
+        {
+            let error = result.measured.as_ref().map_or(0.0, |measured| measured.backward_error);
+            assert!(error <= 5e-7, "{}: {error:e}", result.rule);
+        }
+    }
+    outcomes(76, &[("fp32,full=tf32", 5e-4), ("tf32,full=tf32", 5e-4)], &[]);
+}
+
 #[test]
 fn edges_decide_whether_hp1_survives() {
     let Some(input) = check_system() else {

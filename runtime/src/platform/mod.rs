@@ -315,6 +315,12 @@ mod tests {
         let v100 = Platform::shipped("v100x4").unwrap();
         assert_eq!(v100.peak_tflops("fp32"), 60.0);
         assert_eq!(v100.peak_tflops("hp1"), 500.0);
+        for label in ["tf32", "fp8"] {
+            let of = |name| Platform::shipped(name).unwrap().peak_tflops(label);
+            // Volta and Pascal have neither.
+            assert_eq!((of("v100x4"), of("p100x4")), (0.0, 0.0));
+            assert!(of("h200x1") > 450.0 && of("h200x8") == 8.0 * of("h200x1") && of("gh200x4") > 1800.0);
+        }
         let error = Platform::shipped("v100").unwrap_err().to_string();
         assert!(error.contains("p100x4") && error.contains("v100x4"), "{error}");
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 const CALIBRATE_NOTES: &str = "\
-It factors matrices of 8 x 8 to 16 x 16 tiles in fp64, fp32, hp1, hp2, hp3, bf1 and x3; run it on a machine that does nothing else.
+It factors matrices of 8 x 8 to 16 x 16 tiles in fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32 and fp8; run it on a machine that does nothing else.
 The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json. A file of another processor
 or another version is never used.";
 

@@ -69,13 +69,13 @@ pub struct SimulateCommon {
     /// Tile edge.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
-    /// Precision rule, e.g. fp32, hp1, hp1:band=2; may be repeated. Rules that look at norms need --norms.
+    /// Precision rule, e.g. fp32, hp1, hp1:band=2,full=x3 (see `tor run --help`); may be repeated. Rules that look at norms need --norms.
     #[arg(long = "rule", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
     /// Norms of tiles, from `tor run --norms-out`: interpolated to this size, for rules that look at norms.
     #[arg(long, value_name = "FILE.json")]
     pub norms: Option<PathBuf>,
-    /// How products get 16-bit operands: replicas of a tile, or a second copy of each, made by conversion tasks.
+    /// How products get narrow operands: replicas of a tile, or a second copy of each, made by conversion tasks.
     #[arg(long, value_name = "replicas|both", default_value = "replicas")]
     pub copies: CopiesArg,
     /// A shipped platform (see `simulate platforms`), a .toml file, or host: this machine, as `machine calibrate` has measured it.

@@ -10,13 +10,16 @@ use super::policy_names;
 
 const RULES: &str = "\
 Precision rules (--precision, --solve-precision): which tile products run in which precision
-  fp64, fp32, hp1, hp2, hp3, bf1, x3    the same for every product; fp64 stores float64 tiles, all others float32
+  fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8
+                                        the same for every product; fp64 stores float64 tiles, all others float32
   hp1:band=2                            hp1 on tiles at least 2 tiles off the diagonal, fp32 elsewhere
   hp1:tile=1e-2                         hp1 where |A_ij| <= 1e-2 |A|
   hp1:operand=1e-2                      hp1 where |L_ik| |L_jk| <= 1e-2 |A|: the norms of the very operands
   hp1:operand=1e-2,else=x3              and x3 elsewhere
+  hp1:band=2,full=x3                    diagonal updates and triangular solves by way of x3 products (or tf32) instead of fp32
   script:FILE                           fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) in FILE (Rhai)
-  hp1, hp2, hp3: f16 operands, sums in f32, f16 with f32 products, f16; bf1: bf16 operands; x3: f32 split in three f16 products.
+  hp1, hp2, hp3: f16 operands, sums in f32, f16 with f32 products, f16; bf1: bf16 operands; x3: f32 split in three f16 products;
+  tf32: f32 operands rounded to 11 bits; fp8: e4m3 operands, 4 bits. Sums are f32 but for hp3.
   A rule may lose positive definiteness: it is reported with tile and pivot, and the others go on.";
 
 const RUN_EXAMPLES: &str = "\

@@ -6,7 +6,7 @@ use crate::info::{Info, info};
 use crate::params::{Input, System};
 use std::fmt;
 use zellige_kernels::StorageFormat;
-use zellige_linalg::{Block, GemmPrecision, Rule, Test, TileGrid};
+use zellige_linalg::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
 
 /// Largest tile of automatic edges.
 pub const LARGEST_TILE: usize = 512;
@@ -152,17 +152,18 @@ pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
     Ok(Plan { info, grid, rules, solve_rule, memory, advice })
 }
 
-/// Bytes of one element of `L` in its master form and in its 16-bit replica.
+/// Bytes of one element of `L` in its master form and in its replicas of other formats.
 fn bytes_of(rule: &Rule) -> (f64, f64) {
     let Some((low, _, otherwise)) = rule.parts() else {
         return (4.0, 4.0);
     };
-    let replica = |p: GemmPrecision| match p {
-        GemmPrecision::Dp | GemmPrecision::Sp => 0.0,
-        GemmPrecision::X3 => 4.0,
-        _ => 2.0,
-    };
-    (if low == GemmPrecision::Dp { 8.0 } else { 4.0 }, replica(low) + replica(otherwise))
+    let squares = rule.full().gemm(GemmPrecision::Sp);
+    let mut formats: Vec<StorageFormat> = [low, otherwise, squares].map(GemmPrecision::operand_format).into();
+    formats.retain(|format| !matches!(format, StorageFormat::F64 | StorageFormat::F32));
+    formats.sort_unstable();
+    formats.dedup();
+    let replicas = formats.iter().map(|format| format.bytes() as f64).sum();
+    (if low == GemmPrecision::Dp { 8.0 } else { 4.0 }, replicas)
 }
 
 /// What would make a run smaller: only what this one can still give up.
@@ -191,7 +192,7 @@ fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need
     let both = rules.iter().any(|r| bytes_of(r).0 == 8.0) && rules.iter().any(|r| bytes_of(r).0 == 4.0);
     need.add(format!("triangle of Cmm, n = {n}"), triangle * if both { 12.0 } else { master });
     if most(|b| b.1) > 0.0 {
-        need.add("16-bit replicas", triangle * most(|b| b.1));
+        need.add("narrow replicas", triangle * most(|b| b.1));
     }
     need.add("reconstructors in tiles", targets * n * m * (master + most(|b| b.1)));
     let kept = if options.keep_reconstructors { rules.len() as f64 * targets } else { targets };
@@ -222,7 +223,7 @@ fn advice(grid: &TileGrid, rules: &[Rule]) -> Vec<String> {
         let who: Vec<String> = rules.iter().filter(weak).map(Rule::to_string).collect();
         let named = if who.is_empty() { String::new() } else { format!(" (here: {})", who.join(", ")) };
         advice.push(format!(
-            "{parts} tiles per axis block of a sensor: 16-bit rules without a condition may lose positive definiteness{named}; \
+            "{parts} tiles per axis block of a sensor: rules of low precision without a condition may lose positive definiteness{named}; \
              use band=2 or an operand rule"
         ));
     }

@@ -25,7 +25,14 @@ pub struct GemmShare {
     pub bf1: f64,
     /// Split `f16` operands, three products.
     pub x3: f64,
+    /// `f32` operands rounded to 11 bits, `f32` sums and result.
+    pub tf32: f64,
+    /// E4M3 operands, `f32` sums and result.
+    pub fp8: f64,
 }
+
+/// How many precisions there are.
+const KINDS: usize = GemmPrecision::ALL.len();
 
 impl GemmShare {
     /// The shares of what has been counted.
@@ -39,21 +46,31 @@ impl GemmShare {
             hp3: share(GemmPrecision::Hp3),
             bf1: share(GemmPrecision::Bf1),
             x3: share(GemmPrecision::X3),
+            tf32: share(GemmPrecision::Tf32),
+            fp8: share(GemmPrecision::Fp8),
         }
     }
 
-    /// Share of the products with 16-bit operands, split ones included.
+    /// Share of the products that tensor cores do: all but those in the element type, split ones included.
     pub fn low(&self) -> f64 {
-        self.hp1 + self.hp2 + self.hp3 + self.bf1 + self.x3
+        self.hp1 + self.hp2 + self.hp3 + self.bf1 + self.x3 + self.tf32 + self.fp8
     }
 
     /// Every precision by the name that rules give it, with its share.
-    pub fn list(&self) -> [(&'static str, f64); 7] {
-        let values = [self.dp, self.sp, self.hp1, self.hp2, self.hp3, self.bf1, self.x3];
-        let mut at = 0;
+    pub fn list(&self) -> [(&'static str, f64); KINDS] {
         GemmPrecision::ALL.map(|p| {
-            at += 1;
-            (p.name(), values[at - 1])
+            let share = match p {
+                GemmPrecision::Dp => self.dp,
+                GemmPrecision::Sp => self.sp,
+                GemmPrecision::Hp1 => self.hp1,
+                GemmPrecision::Hp2 => self.hp2,
+                GemmPrecision::Hp3 => self.hp3,
+                GemmPrecision::Bf1 => self.bf1,
+                GemmPrecision::X3 => self.x3,
+                GemmPrecision::Tf32 => self.tf32,
+                GemmPrecision::Fp8 => self.fp8,
+            };
+            (p.name(), share)
         })
     }
 }
@@ -162,7 +179,7 @@ pub struct Measured {
     /// Most memory the process held during this rule (the kernel's high-water mark, reset before each rule where it allows
     /// that; 0 where the system does not tell).
     pub peak_memory_bytes: u64,
-    /// Bytes of the tiles of the factor and of all reconstructors, without 16-bit replicas.
+    /// Bytes of the tiles of the factor and of all reconstructors, without replicas.
     pub tile_bytes: u64,
     /// Figures that cannot be trusted, with the cause; absent from the JSON where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -175,7 +192,7 @@ pub struct PrecisionMap {
     /// Tiles along one side.
     pub tiles: usize,
     /// Of tile `(i, j)`, `i >= j`, at `i (i + 1) / 2 + j`.
-    pub counts: Vec<[u32; 7]>,
+    pub counts: Vec<[u32; KINDS]>,
 }
 
 impl PrecisionMap {
@@ -189,8 +206,8 @@ impl PrecisionMap {
     }
 
     /// Products on tile `(i, j)` by precision; zeros outside of the lower triangle.
-    pub fn at(&self, i: usize, j: usize) -> [u32; 7] {
-        if j > i { [0; 7] } else { self.counts.get(i * (i + 1) / 2 + j).copied().unwrap_or_default() }
+    pub fn at(&self, i: usize, j: usize) -> [u32; KINDS] {
+        if j > i { [0; KINDS] } else { self.counts.get(i * (i + 1) / 2 + j).copied().unwrap_or_default() }
     }
 }
 
@@ -265,8 +282,9 @@ mod tests {
 
     #[test]
     fn shares_keep_their_names() {
-        let share = GemmShare { sp: 0.25, hp1: 0.5, x3: 0.25, ..GemmShare::default() };
+        let share = GemmShare { sp: 0.25, hp1: 0.25, x3: 0.25, fp8: 0.25, ..GemmShare::default() };
         assert_eq!(share.low(), 0.75);
+        assert_eq!(share.list().map(|(_, share)| share).iter().sum::<f64>(), 1.0);
         assert_eq!(share.list()[1], ("fp32", 0.25));
         assert_eq!(share.list()[6], ("x3", 0.25));
     }

@@ -2,6 +2,7 @@
 
 use super::svg::{Chart, escape};
 use crate::pipeline::{Outcome, RuleResult};
+use std::cmp::Reverse;
 use std::fmt::Write;
 use zellige_linalg::GemmPrecision;
 
@@ -57,7 +58,7 @@ pub(super) fn map(outcome: &Outcome, result: &RuleResult) -> String {
 fn coarse(chart: &mut Chart, result: &RuleResult, i: usize, y: f64, height: f64, at: &dyn Fn(usize) -> f64) {
     let kind = |j: usize| {
         let counts = result.extras.map.at(i, j);
-        let most = counts.iter().enumerate().max_by_key(|(k, c)| (**c, 7 - k));
+        let most = counts.iter().enumerate().max_by_key(|(k, c)| (**c, Reverse(*k)));
         most.filter(|(_, c)| **c > 0).map(|(k, _)| GemmPrecision::ALL[k].name())
     };
     let mut first = 0;
@@ -76,7 +77,7 @@ fn coarse(chart: &mut Chart, result: &RuleResult, i: usize, y: f64, height: f64,
     }
 }
 
-fn title(i: usize, j: usize, counts: &[u32; 7]) -> String {
+fn title(i: usize, j: usize, counts: &[u32]) -> String {
     let total: u32 = counts.iter().sum();
     let mut text = format!("tile ({i}, {j}): ");
     if total == 0 {
