@@ -109,7 +109,7 @@ pub fn gemm_x3(
 /// `C = C + sign A op(B)`: E4M3 operands, sums and `C` in `f32`: FP8.
 ///
 /// Sums here are those of `f32`. The tensor cores of Hopper keep 13 bits behind the point of an FP8 sum (PyTorch's blog, "Some matrix
-/// multiplication engines are not as accurate as we thought", 2026): up to `k 2^-13 |A| |B|` more, which is below the rounding of
+/// multiplication engines are not as accurate as we thought"): up to `k 2^-13 |A| |B|` more, which is below the rounding of
 /// the operands up to `k = 1000`.
 ///
 /// Scratch: [`scratch_len`]`(Fp8, m, n, k)` elements.
@@ -138,9 +138,10 @@ pub fn gemm_fp8(
 /// `C = C + sign A op(B)`: operands rounded to 11 bits, sums and `C` in `f32`: TF32.
 ///
 /// Rounding is to nearest, ties away from zero ([`tf32_from_f32`](crate::formats::bits::tf32_from_f32)), that of PTX's
-/// `cvt.rna.tf32.f32`. What cuBLAS does with `CUBLAS_COMPUTE_32F_FAST_TF32` NVIDIA does not say in detail ("rounds FP32 inputs to
-/// TF32", developer blog "Accelerating AI training with NVIDIA TF32 tensor cores", 2021); a kernel that hands `f32` operands to the tensor
-/// cores as they are drops the last 13 bits, for twice the error: `2^-9` instead of `2^-10`.
+/// `cvt.rna.tf32.f32`. What cuBLAS does under `CUBLAS_COMPUTE_32F_FAST_TF32` its manual leaves open: NVIDIA's blog ("Accelerating AI
+/// training with NVIDIA TF32 tensor cores") says that inputs are rounded, PyTorch's notes on numerical accuracy that only the first 10
+/// bits of the mantissa are read. A kernel that hands `f32` operands to the tensor cores as they are drops the other 13 bits, for
+/// twice the error: `2^-9` instead of `2^-10`.
 ///
 /// Scratch: [`scratch_len`]`(Tf32, m, n, k)` elements.
 ///
