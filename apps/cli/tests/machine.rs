@@ -33,8 +33,8 @@ fn what_is_calibrated_is_shown_and_forgotten() {
     let ran = machine(folder.path(), &["calibrate", "--tile", "8", "--tile", "16", "--json", "-"]).expect(0);
     let calibrated: Value = serde_json::from_str(&ran.stdout).expect("JSON alone on standard output");
     let rows = calibrated["models"].as_array().unwrap();
-    // generate, potrf, trsm and syrk in two formats, gemm in seven precisions, for two tiles; the runtime's overhead.
-    assert_eq!(rows.len(), 2 * (4 * 2 + 7) + 1);
+    // generate and potrf in two formats, trsm and syrk in four precisions, gemm in nine, for two tiles; the runtime's overhead.
+    assert_eq!(rows.len(), 2 * (2 * 2 + 2 * 4 + 9) + 1);
     assert!(rows.iter().all(|row| row["source"] == "history"), "{rows:?}");
     let rate = |row: &Value| row["gflops"].as_f64().unwrap_or(0.0);
     let computes = |row: &&Value| row["codelet"] != "generate" && row["codelet"] != "overhead";
