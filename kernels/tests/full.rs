@@ -53,7 +53,7 @@ fn triangle(n: usize, rng: &mut ChaCha8Rng) -> Vec<f32> {
     let mut l = random(n, n, rng);
     for j in 0..n {
         l[j * n..j * n + j].fill(f32::NAN);
-        l[j + j * n] = n as f32 / 4.0 + 1.0 + l[j + j * n];
+        l[j + j * n] += n as f32 / 4.0 + 1.0;
     }
     l
 }
