@@ -91,7 +91,7 @@ impl Codelet for Fill {
         true
     }
 
-    fn cuda(&self, (mut y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let kernel = kernel(&**gpu.driver(), gpu.gpu(), "fill")?;
         let (y, bytes) = y.put(self.1, gpu)?.part(0);

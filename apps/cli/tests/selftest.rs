@@ -19,6 +19,7 @@ const COUNTS: [&str; 11] = [
     "graphs_with_conversions",
     "graphs_with_disk_writes",
     "device_deaths",
+    "graphs_with_gpus",
 ];
 
 fn keys(value: &Value) -> BTreeSet<&str> {

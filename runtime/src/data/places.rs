@@ -145,7 +145,9 @@ impl<D: Data> HandleCore<D> {
                 let sent = if is_native {
                     carrier.across(&travel, value, memory)?
                 } else {
-                    self.send_up(&self.fetched(&travel, value, carrier)?, to, memory, carrier)?
+                    let wide = self.fetched(&travel, value, carrier)?;
+                    let sent = self.send_up(&wide, to, carrier.memory(), carrier)?;
+                    carrier.on(&travel, sent, memory)?
                 };
                 let place = self.gpu_place(target);
                 // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.

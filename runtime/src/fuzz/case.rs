@@ -133,6 +133,16 @@ pub(super) enum Step {
     Wait,
 }
 
+/// A GPU in the place of an emulated device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GpuOf {
+    /// Which of the driver's; several devices may share one.
+    pub(super) number: u32,
+    pub(super) streams: usize,
+    /// The operation at which it fails for good, from 0.
+    pub(super) fails_at: Option<u64>,
+}
+
 /// Where it runs.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
@@ -140,6 +150,10 @@ pub(super) struct Machine {
     pub(super) cpus: usize,
     pub(super) window: usize,
     pub(super) devices: Vec<Emulated>,
+    /// Those of the devices that are GPUs instead, of a driver without GPUs, with what the emulated one would have had.
+    pub(super) gpus: Vec<Option<GpuOf>>,
+    /// From which the order of what is on their streams is drawn.
+    pub(super) gpu_seed: u64,
     pub(super) peers: Option<f64>,
     /// What the host holds at most (bytes).
     pub(super) host: Option<u64>,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use super::case::{Access, Fault, Job};
 use super::choice::choose;
+use super::gpu;
 use super::operand::{Bundle, OneView, Typed, each_type};
 use super::rng::blend;
 use super::words::Sample;
 use crate::data::Meta;
 use crate::error::TaskError;
+use crate::gpu::Cuda;
 use crate::operand::Operands;
 use crate::task::{Batch, Choice, Codelet, Cpu, TaskContext};
 
@@ -51,6 +53,18 @@ impl Codelet for Fuzzed {
     fn cpu_batch(batch: Batch<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         // The order within a batch must not matter.
         batch.into_iter().rev().try_for_each(|(codelet, views)| codelet.cpu(views, cx))
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        views: <Bundle as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        gpu::launch(&self.job, views, cx)
     }
 
     fn cpu(

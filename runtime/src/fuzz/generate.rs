@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::case::{Access, Case, Fault, Job, Kind, Machine, Start, Step};
+use super::case::{Access, Case, Fault, GpuOf, Job, Kind, Machine, Start, Step};
 use super::oracle::Oracle;
 use super::rng::Rng;
 use super::words::{FORMATS, NO_FORMAT};
@@ -321,8 +321,30 @@ impl Generator {
         if host.is_some() && dies.is_none() && self.taste.cpus > 0 && rng.chance(25) {
             devices.clear();
         }
-        Machine { policy, cpus: self.taste.cpus, window, devices, peers, host, swap, dies, outlived }
+        let (gpus, gpu_seed) =
+            (gpus_of(rng, devices.len(), dies.map(|victim| (victim, operation))), rng.next());
+        let cpus = self.taste.cpus;
+        Machine { policy, cpus, window, devices, gpus, gpu_seed, peers, host, swap, dies, outlived }
     }
+}
+
+/// Which of so many devices are GPUs instead: none, some or all. One that dies has a GPU of its own; others may share one.
+fn gpus_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Option<GpuOf>> {
+    let share = rng.pick(&[0, 0, 0, 50, 100]);
+    let mut next = 0;
+    let mut gpu = |at: usize| {
+        let fails_at = dies.filter(|(victim, _)| *victim == at).map(|(_, operation)| operation);
+        let (chosen, shared, streams) = (rng.chance(share), rng.chance(30), 1 + rng.below(3));
+        if !chosen {
+            return None;
+        }
+        if shared && next > 0 && dies.is_none() {
+            return Some(GpuOf { number: next - 1, streams, fails_at });
+        }
+        next += 1;
+        Some(GpuOf { number: next - 1, streams, fails_at })
+    };
+    (0..devices).map(&mut gpu).collect()
 }
 
 /// What the host holds at most, if there is a limit, and whether there is a disk behind it.

@@ -17,6 +17,7 @@ mod case;
 mod choice;
 mod codelet;
 mod generate;
+mod gpu;
 mod operand;
 mod oracle;
 mod panics;

@@ -32,6 +32,8 @@ pub struct FuzzCounts {
     pub graphs_with_disk_writes: u64,
     /// Cases in which a device failed.
     pub device_deaths: u64,
+    /// Cases with devices that are GPUs, of a driver that checks how it is used.
+    pub graphs_with_gpus: u64,
 }
 
 /// A case that did not come to what it should.
@@ -103,6 +105,7 @@ impl FuzzCounts {
             graphs_with_conversions: u64::from(conversions > 0),
             graphs_with_disk_writes: u64::from(ran.nodes.iter().any(|n| n.name == "disk" && n.bytes_in > 0)),
             device_deaths: u64::from(ran.died),
+            graphs_with_gpus: u64::from(ran.gpus > 0),
         }
     }
 
@@ -118,5 +121,6 @@ impl FuzzCounts {
         self.graphs_with_conversions += other.graphs_with_conversions;
         self.graphs_with_disk_writes += other.graphs_with_disk_writes;
         self.device_deaths += other.device_deaths;
+        self.graphs_with_gpus += other.graphs_with_gpus;
     }
 }

@@ -3,14 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::case::{Case, Job, Machine, Step};
+use zellige_gpu::Driver;
+use zellige_gpu::fake::Fake;
+
+use super::case::{Case, GpuOf, Job, Machine, Step};
 use super::codelet::Fuzzed;
+use super::gpu;
 use super::operand::{AnyHandle, Bundle};
 use super::oracle::{Expected, Shown};
 use super::value::Value;
 use super::words::Sample;
 use crate::data::Handle;
 use crate::error::Error;
+use crate::gpu::Gpu;
 use crate::graph::{Bindings, Recorder};
 use crate::hub::NodeUse;
 use crate::runtime::Runtime;
@@ -25,6 +30,8 @@ pub(super) struct Ran {
     pub(super) nodes: Vec<NodeUse>,
     /// A device failed.
     pub(super) died: bool,
+    /// GPUs that there were.
+    pub(super) gpus: usize,
 }
 
 impl Ran {
@@ -41,7 +48,22 @@ pub(super) fn run(
     patience: Duration,
     stalled: impl Fn(String) + Send + 'static,
 ) -> Ran {
-    let rt = match runtime(&case.machine, patience, stalled) {
+    let driver = gpu::driver(&case.machine);
+    let mut ran = run_on(&driver, case, expected, patience, stalled);
+    ran.gpus = driver.gpus().len();
+    ran.differences.extend(driver.violations().into_iter().map(|what| format!("on a GPU: {what}")));
+    ran.differences.extend(driver.leaks().into_iter().map(|what| format!("left on a GPU: {what}")));
+    ran
+}
+
+fn run_on(
+    driver: &Arc<Fake>,
+    case: &Case,
+    expected: &Expected,
+    patience: Duration,
+    stalled: impl Fn(String) + Send + 'static,
+) -> Ran {
+    let rt = match runtime(driver, &case.machine, patience, stalled) {
         Ok(rt) => rt,
         Err(error) => return Ran::failed(format!("no runtime: {error}")),
     };
@@ -49,7 +71,8 @@ pub(super) fn run(
     judge.check_ok("waiting for all tasks", rt.wait_all());
     if !case.machine.outlived {
         compare_all(&rt, handles, expected, &mut judge);
-        return Ran { nodes: rt.memory(), died: rt.has_lost_a_device(), differences: judge.differences };
+        let (nodes, died) = (rt.memory(), rt.has_lost_a_device());
+        return Ran { nodes, died, differences: judge.differences, gpus: 0 };
     }
     let (nodes, died) = (rt.memory(), rt.has_lost_a_device());
     drop(rt);
@@ -57,7 +80,7 @@ pub(super) fn run(
         Ok(rt) => compare_all(&rt, handles, expected, &mut judge),
         Err(error) => judge.differences.push(format!("no second runtime: {error}")),
     }
-    Ran { nodes, died, differences: judge.differences }
+    Ran { nodes, died, differences: judge.differences, gpus: 0 }
 }
 
 /// Does all steps; returns the handles that are left.
@@ -77,6 +100,7 @@ fn walk(rt: &Runtime, case: &Case, expected: &Expected) -> (Vec<Option<AnyHandle
 }
 
 fn runtime(
+    driver: &Arc<Fake>,
     machine: &Machine,
     patience: Duration,
     stalled: impl Fn(String) + Send + 'static,
@@ -88,7 +112,14 @@ fn runtime(
         .pin(false)
         .watchdog(Some(patience / 2))
         .on_stall(stalled);
-    let builder = machine.devices.iter().cloned().fold(builder, |builder, device| builder.device(device));
+    let devices = machine.devices.iter().cloned().zip(&machine.gpus);
+    let builder = devices.fold(builder, |builder, (device, gpu)| match gpu {
+        None => builder.device(device),
+        Some(GpuOf { number, streams, .. }) => {
+            let gpu = Gpu::new(Arc::<Fake>::clone(driver), *number);
+            builder.device(gpu.memory(device.capacity).streams(*streams))
+        }
+    });
     let builder = match machine.peers {
         Some(rate) => builder.peers(rate),
         None => builder,
@@ -102,7 +133,8 @@ fn runtime(
 
 /// How a failure of the device that dies is to be recognised.
 fn excuse(machine: &Machine) -> Option<String> {
-    machine.dies.map(|device| format!("device emulated {device} failed"))
+    let kind = |device: usize| if machine.gpus[device].is_some() { "cuda" } else { "emulated" };
+    machine.dies.map(|device| format!("device {} {device} failed", kind(device)))
 }
 
 /// Compares values, and forgives what a dead device explains.

@@ -158,7 +158,7 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
 }
 
 /// What bodies do with values, by their views.
-pub(super) trait Sample: Data + PartialEq {
+pub(super) trait Sample: Portable + PartialEq {
     /// `len` words that `seed` decides.
     fn fresh(format: Format, len: usize, seed: u64) -> Self;
     /// A number that depends on every bit, the format and the length.

@@ -56,6 +56,26 @@ impl Carrier<'_> {
         Ok(DeviceValue::new((travel.clone_header)(&value.header), parts, value.meta))
     }
 
+    /// The memory of the GPU whose stream it is.
+    pub(crate) fn memory(&self) -> &Arc<GpuMemory> {
+        &self.stream.memory
+    }
+
+    /// A value of that memory's in this one: itself, or a copy.
+    pub(crate) fn on<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: DeviceValue,
+        memory: &Arc<GpuMemory>,
+    ) -> Result<DeviceValue, GpuError> {
+        if Arc::ptr_eq(memory, self.memory()) {
+            return Ok(value);
+        }
+        let there = self.across(travel, &value, memory);
+        self.stream.keep(value);
+        there
+    }
+
     /// Waits for all that is queued.
     pub(crate) fn wait(&self) -> Result<(), GpuError> {
         self.stream.driver().synchronize(self.stream.stream)

@@ -40,6 +40,13 @@ impl GpuMemory {
         DeviceError { device: self.name.clone(), reason: error.to_string() }
     }
 
+    /// True if values can go from one to the other.
+    pub(crate) fn reaches(&self, other: &GpuMemory) -> bool {
+        let peers = |gpu: u32| self.driver.gpus().get(gpu as usize).map_or(&[][..], |gpu| &gpu.peers);
+        Arc::ptr_eq(&self.driver, &other.driver)
+            && (self.gpu == other.gpu || peers(self.gpu).contains(&other.gpu))
+    }
+
     /// True if the GPU cannot be used any more.
     pub(crate) fn is_lost(&self) -> bool {
         self.driver.memory(self.gpu).is_err()

@@ -171,12 +171,15 @@ impl<'v, D> CudaSlot<'v, D> {
     ///
     /// # Errors
     /// The driver's, e.g. [`GpuError::OutOfMemory`].
-    pub fn put(&mut self, header: D::Header, cx: &GpuContext<'_>) -> Result<CudaMut<'_, D>, GpuError>
+    pub fn put(self, header: D::Header, cx: &GpuContext<'_>) -> Result<CudaMut<'v, D>, GpuError>
     where
         D: Portable,
     {
-        let value = self.place.insert(cx.blank::<D>(header)?);
-        Ok(CudaMut::new(value, &self.cell))
+        let new = cx.blank::<D>(header)?;
+        if let Some(old) = self.place.take() {
+            cx.keep(old.parts);
+        }
+        Ok(CudaMut::new(self.place.insert(new), &self.cell))
     }
 }
 

@@ -58,6 +58,8 @@ impl Shared {
         let handle = hub.handle(transfer.datum);
         let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
         let data = handle.as_ref().map_or((0, ""), named);
+        // The last reference may be dropped meanwhile: its values stay until nothing moves them.
+        let kept = handle.clone();
         let begun = Arc::new(AtomicU8::new(QUEUED));
         let ended = Arc::clone(&begun);
         let run =
@@ -65,6 +67,7 @@ impl Shared {
         let done = move |result: Result<Span, DeviceError>| {
             at_end.has_moved(&transfer, &ended);
             at_end.arrived(&transfer, data, result);
+            drop(kept);
         };
         let stream = StreamId::Link(transfer.from, transfer.to);
         match hub.mover(&transfer) {

@@ -60,7 +60,7 @@ impl Links {
             if Some(from) == disk || Some(to) == disk {
                 return (from == HOST || to == HOST).then_some(disk::LINK);
             }
-            if from != HOST && to != HOST && !peers {
+            if from != HOST && to != HOST && !(peers && nodes[from].is_peer_of(&nodes[to])) {
                 return None;
             }
             let declared = nodes[mover((from, to))].device.as_ref().and_then(|device| device.link(from, to));

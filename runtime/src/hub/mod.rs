@@ -76,6 +76,15 @@ impl Node {
         Node { name, capacity, device, gpu: None, failure, retiring, moving, spares }
     }
 
+    /// True for two emulated devices, and for two GPUs of one driver that reach each other.
+    fn is_peer_of(&self, other: &Node) -> bool {
+        match (&self.gpu, &other.gpu) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.reaches(other),
+            _ => false,
+        }
+    }
+
     /// A node for this device, which is called by its kind and number.
     ///
     /// # Errors
