@@ -16,7 +16,8 @@ const LARGEST: u64 = 256 << 20;
 ///
 /// An image is found again by its source, its name, the architecture, the options and NVRTC's version, all of which are in its file.
 /// A file appears under its name when it is complete; one that is damaged is compiled again. A folder that cannot be written costs time,
-/// nothing else. NVRTC is found as the system finds libraries: name its folder in `LD_LIBRARY_PATH`.
+/// nothing else. Files that a source includes are not looked at: when they change, `name` or an option has to. NVRTC is found as the
+/// system finds libraries: name its folder in `LD_LIBRARY_PATH`.
 #[derive(Clone, Debug)]
 pub struct Compiler {
     /// `None`: nothing is kept.
