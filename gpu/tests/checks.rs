@@ -336,7 +336,32 @@ fn copies_do_not_share_host_memory() {
     is_clean(&bench);
     // SAFETY: wrong on purpose; the fake knows that it is gone.
     unsafe { bench.fake.free_pinned(host, BYTES as usize) };
-    assert_caught(&bench, error(&bench), &["not known, or was given back"]);
+    assert_caught(&bench, error(&bench), &["not known", "was given back"]);
+
+    let (bench, _, _, _, _, host) = start(5);
+    // SAFETY: wrong on purpose; the fake frees nothing.
+    unsafe { bench.fake.free_pinned(host, 999) };
+    assert_caught(&bench, error(&bench), &["has another size"]);
+}
+
+#[test]
+fn locked_host_memory_ends_where_it_ends() {
+    let bench = Bench::new(6);
+    let (one, _, x, _) = two_streams(&bench);
+    let mut own = [0u8; 100];
+    // SAFETY: the memory is unpinned below, and what goes beyond it is refused.
+    unsafe {
+        bench.fake.pin(own.as_mut_ptr(), 100).unwrap();
+        assert!(bench.fake.pin(own.as_mut_ptr().add(99), 1).is_err());
+        bench.fake.copy(one, Place::Host(own.as_mut_ptr().add(50)), Place::Gpu(0, x), 50).unwrap();
+        bench.fake.synchronize(one).unwrap();
+        bench.fake.unpin(own.as_mut_ptr());
+        is_clean(&bench);
+        bench.fake.pin(own.as_mut_ptr(), 100).unwrap();
+        let beyond = Place::Host(own.as_mut_ptr().wrapping_add(50));
+        let error = bench.fake.copy(one, beyond, Place::Gpu(0, x), 51).unwrap_err();
+        assert_caught(&bench, error, &["copy on stream 1", "out of bounds", "100 bytes are locked"]);
+    }
 }
 
 #[test]

@@ -44,13 +44,21 @@ impl Fake {
     }
 
     /// Host memory with nobody's copies in flight leaves the table.
-    fn unlock(&self, at: *mut u8, call: &'static str, ours: bool) {
+    ///
+    /// `given`: as many bytes as the caller says that it asked for; `None` for the caller's own memory.
+    fn unlock(&self, at: *mut u8, call: &'static str, given: Option<usize>) {
         self.shared.with(|state| {
             let from = at.expose_provenance() as u64;
-            let known =
-                state.locked.get(&from).is_some_and(|(_, kind)| matches!(kind, Locked::Ours { .. }) == ours);
+            let known = state.locked.get(&from).is_some_and(|(bytes, kind)| match (kind, given) {
+                (Locked::Ours { .. }, Some(given)) => *bytes == given as u64,
+                (kind, given) => matches!(kind, Locked::Callers) && given.is_none(),
+            });
             let Some((bytes, kind)) = known.then(|| state.locked.remove(&from)).flatten() else {
-                state.violation(0, call, format!("host memory at {from:#x} is not known, or was given back"));
+                state.violation(
+                    0,
+                    call,
+                    format!("host memory at {from:#x} is not known, has another size, or was given back"),
+                );
                 return;
             };
             if let Some(user) = state.host_history.unfinished(from, from + bytes, &state.host) {
@@ -192,8 +200,8 @@ impl Driver for Fake {
         })
     }
 
-    unsafe fn free_pinned(&self, at: *mut u8, _bytes: usize) {
-        self.unlock(at, "cuMemFreeHost", true);
+    unsafe fn free_pinned(&self, at: *mut u8, bytes: usize) {
+        self.unlock(at, "cuMemFreeHost", Some(bytes));
     }
 
     unsafe fn pin(&self, at: *mut u8, bytes: usize) -> Result<(), GpuError> {
@@ -211,7 +219,7 @@ impl Driver for Fake {
     }
 
     unsafe fn unpin(&self, at: *mut u8) {
-        self.unlock(at, "cuMemHostUnregister", false);
+        self.unlock(at, "cuMemHostUnregister", None);
     }
 
     unsafe fn copy(&self, stream: Stream, to: Place, from: Place, bytes: u64) -> Result<(), GpuError> {

@@ -91,7 +91,17 @@ impl State {
                 End::Host(0) => {
                     return Err(refused(gpu, call.cuda(), format!("{who}: host memory at address 0")));
                 }
-                End::Host(at) => Bound::Host { at: at as usize, bytes: operand.bytes as usize },
+                End::Host(at) => {
+                    if let Some((base, bytes)) = self.overrun(at, operand.bytes) {
+                        let reason = format!(
+                            "{who} {} {}: out of bounds: {bytes} bytes are locked at {base:#x}",
+                            operand.kind.verb(),
+                            named(operand)
+                        );
+                        return Err(self.violation(gpu, call.cuda(), reason));
+                    }
+                    Bound::Host { at: at as usize, bytes: operand.bytes as usize }
+                }
                 End::Gpu(owner, at) => match self.space.find(at, operand.bytes) {
                     Ok((base, allocation)) if allocation.gpu == owner => Bound::Gpu {
                         gpu: owner,
@@ -114,6 +124,12 @@ impl State {
             });
         }
         Ok(bound)
+    }
+
+    /// The locked host memory that a range begins in and leaves.
+    fn overrun(&self, at: u64, bytes: u64) -> Option<(u64, u64)> {
+        let (&base, &(size, _)) = self.locked.range(..=at).next_back()?;
+        (at - base < size && bytes > size - (at - base)).then_some((base, size))
     }
 
     /// Checks the operands against all uses that nothing orders before this one, and remembers them.
