@@ -125,6 +125,7 @@ impl Cuda {
         if let Some(workspace) = &handles.workspace {
             return Ok((workspace.at, workspace.bytes));
         }
+        self.refuse_first(queue, "cuMemAllocAsync")?;
         let large = self.infos[queue.gpu as usize].compute_capability.0 >= 9;
         let bytes = if large { LARGE_WORKSPACE } else { WORKSPACE };
         let at = self.take(queue, gpu, bytes as u64)?;
@@ -138,6 +139,7 @@ impl Cuda {
         if let Some(blas) = &handles.blas {
             return Ok(blas.0);
         }
+        self.refuse_first(queue, "cublasCreate")?;
         let (at, bytes) = self.workspace(queue, gpu, handles)?;
         let mut handle = ptr::null_mut();
         // SAFETY: the library is there and the GPU's context current; writes one handle.

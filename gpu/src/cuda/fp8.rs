@@ -168,6 +168,7 @@ impl Cuda {
     ) -> Result<&'a mut Light, GpuError> {
         self.needs(Library::CublasLt)?;
         if handles.light.is_none() {
+            self.refuse_first(queue, "cublasLtCreate")?;
             let mut handle = ptr::null_mut();
             // SAFETY: the library is there and the GPU's context current; writes one handle.
             told(queue.gpu, "cublasLtCreate", unsafe { sys::cublasLtCreate(&mut handle) })?;

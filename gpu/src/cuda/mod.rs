@@ -161,6 +161,16 @@ impl Cuda {
         Ok(())
     }
 
+    /// What a stream's routines need cannot be made while it is recorded.
+    fn refuse_first(&self, queue: &Queue, call: &'static str) -> Result<(), GpuError> {
+        if self.is_capturing(queue)? {
+            let reason =
+                "the stream joined a recording before its first library routine: run one on it before";
+            return Err(refused(queue.gpu, call, reason));
+        }
+        Ok(())
+    }
+
     fn needs(&self, library: Library) -> Result<(), GpuError> {
         probe::needs(library)
     }

@@ -49,6 +49,7 @@ impl Cuda {
         if let Some(solver) = &handles.solver {
             return Ok(solver.0);
         }
+        self.refuse_first(queue, "cusolverDnCreate")?;
         let mut handle = ptr::null_mut();
         // SAFETY: the library is there and the GPU's context current; writes one handle.
         told(queue.gpu, "cusolverDnCreate", unsafe { sys::cusolverDnCreate(&mut handle) })?;
