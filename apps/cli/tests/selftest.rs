@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{left, run};
 use serde_json::Value;
 
-const COUNTS: [&str; 11] = [
+const COUNTS: [&str; 12] = [
     "graphs",
     "tasks",
     "evictions",

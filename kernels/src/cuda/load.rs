@@ -1,0 +1,63 @@
+//! Kernels on one GPU.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use zellige_gpu::{Driver, GpuError, Kernel, Stream};
+
+use super::{Launch, Source};
+
+/// The kernels of some sources, loaded onto one GPU.
+#[derive(Debug)]
+pub struct Loaded {
+    gpu: u32,
+    kernels: HashMap<&'static str, Kernel>,
+}
+
+impl Loaded {
+    /// Loads every kernel of `sources`. `image` compiles one for this GPU, or gives its shipped PTX.
+    ///
+    /// # Errors
+    /// What `image` and the driver say; the driver's where an image lacks a kernel.
+    pub fn new(
+        driver: &dyn Driver,
+        gpu: u32,
+        sources: &[Source],
+        mut image: impl FnMut(&Source) -> Result<Cow<'static, [u8]>, GpuError>,
+    ) -> Result<Self, GpuError> {
+        let mut kernels = HashMap::new();
+        for source in sources {
+            let module = driver.load(gpu, &image(source)?)?;
+            for &name in source.kernels {
+                kernels.insert(name, driver.kernel(module, name)?);
+            }
+        }
+        Ok(Loaded { gpu, kernels })
+    }
+
+    /// Launches on a stream of this GPU.
+    ///
+    /// # Errors
+    /// [`GpuError::Failed`] for a kernel that was not loaded, and what the driver says.
+    ///
+    /// # Safety
+    /// As [`Driver::launch`]: every array that the launch names, in its arguments or besides, exists until it has ended, and
+    /// nobody else uses it in a way that conflicts.
+    #[allow(unsafe_code)]
+    pub unsafe fn launch(
+        &self,
+        driver: &dyn Driver,
+        stream: Stream,
+        launch: &Launch,
+    ) -> Result<(), GpuError> {
+        let kernel = self.kernels.get(launch.kernel).ok_or_else(|| GpuError::Failed {
+            gpu: self.gpu,
+            call: "cuLaunchKernel",
+            reason: format!("kernel {} was not loaded: load its source first", launch.kernel),
+            sticky: false,
+        })?;
+        // SAFETY: the arrays are the caller's promise; the arguments are those of the kernel of that name, because only the
+        // functions beside its source describe its launches.
+        unsafe { driver.launch(stream, *kernel, launch.grid, launch.block, 0, &launch.args) }
+    }
+}

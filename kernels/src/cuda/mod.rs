@@ -1,0 +1,35 @@
+//! Kernels for NVIDIA GPUs: their sources, and descriptions of their launches.
+//!
+//! The sources in `kernels/cuda/` include no NVIDIA header. They are embedded here as text, for NVRTC, and as PTX, for machines without
+//! it; `kernels/cuda/README.md` says by which rules they are written and what proves them. Nothing here needs a GPU: a function
+//! such as [`pack`] checks its operands and says what is to be launched, [`Loaded`] launches it.
+//!
+//! | functions | what |
+//! |---|---|
+//! | [`measure`] | norm, largest magnitude and scale of a tile, left in device memory as a [`Measure`] |
+//! | [`narrow`], [`widen`], [`pack`], [`unpack`], [`split`], [`join`] | formats |
+//! | [`triple`] | operands of X3 as one product |
+//! | [`accumulate`], [`sum`], [`store`], [`rescale`], [`product_hp3`] | around products whose scales only the device knows |
+//! | [`copy`], [`fill`], [`zero_upper`], [`mirror`] | blocks |
+//! | [`small_products`] | many products of small tiles in one launch |
+//!
+//! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have an order of their own,
+//! fixed by the shape; where it is not the CPU's, the source says so.
+
+mod batched;
+mod blocks;
+mod convert;
+mod launch;
+mod load;
+mod norms;
+mod source;
+mod update;
+
+pub use batched::{SMALL, SmallProducts, small_products};
+pub use blocks::{copy, fill, mirror, zero_upper};
+pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
+pub use launch::{Launch, LaunchError};
+pub use load::Loaded;
+pub use norms::{Measure, PARTIALS_BYTES, measure};
+pub use source::{OPTIONS, PTX_ARCH, SOURCES, Source};
+pub use update::{Scales, accumulate, product_hp3, rescale, store, sum};

@@ -1,0 +1,41 @@
+//! The CUDA kernels, compiled by g++ for the host, against this crate's CPU functions and against f64.
+//!
+//! Every launch runs twice with the threads of its blocks in different orders (`zellige_twins`), and every tile lies between
+//! guards: races, writes outside a tile, bytes left out and wrong access modes fail too.
+
+mod batched;
+mod blocks;
+mod convert;
+mod e4m3;
+mod norms;
+mod tile;
+mod update;
+
+use std::sync::OnceLock;
+
+use zellige_kernels::cuda::{Launch, SOURCES};
+use zellige_twins::Twins;
+
+/// The twins of a source, built once; `None` where there is no g++, which the first to ask has printed.
+fn twins_of(kernel: &str) -> Option<&'static Twins> {
+    static BUILT: [OnceLock<Option<Twins>>; SOURCES.len()] = [const { OnceLock::new() }; SOURCES.len()];
+    let at = SOURCES.iter().position(|s| s.kernels.contains(&kernel));
+    let at = at.unwrap_or_else(|| panic!("{kernel} is in no source"));
+    let source = SOURCES[at];
+    BUILT[at].get_or_init(|| Twins::build(source.name, source.text, source.kernels).unwrap()).as_ref()
+}
+
+/// Runs a launch; false without g++.
+fn run(launch: &Launch, seed: u64) -> bool {
+    let Some(twins) = twins_of(launch.kernel) else { return false };
+    // SAFETY: the tests name tiles and cells of their own, alive while this runs, and each test's are used by its thread alone.
+    let done =
+        unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, &launch.also, seed) };
+    done.unwrap();
+    true
+}
+
+/// Launches in order.
+fn run_all(launches: &[Launch], seed: u64) -> bool {
+    launches.iter().all(|launch| run(launch, seed))
+}
