@@ -42,8 +42,7 @@ pub fn g_exact(x: f64) -> f64 {
 fn g_series(x: f64) -> f64 {
     let q = x * x / 4.0;
     // Gamma(z - 1) = Gamma(z) / (z - 1) turns the coefficients into a recurrence.
-    let mut a = GAMMA_1_6 / -NU * 2f64.powf(-NU) / 2.0;
-    let mut b = GAMMA_5_6 * 2f64.powf(NU) / 2.0;
+    let [mut a, mut b] = series_start();
     let (mut sum_a, mut sum_b) = (a, 0.0);
     let mut power = 1.0;
     for n in 1..24 {
@@ -59,6 +58,17 @@ fn g_series(x: f64) -> f64 {
         }
     }
     -x.powf(2.0 * NU) * sum_a - sum_b
+}
+
+/// `A_0` and `B_0` of the series.
+fn series_start() -> [f64; 2] {
+    [GAMMA_1_6 / -NU * 2f64.powf(-NU) / 2.0, GAMMA_5_6 * 2f64.powf(NU) / 2.0]
+}
+
+/// What stands for `g` where the table ends: its value at infinity, and where the series near 0 begins.
+pub(crate) fn outside_the_table() -> [f64; 3] {
+    let [a, b] = series_start();
+    [k2(), a, b]
 }
 
 /// `K_{5/6}(x)` for `x >= 2` by Temme's continued fraction for `K_mu` and `K_{mu+1}`, `mu = -1/6`.
@@ -138,6 +148,11 @@ impl Table {
             }
         }
         Table { coefficients }
+    }
+
+    /// The coefficients of every piece.
+    pub(crate) fn pieces(&self) -> &[[f64; COEFFICIENTS]] {
+        &self.coefficients
     }
 
     /// `g(sqrt(t))`, `t = x^2 >= 0`.

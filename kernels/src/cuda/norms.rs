@@ -5,8 +5,7 @@ use zellige_gpu::{Address, Arg, Element, Matrix};
 use super::launch::{Checked, Launch, LaunchError};
 
 /// What [`measure`] leaves in device memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measure {
     /// Frobenius norm.
     pub norm: f64,
@@ -19,8 +18,21 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Bytes of one.
-    pub const BYTES: u64 = size_of::<Measure>() as u64;
+    /// Bytes of one in device memory.
+    pub const BYTES: u64 = 24;
+
+    /// From its bytes in device memory.
+    pub fn from_bytes(bytes: [u8; 24]) -> Self {
+        let [norm, max, rest] = bytemuck::cast::<_, [u64; 3]>(bytes);
+        let [exponent, raise] = bytemuck::cast::<_, [i32; 2]>(rest);
+        Measure { norm: f64::from_bits(norm), max: f64::from_bits(max), exponent, raise }
+    }
+
+    /// As it lies in device memory.
+    pub fn to_bytes(self) -> [u8; 24] {
+        let rest = bytemuck::cast([self.exponent, self.raise]);
+        bytemuck::cast([self.norm.to_bits(), self.max.to_bits(), rest])
+    }
 }
 
 /// Most blocks that measure one tile: `NORM_BLOCKS` of the source.

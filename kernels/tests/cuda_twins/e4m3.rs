@@ -5,7 +5,7 @@ use zellige_kernels::cuda::{Measure, headroom, pack, unpack};
 use zellige_kernels::formats::{max_abs, scale_exponent};
 
 use super::run;
-use super::tile::{Cell, Numbers, SHAPES, Tile, measured};
+use super::tile::{Cell, MeasureCell, Numbers, SHAPES, Tile, measured};
 
 /// The value of a positive code, from the definition of the format (OCP 8-bit floating point, E4M3).
 fn value(code: u8) -> f64 {
@@ -29,7 +29,7 @@ fn nearest(x: f64) -> u8 {
 fn every_code_comes_back_and_every_midpoint_goes_to_even() {
     let mut codes = Tile::new((16, 16, 16), Element::F8E4M3, |i, j| (i + 16 * j) as u8);
     // A measure whose exponent is the headroom: scale 0.
-    let mut measure = Cell::new(Measure { max: 128.0, exponent: 7, ..Measure::default() });
+    let mut measure = MeasureCell::new(Measure { max: 128.0, exponent: 7, ..Measure::default() });
     let mut scale = Cell::new(0i32);
     let mut out = Tile::<f32>::zeros((16, 16, 16), Element::F32);
     if !run(&unpack((16, 16), codes.matrix(), scale.at(), out.matrix()).unwrap(), 1) {

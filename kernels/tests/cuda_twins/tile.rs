@@ -89,11 +89,26 @@ impl<T: Pod> Cell<T> {
     }
 }
 
+/// A measure in "device" memory, aligned as there.
+pub struct MeasureCell(Cell<[u64; 3]>);
+
+impl MeasureCell {
+    pub fn new(measure: Measure) -> Self {
+        MeasureCell(Cell::new(bytemuck::cast(measure.to_bytes())))
+    }
+    pub fn at(&mut self) -> Address {
+        self.0.at()
+    }
+    pub fn get(&self) -> Measure {
+        Measure::from_bytes(bytemuck::cast(self.0.get()))
+    }
+}
+
 /// Measures a tile; `None` without g++.
-pub fn measured<T: Pod>(tile: &mut Tile<T>, seed: u64) -> Option<Cell<Measure>> {
+pub fn measured<T: Pod>(tile: &mut Tile<T>, seed: u64) -> Option<MeasureCell> {
     let mut partials = vec![0u64; PARTIALS_BYTES as usize / 8];
     let partials = Address(partials.as_mut_ptr().expose_provenance() as u64);
-    let mut into = Cell::new(Measure::default());
+    let mut into = MeasureCell::new(Measure::default());
     let launches = measure(tile.shape(), tile.matrix(), partials, into.at()).unwrap();
     super::run_all(&launches, seed).then_some(into)
 }

@@ -239,6 +239,57 @@ fn hp3_has_the_cpu_s_bits() {
     }
 }
 
+/// `2^e`, or what is beyond it: zero or infinity, for any number of f32.
+fn power(e: i32) -> f64 {
+    2.0f64.powi(e.clamp(-600, 600))
+}
+
+#[test]
+fn sums_follow_their_formula_at_every_scale() {
+    let exponents =
+        [(0, 0, 0), (-70, -75, 3), (80, 90, 20), (-140, 2, -140), (-120, -120, -1), (100, 60, 0), (9, -3, 2)];
+    for (seed, (a, b, c)) in exponents.into_iter().enumerate() {
+        let seed = seed as u64;
+        let shape = (37, 9, 40);
+        let (mut a_at, mut b_at, mut c_at) = (Cell::new(a), Cell::new(b), Cell::new(c));
+        let scales = Scales { a: a_at.at(), b: b_at.at() };
+        for near in [-(a + b), -(a + b - c), 0] {
+            let numbers = Numbers::Near(near.clamp(-140, 100));
+            let (p, old) = (numbers.tile(shape, seed), Numbers::Near(0).tile(shape, seed + 90));
+            let half = Half::of(&Numbers::Near(0).tile(shape, seed + 70));
+            let (mut into, mut sums, mut halves) = (old.clone(), p.clone(), half.copy());
+            let mut low = Half::of(&p).bits;
+            let mut from_low = Tile::<f32>::zeros(shape, Element::F32);
+            let size = p.shape();
+            let c_of = |halves: &mut Half, c_at: &mut Cell<i32>| (halves.bits.matrix(), c_at.at());
+            let mut product = p.clone();
+            let added = accumulate(size, product.matrix(), Sign::Minus, scales, into.matrix()).unwrap();
+            if !run(&added, seed) {
+                return;
+            }
+            let place = sums.matrix();
+            let c_now = c_of(&mut halves, &mut c_at);
+            run(&sum(size, place, Sign::Minus, scales, c_now, place).unwrap(), seed);
+            let c_now = c_of(&mut halves, &mut c_at);
+            run(&sum(size, low.matrix(), Sign::Plus, scales, c_now, from_low.matrix()).unwrap(), seed);
+            for j in 0..shape.1 {
+                for i in 0..shape.0 {
+                    // Each step is exact in f64, or is rounded to f32 as it is there.
+                    let scaled = |x: f32, e: i32| (f64::from(x) * power(e)) as f32;
+                    let stored = half.stored(i, j) as f32;
+                    let want = old.at(i, j) - scaled(p.at(i, j), a + b);
+                    assert!(same_f32(into.at(i, j), want), "{:e} {want:e}", into.at(i, j));
+                    let want = stored - scaled(p.at(i, j), a + b - c);
+                    assert!(same_f32(sums.at(i, j), want), "{:e} {want:e}", sums.at(i, j));
+                    let product = f16::from_bits(low.at(i, j)).to_f32();
+                    let want = stored + scaled(product, a + b - c);
+                    assert!(same_f32(from_low.at(i, j), want), "{:e} {want:e}", from_low.at(i, j));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn another_scale_rounds_once() {
     for (seed, change) in [0, 1, -1, 9, -5, 24, 40, -40, 300, -300].into_iter().enumerate() {

@@ -76,6 +76,27 @@ impl Lattice {
         let visible = view.projections.iter().map(|p| p.visible()).collect();
         Lattice { runs, points, first_cell: part.cells.start, u, v, visible }
     }
+
+    /// Number of edge points on a layer.
+    pub(super) fn points(&self) -> usize {
+        self.points
+    }
+
+    /// `u, v` of every edge point, layer by layer.
+    pub(super) fn coordinates(&self) -> impl Iterator<Item = f64> {
+        self.u.iter().zip(&self.v).flat_map(|(&u, &v)| [u, v])
+    }
+
+    /// For each sub-aperture, in measurement order, the point before it; the next one is behind it.
+    pub(super) fn first_points(&self) -> Vec<usize> {
+        let mut out = vec![0; self.runs.iter().map(|run| run.cells.len()).sum()];
+        for run in &self.runs {
+            for (k, &cell) in run.cells.iter().enumerate() {
+                out[cell - self.first_cell] = run.point + k;
+            }
+        }
+        out
+    }
 }
 
 /// Writes the block `rows x cols`; `scale` is `K / 2`.

@@ -18,6 +18,7 @@
 //! Every entry is a function of its two indices alone (the same bits whatever part of the matrix is asked for), and
 //! `cov(i, j) == cov(j, i)` exactly.
 
+pub mod device;
 mod direct;
 mod offsets;
 

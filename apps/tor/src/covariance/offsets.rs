@@ -37,6 +37,16 @@ impl OffsetTable {
         3 * side * side * size_of::<f64>()
     }
 
+    /// Offsets along an axis.
+    pub(super) fn side(&self) -> usize {
+        2 * self.nssp - 1
+    }
+
+    /// The values xx, yy, xy by offset, x fastest; [`side`](Self::side) along each axis.
+    pub(super) fn values(&self) -> [&[f64]; 3] {
+        [&self.xx, &self.yy, &self.xy]
+    }
+
     /// Whether this is the table of a view like `a` with that shift.
     pub(super) fn same(&self, a: &View, shift: &[[f64; 2]]) -> bool {
         self.nssp == a.grid.nssp
@@ -113,7 +123,7 @@ impl OffsetTable {
             (Axis::Y, Axis::Y) => &self.yy,
             _ => &self.xy,
         };
-        let side = (2 * self.nssp - 1) as isize;
+        let side = self.side() as isize;
         let linear = |cell: &[u16; 2]| cell[0] as isize + cell[1] as isize * side;
         let centre = (self.nssp as isize - 1) * (side + 1);
         let sign = if swapped { -1 } else { 1 };

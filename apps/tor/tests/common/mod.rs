@@ -90,6 +90,25 @@ pub fn laser_and_star() -> (System, Atmosphere) {
     (system(0.14, 8, stars), layers(&[(0.0, 0.7 * total, 25.0), (8e3, 0.3 * total, 25.0)]))
 }
 
+/// Everything at once: three altitudes, a different grid, a rotated, a magnified and a shifted sensor, a layer above the lasers.
+pub fn awkward() -> (System, Atmosphere) {
+    let (mut system, _) = laser_and_star();
+    let mut second = star(StarKind::Lgs, -20.0, 9.0, 8);
+    second.pupil_shift = [0.2, -0.1];
+    let mut low = star(StarKind::Lgs, 3.0, -14.0, 8);
+    low.inverse_altitude = 1.0 / 18e3;
+    let mut turned = star(StarKind::Ngs, 8.0, 30.0, 8);
+    turned.rotation = 17.0;
+    let mut large = star(StarKind::Ngs, 8.0, -30.0, 8);
+    large.magnification = 1.03;
+    let coarse = star(StarKind::Ngs, 1.0, 2.0, 5);
+    let tip_tilt = star(StarKind::Ngs, -11.0, 2.0, 1);
+    system.stars.splice(1..1, [second, low]);
+    system.stars.extend([turned, large, coarse, tip_tilt]);
+    system.targets = vec![[4.0, -3.0], [10.0, 10.0]];
+    (system, layers(&[(0.0, 12.0, 25.0), (4e3, 6.0, 18.0), (9e3, 0.0, 25.0), (2e4, 2.0, 40.0)]))
+}
+
 pub fn close(what: &str, got: f64, want: f64, relative: f64) {
     assert!(
         (got - want).abs() <= relative * want.abs(),
