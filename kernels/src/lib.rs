@@ -8,9 +8,7 @@
 //! | [`blas`] | `gemm`, `syrk`, `trsm`, `potrf` on one `f32` or `f64` tile |
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
 //! | [`precision`] | products `C - A B^T`, `C - A B` as tensor cores do them: HP1, HP2, HP3, BF1, X3, TF32, FP8; SYRK and TRSM in X3 and TF32 |
-//! | [`formats`] | `f16` and `bf16` tiles with a power-of-two scale, conversions, norms |
 //! | [`cuda`] | the same on NVIDIA GPUs: sources, and descriptions of launches |
-//! | [`precision`] | products `C - A B^T`, `C - A B` with 16-bit operands: HP1, HP2, HP3, BF1, X3 |
 //!
 //! Bad operands are an `Err` that names the kernel and the operand ([`KernelError`]); only indexing a view outside its shape
 //! panics, as indexing a slice does.
