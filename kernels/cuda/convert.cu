@@ -16,20 +16,30 @@ extern "C" __global__ void zellige_widen(u32 m, u32 n, const float *__restrict__
 }
 
 // out = round(a 2^-scale); the scale goes to *scale.
-#define PACK(name, type, from_f32)                                                                           \
+#define PACK(name, type, from_f32, more)                                                                     \
     extern "C" __global__ void name(u32 m, u32 n, const float *__restrict__ a, u32 lda,                      \
                                     const Measure *measure, int headroom, type *__restrict__ out, u32 ldo,   \
                                     int *scale)                                                              \
     {                                                                                                        \
-        int chosen = chosen_scale(measure, headroom);                                                                 \
+        int chosen = chosen_scale(measure, headroom + more(measure));                                        \
         Factors f = power_of_two(-chosen);                                                                   \
         FOR_ENTRIES(m, n) out[at(i, j, ldo)] = from_f32(a[at(i, j, lda)] * f.first * f.second);              \
         if (FIRST_THREAD())                                                                                  \
             *scale = chosen;                                                                                 \
     }
-PACK(zellige_pack_f16, u16, f16_from_f32)
-PACK(zellige_pack_bf16, u16, bf16_from_f32)
-PACK(zellige_pack_e4m3, u8, e4m3_from_f32)
+__device__ inline int no_more(const Measure *)
+{
+    return 0;
+}
+// The largest e4m3 is 1.75 2^8: one power of two more where the largest entry is not above 1.75 times one.
+__device__ inline int up_to_448(const Measure *measure)
+{
+    u64 fraction = (u64)__double_as_longlong(measure->max) & 0xfffffffffffffull;
+    return fraction <= (3ull << 50) ? 1 : 0;
+}
+PACK(zellige_pack_f16, u16, f16_from_f32, no_more)
+PACK(zellige_pack_bf16, u16, bf16_from_f32, no_more)
+PACK(zellige_pack_e4m3, u8, e4m3_from_f32, up_to_448)
 
 // out = a 2^scale, exactly unless that leaves the range of f32.
 #define UNPACK(name, type, to_f32)                                                                           \

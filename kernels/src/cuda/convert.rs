@@ -9,7 +9,8 @@ use super::launch::{Checked, Launch, LaunchError, over_entries, read_int, write_
 /// [`split_scale_exponent`](crate::formats::split_scale_exponent).
 pub const SPLIT_HEADROOM: i32 = 14;
 
-/// The same for one tile: 0 in 16 bits; 7 for e4m3, whose largest number is 448, so that small entries keep as many bits as can be.
+/// The same for one tile: 0 in 16 bits; for e4m3 7, or 8 where the largest entry is then not above 448, the largest number: the higher it
+/// stands, the more bits small entries keep.
 pub const fn headroom(element: Element) -> i32 {
     match element {
         Element::F8E4M3 => 7,
