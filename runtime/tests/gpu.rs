@@ -26,12 +26,16 @@ fn kernels(builder: FakeBuilder) -> FakeBuilder {
         .kernel("axpy", |_grid, _block, args| match args {
             [TwinArg::F64(a), TwinArg::Read(x), TwinArg::Update(y)] => {
                 let sums: Vec<f64> = floats(x).iter().zip(floats(y)).map(|(x, y)| y + *a * x).collect();
-                Ok(put(y, sums.into_iter()))
+                put(y, sums.into_iter());
+                Ok(())
             }
             _ => Err("axpy takes a, x and y".into()),
         })
         .kernel("fill", |_grid, _block, args| match args {
-            [TwinArg::F64(a), TwinArg::Write(y)] => Ok(put(y, std::iter::repeat(*a))),
+            [TwinArg::F64(a), TwinArg::Write(y)] => {
+                put(y, std::iter::repeat(*a));
+                Ok(())
+            }
             _ => Err("fill takes a and y".into()),
         })
 }

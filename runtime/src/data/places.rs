@@ -376,8 +376,8 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn settle(&self, buffer: BufferId) -> Meta {
-        // SAFETY: the writer that asks still has the replica to itself.
         let meta = match self.on_gpu(buffer) {
+            // SAFETY: the writer that asks still has the replica to itself.
             Some(place) => unsafe { place.shared() }.map(|value| value.meta),
             // SAFETY: as above.
             None => unsafe { self.place(buffer).shared() }.map(Data::meta),

@@ -1,6 +1,7 @@
 //! `zellige machine ...`: what this machine gives to a process, and how fast it is known to be.
 
 mod calibrate;
+mod gpus;
 mod models;
 mod show;
 

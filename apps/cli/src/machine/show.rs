@@ -7,6 +7,7 @@ use serde::Serialize;
 use zellige_runtime::model::processor;
 use zellige_runtime::{Topology, cpu_limit};
 
+use super::gpus::Gpus;
 use super::models::Known;
 use crate::args::MachineShow;
 use crate::out::{self, Target};
@@ -36,8 +37,8 @@ pub struct Machine {
     memory: Memory,
     /// Vector instructions that the kernels can choose from.
     simd: Vec<&'static str>,
-    /// Graphics processors that this build can use.
-    gpus: Vec<String>,
+    #[serde(flatten)]
+    gpus: Gpus,
     /// How fast tasks are known to be.
     performance: Known,
 }
@@ -117,7 +118,7 @@ impl Machine {
                 .unwrap_or_default(),
             memory: Memory::discover(),
             simd: simd(),
-            gpus: Vec::new(),
+            gpus: Gpus::discover(),
             performance: Known::load(),
         }
     }
@@ -162,7 +163,7 @@ impl Machine {
             ),
         );
         say("SIMD", if self.simd.is_empty() { "none that is known".into() } else { self.simd.join(" ") });
-        say("GPU", "no GPU support in this build".into());
+        self.gpus.lines().into_iter().for_each(|(name, text)| say(&name, text));
         lines.push(self.performance.text(out::colours(&std::io::stdout())));
         lines.concat()
     }
