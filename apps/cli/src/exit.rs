@@ -29,7 +29,9 @@ pub enum CommandError {
     #[error("{0}")]
     NoRuleSurvived(String),
     /// No such device.
-    #[error("--device {0}: no application of this version runs tasks on GPUs (`zellige machine show` says what there is); use --device cpu")]
+    #[error(
+        "--device {0}: no application of this version runs tasks on GPUs (`zellige machine show` says what there is); use --device cpu"
+    )]
     NoDevice(&'static str),
     /// Somebody pressed Ctrl-C.
     #[error("interrupted: tasks cancelled, no partial file left")]
