@@ -33,9 +33,7 @@ impl Plan {
         data: impl Fn(usize) -> Datum,
         metas: &[Meta],
     ) -> Result<Plan, String> {
-        let mut formats = Formats::new();
-        let choice = catch_unwind(AssertUnwindSafe(|| body.plan(metas, &mut formats)))
-            .map_err(|panic| format!("the late choice panicked: {}", panic_message(&*panic)))?;
+        let (choice, formats) = formats_of(body, metas)?;
         let mut accesses = Accesses::new();
         body.declare(&mut accesses);
         let mut needs = Needs::new();
@@ -68,6 +66,17 @@ impl Plan {
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(&self.needs)
     }
+}
+
+/// The late choice for operands with these metas, or an empty one, and the format that each access then asks for.
+///
+/// # Errors
+/// In words, for a choice that panics.
+pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, Formats), String> {
+    let mut formats = Formats::new();
+    let choice = catch_unwind(AssertUnwindSafe(|| body.plan(metas, &mut formats)))
+        .map_err(|panic| format!("the late choice panicked: {}", panic_message(&*panic)))?;
+    Ok((choice, formats))
 }
 
 /// The accesses of a task that read a value in the form in which it is stored, as far as that is certain before the operands are

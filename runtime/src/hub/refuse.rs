@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::Hub;
-use crate::data::Meta;
+use crate::data::{Format, Meta};
 use crate::error::{Cause, Error};
 use crate::exec::Shared;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
 use crate::operand::Accesses;
-use crate::plan::Plan;
+use crate::plan::{Plan, formats_of};
 use crate::sched::ReadyTask;
 use crate::task::Task;
 
@@ -52,25 +52,23 @@ impl Hub {
         Err(Error::TooLarge { task, operands, bytes, node, capacity })
     }
 
-    /// What the task will need of what is known.
+    /// What the task will need of what is known; what is not counts nothing.
     fn known_needs(&self, task: &Task, accesses: &Accesses<'_>, sized: impl Fn(usize) -> bool) -> Vec<Need> {
-        let meta = |(at, access): (usize, &crate::operand::Declared<'_>)| {
-            access.handle.registered().filter(|_| sized(at)).unwrap_or_default()
-        };
-        let metas: Vec<Meta> = accesses.iter().enumerate().map(meta).collect();
-        let datum = |at: usize| accesses[at].handle.datum().unwrap_or(Datum(u32::MAX));
-        let stored = |at: usize| Need {
-            datum: datum(at),
-            format: metas[at].format,
-            bytes: metas[at].bytes as u64,
-            access: if accesses[at].look { Access::Look } else { Access::Read },
-        };
+        let registered = |at: usize| accesses[at].handle.registered().filter(|_| sized(at));
+        let metas: Vec<Meta> = (0..accesses.len()).map(|at| registered(at).unwrap_or_default()).collect();
         let late = task.body.is_late();
-        let plan = if late { None } else { Plan::of(&task.header, &task.body, datum, &metas).ok() };
-        match plan {
-            Some(plan) => plan.needs.into_vec(),
-            None => (0..metas.len()).map(stored).collect(),
-        }
+        let asked = if late { None } else { formats_of(&task.body, &metas).ok() };
+        let need = |(at, meta): (usize, &Meta)| {
+            let wanted = asked.as_ref().map_or(Format::NATIVE, |(_, formats)| formats[at]);
+            let format = if wanted == Format::NATIVE { meta.format } else { wanted };
+            let bytes = registered(at).map_or(0, |meta| {
+                accesses[at].handle.size_as(&meta, format).unwrap_or(meta.bytes) as u64
+            });
+            let datum = accesses[at].handle.datum().unwrap_or(Datum(u32::MAX));
+            let access = if accesses[at].look { Access::Look } else { Access::Read };
+            Need { datum, format, bytes, access }
+        };
+        metas.iter().enumerate().map(need).collect()
     }
 }
 
