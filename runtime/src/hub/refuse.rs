@@ -61,9 +61,8 @@ impl Hub {
         let need = |(at, meta): (usize, &Meta)| {
             let wanted = asked.as_ref().map_or(Format::NATIVE, |(_, formats)| formats[at]);
             let format = if wanted == Format::NATIVE { meta.format } else { wanted };
-            let bytes = registered(at).map_or(0, |meta| {
-                accesses[at].handle.size_as(&meta, format).unwrap_or(meta.bytes) as u64
-            });
+            let bytes = registered(at)
+                .map_or(0, |meta| accesses[at].handle.size_as(&meta, format).unwrap_or(meta.bytes) as u64);
             let datum = accesses[at].handle.datum().unwrap_or(Datum(u32::MAX));
             let access = if accesses[at].look { Access::Look } else { Access::Read };
             Need { datum, format, bytes, access }
