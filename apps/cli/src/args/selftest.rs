@@ -7,7 +7,7 @@ use clap::Args;
 pub(super) const NOTES: &str = "\
 Each graph is made from its seed alone: 20 to 200 tasks on 2 to 24 handles at a time in several number formats, with reads, writes,
 updates, commuting and reducing tasks, failures on purpose, replays, and values read and written in place, on 0 to 2 CPU workers and 1 to 6
-emulated devices with little memory. Every value must be what the same tasks give one after the other, bit by bit.
+devices with little memory, emulated or GPUs of a driver that needs none and checks the order of its streams. Every value must be what the same tasks give one after the other, bit by bit.
 Graph i has seed S + i: a failure is repeated by --fuzz 1 --seed with the seed that is printed.
 
 Examples
