@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use zellige_gpu::fake::{Fake, FakeBuilder, Fault};
 use zellige_gpu::twin::TwinArg;
-use zellige_gpu::{Arg, Driver, Kernel};
+use zellige_gpu::{Arg, Driver, Kernel, Place};
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Emulated, Gpu, Operands, Read, Runtime, Submit, TaskContext, TaskError, Update,
-    Write, read, update, write,
+    Codelet, Cpu, Cuda, Emulated, Gpu, Operands, Read, Runtime, Scratch, Submit, TaskContext, TaskError,
+    Update, Write, read, scratch, update, write,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
@@ -249,6 +249,68 @@ fn errors_of_bodies_name_the_task() {
     assert_eq!(rt.take(good).unwrap(), [1.0]);
     let error = rt.take(bad).unwrap_err().to_string();
     assert!(error.contains("late") && error.contains("it is 2"), "{error}");
+    drop(rt);
+    check(&fake);
+}
+
+#[test]
+fn what_no_worker_can_run_is_refused() {
+    let fake = fake(|builder| builder);
+    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let y = rt.register(vec![1.0]);
+    let refused = rt.task("host").operands((update(&y),)).cpu(|(_,)| ()).submit().map(drop).unwrap_err();
+    let error = refused.to_string();
+    assert!(error.contains("task host: its codelet can execute on none of the workers"), "{error}");
+    rt.submit(Axpy(1.0), (read(&rt.register(vec![2.0])), update(&y))).unwrap();
+    assert_eq!(rt.take(y).unwrap(), [3.0]);
+    drop(rt);
+    check(&fake);
+}
+
+/// Doubles a vector by way of working space.
+struct Double;
+
+impl Codelet for Double {
+    type Operands = (Update<Vec<f64>>, Scratch<f64>);
+
+    fn name(&self) -> &'static str {
+        "double"
+    }
+
+    fn cpu(&self, (y, _): Views<'_, Self, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        y.iter_mut().for_each(|y| *y *= 2.0);
+        Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(&self, (y, space): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let gpu = cx.gpu();
+        let (driver, kernel) = (gpu.driver(), kernel(&**gpu.driver(), gpu.gpu(), "axpy")?);
+        let (y, bytes) = y.part(0);
+        assert_eq!(space.bytes, bytes);
+        let args = [Arg::F64(1.0), Arg::Read(space.at, bytes), Arg::Update(y, bytes)];
+        // SAFETY: the arrays are the task's operand and working space.
+        unsafe {
+            let (from, to) = (Place::Gpu(gpu.gpu(), y), Place::Gpu(gpu.gpu(), space.at));
+            driver.copy(gpu.stream(), to, from, bytes)?;
+            driver.launch(gpu.stream(), kernel, [1; 3], [32, 1, 1], 0, &args)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn working_space_is_on_the_gpu() {
+    let fake = fake(|builder| builder);
+    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let y = rt.register(vec![1.0, 3.0]);
+    for _ in 0..5 {
+        rt.submit(Double, (update(&y), scratch(2))).unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [32.0, 96.0]);
     drop(rt);
     check(&fake);
 }

@@ -21,16 +21,19 @@ use crate::swap::{Extent, Swap};
 /// Data whose handles are gone, until the memory manager looks.
 pub(crate) type Forgotten = Arc<SegQueue<Datum>>;
 
+/// Places by their numbers.
+type Cells<T> = SmallVec<[(BufferId, Arc<ValueCell<T>>); 2]>;
+
 /// What such a handle keeps.
 pub(crate) struct Managed<D> {
     datum: Datum,
     /// Of the current version, as its writer left it.
     meta: Meta,
-    places: SmallVec<[(BufferId, Arc<ValueCell<D>>); 2]>,
+    places: Cells<D>,
     /// Those on the disk.
     stored: Vec<(BufferId, Arc<Stored>)>,
     /// Those on GPUs.
-    on_gpus: SmallVec<[(BufferId, Arc<ValueCell<DeviceValue>>); 1]>,
+    on_gpus: Cells<DeviceValue>,
     forgotten: Forgotten,
 }
 
@@ -56,7 +59,7 @@ pub(crate) enum CarryError {
     /// It has to do with the value.
     Value(TaskError),
     /// The disk failed.
-    Device(DeviceError),
+    Disk(DeviceError),
     /// A GPU failed.
     Gpu(GpuError),
 }
@@ -83,24 +86,13 @@ impl<D: Data> HandleCore<D> {
     /// The place with this number; a new and empty one if it has not been used.
     pub(crate) fn place(&self, buffer: BufferId) -> Arc<ValueCell<D>> {
         let mut managed = self.managed.lock();
-        let managed = managed.as_mut().expect("a buffer's handle is managed");
-        if let Some((_, place)) = managed.places.iter().find(|(known, _)| *known == buffer) {
-            return Arc::clone(place);
-        }
-        let place = Arc::new(ValueCell::new(None));
-        managed.places.push((buffer, Arc::clone(&place)));
-        place
+        find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").places, buffer)
     }
 
     /// The place on a GPU with this number; a new and empty one if it has not been used.
     pub(crate) fn gpu_place(&self, buffer: BufferId) -> Arc<ValueCell<DeviceValue>> {
-        self.on_gpu(buffer).unwrap_or_else(|| {
-            let place = Arc::new(ValueCell::new(None));
-            let mut managed = self.managed.lock();
-            let managed = managed.as_mut().expect("a buffer's handle is managed");
-            managed.on_gpus.push((buffer, Arc::clone(&place)));
-            place
-        })
+        let mut managed = self.managed.lock();
+        find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").on_gpus, buffer)
     }
 
     fn on_gpu(&self, buffer: BufferId) -> Option<Arc<ValueCell<DeviceValue>>> {
@@ -175,7 +167,10 @@ impl<D: Data> HandleCore<D> {
         carrier: Carrier<'_>,
     ) -> Result<D, CarryError> {
         let mut place = None;
-        carrier.down(travel, value, &mut place).and_then(|()| carrier.wait())?;
+        let sent = carrier.down(travel, value, &mut place);
+        // Also where only some copies could be queued: those write here.
+        let ended = carrier.wait();
+        sent.and(ended)?;
         Ok(place.expect("just made"))
     }
 
@@ -212,7 +207,7 @@ impl<D: Data> HandleCore<D> {
     fn store(&self, value: &D, target: BufferId, swap: &Arc<Swap>) -> Result<(), CarryError> {
         let travel = self.portability()?;
         let header = (travel.header)(value);
-        let extent = swap.store(&(travel.parts)(value)).map_err(CarryError::Device)?;
+        let extent = swap.store(&(travel.parts)(value)).map_err(CarryError::Disk)?;
         if let Some(managed) = self.managed.lock().as_mut() {
             managed.stored.push((target, Arc::new(Stored { header, extent })));
         }
@@ -222,9 +217,18 @@ impl<D: Data> HandleCore<D> {
     fn load(&self, stored: &Stored, to: Format) -> Result<D, CarryError> {
         let travel = self.portability()?;
         let mut value = (travel.blank)(&stored.header).expect("it was made by the same functions");
-        stored.extent.load(&mut (travel.parts_mut)(&mut value)).map_err(CarryError::Device)?;
+        stored.extent.load(&mut (travel.parts_mut)(&mut value)).map_err(CarryError::Disk)?;
         if is_native(&value, to) { Ok(value) } else { self.convert(&value, to) }
     }
+}
+
+fn find_or_make<T>(cells: &mut Cells<T>, buffer: BufferId) -> Arc<ValueCell<T>> {
+    if let Some((_, cell)) = cells.iter().find(|(known, _)| *known == buffer) {
+        return Arc::clone(cell);
+    }
+    let cell = Arc::new(ValueCell::new(None));
+    cells.push((buffer, Arc::clone(&cell)));
+    cell
 }
 
 fn is_native<D: Data>(value: &D, to: Format) -> bool {

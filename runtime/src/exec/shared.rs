@@ -18,7 +18,7 @@ use crate::error::{Cause, Error, panic_message};
 use crate::hub::Hub;
 use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
-use crate::task::{DeviceInfo, Role, Task, TaskInfo, TaskRef};
+use crate::task::{Body, DeviceInfo, Header, Role, Task, TaskInfo, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace::Recorder;
 
@@ -284,12 +284,15 @@ impl Shared {
     /// True if the worker may run the task, and its operands can be there.
     fn has_place_for(&self, task: &ReadyTask, worker: usize) -> bool {
         let work = task.work();
-        let may = || {
-            let only = work.header().only.as_ref();
-            only.is_none_or(|only| only.allows(work.body(), &self.device(worker)))
-        };
-        let can = |hub: &Hub| (!hub.is_gpu(worker) || work.body().has_cuda()) && hub.fits(task.id(), worker);
-        (!task.is_restricted() || may()) && self.hub.as_ref().is_none_or(can)
+        self.admits(work.header(), work.body(), worker)
+            && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
+    }
+
+    /// True if a task may run on the worker's device, by what was said of it and what its codelet can.
+    pub(crate) fn admits(&self, header: &Header, body: &dyn Body, worker: usize) -> bool {
+        let only = header.only.as_ref();
+        let suits = header.ways.cuda || !self.hub.as_ref().is_some_and(|hub| hub.is_gpu(worker));
+        suits && only.is_none_or(|only| only.allows(body, &self.device(worker)))
     }
 
     fn somebody_can_run(&self, task: &ReadyTask) -> bool {

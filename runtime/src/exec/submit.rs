@@ -109,13 +109,14 @@ impl Shared {
 
     /// Refuses a task that no worker may run.
     fn check_place(&self, task: &Task) -> Result<(), Error> {
-        let Some(only) = &task.header.only else { return Ok(()) };
-        if (0..self.workers.len()).any(|worker| only.allows(&task.body, &self.device(worker))) {
+        let header = &task.header;
+        let anywhere = header.only.is_none() && (header.ways.cuda || self.hub.is_none());
+        if anywhere || (0..self.workers.len()).any(|worker| self.admits(header, &task.body, worker)) {
             return Ok(());
         }
-        let task = task.header.title();
+        let (task, only) = (header.title(), header.only.as_deref());
         let kinds: Vec<&str> = self.workers.iter().map(|worker| &*worker.kind).collect();
-        Err(Error::Config(match (only.worker, only.kinds) {
+        Err(Error::Config(match only.map_or((None, None), |only| (only.worker, only.kinds)) {
             (Some(worker), _) if worker >= kinds.len() => {
                 format!("task {task} is to run on worker {worker}: there are {}, from 0", kinds.len())
             }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use zellige_gpu::fake::{Fake, Fault as GpuFault};
 use zellige_gpu::twin::TwinArg;
 use zellige_gpu::{Address, Arg};
@@ -24,24 +24,35 @@ const MEMORY: u64 = 64 << 20;
 type HostBody = Box<dyn FnOnce(&mut [TwinArg<'_>]) -> Result<(), String> + Send>;
 
 /// Bodies that have been launched and have not run, by the number that is their kernel's first argument.
-static BODIES: Mutex<Option<HashMap<u64, HostBody>>> = Mutex::new(None);
-static NEXT: AtomicU64 = AtomicU64::new(0);
+#[derive(Default)]
+pub(super) struct Bodies(Mutex<(u64, HashMap<u64, HostBody>)>);
 
-fn with_bodies<R>(look: impl FnOnce(&mut HashMap<u64, HostBody>) -> R) -> R {
-    look(BODIES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+impl Bodies {
+    fn add(&self, body: HostBody) -> u64 {
+        let (next, bodies) = &mut *self.0.lock();
+        *next += 1;
+        bodies.insert(*next, body);
+        *next
+    }
+
+    fn take(&self, number: u64) -> Option<HostBody> {
+        self.0.lock().1.remove(&number)
+    }
 }
 
-/// GPUs for those of a machine's devices that are to be some.
-pub(super) fn driver(machine: &Machine) -> Arc<Fake> {
+/// GPUs for those of a machine's devices that are to be some, and the bodies that are launched there.
+pub(super) fn driver(machine: &Machine) -> (Arc<Fake>, Arc<Bodies>) {
+    let bodies = Arc::new(Bodies::default());
+    let launched = Arc::clone(&bodies);
     let fake = Fake::builder()
         .gpus(machine.gpus.iter().flatten().map(|gpu| gpu.number + 1).max().unwrap_or(0))
         .memory(MEMORY)
         .seed(machine.gpu_seed)
-        .kernel(KERNEL, |_grid, _block, args| {
+        .kernel(KERNEL, move |_grid, _block, args| {
             let [TwinArg::U64(number), rest @ ..] = args else {
                 return Err("it takes a number first".into());
             };
-            let body = with_bodies(|bodies| bodies.remove(number));
+            let body = launched.take(*number);
             body.ok_or_else(|| format!("body {number} is launched twice"))?(rest)
         })
         .build();
@@ -51,7 +62,7 @@ pub(super) fn driver(machine: &Machine) -> Arc<Fake> {
             let _ = fake.inject(gpu.number, GpuFault::Operation(operation + 1));
         }
     }
-    Arc::new(fake)
+    (Arc::new(fake), bodies)
 }
 
 /// What a body does with one operand, by headers; arguments by their places, `None` for arrays of no bytes.
@@ -121,14 +132,15 @@ impl Launch {
 /// Launches the job's body.
 pub(super) fn launch(
     job: &Arc<Job>,
+    bodies: &Bodies,
     views: Vec<AnyView<'_, Cuda>>,
     cx: &mut TaskContext<'_>,
 ) -> Result<(), TaskError> {
     if job.fault == Some(Fault::Before) {
         return Err("it fails before it writes, on purpose".into());
     }
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut launch = Launch { args: vec![Arg::U64(number)] };
+    // The number is known once the body is.
+    let mut launch = Launch { args: vec![Arg::U64(0)] };
     let (mut does, mut written) = (Vec::new(), Vec::new());
     for (view, access) in views.into_iter().zip(&job.accesses) {
         macro_rules! planned {
@@ -150,31 +162,24 @@ pub(super) fn launch(
     let measured: Arc<Mutex<Vec<f64>>> = Arc::default();
     let scratch = gpu.scratch(norms.max(8))?;
     launch.args.push(Arg::Write(scratch.at, scratch.bytes));
-    let (seed, job_of_body) = (blend(job.seed, cx.variant().into()), Arc::clone(job));
-    let body: HostBody = Box::new(move |args| run(&job_of_body, seed, does, args));
-    with_bodies(|bodies| bodies.insert(number, body));
     let driver = gpu.driver();
-    let module = driver.load(gpu.gpu(), b"fuzz")?;
-    let kernel = driver.kernel(module, KERNEL)?;
+    let kernel = driver.kernel(driver.load(gpu.gpu(), b"fuzz")?, KERNEL)?;
+    let (seed, job_of_body) = (blend(job.seed, cx.variant().into()), Arc::clone(job));
+    launch.args[0] = Arg::U64(bodies.add(Box::new(move |args| run(&job_of_body, seed, does, args))));
     // SAFETY: the arrays are the task's operands and its working space.
-    let launched = unsafe { driver.launch(gpu.stream(), kernel, [1; 3], [1; 3], 0, &launch.args) };
-    if let Err(error) = launched {
-        with_bodies(|bodies| drop(bodies.remove(&number)));
-        return Err(error.into());
-    }
+    unsafe { driver.launch(gpu.stream(), kernel, [1; 3], [1; 3], 0, &launch.args)? };
     let told = Arc::clone(&measured);
     // SAFETY: working space of this body.
     unsafe {
         gpu.read_back(scratch.at, scratch.bytes as usize, move |bytes| {
             let norms = bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap_or_default()));
-            told.lock().unwrap_or_else(PoisonError::into_inner).extend(norms);
+            told.lock().extend(norms);
             Ok(())
         })?;
     }
     for (at, value) in written.iter().enumerate() {
         let norms = Arc::clone(&measured);
-        let norm = move || norms.lock().unwrap_or_else(PoisonError::into_inner)[at];
-        each_type!(value, value => value.set_at_end(gpu, move |_, meta| meta.norm = norm()));
+        each_type!(value, value => value.set_at_end(gpu, move |_, meta| meta.norm = norms.lock()[at]));
     }
     match job.fault {
         Some(Fault::After) => Err("it fails after it has written, on purpose".into()),

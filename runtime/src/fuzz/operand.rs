@@ -226,6 +226,20 @@ fn chosen(choice: &Choice, operand: usize) -> Option<Format> {
     if operand < MAX_OPERAND_FORMATS { choice.formats[operand] } else { None }
 }
 
+/// Gives all of them back; the first error counts, and those after it are told.
+fn release_each<T>(
+    held: Vec<T>,
+    ok: bool,
+    mut release: impl FnMut(T, bool) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    let mut result = Ok(());
+    for one in held {
+        let released = release(one, ok && result.is_ok());
+        result = result.and(released);
+    }
+    result
+}
+
 impl Operands for Bundle {
     type Views<'v, K: DeviceKind> = Vec<AnyView<'v, K>>;
     type Held = Vec<AnyHeld>;
@@ -277,14 +291,7 @@ impl Operands for Bundle {
     }
 
     fn release(held: Vec<AnyHeld>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
-        let mut result = Ok(());
-        for one in held {
-            let released = each_type!(one, one => one.release(env, ok && result.is_ok()));
-            if result.is_ok() {
-                result = released;
-            }
-        }
-        result
+        release_each(held, ok, |one, ok| each_type!(one, one => one.release(env, ok)))
     }
 
     type OnGpu = Vec<AnyOnGpu>;
@@ -314,14 +321,7 @@ impl Operands for Bundle {
     }
 
     fn release_on_gpu(held: Vec<AnyOnGpu>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
-        let mut result = Ok(());
-        for one in held {
-            let released = each_type!(one, one => one.release(env, ok && result.is_ok()));
-            if result.is_ok() {
-                result = released;
-            }
-        }
-        result
+        release_each(held, ok, |one, ok| each_type!(one, one => one.release(env, ok)))
     }
 }
 

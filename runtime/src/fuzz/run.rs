@@ -8,7 +8,7 @@ use zellige_gpu::fake::Fake;
 
 use super::case::{Case, GpuOf, Job, Machine, Step};
 use super::codelet::Fuzzed;
-use super::gpu;
+use super::gpu::{self, Bodies};
 use super::operand::{AnyHandle, Bundle};
 use super::oracle::{Expected, Shown};
 use super::value::Value;
@@ -48,8 +48,8 @@ pub(super) fn run(
     patience: Duration,
     stalled: impl Fn(String) + Send + 'static,
 ) -> Ran {
-    let driver = gpu::driver(&case.machine);
-    let mut ran = run_on(&driver, case, expected, patience, stalled);
+    let (driver, bodies) = gpu::driver(&case.machine);
+    let mut ran = run_on((&driver, &bodies), case, expected, patience, stalled);
     ran.gpus = driver.gpus().len();
     ran.differences.extend(driver.violations().into_iter().map(|what| format!("on a GPU: {what}")));
     ran.differences.extend(driver.leaks().into_iter().map(|what| format!("left on a GPU: {what}")));
@@ -57,7 +57,7 @@ pub(super) fn run(
 }
 
 fn run_on(
-    driver: &Arc<Fake>,
+    (driver, bodies): (&Arc<Fake>, &Arc<Bodies>),
     case: &Case,
     expected: &Expected,
     patience: Duration,
@@ -67,7 +67,7 @@ fn run_on(
         Ok(rt) => rt,
         Err(error) => return Ran::failed(format!("no runtime: {error}")),
     };
-    let (handles, mut judge) = walk(&rt, case, expected);
+    let (handles, mut judge) = walk(&rt, bodies, case, expected);
     judge.check_ok("waiting for all tasks", rt.wait_all());
     if !case.machine.outlived {
         compare_all(&rt, handles, expected, &mut judge);
@@ -84,9 +84,15 @@ fn run_on(
 }
 
 /// Does all steps; returns the handles that are left.
-fn walk(rt: &Runtime, case: &Case, expected: &Expected) -> (Vec<Option<AnyHandle>>, Judge) {
+fn walk(
+    rt: &Runtime,
+    bodies: &Arc<Bodies>,
+    case: &Case,
+    expected: &Expected,
+) -> (Vec<Option<AnyHandle>>, Judge) {
     let mut session = Session {
         rt,
+        bodies,
         handles: case.data.iter().map(|_| None).collect(),
         case,
         last: None,
@@ -196,6 +202,7 @@ trait Held {}
 impl<T> Held for T {}
 
 struct Session<'rt> {
+    bodies: &'rt Arc<Bodies>,
     rt: &'rt Runtime,
     case: &'rt Case,
     /// Registered when they are first named.
@@ -286,8 +293,10 @@ impl<'rt> Session<'rt> {
         }
         let known = |at: usize| self.handles[at].clone().expect("registered above");
         let operands = Bundle::new(&job.accesses, known);
-        let codelet = Fuzzed { job: Arc::clone(job), plain: operands.plain() };
-        let task = target.codelet(codelet, operands).priority(job.priority);
+        let (job, bodies) = (Arc::clone(job), Arc::clone(self.bodies));
+        let (priority, plain) = (job.priority, operands.plain());
+        let codelet = Fuzzed { job, plain, bodies };
+        let task = target.codelet(codelet, operands).priority(priority);
         match after {
             Some(earlier) => task.after(earlier).submit(),
             None => task.submit(),

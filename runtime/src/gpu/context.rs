@@ -75,10 +75,7 @@ impl<'a> GpuContext<'a> {
     /// # Errors
     /// The driver's, e.g. [`GpuError::OutOfMemory`].
     pub fn scratch(&self, bytes: u64) -> Result<CudaScratch, GpuError> {
-        let buffer = self.stream.allocate(bytes)?;
-        let scratch = CudaScratch::of(&buffer);
-        self.stream.keep(buffer);
-        Ok(scratch)
+        self.stream.scratch(bytes)
     }
 
     /// Does something once the body's operations have ended. An error fails the task.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use zellige_gpu::{Address, Driver, GpuError, Stream};
 
 use super::Gpu;
+use super::views::CudaScratch;
 use crate::device::DeviceError;
 
 /// The memory of one device.
@@ -49,7 +50,7 @@ impl GpuMemory {
 
     /// True if the GPU cannot be used any more.
     pub(crate) fn is_lost(&self) -> bool {
-        self.driver.memory(self.gpu).is_err()
+        self.driver.memory(self.gpu).is_err_and(|error| error.is_sticky())
     }
 
     fn free(&self, at: Address) {
@@ -146,15 +147,29 @@ impl GpuStream {
         if bytes == 0 {
             return Ok(DeviceBuffer { at: Address::default(), bytes, memory: Arc::clone(memory) });
         }
-        let driver = self.driver();
-        let there = memory.frees.lock();
-        let buffer = DeviceBuffer { at: driver.allocate(*there, bytes)?, bytes, memory: Arc::clone(memory) };
-        let ready = driver.create_event(memory.gpu, false)?;
-        let ordered = driver.record(ready, *there).and_then(|()| driver.wait_event(self.stream, ready));
-        // Dropping the buffer on an error needs the stream.
-        drop(there);
-        self.keep(Ready { driver: Arc::clone(&memory.driver), event: ready });
-        ordered.map(|()| buffer)
+        let ready = Ready::new(memory)?;
+        let (at, recorded) = {
+            // Given back before there is a buffer: dropping one takes it.
+            let there = memory.frees.lock();
+            let at = memory.driver.allocate(*there, bytes)?;
+            (at, memory.driver.record(ready.event, *there))
+        };
+        let buffer = DeviceBuffer { at, bytes, memory: Arc::clone(memory) };
+        recorded?;
+        self.driver().wait_event(self.stream, ready.event)?;
+        self.keep(ready);
+        Ok(buffer)
+    }
+
+    /// Working space for what follows on this stream until the operation that is being launched has ended.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn scratch(&self, bytes: u64) -> Result<CudaScratch, GpuError> {
+        let buffer = self.allocate(bytes)?;
+        let scratch = CudaScratch { at: buffer.at, bytes };
+        self.keep(buffer);
+        Ok(scratch)
     }
 
     /// Keeps something until what has been queued so far has ended.
@@ -195,6 +210,14 @@ impl Drop for GpuStream {
 struct Ready {
     driver: Arc<dyn Driver>,
     event: zellige_gpu::Event,
+}
+
+impl Ready {
+    fn new(memory: &GpuMemory) -> Result<Self, GpuError> {
+        let driver = Arc::clone(&memory.driver);
+        let event = driver.create_event(memory.gpu, false)?;
+        Ok(Ready { driver, event })
+    }
 }
 
 impl Drop for Ready {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use zellige_gpu::{Address, GpuError};
 
 use super::context::GpuContext;
-use super::memory::DeviceBuffer;
 use super::value::DeviceValue;
 use crate::data::{Data, Element, Meta, Portable, ValueCell};
 use crate::task::DeviceKind;
@@ -124,17 +123,8 @@ impl<'v, D> CudaMut<'v, D> {
         Ok(())
     }
 
-    /// Changes the header now; what is known of the value is told anew.
-    pub fn set_header(&mut self, new: D::Header)
-    where
-        D: Portable,
-    {
-        self.value.meta = D::header_meta(&new);
-        self.value.header = Box::new(new);
-    }
-
     /// Changes what is known of the value once the body's operations have ended, e.g. its norm, which one of them has computed
-    /// ([`GpuContext::read_back`]; what is done at the end is done in order). Format and size of the meta follow from the header.
+    /// ([`GpuContext::read_back`]; what is done at the end is done in order). Format and size stay as they are.
     pub fn set_at_end(
         &self,
         cx: &GpuContext<'_>,
@@ -210,12 +200,6 @@ pub struct CudaScratch {
     pub at: Address,
     /// Its bytes.
     pub bytes: u64,
-}
-
-impl CudaScratch {
-    pub(crate) fn of(buffer: &DeviceBuffer) -> Self {
-        CudaScratch { at: buffer.at(), bytes: buffer.bytes() }
-    }
 }
 
 macro_rules! debug_by_meta {

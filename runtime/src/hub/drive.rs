@@ -197,10 +197,9 @@ fn carry(
     let carrier = stream.map(|stream| Carrier { stream });
     match handle.carry(transfer.source, transfer.target, format, onto, carrier) {
         Ok(()) => {}
-        Err(CarryError::Device(error)) => return Err(error),
+        Err(CarryError::Disk(error)) => return Err(error),
         Err(CarryError::Gpu(error)) => {
-            let device = hub.nodes[mover((transfer.from, transfer.to))].name.clone();
-            return Err(DeviceError { device, reason: error.to_string() });
+            return Err(stream.expect("a GPU carries on a stream").failure(&error));
         }
         Err(CarryError::Value(error)) => handle.base().poison(&failure_to_carry(handle, error)),
     }

@@ -34,8 +34,7 @@ impl Hub {
         }
         let needs = self.known_needs(task, accesses, sized);
         let (operands, bytes) = (distinct(&needs).count(), bytes_of(&needs));
-        let only = task.header.only.as_ref();
-        let may = |worker: &usize| only.is_none_or(|only| only.allows(&task.body, &shared.device(*worker)));
+        let may = |worker: &usize| shared.admits(&task.header, &task.body, *worker);
         let mut least_lacking: Option<(u64, &str)> = None;
         for worker in workers().filter(may) {
             let node = self.node_of(worker);
@@ -54,20 +53,21 @@ impl Hub {
 
     /// What the task will need of what is known; what is not counts nothing.
     fn known_needs(&self, task: &Task, accesses: &Accesses<'_>, sized: impl Fn(usize) -> bool) -> Vec<Need> {
-        let registered = |at: usize| accesses[at].handle.registered().filter(|_| sized(at));
-        let metas: Vec<Meta> = (0..accesses.len()).map(|at| registered(at).unwrap_or_default()).collect();
+        let of = |at: usize| accesses[at].handle.registered().filter(|_| sized(at));
+        let known: Vec<Option<Meta>> = (0..accesses.len()).map(of).collect();
+        let metas: Vec<Meta> = known.iter().map(|meta| meta.unwrap_or_default()).collect();
         let late = task.body.is_late();
         let asked = if late { None } else { formats_of(&task.body, &metas).ok() };
-        let need = |(at, meta): (usize, &Meta)| {
+        let need = |(at, known): (usize, &Option<Meta>)| {
             let wanted = asked.as_ref().map_or(Format::NATIVE, |(_, formats)| formats[at]);
-            let format = if wanted == Format::NATIVE { meta.format } else { wanted };
-            let bytes = registered(at)
-                .map_or(0, |meta| accesses[at].handle.size_as(&meta, format).unwrap_or(meta.bytes) as u64);
+            let format = if wanted == Format::NATIVE { metas[at].format } else { wanted };
+            let size = |meta: Meta| accesses[at].handle.size_as(&meta, format).unwrap_or(meta.bytes);
+            let bytes = known.map_or(0, size) as u64;
             let datum = accesses[at].handle.datum().unwrap_or(Datum(u32::MAX));
             let access = if accesses[at].look { Access::Look } else { Access::Read };
             Need { datum, format, bytes, access }
         };
-        metas.iter().enumerate().map(need).collect()
+        known.iter().enumerate().map(need).collect()
     }
 }
 

@@ -181,10 +181,6 @@ impl<D: Data> Operand for Read<D> {
     fn view_on_gpu(held: &mut OnGpu) -> CudaRef<'_, D> {
         held.view()
     }
-
-    fn release_on_gpu(_held: OnGpu, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
-        Ok(())
-    }
 }
 
 /// A value that is being written.
@@ -276,10 +272,6 @@ impl<D: Data> Operand for Update<D> {
 
     fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
         held.view_mut()
-    }
-
-    fn release_on_gpu(_held: OnGpu, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
-        Ok(())
     }
 }
 

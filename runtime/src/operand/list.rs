@@ -113,10 +113,6 @@ impl<D: Data> Operand for ReadList<D> {
     fn view_on_gpu(held: &mut Vec<OnGpu>) -> CudaList<'_, D> {
         CudaList(held.iter().map(OnGpu::view).collect())
     }
-
-    fn release_on_gpu(_held: Vec<OnGpu>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
-        Ok(())
-    }
 }
 
 /// Reads what is known of a list of handles; see [`metas`].
@@ -174,9 +170,5 @@ impl<D: Data> Operand for MetaList<D> {
 
     fn view_on_gpu(held: &mut Metas) -> &[Meta] {
         held
-    }
-
-    fn release_on_gpu(_held: Metas, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
-        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::{Accesses, Formats, Metas, Operand};
 use crate::data::{Buffer, Element, Format};
 use crate::error::TaskError;
-use crate::gpu::{CudaScratch, GpuContext};
+use crate::gpu::CudaScratch;
 use crate::task::{DeviceKind, Env, Refusal};
 
 /// Working space; see [`scratch`].
@@ -64,14 +64,10 @@ impl<T: Element> Operand for Scratch<T> {
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<CudaScratch, Refusal> {
         let bytes = (self.len as u64).saturating_mul(size_of::<T>() as u64);
         let stream = env.gpu().expect("a body for GPUs has a stream");
-        GpuContext::new(stream).scratch(bytes).map_err(|error| Refusal::Failed(error.into()))
+        stream.scratch(bytes).map_err(|error| Refusal::Failed(error.into()))
     }
 
     fn view_on_gpu(held: &mut CudaScratch) -> CudaScratch {
         *held
-    }
-
-    fn release_on_gpu(_held: CudaScratch, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
-        Ok(())
     }
 }

@@ -101,10 +101,6 @@ pub(crate) trait Body: Send + Sync {
     fn is_for_host(&self) -> bool {
         false
     }
-    /// See [`Codelet::has_cuda`]; a panic counts as no.
-    fn has_cuda(&self) -> bool {
-        false
-    }
     /// See [`Codelet::late`]; a panic counts as yes.
     fn is_late(&self) -> bool {
         false
@@ -312,12 +308,6 @@ impl<C: Codelet> Body for TypedBody<C> {
         if let Some((_, operands)) = self.payload() {
             operands.declare(out);
         }
-    }
-
-    fn has_cuda(&self) -> bool {
-        self.payload().is_some_and(|(codelet, _)| {
-            catch_unwind(AssertUnwindSafe(|| codelet.has_cuda())).unwrap_or(false)
-        })
     }
 
     fn is_late(&self) -> bool {

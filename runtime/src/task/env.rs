@@ -243,6 +243,10 @@ impl<'e> Env<'e> {
     /// The model that is to learn how long this task takes, if it is this task's turn.
     fn sampled(&mut self) -> Option<ModelId> {
         self.local.sampler.as_ref()?;
+        if self.gpu().is_some() {
+            // The body only puts operations on a stream: how long those take is known when they end.
+            return None;
+        }
         let models = self.shared.models.as_ref()?;
         let kind = self.shared.workers[self.worker].model_kind;
         let id = models.id_of(self.header.name, &self.header.info, self.notes.implementation);
@@ -270,9 +274,8 @@ impl<'e> Env<'e> {
         call: Call,
         body: impl FnOnce(&mut TaskContext<'_>) -> Result<(), TaskError>,
     ) -> Result<(), Cause> {
-        // On a GPU the body only puts operations on a stream: how long those take is known when they end.
         let gpu = self.gpu();
-        let sampled = if gpu.is_some() { None } else { self.sampled() }.map(|id| (id, thread_time()));
+        let sampled = self.sampled().map(|id| (id, thread_time()));
         let start = self.measure.then(Instant::now);
         self.notes.began = true;
         let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, gpu);

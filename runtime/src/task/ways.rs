@@ -14,6 +14,8 @@ pub(crate) struct Ways {
     pub(crate) implementations: &'static [&'static str],
     /// The most tasks that one call takes; 0 or 1: it runs alone.
     pub(crate) batch: u32,
+    /// It has an implementation for GPUs.
+    pub(crate) cuda: bool,
 }
 
 impl Ways {
@@ -24,7 +26,7 @@ impl Ways {
             most @ 2.. if !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
             _ => 0,
         };
-        Ways { implementations, batch }
+        Ways { implementations, batch, cuda: codelet.has_cuda() }
     }
 }
 
