@@ -113,6 +113,14 @@ impl<D: Data> HandleCore<D> {
         if is_native(value, to) {
             return Ok(carrier.up(&travel, value, memory)?);
         }
+        if carrier.converts_there {
+            let there = carrier.up(&travel, value, memory)?;
+            let made = carrier.converted(&travel, &there, to);
+            carrier.stream.keep(there);
+            if let Some(made) = made? {
+                return Ok(made);
+            }
+        }
         // Boxed before anything points into it.
         let converted = Box::new(self.convert(value, to)?);
         let sent = carrier.up(&travel, &*converted, memory);
@@ -137,8 +145,14 @@ impl<D: Data> HandleCore<D> {
                 let sent = if is_native {
                     carrier.across(&travel, value, memory)?
                 } else {
-                    let wide = self.fetched(&travel, value, carrier)?;
-                    let sent = self.send_up(&wide, to, carrier.memory(), carrier)?;
+                    let sent = match carrier.converted(&travel, value, to)? {
+                        Some(made) => made,
+                        None => {
+                            let wide = self.fetched(&travel, value, carrier)?;
+                            let by_host = Carrier { converts_there: false, ..carrier };
+                            self.send_up(&wide, to, carrier.memory(), by_host)?
+                        }
+                    };
                     carrier.on(&travel, sent, memory)?
                 };
                 let place = self.gpu_place(target);
@@ -151,6 +165,10 @@ impl<D: Data> HandleCore<D> {
                 let place = unsafe { place.exclusive() };
                 if is_native {
                     carrier.down(&travel, value, place)?;
+                } else if let Some(made) = carrier.converted(&travel, value, to)? {
+                    let sent = carrier.down(&travel, &made, place);
+                    carrier.stream.keep(made);
+                    sent?;
                 } else {
                     *place = Some(self.convert(&self.fetched(&travel, value, carrier)?, to)?);
                 }

@@ -2,8 +2,11 @@
 
 use std::any::{Any, TypeId};
 
+use zellige_gpu::GpuError;
+
 use super::spares::{Sizes, Spare, Spares};
-use super::{Buffer, Data, Element, Meta};
+use super::{Buffer, Data, Element, Format, Meta};
+use crate::gpu::{CudaRef, CudaValue, DeviceValue, GpuContext};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
 ///
@@ -40,6 +43,21 @@ pub trait Portable: Data {
 
     /// The places of the same parts, of the same sizes.
     fn parts_mut(&mut self) -> Vec<&mut [u8]>;
+
+    /// The value in another format, made on its GPU: operations on the stream of `cx` fill the parts of a new one
+    /// ([`GpuContext::value`]). `None`: there is no such way, and the value passes through the host, where
+    /// [`Data::convert`] knows it.
+    ///
+    /// # Errors
+    /// The driver's: the device is given up then.
+    fn convert_on_gpu(
+        value: CudaRef<'_, Self>,
+        to: Format,
+        cx: &GpuContext<'_>,
+    ) -> Result<Option<CudaValue<Self>>, GpuError> {
+        let _ = (value, to, cx);
+        Ok(None)
+    }
 }
 
 /// A value's header, whose type only its `Portability` knows.
@@ -57,6 +75,9 @@ pub struct Portability<D> {
     pub(crate) clone_header: fn(&AnyHeader) -> AnyHeader,
     pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
     pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
+    /// `None`: only on the host.
+    pub(crate) convert_on_gpu:
+        fn(&DeviceValue, Format, &GpuContext<'_>) -> Result<Option<DeviceValue>, GpuError>,
 }
 
 impl<D> Clone for Portability<D> {
@@ -87,6 +108,10 @@ impl<D: Portable> Portability<D> {
             },
             parts: D::parts,
             parts_mut: D::parts_mut,
+            convert_on_gpu: |value, to, cx| {
+                let made = D::convert_on_gpu(CudaRef::new(value), to, cx)?;
+                Ok(made.map(|made| made.like(value)))
+            },
         }
     }
 }

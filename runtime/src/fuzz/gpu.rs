@@ -7,17 +7,19 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use zellige_gpu::fake::{Fake, Fault as GpuFault};
 use zellige_gpu::twin::TwinArg;
-use zellige_gpu::{Address, Arg};
+use zellige_gpu::{Address, Arg, GpuError};
 
 use super::case::{Access, Fault, Job, Machine};
 use super::operand::{AnyView, OneView, Typed, each_type};
 use super::rng::blend;
-use super::words::Sample;
+use super::words::{Sample, Words};
+use crate::data::Format;
 use crate::error::TaskError;
-use crate::gpu::{Cuda, CudaMut};
+use crate::gpu::{Cuda, CudaMut, CudaRef, CudaValue, GpuContext};
 use crate::task::TaskContext;
 
 const KERNEL: &str = "zellige_fuzz";
+const CONVERT: &str = "zellige_fuzz_convert";
 /// More than any case asks for: what is let to the runtime is each device's capacity.
 const MEMORY: u64 = 64 << 20;
 
@@ -54,6 +56,12 @@ pub(super) fn driver(machine: &Machine) -> (Arc<Fake>, Arc<Bodies>) {
             };
             let body = launched.take(*number);
             body.ok_or_else(|| format!("body {number} is launched twice"))?(rest)
+        })
+        .kernel(CONVERT, |_grid, _block, args| match args {
+            [TwinArg::U32(from), TwinArg::U32(to), TwinArg::Read(wide), TwinArg::Write(narrow)] => {
+                Words::<true>::convert_bytes((Format(*from as u16), wide), (Format(*to as u16), narrow))
+            }
+            _ => Err("it takes two formats and two arrays".into()),
         })
         .build();
     for gpu in machine.gpus.iter().flatten() {
@@ -102,9 +110,8 @@ impl Launch {
                 (Does::Look(vec![(value.header().clone(), read)]), None)
             }
             (OneView::List(list), _) => {
-                let read = |value: crate::gpu::CudaRef<'v, D>| {
-                    (value.header().clone(), self.add(value.part(0), Arg::Read))
-                };
+                let read =
+                    |value: CudaRef<'v, D>| (value.header().clone(), self.add(value.part(0), Arg::Read));
                 (Does::Look(list.iter().map(read).collect()), None)
             }
             (OneView::Mut(mut value), Access::Update { becomes: Some(format), .. }) => {
@@ -127,6 +134,21 @@ impl Launch {
             (OneView::Slot(_), _) => unreachable!("only writes have slots"),
         })
     }
+}
+
+/// Launches a conversion: part 0 of `value` in format `from` becomes part 0 of `made` in format `to`.
+pub(super) fn convert<D: Sample>(
+    (value, from): (CudaRef<'_, D>, Format),
+    (made, to): (&CudaValue<D>, Format),
+    cx: &GpuContext<'_>,
+) -> Result<(), GpuError> {
+    let ((there, bytes), (here, room)) = (value.part(0), made.part(0));
+    let driver = cx.driver();
+    let kernel = driver.kernel(driver.load(cx.gpu(), b"fuzz")?, CONVERT)?;
+    let args =
+        [Arg::U32(from.0.into()), Arg::U32(to.0.into()), Arg::Read(there, bytes), Arg::Write(here, room)];
+    // SAFETY: the arrays are the value that is to be converted and the one that has just been made for it.
+    unsafe { driver.launch(cx.stream(), kernel, [1; 3], [1; 3], 0, &args) }
 }
 
 /// Launches the job's body.
@@ -159,7 +181,6 @@ pub(super) fn launch(
     let gpu = cx.gpu();
     // At the end the norm of each value that was written.
     let norms = (written.len() * size_of::<f64>()) as u64;
-    let measured: Arc<Mutex<Vec<f64>>> = Arc::default();
     let scratch = gpu.scratch(norms.max(8))?;
     launch.args.push(Arg::Write(scratch.at, scratch.bytes));
     let driver = gpu.driver();
@@ -168,18 +189,14 @@ pub(super) fn launch(
     launch.args[0] = Arg::U64(bodies.add(Box::new(move |args| run(&job_of_body, seed, does, args))));
     // SAFETY: the arrays are the task's operands and its working space.
     unsafe { driver.launch(gpu.stream(), kernel, [1; 3], [1; 3], 0, &launch.args)? };
-    let told = Arc::clone(&measured);
-    // SAFETY: working space of this body.
-    unsafe {
-        gpu.read_back(scratch.at, scratch.bytes as usize, move |bytes| {
-            let norms = bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap_or_default()));
-            told.lock().extend(norms);
-            Ok(())
-        })?;
-    }
     for (at, value) in written.iter().enumerate() {
-        let norms = Arc::clone(&measured);
-        each_type!(value, value => value.set_at_end(gpu, move |_, meta| meta.norm = norms.lock()[at]));
+        let norm = (scratch.at.offset((at * size_of::<f64>()) as u64), size_of::<f64>());
+        // SAFETY: working space of this body.
+        each_type!(value, value => unsafe {
+            value.read_back(gpu, norm, |bytes, _, meta| {
+                meta.norm = f64::from_le_bytes(bytes.try_into().unwrap_or_default());
+            })?;
+        });
     }
     match job.fault {
         Some(Fault::After) => Err("it fails after it has written, on purpose".into()),
@@ -188,7 +205,7 @@ pub(super) fn launch(
     }
 }
 
-type AnyDoes = Typed<Does<super::words::Words<true>>, Does<super::words::Words<false>>, Does<Vec<u64>>>;
+type AnyDoes = Typed<Does<Words<true>>, Does<Words<false>>, Does<Vec<u64>>>;
 
 /// The body on the host: reads all, then writes all, as a body for CPUs does.
 fn run(job: &Job, seed: u64, does: Vec<AnyDoes>, args: &mut [TwinArg<'_>]) -> Result<(), String> {

@@ -1,7 +1,10 @@
 //! What the handles of a case hold: values for which it matters which version was converted, when, and from what.
 
+use zellige_gpu::GpuError;
+
 use super::rng::blend;
 use crate::data::{Data, Format, Meta, Portability, Portable};
+use crate::gpu::{CudaRef, CudaValue, GpuContext};
 
 /// Words of 64, 32 and 16 bits.
 pub(super) const FORMATS: [Format; 3] = [Format(1), Format(2), Format(3)];
@@ -80,6 +83,21 @@ impl<const TRAVELS: bool> Words<TRAVELS> {
     }
 }
 
+impl Words<true> {
+    /// The bytes of a value in one format from those of the value in another.
+    pub(super) fn convert_bytes(
+        (from, bytes): (Format, &[u8]),
+        (to, room): (Format, &mut [u8]),
+    ) -> Result<(), String> {
+        let each = width(from).ok_or("the value is in no format")?;
+        let mut value = Self::blank(&(from, bytes.len() / each));
+        value.parts_mut()[0].copy_from_slice(bytes);
+        let converted = value.convert(to).ok_or("it is to be in no format")?;
+        room.copy_from_slice(converted.parts()[0]);
+        Ok(())
+    }
+}
+
 impl<const TRAVELS: bool> Data for Words<TRAVELS> {
     type Ref<'v> = &'v Self;
     type Mut<'v> = &'v mut Self;
@@ -154,6 +172,21 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
             Form::Half(words) => bytemuck::cast_slice_mut(words),
             Form::Quarter(words) => bytemuck::cast_slice_mut(words),
         }]
+    }
+
+    fn convert_on_gpu(
+        value: CudaRef<'_, Self>,
+        to: Format,
+        cx: &GpuContext<'_>,
+    ) -> Result<Option<CudaValue<Self>>, GpuError> {
+        let &(from, len) = value.header();
+        // Some pass through the host.
+        if width(to).is_none() || len % 3 == 0 {
+            return Ok(None);
+        }
+        let made = cx.value::<Self>((to, len))?;
+        super::gpu::convert((value, from), (&made, to), cx)?;
+        Ok(Some(made))
     }
 }
 

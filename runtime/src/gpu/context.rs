@@ -1,5 +1,6 @@
 //! What a body for a GPU may ask of it.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use zellige_gpu::{Address, Driver, GpuError, Place, Stream};
 
 use super::memory::{DeviceBuffer, GpuStream};
 use super::value::DeviceValue;
-use super::views::CudaScratch;
+use super::views::{CudaScratch, CudaValue};
 use crate::data::Portable;
 use crate::error::TaskError;
 
@@ -70,6 +71,19 @@ impl<'a> GpuContext<'a> {
         self.stream.memory.gpu
     }
 
+    /// What a library keeps for each device under a name of its own, e.g. its kernels, loaded: made when it is first asked for there.
+    /// Others that ask meanwhile wait.
+    ///
+    /// # Errors
+    /// What `make` says; the next who asks tries again.
+    pub fn once<T: Any + Send + Sync, E>(
+        &self,
+        name: &'static str,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        self.stream.memory.made(name, make)
+    }
+
     /// Working space for the body's operations; it holds garbage, and is given back once they have ended.
     ///
     /// # Errors
@@ -111,7 +125,15 @@ impl<'a> GpuContext<'a> {
         self.stream.keep(parts);
     }
 
-    /// A value of this header with new parts.
+    /// A value of this header with new parts, which what follows on the stream fills.
+    ///
+    /// # Errors
+    /// The driver's, e.g. [`GpuError::OutOfMemory`].
+    pub fn value<D: Portable>(&self, header: D::Header) -> Result<CudaValue<D>, GpuError> {
+        Ok(CudaValue::new(self.blank::<D>(header)?))
+    }
+
+    /// The same, as the runtime keeps it.
     pub(super) fn blank<D: Portable>(&self, header: D::Header) -> Result<DeviceValue, GpuError> {
         let meta = D::header_meta(&header);
         let sizes = D::part_sizes(&header);

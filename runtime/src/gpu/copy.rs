@@ -5,14 +5,17 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use zellige_gpu::{Address, GpuError, Place};
 
+use super::context::GpuContext;
 use super::memory::{DeviceBuffer, GpuMemory, GpuStream};
 use super::value::DeviceValue;
-use crate::data::{Data, Portability};
+use crate::data::{Data, Format, Portability};
 
 /// Carries values over one stream. Copies are queued, not waited for: their sources stay until the stream's operation has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier<'s> {
     pub(crate) stream: &'s GpuStream,
+    /// From the host the value's own form travels, and is converted on the GPU.
+    pub(crate) converts_there: bool,
 }
 
 impl Carrier<'_> {
@@ -54,6 +57,23 @@ impl Carrier<'_> {
         let there = |from: &DeviceBuffer| (Place::Gpu(from.gpu(), from.at()), from.bytes());
         let parts = self.copies(value.parts.iter().map(there), memory)?;
         Ok(DeviceValue::new((travel.clone_header)(&value.header), parts, value.meta))
+    }
+
+    /// A GPU's value in another format, made on the stream's GPU and in its memory; `None`: only the host knows how.
+    pub(crate) fn converted<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        to: Format,
+    ) -> Result<Option<DeviceValue>, GpuError> {
+        let cx = GpuContext::new(self.stream);
+        if value.parts.iter().all(|part| part.gpu() == self.memory().gpu) {
+            return (travel.convert_on_gpu)(value, to, &cx);
+        }
+        let near = self.across(travel, value, self.memory())?;
+        let made = (travel.convert_on_gpu)(&near, to, &cx);
+        self.stream.keep(near);
+        made
     }
 
     /// The memory of the GPU whose stream it is.

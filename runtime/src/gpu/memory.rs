@@ -1,6 +1,7 @@
 //! Memory of a GPU, and one of its streams.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub(crate) struct GpuMemory {
     pub(super) gpu: u32,
     /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
     frees: Mutex<Stream>,
+    /// What bodies have made once for this device, by name and type.
+    made: Mutex<HashMap<(&'static str, TypeId), Arc<dyn Any + Send + Sync>>>,
 }
 
 impl fmt::Debug for GpuMemory {
@@ -33,7 +36,23 @@ impl GpuMemory {
     pub(crate) fn new(name: &str, gpu: &Gpu) -> Result<Arc<Self>, GpuError> {
         let (driver, gpu) = (Arc::clone(&gpu.driver), gpu.number);
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
-        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, frees }))
+        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, frees, made: Mutex::default() }))
+    }
+
+    /// The value of this name that has been made for this device; made now if it has not. Who comes meanwhile waits.
+    pub(super) fn made<T: Any + Send + Sync, E>(
+        &self,
+        name: &'static str,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        let mut made = self.made.lock();
+        let name = (name, TypeId::of::<T>());
+        if let Some(there) = made.get(&name) {
+            return Ok(Arc::clone(there).downcast().expect("found by its type"));
+        }
+        let new = Arc::new(make()?);
+        made.insert(name, Arc::clone(&new) as _);
+        Ok(new)
     }
 
     /// As the rest of the runtime speaks of it.

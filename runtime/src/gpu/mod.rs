@@ -16,7 +16,7 @@ pub(crate) use copy::Carrier;
 pub(crate) use device::GpuDevice;
 pub(crate) use memory::{GpuMemory, GpuStream};
 pub(crate) use value::DeviceValue;
-pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot};
+pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue};
 
 use std::sync::Arc;
 

@@ -123,25 +123,69 @@ impl<'v, D> CudaMut<'v, D> {
         Ok(())
     }
 
-    /// Changes what is known of the value once the body's operations have ended, e.g. its norm, which one of them has computed
-    /// ([`GpuContext::read_back`]; what is done at the end is done in order). Format and size stay as they are.
-    pub fn set_at_end(
+    /// Reads bytes of the GPU's memory back, behind what has been queued, and changes by them what is known of the value, e.g. its norm,
+    /// once the body's operations have ended. Format and size stay as they are.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As [`GpuContext::read_back`].
+    pub unsafe fn read_back(
         &self,
         cx: &GpuContext<'_>,
-        change: impl FnOnce(&mut D::Header, &mut Meta) + Send + 'static,
-    ) where
+        (at, bytes): (Address, usize),
+        change: impl FnOnce(&[u8], &mut D::Header, &mut Meta) + Send + 'static,
+    ) -> Result<(), GpuError>
+    where
         D: Portable,
     {
         let cell = Arc::clone(&self.cell);
-        cx.at_end(move || {
+        let then = move |bytes: &[u8]| {
             // SAFETY: called before the task ends, when its views are gone: it still has the one access to the place.
             if let Some(value) = unsafe { cell.exclusive() } {
                 let mut new = header::<D>(value).clone();
-                change(&mut new, &mut value.meta);
+                change(bytes, &mut new, &mut value.meta);
                 value.header = Box::new(new);
             }
             Ok(())
-        });
+        };
+        // SAFETY: the caller's promise.
+        unsafe { cx.read_back(at, bytes, then) }
+    }
+}
+
+/// A value that a conversion makes ([`Portable::convert_on_gpu`]).
+pub struct CudaValue<D> {
+    value: DeviceValue,
+    _type: PhantomData<fn() -> D>,
+}
+
+impl<D> CudaValue<D> {
+    pub(super) fn new(value: DeviceValue) -> Self {
+        CudaValue { value, _type: PhantomData }
+    }
+
+    /// As the runtime keeps it: a conversion keeps the norm.
+    pub(crate) fn like(mut self, source: &DeviceValue) -> DeviceValue {
+        self.value.meta.norm = source.meta.norm;
+        self.value
+    }
+
+    /// The value's header.
+    pub fn header(&self) -> &D::Header
+    where
+        D: Portable,
+    {
+        header::<D>(&self.value)
+    }
+
+    /// Where part `i` is, and its bytes.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn part(&self, i: usize) -> (Address, u64) {
+        part(&self.value, i)
     }
 }
 
@@ -218,3 +262,9 @@ debug_by_meta!(
     CudaSlot => |v| v.place.as_ref().map(|value| value.meta),
     CudaList => |v| v.0.len()
 );
+
+impl<D> std::fmt::Debug for CudaValue<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CudaValue({:?})", self.value.meta)
+    }
+}

@@ -194,7 +194,8 @@ fn carry(
         (None, Some(memory)) => Onto::Gpu(memory),
         (None, None) => Onto::Memory(&hub.nodes[transfer.to].spares),
     };
-    let carrier = stream.map(|stream| Carrier { stream });
+    let converts_there = transfer.converts.is_some_and(|(converter, _)| converter == transfer.to);
+    let carrier = stream.map(|stream| Carrier { stream, converts_there });
     match handle.carry(transfer.source, transfer.target, format, onto, carrier) {
         Ok(()) => {}
         Err(CarryError::Disk(error)) => return Err(error),

@@ -12,12 +12,23 @@ use crate::task::{DeviceKind, Env, Refusal};
 #[derive(Debug)]
 pub struct Scratch<T> {
     len: usize,
+    on_host: bool,
     _type: PhantomData<fn() -> T>,
 }
 
 /// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with unspecified content.
 pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
-    Scratch { len, _type: PhantomData }
+    Scratch { len, on_host: false, _type: PhantomData }
+}
+
+impl<T> Scratch<T> {
+    /// Only bodies for CPUs get it: one for GPUs has other needs, and asks its context
+    /// ([`GpuContext::scratch`](crate::GpuContext::scratch)).
+    #[must_use]
+    pub fn on_host(mut self) -> Self {
+        self.on_host = true;
+        self
+    }
 }
 
 /// Working space on loan from the worker.
@@ -62,7 +73,8 @@ impl<T: Element> Operand for Scratch<T> {
     type OnGpu = CudaScratch;
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<CudaScratch, Refusal> {
-        let bytes = (self.len as u64).saturating_mul(size_of::<T>() as u64);
+        let len = if self.on_host { 0 } else { self.len as u64 };
+        let bytes = len.saturating_mul(size_of::<T>() as u64);
         let stream = env.gpu().expect("a body for GPUs has a stream");
         stream.scratch(bytes).map_err(|error| Refusal::Failed(error.into()))
     }
