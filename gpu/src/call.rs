@@ -83,6 +83,26 @@ pub enum Compute {
     F16,
 }
 
+/// Where the factors of a product are; where beta is 0, C is not read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Factors {
+    /// Known on the host.
+    Host {
+        /// Factor of the product.
+        alpha: f64,
+        /// Factor of C.
+        beta: f64,
+    },
+    /// In device memory: alpha, then beta, two `f32`, read when the product runs. Only where sums are held in f32
+    /// ([`Compute::F32`], [`Compute::Tf32`]).
+    Device(Address),
+}
+
+impl Factors {
+    /// Bytes of two that are in device memory.
+    pub const BYTES: u64 = 8;
+}
+
 /// `C = alpha op(A) op(B) + beta C`, `C` of `m x n`, inner length `k`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gemm {
@@ -96,21 +116,19 @@ pub struct Gemm {
     pub n: u32,
     /// Inner length.
     pub k: u32,
-    /// Factor of the product.
-    pub alpha: f64,
+    /// alpha and beta.
+    pub factors: Factors,
     /// A.
     pub a: Matrix,
     /// B.
     pub b: Matrix,
-    /// Factor of C; with 0, C is not read.
-    pub beta: f64,
     /// C.
     pub c: Matrix,
     /// In what the sums are held.
     pub compute: Compute,
 }
 
-/// As many products of one shape as there are addresses: `a`, `b`, `c` of `shape` are those of the first.
+/// As many products of one shape, with the same factors, as there are addresses: `a`, `b`, `c` of `shape` are those of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchedGemm<'a> {
     /// What all have in common.

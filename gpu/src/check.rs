@@ -1,6 +1,6 @@
 //! Which descriptions every driver takes: what one refuses, the other refuses in the same words.
 
-use crate::call::{BatchedGemm, Compute, Element, Gemm, Matrix, Potrf, Side, Syrk, Transpose, Trsm};
+use crate::call::{BatchedGemm, Compute, Element, Factors, Gemm, Matrix, Potrf, Side, Syrk, Transpose, Trsm};
 
 /// To how many entries fp8 products are laid out (16-byte vectors).
 const FP8_STEP: u32 = 16;
@@ -68,6 +68,7 @@ impl Gemm {
         self.b.check("B", rows, columns)?;
         self.c.check("C", self.m, self.n)?;
         self.check_elements()?;
+        self.check_factors()?;
         if self.is_fp8() { self.check_fp8() } else { Ok(()) }
     }
 
@@ -88,6 +89,22 @@ impl Gemm {
             return Ok(());
         }
         Err(format!("no product has A of {a:?}, B of {b:?}, C of {c:?} and sums in {:?}", self.compute))
+    }
+
+    fn check_factors(&self) -> Result<(), String> {
+        let Factors::Device(at) = self.factors else {
+            return Ok(());
+        };
+        if !matches!(self.compute, Compute::F32 | Compute::Tf32) {
+            return Err(format!(
+                "factors in device memory are two f32, and sums in {:?} take others: give them from the host",
+                self.compute
+            ));
+        }
+        if !at.0.is_multiple_of(4) {
+            return Err(format!("factors at {:#x} are not aligned to an f32", at.0));
+        }
+        Ok(())
     }
 
     fn check_fp8(&self) -> Result<(), String> {

@@ -46,7 +46,9 @@ pub mod fake;
 mod info;
 pub mod twin;
 
-pub use call::{Arg, BatchedGemm, Compute, Element, Gemm, Matrix, Potrf, Side, Syrk, Transpose, Trsm};
+pub use call::{
+    Arg, BatchedGemm, Compute, Element, Factors, Gemm, Matrix, Potrf, Side, Syrk, Transpose, Trsm,
+};
 pub use compile::Compiler;
 pub use driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream};
 pub use error::GpuError;

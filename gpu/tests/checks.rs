@@ -4,7 +4,9 @@ mod common;
 
 use common::{Bench, assert_caught};
 use zellige_gpu::fake::Fake;
-use zellige_gpu::{Address, Driver, Event, GpuError, Place, Stream};
+use zellige_gpu::{
+    Address, Compute, Driver, Element, Event, Factors, Gemm, GpuError, Matrix, Place, Stream, Transpose,
+};
 
 const BYTES: u64 = 1000;
 
@@ -135,6 +137,54 @@ fn an_event_that_is_not_done_orders_nothing() {
     open.send(()).unwrap(); // who is told of a lost GPU waits for what it executes
     let error = bench.zero(two, x, BYTES).unwrap_err();
     assert_caught(&bench, error, &["zero on stream 1", "zero on stream 2"]);
+}
+
+/// A product of single numbers in `x`, C in `y`, its factors at `factors`.
+fn product(bench: &Bench, stream: Stream, x: Address, y: Address, factors: Address) -> Result<(), GpuError> {
+    let [a, b, c] = [x, x.offset(4), y].map(|at| Matrix { at, ld: 1, element: Element::F32 });
+    let (op_a, op_b, factors) = (Transpose::No, Transpose::No, Factors::Device(factors));
+    let gemm = Gemm { op_a, op_b, m: 1, n: 1, k: 1, factors, a, b, c, compute: Compute::F32 };
+    // SAFETY: the fake checks addresses; only device memory is named.
+    unsafe { bench.fake.gemm(stream, &gemm) }
+}
+
+#[test]
+fn factors_in_device_memory_are_read_by_their_product() {
+    let start = || {
+        let bench = Bench::new(14);
+        let (one, two, x, y) = two_streams(&bench);
+        (bench, one, two, x, y)
+    };
+    let (bench, one, two, x, y) = start();
+    bench.zero(one, x.offset(500), 8).unwrap(); // who writes them
+    let error = product(&bench, two, x, y, x.offset(500)).unwrap_err();
+    assert_caught(&bench, error, &["zero on stream 1", "gemm on stream 2", "reads", "nothing orders"]);
+
+    let (bench, one, two, x, y) = start();
+    product(&bench, one, x, y, x.offset(500)).unwrap();
+    let error = bench.zero(two, x.offset(504), 4).unwrap_err(); // beta's
+    assert_caught(&bench, error, &["gemm on stream 1", "reads", "zero on stream 2"]);
+
+    let (bench, one, two, x, y) = start();
+    bench.zero(one, x.offset(500), 8).unwrap();
+    bench.order(one, two).unwrap();
+    product(&bench, two, x, y, x.offset(500)).unwrap();
+    bench.zero(one, x.offset(496), 4).unwrap(); // beside them
+    is_clean(&bench);
+
+    let (bench, one, _, x, y) = start();
+    let error = product(&bench, one, x, y, x.offset(996)).unwrap_err();
+    assert_caught(&bench, error, &["gemm on stream 1", "out of bounds"]);
+
+    let (bench, one, _, x, y) = start();
+    let factors = bench.fake.allocate(one, 8).unwrap();
+    bench.free(one, factors).unwrap();
+    let error = product(&bench, one, x, y, factors).unwrap_err();
+    assert_caught(&bench, error, &["gemm on stream 1", "use after free"]);
+
+    let (bench, one, _, x, y) = start();
+    let error = product(&bench, one, x, y.offset(4), y).unwrap_err(); // C in place of beta
+    assert_caught(&bench, error, &["two operands share bytes"]);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::process::Command;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::twin::encode;
 use zellige_gpu::{
-    Address, Arg, BatchedGemm, Compute, Driver, Element, Gemm, GpuError, Library, LibraryState, Matrix,
-    Place, Potrf, Side, Stream, Syrk, Transpose, Trsm,
+    Address, Arg, BatchedGemm, Compute, Driver, Element, Factors, Gemm, GpuError, Library, LibraryState,
+    Matrix, Place, Potrf, Side, Stream, Syrk, Transpose, Trsm,
 };
 
 /// Tells the process that it is the second one.
@@ -285,7 +285,8 @@ fn a_fault_is_sticky_and_the_other_gpu_goes_on() {
 const LARGE: [(&str, &str); 1] = [("MOCK_MEMORY", "268435456")];
 
 fn gemm(ops: (Transpose, Transpose), [m, n, k]: [u32; 3], [a, b, c]: [Matrix; 3], compute: Compute) -> Gemm {
-    Gemm { op_a: ops.0, op_b: ops.1, m, n, k, alpha: 2.0, a, b, beta: -1.0, c, compute }
+    let factors = Factors::Host { alpha: 2.0, beta: -1.0 };
+    Gemm { op_a: ops.0, op_b: ops.1, m, n, k, factors, a, b, c, compute }
 }
 
 #[test]
@@ -348,6 +349,56 @@ fn batches_are_told_by_strides_or_by_addresses() {
 }
 
 #[test]
+fn factors_in_device_memory_are_told_by_the_pointer_mode() {
+    let name = "factors_in_device_memory_are_told_by_the_pointer_mode";
+    with(name, &["cuda", "cublas"], &LARGE, || {
+        let gpu = Gpu::new();
+        let host = Factors::Host { alpha: 2.0, beta: -1.0 };
+        let device = Factors::Device(gpu.write(&[3f32, 0.5].map(f32::to_le_bytes).concat()));
+        let [a, b] = [5.0, 7.0].map(|x| gpu.matrix(Element::F32, 1, &[x, x]));
+        let ops = (Transpose::No, Transpose::No);
+        for compute in [Compute::F32, Compute::Tf32] {
+            let c = gpu.matrix(Element::F32, 1, &[10.0, 20.0]);
+            let at = |i: u64| [a, b, c].map(|matrix| matrix.at.offset(4 * i));
+            let shape = gemm(ops, [1, 1, 1], [a, b, c], compute);
+            // The stand-in refuses factors that do not lie where its mode says. The host's work after each of the others.
+            // SAFETY: here and below: the matrices are there, and the stand-ins do all at once.
+            let product = |factors| unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors, ..shape }) };
+            product(device).unwrap();
+            assert_eq!(gpu.read(c.at, 4), [105.0 + 5.0, 20.0]);
+            product(host).unwrap();
+            assert_eq!(gpu.read(c.at, 4), [70.0 - 110.0, 20.0]);
+            let mut expected = [-40.0, 20.0];
+            for list in [[at(0), at(1)], [at(1), at(0)]] {
+                for (factors, [alpha, beta]) in [(device, [3.0, 0.5]), (host, [2.0, -1.0])] {
+                    let shape = Gemm { factors, ..shape };
+                    let batch = BatchedGemm { shape, at: &list };
+                    // SAFETY: as above.
+                    unsafe { gpu.cuda.gemm_batched(gpu.stream, &batch).unwrap() };
+                    expected = expected.map(|c| alpha * 35.0 + beta * c);
+                    assert_eq!(gpu.read(c.at, 4), expected);
+                }
+            }
+            let syrk = Syrk { n: 1, k: 1, alpha: 1.0, a, beta: 0.0, c };
+            product(device).unwrap();
+            // SAFETY: as above.
+            unsafe { gpu.cuda.syrk(gpu.stream, &syrk).unwrap() };
+            assert_eq!(gpu.read(c.at, 4), [25.0, expected[1]]);
+        }
+        // Also where the product fails: the stand-in has none with a 16-bit C.
+        let [a, b, c] = [(); 3].map(|()| gpu.matrix(Element::F16, 1, &[1.0]));
+        let half = gemm(ops, [1, 1, 1], [a, b, c], Compute::F32);
+        // SAFETY: as above.
+        let error = unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors: device, ..half }).unwrap_err() };
+        assert!(error.to_string().contains("cublasGemmEx"), "{error}");
+        let c = gpu.matrix(Element::F32, 1, &[1.0]);
+        // SAFETY: as above.
+        unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { c, ..half }).unwrap() };
+        assert_eq!(gpu.read(c.at, 4), [1.0]);
+    });
+}
+
+#[test]
 fn eight_bit_products_get_what_they_document() {
     with("eight_bit_products_get_what_they_document", &["cuda", "cublasLt"], &LARGE, || {
         let gpu = Gpu::new();
@@ -358,13 +409,16 @@ fn eight_bit_products_get_what_they_document() {
         let ops = (Transpose::Yes, Transpose::No);
         let product = gemm(ops, [16, 16, 16], [a, b, c], Compute::F32);
         let mut expected = numbers;
-        for _ in 0..2 {
-            // The second time with the kernel that was chosen the first time: the stand-in chooses once.
+        let device = Factors::Device(gpu.write(&[3f32, 0.5].map(f32::to_le_bytes).concat()));
+        let (host, device) = ((product.factors, [2.0, -1.0]), (device, [3.0, 0.5]));
+        for (factors, [alpha, beta]) in [host, device, host, device] {
+            // The second time with the kernel that was chosen the first time: the stand-in chooses once for each place of factors,
+            // and refuses factors that lie elsewhere.
             // SAFETY: the matrices are there, and the stand-ins do all at once.
-            unsafe { gpu.cuda.gemm(gpu.stream, &product).unwrap() };
+            unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors, ..product }).unwrap() };
             for (p, x) in expected.iter_mut().enumerate() {
                 let sum: f64 = (0..16).map(|l| entry(p % 16, l) * entry(p / 16, l)).sum();
-                *x = 2.0 * sum - *x;
+                *x = alpha * sum + beta * *x;
             }
             assert_eq!(gpu.read::<256>(c.at, 4).map(f64::from).to_vec(), expected);
         }

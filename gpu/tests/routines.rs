@@ -6,8 +6,8 @@ use common::Bench;
 use zellige_gpu::fake::Fake;
 use zellige_gpu::twin::{decode, encode};
 use zellige_gpu::{
-    Address, BatchedGemm, Compute, Driver, Element, Gemm, GpuError, Matrix, Potrf, Side, Stream, Syrk,
-    Transpose, Trsm,
+    Address, BatchedGemm, Compute, Driver, Element, Factors, Gemm, GpuError, Matrix, Potrf, Side, Stream,
+    Syrk, Transpose, Trsm,
 };
 
 const OPS: [Transpose; 2] = [Transpose::No, Transpose::Yes];
@@ -96,10 +96,9 @@ fn products_of_every_kind_are_exact_where_sums_are() {
                 m,
                 n,
                 k,
-                alpha: -1.0,
+                factors: Factors::Host { alpha: -1.0, beta: 2.0 },
                 a: gpu.matrix(element, a.0, a.1, gap, whole),
                 b: gpu.matrix(element, b.0, b.1, gap, |i, j| whole(j, i) / 2.0),
-                beta: 2.0,
                 c: gpu.matrix(out, m, n, gap, whole),
                 compute,
             };
@@ -138,10 +137,9 @@ fn dot(gpu: &Gpu, element: Element, compute: Compute, a: &[f64], b: &[f64]) -> f
         m: 1,
         n: 1,
         k,
-        alpha: 1.0,
+        factors: Factors::Host { alpha: 1.0, beta: 0.0 },
         a: gpu.matrix(element, 1, k, 0, |_, j| a[j as usize]),
         b: gpu.matrix(element, k, 1, 0, |i, _| b[i as usize]),
-        beta: 0.0,
         c: gpu.matrix(element, 1, 1, 0, |_, _| f64::NAN), // not read
         compute,
     };
@@ -163,6 +161,77 @@ fn sums_are_held_in_what_was_asked_for() {
 }
 
 #[test]
+fn factors_are_taken_from_device_memory_when_the_product_runs() {
+    let gpu = Gpu::new();
+    let (fake, n) = (&gpu.bench.fake, 16);
+    use Element::{BF16, F8E4M3, F16, F32, F64};
+    let at = fake.allocate(gpu.stream, 16).unwrap().offset(4);
+    let kinds = [
+        (Compute::F32, F32, F32),
+        (Compute::Tf32, F32, F32),
+        (Compute::F32, F16, F32),
+        (Compute::F32, BF16, BF16),
+        (Compute::F32, F8E4M3, F32),
+        (Compute::F64, F64, F64),
+        (Compute::F16, F16, F16),
+    ];
+    for (compute, element, out) in kinds {
+        for [alpha, beta] in [[-0.25, 1.0], [2.0, 0.0]] {
+            let c = |i, j| if beta == 0.0 { f64::NAN } else { whole(i, j) }; // with 0 it is not read
+            let gemm = Gemm {
+                op_a: Transpose::Yes,
+                op_b: Transpose::No,
+                m: n,
+                n,
+                k: n,
+                factors: Factors::Device(at),
+                a: gpu.matrix(element, n, n, 0, whole),
+                b: gpu.matrix(element, n, n, 0, |i, j| whole(j, i)),
+                c: gpu.matrix(out, n, n, 0, c),
+                compute,
+            };
+            let factors = [alpha as f32, beta as f32].map(f32::to_le_bytes).concat();
+            gpu.bench.write(gpu.stream, at, &factors).unwrap();
+            // SAFETY: one stream, memory that is there.
+            let done = unsafe { fake.gemm(gpu.stream, &gemm) };
+            if !matches!(compute, Compute::F32 | Compute::Tf32) {
+                let error = done.unwrap_err();
+                let text = error.to_string();
+                let words = format!("two f32, and sums in {compute:?}");
+                assert!(!error.is_sticky() && text.contains(&words), "{text}");
+                continue;
+            }
+            done.unwrap();
+            // Behind the product: it has read what was there before.
+            gpu.bench.zero(gpu.stream, at, 8).unwrap();
+            let found = gpu.entries(&gemm.c, n, n);
+            for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let sum: f64 = (0..n).map(|l| whole(l, i) * whole(j, l)).sum();
+                let mut wanted = [0; 8];
+                let old = if beta == 0.0 { 0.0 } else { beta * c(i, j) };
+                encode(out, alpha * sum + old, &mut wanted);
+                let wanted = decode(out, &wanted);
+                assert_eq!(found[j as usize][i as usize], wanted, "{compute:?} {element:?} {alpha} {beta}");
+            }
+        }
+    }
+    // One pair for all products of a batch.
+    gpu.bench.write(gpu.stream, at, &[3f32, 0.5].map(f32::to_le_bytes).concat()).unwrap();
+    let [a, b, c] = [2.0, 5.0, 8.0].map(|x| gpu.matrix(F32, 1, 2, 0, |_, j| x + f64::from(j)));
+    let (op_a, op_b, factors) = (Transpose::No, Transpose::No, Factors::Device(at));
+    let shape = Gemm { op_a, op_b, m: 1, n: 1, k: 1, factors, a, b, c, compute: Compute::F32 };
+    let places = [0, 4].map(|bytes| [a, b, c].map(|matrix| matrix.at.offset(bytes)));
+    // SAFETY: one stream, memory that is there.
+    unsafe { fake.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &places }).unwrap() };
+    assert_eq!(gpu.entries(&c, 1, 2), [[30.0 + 4.0], [54.0 + 4.5]]);
+    // None, none read.
+    let shape = Gemm { factors: Factors::Device(Address(4)), ..shape };
+    // SAFETY: nothing is done.
+    unsafe { fake.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &[] }).unwrap() };
+    assert_eq!(fake.violations(), Vec::<String>::new());
+}
+
+#[test]
 fn a_batch_is_its_products() {
     let gpu = Gpu::new();
     let n = 5;
@@ -175,7 +244,8 @@ fn a_batch_is_its_products() {
     let at: Vec<[Address; 3]> = all.iter().map(|(a, b, c)| [a.at, b.at, c.at]).collect();
     let (a, b, c) = all[0];
     let (op_a, op_b) = (Transpose::No, Transpose::No);
-    let shape = Gemm { op_a, op_b, m: n, n, k: n, alpha: 1.0, a, b, beta: 0.0, c, compute: Compute::F32 };
+    let factors = Factors::Host { alpha: 1.0, beta: 0.0 };
+    let shape = Gemm { op_a, op_b, m: n, n, k: n, factors, a, b, c, compute: Compute::F32 };
     // SAFETY: one stream, memory that is there.
     unsafe { gpu.bench.fake.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &at }).unwrap() };
     for (shift, (_, _, c)) in (0..).zip(&all) {
@@ -293,7 +363,8 @@ fn what_no_library_has_is_refused() {
     let gpu = Gpu::new();
     let [a, b, c] = [(); 3].map(|()| gpu.matrix(Element::F32, 4, 4, 0, whole));
     let (op_a, op_b) = (Transpose::No, Transpose::No);
-    let good = Gemm { op_a, op_b, m: 4, n: 4, k: 4, alpha: 1.0, a, b, beta: 0.0, c, compute: Compute::F32 };
+    let factors = Factors::Host { alpha: 1.0, beta: 0.0 };
+    let good = Gemm { op_a, op_b, m: 4, n: 4, k: 4, factors, a, b, c, compute: Compute::F32 };
     let with = |change: fn(&mut Gemm)| {
         let mut gemm = good;
         change(&mut gemm);
@@ -305,6 +376,7 @@ fn what_no_library_has_is_refused() {
         with(|g| g.c.ld = 3),
         with(|g| g.a.at = g.a.at.offset(2)),
         with(|g| (g.n, g.c.ld) = (u32::MAX, u32::MAX)),
+        with(|g| g.factors = Factors::Device(Address(258))),
     ];
     for gemm in wrong {
         // SAFETY: refused.
@@ -312,7 +384,12 @@ fn what_no_library_has_is_refused() {
         assert!(!error.is_sticky() && error.to_string().contains("cublasGemmEx"), "{error}");
     }
     // Nothing to do is no mistake.
-    for gemm in [with(|g| g.m = 0), with(|g| (g.k, g.beta) = (0, 1.0))] {
+    let nothing = [
+        with(|g| g.m = 0),
+        with(|g| (g.k, g.factors) = (0, Factors::Host { alpha: 1.0, beta: 1.0 })),
+        with(|g| (g.n, g.factors) = (0, Factors::Device(Address(4)))), // which are not read
+    ];
+    for gemm in nothing {
         // SAFETY: one stream, memory that is there.
         unsafe { gpu.bench.fake.gemm(gpu.stream, &gemm).unwrap() };
     }

@@ -6,14 +6,14 @@ use std::ptr;
 
 use cudarc::cublas::sys::cublasOperation_t;
 use cudarc::cublaslt::sys::{
-    self, cublasLtMatmulDescAttributes_t as Of, cublasLtMatmulHeuristicResult_t as Choice, cublasStatus_t,
-    cudaDataType_t as Kind,
+    self, cublasLtMatmulDescAttributes_t as Of, cublasLtMatmulHeuristicResult_t as Choice,
+    cublasLtPointerMode_t as Mode, cublasStatus_t, cudaDataType_t as Kind,
 };
 
 use super::Cuda;
 use super::error::refused;
 use super::stream::{Handles, Queue};
-use crate::call::{Element, Gemm};
+use crate::call::{Element, Factors, Gemm};
 use crate::driver::{Address, Stream};
 use crate::error::GpuError;
 use crate::info::Library;
@@ -22,8 +22,8 @@ const CALL: &str = "cublasLtMatmul";
 /// The first architecture with 8-bit tensor cores.
 const FIRST: (u32, u32) = (8, 9);
 
-/// m, n, k, the three leading dimensions, and what C is.
-type Shape = ([u32; 6], Element);
+/// m, n, k, the three leading dimensions, what C is, and where factors are.
+type Shape = ([u32; 6], Element, Mode);
 
 /// A stream's handle, and which kernel was chosen for each shape: asking costs more than a small product.
 #[derive(Debug)]
@@ -92,24 +92,30 @@ fn layout(
 
 impl Description {
     /// `C = alpha A^T B + beta C`, summed in f32, scales 1.
-    fn new(gpu: u32, gemm: &Gemm) -> Result<Description, GpuError> {
+    fn new(gpu: u32, gemm: &Gemm, mode: Mode) -> Result<Description, GpuError> {
         let mut product = ptr::null_mut();
         let (sum, factor) = (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, Kind::CUDA_R_32F);
         // SAFETY: writes one handle.
         let status = unsafe { sys::cublasLtMatmulDescCreate(&mut product, sum, factor) };
         told(gpu, "cublasLtMatmulDescCreate", status)?;
         let product = Owned(product, sys::cublasLtMatmulDescDestroy as unsafe fn(_) -> _);
-        let transposed = cublasOperation_t::CUBLAS_OP_T;
-        // SAFETY: the attribute is a 32-bit word, as the value is; read during the call. B stays as it lies unless said.
-        let status = unsafe {
-            sys::cublasLtMatmulDescSetAttribute(
-                product.0,
-                Of::CUBLASLT_MATMUL_DESC_TRANSA,
-                ptr::from_ref(&transposed).cast(),
-                size_of_val(&transposed),
-            )
-        };
-        told(gpu, "cublasLtMatmulDescSetAttribute", status)?;
+        // B stays as it lies unless said.
+        let transposed = cublasOperation_t::CUBLAS_OP_T as u32;
+        for (attribute, value) in [
+            (Of::CUBLASLT_MATMUL_DESC_TRANSA, transposed),
+            (Of::CUBLASLT_MATMUL_DESC_POINTER_MODE, mode as u32),
+        ] {
+            // SAFETY: both attributes are 32-bit words, as the value is; read during the call.
+            let status = unsafe {
+                sys::cublasLtMatmulDescSetAttribute(
+                    product.0,
+                    attribute,
+                    ptr::from_ref(&value).cast(),
+                    size_of_val(&value),
+                )
+            };
+            told(gpu, "cublasLtMatmulDescSetAttribute", status)?;
+        }
         let ((rows_a, columns_a), (rows_b, columns_b)) = (gemm.shape_a(), gemm.shape_b());
         Ok(Description {
             product,
@@ -159,6 +165,19 @@ impl Description {
     }
 }
 
+/// Where a product's factors are, and their addresses; those of the host are put into `host`, as `f32`.
+fn factors(gemm: &Gemm, host: &mut [f32; 2]) -> (Mode, [*const c_void; 2]) {
+    match gemm.factors {
+        Factors::Host { alpha, beta } => {
+            *host = [alpha as f32, beta as f32];
+            (Mode::CUBLASLT_POINTER_MODE_HOST, host.each_ref().map(|factor| ptr::from_ref(factor).cast()))
+        }
+        Factors::Device(at) => {
+            (Mode::CUBLASLT_POINTER_MODE_DEVICE, [at, at.offset(4)].map(|at| pointer(at).cast_const()))
+        }
+    }
+}
+
 impl Cuda {
     /// The stream's handle.
     pub(super) fn light<'a>(
@@ -189,11 +208,14 @@ impl Cuda {
         if gemm.m == 0 || gemm.n == 0 {
             return Ok(());
         }
-        let description = Description::new(queue.gpu, gemm)?;
+        let mut host = [0.0; 2];
+        let (mode, [alpha, beta]) = factors(gemm, &mut host);
+        let description = Description::new(queue.gpu, gemm, mode)?;
         let mut handles = queue.handles.lock();
         let (workspace, bytes) = self.workspace(&queue, gpu, &mut handles)?;
         let light = self.light(&queue, &mut handles)?;
-        let shape: Shape = ([gemm.m, gemm.n, gemm.k, gemm.a.ld, gemm.b.ld, gemm.c.ld], gemm.c.element);
+        let lengths = [gemm.m, gemm.n, gemm.k, gemm.a.ld, gemm.b.ld, gemm.c.ld];
+        let shape: Shape = (lengths, gemm.c.element, mode);
         let choice = match light.chosen.get(&shape) {
             Some(choice) => *choice,
             None => {
@@ -202,19 +224,18 @@ impl Cuda {
                 choice
             }
         };
-        let (alpha, beta) = (gemm.alpha as f32, gemm.beta as f32);
-        // SAFETY: descriptions and the handle are alive, factors are read during the call, the workspace is the stream's own, and the
-        // matrices are the caller's promise.
+        // SAFETY: descriptions and the handle are alive, factors are where the description says, the workspace is the stream's own, and
+        // the matrices are the caller's promise.
         let status = unsafe {
             sys::cublasLtMatmul(
                 light.handle,
                 description.product.0,
-                ptr::from_ref(&alpha).cast(),
+                alpha,
                 pointer(gemm.a.at),
                 description.a.0,
                 pointer(gemm.b.at),
                 description.b.0,
-                ptr::from_ref(&beta).cast(),
+                beta,
                 pointer(gemm.c.at),
                 description.c.0,
                 pointer(gemm.c.at),

@@ -14,6 +14,7 @@ mod gpu;
 mod graph;
 pub(crate) mod nvrtc;
 mod probe;
+mod product;
 mod solver;
 mod stream;
 mod table;

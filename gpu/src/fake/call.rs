@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::history::Use;
-use crate::call::{Arg, Gemm, Potrf, Syrk, Trsm};
+use crate::call::{Arg, Factors, Gemm, Potrf, Syrk, Trsm};
 use crate::driver::{Address, Place};
 
 /// One end of a copy; host memory by its (exposed) address.
@@ -98,7 +98,14 @@ impl Call {
                 let bytes = [shape.a.span(a.0, a.1), shape.b.span(b.0, b.1), shape.c.span(shape.m, shape.n)];
                 let uses = [Use::Read, Use::Read, Use::Write];
                 let one = |at: &[Address; 3]| [0, 1, 2].map(|i| here(at[i], bytes[i], uses[i]));
-                at.iter().flat_map(one).collect()
+                // Last, and only where a product reads them.
+                let factors = match shape.factors {
+                    Factors::Device(factors) if bytes[2] > 0 && !at.is_empty() => {
+                        Some(here(factors, Factors::BYTES, Use::Read))
+                    }
+                    Factors::Device(_) | Factors::Host { .. } => None,
+                };
+                at.iter().flat_map(one).chain(factors).collect()
             }
             Call::Trsm(trsm) => vec![
                 here(trsm.l.at, trsm.l.span(trsm.order(), trsm.order()), Use::Read),

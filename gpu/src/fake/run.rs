@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::memory::{Block, GARBAGE};
-use crate::call::Arg;
-use crate::twin::{HostKernel, Twin, TwinArg};
+use crate::call::{Arg, Element, Factors};
+use crate::twin::{HostKernel, Twin, TwinArg, decode};
 
 /// Where an operand's bytes really are.
 #[derive(Clone, Debug)]
@@ -133,8 +133,17 @@ impl Twins {
                     .collect();
                 self.launch(name, *grid, *block, &mut args)
             }
-            Call::Gemm { shape, at } => (0..at.len())
-                .try_for_each(|i| self.twin.gemm(shape, read(3 * i), read(3 * i + 1), write(3 * i + 2))),
+            Call::Gemm { shape, at } => {
+                let last = 3 * at.len();
+                let factors = match shape.factors {
+                    Factors::Host { alpha, beta } => [alpha, beta],
+                    Factors::Device(_) if last < bound.len() => pair(read(last)),
+                    Factors::Device(_) => [0.0; 2], // nothing is computed
+                };
+                (0..at.len()).try_for_each(|i| {
+                    self.twin.gemm(shape, factors, read(3 * i), read(3 * i + 1), write(3 * i + 2))
+                })
+            }
             Call::Trsm(trsm) => self.twin.trsm(trsm, read(0), write(1)),
             Call::Syrk(syrk) => self.twin.syrk(syrk, read(0), write(1)),
             Call::Potrf(potrf) => {
@@ -146,6 +155,11 @@ impl Twins {
             }
         }
     }
+}
+
+/// The two factors as they lie in device memory.
+fn pair(bytes: &[u8]) -> [f64; 2] {
+    [0, 4].map(|at| decode(Element::F32, &bytes[at..]))
 }
 
 /// Bytes that nobody may count on.

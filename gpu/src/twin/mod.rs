@@ -60,12 +60,12 @@ pub trait Twin: Send + Sync + fmt::Debug {
         Err(format!("there is no host version of {kernel}"))
     }
 
-    /// `C = alpha op(A) op(B) + beta C`.
+    /// `C = alpha op(A) op(B) + beta C`; `factors` are alpha and beta, also where the description has them in device memory.
     ///
     /// # Errors
     /// What is wrong.
-    fn gemm(&self, gemm: &Gemm, a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
-        reference::gemm(gemm, a, b, c);
+    fn gemm(&self, gemm: &Gemm, factors: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
+        reference::gemm(gemm, factors, a, b, c);
         Ok(())
     }
 

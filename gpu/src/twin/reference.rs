@@ -71,7 +71,7 @@ fn combine(compute: Compute, alpha: f64, sum: f64, beta: f64, c: impl FnOnce() -
     }
 }
 
-pub(super) fn gemm(gemm: &Gemm, a: &[u8], b: &[u8], c: &mut [u8]) {
+pub(super) fn gemm(gemm: &Gemm, [alpha, beta]: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) {
     let (rows, columns) = gemm.shape_a();
     let a = operand(gemm, &gemm.a, rows, columns, a);
     let (rows, columns) = gemm.shape_b();
@@ -80,7 +80,7 @@ pub(super) fn gemm(gemm: &Gemm, a: &[u8], b: &[u8], c: &mut [u8]) {
         for i in 0..gemm.m as usize {
             let terms = (0..gemm.k as usize).map(|l| a.of(gemm.op_a, i, l) * b.of(gemm.op_b, l, j));
             let sum = total(gemm.compute, terms);
-            let x = combine(gemm.compute, gemm.alpha, sum, gemm.beta, || entry(&gemm.c, i, j, c));
+            let x = combine(gemm.compute, alpha, sum, beta, || entry(&gemm.c, i, j, c));
             write(&gemm.c, i, j, x, c);
         }
     }

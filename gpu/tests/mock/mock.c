@@ -180,7 +180,16 @@ int cuGraphDestroy(void *graph) { free(graph); return OK; }
 
 #if defined MOCK_cublas || defined MOCK_cublasLt || defined MOCK_cusolver
 enum { OK = 0, INVALID = 7 };
-struct handle { void *stream, *workspace; size_t bytes; int math; };
+struct handle { void *stream, *workspace; size_t bytes; int math, mode; };
+#endif
+
+#if defined MOCK_cublas || defined MOCK_cublasLt
+// Pointer modes are 0 for the host, whose factors the crate has on its stack, and 1 for the device, whose memory is nobody's stack.
+static int in_place(int mode, const void *factor) {
+    char here;
+    int stack = (uintptr_t)factor - (uintptr_t)&here < 1 << 13;
+    return stack == !mode;
+}
 #endif
 
 #ifdef MOCK_cublas
@@ -200,6 +209,7 @@ static double get(const void *p, int type, size_t i) {
 static int gemm(struct handle *h, int ta, int tb, int m, int n, int k, const void *alpha, const void *A, int at, int lda, const void *B,
                 int bt, int ldb, const void *beta, void *C, int ct, int ldc, int compute, int algo) {
     if (!h->stream || !h->workspace || h->math != 16 || algo != -1 || size(at) != size(bt)) return INVALID;
+    if (!in_place(h->mode, alpha) || !in_place(h->mode, beta)) return INVALID;
     double a = compute == 70 ? *(double *)alpha : compute == 64 ? from16(*(uint16_t *)alpha) : *(float *)alpha;
     double b = compute == 70 ? *(double *)beta : compute == 64 ? from16(*(uint16_t *)beta) : *(float *)beta;
     for (int j = 0; j < n; j++)
@@ -221,6 +231,7 @@ int cublasDestroy_v2(struct handle *h) { free(h); return OK; }
 int cublasSetStream_v2(struct handle *h, void *stream) { h->stream = stream; h->workspace = 0; return OK; }
 int cublasSetWorkspace_v2(struct handle *h, void *at, size_t bytes) { h->workspace = at; h->bytes = bytes; return bytes == 32 << 20 ? OK : INVALID; }
 int cublasSetMathMode(struct handle *h, int mode) { h->math = mode; return OK; }
+int cublasSetPointerMode_v2(struct handle *h, int mode) { h->mode = mode; return mode == 0 || mode == 1 ? OK : INVALID; }
 int cublasGemmEx(struct handle *h, int ta, int tb, int m, int n, int k, const void *alpha, const void *A, int at, int lda, const void *B,
                  int bt, int ldb, const void *beta, void *C, int ct, int ldc, int compute, int algo) {
     return gemm(h, ta, tb, m, n, k, alpha, A, at, lda, B, bt, ldb, beta, C, ct, ldc, compute, algo);
@@ -240,7 +251,7 @@ int cublasGemmBatchedEx(struct handle *h, int ta, int tb, int m, int n, int k, c
 }
 #define ROUTINES(NAME_TRSM, NAME_SYRK, T)                                                                                                  \
     int NAME_TRSM(struct handle *h, int side, int uplo, int op, int diag, int m, int n, const T *alpha, const T *L, int ldl, T *B, int ldb) { \
-        if (!h->stream || side != 1 || uplo != 0 || op != 1 || diag != 0 || *alpha != 1) return INVALID;                                   \
+        if (!h->stream || h->mode || side != 1 || uplo != 0 || op != 1 || diag != 0 || *alpha != 1) return INVALID;                        \
         for (int i = 0; i < m; i++)                                                                                                        \
             for (int j = 0; j < n; j++) {                                                                                                  \
                 T x = B[i + (size_t)j * ldb];                                                                                              \
@@ -250,7 +261,7 @@ int cublasGemmBatchedEx(struct handle *h, int ta, int tb, int m, int n, int k, c
         return OK;                                                                                                                         \
     }                                                                                                                                      \
     int NAME_SYRK(struct handle *h, int uplo, int op, int n, int k, const T *alpha, const T *A, int lda, const T *beta, T *C, int ldc) {    \
-        if (!h->stream || uplo != 0 || op != 0) return INVALID;                                                                            \
+        if (!h->stream || h->mode || uplo != 0 || op != 0) return INVALID;                                                                 \
         for (int j = 0; j < n; j++)                                                                                                        \
             for (int i = j; i < n; i++) {                                                                                                  \
                 T sum = 0;                                                                                                                 \
@@ -265,9 +276,9 @@ ROUTINES(cublasDtrsm_v2, cublasDsyrk_v2, double)
 
 #ifdef MOCK_cublasLt
 struct layout { int type; uint64_t rows, columns; int64_t ld; };
-struct product { int compute, scale, transa; };
+struct product { int compute, scale, transa, mode; };
 struct choice { uint64_t algo[8]; size_t workspace; int state; float waves; int reserved[4]; };
-static int asked;
+static int asked[2];
 
 size_t cublasLtGetVersion(void) { return 120901; }
 int cublasLtCreate(void **h) { *h = malloc(1); return OK; }
@@ -275,8 +286,9 @@ int cublasLtDestroy(void *h) { free(h); return OK; }
 int cublasLtMatmulDescCreate(struct product **p, int compute, int scale) { *p = calloc(1, sizeof **p); (*p)->compute = compute; (*p)->scale = scale; return OK; }
 int cublasLtMatmulDescDestroy(struct product *p) { free(p); return OK; }
 int cublasLtMatmulDescSetAttribute(struct product *p, int which, const void *value, size_t bytes) {
-    p->transa = *(const int *)value;
-    return which == 3 && bytes == 4 ? OK : INVALID;
+    if (bytes != 4 || (which != 2 && which != 3)) return INVALID; // POINTER_MODE, TRANSA
+    *(which == 2 ? &p->mode : &p->transa) = *(const int *)value;
+    return p->mode == 0 || p->mode == 1 ? OK : INVALID;
 }
 int cublasLtMatrixLayoutCreate(struct layout **l, int type, uint64_t rows, uint64_t columns, int64_t ld) {
     *l = malloc(sizeof **l);
@@ -294,8 +306,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, struct product *p, struct layout *a,
     if (!h || !p || !a || !b || !c || !d || !preference || wanted != 1) return INVALID;
     memset(choice, 0, sizeof *choice);
     choice->algo[0] = 77;
-    asked++;
-    *found = asked == 1; // once per shape
+    *found = ++asked[p->mode] == 1; // once per shape and mode
     return OK;
 }
 static float from8(uint8_t c) { // normal numbers and zero are enough here
@@ -309,6 +320,7 @@ int cublasLtMatmul(void *h, struct product *p, const float *alpha, const uint8_t
                    const float *beta, const float *C, struct layout *c, float *D, struct layout *d, const uint64_t *algo, void *workspace,
                    size_t bytes, void *stream) {
     if (!h || p->compute != 68 || p->scale != 0 || p->transa != 1 || algo[0] != 77 || !workspace || bytes != 32 << 20 || !stream) return INVALID;
+    if (!in_place(p->mode, alpha) || !in_place(p->mode, beta)) return INVALID;
     if (a->type != 28 || b->type != 28 || c->type != 0 || a->rows != b->rows || a->columns != c->rows || b->columns != c->columns || C != D || c != d) return INVALID;
     for (uint64_t j = 0; j < c->columns; j++)
         for (uint64_t i = 0; i < c->rows; i++) {
