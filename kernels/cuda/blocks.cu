@@ -1,4 +1,4 @@
-// Blocks of matrices: copies, constants, triangles.
+// Blocks of matrices: copies, constants, triangles, transposed ones.
 
 #define COPY(name, type)                                                                                     \
     extern "C" __global__ void name(u32 m, u32 n, const type *__restrict__ a, u32 lda, type *__restrict__ out, \
@@ -28,3 +28,23 @@ COPY(zellige_copy_64, u64)
     }
 TRIANGLES(zellige_fill_f32, zellige_zero_upper_f32, zellige_mirror_f32, float)
 TRIANGLES(zellige_fill_f64, zellige_zero_upper_f64, zellige_mirror_f64, double)
+
+// out = A^T, A of m x n, out of rows x cols with rows >= n, cols >= m: zeros beyond A. Squares of TILE_ROWS go through shared memory, so
+// that neighbouring threads read along columns of A and write along columns of out.
+extern "C" __global__ void zellige_transpose_8(u32 m, u32 n, const u8 *__restrict__ a, u32 lda, u32 rows, u32 cols,
+                                               u8 *__restrict__ out, u32 ldo)
+{
+    // Columns of A, 17 words apart: neighbouring threads that read along a row meet no bank twice.
+    __shared__ u8 square[TILE_ROWS][TILE_ROWS + 4];
+    u32 t = threadIdx.x;
+    for (u32 i0 = blockIdx.x * TILE_ROWS; i0 < cols; i0 += TILE_ROWS * gridDim.x)
+        for (u32 j0 = blockIdx.y * TILE_ROWS; j0 < rows; j0 += TILE_ROWS * gridDim.y) {
+            for (u32 s = threadIdx.y; s < TILE_ROWS; s += TILE_COLS)
+                square[s][t] = i0 + t < m && j0 + s < n ? a[at(i0 + t, j0 + s, lda)] : (u8)0;
+            __syncthreads();
+            for (u32 s = threadIdx.y; s < TILE_ROWS; s += TILE_COLS)
+                if (j0 + t < rows && i0 + s < cols)
+                    out[at(j0 + t, i0 + s, ldo)] = square[t][s];
+            __syncthreads();
+        }
+}

@@ -7,6 +7,18 @@ __device__ inline int exponent_sum(int a, int b)
     return clamp(a, -100000, 100000) + clamp(b, -100000, 100000);
 }
 
+// {sign 2^(a + b), 1} in f32: alpha and beta of C = C + sign 2^(a + b) A op(B) as one product of the library. Exact where f32 has the
+// power, subnormal or not; 0 below. Above it is infinite, as results mostly are then: tiles whose scales were chosen for them have values
+// of 2^a and of 2^b at least. The CPU's functions keep what is finite all the same, and C where P is 0, as zellige_accumulate does.
+extern "C" __global__ void zellige_factors(float sign, const int *scale_a, const int *scale_b, float *factors)
+{
+    Factors f = power_of_two(exponent_sum(*scale_a, *scale_b));
+    if (FIRST_THREAD()) {
+        factors[0] = sign * (f.first * f.second);
+        factors[1] = 1.0f;
+    }
+}
+
 // C = C + sign P 2^(a + b), in f32: HP1, BF1, X3, 8-bit products.
 extern "C" __global__ void zellige_accumulate(u32 m, u32 n, const float *__restrict__ p, u32 ldp, float sign,
                                               const int *scale_a, const int *scale_b, float *__restrict__ c, u32 ldc)

@@ -3,7 +3,7 @@
 use zellige_gpu::{Arg, Element, Matrix};
 
 use super::convert::plain;
-use super::launch::{Checked, Launch, LaunchError, over_entries};
+use super::launch::{Checked, Launch, LaunchError, over_entries, over_squares};
 
 /// `out = a`, numbers of one kind.
 ///
@@ -50,6 +50,36 @@ pub fn zero_upper(n: u32, a: Matrix) -> Result<Launch, LaunchError> {
 /// See [`fill`].
 pub fn mirror(n: u32, a: Matrix) -> Result<Launch, LaunchError> {
     triangle("mirror", ["zellige_mirror_f32", "zellige_mirror_f64"], n, a)
+}
+
+/// `out = A^T` of 8-bit numbers, `A` of `m x n`. `out` has `padded` rows and columns, at least `n` and `m`, and zeros where `A` has
+/// ended: cuBLASLt takes the first of two 8-bit operands transposed, and all lengths in multiples of 16.
+///
+/// # Errors
+/// [`LaunchError`] for other numbers, overlapping columns, or an `out` that is too small.
+pub fn transpose(
+    (m, n): (u32, u32),
+    a: Matrix,
+    padded: (u32, u32),
+    out: Matrix,
+) -> Result<Launch, LaunchError> {
+    let check = Checked("zellige_transpose_8");
+    check.holds("a", a, Element::F8E4M3, "F8E4M3")?;
+    check.holds("out", out, Element::F8E4M3, "F8E4M3")?;
+    check.at_least("the number of rows of out", padded.0, n)?;
+    check.at_least("the number of columns of out", padded.1, m)?;
+    let args = vec![
+        Arg::U32(m),
+        Arg::U32(n),
+        check.read("a", (m, n), a)?,
+        Arg::U32(a.ld),
+        Arg::U32(padded.0),
+        Arg::U32(padded.1),
+        check.write("out", padded, out)?,
+        Arg::U32(out.ld),
+    ];
+    // Blocks by rows of A, which are columns of the output.
+    Ok(over_squares(check.0, (padded.1, padded.0), args))
 }
 
 fn triangle(

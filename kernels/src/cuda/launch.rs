@@ -47,6 +47,18 @@ pub enum LaunchError {
         /// Its leading dimension.
         ld: u32,
     },
+    /// An output with less room than is needed.
+    #[error("{kernel}: {what} is {got}, at least {least} is needed")]
+    TooSmall {
+        /// The kernel or the function that was asked.
+        kernel: &'static str,
+        /// What is too small.
+        what: &'static str,
+        /// Its size.
+        got: u64,
+        /// The smallest that can be.
+        least: u64,
+    },
     /// A tile or a batch that is too large for the kernel.
     #[error("{kernel}: {what} is {got}, the kernel takes at most {most}")]
     TooLarge {
@@ -73,6 +85,17 @@ pub(super) fn over_entries(kernel: &'static str, (m, n): (u32, u32), args: Vec<A
     let rows = m.div_ceil(TILE[0]).max(1);
     let cols = n.div_ceil(TILE[1] * COLUMNS_EACH).clamp(1, GRID_LIMIT);
     Launch { kernel, grid: [rows, cols, 1], block: TILE, args, also: Vec::new() }
+}
+
+/// The launch of a kernel that goes over a matrix in squares of as many columns as a block has rows.
+pub(super) fn over_squares(kernel: &'static str, (m, n): (u32, u32), args: Vec<Arg>) -> Launch {
+    let [rows, cols] = [m, n].map(|length| length.div_ceil(TILE[0]).max(1));
+    Launch { kernel, grid: [rows, cols.min(GRID_LIMIT), 1], block: TILE, args, also: Vec::new() }
+}
+
+/// The launch of a kernel that writes a number or two.
+pub(super) fn single(kernel: &'static str, args: Vec<Arg>) -> Launch {
+    Launch { kernel, grid: [1; 3], block: [1; 3], args, also: Vec::new() }
 }
 
 /// Bytes from the first to the last entry.
@@ -108,6 +131,14 @@ impl Checked {
 
     pub(super) fn unknown(self, operand: &'static str, matrix: Matrix, want: &'static str) -> LaunchError {
         LaunchError::Element { kernel: self.0, operand, got: matrix.element, want }
+    }
+
+    /// Refuses a length below `least`.
+    pub(super) fn at_least(self, what: &'static str, got: u32, least: u32) -> Result<(), LaunchError> {
+        if got >= least {
+            return Ok(());
+        }
+        Err(LaunchError::TooSmall { kernel: self.0, what, got: got.into(), least: least.into() })
     }
 
     /// A matrix that is read.

@@ -9,8 +9,8 @@
 //! | [`measure`] | norm, largest magnitude and scale of a tile, left in device memory as a [`Measure`] |
 //! | [`narrow`], [`widen`], [`pack`], [`unpack`], [`split`], [`join`] | formats |
 //! | [`triple`] | operands of X3 as one product |
-//! | [`accumulate`], [`sum`], [`store`], [`rescale`], [`product_hp3`] | around products whose scales only the device knows |
-//! | [`copy`], [`fill`], [`zero_upper`], [`mirror`] | blocks |
+//! | [`factors`], [`accumulate`], [`sum`], [`store`], [`rescale`], [`product_hp3`] | around products whose scales only the device knows |
+//! | [`copy`], [`fill`], [`zero_upper`], [`mirror`], [`transpose`] | blocks |
 //! | [`small_products`] | many products of small tiles in one launch |
 //!
 //! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have an order of their own,
@@ -26,10 +26,10 @@ mod source;
 mod update;
 
 pub use batched::{SMALL, SmallProducts, small_products};
-pub use blocks::{copy, fill, mirror, zero_upper};
+pub use blocks::{copy, fill, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
 pub use launch::{Launch, LaunchError};
 pub use load::Loaded;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use source::{OPTIONS, PTX_ARCH, SOURCES, Source};
-pub use update::{Scales, accumulate, product_hp3, rescale, store, sum};
+pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};

@@ -91,6 +91,7 @@ pub const SOURCES: &[Source] = &[
     source!("norms", "zellige_measure_f32", "zellige_max_f64", "zellige_squares_f64", "zellige_measured"),
     source!(
         "update",
+        "zellige_factors",
         "zellige_accumulate",
         "zellige_sum_f32",
         "zellige_sum_f16",
@@ -110,6 +111,7 @@ pub const SOURCES: &[Source] = &[
         "zellige_zero_upper_f64",
         "zellige_mirror_f32",
         "zellige_mirror_f64",
+        "zellige_transpose_8",
     ),
     source!("batched", "zellige_small_products_f32", "zellige_small_products_f16"),
 ];

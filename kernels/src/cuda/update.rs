@@ -1,9 +1,9 @@
 //! What stands around tensor-core products whose scales are known on the device only.
 
-use zellige_gpu::{Address, Arg, Element, Matrix};
+use zellige_gpu::{Address, Arg, Element, Factors, Matrix};
 
 use super::Measure;
-use super::launch::{Checked, Launch, LaunchError, over_entries, read_int};
+use super::launch::{Checked, Launch, LaunchError, over_entries, read_int, single};
 use crate::precision::Sign;
 
 /// Where the exponents of the scales of a product's two operands lie: its value is the product of the stored numbers times
@@ -14,6 +14,18 @@ pub struct Scales {
     pub a: Address,
     /// B's.
     pub b: Address,
+}
+
+/// `alpha = sign 2^(a + b)` and `beta = 1`, two `f32` at `to`: what [`Factors::Device`] takes, for `C = C + sign 2^(a + b) A op(B)` as
+/// one product of the library (HP1, BF1, X3, 8-bit operands).
+///
+/// `alpha` is exact where `f32` has the power, subnormal or not. Below, where a product of the largest values is below `2^-148` (below
+/// `2^-132` with 8-bit operands), it is 0, and above infinite: then results that the CPU's functions and [`accumulate`] would still get,
+/// the products of stored numbers being small, are infinite too, and NaN where those are 0.
+pub fn factors(sign: Sign, scales: Scales, to: Address) -> Launch {
+    let args =
+        vec![Arg::F32(sign.value()), read_int(scales.a), read_int(scales.b), Arg::Write(to, Factors::BYTES)];
+    single("zellige_factors", args)
 }
 
 /// `C = C + sign P 2^(a + b)`, both in `f32`: the end of HP1, BF1, X3 and 8-bit products.

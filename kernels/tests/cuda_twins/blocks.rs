@@ -4,8 +4,8 @@ use bytemuck::Pod;
 use rand::RngExt;
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::cuda::{
-    LaunchError, SmallProducts, copy, fill, measure, mirror, narrow, pack, small_products, sum, triple,
-    zero_upper,
+    Launch, LaunchError, SmallProducts, copy, fill, measure, mirror, narrow, pack, small_products, sum,
+    transpose, triple, zero_upper,
 };
 use zellige_kernels::cuda::{Scales, Third};
 use zellige_kernels::precision::Sign;
@@ -33,6 +33,33 @@ fn blocks_are_copied_bit_for_bit() {
         && copied(Element::BF16, |x| x as u16)
         && copied(Element::F32, |x| x as u32)
         && copied(Element::F64, |x| x);
+}
+
+#[test]
+fn eight_bit_blocks_are_transposed_and_filled_up_with_zeros() {
+    for (s, shape @ (m, n, _)) in SHAPES.into_iter().enumerate() {
+        let mut rng = rng(s as u64);
+        let mut a = Tile::<u8>::new(shape, Element::F8E4M3, |_, _| rng.random());
+        let sixteens = (n.next_multiple_of(16), m.next_multiple_of(16));
+        for (rows, cols, gap) in [(n, m, 0), (n, m, 3), (sixteens.0, sixteens.1, 0), (n + 70, m + 1, 2)] {
+            let mut out = Tile::<u8>::new((rows, cols, rows + gap), Element::F8E4M3, |_, _| 0xff);
+            let launch = transpose(a.shape(), a.matrix(), out.shape(), out.matrix()).unwrap();
+            // One block that goes over all squares does the same.
+            for grid in [launch.grid, [1; 3]] {
+                if !run(&Launch { grid, ..launch.clone() }, s as u64) {
+                    return;
+                }
+                for i in 0..cols {
+                    for j in 0..rows {
+                        let want = if i < m && j < n { a.at(i, j) } else { 0 };
+                        assert_eq!(out.at(j, i), want, "{shape:?} in {rows} x {cols}: ({j}, {i})");
+                    }
+                }
+                out.entries();
+            }
+        }
+        a.entries();
+    }
 }
 
 #[test]
@@ -76,6 +103,7 @@ fn bad_operands_are_refused() {
     let place = |element, ld| Matrix { at: Address(256), ld, element };
     let at = Address(512);
     let (f16, f32, f64) = (place(Element::F16, 4), place(Element::F32, 4), place(Element::F64, 4));
+    let f8 = place(Element::F8E4M3, 4);
     let shape = (4, 3);
     let scales = Scales { a: at, b: at };
     let refused = [
@@ -85,6 +113,9 @@ fn bad_operands_are_refused() {
         pack(shape, f64, at, f16, at).unwrap_err(),
         measure(shape, f16, at, at).unwrap_err(),
         copy(shape, f32, f16).unwrap_err(),
+        transpose(shape, f16, (4, 4), f8).unwrap_err(),
+        transpose(shape, f8, (4, 4), f16).unwrap_err(),
+        transpose(shape, f8, (5, 4), f8).unwrap_err(),
         fill(shape, 1.0, f16).unwrap_err(),
         mirror(5, f32).unwrap_err(),
         zero_upper(4, f16).unwrap_err(),
@@ -94,6 +125,16 @@ fn bad_operands_are_refused() {
     for error in refused {
         let text = error.to_string();
         assert!(text.len() > 20 && !text.contains("512"), "{text}");
+    }
+    for (padded, words) in [
+        ((2, 4), "the number of rows of out is 2, at least 3"),
+        ((3, 3), "the number of columns of out is 3, at least 4"),
+    ] {
+        let error = transpose(shape, f8, padded, f8).unwrap_err();
+        assert!(
+            matches!(error, LaunchError::TooSmall { .. }) && error.to_string().contains(words),
+            "{error}"
+        );
     }
     let products = SmallProducts {
         shape: (65, 4, 4),

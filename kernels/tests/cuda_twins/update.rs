@@ -3,10 +3,10 @@
 use half::f16;
 use rand::RngExt;
 use zellige_gpu::Element;
-use zellige_kernels::Op;
-use zellige_kernels::cuda::{Scales, accumulate, product_hp3, rescale, store, sum};
+use zellige_kernels::cuda::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 use zellige_kernels::formats::{HalfKind, HalfMut, HalfRef, max_abs, pack_half, scale_exponent};
 use zellige_kernels::precision::{GemmPrecision, Sign, gemm_half, gemm_hp2, gemm_hp3, scratch_len};
+use zellige_kernels::{MatMut, MatRef, Op};
 
 use super::tile::{Cell, Numbers, Tile, assert_same, measured, rng, same_f16, same_f32};
 use super::{run, run_all};
@@ -242,6 +242,38 @@ fn hp3_has_the_cpu_s_bits() {
 /// `2^e`, or what is beyond it: zero or infinity, for any number of f32.
 fn power(e: i32) -> f64 {
     2.0f64.powi(e.clamp(-600, 600))
+}
+
+/// What the CPU makes of the product of 1 by 1 with these scales, and 0.
+fn one_by_one(sign: Sign, a: i32, b: i32) -> f32 {
+    let one = [f16::ONE.to_bits()];
+    let of = |scale_exp| HalfRef { mat: MatRef::new(&one, 1, 1, 1).unwrap(), kind: HalfKind::F16, scale_exp };
+    let mut c = [0.0];
+    let mut scratch = vec![0.0; scratch_len(GemmPrecision::Hp1, 1, 1, 1)];
+    gemm_half(sign, of(a), of(b), Op::Trans, MatMut::new(&mut c, 1, 1, 1).unwrap(), &mut scratch).unwrap();
+    c[0]
+}
+
+#[test]
+fn factors_are_exact_where_f32_has_the_power() {
+    let mut pairs: Vec<(i32, i32)> =
+        (-400..=400).flat_map(|e| [(e, 0), (e / 3 - 70, e - e / 3 + 70)]).collect();
+    let extremes =
+        [(99_990, -100_000), (i32::MAX, i32::MAX), (i32::MIN, i32::MIN), (i32::MAX, 3), (-9, i32::MIN)];
+    pairs.extend(extremes);
+    for (seed, (a, b)) in (0..).zip(pairs) {
+        for (sign, value) in [(Sign::Plus, 1.0), (Sign::Minus, -1.0)] {
+            let (mut at_a, mut at_b, mut to) = (Cell::new(a), Cell::new(b), Cell::new([f32::NAN; 2]));
+            if !run(&factors(sign, Scales { a: at_a.at(), b: at_b.at() }, to.at()), seed) {
+                return;
+            }
+            let [alpha, beta] = to.get();
+            // The power is exact in f64, so f32 rounds once: what is half of its smallest number becomes 0.
+            let want = (value * power(a.saturating_add(b))) as f32;
+            assert!(same_f32(alpha, want) && beta == 1.0, "2^({a} + {b}): {alpha:e} {want:e}, {beta}");
+            assert_eq!(alpha, one_by_one(sign, a, b), "2^({a} + {b})");
+        }
+    }
 }
 
 #[test]
