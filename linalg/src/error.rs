@@ -1,5 +1,6 @@
 //! What can go wrong, by name.
 
+use zellige_gpu::GpuError;
 use zellige_kernels::precision::FullPrecision;
 use zellige_kernels::{GemmPrecision, KernelError, StorageFormat};
 
@@ -8,8 +9,8 @@ use crate::policy::{PolicyError, RuleError};
 /// A Cholesky factorisation met a pivot that is not a positive finite number.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "not positive definite: diagonal tile {tile}, row {row} of the matrix (row {pivot} of the tile), has pivot {value:e}; \
-     use more precision for the products that update this tile, or add to its diagonal"
+    "not positive definite: diagonal tile {tile}, row {row} of the matrix (row {pivot} of the tile), has {}; \
+     use more precision for the products that update this tile, or add to its diagonal", pivot_text(*value)
 )]
 pub struct NotPositiveDefinite {
     /// The diagonal tile, from 0.
@@ -18,8 +19,12 @@ pub struct NotPositiveDefinite {
     pub pivot: usize,
     /// The failing row of the whole matrix, from 0.
     pub row: usize,
-    /// The pivot before its square root.
+    /// The pivot before its square root; NaN too where a GPU found it, whose library does not say.
     pub value: f64,
+}
+
+fn pivot_text(value: f64) -> String {
+    if value.is_nan() { "no positive pivot".into() } else { format!("pivot {value:e}") }
 }
 
 /// An error of this crate.
@@ -35,6 +40,9 @@ pub enum Error {
     /// A kernel refused its operands.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// A GPU's driver refused an operation.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// A precision policy could not decide.
     #[error(transparent)]
     Policy(#[from] PolicyError),

@@ -39,7 +39,7 @@
 //! | to | see |
 //! | --- | --- |
 //! | cut a matrix into tiles | [`TileGrid`], [`Block`] |
-//! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`] |
+//! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`], [`GpuGenerator`] |
 //! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
 //! | keep two copies of each tile, to compare | [`Copies`], [`cholesky_with`], [`solve_with`] |
@@ -50,13 +50,14 @@
 //!
 //! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and replayed. Results depend on
 //! matrix, tiles and the policy's answers, and are bitwise the same for any number of workers, scheduling policy and replay.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod bench;
 pub mod calibrate;
 mod error;
 mod factor;
 pub mod format;
+mod gpu;
 mod grid;
 mod owners;
 mod policy;
@@ -66,9 +67,11 @@ mod scalar;
 mod solve;
 mod tile;
 mod tiled;
+pub mod verify;
 
 pub use error::{Error, NotPositiveDefinite};
 pub use factor::{Copies, Factorisation, GemmCounts, cholesky, cholesky_with};
+pub use gpu::{DescribeLaunch, GpuGenerator};
 pub use grid::{Block, TileGrid};
 pub use owners::Owners;
 pub use policy::{

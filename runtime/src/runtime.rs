@@ -13,7 +13,7 @@ use crate::exec::{Shared, Watchdog, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::hub::{Hub, NodeUse};
 use crate::operand::Mode;
-use crate::task::{Codelet, Spec, Submit, TaskRef};
+use crate::task::{Codelet, DeviceInfo, Spec, Submit, TaskRef};
 use crate::trace::{Trace, TraceWorker};
 
 pub use builder::RuntimeBuilder;
@@ -49,6 +49,11 @@ impl Runtime {
     /// How many workers it has.
     pub fn workers(&self) -> usize {
         self.shared.workers.len()
+    }
+
+    /// What the workers drive, in their order.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceInfo<'_>> {
+        (0..self.workers()).map(|worker| self.shared.device(worker))
     }
 
     /// Its scheduling policy's name.

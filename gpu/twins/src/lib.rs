@@ -1,13 +1,15 @@
 //! Proves CUDA sources where there is no GPU; for tests.
 //!
 //! [`Twins`] are the same sources compiled by g++ for the host through a small header (`shim.h`): kernels that can be run, and
-//! compared bit for bit with a reference. [`Nvrtc`] is NVIDIA's compiler, which needs no GPU either: it says whether the sources compile
+//! compared bit for bit with a reference; [`HostKernels`] are those of a driver that needs no GPU. [`Nvrtc`] is NVIDIA's compiler, which needs no GPU either: it says whether the sources compile
 //! for an architecture, and makes the PTX that is shipped.
 
 mod check;
+mod host;
 mod nvrtc;
 mod twins;
 
 pub use check::{ARCHITECTURES, check_shipped, check_sources};
+pub use host::HostKernels;
 pub use nvrtc::{Image, Nvrtc, NvrtcError};
 pub use twins::{TwinError, Twins};

@@ -161,6 +161,23 @@ impl Twins {
         Ok(())
     }
 
+    /// Runs a launch once, its threads in order.
+    ///
+    /// # Errors
+    /// As [`run`](Twins::run), but for what only two runs show.
+    ///
+    /// # Safety
+    /// As [`run`](Twins::run).
+    pub unsafe fn run_in_order(
+        &self,
+        kernel: &str,
+        [grid, block]: [[u32; 3]; 2],
+        args: &[Arg],
+    ) -> Result<(), TwinError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_once(kernel, grid, block, args, 0) }
+    }
+
     /// One run.
     ///
     /// # Safety

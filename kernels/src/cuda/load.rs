@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use zellige_gpu::{Driver, GpuError, Kernel, Stream};
+use zellige_gpu::{Compiler, Driver, GpuError, Kernel, Stream};
 
-use super::{Launch, Source};
+use super::{Launch, OPTIONS, Source};
 
 /// The kernels of some sources, loaded onto one GPU.
 #[derive(Debug)]
@@ -15,6 +15,24 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Loads every kernel of `sources`, compiled for this GPU where NVRTC is there and knows it, and as the shipped PTX otherwise.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn compiled(driver: &dyn Driver, gpu: u32, sources: &[Source]) -> Result<Self, GpuError> {
+        let there = driver.gpus();
+        let info = there.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: there.len() })?;
+        let (major, minor) = info.compute_capability;
+        let arch = format!("sm_{major}{minor}");
+        let compiler = OPTIONS.iter().fold(Compiler::new(), |compiler, option| compiler.option(option));
+        Loaded::new(driver, gpu, sources, |source| match compiler.compile(source.name, source.text, &arch) {
+            Ok(image) => Ok(image.into()),
+            // An NVRTC that is older than the GPU does not know its architecture; the driver does.
+            Err(GpuError::Missing { .. } | GpuError::Compile { .. }) => Ok(source.ptx.as_bytes().into()),
+            Err(other) => Err(other),
+        })
+    }
+
     /// Loads every kernel of `sources`. `image` compiles one for this GPU, or gives its shipped PTX.
     ///
     /// # Errors

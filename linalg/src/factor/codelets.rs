@@ -12,11 +12,13 @@ use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, StorageFormat, potrf_lower, syrk_lower, trsm_right_lower,
 };
 use zellige_runtime::{
-    Codelet, Cpu, Handle, Operands, Read, Scratch, TaskContext, TaskError, TaskInfo, Update, scratch, update,
+    Codelet, Cpu, Cuda, CudaMut, CudaRef, Handle, Operands, Read, Scratch, TaskContext, TaskError, TaskInfo,
+    Update, scratch, update,
 };
 
 use crate::error::{Error, NotPositiveDefinite};
 use crate::format::format_of;
+use crate::gpu::{self, OnGpu, Ops};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
@@ -42,14 +44,14 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
 }
 
 /// `L_kk L_kk^T = A_kk`.
-pub(super) struct Potrf<T> {
+pub(crate) struct Potrf<T> {
     k: usize,
     rows: Range<usize>,
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Potrf<T> {
-    pub(super) fn new(k: usize, rows: Range<usize>) -> Self {
+    pub(crate) fn new(k: usize, rows: Range<usize>) -> Self {
         Potrf { k, rows, _element: PhantomData }
     }
 }
@@ -73,15 +75,31 @@ impl<T: TileScalar> Codelet for Potrf<T> {
     ) -> Result<(), TaskError> {
         match potrf_lower(a.mat_mut()?) {
             Ok(()) => Ok(()),
-            Err(KernelError::NotPositive { pivot, value }) => Err(Box::new(NotPositiveDefinite {
-                tile: self.k,
-                pivot,
-                row: self.rows.start + pivot,
-                value,
-            })),
+            Err(KernelError::NotPositive { pivot, value }) => {
+                Err(Box::new(lost(self.k, self.rows.start, pivot, value)))
+            }
             Err(other) => Err(Error::from(other).into()),
         }
     }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (a,): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let (tile, first) = (self.k, self.rows.start);
+        // The library says which pivot, not its value.
+        let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
+        Ok(gpu::factor(&Ops::new(cx.gpu())?, &OnGpu::update(&a)?, lost)?)
+    }
+}
+
+fn lost(tile: usize, first_row: usize, pivot: usize, value: f64) -> NotPositiveDefinite {
+    NotPositiveDefinite { tile, pivot, row: first_row + pivot, value }
 }
 
 /// `L_ik L_kk^T = A_ik`, and the norm of `L_ik`.
@@ -116,6 +134,18 @@ impl<T: TileScalar> Codelet for Trsm<T> {
     ) -> Result<(), TaskError> {
         Ok(solve_right(self.full, Op::Trans, l, a, scratch)?)
     }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (l, a, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        solve_right_on_gpu(self.full, Op::Trans, &l, &a, cx)
+    }
 }
 
 fn solve_info<T: TileScalar>(full: FullPrecision, shape: (usize, usize), at: [usize; 3]) -> TaskInfo {
@@ -125,10 +155,10 @@ fn solve_info<T: TileScalar>(full: FullPrecision, shape: (usize, usize), at: [us
 
 /// Scratch of a triangular solve.
 pub(crate) fn solve_scratch(full: FullPrecision, (m, n): (usize, usize)) -> Scratch<f32> {
-    scratch(trsm_scratch_len(full, m, n))
+    scratch(trsm_scratch_len(full, m, n)).on_host()
 }
 
-fn solve_right<T: TileScalar>(
+pub(crate) fn solve_right<T: TileScalar>(
     full: FullPrecision,
     op: Op,
     l: &Tile<T>,
@@ -145,8 +175,22 @@ fn solve_right<T: TileScalar>(
     Ok(())
 }
 
+/// The same on a GPU; the norm is known when the task has ended.
+fn solve_right_on_gpu<T: TileScalar>(
+    full: FullPrecision,
+    op: Op,
+    l: &CudaRef<'_, Tile<T>>,
+    x: &CudaMut<'_, Tile<T>>,
+    cx: &TaskContext<'_>,
+) -> Result<(), TaskError> {
+    let ops = Ops::new(cx.gpu())?;
+    let (l, b) = (OnGpu::read(l)?, OnGpu::update(x)?);
+    gpu::solve_right(&ops, full, op, l.want(T::FORMAT)?, b.want(T::FORMAT)?)?;
+    Ok(ops.set_norm(x)?)
+}
+
 /// `A_ii -= L_ik L_ik^T`.
-pub(super) struct Syrk<T> {
+pub(crate) struct Syrk<T> {
     full: FullPrecision,
     at: [usize; 3],
     shape: (usize, usize),
@@ -154,12 +198,12 @@ pub(super) struct Syrk<T> {
 }
 
 impl<T> Syrk<T> {
-    pub(super) fn new(full: FullPrecision, i: usize, k: usize, shape: (usize, usize)) -> Self {
+    pub(crate) fn new(full: FullPrecision, i: usize, k: usize, shape: (usize, usize)) -> Self {
         Syrk { full, at: [i, i, k], shape, _element: PhantomData }
     }
 
-    pub(super) fn scratch(&self) -> Scratch<f32> {
-        scratch(syrk_scratch_len(self.full, self.shape.0, self.shape.1))
+    pub(crate) fn scratch(&self) -> Scratch<f32> {
+        scratch(syrk_scratch_len(self.full, self.shape.0, self.shape.1)).on_host()
     }
 }
 
@@ -182,10 +226,23 @@ impl<T: TileScalar> Codelet for Syrk<T> {
     ) -> Result<(), TaskError> {
         Ok(subtract_square(self.full, l, a, scratch)?)
     }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (l, a, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let (l, a) = (OnGpu::read(&l)?, OnGpu::update(&a)?);
+        Ok(gpu::subtract_square(&Ops::new(cx.gpu())?, self.full, &l, a.want(T::FORMAT)?)?)
+    }
 }
 
 /// `A -= L L^T` in the lower triangle.
-fn subtract_square<T: TileScalar>(
+pub(crate) fn subtract_square<T: TileScalar>(
     full: FullPrecision,
     l: &Tile<T>,
     a: &mut Tile<T>,
@@ -228,6 +285,18 @@ impl<T: TileScalar> Codelet for SolveDiagonal<T> {
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         Ok(solve_right(self.full, self.op, l, x, scratch)?)
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (l, x, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        solve_right_on_gpu(self.full, self.op, &l, &x, cx)
     }
 }
 

@@ -4,7 +4,7 @@
 //! narrow forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a
 //! scale of its own, until a product in another precision or its triangular solve wants it back.
 
-mod codelets;
+pub(crate) mod codelets;
 pub(crate) mod copies;
 mod counts;
 mod levels;

@@ -7,8 +7,8 @@ use zellige_kernels::precision::{
 };
 use zellige_kernels::{GemmPrecision, Op, gemm};
 use zellige_runtime::{
-    Choice, Codelet, Cpu, Handle, Meta, Operands, Read, Scratch, Submit, TaskContext, TaskError, TaskInfo,
-    Update, read, scratch, update,
+    Choice, Codelet, Cpu, Cuda, CudaMut, CudaRef, Handle, Meta, Operands, Read, Scratch, Submit, TaskContext,
+    TaskError, TaskInfo, Update, read, scratch, update,
 };
 
 use super::GemmCounts;
@@ -16,6 +16,7 @@ use super::codelets::{info, single, single_mut};
 use super::copies::{Copies, Source};
 use crate::error::Error;
 use crate::format::format_of;
+use crate::gpu::{self, OnGpu, Ops};
 use crate::policy::{GemmQuery, PolicyError, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
@@ -74,7 +75,7 @@ impl<T: TileScalar, S: Submit> Products<'_, T, S> {
                     read(&a).as_format(operand),
                     read(&b).as_format(operand),
                     update(tiles.c).as_format(result),
-                    scratch(scratch_len(precision, m, n, k)),
+                    scratch(scratch_len(precision, m, n, k)).on_host(),
                 );
                 let codelet = Product::<T> { place, precision, _element: std::marker::PhantomData };
                 self.s.codelet(codelet, operands).priority(priority).submit()?;
@@ -91,7 +92,7 @@ impl<T: TileScalar, S: Submit> Products<'_, T, S> {
             read(tiles.b.tile),
             update(tiles.c),
             read(norm),
-            scratch(largest.unwrap_or(0)),
+            scratch(largest.unwrap_or(0)).on_host(),
         );
         let codelet = LateProduct::<T> {
             place,
@@ -104,11 +105,11 @@ impl<T: TileScalar, S: Submit> Products<'_, T, S> {
 }
 
 /// Where a product stands.
-struct Place {
-    query: GemmQuery,
-    op_b: Op,
-    shape: (usize, usize, usize),
-    counts: Arc<GemmCounts>,
+pub(crate) struct Place {
+    pub(crate) query: GemmQuery,
+    pub(crate) op_b: Op,
+    pub(crate) shape: (usize, usize, usize),
+    pub(crate) counts: Arc<GemmCounts>,
 }
 
 impl Place {
@@ -129,7 +130,7 @@ fn check<T: TileScalar>(precision: GemmPrecision, query: &GemmQuery) -> Result<(
 }
 
 /// `C -= A op(B)` on tiles that are stored as `precision` wants them.
-fn multiply<T: TileScalar>(
+pub(crate) fn multiply<T: TileScalar>(
     precision: GemmPrecision,
     place: &Place,
     a: &Tile<T>,
@@ -166,11 +167,26 @@ fn multiply<T: TileScalar>(
     Ok(())
 }
 
-/// A product whose precision is known.
-struct Product<T> {
-    place: Place,
+/// The same on a GPU.
+fn multiply_on_gpu<T: TileScalar>(
     precision: GemmPrecision,
-    _element: std::marker::PhantomData<fn() -> T>,
+    place: &Place,
+    [a, b]: [&CudaRef<'_, Tile<T>>; 2],
+    c: &CudaMut<'_, Tile<T>>,
+    cx: &TaskContext<'_>,
+) -> Result<(), TaskError> {
+    check::<T>(precision, &place.query)?;
+    let (a, b, c) = (OnGpu::read(a)?, OnGpu::read(b)?, OnGpu::update(c)?);
+    gpu::multiply(&Ops::new(cx.gpu())?, precision, place.op_b, &a, &b, &c)?;
+    place.counts.count(place.query.i, place.query.j, precision);
+    Ok(())
+}
+
+/// A product whose precision is known.
+pub(crate) struct Product<T> {
+    pub(crate) place: Place,
+    pub(crate) precision: GemmPrecision,
+    pub(crate) _element: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T: TileScalar> Codelet for Product<T> {
@@ -190,6 +206,18 @@ impl<T: TileScalar> Codelet for Product<T> {
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         Ok(multiply(self.precision, &self.place, a, b, c, scratch)?)
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (a, b, c, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        multiply_on_gpu(self.precision, &self.place, [&a, &b], &c, cx)
     }
 }
 
@@ -211,6 +239,20 @@ impl<T: TileScalar> LateProduct<T> {
             norm_a: norms[3],
             ..self.place.query
         })
+    }
+
+    /// The error of a policy that could not choose: it is asked again.
+    fn failure(&self, norms: [f64; 4]) -> TaskError {
+        let again = match self.ask(norms) {
+            Ok(precision) => check::<T>(precision, &self.place.query),
+            Err(error) => return error.into(),
+        };
+        let message = "it failed once and succeeded when it was asked again: \
+                       its answers must depend on the query only";
+        match again {
+            Ok(()) => PolicyError::new(self.policy.describe(), &self.place.query, message).into(),
+            Err(error) => error.into(),
+        }
     }
 }
 
@@ -256,14 +298,30 @@ impl<T: TileScalar> Codelet for LateProduct<T> {
         (a, b, c, all, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        let chosen = (cx.variant() as usize).checked_sub(1);
-        if let Some(&precision) = chosen.and_then(|at| GemmPrecision::ALL.get(at)) {
-            return Ok(multiply(precision, &self.place, a, b, c, scratch)?);
+        match chosen(cx) {
+            Some(precision) => Ok(multiply(precision, &self.place, a, b, c, scratch)?),
+            None => Err(self.failure([a.norm(), b.norm(), c.norm(), all.0])),
         }
-        let again = self.ask([a.norm(), b.norm(), c.norm(), all.0])?;
-        check::<T>(again, &self.place.query)?;
-        let message = "it failed once and succeeded when it was asked again: \
-                       its answers must depend on the query only";
-        Err(PolicyError::new(self.policy.describe(), &self.place.query, message).into())
     }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (a, b, c, all, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        match chosen(cx) {
+            Some(precision) => multiply_on_gpu(precision, &self.place, [&a, &b], &c, cx),
+            None => Err(self.failure([a.meta(), b.meta(), c.meta(), all.meta()].map(|meta| meta.norm))),
+        }
+    }
+}
+
+/// What a product's policy chose; `None` where it failed.
+fn chosen(cx: &TaskContext<'_>) -> Option<GemmPrecision> {
+    let at = (cx.variant() as usize).checked_sub(1)?;
+    GemmPrecision::ALL.get(at).copied()
 }

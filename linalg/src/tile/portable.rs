@@ -1,37 +1,38 @@
 //! How a tile travels: a header, and its numbers as bytes.
+//!
+//! The exponent of a scale is one of the numbers, since a GPU that makes a narrow tile chooses it: the host need not know.
 
+use zellige_gpu::GpuError;
 use zellige_kernels::StorageFormat;
 use zellige_kernels::formats::HalfKind;
-use zellige_runtime::{Buffer, Portable};
+use zellige_runtime::{Buffer, CudaRef, CudaValue, Format, GpuContext, Meta, Portable};
 
 use super::{Payload, Tile};
+use crate::format::{format_of, storage_of};
+use crate::gpu;
 use crate::scalar::TileScalar;
 
 /// A tile without its numbers: what travels ahead of them.
 #[derive(Clone, Copy, Debug)]
 pub struct TileHeader {
-    shape: (usize, usize),
-    storage: StorageFormat,
-    scale_exp: i32,
-    norm: f64,
+    pub(crate) shape: (usize, usize),
+    pub(crate) storage: StorageFormat,
+    pub(crate) norm: f64,
 }
+
+/// Bytes of a scale's exponent.
+const SCALE: usize = size_of::<i32>();
 
 impl<T: TileScalar> Portable for Tile<T> {
     type Header = TileHeader;
 
     fn header(&self) -> TileHeader {
-        let scale_exp = match self.payload {
-            Payload::Native(_) => 0,
-            Payload::Half { scale_exp, .. }
-            | Payload::Split { scale_exp, .. }
-            | Payload::Fp8 { scale_exp, .. } => scale_exp,
-        };
-        TileHeader { shape: self.shape(), storage: self.storage(), scale_exp, norm: self.norm }
+        TileHeader { shape: self.shape(), storage: self.storage(), norm: self.norm }
     }
 
     fn blank(header: &TileHeader) -> Self {
-        let &TileHeader { shape: (rows, cols), storage, scale_exp, norm } = header;
-        let zeros = || Buffer::zeroed(rows * cols);
+        let &TileHeader { shape: (rows, cols), storage, norm } = header;
+        let (zeros, scale_exp) = (|| Buffer::zeroed(rows * cols), 0);
         let half = |kind| Payload::Half { bits: zeros(), kind, scale_exp };
         let payload = match storage {
             StorageFormat::F16 => half(HalfKind::F16),
@@ -44,35 +45,77 @@ impl<T: TileScalar> Portable for Tile<T> {
     }
 
     fn refill(&mut self, header: &TileHeader) -> bool {
-        let &TileHeader { shape: (rows, cols), storage, scale_exp: scale, norm } = header;
+        let &TileHeader { shape: (rows, cols), storage, norm } = header;
         if self.storage() != storage || self.rows * self.cols != rows * cols {
             return false;
-        }
-        if let Payload::Half { scale_exp, .. }
-        | Payload::Split { scale_exp, .. }
-        | Payload::Fp8 { scale_exp, .. } = &mut self.payload
-        {
-            *scale_exp = scale;
         }
         (self.rows, self.cols, self.norm) = (rows, cols, norm);
         true
     }
 
-    fn parts(&self) -> Vec<&[u8]> {
-        match &self.payload {
-            Payload::Native(values) => vec![values.as_bytes()],
-            Payload::Half { bits, .. } => vec![bits.as_bytes()],
-            Payload::Split { hi, lo, .. } => vec![hi.as_bytes(), lo.as_bytes()],
-            Payload::Fp8 { bits, .. } => vec![bits.as_bytes()],
+    fn part_sizes(header: &TileHeader) -> Vec<usize> {
+        let numbers = header.shape.0 * header.shape.1;
+        match header.storage {
+            StorageFormat::F32 | StorageFormat::F64 => vec![numbers * T::FORMAT.bytes()],
+            StorageFormat::F16 | StorageFormat::BF16 => vec![2 * numbers, SCALE],
+            StorageFormat::F16x2 => vec![2 * numbers, 2 * numbers, SCALE],
+            StorageFormat::E4M3 => vec![numbers, SCALE],
         }
     }
 
+    fn header_meta(header: &TileHeader) -> Meta {
+        let &TileHeader { shape: (rows, cols), storage, norm } = header;
+        Meta { format: format_of(storage), norm, bytes: rows * cols * storage.bytes() }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        let mut parts = Vec::with_capacity(3);
+        match &self.payload {
+            Payload::Native(values) => parts.push(values.as_bytes()),
+            Payload::Half { bits, scale_exp, .. } => {
+                parts.push(bits.as_bytes());
+                parts.extend(scale_exp.parts());
+            }
+            Payload::Split { hi, lo, scale_exp } => {
+                parts.extend([hi.as_bytes(), lo.as_bytes()]);
+                parts.extend(scale_exp.parts());
+            }
+            Payload::Fp8 { bits, scale_exp } => {
+                parts.push(bits.as_bytes());
+                parts.extend(scale_exp.parts());
+            }
+        }
+        parts
+    }
+
     fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        let mut parts = Vec::with_capacity(3);
         match &mut self.payload {
-            Payload::Native(values) => vec![values.as_bytes_mut()],
-            Payload::Half { bits, .. } => vec![bits.as_bytes_mut()],
-            Payload::Split { hi, lo, .. } => vec![hi.as_bytes_mut(), lo.as_bytes_mut()],
-            Payload::Fp8 { bits, .. } => vec![bits.as_bytes_mut()],
+            Payload::Native(values) => parts.push(values.as_bytes_mut()),
+            Payload::Half { bits, scale_exp, .. } => {
+                parts.push(bits.as_bytes_mut());
+                parts.extend(scale_exp.parts_mut());
+            }
+            Payload::Split { hi, lo, scale_exp } => {
+                parts.extend([hi.as_bytes_mut(), lo.as_bytes_mut()]);
+                parts.extend(scale_exp.parts_mut());
+            }
+            Payload::Fp8 { bits, scale_exp } => {
+                parts.push(bits.as_bytes_mut());
+                parts.extend(scale_exp.parts_mut());
+            }
+        }
+        parts
+    }
+
+    fn convert_on_gpu(
+        value: CudaRef<'_, Self>,
+        to: Format,
+        cx: &GpuContext<'_>,
+    ) -> Result<Option<CudaValue<Self>>, GpuError> {
+        match storage_of(to) {
+            Some(to) => gpu::convert(value, to, cx),
+            None => Ok(None),
         }
     }
 }

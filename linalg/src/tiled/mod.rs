@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use zellige_kernels::MatRef;
 use zellige_runtime::{
-    Codelet, Cpu, Data, Handle, Meta, MetaList, Operands, Outcome, Runtime, Slot, Submit, TaskContext,
-    TaskError, TaskInfo, Write, metas, write,
+    Codelet, Cpu, Cuda, Data, Handle, Meta, MetaList, Operands, Outcome, Runtime, Slot, Submit, TaskContext,
+    TaskError, TaskInfo, Write, metas, read, write,
 };
 
 pub use rect::RectTiled;
@@ -17,6 +17,7 @@ pub use symmetric::SymmetricTiled;
 
 use crate::error::Error;
 use crate::format::format_of;
+use crate::gpu::{GenerateAnywhere, GpuGenerator};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile, root_sum_squares};
 
@@ -109,6 +110,23 @@ impl<T: TileScalar> Codelet for Generate<T> {
     }
 }
 
+/// Submits the generation of one tile, for GPUs too where there is a way there.
+fn submit_generation<T: TileScalar, S: Submit>(
+    s: &S,
+    on_host: Generate<T>,
+    tile: &Handle<Tile<T>>,
+    gpu: Option<&GpuGenerator>,
+    priority: i32,
+) -> Result<(), Error> {
+    let Some(GpuGenerator { model, source, describe }) = gpu else {
+        s.codelet(on_host, (write(tile),)).priority(priority).submit()?;
+        return Ok(());
+    };
+    let codelet = GenerateAnywhere { on_host, source, describe: Arc::clone(describe) };
+    s.codelet(codelet, (read(model), write(tile))).priority(priority).submit()?;
+    Ok(())
+}
+
 /// Copies the strict lower triangle to the upper one.
 pub(crate) fn mirror<T: Copy>(values: &mut [T], n: usize) {
     for j in 0..n {
@@ -125,6 +143,12 @@ struct Norm<T: TileScalar> {
     _tiles: std::marker::PhantomData<fn() -> T>,
 }
 
+impl<T: TileScalar> Norm<T> {
+    fn of(&self, tiles: &[Meta]) -> f64 {
+        root_sum_squares(tiles.iter().zip(&self.weights).map(|(tile, w)| tile.norm * w.sqrt()))
+    }
+}
+
 impl<T: TileScalar> Codelet for Norm<T> {
     type Operands = (MetaList<Tile<T>>, Write<MatrixNorm>);
 
@@ -137,9 +161,20 @@ impl<T: TileScalar> Codelet for Norm<T> {
         (tiles, mut norm): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        norm.put(MatrixNorm(root_sum_squares(
-            tiles.iter().zip(&self.weights).map(|(tile, w)| tile.norm * w.sqrt()),
-        )));
+        norm.put(MatrixNorm(self.of(tiles)));
+        Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (tiles, norm): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        norm.put(self.of(tiles), cx.gpu())?;
         Ok(())
     }
 }

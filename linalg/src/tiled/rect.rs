@@ -1,9 +1,10 @@
 //! A rectangular matrix of tiles: right-hand sides and solutions.
 
-use zellige_runtime::{Handle, Runtime, Submit, write};
+use zellige_runtime::{Handle, Runtime, Submit};
 
-use super::{Generate, Generator, native_meta, planned_norm, submit_norm, total_bytes};
+use super::{Generate, Generator, native_meta, planned_norm, submit_generation, submit_norm, total_bytes};
 use crate::error::Error;
+use crate::gpu::GpuGenerator;
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
@@ -67,6 +68,19 @@ impl<T: TileScalar> RectTiled<T> {
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
     pub fn fill<S: Submit>(&self, s: &S, fill: &Generator<T>) -> Result<(), Error> {
+        self.fill_with(s, fill, None)
+    }
+
+    /// As [`fill`](RectTiled::fill); with `gpu`, GPUs fill tiles too.
+    ///
+    /// # Errors
+    /// As [`fill`](RectTiled::fill).
+    pub fn fill_with<S: Submit>(
+        &self,
+        s: &S,
+        fill: &Generator<T>,
+        gpu: Option<&GpuGenerator>,
+    ) -> Result<(), Error> {
         for i in 0..self.rows.tiles() {
             for j in 0..self.cols.tiles() {
                 let codelet = Generate {
@@ -76,7 +90,7 @@ impl<T: TileScalar> RectTiled<T> {
                     at: (i, j),
                     symmetric: false,
                 };
-                s.submit(codelet, (write(self.tile(i, j)),))?;
+                submit_generation(s, codelet, self.tile(i, j), gpu, 0)?;
             }
         }
         Ok(())

@@ -1,9 +1,10 @@
 //! The lower triangle of a symmetric matrix, and later its Cholesky factor in the same place.
 
-use zellige_runtime::{Handle, Runtime, Submit, write};
+use zellige_runtime::{Handle, Runtime, Submit};
 
-use super::{Generate, Generator, native_meta, planned_norm, submit_norm, total_bytes};
+use super::{Generate, Generator, native_meta, planned_norm, submit_generation, submit_norm, total_bytes};
 use crate::error::Error;
+use crate::gpu::GpuGenerator;
 use crate::grid::TileGrid;
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
@@ -61,7 +62,20 @@ impl<T: TileScalar> SymmetricTiled<T> {
     /// # Errors
     /// [`Error::Runtime`] if a handle has been taken.
     pub fn fill<S: Submit>(&self, s: &S, fill: &Generator<T>) -> Result<(), Error> {
-        let nt = self.tiles();
+        self.fill_with(s, fill, None)
+    }
+
+    /// As [`fill`](SymmetricTiled::fill); with `gpu`, GPUs fill tiles too.
+    ///
+    /// # Errors
+    /// As [`fill`](SymmetricTiled::fill).
+    pub fn fill_with<S: Submit>(
+        &self,
+        s: &S,
+        fill: &Generator<T>,
+        gpu: Option<&GpuGenerator>,
+    ) -> Result<(), Error> {
+        let nt = self.grid.tiles();
         for j in 0..nt {
             for i in j..nt {
                 let codelet = Generate {
@@ -73,7 +87,7 @@ impl<T: TileScalar> SymmetricTiled<T> {
                 };
                 // Behind the factorisation of the columns before, ahead of it for their own.
                 let priority = crate::factor::generation_priority(j);
-                s.codelet(codelet, (write(self.tile(i, j)),)).priority(priority).submit()?;
+                submit_generation(s, codelet, self.tile(i, j), gpu, priority)?;
             }
         }
         Ok(())

@@ -12,6 +12,9 @@ use super::Gpu;
 use super::views::CudaScratch;
 use crate::device::DeviceError;
 
+/// Something of which only its maker knows the type.
+type Made = Arc<dyn Any + Send + Sync>;
+
 /// The memory of one device.
 pub(crate) struct GpuMemory {
     /// The device's name, for errors.
@@ -21,7 +24,7 @@ pub(crate) struct GpuMemory {
     /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
     frees: Mutex<Stream>,
     /// What bodies have made once for this device, by name and type.
-    made: Mutex<HashMap<(&'static str, TypeId), Arc<dyn Any + Send + Sync>>>,
+    made: Mutex<HashMap<(&'static str, TypeId), Made>>,
 }
 
 impl fmt::Debug for GpuMemory {

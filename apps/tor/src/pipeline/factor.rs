@@ -1,6 +1,6 @@
 //! One rule: tiles, factorisation, solve, refinement, backward error.
 
-use super::problem::{Element, Problem};
+use super::problem::{Element, OnGpus, Problem};
 use super::results::{GemmShare, NotSpd, PrecisionMap};
 use super::watch::{Counter, watch};
 use super::{Error, Observer, Options};
@@ -166,16 +166,16 @@ fn generate<T: Element>(
     let counter = Counter::default();
     observer.stage(&format!("{rule}: covariances"), nt * (nt + 1) / 2 + nt * problem.rows.tiles() as u64);
     let l = workspace.tiles::<T>(rt, problem);
-    let shared = counter.clone();
+    let (shared, gpus) = (counter.clone(), OnGpus::new(rt, problem, &counter));
     let x = watch(
         rt,
         observer,
         move || shared.get(),
         || {
-            l.fill(rt, &watched(problem.cmm::<T>(), &counter))?;
+            l.fill_with(rt, &watched(problem.cmm::<T>(), &counter), gpus.as_ref().map(|gpus| &gpus.cmm))?;
             let rows = problem.rows.clone();
             let x = RectTiled::new(rt, "B", rows, grid.clone());
-            x.fill(rt, &watched(problem.ctm::<T>(), &counter))?;
+            x.fill_with(rt, &watched(problem.ctm::<T>(), &counter), gpus.as_ref().map(|gpus| &gpus.ctm))?;
             rt.wait_all()?;
             Ok(x)
         },

@@ -1,12 +1,15 @@
 //! One system ready to be computed: covariances, tiles, scale.
 
 use super::plan::{Plan, precheck, with_targets};
+use super::watch::Counter;
 use super::{Error, Options};
+use crate::covariance::device::{DeviceModel, SOURCE};
 use crate::covariance::{Covariance, Kind, Scalar};
 use crate::params::{Input, System};
 use std::ops::Range;
 use std::sync::Arc;
-use zellige_linalg::{Generator, TileGrid, TileScalar, generator};
+use zellige_linalg::{Generator, GpuGenerator, TileGrid, TileScalar, generator};
+use zellige_runtime::{Runtime, Submit};
 
 /// A number that tiles are made of and covariances can be written as.
 pub(super) trait Element: TileScalar + Scalar {}
@@ -79,6 +82,34 @@ impl Problem {
             }
             Ok::<(), crate::Error>(())
         })
+    }
+}
+
+/// The scaled `Cmm` and the scaled rows of `Ctm`, the targets below each other, for the GPUs of a runtime that has some.
+pub(super) struct OnGpus {
+    pub(super) cmm: GpuGenerator,
+    pub(super) ctm: GpuGenerator,
+}
+
+impl OnGpus {
+    pub(super) fn new(rt: &Runtime, problem: &Problem, counter: &Counter) -> Option<Self> {
+        rt.devices().find(|device| device.kind == "cuda")?;
+        let model = Arc::new(DeviceModel::new(&problem.cov));
+        let words = rt.register(model.words().to_vec());
+        // Rows of the truth sensor follow the measurements in the model, target after target as here.
+        let from_row = |first: usize| {
+            let (model, scale, counter) = (Arc::clone(&model), problem.scale, counter.clone());
+            GpuGenerator {
+                model: words.clone(),
+                source: &SOURCE,
+                describe: Arc::new(move |at, rows, cols, out| {
+                    let launch = model.fill(at, first + rows.start..first + rows.end, cols, scale, out)?;
+                    counter.bump();
+                    Ok(launch)
+                }),
+            }
+        };
+        Some(OnGpus { cmm: from_row(0), ctm: from_row(problem.n()) })
     }
 }
 

@@ -1,0 +1,74 @@
+//! Twins as the kernels of a driver that needs no GPU.
+
+use zellige_gpu::twin::{Twin, TwinArg};
+use zellige_gpu::{Address, Arg};
+
+use crate::{TwinError, Twins};
+
+/// The kernels of some sources, for [`FakeBuilder::twin`](zellige_gpu::fake::FakeBuilder::twin).
+#[derive(Debug)]
+pub struct HostKernels {
+    sources: Vec<Twins>,
+    names: Vec<(String, usize)>,
+}
+
+impl HostKernels {
+    /// Compiles sources (name, whole text, kernels); `None`, with a printed line, where there is no g++.
+    ///
+    /// # Errors
+    /// As [`Twins::build`].
+    pub fn build<'s>(
+        sources: impl IntoIterator<Item = (&'s str, &'s str, &'s [&'s str])>,
+    ) -> Result<Option<HostKernels>, TwinError> {
+        let (mut built, mut names) = (Vec::new(), Vec::new());
+        for (name, text, kernels) in sources {
+            let Some(twins) = Twins::build(name, text, kernels)? else { return Ok(None) };
+            names.extend(kernels.iter().map(|kernel| ((*kernel).to_string(), built.len())));
+            built.push(twins);
+        }
+        Ok(Some(HostKernels { sources: built, names }))
+    }
+
+    fn source_of(&self, kernel: &str) -> Option<usize> {
+        self.names.iter().find(|(name, _)| name == kernel).map(|(_, source)| *source)
+    }
+}
+
+impl Twin for HostKernels {
+    fn knows(&self, kernel: &str) -> bool {
+        self.source_of(kernel).is_some()
+    }
+
+    fn launch(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &mut [TwinArg<'_>],
+    ) -> Result<(), String> {
+        let source = self.source_of(kernel).ok_or_else(|| format!("there is no twin of {kernel}"))?;
+        let args: Vec<Arg> = args.iter_mut().map(described).collect();
+        // SAFETY: the addresses are those of the slices, which this call has to itself.
+        unsafe { self.sources[source].run_in_order(kernel, [grid, block], &args) }
+            .map_err(|error| error.to_string())
+    }
+}
+
+fn described(arg: &mut TwinArg<'_>) -> Arg {
+    match arg {
+        TwinArg::Read(bytes) => {
+            Arg::Read(Address(bytes.as_ptr().expose_provenance() as u64), bytes.len() as u64)
+        }
+        TwinArg::Write(bytes) => {
+            Arg::Write(Address(bytes.as_mut_ptr().expose_provenance() as u64), bytes.len() as u64)
+        }
+        TwinArg::Update(bytes) => {
+            Arg::Update(Address(bytes.as_mut_ptr().expose_provenance() as u64), bytes.len() as u64)
+        }
+        TwinArg::I32(x) => Arg::I32(*x),
+        TwinArg::U32(x) => Arg::U32(*x),
+        TwinArg::U64(x) => Arg::U64(*x),
+        TwinArg::F32(x) => Arg::F32(*x),
+        TwinArg::F64(x) => Arg::F64(*x),
+    }
+}

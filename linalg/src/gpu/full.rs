@@ -1,0 +1,133 @@
+//! Symmetric updates, triangular solves and factorisations, in the tile's own precision or with products in TF32 or X3.
+
+use zellige_gpu::{Compute, Element, GpuError, Matrix, Side, Syrk, Transpose, Trsm};
+use zellige_kernels::cuda::split;
+use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::{Op, StorageFormat};
+use zellige_runtime::TaskError;
+
+use super::product::{DIFFERENCE, Factored, gemm, tripled};
+use super::tile::block;
+use super::{OnGpu, Ops};
+use crate::error::Error;
+
+/// Columns of which a symmetric update by products computes a whole rectangle, as a part of the order: half of each first square is
+/// computed in vain, an eighth of the work.
+const STRIPS: u32 = 4;
+/// Columns that a triangular solve by products solves in `f32` at a time.
+const SOLVED: u32 = 256;
+
+/// `A -= L L^T` in the lower triangle. By products, entries above the diagonal are overwritten too, within strips of columns.
+pub(crate) fn subtract_square(ops: &Ops<'_>, full: FullPrecision, l: &OnGpu, a: &OnGpu) -> Result<(), Error> {
+    let (n, k) = l.shape;
+    if l.is_empty() {
+        return Ok(());
+    }
+    let product = match full {
+        FullPrecision::Native => {
+            let (alpha, beta) = (-1.0, 1.0);
+            return Ok(ops.syrk(&Syrk { n, k, alpha, a: l.values, beta, c: a.values })?);
+        }
+        FullPrecision::Tf32 => {
+            l.want(StorageFormat::F32)?;
+            let (a, b) = (l.values, l.values);
+            Factored { a, b, op_b: Op::Trans, k, factors: DIFFERENCE, compute: Compute::Tf32 }
+        }
+        FullPrecision::X3 => tripled(ops, Op::Trans, l.want(StorageFormat::F16x2)?, l)?,
+    };
+    let width = n.div_ceil(STRIPS).next_multiple_of(STEP);
+    for j in (0..n).step_by(width as usize) {
+        let strip = Factored { a: block(product.a, j, 0), b: block(product.b, j, 0), ..product };
+        gemm(ops, (n - j, width.min(n - j)), strip, block(a.values, j, j))?;
+    }
+    Ok(())
+}
+
+/// Strips begin at multiples of it: operands of tensor cores are aligned then.
+const STEP: u32 = 16;
+
+/// `X op(L) = B` in place of `B`, `L` of order `n` on the right.
+///
+/// Not in the native precision, columns are solved by [`SOLVED`] in `f32`, and what they leave to the others are products, as
+/// [`trsm_right_lower_in`](zellige_kernels::precision::trsm_right_lower_in) does in halves: the same bound of the error.
+pub(crate) fn solve_right(
+    ops: &Ops<'_>,
+    full: FullPrecision,
+    op: Op,
+    l: &OnGpu,
+    b: &OnGpu,
+) -> Result<(), GpuError> {
+    let (m, n) = b.shape;
+    if b.is_empty() {
+        return Ok(());
+    }
+    if full == FullPrecision::Native {
+        return trsm(ops, op, (m, n), l.values, b.values);
+    }
+    // From the first columns on for L^T, from the last ones on for L.
+    let mut starts: Vec<u32> = (0..n).step_by(SOLVED as usize).collect();
+    if op == Op::None {
+        starts.reverse();
+    }
+    for j in starts {
+        let width = SOLVED.min(n - j);
+        let solved = block(b.values, 0, j);
+        trsm(ops, op, (m, width), block(l.values, j, j), solved)?;
+        // Columns that are left, and the block of L by which the solved ones reach them.
+        let (left, count, reach, shape) = match op {
+            Op::Trans => (j + width, n - j - width, block(l.values, j + width, j), (n - j - width, width)),
+            Op::None => (0, j, block(l.values, j, 0), (width, j)),
+        };
+        if count > 0 {
+            let product = product(ops, full, (solved, (m, width)), (reach, shape, op))?;
+            gemm(ops, (m, count), product, block(b.values, 0, left))?;
+        }
+    }
+    Ok(())
+}
+
+fn trsm(ops: &Ops<'_>, op: Op, (m, n): (u32, u32), l: Matrix, b: Matrix) -> Result<(), GpuError> {
+    let op = match op {
+        Op::None => Transpose::No,
+        Op::Trans => Transpose::Yes,
+    };
+    ops.trsm(&Trsm { side: Side::Right, op, m, n, l, b })
+}
+
+/// `A op(B)` of two blocks of `f32` with the factors of a difference, their numbers rounded or split first.
+fn product(
+    ops: &Ops<'_>,
+    full: FullPrecision,
+    (a, shape_a): (Matrix, (u32, u32)),
+    (b, shape_b, op_b): (Matrix, (u32, u32), Op),
+) -> Result<Factored, GpuError> {
+    let k = shape_a.1;
+    if full != FullPrecision::X3 {
+        return Ok(Factored { a, b, op_b, k, factors: DIFFERENCE, compute: Compute::Tf32 });
+    }
+    tripled(ops, op_b, &halves(ops, a, shape_a)?, &halves(ops, b, shape_b)?)
+}
+
+/// A block of `f32` as the sum of two `f16`, in working space.
+fn halves(ops: &Ops<'_>, a: Matrix, shape: (u32, u32)) -> Result<OnGpu, GpuError> {
+    let (hi, lo) = (ops.scratch_matrix(shape, Element::F16)?, ops.scratch_matrix(shape, Element::F16)?);
+    let (measured, scale) = (ops.measure(shape, a)?, ops.scratch(4)?);
+    ops.launch(split(shape, a, measured, hi, lo.at, scale))?;
+    Ok(OnGpu { shape, storage: StorageFormat::F16x2, values: hi, lo: lo.at, scale })
+}
+
+/// `L L^T = A` in place. `lost` makes the error of a pivot that is not positive, from its column.
+pub(crate) fn factor(
+    ops: &Ops<'_>,
+    a: &OnGpu,
+    lost: impl FnOnce(usize) -> TaskError + Send + 'static,
+) -> Result<(), GpuError> {
+    if a.is_empty() {
+        return Ok(());
+    }
+    ops.potrf(a.shape.0, a.values, |info| match usize::try_from(info) {
+        Ok(0) => Ok(()),
+        Ok(column) => Err(lost(column - 1)),
+        Err(_) => Err(format!("cuSOLVER refused argument {} of a factorisation", -info).into()),
+    })
+}

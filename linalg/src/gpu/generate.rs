@@ -1,0 +1,86 @@
+//! Tiles that a GPU generates.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use zellige_gpu::{Address, Matrix};
+use zellige_kernels::cuda::{Launch, Source};
+use zellige_runtime::{Codelet, Cuda, Handle, Operands, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
+
+use super::{OnGpu, Ops};
+use crate::scalar::TileScalar;
+use crate::tile::{Tile, TileHeader};
+use crate::tiled::Generate;
+
+/// Describes the launch that fills a block: where the model lies, rows, columns, and the place for the block, in whose numbers it is
+/// written. The launch reads the model and writes the block, and uses no other memory.
+pub type DescribeLaunch =
+    Arc<dyn Fn(Address, Range<usize>, Range<usize>, Matrix) -> Result<Launch, TaskError> + Send + Sync>;
+
+/// How GPUs fill the blocks that a [`Generator`](crate::Generator) fills on CPUs; the numbers should be the same.
+#[derive(Clone)]
+pub struct GpuGenerator {
+    /// What the kernel reads, e.g. tables: each GPU has a replica.
+    pub model: Handle<Vec<u64>>,
+    /// The kernel's source.
+    pub source: &'static Source,
+    /// Describes the launch for a block.
+    pub describe: DescribeLaunch,
+}
+
+impl fmt::Debug for GpuGenerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuGenerator({})", self.source.name)
+    }
+}
+
+/// Generates one tile and its norm, on whatever is free.
+pub(crate) struct GenerateAnywhere<T: TileScalar> {
+    pub(crate) on_host: Generate<T>,
+    pub(crate) source: &'static Source,
+    pub(crate) describe: DescribeLaunch,
+}
+
+impl<T: TileScalar> Codelet for GenerateAnywhere<T> {
+    type Operands = (Read<Vec<u64>>, Write<Tile<T>>);
+
+    fn name(&self) -> &'static str {
+        self.on_host.name()
+    }
+
+    fn info(&self) -> TaskInfo {
+        self.on_host.info()
+    }
+
+    fn cpu(
+        &self,
+        (_model, slot): (&[u64], Slot<'_, Tile<T>>),
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        self.on_host.cpu((slot,), cx)
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (model, slot): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let Generate { rows, cols, symmetric, .. } = &self.on_host;
+        let header = TileHeader { shape: (rows.len(), cols.len()), storage: T::FORMAT, norm: f64::NAN };
+        let tile = slot.put(header, cx.gpu())?;
+        let (ops, there) = (Ops::new(cx.gpu())?, OnGpu::update(&tile)?);
+        if !there.is_empty() {
+            let launch = (self.describe)(model.part(0).0, rows.clone(), cols.clone(), there.values)?;
+            ops.launch_of(self.source, &launch)?;
+        }
+        if *symmetric {
+            ops.mirror(there.shape.0, there.values)?;
+        }
+        Ok(ops.set_norm(&tile)?)
+    }
+}

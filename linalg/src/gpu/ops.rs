@@ -1,0 +1,137 @@
+//! Operations on the stream of one body.
+//!
+//! The one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
+//! working space ([`Ops::scratch`]): the modules beside this one describe operations on nothing else, and whoever gives them an operand that
+//! is written has it to itself.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use zellige_gpu::{Address, Element, Gemm, GpuError, Matrix, Potrf, Syrk, Trsm};
+use zellige_kernels::cuda::{
+    Launch, LaunchError, Loaded, Measure, PARTIALS_BYTES, SOURCES, Source, measure, mirror,
+};
+use zellige_runtime::{CudaMut, GpuContext, TaskError};
+
+use super::OnGpu;
+use crate::scalar::TileScalar;
+use crate::tile::Tile;
+
+fn loaded(cx: &GpuContext<'_>, name: &'static str, sources: &[Source]) -> Result<Arc<Loaded>, GpuError> {
+    cx.once(name, || Loaded::compiled(&**cx.driver(), cx.gpu(), sources))
+}
+
+/// A context, and the kernels of its device.
+pub(crate) struct Ops<'c> {
+    cx: &'c GpuContext<'c>,
+    kernels: Arc<Loaded>,
+}
+
+impl<'c> Ops<'c> {
+    /// # Errors
+    /// The driver's, where the kernels cannot be loaded.
+    pub(crate) fn new(cx: &'c GpuContext<'c>) -> Result<Self, GpuError> {
+        let kernels = loaded(cx, "zellige-kernels", SOURCES)?;
+        Ok(Ops { cx, kernels })
+    }
+
+    /// A launch of a kernel of another source, which uses operands of the body and nothing else.
+    pub(super) fn launch_of(&self, source: &'static Source, launch: &Launch) -> Result<(), GpuError> {
+        let kernels = loaded(self.cx, source.name, std::slice::from_ref(source))?;
+        // SAFETY: see the module.
+        unsafe { kernels.launch(&**self.cx.driver(), self.cx.stream(), launch) }
+    }
+
+    /// The lower triangle of a matrix of order `n`, above its diagonal too.
+    pub(super) fn mirror(&self, n: u32, a: Matrix) -> Result<(), GpuError> {
+        self.launch(mirror(n, a))
+    }
+
+    /// Working space until the body's operations have ended; it holds garbage.
+    pub(super) fn scratch(&self, bytes: u64) -> Result<Address, GpuError> {
+        Ok(self.cx.scratch(bytes)?.at)
+    }
+
+    /// A matrix without gaps in working space.
+    pub(super) fn scratch_matrix(
+        &self,
+        (rows, cols): (u32, u32),
+        element: Element,
+    ) -> Result<Matrix, GpuError> {
+        let at = self.scratch(u64::from(rows) * u64::from(cols) * element.bytes())?;
+        Ok(Matrix { at, ld: rows.max(1), element })
+    }
+
+    pub(super) fn launch(&self, launch: Result<Launch, LaunchError>) -> Result<(), GpuError> {
+        let launch = launch.map_err(|error| GpuError::Failed {
+            gpu: self.cx.gpu(),
+            call: "cuLaunchKernel",
+            reason: error.to_string(),
+            sticky: false,
+        })?;
+        // SAFETY: see the module.
+        unsafe { self.kernels.launch(&**self.cx.driver(), self.cx.stream(), &launch) }
+    }
+
+    pub(super) fn zero(&self, at: Address, bytes: u64) -> Result<(), GpuError> {
+        // SAFETY: see the module.
+        unsafe { self.cx.driver().zero(self.cx.stream(), at, bytes) }
+    }
+
+    pub(super) fn gemm(&self, gemm: &Gemm) -> Result<(), GpuError> {
+        // SAFETY: see the module.
+        unsafe { self.cx.driver().gemm(self.cx.stream(), gemm) }
+    }
+
+    pub(super) fn trsm(&self, trsm: &Trsm) -> Result<(), GpuError> {
+        // SAFETY: see the module.
+        unsafe { self.cx.driver().trsm(self.cx.stream(), trsm) }
+    }
+
+    pub(super) fn syrk(&self, syrk: &Syrk) -> Result<(), GpuError> {
+        // SAFETY: see the module.
+        unsafe { self.cx.driver().syrk(self.cx.stream(), syrk) }
+    }
+
+    /// Factors a matrix of order `n` in place. `then` gets 0, or one more than the number of the column whose pivot is not positive, once
+    /// that is known.
+    pub(super) fn potrf(
+        &self,
+        n: u32,
+        a: Matrix,
+        then: impl FnOnce(i32) -> Result<(), TaskError> + Send + 'static,
+    ) -> Result<(), GpuError> {
+        let (driver, stream) = (self.cx.driver(), self.cx.stream());
+        let workspace_bytes = driver.potrf_workspace(stream, n, a.element)?;
+        let (workspace, info) = (self.scratch(workspace_bytes)?, self.scratch(4)?);
+        let potrf = Potrf { n, a, workspace, workspace_bytes, info };
+        // SAFETY: see the module.
+        unsafe { driver.potrf(stream, &potrf)? };
+        let told = move |bytes: &[u8]| then(i32::from_le_bytes(bytes.try_into()?));
+        // SAFETY: working space of this body.
+        unsafe { self.cx.read_back(info, 4, told) }
+    }
+
+    /// Norm, largest magnitude and scale of a matrix, left in working space as a [`Measure`].
+    pub(super) fn measure(&self, shape: (u32, u32), a: Matrix) -> Result<Address, GpuError> {
+        let (partials, to) = (self.scratch(PARTIALS_BYTES)?, self.scratch(Measure::BYTES)?);
+        match measure(shape, a, partials, to) {
+            Ok(launches) => launches.into_iter().try_for_each(|launch| self.launch(Ok(launch)))?,
+            Err(error) => self.launch(Err(error))?,
+        }
+        Ok(to)
+    }
+
+    /// Measures a native tile; its norm is known once the body's operations have ended.
+    pub(crate) fn set_norm<T: TileScalar>(&self, tile: &CudaMut<'_, Tile<T>>) -> Result<(), GpuError> {
+        let here = OnGpu::update(tile)?;
+        let measured = (self.measure(here.shape, here.values)?, Measure::BYTES as usize);
+        // SAFETY: working space of this body.
+        unsafe {
+            tile.read_back(self.cx, measured, |bytes, header, meta| {
+                let norm = bytes.try_into().map_or(f64::NAN, |bytes| Measure::from_bytes(bytes).norm);
+                (header.norm, meta.norm) = (norm, norm);
+            })
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `C -= A op(B)` in each precision, one product of a library each.
+
+use zellige_gpu::{Address, Compute, Element, Factors, Gemm, GpuError, Matrix, Transpose};
+use zellige_kernels::cuda::{Scales, Third, accumulate, copy, factors, store, sum, transpose, triple};
+use zellige_kernels::precision::Sign;
+use zellige_kernels::{GemmPrecision, Op};
+
+use super::{OnGpu, Ops};
+use crate::error::Error;
+
+/// To how many entries 8-bit products are laid out.
+const STEP_8: u32 = 16;
+
+/// The product of two matrices in working space or operands: what [`subtract`] takes besides C.
+#[derive(Clone, Copy)]
+pub(super) struct Factored {
+    pub(super) a: Matrix,
+    pub(super) b: Matrix,
+    pub(super) op_b: Op,
+    /// Inner length.
+    pub(super) k: u32,
+    pub(super) factors: Factors,
+    pub(super) compute: Compute,
+}
+
+/// `C = C - A op(B)`, where the factors are those of a difference.
+pub(super) const DIFFERENCE: Factors = Factors::Host { alpha: -1.0, beta: 1.0 };
+const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
+
+/// Puts one product on the stream; `C` of `m x n`.
+pub(super) fn gemm(
+    ops: &Ops<'_>,
+    (m, n): (u32, u32),
+    Factored { a, b, op_b, k, factors, compute }: Factored,
+    c: Matrix,
+) -> Result<(), GpuError> {
+    let op_b = match op_b {
+        Op::None => Transpose::No,
+        Op::Trans => Transpose::Yes,
+    };
+    ops.gemm(&Gemm { op_a: Transpose::No, op_b, m, n, k, factors, a, b, c, compute })
+}
+
+/// The factors of a difference of products of numbers with these scales.
+pub(super) fn scaled(ops: &Ops<'_>, a: Address, b: Address) -> Result<Factors, GpuError> {
+    let to = ops.scratch(8)?;
+    ops.launch(Ok(factors(Sign::Minus, Scales { a, b }, to)))?;
+    Ok(Factors::Device(to))
+}
+
+/// `C -= A op(B)` on tiles that are stored as `precision` wants them.
+///
+/// Sums are those of tensor cores where the operands are narrow. HP2 and HP3 round C once per product, in a scale that is raised where
+/// it has to be, as on the CPU.
+pub(crate) fn multiply(
+    ops: &Ops<'_>,
+    precision: GemmPrecision,
+    op_b: Op,
+    a: &OnGpu,
+    b: &OnGpu,
+    c: &OnGpu,
+) -> Result<(), Error> {
+    use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
+    let (operand, result) = (precision.operand_format(), precision.output_format());
+    let (a, b, c) = (a.want(operand)?, b.want(operand)?, c.want(result)?);
+    if c.is_empty() || a.is_empty() {
+        return Ok(());
+    }
+    let plain =
+        |compute, factors| Factored { a: a.values, b: b.values, op_b, k: a.shape.1, factors, compute };
+    match precision {
+        Dp => gemm(ops, c.shape, plain(Compute::F64, DIFFERENCE), c.values)?,
+        Sp => gemm(ops, c.shape, plain(Compute::F32, DIFFERENCE), c.values)?,
+        Tf32 => gemm(ops, c.shape, plain(Compute::Tf32, DIFFERENCE), c.values)?,
+        Hp1 | Bf1 => {
+            let factors = scaled(ops, a.scale, b.scale)?;
+            gemm(ops, c.shape, plain(Compute::F32, factors), c.values)?;
+        }
+        X3 => {
+            let product = tripled(ops, op_b, a, b)?;
+            gemm(ops, c.shape, product, c.values)?;
+        }
+        Fp8 => multiply_8(ops, op_b, a, b, c)?,
+        Hp2 | Hp3 => {
+            let half = precision == Hp3;
+            let p = ops.scratch_matrix(c.shape, if half { Element::F16 } else { Element::F32 })?;
+            let compute = if half { Compute::F16 } else { Compute::F32 };
+            gemm(ops, c.shape, plain(compute, PRODUCT), p)?;
+            let s = if half { ops.scratch_matrix(c.shape, Element::F32)? } else { p };
+            let scales = Scales { a: a.scale, b: b.scale };
+            ops.launch(sum(c.shape, p, Sign::Minus, scales, (c.values, c.scale), s))?;
+            let measured = ops.measure(c.shape, s)?;
+            ops.launch(store(c.shape, s, measured, c.values, c.scale))?;
+        }
+    }
+    Ok(())
+}
+
+/// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read and written once.
+pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<Factored, GpuError> {
+    let ((m, k), (rows, cols)) = (a.shape, b.shape);
+    let factors = scaled(ops, a.scale, b.scale)?;
+    let first = ops.scratch_matrix((m, 3 * k), Element::F16)?;
+    ops.launch(triple(a.shape, a.values, a.lo, Third::FirstAlongColumns, first))?;
+    let (third, shape) = match op_b {
+        Op::Trans => (Third::SecondAlongColumns, (rows, 3 * cols)),
+        Op::None => (Third::SecondAlongRows, (3 * rows, cols)),
+    };
+    let second = ops.scratch_matrix(shape, Element::F16)?;
+    ops.launch(triple(b.shape, b.values, b.lo, third, second))?;
+    Ok(Factored { a: first, b: second, op_b, k: 3 * k, factors, compute: Compute::F32 })
+}
+
+/// A product of 8-bit tiles: the library takes `A` transposed and `B` as it lies, with lengths in multiples of [`STEP_8`].
+fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Result<(), GpuError> {
+    let ((m, k), n) = (a.shape, c.shape.1);
+    let [mp, np, kp] = [m, n, k].map(|length| length.next_multiple_of(STEP_8));
+    let first = transposed_8(ops, a, (kp, mp))?;
+    let second = match op_b {
+        Op::Trans => transposed_8(ops, b, (kp, np))?,
+        Op::None if (kp, np) == (k, n) => b.values,
+        Op::None => padded_8(ops, b, (kp, np))?,
+    };
+    let whole = |factors, c| Gemm {
+        op_a: Transpose::Yes,
+        op_b: Transpose::No,
+        m: mp,
+        n: np,
+        k: kp,
+        factors,
+        a: first,
+        b: second,
+        c,
+        compute: Compute::F32,
+    };
+    if (mp, np) == (m, n) {
+        return ops.gemm(&whole(scaled(ops, a.scale, b.scale)?, c.values));
+    }
+    let p = ops.scratch_matrix((mp, np), Element::F32)?;
+    ops.gemm(&whole(PRODUCT, p))?;
+    let scales = Scales { a: a.scale, b: b.scale };
+    ops.launch(accumulate(c.shape, p, Sign::Minus, scales, c.values))
+}
+
+/// The transpose of a tile, zeros around it up to `padded` rows and columns.
+fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<Matrix, GpuError> {
+    let out = ops.scratch_matrix(padded, Element::F8E4M3)?;
+    ops.launch(transpose(tile.shape, tile.values, padded, out))?;
+    Ok(out)
+}
+
+/// The tile, zeros around it up to `padded` rows and columns.
+fn padded_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<Matrix, GpuError> {
+    let out = ops.scratch_matrix(padded, Element::F8E4M3)?;
+    ops.zero(out.at, u64::from(padded.0) * u64::from(padded.1))?;
+    ops.launch(copy(tile.shape, tile.values, out))?;
+    Ok(out)
+}

@@ -1,0 +1,78 @@
+//! How far from exact, and from one another, results may be.
+
+use zellige_kernels::GemmPrecision;
+
+use super::dense::Dense;
+
+/// What a precision rounds, relative to what is rounded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Roundoffs {
+    /// Each operand.
+    pub operand: f64,
+    /// The sum, per term. Tensor cores hold sums in f32 and cut them off within a product, so that two bits fewer than f32 has are counted on,
+    /// and of sums of 8-bit products 13 bits, as measured on Hopper (DeepSeek-V3 technical report, section 3.5.2).
+    pub sum: f64,
+    /// C, before and after.
+    pub result: f64,
+    /// By how much two devices may round the same operand apart: hardware may cut TF32 off where the CPU rounds, ties included. What is
+    /// stored is the same on both.
+    pub differs: f64,
+    /// Of small entries, relative to the largest of their tile: what is below the smallest numbers of a format at the tile's scale.
+    pub small: f64,
+}
+
+impl Roundoffs {
+    /// Those of a product.
+    pub fn of(precision: GemmPrecision) -> Self {
+        use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
+        let bits = |bits: i32| 2f64.powi(-bits);
+        let (operand, sum, result, small) = match precision {
+            Dp => (0.0, bits(53), 0.0, 0.0),
+            Sp => (0.0, bits(24), 0.0, 0.0),
+            Tf32 => (bits(10), bits(22), 0.0, 0.0),
+            // Both halves, and the product of the low ones.
+            X3 => (1.5 * bits(22), bits(22), 0.0, bits(39)),
+            Hp1 => (bits(11), bits(22), 0.0, bits(25)),
+            Bf1 => (bits(8), bits(22), 0.0, 0.0),
+            // Half of the smallest step, 2^-9, where the largest is at least 224.
+            Fp8 => (bits(4), bits(13), 0.0, bits(10) / 224.0),
+            Hp2 => (bits(11), bits(22), bits(11), bits(25)),
+            Hp3 => (bits(11), bits(11), bits(11), bits(25)),
+        };
+        let differs = if precision == Tf32 { operand } else { 0.0 };
+        Roundoffs { operand, sum, result, differs, small }
+    }
+
+    /// The largest errors of the entries of `C - A op(B)`.
+    pub(super) fn error(&self, p: &Product<'_>) -> Dense {
+        let Roundoffs { operand, small, .. } = *self;
+        let operands = p.size.scaled(operand * (2.0 + operand));
+        // Each small entry of one meets all entries of the other.
+        let lost = small * p.inner as f64 * p.a.largest() * p.b.largest() * 2.0;
+        self.apart(p).plus(&operands).plus(&constant(p.size, lost))
+    }
+
+    /// The largest differences between two results of the same rounded operands.
+    pub(super) fn apart(&self, p: &Product<'_>) -> Dense {
+        let Roundoffs { sum, result, differs, small, .. } = *self;
+        let both = p.size.plus(&p.c.abs());
+        let sums = both.scaled(2.0 * sum * (p.inner + 2) as f64).plus(&p.size.scaled(2.0 * differs));
+        let lost = if result > 0.0 { 4.0 * small * both.largest() } else { 0.0 };
+        sums.plus(&both.scaled(4.0 * result)).plus(&constant(p.size, lost))
+    }
+}
+
+fn constant(like: &Dense, value: f64) -> Dense {
+    Dense::from_fn(like.rows, like.cols, |_, _| value)
+}
+
+/// What a bound depends on.
+pub(super) struct Product<'d> {
+    pub(super) a: &'d Dense,
+    pub(super) b: &'d Dense,
+    pub(super) c: &'d Dense,
+    /// `|A| |op(B)|`.
+    pub(super) size: &'d Dense,
+    /// Inner length.
+    pub(super) inner: usize,
+}

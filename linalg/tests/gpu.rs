@@ -1,0 +1,330 @@
+//! Factorisations and solves on GPUs that are not there: the kernels' own sources on the host, and a driver that checks the order of streams.
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use common::*;
+use zellige_gpu::Gemm;
+use zellige_gpu::fake::{Fake, Fault};
+use zellige_gpu::twin::{Twin, TwinArg};
+use zellige_kernels::cuda::SOURCES;
+use zellige_linalg::{
+    Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar,
+    cholesky, solve,
+    verify::{Extent, KernelCheck, kernels as kernels_of},
+};
+use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
+use zellige_twins::HostKernels;
+
+/// The kernels; `None`, with a printed line, where there is no g++.
+fn kernels() -> Option<&'static HostKernels> {
+    static KERNELS: OnceLock<Option<HostKernels>> = OnceLock::new();
+    let build = || {
+        let sources = SOURCES.iter().map(|source| (source.name, source.text, source.kernels));
+        HostKernels::build(sources).unwrap()
+    };
+    KERNELS.get_or_init(build).as_ref()
+}
+
+/// The library routines, and the kernels of [`kernels`].
+#[derive(Debug)]
+struct OnHost(&'static HostKernels);
+
+impl Twin for OnHost {
+    fn knows(&self, kernel: &str) -> bool {
+        self.0.knows(kernel)
+    }
+
+    fn launch(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &mut [TwinArg<'_>],
+    ) -> Result<(), String> {
+        self.0.launch(kernel, grid, block, args)
+    }
+}
+
+fn fake(gpus: u32, seed: u64) -> Option<Arc<Fake>> {
+    Some(Arc::new(Fake::builder().gpus(gpus).seed(seed).twin(OnHost(kernels()?)).build()))
+}
+
+/// No CPU worker: what has no function for GPUs would be refused.
+fn only_gpus(fake: &Arc<Fake>, devices: &[u32], memory: u64) -> RuntimeBuilder {
+    let builder = Runtime::builder().workers(0).peers(1e9).policy("lws");
+    devices
+        .iter()
+        .fold(builder, |builder, &number| builder.device(Gpu::new(fake.clone(), number).memory(memory)))
+}
+
+/// Nothing is left behind, and nothing was in disorder.
+fn check(fake: &Fake) {
+    assert_eq!(fake.violations(), [] as [String; 0]);
+    assert_eq!(fake.leaks(), [] as [String; 0]);
+}
+
+fn rule(text: &str) -> SharedPolicy {
+    text.parse::<Rule>().unwrap().into()
+}
+
+/// A factor, its tiles' norms, and how many products each precision had.
+struct Factored {
+    l: Vec<f64>,
+    norms: Vec<f64>,
+    counts: Vec<(GemmPrecision, u64)>,
+}
+
+/// Factors `a` in tiles of `T` that the host has generated.
+fn factor<T: TileScalar + Into<f64>>(
+    rt: &Runtime,
+    fill: &Generator<T>,
+    grid: &TileGrid,
+    rule: &SharedPolicy,
+) -> Result<Factored, Error> {
+    let host = runtime(1, "lws");
+    let tiles = SymmetricTiled::generate(&host, grid.clone(), fill)?;
+    host.wait_all()?;
+    drop(host);
+    let run = cholesky(rt, &tiles, rule)?;
+    run.wait(rt)?;
+    let (mut norms, nt) = (Vec::new(), tiles.tiles());
+    for j in 0..nt {
+        for i in j + 1..nt {
+            norms.push(rt.read(tiles.tile(i, j))?.norm());
+        }
+    }
+    let counts = GemmPrecision::ALL.into_iter().map(|p| (p, run.counts().count_of(p))).collect();
+    Ok(Factored { l: tiles.gather(rt)?.into_iter().map(Into::into).collect(), norms, counts })
+}
+
+/// `a` for a runtime of CPU cores, and for GPUs.
+fn both(a: &[f64], grid: &TileGrid, rule: &SharedPolicy, fake: &Arc<Fake>) -> [Result<Factored, Error>; 2] {
+    let fill = dense32(a, grid.len());
+    let on_gpus = factor(&only_gpus(fake, &[0], 1 << 28).build().unwrap(), &fill, grid, rule);
+    [factor(&runtime(2, "lws"), &fill, grid, rule), on_gpus]
+}
+
+/// Each rule rounds on the GPU as on the CPU, up to the order of sums: the two factors differ by what that order is worth.
+#[test]
+fn every_precision_gives_the_factor_of_the_cpu() {
+    let Some(fake) = fake(1, 1) else { return };
+    let n = 150;
+    // Tiles of one column, of odd sizes, and of multiples of what tensor cores like.
+    let grid = TileGrid::from_edges([0, 48, 80, 81, 118, 150]).unwrap();
+    for (name, a) in [
+        ("random", random_spd(n, 1.0, 1)),
+        ("graded", graded(random_spd(n, 1.0, 2), n, 1e-4)),
+        ("radians", random_spd(n, 1.0, 3).iter().map(|x| x * 2.35e-11).collect()),
+    ] {
+        // How far apart two factors may be: roundoffs of the sums, and of operands that are rounded to a neighbour.
+        for (text, error, apart) in [
+            ("fp32", 3e-7, 1e-6),
+            ("x3", 5e-7, 1e-6),
+            ("hp1", 1e-3, 2e-4),
+            ("hp2", 2e-3, 1e-3),
+            ("hp3", 4e-3, 3e-3),
+            ("bf1", 8e-3, 2e-3),
+            ("tf32", 1e-3, 2e-4),
+            ("fp8", 6e-2, 2e-2),
+            ("hp1:band=2", 1e-3, 2e-4),
+            ("hp2:band=2,else=hp1", 2e-3, 1e-3),
+            ("hp1:operand=1e-2,else=x3", 1e-3, 2e-4),
+            ("fp8:tile=1e-1,else=hp2", 6e-2, 2e-2),
+        ] {
+            let [cpu, gpu] = both(&a, &grid, &rule(text), &fake).map(|made| made.unwrap());
+            let backward = reference_backward_error(&a, &gpu.l, n);
+            assert!(backward < error, "{name} {text}: backward error {backward:e}");
+            let distance = distance(gpu.l.iter().copied(), &cpu.l);
+            assert!(distance < apart, "{name} {text}: {distance:e} from the CPU's factor");
+            assert_eq!(gpu.counts, cpu.counts, "{name} {text}");
+            for (there, here) in gpu.norms.iter().zip(&cpu.norms) {
+                assert!((there - here).abs() <= 2.0 * apart * here.abs(), "{name} {text}: {there} {here}");
+            }
+        }
+    }
+    check(&fake);
+}
+
+#[test]
+fn diagonal_updates_and_solves_have_a_precision_of_their_own() {
+    let Some(fake) = fake(1, 2) else { return };
+    // Above the 256 columns that a solve by products takes at a time.
+    let (n, grid) = (610, TileGrid::from_edges([0, 300, 310, 610]).unwrap());
+    let a = random_spd(n, 1.0, 12);
+    for (text, error, least) in
+        [("fp32", 3e-7, 1e-9), ("fp32,full=x3", 5e-7, 1e-9), ("fp32,full=tf32", 1e-3, 1e-6)]
+    {
+        let [_, gpu] = both(&a, &grid, &rule(text), &fake);
+        let backward = reference_backward_error(&a, &gpu.unwrap().l, n);
+        assert!(backward < error && backward > least, "{text}: {backward:e}");
+    }
+    check(&fake);
+}
+
+#[test]
+fn tiles_of_f64_are_factored_in_f64() {
+    let Some(fake) = fake(1, 3) else { return };
+    let (n, grid) = (100, TileGrid::uniform(100, 32).unwrap());
+    let a = random_spd(n, 1e-3, 4);
+    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let l = factor(&rt, &dense64(&a, n), &grid, &rule("fp64")).unwrap().l;
+    assert!(distance(l, &reference_cholesky(&a, n)) < 1e-13);
+    drop(rt);
+    check(&fake);
+}
+
+/// With less memory than the matrix, on two GPUs and on two halves of one: the same bits.
+#[test]
+fn out_of_core_and_on_several_gpus_the_factor_is_the_same() {
+    let (n, grid) = (160, TileGrid::uniform(160, 20).unwrap());
+    let a = random_spd(n, 1.0, 5);
+    for text in ["hp1:band=2", "hp1:operand=1e-2,else=x3"] {
+        let mut first = None;
+        for (gpus, devices, memory) in
+            [(1, &[0][..], 1 << 28), (1, &[0], 20_000), (2, &[0, 1], 20_000), (1, &[0, 0], 20_000)]
+        {
+            let Some(fake) = fake(gpus, 6) else { return };
+            let rt = only_gpus(&fake, devices, memory).build().unwrap();
+            let l = factor(&rt, &dense32(&a, n), &grid, &rule(text)).unwrap().l;
+            let moved = rt.memory();
+            let evicted: u64 = moved.iter().map(|node| node.evictions).sum();
+            assert_eq!(evicted > 0, memory < 1 << 20, "{moved:?}");
+            assert!(moved.iter().any(|node| node.name != "host" && node.conversions > 0), "{moved:?}");
+            assert!(*first.get_or_insert_with(|| l.clone()) == l, "{text} on {devices:?}");
+            drop(rt);
+            check(&fake);
+        }
+    }
+}
+
+#[test]
+fn a_matrix_that_is_not_positive_definite_is_said_to_be_so() {
+    let Some(fake) = fake(1, 7) else { return };
+    let (n, grid) = (60, TileGrid::uniform(60, 20).unwrap());
+    let mut a = random_spd(n, 1.0, 6);
+    a[47 + 47 * n] = -1.0;
+    let [cpu, gpu] = both(&a, &grid, &rule("fp32"), &fake);
+    let [cpu, gpu] = [cpu, gpu].map(|made| *made.err().unwrap().not_positive_definite().unwrap());
+    assert_eq!((gpu.tile, gpu.pivot, gpu.row), (2, 7, 47));
+    assert_eq!((cpu.tile, cpu.pivot, cpu.row), (2, 7, 47));
+    assert!(gpu.to_string().contains("has no positive pivot"), "{gpu}");
+    check(&fake);
+}
+
+#[test]
+fn solves_follow_on_the_gpu() {
+    let Some(fake) = fake(2, 8) else { return };
+    let (m, n) = (70, 130);
+    let (grid, rows) = (TileGrid::uniform(n, 37).unwrap(), TileGrid::uniform(m, 32).unwrap());
+    let (a, x) = (random_spd(n, 1.0, 9), random_rect(m, n, 10));
+    let b = times(&x, &a, m, n);
+    for (text, error) in [("fp32", 1e-5), ("x3,full=x3", 1e-5), ("hp1", 3e-2), ("hp2", 5e-2), ("fp8", 0.9)] {
+        let host = runtime(1, "lws");
+        let l = SymmetricTiled::generate(&host, grid.clone(), &dense32(&a, n)).unwrap();
+        let tiled = RectTiled::generate(&host, "B", rows.clone(), grid.clone(), &dense32(&b, m)).unwrap();
+        host.wait_all().unwrap();
+        drop(host);
+        let rt = only_gpus(&fake, &[0, 1], 1 << 28).build().unwrap();
+        cholesky(&rt, &l, &rule(text)).unwrap().wait(&rt).unwrap();
+        solve(&rt, &l, &tiled, &rule(text)).unwrap().wait(&rt).unwrap();
+        let found = tiled.gather(&rt).unwrap().into_iter().map(f64::from);
+        let distance = distance(found, &x);
+        assert!(distance < error, "{text}: {distance:e}");
+    }
+    check(&fake);
+}
+
+/// One of two GPUs fails at some operation: what it alone had is lost by name, or the factor is right.
+#[test]
+fn a_gpu_that_fails_is_named_or_not_missed() {
+    let (n, grid) = (90, TileGrid::uniform(90, 30).unwrap());
+    let a = random_spd(n, 1.0, 11);
+    let (mut right, mut lost) = (0, 0);
+    for operation in (1..200).step_by(9) {
+        let Some(fake) = fake(2, operation) else { return };
+        fake.inject(1, Fault::Operation(operation)).unwrap();
+        let rt = only_gpus(&fake, &[0, 1], 1 << 28).build().unwrap();
+        match factor(&rt, &dense32(&a, n), &grid, &rule("hp1:band=2")) {
+            Ok(made) => {
+                right += 1;
+                assert!(reference_backward_error(&a, &made.l, n) < 1e-3);
+            }
+            Err(error) => {
+                lost += 1;
+                assert!(error.to_string().contains("GPU 1"), "{error}");
+            }
+        }
+        drop(rt);
+        check(&fake);
+    }
+    assert!(right > 0, "{right} right, {lost} lost");
+}
+
+fn verified(rt: &Runtime, extent: Extent) -> Vec<KernelCheck> {
+    kernels_of(rt, &extent, &|_| {}).unwrap()
+}
+
+/// Every kernel in every precision within its bounds, none of which is so wide that it says nothing.
+#[test]
+fn every_kernel_is_within_its_bounds() {
+    let Some(fake) = fake(1, 12) else { return };
+    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let checks = verified(&rt, Extent { tiles: 40, largest: 80, seed: 1 });
+    assert_eq!(checks.len(), 4 + 9 + 2 * 4 + 2);
+    for check in &checks {
+        println!("{check:?}");
+        assert!(check.passed(), "{check:?}");
+        // The fake sums in f64 as the reference does.
+        let exact = check.kernel == "convert" || check.precision == "fp64";
+        assert!(exact || check.error > 1e-3, "{check:?}: a bound that is never near");
+    }
+    drop((checks, rt));
+    // The CPU's own kernels are no distance from themselves.
+    for check in verified(&runtime(2, "lws"), Extent { tiles: 10, largest: 80, seed: 2 }) {
+        assert!(check.passed() && check.apart == 0.0, "{check:?}");
+    }
+}
+
+/// A device that is a little wrong, once in a while.
+#[derive(Debug)]
+struct Wrong(OnHost, AtomicU64);
+
+impl Twin for Wrong {
+    fn knows(&self, kernel: &str) -> bool {
+        self.0.knows(kernel)
+    }
+
+    fn launch(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &mut [TwinArg<'_>],
+    ) -> Result<(), String> {
+        self.0.launch(kernel, grid, block, args)
+    }
+
+    fn gemm(&self, gemm: &Gemm, factors: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
+        self.0.gemm(gemm, factors, a, b, c)?;
+        // The sign of one entry.
+        let last = c.len() - 1;
+        c[last] ^= if self.1.fetch_add(1, Ordering::Relaxed).is_multiple_of(7) { 0x80 } else { 0 };
+        Ok(())
+    }
+}
+
+#[test]
+fn a_device_that_is_wrong_once_in_a_while_is_found_out() {
+    let Some(kernels) = kernels() else { return };
+    let wrong = Wrong(OnHost(kernels), AtomicU64::new(0));
+    let fake = Arc::new(Fake::builder().twin(wrong).build());
+    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    for check in verified(&rt, Extent { tiles: 40, largest: 40, seed: 3 }) {
+        // Updates and solves are products too, but in their own precision.
+        let products = ["tf32", "x3"].contains(&check.precision) && check.kernel != "convert";
+        assert!(check.passed() != (check.kernel == "gemm") || products, "{check:?}");
+    }
+}
