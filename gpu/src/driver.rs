@@ -69,6 +69,10 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// [`GpuError::NoGpu`], [`GpuError::Failed`]; so for all calls below.
     fn memory(&self, gpu: u32) -> Result<(u64, u64), GpuError>;
 
+    /// Bytes of a GPU's memory that each of its streams takes for itself, from the first library routine on it until it is destroyed;
+    /// 0 for a GPU that is not there. Nobody allocates them.
+    fn stream_workspace(&self, gpu: u32) -> u64;
+
     /// A new stream on a GPU; `urgent`: its operations go first where the GPU can choose.
     fn create_stream(&self, gpu: u32, urgent: bool) -> Result<Stream, GpuError>;
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Bench, assert_caught};
 use zellige_gpu::fake::Fake;
 use zellige_gpu::{
-    Address, Compute, Driver, Element, Event, Factors, Gemm, GpuError, Matrix, Place, Stream, Transpose,
+    Address, Compute, Driver, Element, Event, Factors, Gemm, GpuError, Matrix, Place, Stream, Syrk, Transpose,
 };
 
 const BYTES: u64 = 1000;
@@ -406,6 +406,10 @@ fn locked_host_memory_ends_where_it_ends() {
         bench.fake.copy(one, Place::Host(own.as_mut_ptr().add(50)), Place::Gpu(0, x), 50).unwrap();
         bench.fake.synchronize(one).unwrap();
         bench.fake.unpin(own.as_mut_ptr());
+        assert_eq!(bench.fake.pageable_copies(0), 0);
+        bench.fake.copy(one, Place::Gpu(0, x), Place::Host(own.as_mut_ptr()), 50).unwrap();
+        bench.fake.synchronize(one).unwrap();
+        assert_eq!([50, 51].map(|least| bench.fake.pageable_copies(least)), [1, 0]);
         is_clean(&bench);
         bench.fake.pin(own.as_mut_ptr(), 100).unwrap();
         let beyond = Place::Host(own.as_mut_ptr().wrapping_add(50));
@@ -457,5 +461,35 @@ fn room_is_limited() {
     assert_eq!(bench.fake.allocate(one, u64::MAX), Err(GpuError::OutOfMemory { gpu: 0, bytes: u64::MAX }));
     bench.free(one, x).unwrap();
     bench.fake.allocate(one, 4096).unwrap();
+    is_clean(&bench);
+}
+
+/// Each stream's workspace takes room from the first routine to the stream's end, and no memory that is listed.
+#[test]
+fn workspaces_take_room() {
+    let bench = Bench::of(Fake::builder().memory(4096).workspace(1024));
+    assert_eq!([0, 1].map(|gpu| bench.fake.stream_workspace(gpu)), [1024, 0]);
+    let (one, two) = (bench.stream(), bench.stream());
+    let x = bench.fake.allocate(one, 2048).unwrap();
+    let matrix = Matrix { at: x, ld: 1, element: Element::F32 };
+    let syrk = Syrk { n: 1, k: 1, alpha: 0.0, a: matrix, beta: 1.0, c: Matrix { at: x.offset(4), ..matrix } };
+    let free = |bench: &Bench| bench.fake.memory(0).unwrap().0;
+    bench.zero(one, x, 2048).unwrap();
+    assert_eq!(free(&bench), 2048, "no routine has run");
+    for _ in 0..2 {
+        // SAFETY: the memory is there, and used by this stream alone.
+        unsafe { bench.fake.syrk(one, &syrk).unwrap() };
+        assert_eq!(free(&bench), 1024);
+    }
+    let y = bench.fake.allocate(one, 256).unwrap();
+    bench.order(one, two).unwrap();
+    // SAFETY: as above; refused.
+    let refused = unsafe { bench.fake.syrk(two, &syrk) };
+    assert_eq!(refused, Err(GpuError::OutOfMemory { gpu: 0, bytes: 1024 }));
+    bench.free(one, y).unwrap();
+    bench.free(one, x).unwrap();
+    bench.fake.synchronize(one).unwrap();
+    bench.fake.destroy_stream(one);
+    assert_eq!(free(&bench), 4096);
     is_clean(&bench);
 }

@@ -336,7 +336,8 @@ fn batches_are_told_by_strides_or_by_addresses() {
             }
         }
         // The workspace stays, the lists of addresses do not.
-        assert_eq!(gpu.cuda.memory(0).unwrap().0, before.0 - (32 << 20));
+        assert_eq!([0, 2].map(|number| gpu.cuda.stream_workspace(number)), [32 << 20, 0]);
+        assert_eq!(gpu.cuda.memory(0).unwrap().0, before.0 - gpu.cuda.stream_workspace(0));
         // SAFETY: nothing is done, or refused.
         unsafe {
             gpu.cuda.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &[] }).unwrap();

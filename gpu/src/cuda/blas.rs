@@ -67,6 +67,15 @@ impl Cuda {
         Ok(())
     }
 
+    /// Bytes of the workspace of each stream on this GPU.
+    pub(super) fn workspace_bytes(&self, gpu: u32) -> usize {
+        match self.infos.get(gpu as usize) {
+            None => 0,
+            Some(info) if info.compute_capability.0 >= 9 => LARGE_WORKSPACE,
+            Some(_) => WORKSPACE,
+        }
+    }
+
     /// The stream's workspace.
     pub(super) fn workspace(
         &self,
@@ -78,8 +87,7 @@ impl Cuda {
             return Ok((workspace.at, workspace.bytes));
         }
         self.refuse_first(queue, "cuMemAllocAsync")?;
-        let large = self.infos[queue.gpu as usize].compute_capability.0 >= 9;
-        let bytes = if large { LARGE_WORKSPACE } else { WORKSPACE };
+        let bytes = self.workspace_bytes(queue.gpu);
         let at = self.take(queue, gpu, bytes as u64)?;
         handles.workspace = Some(Workspace { at, bytes, pooled: gpu.pool.is_some() });
         Ok((at, bytes))

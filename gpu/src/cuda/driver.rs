@@ -130,6 +130,10 @@ impl Driver for Cuda {
         Ok((free as u64 + kept, total as u64))
     }
 
+    fn stream_workspace(&self, gpu: u32) -> u64 {
+        self.workspace_bytes(gpu) as u64
+    }
+
     fn create_stream(&self, gpu: u32, urgent: bool) -> Result<Stream, GpuError> {
         let there = self.enter(gpu)?;
         let priority = if urgent { there.priorities.1 } else { there.priorities.0 };

@@ -31,7 +31,10 @@ impl Fake {
         self.needs(library)?;
         let call = call();
         checked.map_err(|reason| refused(gpu_of(stream.0), call.cuda(), reason))?;
-        self.put(stream, call)
+        self.shared.with(|state| {
+            state.make_workspace(stream.0, call.cuda())?;
+            state.submit(stream.0, call)
+        })
     }
 
     fn needs(&self, library: Library) -> Result<(), GpuError> {
@@ -90,6 +93,10 @@ impl Driver for Fake {
         })
     }
 
+    fn stream_workspace(&self, gpu: u32) -> u64 {
+        self.infos.get(gpu as usize).map_or(0, |_| self.shared.with(|state| state.workspace))
+    }
+
     fn create_stream(&self, gpu: u32, _urgent: bool) -> Result<Stream, GpuError> {
         self.shared.with(|state| {
             state.usable(gpu)?;
@@ -100,6 +107,7 @@ impl Driver for Fake {
     fn destroy_stream(&self, stream: Stream) {
         const CALL: &str = "cuStreamDestroy";
         self.shared.with(|state| {
+            state.give_workspace(stream.0);
             let captured = match state.streams.get_mut(&stream.0).filter(|stream| !stream.destroyed) {
                 None => {
                     // Says what is wrong, unless the GPU is lost.
@@ -193,6 +201,7 @@ impl Driver for Fake {
             let block =
                 block.ok_or_else(|| refused(0, CALL, format!("the host has no room for {bytes} bytes")))?;
             let at = block.pointer();
+            state.pinned_allocations += 1;
             state
                 .locked
                 .insert(at.expose_provenance() as u64, (bytes as u64, Locked::Ours { _block: block }));

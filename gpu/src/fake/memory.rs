@@ -118,6 +118,18 @@ impl Space {
         Some(allocation)
     }
 
+    /// Bytes of a GPU's memory that have no address.
+    pub(super) fn reserve(&mut self, gpu: u32, bytes: u64) {
+        *self.used.entry(gpu).or_default() += bytes;
+    }
+
+    /// They are free again, unless the GPU is lost.
+    pub(super) fn release(&mut self, gpu: u32, bytes: u64) {
+        if let Some(used) = self.used.get_mut(&gpu) {
+            *used = used.saturating_sub(bytes);
+        }
+    }
+
     /// The allocation in which so many bytes from `at` lie, and where it begins.
     pub(super) fn find(&mut self, at: u64, bytes: u64) -> Result<(u64, &mut Allocation), Unusable> {
         let last = |(&base, allocation): (&u64, &Allocation)| (base, allocation.bytes);

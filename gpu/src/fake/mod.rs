@@ -71,6 +71,7 @@ pub struct FakeBuilder {
 struct Options {
     gpus: u32,
     memory: u64,
+    workspace: u64,
     peers: bool,
     seed: u64,
 }
@@ -101,6 +102,13 @@ impl FakeBuilder {
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> FakeBuilder {
         self.options.memory = bytes;
+        self
+    }
+
+    /// Bytes that each stream takes with its first library routine; none unless said.
+    #[must_use]
+    pub fn workspace(mut self, bytes: u64) -> FakeBuilder {
+        self.options.workspace = bytes;
         self
     }
 
@@ -156,7 +164,7 @@ impl Fake {
     /// One GPU with 1 GiB.
     pub fn builder() -> FakeBuilder {
         FakeBuilder {
-            options: Options { gpus: 1, memory: 1 << 30, peers: true, seed: 0 },
+            options: Options { gpus: 1, memory: 1 << 30, workspace: 0, peers: true, seed: 0 },
             without: Vec::new(),
             twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },
         }
@@ -168,6 +176,16 @@ impl Fake {
     /// [`GpuError::NoGpu`]; the sticky error of a GPU that is lost already.
     pub fn inject(&self, gpu: u32, fault: Fault) -> Result<(), GpuError> {
         self.shared.with(|state| state.inject(gpu, fault))
+    }
+
+    /// How many copies from or to host memory, each of at least so many bytes, had a host end that is not page-locked.
+    pub fn pageable_copies(&self, least: u64) -> usize {
+        self.shared.with(|state| state.pageable.iter().filter(|bytes| **bytes >= least).count())
+    }
+
+    /// How often page-locked memory was [allocated](crate::Driver::allocate_pinned).
+    pub fn pinned_allocations(&self) -> u64 {
+        self.shared.with(|state| state.pinned_allocations)
     }
 
     /// What was wrong in how the driver was used. Injected faults and kernels that fail are not.

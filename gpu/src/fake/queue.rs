@@ -100,6 +100,9 @@ impl State {
                         );
                         return Err(self.violation(gpu, call.cuda(), reason));
                     }
+                    if self.locked_around(at).is_none() {
+                        self.pageable.push(operand.bytes);
+                    }
                     Bound::Host { at: at as usize, bytes: operand.bytes as usize }
                 }
                 End::Gpu(owner, at) => match self.space.find(at, operand.bytes) {
@@ -128,8 +131,14 @@ impl State {
 
     /// The locked host memory that a range begins in and leaves.
     fn overrun(&self, at: u64, bytes: u64) -> Option<(u64, u64)> {
+        let (base, size) = self.locked_around(at)?;
+        (bytes > size - (at - base)).then_some((base, size))
+    }
+
+    /// The locked host memory in which an address lies: where it begins, and its bytes.
+    fn locked_around(&self, at: u64) -> Option<(u64, u64)> {
         let (&base, &(size, _)) = self.locked.range(..=at).next_back()?;
-        (at - base < size && bytes > size - (at - base)).then_some((base, size))
+        (at - base < size).then_some((base, size))
     }
 
     /// Checks the operands against all uses that nothing orders before this one, and remembers them.

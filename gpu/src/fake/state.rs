@@ -74,6 +74,8 @@ pub(super) struct StreamState {
     pub(super) fault: Option<GpuError>,
     /// Which of the ready ones goes first.
     pub(super) rank: u64,
+    /// Bytes that it has for library routines.
+    pub(super) workspace: u64,
 }
 
 /// What an event stands for.
@@ -119,6 +121,12 @@ pub(super) struct State {
     pub(super) host_history: History,
     /// Host memory that was allocated here or pinned, with its bytes.
     pub(super) locked: BTreeMap<u64, (u64, Locked)>,
+    /// How often memory was allocated there.
+    pub(super) pinned_allocations: u64,
+    /// Bytes of each copy from or to host memory that is not locked.
+    pub(super) pageable: Vec<u64>,
+    /// Bytes that each stream takes for library routines.
+    pub(super) workspace: u64,
     pub(super) violations: Vec<String>,
     pub(super) closing: bool,
     next: u64,
@@ -142,6 +150,9 @@ impl State {
             host: Clock::default(),
             host_history: History::default(),
             locked: BTreeMap::new(),
+            pinned_allocations: 0,
+            pageable: Vec::new(),
+            workspace: options.workspace,
             violations: Vec::new(),
             closing: false,
             next: 1,
@@ -273,9 +284,34 @@ impl State {
             capture: None,
             fault: None,
             rank,
+            workspace: 0,
         };
         self.streams.insert(token, stream);
         token
+    }
+
+    /// Takes memory for a stream's library routines, once.
+    pub(super) fn make_workspace(&mut self, token: u64, call: &'static str) -> Result<(), GpuError> {
+        let bytes = self.workspace;
+        let stream = self.stream(token, call)?;
+        let gpu = stream.gpu;
+        if stream.workspace == bytes {
+            return Ok(());
+        }
+        if bytes > self.gpus[gpu as usize].info.memory.saturating_sub(self.space.used(gpu)) {
+            return Err(GpuError::OutOfMemory { gpu, bytes });
+        }
+        self.stream(token, call)?.workspace = bytes;
+        self.space.reserve(gpu, bytes);
+        Ok(())
+    }
+
+    /// A stream is destroyed, and its library routines have no memory any more.
+    pub(super) fn give_workspace(&mut self, token: u64) {
+        if let Some(stream) = self.streams.get_mut(&token) {
+            let bytes = std::mem::take(&mut stream.workspace);
+            self.space.release(gpu_of(token), bytes);
+        }
     }
 
     /// Forgets a destroyed stream that has nothing left to do.
