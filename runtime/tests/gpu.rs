@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zellige_gpu::fake::{Fake, FakeBuilder, Fault};
 use zellige_gpu::twin::TwinArg;
-use zellige_gpu::{Arg, Driver, Kernel, Place};
+use zellige_gpu::{Arg, Driver, Element, Kernel, Matrix, Place, Syrk};
 use zellige_runtime::{
     Codelet, Cpu, Cuda, Emulated, Gpu, Operands, Read, Runtime, Scratch, Submit, TaskContext, TaskError,
     Update, Write, read, scratch, update, write,
@@ -329,4 +329,80 @@ fn links_to_gpus_are_measured() {
     let y = rt.register(vec![1.0]);
     rt.submit(Axpy(1.0), (read(&rt.register(vec![1.0])), update(&y))).unwrap();
     assert_eq!(rt.take(y).unwrap(), [2.0], "emulated devices run the CPU's implementation");
+}
+
+/// Calls a routine of a library, which leaves its operand as it is.
+struct Routine;
+
+impl Codelet for Routine {
+    type Operands = (Update<Vec<f64>>,);
+
+    fn name(&self) -> &'static str {
+        "routine"
+    }
+
+    fn cpu(&self, _views: Views<'_, Self, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let gpu = cx.gpu();
+        let (at, _) = y.part(0);
+        let a = Matrix { at, ld: 1, element: Element::F64 };
+        let syrk = Syrk { n: 1, k: 1, alpha: 0.0, a, beta: 1.0, c: Matrix { at: at.offset(8), ..a } };
+        // SAFETY: both numbers are the operand's.
+        unsafe { gpu.driver().syrk(gpu.stream(), &syrk)? };
+        Ok(())
+    }
+}
+
+#[test]
+fn what_streams_take_is_left_to_them() {
+    const MEMORY: u64 = 1 << 20;
+    const WORKSPACE: u64 = 300 << 10;
+    let fake = fake(|builder| builder.memory(MEMORY).workspace(WORKSPACE));
+    let rt = Runtime::builder().workers(0).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    assert_eq!(rt.memory()[1].capacity, Some(MEMORY - MEMORY / 20 - 2 * WORKSPACE));
+    let values: Vec<_> = (0..12).map(|i| rt.register(vec![f64::from(i); 8000])).collect();
+    for y in values.iter().cycle().take(36) {
+        rt.submit(Routine, (update(y),)).unwrap();
+    }
+    for (i, y) in (0..).zip(values) {
+        assert_eq!(rt.take(y).unwrap(), [f64::from(i); 8000]);
+    }
+    assert!(rt.memory()[1].evictions > 0, "the memory was full");
+    drop(rt);
+    check(&fake);
+}
+
+#[test]
+fn what_does_not_fit_a_gpu_is_refused_with_the_sum() {
+    let fake = fake(|builder| builder.gpus(2).memory(1000).workspace(100));
+    let built = |gpus: &[Gpu]| {
+        let builder = Runtime::builder().workers(0);
+        let built = gpus.iter().cloned().fold(builder, |builder, gpu| builder.device(gpu)).build();
+        built.map(drop).map_err(|error| error.to_string())
+    };
+    let gpu = |number| Gpu::new(fake.clone(), number);
+    assert_eq!(built(&[gpu(0), gpu(1).memory(800)]), Ok(()));
+    assert_eq!(built(&[gpu(0).memory(300), gpu(1).memory(800), gpu(0).memory(400).streams(1)]), Ok(()));
+    for (gpus, words) in [
+        (vec![gpu(0).memory(801)], "1001 are asked for: (801 for values + 2 streams of 100);"),
+        (
+            vec![gpu(0).memory(300), gpu(1), gpu(0).memory(401).streams(1)],
+            "1001 are asked for: (300 for values + 2 streams of 100) + (401 for values + 1 streams of 100);",
+        ),
+        (vec![gpu(0), gpu(0)], "1900 are asked for: (750 for values + 2 streams of 100) + (750 for"),
+        (vec![gpu(1).streams(11)], "1100 are asked for: (0 for values + 11 streams of 100)"),
+        (vec![gpu(0).memory(u64::MAX)], "18446744073709551615 are asked for"),
+    ] {
+        let error = built(&gpus).unwrap_err();
+        assert!(error.contains("has 1000 bytes of memory, and ") && error.contains(words), "{error}");
+        assert!(error.contains("Gpu::memory") && error.contains("Gpu::streams"), "{error}");
+    }
+    check(&fake);
 }

@@ -46,6 +46,14 @@ impl DeviceSpec {
         }
     }
 
+    /// The GPU that it describes, if it is one.
+    pub(crate) fn as_gpu(&self) -> Option<&Gpu> {
+        match self {
+            DeviceSpec::Emulated(_) => None,
+            DeviceSpec::Gpu(gpu) => Some(gpu),
+        }
+    }
+
     /// Bytes for the values of handles.
     pub(crate) fn capacity(&self) -> u64 {
         match self {

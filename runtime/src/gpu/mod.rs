@@ -25,6 +25,8 @@ use zellige_gpu::Driver;
 /// Describes a GPU for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device): which, and how much of its memory the runtime may use.
 ///
 /// One GPU may be described several times, each time with a part of its memory: they are devices of their own, with transfers between them.
+/// Values and the [workspaces of streams](Driver::stream_workspace) of all of them have to fit the GPU's memory together, or the
+/// runtime is not built.
 #[derive(Clone, Debug)]
 pub struct Gpu {
     pub(crate) driver: Arc<dyn Driver>,
@@ -34,12 +36,14 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// GPU `number` of the driver, and all of its memory but a twentieth, which is left for working space.
+    /// GPU `number` of the driver, and all of its memory but what its streams' workspaces take and a twentieth, which is left for working
+    /// space of bodies and for what CUDA and its libraries keep.
     pub fn new(driver: Arc<dyn Driver>, number: u32) -> Self {
         Gpu { driver, number, memory: None, streams: 2 }
     }
 
-    /// Bytes of its memory for the values of handles. Working space of bodies comes on top.
+    /// Bytes of its memory for the values of handles. On top come the [workspaces](Driver::stream_workspace) of its streams, at most 32 MiB each,
+    /// working space of bodies, and what CUDA and its libraries keep.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
@@ -53,9 +57,56 @@ impl Gpu {
         self
     }
 
-    /// Bytes that the runtime may use.
+    /// Bytes for the values of handles.
     pub(crate) fn capacity(&self) -> u64 {
-        let all = self.driver.gpus().get(self.number as usize).map_or(0, |gpu| gpu.memory);
-        self.memory.unwrap_or(all - all / 20)
+        self.memory.unwrap_or_else(|| {
+            let all = self.all_memory().unwrap_or_default();
+            (all - all / 20).saturating_sub(self.workspaces())
+        })
     }
+
+    /// Bytes of the GPU's memory; `None` if there is no such GPU.
+    fn all_memory(&self) -> Option<u64> {
+        self.driver.gpus().get(self.number as usize).map(|gpu| gpu.memory)
+    }
+
+    /// Bytes that the workspaces of its streams take.
+    fn workspaces(&self) -> u64 {
+        self.driver.stream_workspace(self.number).saturating_mul(self.streams as u64)
+    }
+
+    /// What it asks for.
+    fn in_words(&self) -> String {
+        let each = self.driver.stream_workspace(self.number);
+        format!("({} for values + {} streams of {each})", self.capacity(), self.streams)
+    }
+
+    /// True for descriptions of one GPU.
+    fn shares_with(&self, other: &Gpu) -> bool {
+        Arc::ptr_eq(&self.driver, &other.driver) && self.number == other.number
+    }
+}
+
+/// Refuses descriptions that do not fit the memory of their GPUs.
+///
+/// # Errors
+/// In words.
+pub(crate) fn check_memory(gpus: &[&Gpu]) -> Result<(), String> {
+    for gpu in gpus {
+        // One that is not there is told of by who opens it.
+        let Some(all) = gpu.all_memory() else { continue };
+        let sharers: Vec<&Gpu> = gpus.iter().copied().filter(|other| gpu.shares_with(other)).collect();
+        let each = sharers.iter().map(|gpu| gpu.capacity().saturating_add(gpu.workspaces()));
+        let asked = each.fold(0, u64::saturating_add);
+        if asked > all {
+            let terms: Vec<String> = sharers.iter().map(|gpu| gpu.in_words()).collect();
+            return Err(format!(
+                "GPU {} has {all} bytes of memory, and {asked} are asked for: {}; give each device less (Gpu::memory), or \
+                 fewer streams (Gpu::streams)",
+                gpu.number,
+                terms.join(" + ")
+            ));
+        }
+    }
+    Ok(())
 }

@@ -41,7 +41,7 @@ use self::turn::Signal;
 pub(crate) use self::turn::Turn;
 use crate::data::{AnyHandle, Forgotten, Spare, Spares, ThrownOut};
 use crate::device::{Device, DeviceError, DeviceSpec, EmulatedDevice, Streams};
-use crate::gpu::{GpuDevice, GpuMemory};
+use crate::gpu::{Gpu, GpuDevice, GpuMemory, check_memory};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, distinct,
 };
@@ -160,6 +160,8 @@ impl Hub {
         models: Option<Arc<Models>>,
         log: Option<Log>,
     ) -> Result<Self, String> {
+        let gpus: Vec<&Gpu> = devices.iter().filter_map(DeviceSpec::as_gpu).collect();
+        check_memory(&gpus)?;
         let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, swap));
         let spill = disk.as_ref().map(|disk| disk.node);
         let host = NodeSpec { capacity: host.capacity, staging: u32::MAX, spill };
