@@ -183,6 +183,22 @@ impl Runtime {
         self.shared.measure_links();
     }
 
+    /// What `make` makes; its [`Buffer`](crate::Buffer)s lie in page-locked memory where the runtime has GPUs, as those do that tasks
+    /// make. For values that the caller makes and GPUs will read.
+    ///
+    /// ```
+    /// use zellige_runtime::{Buffer, Runtime};
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let x = rt.register(rt.page_locked(|| Buffer::from_slice(&[1.0f32; 1000])));
+    /// assert_eq!(rt.read(&x)?.len(), 1000);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
+    pub fn page_locked<R>(&self, make: impl FnOnce() -> R) -> R {
+        let _serving = self.shared.hub.as_ref().and_then(Hub::serve);
+        make()
+    }
+
     /// True once a device has failed.
     pub(crate) fn has_lost_a_device(&self) -> bool {
         let hub = self.shared.hub.as_ref();

@@ -155,7 +155,7 @@ impl<T: Element> Portable for Buffer<T> {
     }
 
     fn blank(&len: &usize) -> Self {
-        Buffer::zeroed(len)
+        Buffer::unfilled(len)
     }
 
     fn refill(&mut self, &len: &usize) -> bool {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::wait::DEEPEST;
 use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
-use crate::hub::Next;
+use crate::hub::{Hub, Next};
 use crate::sched::{ReadyTask, Wake, Work};
 use crate::task::{Env, Header, Notes, Ran, Role, Task, WorkerLocal};
 use crate::trace::{IdleState, TaskEvent};
@@ -42,7 +42,10 @@ pub(crate) fn spawn_workers(
                     if index < pinned {
                         crate::topology::pin_to(shared.workers[index].core.cpu);
                     }
+                    // What tasks make may travel.
+                    let serving = shared.hub.as_ref().and_then(Hub::serve);
                     work(&shared, index);
+                    drop(serving);
                 })
                 .map_err(|e| Error::Os { what: format!("starting worker {index}"), cause: e.to_string() })
         })

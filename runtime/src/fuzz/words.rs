@@ -3,7 +3,7 @@
 use zellige_gpu::GpuError;
 
 use super::rng::blend;
-use crate::data::{Data, Format, Meta, Portability, Portable};
+use crate::data::{Buffer, Data, Element, Format, Meta, Portability, Portable};
 use crate::gpu::{CudaRef, CudaValue, GpuContext};
 
 /// Words of 64, 32 and 16 bits.
@@ -23,9 +23,15 @@ pub(super) struct Words<const TRAVELS: bool>(Form);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
-    Wide(Vec<u64>),
-    Half(Vec<u32>),
-    Quarter(Vec<u16>),
+    Wide(Buffer<u64>),
+    Half(Buffer<u32>),
+    Quarter(Buffer<u16>),
+}
+
+fn filled<T: Element>(len: usize, word: impl Fn(usize) -> T) -> Buffer<T> {
+    let mut words = Buffer::unfilled(len);
+    words.iter_mut().enumerate().for_each(|(i, w)| *w = word(i));
+    words
 }
 
 fn width(format: Format) -> Option<usize> {
@@ -40,9 +46,9 @@ fn width(format: Format) -> Option<usize> {
 impl<const TRAVELS: bool> Words<TRAVELS> {
     fn of(format: Format, len: usize, word: impl Fn(usize) -> u64) -> Self {
         Words(match format {
-            HALF => Form::Half((0..len).map(|i| word(i) as u32).collect()),
-            QUARTER => Form::Quarter((0..len).map(|i| word(i) as u16).collect()),
-            _ => Form::Wide((0..len).map(word).collect()),
+            HALF => Form::Half(filled(len, |i| word(i) as u32)),
+            QUARTER => Form::Quarter(filled(len, |i| word(i) as u16)),
+            _ => Form::Wide(filled(len, word)),
         })
     }
 
@@ -151,7 +157,11 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
     }
 
     fn blank(&(format, len): &(Format, usize)) -> Self {
-        Words::of(format, len, |_| 0)
+        Words(match format {
+            HALF => Form::Half(Buffer::unfilled(len)),
+            QUARTER => Form::Quarter(Buffer::unfilled(len)),
+            _ => Form::Wide(Buffer::unfilled(len)),
+        })
     }
 
     fn refill(&mut self, header: &(Format, usize)) -> bool {
@@ -160,17 +170,17 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
 
     fn parts(&self) -> Vec<&[u8]> {
         vec![match &self.0 {
-            Form::Wide(words) => bytemuck::cast_slice(words),
-            Form::Half(words) => bytemuck::cast_slice(words),
-            Form::Quarter(words) => bytemuck::cast_slice(words),
+            Form::Wide(words) => words.as_bytes(),
+            Form::Half(words) => words.as_bytes(),
+            Form::Quarter(words) => words.as_bytes(),
         }]
     }
 
     fn parts_mut(&mut self) -> Vec<&mut [u8]> {
         vec![match &mut self.0 {
-            Form::Wide(words) => bytemuck::cast_slice_mut(words),
-            Form::Half(words) => bytemuck::cast_slice_mut(words),
-            Form::Quarter(words) => bytemuck::cast_slice_mut(words),
+            Form::Wide(words) => words.as_bytes_mut(),
+            Form::Half(words) => words.as_bytes_mut(),
+            Form::Quarter(words) => words.as_bytes_mut(),
         }]
     }
 

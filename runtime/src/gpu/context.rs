@@ -111,13 +111,13 @@ impl<'a> GpuContext<'a> {
         bytes: usize,
         then: impl FnOnce(&[u8]) -> Result<(), TaskError> + Send + 'static,
     ) -> Result<(), GpuError> {
-        let pinned = Pinned::new(self.driver(), bytes)?;
-        // SAFETY: the pinned bytes are kept by what is done at the end, and `at` is the caller's promise.
+        let block = self.stream.memory.pinned.take(bytes)?;
+        // SAFETY: the block is kept by what is done at the end, and `at` is the caller's promise.
         unsafe {
-            let (to, from) = (Place::Host(pinned.at), Place::Gpu(self.gpu(), at));
+            let (to, from) = (Place::Host(block.at().as_ptr()), Place::Gpu(self.gpu(), at));
             self.driver().copy(self.stream(), to, from, bytes as u64)?;
         }
-        self.at_end(move || then(pinned.bytes()));
+        self.at_end(move || then(block.first(bytes)));
         Ok(())
     }
 
@@ -148,35 +148,5 @@ impl<'a> GpuContext<'a> {
             }
         }
         Ok(DeviceValue::new(Box::new(header), parts, meta))
-    }
-}
-
-/// Page-locked bytes of the host.
-struct Pinned {
-    driver: Arc<dyn Driver>,
-    at: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: the bytes are this value's own, and it gives out shared references only.
-unsafe impl Send for Pinned {}
-
-impl Pinned {
-    fn new(driver: &Arc<dyn Driver>, bytes: usize) -> Result<Self, GpuError> {
-        let at = driver.allocate_pinned(bytes)?;
-        Ok(Pinned { driver: Arc::clone(driver), at, bytes })
-    }
-
-    /// What was copied there; asked once the copy has ended.
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes were allocated and overwritten by the copy, which has ended.
-        unsafe { std::slice::from_raw_parts(self.at, self.bytes) }
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new`; whoever drops it does so after the copy, or where the GPU is lost.
-        unsafe { self.driver.free_pinned(self.at, self.bytes) }
     }
 }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use zellige_gpu::{Address, GpuError, Place};
 
 use super::context::GpuContext;
+use super::landing::Landing;
 use super::memory::{DeviceBuffer, GpuMemory, GpuStream};
 use super::value::DeviceValue;
 use crate::data::{Data, Format, Portability};
@@ -96,9 +97,12 @@ impl Carrier<'_> {
         there
     }
 
-    /// Waits for all that is queued.
+    /// Waits for all that is queued, and for its bytes to be where they belong.
     pub(crate) fn wait(&self) -> Result<(), GpuError> {
-        self.stream.driver().synchronize(self.stream.stream)
+        let landing = self.stream.take_landing();
+        self.stream.driver().synchronize(self.stream.stream)?;
+        landing.into_iter().for_each(Landing::land);
+        Ok(())
     }
 
     /// New buffers in a GPU's memory with copies of these bytes.
@@ -136,10 +140,20 @@ impl Carrier<'_> {
         if to.is_empty() {
             return Ok(());
         }
-        let there = Place::Host(to.as_mut_ptr());
-        let source = Place::Gpu(from.gpu(), from.at());
-        // SAFETY: the target is a place that nobody looks at before the transfer has ended, and the source as in `copy`.
-        unsafe { self.stream.driver().copy(self.stream.stream, there, source, to.len() as u64) }
+        let (source, bytes) = (Place::Gpu(from.gpu(), from.at()), to.len() as u64);
+        let driver = self.stream.driver();
+        // Where no memory can be locked, it goes the slow way.
+        let Some(block) = self.memory().pinned.stage(to.len()) else {
+            let there = Place::Host(to.as_mut_ptr());
+            // SAFETY: the target is a place that nobody looks at before the transfer has ended, and the source as in `copy`.
+            return unsafe { driver.copy(self.stream.stream, there, source, bytes) };
+        };
+        let there = Place::Host(block.at().as_ptr());
+        // SAFETY: as above; the block stays with the stream until the copy has ended.
+        unsafe { driver.copy(self.stream.stream, there, source, bytes)? };
+        // SAFETY: as above; the stream lets go of it before the transfer has ended (`Flying::landing`, `wait`).
+        self.stream.land_later(unsafe { Landing::new(block, to) });
+        Ok(())
     }
 
     /// Sends so many bytes over the way from one memory to another (`None`: the host's), to see how long that takes.

@@ -11,6 +11,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use zellige_gpu::{Event, GpuError};
 
+use super::landing::Landing;
 use super::memory::{GpuMemory, GpuStream};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
 use crate::memory::{LinkSpec, NodeId};
@@ -41,6 +42,7 @@ struct Flying {
     event: Event,
     began: Instant,
     kept: Vec<Box<dyn Any + Send>>,
+    landing: Vec<Landing>,
     done: Done,
 }
 
@@ -106,6 +108,8 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 
 /// Puts operations on a stream of their own, one after the other.
 fn launch_all(memory: &Arc<GpuMemory>, ops: impl Iterator<Item = Op>, flying: &Sender<Flying>) {
+    // What is made here travels: values that come to the host, and conversions there.
+    let _serving = memory.pinned.serve();
     let mut stream: Option<Arc<GpuStream>> = None;
     for Op { run, done, .. } in ops {
         let began = Instant::now();
@@ -120,14 +124,14 @@ fn launch_all(memory: &Arc<GpuMemory>, ops: impl Iterator<Item = Op>, flying: &S
         });
         match launched {
             Ok((stream, event)) => {
-                let kept = stream.take_kept();
-                let _ = flying.send(Flying { stream, event, began, kept, done });
+                let (kept, landing) = (stream.take_kept(), stream.take_landing());
+                let _ = flying.send(Flying { stream, event, began, kept, landing, done });
             }
             Err(error) => {
                 // What was queued before the error may still use what is kept.
                 if let Some(stream) = &stream {
                     let _ = stream.driver().synchronize(stream.stream);
-                    drop(stream.take_kept());
+                    drop((stream.take_kept(), stream.take_landing()));
                 }
                 done(Err(error));
             }
@@ -152,10 +156,13 @@ fn mark(stream: &GpuStream) -> Result<Event, GpuError> {
 fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) {
     let mut last: Option<Instant> = None;
     let mut used = None;
-    for Flying { stream, event, began, kept, done } in flying {
+    for Flying { stream, event, began, kept, landing, done } in flying {
         used = Some(stream);
         let waited = memory.driver.wait(event);
         memory.driver.destroy_event(event);
+        if waited.is_ok() {
+            landing.into_iter().for_each(Landing::land);
+        }
         drop(kept);
         let end = Instant::now();
         // On a stream an operation begins when the one before has ended.

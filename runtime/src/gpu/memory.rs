@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use zellige_gpu::{Address, Driver, GpuError, Stream};
 
 use super::Gpu;
+use super::landing::Landing;
+use super::pinned::Pool;
 use super::views::CudaScratch;
 use crate::device::DeviceError;
 
@@ -21,6 +23,8 @@ pub(crate) struct GpuMemory {
     name: String,
     pub(super) driver: Arc<dyn Driver>,
     pub(super) gpu: u32,
+    /// Host memory for what goes to and from it.
+    pub(super) pinned: Arc<Pool>,
     /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
     frees: Mutex<Stream>,
     /// What bodies have made once for this device, by name and type.
@@ -36,10 +40,10 @@ impl fmt::Debug for GpuMemory {
 impl GpuMemory {
     /// # Errors
     /// The driver's.
-    pub(crate) fn new(name: &str, gpu: &Gpu) -> Result<Arc<Self>, GpuError> {
+    pub(crate) fn new(name: &str, gpu: &Gpu, pinned: Arc<Pool>) -> Result<Arc<Self>, GpuError> {
         let (driver, gpu) = (Arc::clone(&gpu.driver), gpu.number);
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
-        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, frees, made: Mutex::default() }))
+        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, made: Mutex::default() }))
     }
 
     /// The value of this name that has been made for this device; made now if it has not. Who comes meanwhile waits.
@@ -127,6 +131,8 @@ pub(crate) struct GpuStream {
     pub(super) stream: Stream,
     /// What the operations that are queued use, until they have ended.
     kept: Mutex<Vec<Box<dyn Any + Send>>>,
+    /// What they bring to the host by way of other memory.
+    landing: Mutex<Vec<Landing>>,
     /// What a body was told when the GPU had failed.
     loss: Mutex<Option<String>>,
 }
@@ -136,7 +142,8 @@ impl GpuStream {
     /// The driver's.
     pub(super) fn new(memory: &Arc<GpuMemory>) -> Result<Self, GpuError> {
         let stream = memory.driver.create_stream(memory.gpu, false)?;
-        Ok(GpuStream { memory: Arc::clone(memory), stream, kept: Mutex::default(), loss: Mutex::default() })
+        let (kept, landing, loss) = Default::default();
+        Ok(GpuStream { memory: Arc::clone(memory), stream, kept, landing, loss })
     }
 
     /// As the rest of the runtime speaks of it.
@@ -215,6 +222,15 @@ impl GpuStream {
             None => Ok(()),
             Some(reason) => Err(DeviceError { device: self.memory.name.clone(), reason: reason.clone() }),
         }
+    }
+
+    /// Bytes go on to their place once what has been queued so far has ended.
+    pub(super) fn land_later(&self, landing: Landing) {
+        self.landing.lock().push(landing);
+    }
+
+    pub(super) fn take_landing(&self) -> Vec<Landing> {
+        std::mem::take(&mut self.landing.lock())
     }
 
     pub(super) fn take_kept(&self) -> Vec<Box<dyn Any + Send>> {

@@ -6,7 +6,9 @@
 mod context;
 mod copy;
 mod device;
+mod landing;
 mod memory;
+mod pinned;
 mod value;
 mod views;
 
@@ -15,6 +17,7 @@ pub(crate) use context::Pending;
 pub(crate) use copy::Carrier;
 pub(crate) use device::GpuDevice;
 pub(crate) use memory::{GpuMemory, GpuStream};
+pub(crate) use pinned::{Block, Pool, Serving, lend};
 pub(crate) use value::DeviceValue;
 pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue};
 
@@ -33,13 +36,18 @@ pub struct Gpu {
     pub(crate) number: u32,
     pub(crate) memory: Option<u64>,
     pub(crate) streams: usize,
+    pub(crate) page_lock_from: usize,
 }
+
+/// Smaller copies take no longer from ordinary memory: CUDA stages them and returns at once, and those to ordinary memory are
+/// [staged](landing) here (bytes).
+const PAGE_LOCK_FROM: usize = 64 << 10;
 
 impl Gpu {
     /// GPU `number` of the driver, and all of its memory but what its streams' workspaces take and a twentieth, which is left for working
     /// space of bodies and for what CUDA and its libraries keep.
     pub fn new(driver: Arc<dyn Driver>, number: u32) -> Self {
-        Gpu { driver, number, memory: None, streams: 2 }
+        Gpu { driver, number, memory: None, streams: 2, page_lock_from: PAGE_LOCK_FROM }
     }
 
     /// Bytes of its memory for the values of handles. On top come the [workspaces](Driver::stream_workspace) of its streams, at most 32 MiB each,
@@ -54,6 +62,14 @@ impl Gpu {
     #[must_use]
     pub fn streams(mut self, streams: usize) -> Self {
         self.streams = streams.max(1);
+        self
+    }
+
+    /// [`Buffer`](crate::Buffer)s of at least so many bytes lie in page-locked memory (default 64 KiB); `usize::MAX` for none. Of GPUs
+    /// of one driver the first one's counts. At most half of the machine's memory is locked, and at most 1 GiB lies unused.
+    #[must_use]
+    pub fn page_lock_from(mut self, bytes: usize) -> Self {
+        self.page_lock_from = bytes;
         self
     }
 

@@ -54,7 +54,7 @@ impl Shared {
     /// Hands a transfer to the device at its end that is not the host.
     fn send(self: &Arc<Self>, transfer: Transfer) {
         let Some(hub) = &self.hub else { return };
-        let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
+        let (shared, at_end, at_work) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
         let handle = hub.handle(transfer.datum);
         let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
         let data = handle.as_ref().map_or((0, ""), named);
@@ -78,6 +78,7 @@ impl Shared {
             None => hub.host.push(
                 stream,
                 Box::new(move || {
+                    let _serving = at_work.hub.as_ref().and_then(Hub::serve);
                     let start = Instant::now();
                     let ended = run(None);
                     done(ended.map(|()| Span { start, end: Instant::now() }));

@@ -143,11 +143,12 @@ impl Measurement {
     /// Sends the next size, or ends.
     fn go_on(mut self) {
         let Some(bytes) = self.ladder.next() else { return self.end(true) };
-        if self.bytes.len() != bytes {
-            self.bytes = Bytes::new(bytes);
-        }
         let shared = Arc::clone(&self.shared);
         let hub = shared.hub.as_ref().expect("links belong to a hub");
+        if self.bytes.len() != bytes {
+            let _serving = hub.serve();
+            self.bytes = Bytes::new(bytes);
+        }
         let device = hub.nodes[mover(self.way)].device.as_ref().expect("the host moves nothing");
         let stream = StreamId::Link(self.way.0, self.way.1);
         device.enqueue(stream, self.transfer(bytes));

@@ -41,7 +41,7 @@ use self::turn::Signal;
 pub(crate) use self::turn::Turn;
 use crate::data::{AnyHandle, Forgotten, Spare, Spares, ThrownOut};
 use crate::device::{Device, DeviceError, DeviceSpec, EmulatedDevice, Streams};
-use crate::gpu::{Gpu, GpuDevice, GpuMemory, check_memory};
+use crate::gpu::{Gpu, GpuDevice, GpuMemory, Pool, Serving, check_memory};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, distinct,
 };
@@ -89,7 +89,12 @@ impl Node {
     ///
     /// # Errors
     /// In words, for a GPU that cannot be used.
-    fn of(number: usize, spec: &DeviceSpec, peers: Option<LinkSpec>) -> Result<Self, String> {
+    fn of(
+        number: usize,
+        spec: &DeviceSpec,
+        peers: Option<LinkSpec>,
+        pools: &[Arc<Pool>],
+    ) -> Result<Self, String> {
         let name = format!("{} {number}", spec.kind());
         let capacity = Some(spec.capacity());
         match spec {
@@ -98,12 +103,25 @@ impl Node {
                 Ok(Node::new(name, capacity, Some(Arc::new(device))))
             }
             DeviceSpec::Gpu(gpu) => {
-                let memory = GpuMemory::new(&name, gpu).map_err(|error| format!("{name}: {error}"))?;
+                let pool = pools.iter().find(|pool| pool.is_of(&gpu.driver)).expect("each driver has one");
+                let memory = GpuMemory::new(&name, gpu, Arc::clone(pool));
+                let memory = memory.map_err(|error| format!("{name}: {error}"))?;
                 let device: Arc<dyn Device> = Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams));
                 Ok(Node { gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
             }
         }
     }
+}
+
+/// Page-locked memory for each driver that GPUs among the devices have.
+fn pools(gpus: &[&Gpu], limit: Option<u64>) -> Vec<Arc<Pool>> {
+    let mut pools: Vec<Arc<Pool>> = Vec::new();
+    for gpu in gpus {
+        if !pools.iter().any(|pool| pool.is_of(&gpu.driver)) {
+            pools.push(Pool::new(&gpu.driver, gpu.page_lock_from, limit));
+        }
+    }
+    pools
 }
 
 /// Whose working set a ticket stands for.
@@ -143,6 +161,8 @@ pub(crate) struct Hub {
     combining: Mutex<()>,
     tally: Tally,
     links: Links,
+    /// Page-locked host memory, one for each driver of GPUs.
+    pools: Vec<Arc<Pool>>,
     /// Spares that had to go, until somebody without locks comes by.
     thrown_out: SegQueue<Spare>,
     pub(crate) log: Option<Log>,
@@ -162,6 +182,7 @@ impl Hub {
     ) -> Result<Self, String> {
         let gpus: Vec<&Gpu> = devices.iter().filter_map(DeviceSpec::as_gpu).collect();
         check_memory(&gpus)?;
+        let pools = pools(&gpus, host.capacity);
         let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, swap));
         let spill = disk.as_ref().map(|disk| disk.node);
         let host = NodeSpec { capacity: host.capacity, staging: u32::MAX, spill };
@@ -174,9 +195,13 @@ impl Hub {
             .chain(devices.iter().map(of_device))
             .chain(disk.iter().map(|_| disk::NODE))
             .collect();
-        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers));
+        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers, &pools));
         let made = made.collect::<Result<Vec<Node>, String>>()?;
         let host = Node::new("host".into(), specs[HOST].capacity, None);
+        if !gpus.is_empty() && gpus.len() == devices.len() {
+            // What comes from GPUs comes to page-locked memory, and that has a pool of its own.
+            drop(host.spares.close());
+        }
         let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
         let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
         let nodes: Vec<Node> = std::iter::once(host).chain(made).chain(of_disk).collect();
@@ -185,6 +210,7 @@ impl Hub {
         Ok(Hub {
             disk,
             log,
+            pools,
             thrown_out: SegQueue::new(),
             tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.capacity))),
             memory: Mutex::new(memory),
@@ -230,6 +256,17 @@ impl Hub {
     /// Asks the state machine.
     fn look<R>(&self, ask: impl FnOnce(&Memory) -> R) -> R {
         ask(&self.memory.lock())
+    }
+
+    /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped: where there are several
+    /// drivers, to those of the first.
+    pub(crate) fn serve(&self) -> Option<Serving> {
+        self.pools.first().map(Pool::serve)
+    }
+
+    /// Gives page-locked memory back that nobody uses, now and later.
+    fn close_pools(&self) {
+        self.pools.iter().for_each(|pool| pool.close());
     }
 
     /// Leaves spares that had to go to whoever holds no lock.

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::data::Buffer;
 use crate::model::{LinkError, LinkModel};
 
 /// The sizes grow by this factor from the smallest to the largest (bytes).
@@ -82,13 +83,17 @@ fn median(times: &[Duration]) -> Duration {
 
 /// Two places of so many bytes whose pages have been touched.
 pub(super) struct Bytes {
-    from: Vec<u8>,
-    to: Vec<u8>,
+    from: Buffer<u8>,
+    to: Buffer<u8>,
 }
 
 impl Bytes {
     pub(super) fn new(bytes: u64) -> Self {
-        let place = |fill: u8| vec![fill; bytes as usize];
+        let place = |fill: u8| {
+            let mut place = Buffer::unfilled(bytes as usize);
+            place.fill(fill);
+            place
+        };
         Bytes { from: place(1), to: place(2) }
     }
 

@@ -117,6 +117,7 @@ impl Shared {
             hub.throw_out(node.spares.close());
         }
         hub.drop_thrown_out();
+        hub.close_pools();
     }
 }
 
