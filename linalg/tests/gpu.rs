@@ -13,7 +13,7 @@ use zellige_kernels::cuda::SOURCES;
 use zellige_linalg::{
     Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar,
     cholesky, solve,
-    verify::{Extent, KernelCheck, kernels as kernels_of},
+    verify::{Extent, KernelCheck, faulty_kernel, kernels as kernels_of, too_much_memory},
 };
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
 use zellige_twins::HostKernels;
@@ -327,4 +327,24 @@ fn a_device_that_is_wrong_once_in_a_while_is_found_out() {
         let products = ["tf32", "x3"].contains(&check.precision) && check.kernel != "convert";
         assert!(check.passed() != (check.kernel == "gemm") || products, "{check:?}");
     }
+}
+
+#[test]
+fn a_faulting_kernel_costs_the_device_and_no_value() {
+    let Some(fake) = fake(1, 13) else { return };
+    let rt = Runtime::builder().workers(1).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    let failure = faulty_kernel(&rt).unwrap().expect("a GPU that writes nowhere is retired");
+    assert!(failure.contains("cuLaunchKernel") || failure.contains("0x200"), "{failure}");
+    drop(rt);
+    assert_eq!(fake.violations().len(), 1, "{:?}", fake.violations());
+}
+
+#[test]
+fn a_body_that_wants_too_much_is_told_so_and_the_device_goes_on() {
+    let Some(fake) = fake(1, 14) else { return };
+    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let told = too_much_memory(&rt).unwrap().expect("there is no such memory");
+    assert!(told.contains("GPU 0"), "{told}");
+    drop(rt);
+    check(&fake);
 }

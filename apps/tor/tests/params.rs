@@ -1,8 +1,12 @@
 //! Reading parameters: what is accepted, what is repaired, what is refused and how the refusal reads.
 
+mod common;
+
 use proptest::prelude::*;
 use std::path::Path;
-use zellige_tor::params::{Input, Mode, NoiseModel, StarKind, parse, parse_atmosphere, parse_system};
+use zellige_tor::params::{
+    CHECK_SYSTEM, Input, Mode, NoiseModel, StarKind, parse, parse_atmosphere, parse_system, read,
+};
 use zellige_tor::{Error, info};
 
 const DEMO: &str = include_str!("../systems/demo.toml");
@@ -311,4 +315,15 @@ proptest! {
         let _ = toml(&t);
         let _ = parse(Path::new("s.txt"), &text(&current()), Some((Path::new("a.txt"), &t)), Mode::Lenient);
     }
+}
+
+/// The file of our own says what the published one says.
+#[test]
+fn the_check_system_is_the_published_one() {
+    let ours = parse(Path::new("check.toml"), CHECK_SYSTEM, None, Mode::Strict).unwrap();
+    let Some(folder) = common::data("ao/moao/check/nx456_nLayers10_wfs6_Nssp10") else { return };
+    let theirs =
+        read(&folder.join("sys-params.txt"), Some(&folder.join("atm-params.txt")), Mode::Strict).unwrap();
+    assert_eq!(format!("{:?}", ours.system), format!("{:?}", theirs.system));
+    assert_eq!(format!("{:?}", ours.atmosphere), format!("{:?}", theirs.atmosphere));
 }

@@ -62,7 +62,7 @@ impl<'c> Ops<'c> {
         Ok(Matrix { at, ld: rows.max(1), element })
     }
 
-    pub(super) fn launch(&self, launch: Result<Launch, LaunchError>) -> Result<(), GpuError> {
+    pub(crate) fn launch(&self, launch: Result<Launch, LaunchError>) -> Result<(), GpuError> {
         let launch = launch.map_err(|error| GpuError::Failed {
             gpu: self.cx.gpu(),
             call: "cuLaunchKernel",

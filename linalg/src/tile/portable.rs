@@ -32,14 +32,14 @@ impl<T: TileScalar> Portable for Tile<T> {
 
     fn blank(header: &TileHeader) -> Self {
         let &TileHeader { shape: (rows, cols), storage, norm } = header;
-        let (zeros, scale_exp) = (|| Buffer::zeroed(rows * cols), 0);
-        let half = |kind| Payload::Half { bits: zeros(), kind, scale_exp };
+        let (space, scale_exp) = (|| Buffer::unfilled(rows * cols), 0);
+        let half = |kind| Payload::Half { bits: space(), kind, scale_exp };
         let payload = match storage {
             StorageFormat::F16 => half(HalfKind::F16),
             StorageFormat::BF16 => half(HalfKind::BF16),
-            StorageFormat::F16x2 => Payload::Split { hi: zeros(), lo: zeros(), scale_exp },
-            StorageFormat::E4M3 => Payload::Fp8 { bits: Buffer::zeroed(rows * cols), scale_exp },
-            StorageFormat::F32 | StorageFormat::F64 => Payload::Native(Buffer::zeroed(rows * cols)),
+            StorageFormat::F16x2 => Payload::Split { hi: space(), lo: space(), scale_exp },
+            StorageFormat::E4M3 => Payload::Fp8 { bits: Buffer::unfilled(rows * cols), scale_exp },
+            StorageFormat::F32 | StorageFormat::F64 => Payload::Native(Buffer::unfilled(rows * cols)),
         };
         Tile { rows, cols, payload, norm }
     }

@@ -11,11 +11,13 @@
 //! | `potrf` | `L L^T - A` | `(n + 3) u \|L\| \|L^T\|` (Higham, Accuracy and Stability of Numerical Algorithms, theorem 10.3) |
 
 mod dense;
+mod fault;
 mod products;
 mod random;
 mod roundoffs;
 mod triangles;
 
+pub use fault::{faulty_kernel, too_much_memory};
 pub use roundoffs::Roundoffs;
 
 use zellige_kernels::precision::FullPrecision;

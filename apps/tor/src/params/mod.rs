@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 pub use moao::{parse_atmosphere, parse_system};
 pub use own::parse_toml;
 
+/// The system with which MOAO checks itself, as one of our files: 912 measurements, and precision rules near what definiteness allows.
+pub const CHECK_SYSTEM: &str = include_str!("../../systems/check.toml");
+
 /// Most sub-apertures across the pupil.
 pub const MAX_NSSP: usize = 256;
 /// Most guide stars.
