@@ -216,6 +216,9 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// Forgets a recording, once its launches have ended.
     fn destroy_graph(&self, graph: Graph);
 
+    /// Whether ranges reach a profiler; where they do not, their names need not be made.
+    fn has_ranges(&self) -> bool;
+
     /// Begins a range in profilers' timelines, on the calling thread.
     fn begin_range(&self, name: &str);
 

@@ -493,3 +493,31 @@ fn workspaces_take_room() {
     assert_eq!(free(&bench), 4096);
     is_clean(&bench);
 }
+
+#[test]
+fn ranges_nest_and_end() {
+    let fake = Fake::builder().ranges().build();
+    assert!(fake.has_ranges());
+    fake.begin_range("outer");
+    fake.begin_range("inner");
+    // Each thread has its own.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            fake.begin_range("elsewhere");
+            fake.end_range();
+        });
+    });
+    fake.end_range();
+    assert_eq!(
+        (fake.ranges(), fake.leaks()),
+        (vec!["elsewhere".into(), "outer / inner".into()], vec!["range outer".into()])
+    );
+    fake.end_range();
+    assert_eq!((fake.leaks(), fake.violations()), (vec![], vec![]));
+    fake.end_range();
+    assert_eq!(fake.violations(), ["a range is ended that was never begun"]);
+
+    let unseen = Fake::builder().build();
+    unseen.end_range();
+    assert!(!unseen.has_ranges() && unseen.violations().is_empty());
+}

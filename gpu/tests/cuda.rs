@@ -93,6 +93,7 @@ fn a_missing_library_switches_off_what_needs_it() {
         assert!(matches!(error, GpuError::Missing { library: Library::Cublas, .. }), "{error}");
         let error = cuda.potrf_workspace(stream, 4, Element::F32).unwrap_err();
         assert!(matches!(error, GpuError::Missing { library: Library::Cusolver, .. }), "{error}");
+        assert!(!cuda.has_ranges());
         cuda.begin_range("nothing happens");
         cuda.end_range();
         // What needs no library goes on, captures too.
@@ -225,6 +226,7 @@ fn memory_streams_events_and_kernels() {
             cuda.unpin(own.as_mut_ptr());
             cuda.free_pinned(host, 12);
         }
+        assert!(cuda.has_ranges());
         cuda.begin_range("gemm (1, 2, 3)\0rest");
         cuda.end_range();
 

@@ -83,11 +83,6 @@ impl Cuda {
         }
         Ok(there.context)
     }
-
-    /// The functions of the profilers' library, where it is there.
-    fn has_ranges() -> bool {
-        matches!(probe::state(Library::Nvtx), LibraryState::There(_))
-    }
 }
 
 /// An argument's bits, as its kernel reads them from the beginning of the word (little-endian).
@@ -449,10 +444,14 @@ impl Driver for Cuda {
         drop(self.graphs.remove(graph.0));
     }
 
+    fn has_ranges(&self) -> bool {
+        matches!(probe::state(Library::Nvtx), LibraryState::There(_))
+    }
+
     fn begin_range(&self, name: &str) {
         // A name with a 0 in it ends there.
         let name = name.split('\0').next().unwrap_or_default();
-        if Cuda::has_ranges()
+        if self.has_ranges()
             && let Ok(name) = CString::new(name)
         {
             // SAFETY: the library is there; the name is read during the call.
@@ -461,7 +460,7 @@ impl Driver for Cuda {
     }
 
     fn end_range(&self) {
-        if Cuda::has_ranges() {
+        if self.has_ranges() {
             // SAFETY: the library is there; without a range it does nothing.
             unsafe { nvtx::sys::nvtxRangePop() };
         }

@@ -331,7 +331,20 @@ impl Driver for Fake {
         self.shared.with(|state| state.destroy_graph(graph.0));
     }
 
-    fn begin_range(&self, _name: &str) {}
+    fn has_ranges(&self) -> bool {
+        self.ranges.is_some()
+    }
 
-    fn end_range(&self) {}
+    fn begin_range(&self, name: &str) {
+        if let Some(ranges) = &self.ranges {
+            ranges.lock().begin(name);
+        }
+    }
+
+    fn end_range(&self) {
+        let ended = self.ranges.as_ref().is_none_or(|ranges| ranges.lock().end());
+        if !ended {
+            self.shared.with(|state| state.violations.push("a range is ended that was never begun".into()));
+        }
+    }
 }

@@ -10,7 +10,8 @@
 //!   is looked at too;
 //! - memory is used after it was freed, or beyond its end, or freed twice, or was never allocated;
 //! - a stream waits for an event that was never recorded; an event is destroyed while a wait for it may be queued; a stream,
-//!   event or graph is used after it was destroyed.
+//!   event or graph is used after it was destroyed;
+//! - a range is ended that was never begun.
 //!
 //! Order is what the program asked for, not what happened: a missing event is found on every run, not only on the unlucky one. What
 //! one thread saw to have ended counts as seen by all threads. A matrix uses all bytes from its first to its last entry, those
@@ -25,6 +26,7 @@ mod engine;
 mod history;
 mod memory;
 mod queue;
+mod ranges;
 mod run;
 mod state;
 
@@ -32,7 +34,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
+
 use self::engine::Shared;
+use self::ranges::Ranges;
 use self::run::{Kernels, Twins};
 use self::state::{State, event_name, stream_name};
 use crate::error::GpuError;
@@ -55,6 +60,8 @@ pub enum Fault {
 pub struct Fake {
     infos: Vec<GpuInfo>,
     without: Vec<Library>,
+    /// `None`: nobody looks at ranges.
+    ranges: Option<Mutex<Ranges>>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -64,6 +71,7 @@ pub struct Fake {
 pub struct FakeBuilder {
     options: Options,
     without: Vec<Library>,
+    ranges: bool,
     twins: Twins,
 }
 
@@ -133,6 +141,13 @@ impl FakeBuilder {
         self
     }
 
+    /// Somebody looks at ranges: [`Fake::ranges`] tells of them.
+    #[must_use]
+    pub fn ranges(mut self) -> FakeBuilder {
+        self.ranges = true;
+        self
+    }
+
     /// What library routines compute, and kernels that were not given one by one; [`Reference`] unless said.
     #[must_use]
     pub fn twin(mut self, twin: impl Twin + 'static) -> FakeBuilder {
@@ -156,7 +171,8 @@ impl FakeBuilder {
         let infos = (0..self.options.gpus).map(|gpu| self.options.info(gpu)).collect();
         let shared = Shared::new(State::new(&self.options), self.twins);
         let threads = shared.start();
-        Fake { infos, without: self.without, shared, threads }
+        let ranges = self.ranges.then(Mutex::default);
+        Fake { infos, without: self.without, ranges, shared, threads }
     }
 }
 
@@ -166,6 +182,7 @@ impl Fake {
         FakeBuilder {
             options: Options { gpus: 1, memory: 1 << 30, workspace: 0, peers: true, seed: 0 },
             without: Vec::new(),
+            ranges: false,
             twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },
         }
     }
@@ -193,11 +210,19 @@ impl Fake {
         self.shared.with(|state| state.violations.clone())
     }
 
-    /// What nobody has given back: memory, streams, events, graphs, locked host memory. What a lost GPU held is not counted.
+    /// The ranges that have ended, in this order; those around one stand before it, as in `outer / inner`. Empty unless the fake was
+    /// [built for it](FakeBuilder::ranges).
+    pub fn ranges(&self) -> Vec<String> {
+        self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().ended())
+    }
+
+    /// What nobody has given back: memory, streams, events, graphs, locked host memory; ranges that have not ended. What a lost GPU held is
+    /// not counted.
     pub fn leaks(&self) -> Vec<String> {
+        let open = self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().open());
         self.shared.with(|state| {
             let lost = |token: u64| state.gpus[state::gpu_of(token) as usize].lost.is_some();
-            let mut leaks = Vec::new();
+            let mut leaks = open;
             for (at, allocation) in state.space.live() {
                 leaks.push(format!(
                     "{} bytes of GPU {} at {at:#x}, from {}",

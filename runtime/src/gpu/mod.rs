@@ -9,6 +9,7 @@ mod device;
 mod landing;
 mod memory;
 mod pinned;
+mod range;
 mod value;
 mod views;
 
@@ -18,6 +19,7 @@ pub(crate) use copy::Carrier;
 pub(crate) use device::GpuDevice;
 pub(crate) use memory::{GpuMemory, GpuStream};
 pub(crate) use pinned::{Block, Pool, Serving, lend};
+pub(crate) use range::Range;
 pub(crate) use value::DeviceValue;
 pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue};
 

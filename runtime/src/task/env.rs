@@ -10,7 +10,7 @@ use super::{Busy, Choice, DeviceInfo, Header, Refusal, Resource, TaskContext};
 use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, NoReplica};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
-use crate::gpu::{GpuStream, Pending};
+use crate::gpu::{GpuStream, Pending, Range};
 use crate::memory::BufferId;
 use crate::model::{KindId, ModelId, Sampler};
 use crate::sched::ReadyTask;
@@ -164,6 +164,12 @@ impl<'e> Env<'e> {
         self.placement?.stream.as_deref()
     }
 
+    /// What the late choice calls the task, or else its own label.
+    fn label(&self) -> &'static str {
+        let chosen = self.placement.map_or("", |placement| placement.choice.label);
+        if chosen.is_empty() { self.header.info.label } else { chosen }
+    }
+
     /// The operands are not in their handles' cells but in these places.
     pub(crate) fn placed(mut self, placement: &'e Placement) -> Self {
         self.placement = Some(placement);
@@ -279,7 +285,9 @@ impl<'e> Env<'e> {
         let start = self.measure.then(Instant::now);
         self.notes.began = true;
         let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, gpu);
+        let range = gpu.and_then(|gpu| Range::begin(gpu, self.header, self.label()));
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut cx)));
+        drop(range);
         if gpu.is_some() {
             self.pending = cx.into_pending();
         }

@@ -1,0 +1,38 @@
+//! What a body puts on a stream, as profilers show it.
+
+use zellige_gpu::Driver;
+
+use super::memory::GpuStream;
+use crate::task::{Header, format_coords};
+
+/// A range in profilers' timelines around the launch of a body. It ends when it is dropped, however the body ends.
+pub(crate) struct Range<'a>(&'a dyn Driver);
+
+impl<'a> Range<'a> {
+    /// Begins one with the task's name, label and coordinates, e.g. `gemm hp1 (3, 2, 1)`; `None`, and no name is made, where no
+    /// profiler sees it.
+    pub(crate) fn begin(stream: &'a GpuStream, header: &Header, label: &str) -> Option<Self> {
+        let driver = stream.driver();
+        driver.has_ranges().then(|| {
+            driver.begin_range(&name(header, label));
+            Range(driver)
+        })
+    }
+}
+
+impl Drop for Range<'_> {
+    fn drop(&mut self) {
+        self.0.end_range();
+    }
+}
+
+fn name(header: &Header, label: &str) -> String {
+    let mut name = header.name.to_string();
+    if !label.is_empty() {
+        name = format!("{name} {label}");
+    }
+    match header.info.coords {
+        Some(coords) => format!("{name} ({})", format_coords(coords)),
+        None => name,
+    }
+}
