@@ -1,12 +1,12 @@
-//! What profilers see of GPUs.
+//! Who runs what where there are GPUs, and what profilers see of it.
 
 use std::sync::Arc;
 
 use zellige_gpu::Driver;
-use zellige_gpu::fake::Fake;
+use zellige_gpu::fake::{Fake, Fault};
 use zellige_runtime::{
-    Choice, Codelet, Cpu, Cuda, Gpu, Meta, Operands, Runtime, Submit, TaskContext, TaskError, TaskInfo,
-    Update, update,
+    Choice, Codelet, Cpu, Cuda, Gpu, Meta, Operands, POLICIES, Runtime, RuntimeBuilder, Submit, TaskContext,
+    TaskError, TaskInfo, Trace, Update, update,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
@@ -129,4 +129,94 @@ fn nobody_looks_and_there_are_no_ranges() {
     rt.submit(Clear::plain(), (update(&value),)).unwrap();
     assert_eq!(rt.take(value).unwrap(), [0.0]);
     assert!(!fake.has_ranges() && fake.ranges().is_empty());
+}
+
+fn with_cpus(driver: &Arc<Fake>, memory: u64) -> RuntimeBuilder {
+    let gpu = |number| Gpu::new(driver.clone(), number).memory(memory);
+    Runtime::builder().workers(2).device(gpu(0)).device(gpu(1)).trace(true)
+}
+
+/// How many tasks of this name ran on each kind of device: CPU cores, GPUs.
+fn ran(trace: &Trace, name: &str) -> [usize; 2] {
+    ["cpu", "cuda"].map(|kind| {
+        let on_kind = |worker: u32| trace.workers[worker as usize].kind == kind;
+        trace.tasks.iter().filter(|task| task.name == name && on_kind(task.worker)).count()
+    })
+}
+
+/// Submits tasks that GPUs can run and tasks that they cannot, on values of this length; each is left at 1.
+fn mixed(rt: &Runtime, length: usize) {
+    let values: Vec<_> = (0..8).map(|_| rt.register(vec![7.0; length])).collect();
+    for _ in 0..5 {
+        for value in &values {
+            rt.submit(Clear::plain(), (update(value),)).unwrap();
+            let add = |(y,): (&mut [f64],)| y.iter_mut().for_each(|y| *y += 1.0);
+            rt.task("add").operands((update(value),)).cpu(add).submit().unwrap();
+        }
+    }
+    for value in values {
+        assert_eq!(rt.take(value).unwrap(), vec![1.0; length]);
+    }
+}
+
+#[test]
+fn what_gpus_can_run_is_left_to_them_under_every_policy() {
+    for (policy, _) in POLICIES {
+        let fake = Arc::new(Fake::builder().gpus(2).build());
+        let rt = with_cpus(&fake, 1 << 20).policy(policy).leave_to_gpus(true).build().unwrap();
+        mixed(&rt, 10);
+        let trace = rt.take_trace().unwrap();
+        assert_eq!((ran(&trace, "clear"), ran(&trace, "add")), ([0, 40], [40, 0]), "{policy}");
+        drop(rt);
+        assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]), "{policy}");
+    }
+}
+
+#[test]
+fn workers_help_where_nothing_is_left_to_gpus() {
+    let fake = Arc::new(Fake::builder().build());
+    let gpu = Gpu::new(fake, 0);
+    let rt = Runtime::builder().workers(1).device(gpu).trace(true).policy("dm").build().unwrap();
+    // Each kind of device runs a task a few times before it is known.
+    mixed(&rt, 10);
+    let [cpu, cuda] = ran(&rt.take_trace().unwrap(), "clear");
+    assert!(cpu > 0 && cuda > 0 && cpu + cuda == 40, "{cpu} and {cuda}");
+}
+
+#[test]
+fn what_no_gpu_has_room_for_runs_on_workers() {
+    for (policy, _) in POLICIES {
+        let fake = Arc::new(Fake::builder().gpus(2).build());
+        let rt = with_cpus(&fake, 100).policy(policy).leave_to_gpus(true).build().unwrap();
+        mixed(&rt, 100);
+        assert_eq!(ran(&rt.take_trace().unwrap(), "clear"), [40, 0], "{policy}");
+    }
+}
+
+#[test]
+fn what_gpus_leave_when_they_fail_runs_on_workers() {
+    for (policy, _) in POLICIES {
+        let fake = Arc::new(Fake::builder().gpus(2).build());
+        for gpu in [0, 1] {
+            fake.inject(gpu, Fault::Operation(3)).unwrap();
+        }
+        let rt = with_cpus(&fake, 1 << 20).policy(policy).leave_to_gpus(true).build().unwrap();
+        let values: Vec<_> = (0..40).map(|_| rt.register(vec![7.0; 10])).collect();
+        for value in &values {
+            rt.submit(Clear::plain(), (update(value),)).unwrap();
+        }
+        // What was only on a GPU is lost with it, by name; everything else is right.
+        let mut right = 0;
+        for value in values {
+            match rt.take(value) {
+                Ok(value) => {
+                    assert_eq!(value, [0.0; 10], "{policy}");
+                    right += 1;
+                }
+                Err(error) => assert!(error.to_string().contains("failed"), "{policy}: {error}"),
+            }
+        }
+        let [cpu, _] = ran(&rt.take_trace().unwrap(), "clear");
+        assert!(cpu > 0 && right >= cpu, "{policy}: {cpu} on workers, {right} values");
+    }
 }

@@ -54,6 +54,14 @@ impl DeviceSpec {
         }
     }
 
+    /// What it is, for people.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            DeviceSpec::Emulated(_) => "made of host threads".into(),
+            DeviceSpec::Gpu(gpu) => gpu.title(),
+        }
+    }
+
     /// Bytes for the values of handles.
     pub(crate) fn capacity(&self) -> u64 {
         match self {

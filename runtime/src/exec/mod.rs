@@ -3,6 +3,7 @@
 mod batch;
 mod complete;
 mod current;
+mod leave;
 mod shared;
 mod sleep;
 mod submit;

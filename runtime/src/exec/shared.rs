@@ -69,6 +69,7 @@ pub(crate) struct Parts {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) models: Option<Arc<Models>>,
     pub(crate) hub: Option<Hub>,
+    pub(crate) leave_to_gpus: bool,
     pub(crate) watched: bool,
     /// The zero of its clock.
     pub(crate) started: Instant,
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) models: Option<Arc<Models>>,
     /// Where the data are, if there are devices with memory of their own.
     pub(crate) hub: Option<Hub>,
+    /// What a GPU can run, no other worker gets.
+    pub(super) leave_to_gpus: bool,
     pub(super) live: Option<LiveTasks>,
     started: Instant,
     next_id: CachePadded<AtomicU64>,
@@ -129,6 +132,7 @@ impl Shared {
             recorder: parts.recorder,
             models: parts.models,
             hub: parts.hub,
+            leave_to_gpus: parts.leave_to_gpus,
             live: parts.watched.then(LiveTasks::new),
             started: parts.started,
             next_id: CachePadded::new(AtomicU64::new(1)),
@@ -273,6 +277,7 @@ impl Shared {
                 Err(_) if task.work().poisoned().is_some() => return Ok(()),
                 planned => planned.map_err(Cause::words)?,
             }
+            self.note_for_gpus(hub, task);
         }
         if self.somebody_can_run(task) {
             return Ok(());
@@ -281,8 +286,13 @@ impl Shared {
         Err(self.hub.as_ref().map_or_else(none, |hub| hub.nowhere(task)))
     }
 
-    /// True if the worker may run the task, and its operands can be there.
+    /// True if the worker may run the task, its operands can be there, and no GPU is to run it instead.
     fn has_place_for(&self, task: &ReadyTask, worker: usize) -> bool {
+        !self.leaves_to_gpus(task, worker) && self.could_run(task, worker)
+    }
+
+    /// The same, whoever else could.
+    pub(super) fn could_run(&self, task: &ReadyTask, worker: usize) -> bool {
         let work = task.work();
         self.admits(work.header(), work.body(), worker)
             && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))

@@ -75,6 +75,12 @@ impl Gpu {
         self
     }
 
+    /// Its number and name.
+    pub(crate) fn title(&self) -> String {
+        let info = self.driver.gpus().get(self.number as usize);
+        format!("GPU {}: {}", self.number, info.map_or("not there", |gpu| &gpu.name))
+    }
+
     /// Bytes for the values of handles.
     pub(crate) fn capacity(&self) -> u64 {
         self.memory.unwrap_or_else(|| {

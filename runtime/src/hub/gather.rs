@@ -262,7 +262,7 @@ impl Hub {
         let failures = self.failures();
         let plan = Arc::new(self.plan_of(task.work())?);
         self.forget(task.id());
-        self.plans.lock().insert(task.id(), Planned { plan, wanted: None, failures });
+        self.plans.lock().insert(task.id(), Planned { plan, wanted: None, failures, left_to_gpus: false });
         Ok(())
     }
 

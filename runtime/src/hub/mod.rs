@@ -54,6 +54,8 @@ type Known = (u64, Weak<dyn AnyHandle>);
 /// One memory node and the device that works on it.
 struct Node {
     name: String,
+    /// What its device is, for people.
+    what: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
     capacity: Option<u64>,
     /// `None`: the host, or the disk.
@@ -73,7 +75,7 @@ struct Node {
 impl Node {
     fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
         let (failure, retiring, moving, spares) = Default::default();
-        Node { name, capacity, device, gpu: None, failure, retiring, moving, spares }
+        Node { name, what: None, capacity, device, gpu: None, failure, retiring, moving, spares }
     }
 
     /// True for two emulated devices, and for two GPUs of one driver that reach each other.
@@ -96,18 +98,18 @@ impl Node {
         pools: &[Arc<Pool>],
     ) -> Result<Self, String> {
         let name = format!("{} {number}", spec.kind());
-        let capacity = Some(spec.capacity());
+        let (capacity, what) = (Some(spec.capacity()), Some(spec.title()));
         match spec {
             DeviceSpec::Emulated(emulated) => {
                 let device = EmulatedDevice::new(name.clone(), emulated.clone(), peers);
-                Ok(Node::new(name, capacity, Some(Arc::new(device))))
+                Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
             }
             DeviceSpec::Gpu(gpu) => {
                 let pool = pools.iter().find(|pool| pool.is_of(&gpu.driver)).expect("each driver has one");
                 let memory = GpuMemory::new(&name, gpu, Arc::clone(pool));
                 let memory = memory.map_err(|error| format!("{name}: {error}"))?;
                 let device: Arc<dyn Device> = Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams));
-                Ok(Node { gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
+                Ok(Node { what, gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
             }
         }
     }
@@ -137,6 +139,8 @@ struct Planned {
     wanted: Option<NodeId>,
     /// Devices that had failed by then.
     failures: usize,
+    /// A GPU can run it.
+    left_to_gpus: bool,
 }
 
 /// The places of a task's operands, one per access.
@@ -212,7 +216,7 @@ impl Hub {
             log,
             pools,
             thrown_out: SegQueue::new(),
-            tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.capacity))),
+            tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.what.clone(), node.capacity))),
             memory: Mutex::new(memory),
             links,
             actions: Handoff::new(),
@@ -362,6 +366,20 @@ impl Hub {
     /// True if a device has failed since the task was planned: a policy that had nobody for it may have somebody now.
     pub(crate) fn is_plan_stale(&self, task: u64) -> bool {
         self.plans.lock().get(&task).is_some_and(|planned| planned.failures < self.failures())
+    }
+
+    /// Notes that a GPU can run a task.
+    pub(crate) fn leave_to_gpus(&self, task: u64) {
+        if let Some(planned) = self.plans.lock().get_mut(&task) {
+            planned.left_to_gpus = true;
+        }
+    }
+
+    /// Whether that has been noted; `None` for a task that is not planned, and once a device has failed since.
+    pub(crate) fn is_left_to_gpus(&self, task: u64) -> Option<bool> {
+        let failures = self.failures();
+        let plans = self.plans.lock();
+        plans.get(&task).filter(|planned| planned.failures == failures).map(|planned| planned.left_to_gpus)
     }
 
     /// Whether a task's operands can be on a worker's node, all at once.

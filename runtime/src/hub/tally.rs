@@ -9,6 +9,8 @@ use crate::memory::{NodeId, NodeStats, Transfer};
 pub struct NodeUse {
     /// Its name, e.g. `host`, `emulated 0` or `disk`.
     pub name: String,
+    /// The device that works on it, e.g. `GPU 0: NVIDIA H200`; `None`: the host, or the disk.
+    pub device: Option<String>,
     /// How its device failed, if it has: it is not used any more. A disk that only takes nothing more is still read.
     pub failure: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
@@ -47,9 +49,9 @@ pub struct NodeUse {
 pub(super) struct Tally(Mutex<Vec<NodeUse>>);
 
 impl Tally {
-    /// Nodes of these names and capacities.
-    pub(super) fn new(nodes: impl Iterator<Item = (String, Option<u64>)>) -> Self {
-        let new = |(name, capacity)| NodeUse { name, capacity, ..NodeUse::default() };
+    /// Nodes of these names, devices and capacities.
+    pub(super) fn new(nodes: impl Iterator<Item = (String, Option<String>, Option<u64>)>) -> Self {
+        let new = |(name, device, capacity)| NodeUse { name, device, capacity, ..NodeUse::default() };
         Tally(Mutex::new(nodes.map(new).collect()))
     }
 

@@ -22,6 +22,7 @@ pub struct RuntimeBuilder {
     workers: Option<usize>,
     devices: Vec<DeviceSpec>,
     peers: Option<LinkSpec>,
+    leave_to_gpus: bool,
     host_memory: Option<u64>,
     swap: SwapChoice,
     victims: Option<Chooser>,
@@ -64,6 +65,7 @@ impl RuntimeBuilder {
             workers: None,
             devices: Vec::new(),
             peers: None,
+            leave_to_gpus: false,
             host_memory: None,
             swap: SwapChoice::None,
             victims: None,
@@ -94,10 +96,19 @@ impl RuntimeBuilder {
     }
 
     /// Links every device to every other, at this rate each way (bytes per second); without, what goes from one to another
-    /// passes through the host.
+    /// passes through the host. GPUs are linked where they reach each other's memory, at the rate that is measured then.
     #[must_use]
     pub fn peers(mut self, bytes_per_second: f64) -> Self {
         self.peers = Some(LinkSpec { bandwidth: bytes_per_second, latency_ns: 0 });
+        self
+    }
+
+    /// Leaves tasks that have an [implementation for GPUs](crate::Codelet::cuda) to GPUs: another worker gets one only where no GPU can run
+    /// it, since its operands have no room on any, or all have failed. Without, whoever is free may get it, as the policy says; where the
+    /// two round differently, results then depend on who was.
+    #[must_use]
+    pub fn leave_to_gpus(mut self, on: bool) -> Self {
+        self.leave_to_gpus = on;
         self
     }
 
@@ -258,8 +269,18 @@ impl RuntimeBuilder {
         if let (Some(hub), Some(choose)) = (&hub, self.victims) {
             hub.choose_victims_by(choose);
         }
-        let shared =
-            Arc::new(Shared::new(Parts { policy, workers, window, recorder, models, hub, watched, started }));
+        let leave_to_gpus = self.leave_to_gpus;
+        let shared = Arc::new(Shared::new(Parts {
+            policy,
+            workers,
+            window,
+            recorder,
+            models,
+            hub,
+            leave_to_gpus,
+            watched,
+            started,
+        }));
         let watchdog = match self.patience {
             None => None,
             Some(patience) => Some(

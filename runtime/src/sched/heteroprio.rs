@@ -31,12 +31,15 @@ struct Bucket {
 }
 
 /// What running a task on a kind gains over the best other kind, in quarters of an octave: positive where the kind is
-/// faster, [`ONLY`] where no other can run it, [`UNKNOWN`] where nothing is known. `None` where it cannot run.
+/// faster, [`ONLY`] where no other can run it, [`UNKNOWN`] where nothing is known. `None` where it could not run when it was pushed: since
+/// devices may fail that were to run it, the kind looks there last.
 type Gains = PerKind<Option<i32>>;
 
 /// Above all gains.
 const UNKNOWN: i32 = i32::MAX;
 const ONLY: i32 = i32::MAX - 1;
+/// Below all gains.
+const NOT_THEN: i32 = i32::MIN;
 
 /// How many tasks one pop moves to the buckets that they belong to by now.
 const MOVES: usize = 64;
@@ -93,7 +96,7 @@ fn next(
     verdict: impl Fn(&ReadyTask) -> Verdict,
 ) -> Option<(ReadyTask, Gains)> {
     let place = |(at, bucket): (usize, &Bucket)| {
-        let (gain, priority) = (bucket.gains[kind]?, bucket.tasks.priority()?);
+        let (gain, priority) = (bucket.gains[kind].unwrap_or(NOT_THEN), bucket.tasks.priority()?);
         Some((Reverse(gain), Reverse(priority), at))
     };
     let mut places: SmallVec<[_; 16]> = buckets.iter().enumerate().filter_map(place).collect();

@@ -1,0 +1,28 @@
+//! What GPUs can run, and other workers leave to them.
+
+use super::Shared;
+use crate::hub::Hub;
+use crate::sched::ReadyTask;
+
+impl Shared {
+    /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every worker, and more than once: the answer
+    /// has to be quick.
+    pub(super) fn note_for_gpus(&self, hub: &Hub, task: &ReadyTask) {
+        if self.leave_to_gpus && task.work().header().ways.cuda && self.a_gpu_could_run(hub, task) {
+            hub.leave_to_gpus(task.id());
+        }
+    }
+
+    /// True for a worker that drives no GPU and a task that is left to those that do.
+    pub(super) fn leaves_to_gpus(&self, task: &ReadyTask, worker: usize) -> bool {
+        let Some(hub) = self.hub.as_ref().filter(|_| self.leave_to_gpus) else { return false };
+        task.work().header().ways.cuda
+            && !hub.is_gpu(worker)
+            && hub.is_left_to_gpus(task.id()).unwrap_or_else(|| self.a_gpu_could_run(hub, task))
+    }
+
+    fn a_gpu_could_run(&self, hub: &Hub, task: &ReadyTask) -> bool {
+        let mut gpus = (0..self.workers.len()).filter(|&worker| hub.is_gpu(worker));
+        gpus.any(|gpu| self.could_run(task, gpu))
+    }
+}
