@@ -1,5 +1,6 @@
 //! Judging a reconstructor that somebody else made.
 
+use super::devices::{DeviceUse, devices};
 use super::judge::{doubt, judge};
 use super::plan::{Need, with_targets};
 use super::results::TargetResult;
@@ -55,6 +56,9 @@ pub struct Judgement {
     pub warnings: Vec<String>,
     /// Seconds of the evaluation.
     pub seconds: f64,
+    /// Devices with memory of their own; absent from the JSON where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceUse>,
     /// Images by target: the first one, or all with [`Options::keep_images`].
     #[serde(skip)]
     pub images: Vec<Psf>,
@@ -123,6 +127,7 @@ pub fn evaluate(
         targets,
         warnings,
         seconds: start.elapsed().as_secs_f64(),
+        devices: devices(rt),
         images,
     })
 }

@@ -10,6 +10,7 @@
 //! Whatever the rule, a reconstructor is judged with the float64 `Cmm`, generated again where it is needed.
 
 mod cee;
+mod devices;
 mod error;
 mod factor;
 mod foreign;
@@ -24,6 +25,7 @@ mod rules;
 mod watch;
 mod xray;
 
+pub use devices::{DeviceUse, devices};
 pub use error::Error;
 pub use foreign::{Foreign, Judgement, evaluate};
 pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, precheck};
@@ -155,8 +157,10 @@ pub struct Outcome {
     pub input: Input,
     /// Edges of the tiles.
     pub edges: Vec<usize>,
-    /// Workers of the runtime.
+    /// Workers of the runtime that drive no device with memory of its own.
     pub workers: usize,
+    /// Devices with memory of their own.
+    pub devices: Vec<DeviceUse>,
     /// The X-ray, where it was asked for.
     pub xray: Option<XrayPicture>,
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use zellige_linalg::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
+use super::DeviceUse;
 use crate::Matrix;
 use crate::image::Psf;
 use crate::norms::TileNorms;
@@ -160,7 +161,8 @@ pub struct Measured {
     pub seconds: Seconds,
     /// `flops` over the seconds of factorisation and solve, in Gflop/s.
     pub gflops: f64,
-    /// Rate of the product of the largest tiles in the rule's native type on all workers, measured in this run, in Gflop/s.
+    /// Rate of the product of the largest tiles in the rule's native type on all workers, measured in this run, in Gflop/s; 0 where there
+    /// are devices beside them, of which it says nothing.
     pub gemm_peak_gflops: f64,
     /// `||A - L L^T||_F / ||A||_F`.
     pub backward_error: f64,
@@ -234,6 +236,9 @@ pub struct RuleResult {
     /// Where the rule failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_spd: Option<NotSpd>,
+    /// Devices with memory of their own, as the whole run used them; absent from the JSON where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceUse>,
     /// What the report shows and the JSON does not hold.
     #[serde(skip)]
     pub extras: Extras,
@@ -271,6 +276,7 @@ mod tests {
             attempts: Vec::new(),
             measured: None,
             not_spd: Some(NotSpd { tile: 1, pivot: 3, row: 5, suggestion: Some("x3".into()) }),
+            devices: Vec::new(),
             extras: Extras::default(),
         };
         assert_eq!(

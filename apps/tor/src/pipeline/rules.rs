@@ -1,5 +1,6 @@
 //! All rules, one after the other.
 
+use super::devices::devices;
 use super::factor::{Solved, Workspace, run_rule};
 use super::judge::{doubt, judge};
 use super::peak::gemm_rate;
@@ -40,12 +41,15 @@ pub(super) fn run(
         results.push(one(rt, &problem, rule, options, &dx, &mut workspace, observer)?);
     }
     point_to_float64(&mut results);
+    let devices = devices(rt);
+    results.iter_mut().for_each(|result| result.devices.clone_from(&devices));
     Ok(Outcome {
         results,
         info: problem.plan.info.clone(),
         edges: problem.plan.grid.edges().to_vec(),
         input: problem.input,
-        workers: rt.workers(),
+        workers: rt.workers() - devices.len(),
+        devices,
         xray: picture,
     })
 }
@@ -78,6 +82,7 @@ fn one(
         attempts: Vec::new(),
         measured: None,
         not_spd: None,
+        devices: Vec::new(),
         extras: Extras::default(),
     };
     let mut rule = asked.clone();
@@ -85,6 +90,7 @@ fn one(
         let failure = match run_rule(rt, problem, &rule, options, workspace, observer)? {
             Ok(solved) => {
                 let peak = match rule.element() {
+                    _ if !devices(rt).is_empty() => 0.0,
                     StorageFormat::F64 => gemm_rate::<f64>(rt, problem.plan.grid.max_width())?,
                     _ => gemm_rate::<f32>(rt, problem.plan.grid.max_width())?,
                 };

@@ -104,6 +104,21 @@ fn head(out: &mut String, outcome: &Outcome) {
         let _ = write!(out, "<div><b>{value}</b><span>{what}</span></div>");
     }
     out.push_str("</div>\n");
+    devices(out, outcome);
+}
+
+/// What ran beside CPU workers.
+fn devices(out: &mut String, outcome: &Outcome) {
+    let gib = |bytes: u64| short(bytes as f64 / f64::from(1 << 30));
+    let list = outcome.devices.iter().map(|d| {
+        let (peak, all) = (gib(d.peak_memory_bytes), gib(d.memory_bytes));
+        let failed = d.failure.as_ref().map_or(String::new(), |why| format!("; failed: {}", escape(why)));
+        format!("{} ({}, {peak} of {all} GiB used{failed})", escape(&d.name), escape(&d.device))
+    });
+    let list: Vec<String> = list.collect();
+    if !list.is_empty() {
+        let _ = write!(out, "<p class=\"soft\">On {}.</p>", list.join(", "));
+    }
 }
 
 fn rules(out: &mut String, outcome: &Outcome) {
@@ -318,6 +333,27 @@ mod tests {
         let outcome = pipeline::run(&rt, &input, &options, &Silent).unwrap();
         rt.wait_all().unwrap();
         (outcome, rt.take_trace().unwrap())
+    }
+
+    #[test]
+    fn devices_stand_at_the_head() {
+        let (mut outcome, _) = outcome(&["fp32"], vec![[0.0, 0.0]]);
+        assert!(!page(&outcome, None).unwrap().contains("GiB used"));
+        let device = |name: &str, failure: Option<&str>| pipeline::DeviceUse {
+            name: name.into(),
+            device: "GPU 3: <H200>".into(),
+            memory_bytes: 3 << 30,
+            peak_memory_bytes: 3 << 29,
+            failure: failure.map(String::from),
+        };
+        outcome.devices = vec![device("cuda 0", None), device("cuda 1", Some("it fell off the bus"))];
+        let text = page(&outcome, None).unwrap();
+        for part in [
+            "On cuda 0 (GPU 3: &lt;H200&gt;, 1.50 of 3.00 GiB used), cuda 1 (",
+            "3.00 GiB used; failed: it fell off the bus).",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
     }
 
     #[test]
