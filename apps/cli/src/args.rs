@@ -1,6 +1,7 @@
 //! What may be written after `zellige`.
 
 mod bench;
+mod execution;
 mod machine;
 mod selftest;
 mod simulate;
@@ -10,12 +11,12 @@ use clap::{Parser, Subcommand};
 use zellige_runtime::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchMemory, BenchTasks, Number};
+pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
 pub use tor::{
-    BuildArgs, CovArgs, Device, EvalArgs, ExecutionArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs,
-    SystemArgs, Tile, Tor, Xray,
+    BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
 
 const TOP_EXAMPLES: &str = "\

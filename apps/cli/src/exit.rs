@@ -9,7 +9,7 @@ pub const FAILURE: u8 = 1;
 pub const BAD_PARAMETER: u8 = 2;
 /// No precision rule gave a positive definite factorisation.
 pub const NO_RULE_SURVIVED: u8 = 3;
-/// A device was asked for that this machine or this build does not have.
+/// A device was asked for that this machine does not have, or not the libraries that it needs.
 pub const NO_DEVICE: u8 = 4;
 /// Ctrl-C, or a signal that asks to end.
 pub const INTERRUPTED: u8 = 130;
@@ -30,9 +30,14 @@ pub enum CommandError {
     NoRuleSurvived(String),
     /// No such device.
     #[error(
-        "--device {0}: no application of this version runs tasks on GPUs (`zellige machine show` says what there is); use --device cpu"
+        "--device {device} is not possible:\n  {problem}\nzellige machine show says what there is; --device cpu needs no GPU"
     )]
-    NoDevice(&'static str),
+    NoDevice {
+        /// As it was asked for.
+        device: String,
+        /// What is missing and what would help, a line each.
+        problem: String,
+    },
     /// Somebody pressed Ctrl-C.
     #[error("interrupted: tasks cancelled, no partial file left")]
     Interrupted,
@@ -55,7 +60,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(match own {
             CommandError::Option { .. } => BAD_PARAMETER,
             CommandError::NoRuleSurvived(_) => NO_RULE_SURVIVED,
-            CommandError::NoDevice(_) => NO_DEVICE,
+            CommandError::NoDevice { .. } => NO_DEVICE,
             CommandError::Interrupted => INTERRUPTED,
         });
     }
@@ -98,7 +103,8 @@ mod tests {
     fn codes_are_found_below_contexts() {
         let rule = || "hp4".parse::<linalg::Rule>().map(drop);
         assert_eq!(code(&rule().context("--precision").unwrap_err()), BAD_PARAMETER);
-        assert_eq!(code(&CommandError::NoDevice("cuda").into()), NO_DEVICE);
+        let no_device = CommandError::NoDevice { device: "cuda".into(), problem: "no driver".into() };
+        assert_eq!(code(&no_device.into()), NO_DEVICE);
         assert_eq!(code(&anyhow::anyhow!("something else")), FAILURE);
     }
 

@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod devices;
 mod exit;
 mod interrupt;
 mod logs;

@@ -22,9 +22,16 @@ fn success_is_0() {
 fn help_teaches() {
     let folder = folder(4);
     let help = run(folder.path(), &["help", "tor", "run"]).expect(0).stdout;
-    for part in
-        ["hp1:operand=1e-2,else=x3", "script:FILE", "Examples", "--on-not-spd", "lws", "prio", "eager"]
-    {
+    for part in [
+        "hp1:operand=1e-2,else=x3",
+        "script:FILE",
+        "Examples",
+        "--on-not-spd",
+        "lws",
+        "prio",
+        "eager",
+        "cuda:0,2",
+    ] {
         assert!(help.contains(part), "no {part} in\n{help}");
     }
     let top = run(folder.path(), &["--help"]).expect(0).stdout;
@@ -42,6 +49,11 @@ fn usage_errors_are_2() {
         &["tor", "run", "small.toml", "--sched", "fastest"],
         &["tor", "run", "small.toml", "--target", "north"],
         &["tor", "run", "small.toml", "--device", "abacus"],
+        &["tor", "run", "small.toml", "--device", "cuda:0,0"],
+        &["tor", "run", "small.toml", "--device", "cuda", "--gpu-mem", "110%"],
+        &["tor", "run", "small.toml", "--device", "cuda", "--logical-gpus", "0"],
+        &["tor", "run", "small.toml", "--gpu-mem", "1GB"],
+        &["tor", "build", "small.toml", "-o", "R.fits", "--logical-gpus", "2"],
         &["tor", "run", "small.toml", "--trace", "trace.txt"],
         &["tor", "run", "small.toml", "-o", "R.doc"],
         &["tor", "run", "small.toml", "--log", "a=b=c"],
@@ -143,18 +155,6 @@ fn one_survivor_among_failures_is_0() {
     let retry = ["tor", "run", "small.toml", "--tile", "20", "--precision", "bf1", "--on-not-spd", "retry"];
     let ran = run(folder.path(), &retry).expect(0);
     assert!(ran.stdout.contains("after bf1, which was not positive definite"), "{ran:#?}");
-}
-
-#[test]
-fn a_device_that_is_not_there_is_4() {
-    let folder = folder(4);
-    for verb in [&["run", "small.toml"][..], &["build", "small.toml", "-o", "R.fits"]] {
-        let mut arguments = vec!["tor"];
-        arguments.extend(verb);
-        arguments.extend(["--device", "cuda"]);
-        run(folder.path(), &arguments).expect(4).says("runs tasks on GPUs");
-    }
-    assert!(left(folder.path()).is_empty());
 }
 
 /// MOAO's older layout: comment and value on lines of their own. One entry of `GsAlt`, the truth sensor's, is missing.

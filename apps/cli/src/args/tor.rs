@@ -6,7 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use zellige_linalg::Rule;
 use zellige_runtime::POLICIES;
 
-use super::policy_names;
+use super::ExecutionArgs;
+use super::execution::DEVICES;
 
 const RULES: &str = "\
 Precision rules (--precision, --solve-precision): which tile products run in which precision
@@ -30,7 +31,10 @@ Examples
   MOAO's own files, a reconstructor for two targets, figures for a script:
     zellige tor run sys-params.txt --atm atm-params.txt --target 0,0 --target 10,-5 -o R.fits --json result.json
   Repair a rule that fails, one rule of more precision after the other:
-    zellige tor run demo.toml --precision hp2 --on-not-spd retry";
+    zellige tor run demo.toml --precision hp2 --on-not-spd retry
+  On GPUs: all of them; a third of one GPU's memory, as if it were two:
+    zellige tor run demo.toml --device cuda
+    zellige tor run demo.toml --device cuda:0 --gpu-mem 30% --logical-gpus 2";
 
 /// The words after `tor`.
 #[derive(Debug, Subcommand)]
@@ -38,11 +42,13 @@ pub enum Tor {
     /// Say how large a system is, what it needs, and which tiles suit it; nothing is computed.
     Info(InfoArgs),
     /// Compute the covariance matrices and write them.
+    #[command(after_help = DEVICES)]
     Cov(CovArgs),
     /// Compute a reconstructor and write it.
-    #[command(after_help = RULES)]
+    #[command(after_help = format!("{RULES}\n\n{DEVICES}"))]
     Build(BuildArgs),
     /// Judge a reconstructor from any file: error covariance, image, Strehl ratio.
+    #[command(after_help = DEVICES)]
     Eval(EvalArgs),
     /// All stages, for every precision rule, compared in one table.
     #[command(after_help = run_help())]
@@ -50,7 +56,7 @@ pub enum Tor {
 }
 
 fn run_help() -> String {
-    format!("{RULES}\n\n{}\n\n{RUN_EXAMPLES}", policies())
+    format!("{RULES}\n\n{DEVICES}\n\n{}\n\n{RUN_EXAMPLES}", policies())
 }
 
 /// The scheduling policies, a line each.
@@ -77,29 +83,6 @@ pub struct SystemArgs {
     /// Direction to reconstruct in arcsec, instead of those in SYSTEM; may be repeated.
     #[arg(long = "target", value_name = "X,Y", value_parser = target, allow_hyphen_values = true)]
     pub targets: Vec<[f64; 2]>,
-}
-
-/// Who computes.
-#[derive(Debug, Args)]
-pub struct ExecutionArgs {
-    /// Worker threads; by default one per core that this process may use. The thread that submits comes on top.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
-    /// Scheduling policy.
-    #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
-    pub sched: String,
-    /// Where tasks run.
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    pub device: Device,
-}
-
-/// Kinds of device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// CPU cores.
-    Cpu,
-    /// NVIDIA GPUs.
-    Cuda,
 }
 
 /// How the factorisation is cut, and what happens when it fails.

@@ -4,14 +4,12 @@ use serde::Serialize;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuInfo, LibraryState};
 
+use crate::devices;
 use crate::table::bytes;
-
-/// Said of GPUs that are there.
-const NOT_YET: &str = "no application of this version runs tasks on GPUs";
 
 #[derive(Debug, Serialize)]
 pub struct Gpu {
-    number: usize,
+    number: u32,
     name: String,
     memory_bytes: u64,
     compute_capability: String,
@@ -19,6 +17,8 @@ pub struct Gpu {
     peers: Vec<u32>,
     uuid: String,
     bus: String,
+    /// Why it cannot be used; `null`: `--device cuda` uses it.
+    unused: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -37,16 +37,18 @@ pub struct Library {
 pub struct Gpus {
     gpus: Vec<Gpu>,
     gpu_libraries: Vec<Library>,
-    /// Why none is used.
-    gpus_unused: String,
+    /// Why there are none; `null`: there are.
+    gpus_unused: Option<String>,
 }
 
 impl Gpus {
     /// Looks. Nothing of CUDA needs to be there.
     pub fn discover() -> Gpus {
         let (gpus, gpus_unused) = match Cuda::open() {
-            Ok(driver) => (driver.gpus().iter().enumerate().map(Gpu::of).collect(), NOT_YET.to_string()),
-            Err(error) => (Vec::new(), error.to_string()),
+            Ok(driver) => {
+                ((0..).zip(driver.gpus()).map(|(i, info)| Gpu::of(&driver, i, info)).collect(), None)
+            }
+            Err(error) => (Vec::new(), Some(error.to_string())),
         };
         Gpus { gpus, gpu_libraries: libraries().into_iter().map(Library::of).collect(), gpus_unused }
     }
@@ -55,19 +57,23 @@ impl Gpus {
     pub fn lines(&self) -> Vec<(String, String)> {
         let mut lines = Vec::new();
         if self.gpus.is_empty() {
-            lines.push(("GPU".into(), format!("none is used: {}", self.gpus_unused)));
+            let why = self.gpus_unused.as_deref().unwrap_or("there is none");
+            lines.push(("GPU".into(), format!("none is used: {why}")));
         }
         for gpu in &self.gpus {
             let peers: Vec<String> = gpu.peers.iter().map(u32::to_string).collect();
+            let use_of = match &gpu.unused {
+                None => "--device cuda uses it".to_string(),
+                Some(why) => format!("cannot be used: {why}"),
+            };
             let peers = if peers.is_empty() { "none".into() } else { peers.join(" ") };
             lines.push((
                 format!("GPU {}", gpu.number),
                 format!(
-                    "{}, {}, compute capability {}, peers: {peers}; not used: {}",
+                    "{}, {}, compute capability {}, peers: {peers}; {use_of}",
                     gpu.name,
                     bytes(gpu.memory_bytes),
                     gpu.compute_capability,
-                    self.gpus_unused
                 ),
             ));
         }
@@ -84,7 +90,8 @@ impl Gpus {
 }
 
 impl Gpu {
-    fn of((number, info): (usize, &GpuInfo)) -> Gpu {
+    fn of(driver: &dyn Driver, number: u32, info: &GpuInfo) -> Gpu {
+        let problems = devices::problems(driver, number);
         let (major, minor) = info.compute_capability;
         Gpu {
             number,
@@ -94,6 +101,7 @@ impl Gpu {
             peers: info.peers.clone(),
             uuid: info.uuid.clone(),
             bus: info.bus.clone(),
+            unused: (!problems.is_empty()).then(|| problems.join("; ")),
         }
     }
 }

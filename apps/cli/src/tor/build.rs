@@ -1,9 +1,12 @@
 //! `zellige tor build`.
 
+use std::iter;
+
 use zellige_tor::pipeline::{self, Options};
 
 use super::{files, results};
 use crate::args::BuildArgs;
+use crate::devices::{self, Devices};
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -13,7 +16,8 @@ use crate::progress::Progress;
 /// # Errors
 /// As the pipeline; outputs that cannot be written; a rule that does not survive.
 pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
-    super::check_device(&args.execution)?;
+    let rules = iter::once(&args.precision).chain(&args.factor.solve_precision);
+    let devices = Devices::open(&args.execution, &devices::for_rules(rules))?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let output = files::target("-o", &args.output)?;
     let input = super::read(&args.system)?;
@@ -24,13 +28,14 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         ..super::options(&args.factor)
     };
     pipeline::precheck(&input, &options)?;
-    let rt = super::runtime(&args.execution).build()?;
+    let rt = devices.runtime(&args.execution).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
     drop(progress);
     drop(armed);
     interrupt::check()?;
+    devices.warn_if_unused(&rt);
 
     let quiet = json.as_ref().is_some_and(Target::is_stdout);
     if !quiet {

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use zellige_tor::pipeline::{self, Options};
+use zellige_tor::pipeline::{self, DeviceUse, Options};
 
 use super::files;
 use crate::args::CovArgs;
+use crate::devices::Devices;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -19,6 +20,8 @@ struct Figures {
     targets: usize,
     trace_cmm: f64,
     seconds: f64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<DeviceUse>,
 }
 
 /// The covariance matrices, in a file.
@@ -26,11 +29,11 @@ struct Figures {
 /// # Errors
 /// Bad parameters, or an output that cannot be written.
 pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
-    super::check_device(&args.execution)?;
+    let devices = Devices::open(&args.execution, &[])?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let output = files::target("-o", &args.output)?;
     let input = super::read(&args.system)?;
-    let rt = super::runtime(&args.execution).build()?;
+    let rt = devices.runtime(&args.execution).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
@@ -40,12 +43,14 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
+    devices.warn_if_unused(&rt);
     let figures = Figures {
         n: all.cmm.rows(),
         m: all.ctt.rows(),
         targets: all.ctm.len(),
         trace_cmm: all.cmm.trace(),
         seconds,
+        devices: pipeline::devices(&rt),
     };
     if let Some(json) = &json {
         json.write_json(&figures)?;

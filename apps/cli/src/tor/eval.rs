@@ -4,6 +4,7 @@ use zellige_tor::pipeline::{self, Foreign, Judgement, Options};
 
 use super::files;
 use crate::args::EvalArgs;
+use crate::devices::Devices;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -14,7 +15,7 @@ use crate::table::{Side, Table};
 /// # Errors
 /// Files that cannot be read or do not fit the system.
 pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
-    super::check_device(&args.execution)?;
+    let devices = Devices::open(&args.execution, &[])?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let input = super::read(&args.system)?;
     let foreign = Foreign {
@@ -22,7 +23,7 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
         command_matrix: args.dm.clone(),
         order: args.slope_order.map(files::order),
     };
-    let rt = super::runtime(&args.execution).build()?;
+    let rt = devices.runtime(&args.execution).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let judgement = pipeline::evaluate(&rt, &input, &Options::default(), &foreign, &progress)
@@ -30,6 +31,7 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
+    devices.warn_if_unused(&rt);
     if let Some(json) = &json {
         json.write_json(&judgement)?;
     }

@@ -8,14 +8,12 @@ mod info;
 mod results;
 mod run;
 
-use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
 
-use crate::args::{Device, ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
+use crate::args::{FactorArgs, NotSpd, SystemArgs, Tile, Tor};
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::machine;
 
 /// Does what the word after `tor` says.
 ///
@@ -53,26 +51,6 @@ fn bad_file(error: zellige_tor::Error) -> anyhow::Error {
         }
         other => other.into(),
     }
-}
-
-/// Refuses devices that are not there.
-fn check_device(args: &ExecutionArgs) -> Result<(), CommandError> {
-    match args.device {
-        Device::Cpu => Ok(()),
-        Device::Cuda => Err(CommandError::NoDevice("cuda")),
-    }
-}
-
-/// The runtime that the options ask for, yet to be built; a policy that goes by performance models gets those of this machine.
-fn runtime(args: &ExecutionArgs) -> RuntimeBuilder {
-    let mut builder = Runtime::builder().policy(&args.sched);
-    if let Some(workers) = args.workers {
-        builder = builder.workers(workers.into());
-    }
-    if let Some(models) = machine::for_policy(&args.sched) {
-        builder = builder.models(models);
-    }
-    builder
 }
 
 fn tile(tile: Tile) -> TileChoice {

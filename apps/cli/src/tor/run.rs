@@ -7,10 +7,12 @@ use zellige_tor::report::{TraceLink, write_report};
 
 use super::{files, results};
 use crate::args::{RunArgs, Xray};
+use crate::devices::{self, Devices};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
+use crate::table::bytes;
 use crate::trace::TraceFile;
 
 /// Rules that are compared where none is asked for.
@@ -24,7 +26,8 @@ const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 20;
 /// # Errors
 /// As the pipeline; outputs that cannot be written; no rule that survives.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
-    super::check_device(&args.execution)?;
+    let asked = args.precision.iter().chain(&args.factor.solve_precision);
+    let devices = Devices::open(&args.execution, &devices::for_rules(asked))?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
     let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
@@ -50,7 +53,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         ..super::options(&args.factor)
     };
     let plan = pipeline::precheck(&input, &options)?;
-    let mut builder = super::runtime(&args.execution);
+    let mut builder = devices.runtime(&args.execution);
     if trace.is_some() || report.is_some() {
         let tasks = options.rules.len().saturating_mul(plan.tiles().saturating_pow(3) / 2);
         builder = builder.trace_capacity(tasks.clamp(*TRACE_ROOM.start(), *TRACE_ROOM.end()));
@@ -62,6 +65,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
+    devices.warn_if_unused(&rt);
 
     let recorded = rt.take_trace();
     if let (Some(file), Some(recorded)) = (&trace, &recorded) {
@@ -105,9 +109,15 @@ pub fn rules(given: &[Rule]) -> Vec<String> {
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
     let info = &outcome.info;
     let tiles = outcome.results.first().map_or(0, |r| r.tiles);
+    let devices: Vec<String> =
+        outcome.devices.iter().map(|d| format!(", {} ({})", d.device, bytes(d.memory_bytes))).collect();
     let head = format!(
-        "n = {}, m = {}, {} target(s), {tiles} x {tiles} tiles, {} worker(s)\n",
-        info.measurements, info.truth_slopes, info.targets, outcome.workers
+        "n = {}, m = {}, {} target(s), {tiles} x {tiles} tiles, {} worker(s){}\n",
+        info.measurements,
+        info.truth_slopes,
+        info.targets,
+        outcome.workers,
+        devices.concat()
     );
     out::print(&head)?;
     out::print(&results::table(outcome).render(out::colours(&std::io::stdout())))?;

@@ -1,0 +1,238 @@
+//! Who computes: the options of everything that runs tasks on devices of the user's choice.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::Args;
+
+use super::policy_names;
+
+/// How `--help` explains the options.
+pub(super) const DEVICES: &str = "\
+Devices (--device): where tasks run
+  cpu                CPU cores
+  cuda               every GPU that the driver shows; CUDA_VISIBLE_DEVICES hides some. GPUs run what has an implementation for
+                     them, CPU workers (--workers) the rest: what is small, and what no GPU has room for
+  cuda:0,2           these GPUs, by their numbers in `zellige machine show`
+  cuda+cpu, cuda:1+cpu
+                     CPU workers help with what GPUs can run, as --sched decides. The two round differently, so that results depend
+                     on who ran what
+  --gpu-mem 30%      at most that much of each GPU's memory holds tiles; what does not fit waits in host memory
+  --logical-gpus 2   each GPU counts as two, with half of that memory each: to try on one what happens on several
+  What is asked for and is not there ends the command with exit code 4 and the name of what is missing: a GPU, or a library.";
+
+/// Who computes.
+#[derive(Debug, Args)]
+pub struct ExecutionArgs {
+    /// Worker threads for CPU cores; by default one per core that this process may use. The thread that submits comes on top.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Scheduling policy; by default lws, and dmdas where there are GPUs.
+    #[arg(long, value_name = "P", value_parser = policy_names())]
+    pub sched: Option<String>,
+    /// Where tasks run: cpu, cuda (all GPUs), cuda:0,2 (some), with +cpu if CPU workers shall help them. See below.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub device: Device,
+    /// What of each GPU's memory to use for tiles, e.g. 20GB, 512MiB, or a share of all of it; by default what is free but for a twentieth.
+    #[arg(long, value_name = "BYTES|P%")]
+    pub gpu_mem: Option<GpuMemory>,
+    /// Use each GPU as so many, each with an equal part of the memory.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub logical_gpus: Option<u16>,
+}
+
+/// See [`ExecutionArgs::device`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// CPU cores.
+    Cpu,
+    /// NVIDIA GPUs.
+    Cuda(CudaDevices),
+}
+
+/// Which GPUs, and whether CPU workers help them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaDevices {
+    /// As the driver numbers them; `None`: all.
+    pub numbers: Option<Vec<u32>>,
+    /// Whether CPU workers run what GPUs could.
+    pub with_cpu: bool,
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Device, String> {
+        if text == "cpu" {
+            return Ok(Device::Cpu);
+        }
+        let (cuda, with_cpu) = text.strip_suffix("+cpu").map_or((text, false), |cuda| (cuda, true));
+        let numbers = match cuda.strip_prefix("cuda") {
+            Some("") => None,
+            Some(list) => Some(numbers(list.strip_prefix(':').ok_or_else(wanted)?)?),
+            None => return Err(wanted()),
+        };
+        Ok(Device::Cuda(CudaDevices { numbers, with_cpu }))
+    }
+}
+
+fn wanted() -> String {
+    "cpu, cuda, or numbers of GPUs as in cuda:0,2; +cpu after cuda lets CPU workers help".into()
+}
+
+fn numbers(list: &str) -> Result<Vec<u32>, String> {
+    let mut numbers = Vec::new();
+    for word in list.split(',') {
+        let number: u32 = word.trim().parse().map_err(|_| wanted())?;
+        if numbers.contains(&number) {
+            return Err(format!("GPU {number} is named twice; --logical-gpus makes several of each"));
+        }
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Device::Cuda(CudaDevices { numbers, with_cpu }) = self else { return f.write_str("cpu") };
+        f.write_str("cuda")?;
+        for (at, number) in numbers.iter().flatten().enumerate() {
+            write!(f, "{}{number}", if at == 0 { ':' } else { ',' })?;
+        }
+        f.write_str(if *with_cpu { "+cpu" } else { "" })
+    }
+}
+
+/// See [`ExecutionArgs::gpu_mem`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GpuMemory {
+    /// So many bytes.
+    Bytes(u64),
+    /// This share of all, above 0, at most 1.
+    Share(f64),
+}
+
+/// More than any GPU has.
+const MOST_BYTES: f64 = 1e18;
+
+impl FromStr for GpuMemory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GpuMemory, String> {
+        let wanted =
+            || "bytes as in 20GB, 512MiB or 3e9, or a percentage above 0 and at most 100%".to_string();
+        let text = text.trim();
+        // What follows the last digit: the e of 3e9 is no unit.
+        let unit = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |at| at + 1);
+        let (number, unit) = text.split_at(unit);
+        let number = number.trim().parse::<f64>().ok().filter(|x| *x > 0.0).ok_or_else(wanted)?;
+        let scale = match unit.trim().to_ascii_lowercase().as_str() {
+            "%" if number <= 100.0 => return Ok(GpuMemory::Share(number / 100.0)),
+            "" | "b" => 1.0,
+            "kb" => 1e3,
+            "mb" => 1e6,
+            "gb" => 1e9,
+            "tb" => 1e12,
+            "kib" => f64::from(1 << 10),
+            "mib" => f64::from(1 << 20),
+            "gib" => f64::from(1 << 30),
+            "tib" => f64::from(1 << 30) * f64::from(1 << 10),
+            _ => return Err(wanted()),
+        };
+        let bytes = number * scale;
+        if (1.0..=MOST_BYTES).contains(&bytes) { Ok(GpuMemory::Bytes(bytes as u64)) } else { Err(wanted()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cuda(numbers: Option<&[u32]>, with_cpu: bool) -> Device {
+        Device::Cuda(CudaDevices { numbers: numbers.map(<[u32]>::to_vec), with_cpu })
+    }
+
+    #[test]
+    fn devices_are_written_as_they_are_read() {
+        for (text, device) in [
+            ("cpu", Device::Cpu),
+            ("cuda", cuda(None, false)),
+            ("cuda:0", cuda(Some(&[0]), false)),
+            ("cuda:3,0,12", cuda(Some(&[3, 0, 12]), false)),
+            ("cuda+cpu", cuda(None, true)),
+            ("cuda:1,2+cpu", cuda(Some(&[1, 2]), true)),
+        ] {
+            assert_eq!(text.parse::<Device>().as_ref(), Ok(&device));
+            assert_eq!(device.to_string(), text);
+        }
+        assert_eq!("cuda:0, 2".parse::<Device>(), Ok(cuda(Some(&[0, 2]), false)));
+    }
+
+    #[test]
+    fn other_devices_are_refused_with_what_may_stand_there() {
+        for text in [
+            "",
+            "abacus",
+            "CUDA",
+            "gpu",
+            "cpu+cuda",
+            "cpu:0",
+            "cuda:",
+            "cuda0",
+            "cuda:a",
+            "cuda:-1",
+            "cuda:0,",
+            "cuda:0;1",
+            "cuda:1.0",
+            "cuda:99999999999",
+            "cuda+",
+            "cuda+gpu",
+        ] {
+            let error = text.parse::<Device>().expect_err(text);
+            assert!(error.contains("cuda:0,2"), "{text}: {error}");
+        }
+        let twice = "cuda:1,1".parse::<Device>().unwrap_err();
+        assert!(twice.contains("GPU 1 is named twice") && twice.contains("--logical-gpus"), "{twice}");
+    }
+
+    #[test]
+    fn memory_is_bytes_or_a_share() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("1B", 1),
+            ("20GB", 20_000_000_000),
+            ("1.5 GiB", 3 << 29),
+            ("512mib", 512 << 20),
+            ("64KiB", 64 << 10),
+            ("2kb", 2000),
+            ("3e9", 3_000_000_000),
+            ("1MB", 1_000_000),
+            ("1TiB", 1 << 40),
+            ("1TB", 1_000_000_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(GpuMemory::Bytes(bytes)), "{text}");
+        }
+        assert_eq!("30%".parse(), Ok(GpuMemory::Share(0.3)));
+        assert_eq!("12.5 %".parse(), Ok(GpuMemory::Share(0.125)));
+        for text in [
+            "",
+            "%",
+            "0%",
+            "101%",
+            "-5%",
+            "nan",
+            "inf",
+            "0",
+            "0.5",
+            "-1GB",
+            "GB",
+            "20G",
+            "20 apples",
+            "1e30",
+            "1e30GB",
+            "1GB2",
+        ] {
+            assert!(text.parse::<GpuMemory>().is_err(), "{text}");
+        }
+    }
+}

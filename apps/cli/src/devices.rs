@@ -1,0 +1,344 @@
+//! The devices that options ask for: found, checked, and given to a runtime. What is asked for and is not there is an error with exit code
+//! 4, never a run on CPU cores.
+
+use std::sync::Arc;
+
+use zellige_gpu::cuda::{Cuda, libraries};
+use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
+use zellige_linalg::{GemmPrecision, Rule};
+use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
+
+use crate::args::{CudaDevices, Device, ExecutionArgs, GpuMemory};
+use crate::exit::CommandError;
+use crate::machine;
+use crate::table;
+
+/// The policy where none is asked for.
+const POLICY: &str = "lws";
+/// The same with GPUs: it knows of transfers and begins them ahead.
+const GPU_POLICY: &str = "dmdas";
+
+/// Of a link between two GPUs the rate is measured: any number says that there may be links.
+const PEERS: f64 = 1e10;
+
+/// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
+const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
+
+/// The oldest GPUs for which kernels are shipped.
+const OLDEST: (u32, u32) = (7, 0);
+
+/// What tasks run on besides CPU workers.
+#[derive(Debug)]
+pub struct Devices {
+    gpus: Vec<Gpu>,
+    /// CPU workers run what GPUs could.
+    with_cpu: bool,
+}
+
+/// A GPU or a part of one, and the bytes of its memory that may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    number: u32,
+    bytes: u64,
+}
+
+impl Devices {
+    /// Finds what the options ask for. `needed` are the libraries without which the GPUs would be of no use.
+    ///
+    /// # Errors
+    /// [`CommandError::NoDevice`] for GPUs and libraries that are not there, [`CommandError::Option`] for memory that is not.
+    pub fn open(args: &ExecutionArgs, needed: &[Library]) -> Result<Devices, CommandError> {
+        let Device::Cuda(wanted) = &args.device else { return Devices::none(args) };
+        match Cuda::open() {
+            Ok(driver) => Devices::of(Arc::new(driver), wanted, args, needed),
+            Err(error) => Err(refusal(args, &closed(&error, needed))),
+        }
+    }
+
+    /// CPU workers alone.
+    fn none(args: &ExecutionArgs) -> Result<Devices, CommandError> {
+        let alone = "there is no GPU without --device cuda";
+        match (args.gpu_mem, args.logical_gpus) {
+            (Some(_), _) => Err(CommandError::option("--gpu-mem", alone)),
+            (_, Some(_)) => Err(CommandError::option("--logical-gpus", alone)),
+            (None, None) => Ok(Devices { gpus: Vec::new(), with_cpu: true }),
+        }
+    }
+
+    /// GPUs of this driver, with these libraries.
+    fn of(
+        driver: Arc<dyn Driver>,
+        wanted: &CudaDevices,
+        args: &ExecutionArgs,
+        needed: &[Library],
+    ) -> Result<Devices, CommandError> {
+        let problems = missing(needed, |library| driver.library(library));
+        if !problems.is_empty() {
+            return Err(refusal(args, &problems));
+        }
+        let parts = parts(&*driver, wanted, args)?;
+        let gpu = |part: Part| Gpu::new(Arc::clone(&driver), part.number).memory(part.bytes);
+        Ok(Devices { gpus: parts.into_iter().map(gpu).collect(), with_cpu: wanted.with_cpu })
+    }
+
+    /// The runtime that the options ask for, yet to be built; a policy that goes by performance models gets those of this machine.
+    pub fn runtime(&self, args: &ExecutionArgs) -> RuntimeBuilder {
+        let usual = if self.gpus.is_empty() { POLICY } else { GPU_POLICY };
+        let models = match &args.sched {
+            Some(asked) => machine::for_policy(asked),
+            None if self.gpus.is_empty() => None,
+            // Models of CPU cores help where there are some; where not, nobody has asked for a policy that needs them.
+            None => machine::cached().ok().map(|(models, _)| models),
+        };
+        let mut builder = Runtime::builder().policy(args.sched.as_deref().unwrap_or(usual));
+        if let Some(workers) = args.workers {
+            builder = builder.workers(workers.into());
+        }
+        if let Some(models) = models {
+            builder = builder.models(models);
+        }
+        if self.gpus.len() > 1 {
+            builder = builder.peers(PEERS);
+        }
+        let builder = builder.leave_to_gpus(!self.with_cpu);
+        self.gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
+    }
+
+    /// Why no GPU has done anything, where some were asked for.
+    fn unused(&self, rt: &Runtime) -> Option<&'static str> {
+        let idle = rt.memory().iter().all(|node| node.device.is_none() || node.peak == 0);
+        (idle && !self.gpus.is_empty())
+            .then_some("no task of this run could run on a GPU (for want of an implementation, or of room): CPU workers did everything")
+    }
+
+    /// Says so on standard error where GPUs were asked for and none has done anything.
+    pub fn warn_if_unused(&self, rt: &Runtime) {
+        if let Some(why) = self.unused(rt) {
+            eprintln!("warning: {why}");
+        }
+    }
+}
+
+/// What keeps a GPU from linear algebra, in lines; none, if it can be used.
+pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
+    let mut problems = missing(&LINEAR_ALGEBRA, |library| driver.library(library));
+    problems.extend(usable(driver, number).err());
+    problems
+}
+
+/// The libraries that factorisations and solves with these rules call. What a script will ask for is not known.
+pub fn for_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Library> {
+    let is_fp8 =
+        |rule: &Rule| rule.parts().is_some_and(|(low, _, other)| [low, other].contains(&GemmPrecision::Fp8));
+    let mut needed = LINEAR_ALGEBRA.to_vec();
+    needed.extend(rules.into_iter().any(is_fp8).then_some(Library::CublasLt));
+    needed
+}
+
+/// A line for each library that cannot be used.
+fn missing(needed: &[Library], state: impl Fn(Library) -> LibraryState) -> Vec<String> {
+    let line = |&library: &Library| match state(library) {
+        LibraryState::There(_) => None,
+        LibraryState::Missing(reason) => {
+            Some(GpuError::Missing { library, reason, needed_for: library.needed_for() }.to_string())
+        }
+    };
+    needed.iter().filter_map(line).collect()
+}
+
+/// Why there is no driver to use, and which libraries are missing beside it, a line each.
+fn closed(error: &GpuError, needed: &[Library]) -> Vec<String> {
+    let all = libraries();
+    let state = |library| {
+        let known = all.iter().find(|(known, _)| *known == library);
+        known.map_or(LibraryState::Missing("it is not known".into()), |(_, state)| state.clone())
+    };
+    let mut problems = vec![error.to_string()];
+    // It may be there and have nothing to show.
+    if matches!(state(Library::Driver), LibraryState::There(_)) {
+        problems.extend(hidden());
+    }
+    problems.extend(missing(needed, state));
+    problems
+}
+
+/// What hides GPUs, if something does.
+fn hidden() -> Option<String> {
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok()?;
+    Some(format!("CUDA_VISIBLE_DEVICES is {visible:?}, which hides all other GPUs"))
+}
+
+fn refusal(args: &ExecutionArgs, problems: &[String]) -> CommandError {
+    CommandError::NoDevice { device: args.device.to_string(), problem: problems.join("\n  ") }
+}
+
+/// The GPUs that are to be used, in parts.
+fn parts(driver: &dyn Driver, wanted: &CudaDevices, args: &ExecutionArgs) -> Result<Vec<Part>, CommandError> {
+    let all = || (0..driver.gpus().len() as u32).collect();
+    let numbers: Vec<u32> = wanted.numbers.clone().unwrap_or_else(all);
+    let logical = u64::from(args.logical_gpus.unwrap_or(1));
+    let mut parts = Vec::new();
+    for number in numbers {
+        let info = usable(driver, number).map_err(|problem| refusal(args, &[problem]))?;
+        let memory = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
+        let bytes = budget(memory, args.gpu_mem, logical).map_err(|problem| {
+            CommandError::option("--gpu-mem", format!("GPU {number} ({}) {problem}", info.name))
+        })?;
+        let part = Part { number, bytes: bytes / logical };
+        parts.extend((0..logical).map(|_| part));
+    }
+    Ok(parts)
+}
+
+/// A GPU by its number.
+fn usable(driver: &dyn Driver, number: u32) -> Result<&GpuInfo, String> {
+    let gpus = driver.gpus();
+    let Some(info) = gpus.get(number as usize) else {
+        let list: Vec<String> =
+            gpus.iter().enumerate().map(|(at, gpu)| format!("GPU {at} ({})", gpu.name)).collect();
+        let there = GpuError::NoGpu { gpu: number, there: gpus.len() };
+        let hidden = hidden().map_or(String::new(), |hidden| format!("; {hidden}"));
+        return Err(format!("{there}, {}{hidden}", list.join(", ")));
+    };
+    if info.compute_capability < OLDEST {
+        let (major, minor) = info.compute_capability;
+        return Err(format!(
+            "GPU {number} ({}) has compute capability {major}.{minor}, and {}.{} is needed: name others, as in cuda:0,2",
+            info.name, OLDEST.0, OLDEST.1
+        ));
+    }
+    Ok(info)
+}
+
+/// Bytes for tiles of a GPU with these (free, total) bytes, for so many parts.
+fn budget((free, total): (u64, u64), asked: Option<GpuMemory>, parts: u64) -> Result<u64, String> {
+    let bytes = match asked {
+        None => free - free / 20,
+        Some(GpuMemory::Bytes(bytes)) => bytes,
+        Some(GpuMemory::Share(share)) => (total as f64 * share) as u64,
+    };
+    if bytes < parts || bytes > free {
+        return Err(format!(
+            "has {} free of {}, and {} in {parts} part(s) cannot be had: ask for another amount, or end what else uses it",
+            table::bytes(free),
+            table::bytes(total),
+            table::bytes(bytes)
+        ));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use zellige_gpu::fake::Fake;
+
+    const MEMORY: u64 = 1 << 20;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        execution: ExecutionArgs,
+    }
+
+    fn args(line: &str) -> ExecutionArgs {
+        Line::parse_from(std::iter::once("zellige").chain(line.split_whitespace())).execution
+    }
+
+    /// Two GPUs of 1 MiB each, given to this command line.
+    fn of(line: &str) -> Result<Devices, CommandError> {
+        let args = args(line);
+        let driver = Arc::new(Fake::builder().gpus(2).memory(MEMORY).build());
+        let Device::Cuda(wanted) = &args.device else { panic!("{line} is without GPUs") };
+        Devices::of(driver, wanted, &args, &LINEAR_ALGEBRA)
+    }
+
+    fn refused(line: &str) -> String {
+        of(line).expect_err(line).to_string()
+    }
+
+    /// What a runtime of this command line has: node, device, bytes.
+    fn nodes(line: &str) -> Vec<(String, String, u64)> {
+        let rt = of(line).unwrap().runtime(&args(line)).build().unwrap();
+        let device = |node: zellige_runtime::NodeUse| Some((node.name, node.device?, node.capacity?));
+        rt.memory().into_iter().filter_map(device).collect()
+    }
+
+    #[test]
+    fn a_runtime_gets_the_gpus_that_were_asked_for() {
+        let node = |number: usize, gpu: usize, bytes| {
+            (format!("cuda {number}"), format!("GPU {gpu}: fake GPU"), bytes)
+        };
+        let all = MEMORY - MEMORY / 20;
+        for (line, wanted) in [
+            ("--device cuda --workers 1", vec![node(0, 0, all), node(1, 1, all)]),
+            ("--device cuda:1 --workers 1", vec![node(0, 1, all)]),
+            ("--device cuda:1,0+cpu --workers 1 --sched lws", vec![node(0, 1, all), node(1, 0, all)]),
+            ("--device cuda --workers 1 --gpu-mem 25%", vec![node(0, 0, MEMORY / 4), node(1, 1, MEMORY / 4)]),
+            (
+                "--device cuda:0 --workers 1 --gpu-mem 1000 --logical-gpus 3",
+                vec![node(0, 0, 333), node(1, 0, 333), node(2, 0, 333)],
+            ),
+        ] {
+            assert_eq!(nodes(line), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn policies_follow_the_devices() {
+        let policy =
+            |line: &str| of(line).unwrap().runtime(&args(line)).build().unwrap().policy().to_string();
+        assert_eq!(policy("--device cuda --workers 1"), "dmdas");
+        assert_eq!(policy("--device cuda --workers 1 --sched eager"), "eager");
+        let cpu = args("--workers 1");
+        let rt = Devices::open(&cpu, &LINEAR_ALGEBRA).unwrap().runtime(&cpu).build().unwrap();
+        assert_eq!((rt.policy(), rt.memory().len(), rt.workers()), ("lws", 0, 1));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_what_is() {
+        let absent = refused("--device cuda:0,7");
+        for part in ["--device cuda:0,7", "no GPU 7", "2 found", "GPU 1 (fake GPU)", "--device cpu"] {
+            assert!(absent.contains(part), "{part}: {absent}");
+        }
+        for line in ["--device cuda --gpu-mem 2MiB", "--device cuda --gpu-mem 1 --logical-gpus 2"] {
+            let error = refused(line);
+            assert!(error.starts_with("--gpu-mem: GPU 0 (fake GPU)"), "{line}: {error}");
+        }
+        let args = args("--device cuda");
+        let driver = Fake::builder().without(Library::Cublas).without(Library::Cusolver).build();
+        assert_eq!((problems(&driver, 0).len(), problems(&driver, 1).len()), (2, 3));
+        let all = CudaDevices { numbers: None, with_cpu: false };
+        let error = Devices::of(Arc::new(driver), &all, &args, &LINEAR_ALGEBRA).unwrap_err().to_string();
+        assert!(
+            error.contains("cuBLAS is not usable") && error.contains("cuSOLVER is not usable"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn fp8_needs_one_library_more() {
+        let needed = |rules: &[&str]| {
+            let rules: Vec<Rule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+            for_rules(&rules)
+        };
+        for rules in [&[][..], &["fp32"], &["hp1:operand=1e-2,else=x3", "fp64"]] {
+            assert_eq!(needed(rules), LINEAR_ALGEBRA, "{rules:?}");
+        }
+        for rules in [&["fp8"][..], &["fp32", "fp8:band=2"], &["hp1:band=2,else=fp8"]] {
+            assert_eq!(needed(rules), [Library::Cublas, Library::Cusolver, Library::CublasLt], "{rules:?}");
+        }
+    }
+
+    #[test]
+    fn gpus_that_nothing_used_are_noticed() {
+        let line = "--device cuda:0 --workers 1";
+        let devices = of(line).unwrap();
+        let rt = devices.runtime(&args(line)).build().unwrap();
+        assert!(devices.unused(&rt).is_some());
+        let cpu = args("--workers 1");
+        let devices = Devices::open(&cpu, &[]).unwrap();
+        assert_eq!(devices.unused(&devices.runtime(&cpu).build().unwrap()), None);
+    }
+}
