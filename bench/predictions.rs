@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use zellige_linalg::calibrate::{Step, calibrate, surroundings};
+use zellige_linalg::calibrate::{POLICY, Step, calibrate, surroundings};
 use zellige_linalg::{
     GemmPrecision, Generator, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator,
 };
@@ -28,8 +28,6 @@ use zellige_runtime::{Graph, POLICIES, Recorder, Runtime, goes_by_models};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The policy under which is calibrated.
-const CALIBRATED_WITH: &str = "prio";
 /// Factorisations per tile size of a calibration.
 const CALIBRATIONS: usize = 3;
 
@@ -162,13 +160,13 @@ fn cases(plan: &Plan) -> Result<Vec<Case>, Failure> {
 /// Models of this tile, measured while `workers` workers run.
 fn calibrated(tile: usize, workers: usize) -> Result<Arc<Models>, Failure> {
     let models = Arc::new(Models::new());
-    let builder = Runtime::builder().workers(workers).policy(CALIBRATED_WITH);
+    let builder = Runtime::builder().workers(workers).policy(POLICY);
     let rt = builder.models(Arc::clone(&models)).build()?;
     for _ in 0..CALIBRATIONS {
         calibrate(&rt, Step { tile, precision: GemmPrecision::Sp })?;
     }
     drop(rt);
-    surroundings(&models, workers, CALIBRATED_WITH)?;
+    surroundings(&models, workers, POLICY)?;
     Ok(models)
 }
 

@@ -95,7 +95,7 @@ fn cpu_time(clock: ClockId) -> Duration {
 }
 
 /// A symmetric, strictly diagonally dominant matrix from a hash of the position.
-pub(crate) fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
+pub fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
     generator(move |rows, cols, out: &mut [T], ld: usize| {
         for (j, col) in cols.enumerate() {
             for (i, row) in rows.clone().enumerate() {

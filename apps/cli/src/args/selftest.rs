@@ -14,8 +14,13 @@ Examples
   A short check:                    zellige selftest
   A long one, figures for a script: zellige selftest --fuzz 100000 --seed 1000000 --jobs 2 --json selftest.json
   One graph again:                  zellige selftest --fuzz 1 --seed 1605
+  Every GPU as well, in minutes:    zellige selftest --cuda --json selftest.json
 
-Exit codes: 0 all as they should be, 1 a graph failed (by a wrong value, an error, a panic or a hang).";
+With --cuda each NVIDIA GPU is checked first: every kernel in every precision against float64 and against the CPU, which precision rules keep
+MOAO's check system positive definite, a factorisation in a third of the memory it needs and on several parts of one GPU, and what
+happens when memory is short or a kernel faults (in a process of its own).
+
+Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --cuda and no GPU.";
 
 /// `selftest`.
 #[derive(Debug, Args)]
@@ -35,6 +40,15 @@ pub struct SelftestArgs {
     /// Have a device fail for good in some graphs: values must be right, or errors that name the device.
     #[arg(long)]
     pub deaths: bool,
+    /// Check every GPU too. CUDA_VISIBLE_DEVICES hides some.
+    #[arg(long)]
+    pub cuda: bool,
+    /// Fewer and smaller tiles on GPUs: a minute instead of several.
+    #[arg(long, requires = "cuda")]
+    pub quick: bool,
+    /// Let a kernel on this GPU fault, and say what came of it: what --cuda does in a process of its own.
+    #[arg(long, hide = true, value_name = "GPU")]
+    pub faulty_kernel: Option<u32>,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,

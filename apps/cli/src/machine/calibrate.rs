@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use zellige_linalg::calibrate::{calibrate as run_step, steps, surroundings};
+use zellige_linalg::calibrate::{POLICY, calibrate as run_step, steps, surroundings};
 use zellige_runtime::Runtime;
 use zellige_runtime::model::{Models, default_path};
 use zellige_tor::pipeline::Observer;
@@ -16,9 +16,6 @@ use crate::progress::Progress;
 
 /// Tile edges that are measured where none is asked for.
 const USUAL_TILES: [u16; 7] = [64, 96, 128, 192, 256, 384, 512];
-
-/// The policy of the runs that are measured.
-const POLICY: &str = "prio";
 
 /// Measures, saves, prints.
 ///

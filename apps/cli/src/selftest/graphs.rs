@@ -1,4 +1,4 @@
-//! `zellige selftest`: random task graphs on emulated devices, compared with a sequential run.
+//! Random task graphs, compared with a sequential run.
 
 use std::time::Duration;
 
@@ -7,16 +7,11 @@ use zellige_tor::pipeline::Observer;
 
 use crate::args::SelftestArgs;
 use crate::interrupt;
-use crate::out::{self, Target};
 use crate::progress::Progress;
 use crate::table::{Side, Table, bytes};
 
-/// Runs the graphs, prints, writes.
-///
-/// # Errors
-/// A graph did not come to what it should, or the output cannot be written.
-pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+/// Runs the graphs that are asked for.
+pub fn run(args: &SelftestArgs, progress: &Progress) -> FuzzReport {
     let fuzz = Fuzz {
         graphs: args.fuzz,
         seed: args.seed,
@@ -24,26 +19,20 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
         patience: Duration::from_secs(args.patience.into()),
         deaths: args.deaths,
     };
-    let progress = Progress::new();
     progress.stage("graphs", args.fuzz);
-    let report = fuzz.run(|done| {
+    fuzz.run(|done| {
         progress.advance(done);
         !interrupt::seen()
-    });
-    drop(progress);
-    interrupt::check()?;
-    if let Some(target) = &target {
-        target.write_json(&report)?;
-    }
-    if !target.as_ref().is_some_and(Target::is_stdout) {
-        out::print(&table(&report).render(out::colours(&std::io::stdout())))?;
-        out::print(&summary(&report))?;
-    }
-    verdict(args, &report)
+    })
+}
+
+/// A table and a summary.
+pub fn text(report: &FuzzReport, colours: bool) -> String {
+    format!("{}{}", table(report).render(colours), summary(report))
 }
 
 /// An error for failures, with the command that repeats the first.
-fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
+pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let Some(first) = report.failures.first() else { return Ok(()) };
     let deaths = if args.deaths { " --deaths" } else { "" };
     anyhow::bail!(

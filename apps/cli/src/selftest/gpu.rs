@@ -1,0 +1,284 @@
+//! The checks of one GPU. They know its driver and nothing of CUDA.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use zellige_gpu::Driver;
+use zellige_linalg::bench::test_matrix;
+use zellige_linalg::verify::{self, Extent};
+use zellige_linalg::{Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky};
+use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
+use zellige_tor::params::{CHECK_SYSTEM, Mode, parse};
+use zellige_tor::pipeline::{self, Observer, Options, Silent, TileChoice};
+
+use super::outcome::{FactorRow, FaultRow, GpuReport, KernelRow, RuleRow};
+use crate::args::SelftestArgs;
+use crate::interrupt;
+
+/// Between parts of one GPU: any number says that there are links; they are measured.
+const PEERS: f64 = 1e10;
+
+/// How much is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Extents {
+    pub kernels: Extent,
+    /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a quarter of 30 % to hold three.
+    pub factor: (usize, usize),
+    /// How many of [`RULES`].
+    pub rules: usize,
+}
+
+impl Extents {
+    /// What the options ask for.
+    pub fn of(args: &SelftestArgs) -> Self {
+        let seed = args.seed;
+        if args.quick {
+            let kernels = Extent { tiles: 100, largest: 96, seed };
+            return Extents { kernels, factor: (4096, 256), rules: 4 };
+        }
+        Extents {
+            kernels: Extent { tiles: 1000, largest: 128, seed },
+            factor: (8192, 512),
+            rules: RULES.len(),
+        }
+    }
+}
+
+/// Rules on the check system with tiles of 48, the most different first: with a margin they survive, or do not.
+const RULES: [&str; 12] = [
+    "hp1:band=2",
+    "x3,full=x3",
+    "hp2",
+    "hp1:operand=1e-2",
+    "fp32",
+    "fp64",
+    "x3",
+    "tf32:band=2",
+    "bf1:band=2",
+    "hp3:band=2",
+    "fp8:band=2",
+    "fp8:operand=1e-5",
+];
+/// By how much the Strehl ratios of the CPU and the GPU may differ: about what the precisions change it by.
+const STREHL: f64 = 1e-3;
+
+/// Has a kernel on a GPU fault somewhere else: what was said.
+pub type Fault<'f> = &'f dyn Fn(u32) -> anyhow::Result<String>;
+
+/// Checks one GPU of a driver.
+///
+/// # Errors
+/// A task is refused or fails, Ctrl-C. Wrong results are rows of the report.
+pub fn check(
+    driver: &Arc<dyn Driver>,
+    number: u32,
+    extents: &Extents,
+    fault: Fault<'_>,
+    progress: &dyn Observer,
+) -> anyhow::Result<GpuReport> {
+    let start = Instant::now();
+    let gpu = Gpu::new(Arc::clone(driver), number);
+    let name = driver.gpus().get(number as usize).map_or_else(String::new, |info| info.name.clone());
+    let kernels = kernels(&gpu, extents, progress).context("checking kernels")?;
+    let rules = rules(&gpu, extents, progress).context("checking precision rules")?;
+    let factors = factors(&gpu, extents, progress).context("checking factorisations")?;
+    progress.stage("what goes wrong on purpose", 2);
+    let faults = vec![memory(&gpu)?, faulted(number, fault)];
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(GpuReport { number, name, kernels, rules, factors, faults, seconds })
+}
+
+/// No CPU worker: all that runs runs on GPUs.
+fn alone(gpus: &[Gpu]) -> RuntimeBuilder {
+    let builder = Runtime::builder().workers(0).policy("lws").peers(PEERS);
+    gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
+}
+
+fn kernels(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Result<Vec<KernelRow>> {
+    // Conversions, products, updates and solves, factorisations.
+    progress.stage("kernels", 4 + 9 + 8 + 2);
+    let rt = alone(std::slice::from_ref(gpu)).build()?;
+    let done = std::cell::Cell::new(0);
+    let checks = verify::kernels(&rt, &extents.kernels, &|_| {
+        done.set(done.get() + 1);
+        progress.advance(done.get());
+    })?;
+    interrupt::check()?;
+    Ok(checks.iter().map(KernelRow::from).collect())
+}
+
+fn rules(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Result<Vec<RuleRow>> {
+    let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
+    let rules = &RULES[..extents.rules];
+    progress.stage("precision rules", 2 * rules.len() as u64);
+    let on_cpu = Runtime::builder().build()?;
+    // Its one CPU worker does what has no function for GPUs.
+    let on_gpu = Runtime::builder().workers(1).leave_to_gpus(true).device(gpu.clone()).build()?;
+    let mut rows = Vec::new();
+    for rule in rules {
+        let options = Options {
+            rules: vec![(*rule).into()],
+            tile: TileChoice::Uniform(48),
+            exact: false,
+            ..Options::default()
+        };
+        let strehl = |rt: &Runtime| -> anyhow::Result<Option<f64>> {
+            let outcome = pipeline::run(rt, &input, &options, &Silent)?;
+            interrupt::check()?;
+            Ok(outcome.results[0].measured.as_ref().map(|measured| measured.strehl_moao))
+        };
+        let (strehl_cpu, strehl_gpu) = (strehl(&on_cpu)?, strehl(&on_gpu)?);
+        let passed = match (strehl_cpu, strehl_gpu) {
+            (Some(cpu), Some(gpu)) => (cpu - gpu).abs() <= STREHL,
+            (cpu, gpu) => cpu.is_none() && gpu.is_none(),
+        };
+        rows.push(RuleRow { rule: (*rule).into(), strehl_cpu, strehl_gpu, passed });
+        progress.advance(2 * rows.len() as u64);
+    }
+    Ok(rows)
+}
+
+/// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same bits.
+fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Result<Vec<FactorRow>> {
+    let (n, tile) = extents.factor;
+    let whole = (n * (n + tile) / 2 * size_of::<f32>()) as u64;
+    let third = whole * 3 / 10;
+    let cases = [
+        ("in memory", 1, 2 * whole),
+        ("in 30 % of its size", 1, third),
+        ("on 2 parts of the GPU", 2, whole),
+        ("on 4 parts, 30 % in all", 4, third / 4),
+    ];
+    progress.stage("factorisations", cases.len() as u64);
+    let mut first: Option<Vec<f32>> = None;
+    let mut rows = Vec::new();
+    for (what, devices, memory) in cases {
+        let parts = vec![gpu.clone().memory(memory); devices];
+        let (factor, row) = factor(&parts, extents.factor, what, memory)?;
+        let passed = first.get_or_insert_with(|| factor.clone()) == &factor;
+        let evicts = what.contains('%');
+        rows.push(FactorRow { passed: passed && (!evicts || row.evictions > 0), ..row });
+        progress.advance(rows.len() as u64);
+        interrupt::check()?;
+    }
+    Ok(rows)
+}
+
+fn factor(
+    parts: &[Gpu],
+    (n, tile): (usize, usize),
+    what: &str,
+    memory: u64,
+) -> anyhow::Result<(Vec<f32>, FactorRow)> {
+    let host = Runtime::builder().build()?;
+    let a = SymmetricTiled::<f32>::new(&host, TileGrid::uniform(n, tile)?);
+    a.fill(&host, &test_matrix::<f32>(n))?;
+    host.wait_all()?;
+    drop(host);
+    let rt = alone(parts).build()?;
+    let rule: SharedPolicy = "hp1:band=2".parse::<Rule>()?.into();
+    let start = Instant::now();
+    cholesky(&rt, &a, &rule)?.wait(&rt)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let nodes = rt.memory();
+    let row = FactorRow {
+        what: what.into(),
+        devices: parts.len(),
+        memory,
+        seconds,
+        bytes_moved: nodes.iter().map(|node| node.bytes_in).sum(),
+        evictions: nodes.iter().map(|node| node.evictions).sum(),
+        passed: true,
+    };
+    Ok((a.gather(&rt)?, row))
+}
+
+fn memory(gpu: &Gpu) -> anyhow::Result<FaultRow> {
+    let rt = alone(std::slice::from_ref(gpu)).build()?;
+    let said = verify::too_much_memory(&rt)?;
+    Ok(FaultRow {
+        what: "too much memory",
+        passed: said.is_some(),
+        said: said.unwrap_or_else(|| "nothing".into()),
+    })
+}
+
+fn faulted(number: u32, fault: Fault<'_>) -> FaultRow {
+    let (passed, said) = match fault(number) {
+        Ok(said) => (true, said),
+        Err(error) => (false, format!("{error:#}")),
+    };
+    FaultRow { what: "a faulting kernel", said, passed }
+}
+
+/// Has a kernel fault in this process: what the runtime said when it retired the device.
+///
+/// # Errors
+/// It did not, or lost a value over it.
+pub fn fault_here(driver: &Arc<dyn Driver>, number: u32) -> anyhow::Result<String> {
+    let gpu = Gpu::new(Arc::clone(driver), number);
+    let rt = Runtime::builder().workers(1).device(gpu).build()?;
+    verify::faulty_kernel(&rt)?.context("no device was retired, or a value was lost")
+}
+
+/// The same in a process of its own: a GPU that has faulted is lost to its process.
+///
+/// # Errors
+/// As [`fault_here`], and where the process could not be run.
+pub fn fault_in_child(number: u32) -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let output = Command::new(program)
+        .args(["selftest", "--faulty-kernel", &number.to_string()])
+        .output()
+        .context("running this program again")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "the process ended with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use zellige_gpu::fake::Fake;
+    use zellige_kernels::cuda::SOURCES;
+    use zellige_tor::covariance::device::SOURCE;
+    use zellige_twins::HostKernels;
+
+    use super::*;
+
+    fn fake(seed: u64) -> Option<Arc<dyn Driver>> {
+        let sources =
+            SOURCES.iter().chain([&SOURCE]).map(|source| (source.name, source.text, source.kernels));
+        Some(Arc::new(Fake::builder().seed(seed).twin(HostKernels::build(sources).unwrap()?).build()))
+    }
+
+    /// All of it on a driver that checks how it is used, a fault included.
+    #[test]
+    fn a_gpu_that_does_as_it_should_passes() {
+        let (Some(driver), Some(lost)) = (fake(1), fake(2)) else { return };
+        let extents =
+            Extents { kernels: Extent { tiles: 5, largest: 40, seed: 1 }, factor: (512, 32), rules: 1 };
+        let report = check(&driver, 0, &extents, &|number| fault_here(&lost, number), &Silent).unwrap();
+        assert!(report.passed(), "{}", report.text(false));
+        assert_eq!((report.kernels.len(), report.rules.len(), report.factors.len()), (23, 1, 4));
+        let text = report.text(false);
+        assert!(text.contains("0 checks failed") && text.contains("no room"), "{text}");
+    }
+
+    #[test]
+    fn what_fails_is_counted_and_said() {
+        let Some(driver) = fake(3) else { return };
+        let extents =
+            Extents { kernels: Extent { tiles: 1, largest: 8, seed: 1 }, factor: (256, 16), rules: 0 };
+        let report = check(&driver, 0, &extents, &|_| anyhow::bail!("it went on"), &Silent).unwrap();
+        assert_eq!(report.failures(), 1);
+        let row = report.faults.iter().map(|row| (row.said.as_str(), row.passed)).last();
+        assert_eq!(row, Some(("it went on", false)));
+        assert!(report.text(false).contains("FAILED"), "{}", report.text(false));
+    }
+}

@@ -1,0 +1,89 @@
+//! `zellige selftest`: random task graphs compared with a sequential run, and everything that a GPU computes compared with the CPU.
+
+mod gpu;
+mod graphs;
+mod outcome;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use zellige_gpu::Driver;
+use zellige_gpu::cuda::Cuda;
+use zellige_runtime::fuzz::FuzzReport;
+
+use crate::args::SelftestArgs;
+use crate::exit::CommandError;
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use outcome::GpuReport;
+
+/// All that was found, where GPUs are checked too.
+#[derive(Debug, Serialize)]
+struct Report {
+    passed: bool,
+    gpus: Vec<GpuReport>,
+    graphs: FuzzReport,
+}
+
+/// Runs the checks, prints, writes.
+///
+/// # Errors
+/// A check failed, or the output cannot be written; [`CommandError::NoDevice`] for GPUs that are not there.
+pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
+    if let Some(number) = args.faulty_kernel {
+        return out::print(&format!("{}\n", gpu::fault_here(&open()?, number)?));
+    }
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let driver = if args.cuda { Some(open()?) } else { None };
+    let progress = Progress::new();
+    let gpus = driver.as_ref().map_or(Ok(Vec::new()), |driver| all_gpus(args, driver, &progress))?;
+    let graphs = graphs::run(args, &progress);
+    drop(progress);
+    interrupt::check()?;
+    let passed = graphs.failures.is_empty() && gpus.iter().all(GpuReport::passed);
+    let report = Report { passed, gpus, graphs };
+    if let Some(target) = &target {
+        match &driver {
+            Some(_) => target.write_json(&report)?,
+            None => target.write_json(&report.graphs)?,
+        }
+    }
+    if !target.as_ref().is_some_and(Target::is_stdout) {
+        print(&report)?;
+    }
+    verdict(args, &report)
+}
+
+fn open() -> Result<Arc<dyn Driver>, CommandError> {
+    match Cuda::open() {
+        Ok(driver) => Ok(Arc::new(driver)),
+        Err(error) => Err(CommandError::NoDevice { device: "cuda".into(), problem: error.to_string() }),
+    }
+}
+
+fn all_gpus(
+    args: &SelftestArgs,
+    driver: &Arc<dyn Driver>,
+    progress: &Progress,
+) -> anyhow::Result<Vec<GpuReport>> {
+    let numbers = 0..driver.gpus().len() as u32;
+    numbers
+        .map(|number| gpu::check(driver, number, &gpu::Extents::of(args), &gpu::fault_in_child, progress))
+        .collect()
+}
+
+fn print(report: &Report) -> anyhow::Result<()> {
+    let colours = out::colours(&std::io::stdout());
+    for gpu in &report.gpus {
+        out::print(&gpu.text(colours))?;
+    }
+    out::print(&graphs::text(&report.graphs, colours))
+}
+
+/// An error for failures.
+fn verdict(args: &SelftestArgs, report: &Report) -> anyhow::Result<()> {
+    let failed: usize = report.gpus.iter().map(GpuReport::failures).sum();
+    anyhow::ensure!(failed == 0, "{failed} checks of GPUs failed: the rows that say FAILED");
+    graphs::verdict(args, &report.graphs)
+}

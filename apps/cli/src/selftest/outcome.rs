@@ -1,0 +1,168 @@
+//! What the checks of a GPU have shown.
+
+use serde::Serialize;
+use zellige_linalg::verify::KernelCheck;
+
+use crate::table::{Side, Table, bytes};
+
+/// One GPU.
+#[derive(Debug, Serialize)]
+pub struct GpuReport {
+    pub number: u32,
+    pub name: String,
+    pub kernels: Vec<KernelRow>,
+    pub rules: Vec<RuleRow>,
+    pub factors: Vec<FactorRow>,
+    pub faults: Vec<FaultRow>,
+    pub seconds: f64,
+}
+
+/// A kernel in one precision; `error` and `apart` are parts of their bounds.
+#[derive(Debug, Serialize)]
+pub struct KernelRow {
+    pub kernel: &'static str,
+    pub precision: &'static str,
+    pub tiles: usize,
+    pub error: f64,
+    pub apart: f64,
+    pub passed: bool,
+}
+
+impl From<&KernelCheck> for KernelRow {
+    fn from(check: &KernelCheck) -> Self {
+        let &KernelCheck { kernel, precision, tiles, error, apart } = check;
+        KernelRow { kernel, precision, tiles, error, apart, passed: check.passed() }
+    }
+}
+
+/// A precision rule on the check system: its Strehl ratio, or none where it lost definiteness.
+#[derive(Debug, Serialize)]
+pub struct RuleRow {
+    pub rule: String,
+    pub strehl_cpu: Option<f64>,
+    pub strehl_gpu: Option<f64>,
+    pub passed: bool,
+}
+
+/// A factorisation; the first row is the one that the others must repeat bit by bit.
+#[derive(Debug, Serialize)]
+pub struct FactorRow {
+    pub what: String,
+    pub devices: usize,
+    /// Bytes of each device's memory.
+    pub memory: u64,
+    pub seconds: f64,
+    pub bytes_moved: u64,
+    pub evictions: u64,
+    pub passed: bool,
+}
+
+/// Something that went wrong on purpose, and what was said.
+#[derive(Debug, Serialize)]
+pub struct FaultRow {
+    pub what: &'static str,
+    pub said: String,
+    pub passed: bool,
+}
+
+impl GpuReport {
+    /// How many checks failed.
+    pub fn failures(&self) -> usize {
+        let rows = self.kernels.iter().map(|row| row.passed);
+        let rows = rows.chain(self.rules.iter().map(|row| row.passed));
+        let rows = rows.chain(self.factors.iter().map(|row| row.passed));
+        rows.chain(self.faults.iter().map(|row| row.passed)).filter(|passed| !passed).count()
+    }
+
+    /// True if none did.
+    pub fn passed(&self) -> bool {
+        self.failures() == 0
+    }
+
+    /// Tables.
+    pub fn text(&self, colours: bool) -> String {
+        let mut text = format!("GPU {}: {}\n", self.number, self.name);
+        for table in [self.kernel_table(), self.rule_table(), self.factor_table(), self.fault_table()] {
+            text += &table.render(colours);
+            text.push('\n');
+        }
+        text += &format!("{} checks failed; {:.0} s\n\n", self.failures(), self.seconds);
+        text
+    }
+
+    fn kernel_table(&self) -> Table {
+        let columns = [
+            ("kernel", Side::Left),
+            ("precision", Side::Left),
+            ("tiles", Side::Right),
+            ("error / bound", Side::Right),
+            ("from CPU / bound", Side::Right),
+            ("", Side::Left),
+        ];
+        let mut table = Table::new(&columns);
+        for row in &self.kernels {
+            let parts = [format!("{:.3}", row.error), format!("{:.3}", row.apart)];
+            let [error, apart] = parts;
+            let names = [row.kernel.into(), row.precision.into(), row.tiles.to_string()];
+            table.row(names.into_iter().chain([error, apart, verdict(row.passed)]));
+        }
+        table
+    }
+
+    fn rule_table(&self) -> Table {
+        let columns = [
+            ("rule (n = 912)", Side::Left),
+            ("Strehl, CPU", Side::Right),
+            ("GPU", Side::Right),
+            ("", Side::Left),
+        ];
+        let mut table = Table::new(&columns);
+        let strehl = |x: Option<f64>| x.map_or("lost".into(), |x| format!("{x:.6}"));
+        for row in &self.rules {
+            table.row([
+                row.rule.clone(),
+                strehl(row.strehl_cpu),
+                strehl(row.strehl_gpu),
+                verdict(row.passed),
+            ]);
+        }
+        table
+    }
+
+    fn factor_table(&self) -> Table {
+        let columns = [
+            ("factorisation", Side::Left),
+            ("devices", Side::Right),
+            ("memory of each", Side::Right),
+            ("s", Side::Right),
+            ("moved", Side::Right),
+            ("evictions", Side::Right),
+            ("", Side::Left),
+        ];
+        let mut table = Table::new(&columns);
+        for row in &self.factors {
+            table.row([
+                row.what.clone(),
+                row.devices.to_string(),
+                bytes(row.memory),
+                format!("{:.3}", row.seconds),
+                bytes(row.bytes_moved),
+                row.evictions.to_string(),
+                verdict(row.passed),
+            ]);
+        }
+        table
+    }
+
+    fn fault_table(&self) -> Table {
+        let mut table = Table::new(&[("on purpose", Side::Left), ("said", Side::Left), ("", Side::Left)]);
+        for row in &self.faults {
+            table.row([row.what.into(), row.said.clone(), verdict(row.passed)]);
+        }
+        table
+    }
+}
+
+fn verdict(passed: bool) -> String {
+    if passed { "ok".into() } else { "FAILED".into() }
+}
