@@ -44,6 +44,7 @@ mod driver;
 mod error;
 pub mod fake;
 mod info;
+pub mod source;
 pub mod twin;
 
 pub use call::{

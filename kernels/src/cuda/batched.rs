@@ -2,7 +2,8 @@
 
 use zellige_gpu::{Address, Arg, Element, Matrix};
 
-use super::launch::{Checked, Launch, LaunchError};
+use super::Launch;
+use super::launch::{Checked, LaunchError};
 
 /// Most rows and columns of `C` of a small product: one block computes it.
 pub const SMALL: u32 = 64;

@@ -2,8 +2,9 @@
 
 use zellige_gpu::{Arg, Element, Matrix};
 
+use super::Launch;
 use super::convert::plain;
-use super::launch::{Checked, Launch, LaunchError, over_entries, over_squares};
+use super::launch::{Checked, LaunchError, over_entries, over_squares};
 
 /// `out = a`, numbers of one kind.
 ///

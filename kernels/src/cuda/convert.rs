@@ -2,8 +2,9 @@
 
 use zellige_gpu::{Address, Arg, Element, Matrix};
 
+use super::Launch;
 use super::Measure;
-use super::launch::{Checked, Launch, LaunchError, over_entries, read_int, write_int};
+use super::launch::{Checked, LaunchError, over_entries, read_int, write_int};
 
 /// By how many powers of two the largest stored number lies above `[1, 2)`, for a pair of `f16` tiles:
 /// [`split_scale_exponent`](crate::formats::split_scale_exponent).

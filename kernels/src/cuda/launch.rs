@@ -1,21 +1,7 @@
 //! What is to be launched.
 
+use zellige_gpu::source::Launch;
 use zellige_gpu::{Address, Arg, Element, Matrix};
-
-/// One launch: a kernel by name, its geometry, its arguments in order.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Launch {
-    /// A name of [`Source::kernels`](super::Source::kernels).
-    pub kernel: &'static str,
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub block: [u32; 3],
-    /// The kernel's arguments.
-    pub args: Vec<Arg>,
-    /// Arrays that it reaches through addresses in other arrays: no arguments, but used all the same.
-    pub also: Vec<Arg>,
-}
 
 /// Why operands are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

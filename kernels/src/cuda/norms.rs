@@ -2,7 +2,8 @@
 
 use zellige_gpu::{Address, Arg, Element, Matrix};
 
-use super::launch::{Checked, Launch, LaunchError};
+use super::Launch;
+use super::launch::{Checked, LaunchError};
 
 /// What [`measure`] leaves in device memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

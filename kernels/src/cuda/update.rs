@@ -2,8 +2,9 @@
 
 use zellige_gpu::{Address, Arg, Element, Factors, Matrix};
 
+use super::Launch;
 use super::Measure;
-use super::launch::{Checked, Launch, LaunchError, over_entries, read_int, single};
+use super::launch::{Checked, LaunchError, over_entries, read_int, single};
 use crate::precision::Sign;
 
 /// Where the exponents of the scales of a product's two operands lie: its value is the product of the stored numbers times

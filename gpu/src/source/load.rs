@@ -3,9 +3,27 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use zellige_gpu::{Compiler, Driver, GpuError, Kernel, Stream};
+use super::{OPTIONS, Source};
+use crate::call::Arg;
+use crate::compile::Compiler;
+use crate::driver::{Driver, Kernel, Stream};
+use crate::error::GpuError;
+use crate::info::{Library, LibraryState};
 
-use super::{Launch, OPTIONS, Source};
+/// One launch: a kernel by name, its geometry, its arguments in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// A name of [`Source::kernels`].
+    pub kernel: &'static str,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// The kernel's arguments.
+    pub args: Vec<Arg>,
+    /// Arrays that it reaches through addresses in other arrays: no arguments, but used all the same.
+    pub also: Vec<Arg>,
+}
 
 /// The kernels of some sources, loaded onto one GPU.
 #[derive(Debug)]
@@ -21,15 +39,20 @@ impl Loaded {
     /// The driver's.
     pub fn compiled(driver: &dyn Driver, gpu: u32, sources: &[Source]) -> Result<Self, GpuError> {
         let there = driver.gpus();
-        let info = there.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: there.len() })?;
-        let (major, minor) = info.compute_capability;
-        let arch = format!("sm_{major}{minor}");
+        let arch = there.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: there.len() })?.arch();
+        let has_nvrtc = matches!(driver.library(Library::Nvrtc), LibraryState::There(_));
         let compiler = OPTIONS.iter().fold(Compiler::new(), |compiler, option| compiler.option(option));
-        Loaded::new(driver, gpu, sources, |source| match compiler.compile(source.name, source.text, &arch) {
-            Ok(image) => Ok(image.into()),
-            // An NVRTC that is older than the GPU does not know its architecture; the driver does.
-            Err(GpuError::Missing { .. } | GpuError::Compile { .. }) => Ok(source.ptx.as_bytes().into()),
-            Err(other) => Err(other),
+        Loaded::new(driver, gpu, sources, |source| {
+            let shipped = || Ok(source.ptx.as_bytes().into());
+            if !has_nvrtc {
+                return shipped();
+            }
+            match compiler.compile(source.name, source.text, &arch) {
+                Ok(image) => Ok(image.into()),
+                // An NVRTC that is older than the GPU does not know its architecture; the driver does.
+                Err(GpuError::Missing { .. } | GpuError::Compile { .. }) => shipped(),
+                Err(other) => Err(other),
+            }
         })
     }
 
