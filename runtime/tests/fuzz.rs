@@ -1,6 +1,11 @@
 //! Random graphs on random machines: a quick, seeded set. `zellige selftest` runs as many as are asked for.
 
-use zellige_runtime::fuzz::{Fuzz, FuzzReport};
+use std::sync::Arc;
+
+use zellige_gpu::Driver;
+use zellige_gpu::fake::Fake;
+use zellige_runtime::fuzz::{Fuzz, FuzzReport, SOURCE};
+use zellige_twins::HostKernels;
 
 fn passes(fuzz: Fuzz) -> FuzzReport {
     let report = fuzz.run(|_| true);
@@ -32,6 +37,33 @@ fn what_is_not_known_does_not_widen_the_rest() {
     for seed in [5_005_232, 5_031_267, 5_093_475] {
         passes(Fuzz { graphs: 1, seed, deaths: true, ..Fuzz::default() });
     }
+}
+
+/// Two GPUs from outside, whose kernels are the CUDA source compiled for the host: as on real ones, many cases on one driver, and
+/// bodies that know nothing of those on CPUs.
+#[test]
+fn gpus_from_outside_come_to_the_same() {
+    let Some(kernels) = HostKernels::build([(SOURCE.name, SOURCE.text, SOURCE.kernels)]).unwrap() else {
+        return;
+    };
+    let driver = Arc::new(Fake::builder().gpus(2).seed(4).twin(kernels).build());
+    let gpus: Option<Arc<dyn Driver>> = Some(Arc::clone(&driver) as _);
+    let fuzz = Fuzz { graphs: 60, seed: 2_000_000, jobs: 2, deaths: true, gpus, ..Fuzz::default() };
+    let report = passes(fuzz);
+    assert!(report.counts.graphs_with_gpus > 40 && report.counts.device_deaths > 0, "{report:?}");
+    assert_eq!(driver.violations(), Vec::<String>::new());
+    assert_eq!(driver.leaks(), Vec::<String>::new());
+}
+
+/// A kernel that does something else is seen.
+#[test]
+fn gpus_from_outside_are_judged() {
+    let wrong = SOURCE.text.replace("+ blend(seed, i)", "+ blend(seed, i) + 1");
+    assert_ne!(wrong, SOURCE.text);
+    let Some(kernels) = HostKernels::build([(SOURCE.name, &*wrong, SOURCE.kernels)]).unwrap() else { return };
+    let gpus: Option<Arc<dyn Driver>> = Some(Arc::new(Fake::builder().twin(kernels).build()));
+    let report = Fuzz { graphs: 30, gpus, ..Fuzz::default() }.run(|_| true);
+    assert!(!report.failures.is_empty());
 }
 
 #[test]

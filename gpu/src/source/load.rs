@@ -84,7 +84,6 @@ impl Loaded {
     /// # Safety
     /// As [`Driver::launch`]: every array that the launch names, in its arguments or besides, exists until it has ended, and
     /// nobody else uses it in a way that conflicts.
-    #[allow(unsafe_code)]
     pub unsafe fn launch(
         &self,
         driver: &dyn Driver,

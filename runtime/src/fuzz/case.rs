@@ -150,7 +150,7 @@ pub(super) struct Machine {
     pub(super) cpus: usize,
     pub(super) window: usize,
     pub(super) devices: Vec<Emulated>,
-    /// Those of the devices that are GPUs instead, of a driver without GPUs, with what the emulated one would have had.
+    /// Those of the devices that are GPUs instead, with the memory that the emulated one would have had.
     pub(super) gpus: Vec<Option<GpuOf>>,
     /// From which the order of what is on their streams is drawn.
     pub(super) gpu_seed: u64,

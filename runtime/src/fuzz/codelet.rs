@@ -20,8 +20,6 @@ pub(super) struct Fuzzed {
     pub(super) job: Arc<Job>,
     /// Which operands know no formats.
     pub(super) plain: Vec<bool>,
-    /// Where it leaves what it does on a GPU.
-    pub(super) bodies: Arc<gpu::Bodies>,
 }
 
 impl Codelet for Fuzzed {
@@ -66,7 +64,7 @@ impl Codelet for Fuzzed {
         views: <Bundle as Operands>::Views<'_, Cuda>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        gpu::launch(&self.job, &self.bodies, views, cx)
+        gpu::launch(&self.job, views, cx)
     }
 
     fn cpu(

@@ -39,8 +39,9 @@ struct Generator {
     tasks: usize,
 }
 
-/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted.
-pub(super) fn case(seed: u64, deaths: bool) -> Case {
+/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted. It is for so many real GPUs, or for as
+/// many as it likes of those that are not there; only which devices are GPUs differs between the two.
+pub(super) fn case(seed: u64, deaths: bool, real: Option<u32>) -> Case {
     let mut rng = Rng::new(seed);
     let taste = Taste {
         cpus: rng.pick(&[0, 0, 1, 1, 2]),
@@ -61,7 +62,7 @@ pub(super) fn case(seed: u64, deaths: bool) -> Case {
     while generator.tasks < wanted {
         generator.add_step();
     }
-    let machine = generator.machine(deaths);
+    let machine = generator.machine(deaths, real);
     Case { data: generator.data, steps: generator.steps, machine, tasks: generator.tasks as u64 }
 }
 
@@ -285,7 +286,7 @@ impl Generator {
         Access::List { handles, format: self.format_for(first) }
     }
 
-    fn machine(&mut self, deaths: bool) -> Machine {
+    fn machine(&mut self, deaths: bool, real: Option<u32>) -> Machine {
         let (largest, everything) = (self.oracle.largest_set().max(1), self.oracle.everything().max(1));
         let rng = &mut self.rng;
         let count = rng.pick(&[1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6]);
@@ -321,8 +322,11 @@ impl Generator {
         if host.is_some() && dies.is_none() && self.taste.cpus > 0 && rng.chance(25) {
             devices.clear();
         }
-        let (gpus, gpu_seed) =
-            (gpus_of(rng, devices.len(), dies.map(|victim| (victim, operation))), rng.next());
+        let gpus = match real {
+            None => gpus_of(rng, devices.len(), dies.map(|victim| (victim, operation))),
+            Some(there) => real_gpus_of(rng, devices.len(), dies, there),
+        };
+        let gpu_seed = rng.next();
         let cpus = self.taste.cpus;
         Machine { policy, cpus, window, devices, gpus, gpu_seed, peers, host, swap, dies, outlived }
     }
@@ -347,6 +351,17 @@ fn gpus_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Opt
     (0..devices).map(&mut gpu).collect()
 }
 
+/// Which of so many devices are one of the GPUs that are there: some or all, but one that dies. Several may be the same.
+fn real_gpus_of(rng: &mut Rng, devices: usize, dies: Option<usize>, there: u32) -> Vec<Option<GpuOf>> {
+    let share = rng.pick(&[50, 100, 100]);
+    let mut gpu = |at: usize| {
+        let (chosen, number, streams) = (rng.chance(share), rng.next(), 1 + rng.below(3));
+        let number = number.checked_rem(there.into()).filter(|_| chosen && dies != Some(at))?;
+        Some(GpuOf { number: number as u32, streams, fails_at: None })
+    };
+    (0..devices).map(&mut gpu).collect()
+}
+
 /// What the host holds at most, if there is a limit, and whether there is a disk behind it.
 fn host_of(rng: &mut Rng, largest: u64, everything: u64) -> (Option<u64>, bool) {
     let capacity = match rng.below(20) {
@@ -364,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_a_case() {
-        let text = |seed| format!("{:?}", case(seed, true));
+        let text = |seed| format!("{:?}", case(seed, true, None));
         assert_eq!(text(5), text(5));
         assert_ne!(text(5), text(6));
     }
@@ -372,11 +387,30 @@ mod tests {
     #[test]
     fn cases_are_of_the_size_asked_for() {
         for seed in 0..300 {
-            let case = case(seed, true);
+            let case = case(seed, true, None);
             assert!((20..=220).contains(&case.tasks), "{seed}: {}", case.tasks);
             let Machine { devices, host, .. } = &case.machine;
             assert!(devices.len() <= 6 && (host.is_some() || !devices.is_empty()));
             assert!(case.data.len() >= 2);
         }
+    }
+
+    #[test]
+    fn real_gpus_change_nothing_but_which_devices_are_some() {
+        let (mut several, mut dying) = (0, 0);
+        for seed in 0..300 {
+            let (fake, real) = (case(seed, true, None), case(seed, true, Some(2)));
+            assert_eq!(format!("{:?}", fake.steps), format!("{:?}", real.steps));
+            assert_eq!(format!("{:?}", fake.machine.devices), format!("{:?}", real.machine.devices));
+            let gpus: Vec<GpuOf> = real.machine.gpus.iter().copied().flatten().collect();
+            assert!(gpus.iter().all(|gpu| gpu.number < 2 && gpu.fails_at.is_none()));
+            several += usize::from(gpus.len() > 2);
+            if let Some(victim) = real.machine.dies {
+                assert!(real.machine.gpus[victim].is_none());
+                dying += usize::from(!gpus.is_empty());
+            }
+            assert!(case(seed, true, Some(0)).machine.gpus.iter().all(Option::is_none));
+        }
+        assert!(several > 50 && dying > 5, "{several} with logical GPUs, {dying} with deaths beside GPUs");
     }
 }

@@ -4,7 +4,7 @@
 //! A case is made from one number and nothing else: handles of three types (words in three formats that lose information when they
 //! are narrowed, the same words that cannot leave the host, plain vectors), tasks with every access, formats chosen early and late,
 //! tasks that fail on purpose, replays, reads and writes in place, handles that go and come, and a machine of one to six emulated
-//! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::fake`]. `zellige selftest` runs them; so does CI.
+//! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::fake`], or real ones ([`Fuzz::gpus`]). `zellige selftest` runs them; so does CI.
 //!
 //! ```
 //! use zellige_runtime::fuzz::Fuzz;
@@ -18,6 +18,7 @@ mod choice;
 mod codelet;
 mod generate;
 mod gpu;
+mod kernels;
 mod operand;
 mod oracle;
 mod panics;
@@ -27,6 +28,7 @@ mod run;
 mod value;
 mod words;
 
+pub use kernels::SOURCE;
 pub use report::{FuzzCounts, FuzzFailure, FuzzReport};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,6 +37,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use zellige_gpu::Driver;
 
 use case::Case;
 use run::Ran;
@@ -45,7 +49,7 @@ use crate::error::panic_message;
 const ENOUGH: usize = 10;
 
 /// What to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Fuzz {
     /// How many cases.
     pub graphs: u64,
@@ -55,13 +59,16 @@ pub struct Fuzz {
     pub jobs: usize,
     /// A case that takes longer counts as one that hangs; it usually takes some milliseconds.
     pub patience: Duration,
-    /// In some cases a device fails for good.
+    /// In some cases a device fails for good; not one of `gpus`.
     pub deaths: bool,
+    /// Real GPUs, which most cases use, each as one device or several with a small part of its memory; `None`: two in five cases use
+    /// some that are not there. With the same seed all else is the same.
+    pub gpus: Option<Arc<dyn Driver>>,
 }
 
 impl Default for Fuzz {
     fn default() -> Self {
-        Fuzz { graphs: 200, seed: 0, jobs: 1, patience: Duration::from_secs(20), deaths: false }
+        Fuzz { graphs: 200, seed: 0, jobs: 1, patience: Duration::from_secs(20), deaths: false, gpus: None }
     }
 }
 
@@ -102,15 +109,16 @@ impl Fuzz {
 
     /// Runs the case of one seed on a thread of its own, which is left alone if it hangs.
     fn run_one(&self, seed: u64) -> (Arc<Case>, Ran) {
-        let case = Arc::new(generate::case(seed, self.deaths));
+        let there = self.gpus.as_ref().map(|driver| driver.gpus().len() as u32);
+        let case = Arc::new(generate::case(seed, self.deaths, there));
         let before = panics::count();
         let (done, wait) = channel();
         let (stalled, stall) = channel();
-        let (mine, patience) = (Arc::clone(&case), self.patience);
+        let (mine, gpus, patience) = (Arc::clone(&case), self.gpus.clone(), self.patience);
         let run = move || {
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 let expected = oracle::expect(&mine);
-                run::run(&mine, &expected, patience, move |text| {
+                run::run(&mine, &expected, gpus, patience, move |text| {
                     // Nobody listens once the case has been given up.
                     let _ = stalled.send(text);
                 })

@@ -32,7 +32,7 @@ pub struct FuzzCounts {
     pub graphs_with_disk_writes: u64,
     /// Cases in which a device failed.
     pub device_deaths: u64,
-    /// Cases with devices that are GPUs, of a driver that checks how it is used.
+    /// Cases with devices that are GPUs.
     pub graphs_with_gpus: u64,
 }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zellige_gpu::Driver;
-use zellige_gpu::fake::Fake;
 
 use super::case::{Case, GpuOf, Job, Machine, Step};
 use super::codelet::Fuzzed;
-use super::gpu::{self, Bodies};
+use super::gpu;
 use super::operand::{AnyHandle, Bundle};
 use super::oracle::{Expected, Shown};
 use super::value::Value;
@@ -30,7 +29,7 @@ pub(super) struct Ran {
     pub(super) nodes: Vec<NodeUse>,
     /// A device failed.
     pub(super) died: bool,
-    /// GPUs that there were.
+    /// Devices that were GPUs.
     pub(super) gpus: usize,
 }
 
@@ -41,23 +40,39 @@ impl Ran {
     }
 }
 
-/// Runs the case. `stalled` is told what waits for what if nothing moves for half of `patience`.
+/// Runs the case, on these GPUs instead of some that are not there. `stalled` is told what waits for what if nothing moves for half of
+/// `patience`.
 pub(super) fn run(
+    case: &Case,
+    expected: &Expected,
+    gpus: Option<Arc<dyn Driver>>,
+    patience: Duration,
+    stalled: impl Fn(String) + Send + 'static,
+) -> Ran {
+    let mut ran = match gpus {
+        Some(driver) => run_on(&driver, case, expected, patience, stalled),
+        None => run_on_fake(case, expected, patience, stalled),
+    };
+    ran.gpus = case.machine.gpus.iter().flatten().count();
+    ran
+}
+
+fn run_on_fake(
     case: &Case,
     expected: &Expected,
     patience: Duration,
     stalled: impl Fn(String) + Send + 'static,
 ) -> Ran {
-    let (driver, bodies) = gpu::driver(&case.machine);
-    let mut ran = run_on((&driver, &bodies), case, expected, patience, stalled);
-    ran.gpus = driver.gpus().len();
-    ran.differences.extend(driver.violations().into_iter().map(|what| format!("on a GPU: {what}")));
-    ran.differences.extend(driver.leaks().into_iter().map(|what| format!("left on a GPU: {what}")));
+    let fake = gpu::fake(&case.machine);
+    let driver: Arc<dyn Driver> = Arc::clone(&fake) as _;
+    let mut ran = run_on(&driver, case, expected, patience, stalled);
+    ran.differences.extend(fake.violations().into_iter().map(|what| format!("on a GPU: {what}")));
+    ran.differences.extend(fake.leaks().into_iter().map(|what| format!("left on a GPU: {what}")));
     ran
 }
 
 fn run_on(
-    (driver, bodies): (&Arc<Fake>, &Arc<Bodies>),
+    driver: &Arc<dyn Driver>,
     case: &Case,
     expected: &Expected,
     patience: Duration,
@@ -67,7 +82,7 @@ fn run_on(
         Ok(rt) => rt,
         Err(error) => return Ran::failed(format!("no runtime: {error}")),
     };
-    let (handles, mut judge) = walk(&rt, bodies, case, expected);
+    let (handles, mut judge) = walk(&rt, case, expected);
     judge.check_ok("waiting for all tasks", rt.wait_all());
     if !case.machine.outlived {
         compare_all(&rt, handles, expected, &mut judge);
@@ -84,15 +99,9 @@ fn run_on(
 }
 
 /// Does all steps; returns the handles that are left.
-fn walk(
-    rt: &Runtime,
-    bodies: &Arc<Bodies>,
-    case: &Case,
-    expected: &Expected,
-) -> (Vec<Option<AnyHandle>>, Judge) {
+fn walk(rt: &Runtime, case: &Case, expected: &Expected) -> (Vec<Option<AnyHandle>>, Judge) {
     let mut session = Session {
         rt,
-        bodies,
         handles: case.data.iter().map(|_| None).collect(),
         case,
         last: None,
@@ -106,7 +115,7 @@ fn walk(
 }
 
 fn runtime(
-    driver: &Arc<Fake>,
+    driver: &Arc<dyn Driver>,
     machine: &Machine,
     patience: Duration,
     stalled: impl Fn(String) + Send + 'static,
@@ -122,7 +131,7 @@ fn runtime(
     let builder = devices.fold(builder, |builder, (device, gpu)| match gpu {
         None => builder.device(device),
         Some(GpuOf { number, streams, .. }) => {
-            let gpu = Gpu::new(Arc::<Fake>::clone(driver), *number);
+            let gpu = Gpu::new(Arc::clone(driver), *number);
             // Values here are small: most often all of them are to lie in page-locked memory, now and then none.
             let least = if machine.gpu_seed.is_multiple_of(4) { usize::MAX } else { 1 };
             builder.device(gpu.memory(device.capacity).streams(*streams).page_lock_from(least))
@@ -204,7 +213,6 @@ trait Held {}
 impl<T> Held for T {}
 
 struct Session<'rt> {
-    bodies: &'rt Arc<Bodies>,
     rt: &'rt Runtime,
     case: &'rt Case,
     /// Registered when they are first named.
@@ -295,9 +303,8 @@ impl<'rt> Session<'rt> {
         }
         let known = |at: usize| self.handles[at].clone().expect("registered above");
         let operands = Bundle::new(&job.accesses, known);
-        let (job, bodies) = (Arc::clone(job), Arc::clone(self.bodies));
         let (priority, plain) = (job.priority, operands.plain());
-        let codelet = Fuzzed { job, plain, bodies };
+        let codelet = Fuzzed { job: Arc::clone(job), plain };
         let task = target.codelet(codelet, operands).priority(priority);
         match after {
             Some(earlier) => task.after(earlier).submit(),

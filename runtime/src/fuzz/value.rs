@@ -2,7 +2,7 @@
 
 use super::case::{Kind, Start};
 use super::words::{Sample, Words};
-use crate::data::{Data, Format, Meta};
+use crate::data::{Data, Format, Meta, Portable};
 
 /// A value of one of the types.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,15 @@ impl Value {
 
     pub(super) fn meta(&self) -> Meta {
         each!(self, value => value.meta())
+    }
+
+    /// Its words as they lie in memory.
+    pub(super) fn bytes(&self) -> &[u8] {
+        each!(self, value => value.parts().swap_remove(0))
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        each!(self, value => value.parts_mut().swap_remove(0))
     }
 
     /// What it takes in another format, and the value in it.

@@ -89,21 +89,6 @@ impl<const TRAVELS: bool> Words<TRAVELS> {
     }
 }
 
-impl Words<true> {
-    /// The bytes of a value in one format from those of the value in another.
-    pub(super) fn convert_bytes(
-        (from, bytes): (Format, &[u8]),
-        (to, room): (Format, &mut [u8]),
-    ) -> Result<(), String> {
-        let each = width(from).ok_or("the value is in no format")?;
-        let mut value = Self::blank(&(from, bytes.len() / each));
-        value.parts_mut()[0].copy_from_slice(bytes);
-        let converted = value.convert(to).ok_or("it is to be in no format")?;
-        room.copy_from_slice(converted.parts()[0]);
-        Ok(())
-    }
-}
-
 impl<const TRAVELS: bool> Data for Words<TRAVELS> {
     type Ref<'v> = &'v Self;
     type Mut<'v> = &'v mut Self;
@@ -189,19 +174,21 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
         to: Format,
         cx: &GpuContext<'_>,
     ) -> Result<Option<CudaValue<Self>>, GpuError> {
-        let &(from, len) = value.header();
+        let &(_, len) = value.header();
         // Some pass through the host.
         if width(to).is_none() || len % 3 == 0 {
             return Ok(None);
         }
         let made = cx.value::<Self>((to, len))?;
-        super::gpu::convert((value, from), (&made, to), cx)?;
+        super::gpu::convert(value, &made, cx)?;
         Ok(Some(made))
     }
 }
 
 /// What bodies do with values, by their views.
 pub(super) trait Sample: Portable + PartialEq {
+    /// Format and length of a value with this header; the native format for a plain vector.
+    fn shape(header: &Self::Header) -> (Format, usize);
     /// `len` words that `seed` decides.
     fn fresh(format: Format, len: usize, seed: u64) -> Self;
     /// A number that depends on every bit, the format and the length.
@@ -231,6 +218,10 @@ fn first_difference(len: usize, differs: impl Fn(usize) -> Option<String>) -> St
 }
 
 impl<const TRAVELS: bool> Sample for Words<TRAVELS> {
+    fn shape(header: &(Format, usize)) -> (Format, usize) {
+        *header
+    }
+
     fn fresh(format: Format, len: usize, seed: u64) -> Self {
         Words::of(format, len, |i| blend(seed, i as u64))
     }
@@ -281,6 +272,10 @@ impl<const TRAVELS: bool> Sample for Words<TRAVELS> {
 }
 
 impl Sample for Vec<u64> {
+    fn shape(&len: &usize) -> (Format, usize) {
+        (Format::NATIVE, len)
+    }
+
     fn fresh(_format: Format, len: usize, seed: u64) -> Self {
         (0..len).map(|i| blend(seed, i as u64)).collect()
     }

@@ -109,7 +109,7 @@ impl<'v, D> CudaMut<'v, D> {
     }
 
     /// Puts another value in the place of this one: its header, and new parts that what follows on the stream fills. The old parts are
-    /// given back once the body's operations have ended, and until then can be read.
+    /// given back once the body's operations have ended, and until then can be used.
     ///
     /// # Errors
     /// The driver's, e.g. [`GpuError::OutOfMemory`].

@@ -18,6 +18,7 @@ pub fn run(args: &SelftestArgs, progress: &Progress) -> FuzzReport {
         jobs: args.jobs.into(),
         patience: Duration::from_secs(args.patience.into()),
         deaths: args.deaths,
+        gpus: None,
     };
     progress.stage("graphs", args.fuzz);
     fuzz.run(|done| {
