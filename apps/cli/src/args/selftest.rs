@@ -18,7 +18,7 @@ Examples
 
 With --cuda each NVIDIA GPU is checked first: every kernel in every precision against float64 and against the CPU, which precision rules keep
 MOAO's check system positive definite, a factorisation in a third of the memory it needs and on several parts of one GPU, and what
-happens when memory is short or a kernel faults (in a process of its own).
+happens when memory is short or a kernel faults (in a process of its own). Then the graphs run on these GPUs, whole and in parts.
 
 Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --cuda and no GPU.";
 

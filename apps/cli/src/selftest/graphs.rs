@@ -1,7 +1,9 @@
 //! Random task graphs, compared with a sequential run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use zellige_gpu::Driver;
 use zellige_runtime::fuzz::{Fuzz, FuzzCounts, FuzzReport};
 use zellige_tor::pipeline::Observer;
 
@@ -10,15 +12,15 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::table::{Side, Table, bytes};
 
-/// Runs the graphs that are asked for.
-pub fn run(args: &SelftestArgs, progress: &Progress) -> FuzzReport {
+/// Runs the graphs that are asked for, on these GPUs where there are some.
+pub fn run(args: &SelftestArgs, gpus: Option<Arc<dyn Driver>>, progress: &Progress) -> FuzzReport {
     let fuzz = Fuzz {
         graphs: args.fuzz,
         seed: args.seed,
         jobs: args.jobs.into(),
         patience: Duration::from_secs(args.patience.into()),
         deaths: args.deaths,
-        gpus: None,
+        gpus,
     };
     progress.stage("graphs", args.fuzz);
     fuzz.run(|done| {
@@ -36,8 +38,9 @@ pub fn text(report: &FuzzReport, colours: bool) -> String {
 pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let Some(first) = report.failures.first() else { return Ok(()) };
     let deaths = if args.deaths { " --deaths" } else { "" };
+    let cuda = if args.cuda { " --cuda" } else { "" };
     anyhow::bail!(
-        "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}",
+        "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}{cuda}",
         report.failures.len(),
         report.counts.graphs,
         first.seed,

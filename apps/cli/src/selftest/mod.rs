@@ -38,7 +38,7 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     let driver = if args.cuda { Some(open()?) } else { None };
     let progress = Progress::new();
     let gpus = driver.as_ref().map_or(Ok(Vec::new()), |driver| all_gpus(args, driver, &progress))?;
-    let graphs = graphs::run(args, &progress);
+    let graphs = graphs::run(args, driver.clone(), &progress);
     drop(progress);
     interrupt::check()?;
     let passed = graphs.failures.is_empty() && gpus.iter().all(GpuReport::passed);
