@@ -187,7 +187,7 @@ impl Runtime {
     /// make. For values that the caller makes and GPUs will read.
     ///
     /// ```
-    /// use zellige_runtime::{Buffer, Runtime};
+    /// use zellige_runtime::{Buffer, Runtime, Submit};
     ///
     /// let rt = Runtime::builder().workers(1).build()?;
     /// let x = rt.register(rt.page_locked(|| Buffer::from_slice(&[1.0f32; 1000])));
