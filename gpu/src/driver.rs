@@ -115,7 +115,7 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// It came from [`allocate`](Driver::allocate) for the same GPU, and is given back once.
     unsafe fn free(&self, stream: Stream, at: Address) -> Result<(), GpuError>;
 
-    /// Host memory that copies reach at full speed: page-locked, cached, readable by every GPU.
+    /// Host memory that copies reach at full speed: page-locked, cached, readable by every GPU, aligned to 4096 bytes.
     fn allocate_pinned(&self, bytes: usize) -> Result<*mut u8, GpuError>;
 
     /// Gives it back.

@@ -211,6 +211,10 @@ fn a_matrix_that_is_not_positive_definite_is_said_to_be_so() {
     assert_eq!((gpu.tile, gpu.pivot, gpu.row), (2, 7, 47));
     assert_eq!((cpu.tile, cpu.pivot, cpu.row), (2, 7, 47));
     assert!(gpu.to_string().contains("has no positive pivot"), "{gpu}");
+    // NaN is none either, though the library goes on with it.
+    a[47 + 47 * n] = f64::NAN;
+    let [_, gpu] = both(&a, &grid, &rule("fp32"), &fake);
+    assert_eq!(gpu.err().unwrap().not_positive_definite().unwrap().tile, 2);
     check(&fake);
 }
 

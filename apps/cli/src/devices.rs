@@ -13,6 +13,9 @@ use crate::exit::CommandError;
 use crate::machine;
 use crate::table;
 
+/// Streams of a device, as [`Gpu::new`] has them.
+const STREAMS: u64 = 2;
+
 /// The policy where none is asked for.
 const POLICY: &str = "lws";
 /// The same with GPUs: it knows of transfers and begins them ahead.
@@ -26,6 +29,8 @@ const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
 /// The oldest GPUs for which kernels are shipped.
 const OLDEST: (u32, u32) = (7, 0);
+/// The oldest that have 8-bit tensor cores, for which cuBLASLt is asked for.
+const OLDEST_WITH_8_BITS: (u32, u32) = (8, 9);
 
 /// What tasks run on besides CPU workers.
 #[derive(Debug)]
@@ -76,7 +81,8 @@ impl Devices {
         if !problems.is_empty() {
             return Err(refusal(args, &problems));
         }
-        let parts = parts(&*driver, wanted, args)?;
+        let oldest = if needed.contains(&Library::CublasLt) { OLDEST_WITH_8_BITS } else { OLDEST };
+        let parts = parts(&*driver, wanted, args, oldest)?;
         let gpu = |part: Part| Gpu::new(Arc::clone(&driver), part.number).memory(part.bytes);
         Ok(Devices { gpus: parts.into_iter().map(gpu).collect(), with_cpu: wanted.with_cpu })
     }
@@ -122,7 +128,7 @@ impl Devices {
 /// What keeps a GPU from linear algebra, in lines; none, if it can be used.
 pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
     let mut problems = missing(&LINEAR_ALGEBRA, |library| driver.library(library));
-    problems.extend(usable(driver, number).err());
+    problems.extend(usable(driver, number, OLDEST).err());
     problems
 }
 
@@ -173,14 +179,22 @@ fn refusal(args: &ExecutionArgs, problems: &[String]) -> CommandError {
 }
 
 /// The GPUs that are to be used, in parts.
-fn parts(driver: &dyn Driver, wanted: &CudaDevices, args: &ExecutionArgs) -> Result<Vec<Part>, CommandError> {
+fn parts(
+    driver: &dyn Driver,
+    wanted: &CudaDevices,
+    args: &ExecutionArgs,
+    oldest: (u32, u32),
+) -> Result<Vec<Part>, CommandError> {
     let all = || (0..driver.gpus().len() as u32).collect();
     let numbers: Vec<u32> = wanted.numbers.clone().unwrap_or_else(all);
     let logical = u64::from(args.logical_gpus.unwrap_or(1));
     let mut parts = Vec::new();
     for number in numbers {
-        let info = usable(driver, number).map_err(|problem| refusal(args, &[problem]))?;
-        let memory = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
+        let info = usable(driver, number, oldest).map_err(|problem| refusal(args, &[problem]))?;
+        let (free, total) = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
+        // Streams for bodies have a workspace each, on top of what is for tiles.
+        let workspaces = driver.stream_workspace(number) * logical * STREAMS;
+        let memory = (free.saturating_sub(workspaces), total);
         let bytes = budget(memory, args.gpu_mem, logical).map_err(|problem| {
             CommandError::option("--gpu-mem", format!("GPU {number} ({}) {problem}", info.name))
         })?;
@@ -191,7 +205,7 @@ fn parts(driver: &dyn Driver, wanted: &CudaDevices, args: &ExecutionArgs) -> Res
 }
 
 /// A GPU by its number.
-fn usable(driver: &dyn Driver, number: u32) -> Result<&GpuInfo, String> {
+fn usable(driver: &dyn Driver, number: u32, oldest: (u32, u32)) -> Result<&GpuInfo, String> {
     let gpus = driver.gpus();
     let Some(info) = gpus.get(number as usize) else {
         let list: Vec<String> =
@@ -200,11 +214,11 @@ fn usable(driver: &dyn Driver, number: u32) -> Result<&GpuInfo, String> {
         let hidden = hidden().map_or(String::new(), |hidden| format!("; {hidden}"));
         return Err(format!("{there}, {}{hidden}", list.join(", ")));
     };
-    if info.compute_capability < OLDEST {
+    if info.compute_capability < oldest {
         let (major, minor) = info.compute_capability;
         return Err(format!(
             "GPU {number} ({}) has compute capability {major}.{minor}, and {}.{} is needed: name others, as in cuda:0,2",
-            info.name, OLDEST.0, OLDEST.1
+            info.name, oldest.0, oldest.1
         ));
     }
     Ok(info)

@@ -190,7 +190,8 @@ pub(super) fn potrf(potrf: &Potrf, a: &mut [u8]) -> i32 {
 fn factor(l: &mut Dense, n: usize) -> i32 {
     for j in 0..n {
         let pivot = l.at(j, j) - (0..j).map(|k| l.at(j, k) * l.at(j, k)).sum::<f64>();
-        if pivot.is_nan() || pivot <= 0.0 {
+        // As cuSOLVER, which takes NaN for positive.
+        if pivot <= 0.0 {
             return j as i32 + 1;
         }
         let pivot = pivot.sqrt();

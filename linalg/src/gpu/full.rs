@@ -116,7 +116,8 @@ fn halves(ops: &Ops<'_>, a: Matrix, shape: (u32, u32)) -> Result<OnGpu, GpuError
     Ok(OnGpu { shape, storage: StorageFormat::F16x2, values: hi, lo: lo.at, scale })
 }
 
-/// `L L^T = A` in place. `lost` makes the error of a pivot that is not positive, from its column.
+/// `L L^T = A` in place. `lost` makes the error of a pivot that is not a positive finite number, from its column: the first that is not
+/// positive, where the library finds one, which takes NaN for positive; then the diagonal tells, and the column is the last.
 pub(crate) fn factor(
     ops: &Ops<'_>,
     a: &OnGpu,
@@ -125,8 +126,10 @@ pub(crate) fn factor(
     if a.is_empty() {
         return Ok(());
     }
-    ops.potrf(a.shape.0, a.values, |info| match usize::try_from(info) {
-        Ok(0) => Ok(()),
+    let n = a.shape.0;
+    ops.potrf(n, a.values, move |info, diagonal| match usize::try_from(info) {
+        Ok(0) if diagonal.max.is_finite() => Ok(()),
+        Ok(0) => Err(lost(n as usize - 1)),
         Ok(column) => Err(lost(column - 1)),
         Err(_) => Err(format!("cuSOLVER refused argument {} of a factorisation", -info).into()),
     })

@@ -23,7 +23,7 @@ pub type DescribeLaunch =
 pub struct GpuGenerator {
     /// What the kernel reads, e.g. tables: each GPU has a replica.
     pub model: Handle<Vec<u64>>,
-    /// The kernel's source.
+    /// The kernel's source; a name stands for one source in a program.
     pub source: &'static Source,
     /// Describes the launch for a block.
     pub describe: DescribeLaunch,
@@ -76,7 +76,7 @@ impl<T: TileScalar> Codelet for GenerateAnywhere<T> {
         let (ops, there) = (Ops::new(cx.gpu())?, OnGpu::update(&tile)?);
         if !there.is_empty() {
             let launch = (self.describe)(model.part(0).0, rows.clone(), cols.clone(), there.values)?;
-            ops.launch_of(self.source, &launch)?;
+            ops.launch_of(self.source, &launch, [model.part(0), tile.part(0)])?;
         }
         if *symmetric {
             ops.mirror(there.shape.0, there.values)?;

@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
-use zellige_gpu::{Address, Element, Gemm, GpuError, Matrix, Potrf, Syrk, Trsm};
+use zellige_gpu::{Address, Arg, Element, Gemm, GpuError, Matrix, Potrf, Syrk, Trsm};
 use zellige_kernels::cuda::{
     Launch, LaunchError, Loaded, Measure, PARTIALS_BYTES, SOURCES, Source, measure, mirror,
 };
@@ -16,6 +17,9 @@ use zellige_runtime::{CudaMut, GpuContext, TaskError};
 use super::OnGpu;
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
+
+/// Entries to multiples of which columns of working space are padded.
+const ALIGNED: u32 = 16;
 
 fn loaded(cx: &GpuContext<'_>, name: &'static str, sources: &[Source]) -> Result<Arc<Loaded>, GpuError> {
     cx.once(name, || Loaded::compiled(&**cx.driver(), cx.gpu(), sources))
@@ -35,8 +39,33 @@ impl<'c> Ops<'c> {
         Ok(Ops { cx, kernels })
     }
 
-    /// A launch of a kernel of another source, which uses operands of the body and nothing else.
-    pub(super) fn launch_of(&self, source: &'static Source, launch: &Launch) -> Result<(), GpuError> {
+    /// A launch of a kernel of another source, which reads `from` and writes `to`, operands of the body: a description that names other
+    /// memory is refused.
+    pub(super) fn launch_of(
+        &self,
+        source: &'static Source,
+        launch: &Launch,
+        [from, to]: [(Address, u64); 2],
+    ) -> Result<(), GpuError> {
+        let lies = |(at, bytes): (Address, u64), (first, all): (Address, u64)| {
+            at.0 >= first.0 && at.0.saturating_add(bytes) <= first.0 + all
+        };
+        let is_ours = |arg: &Arg| match *arg {
+            Arg::Read(at, bytes) => lies((at, bytes), from) || lies((at, bytes), to),
+            Arg::Write(at, bytes) | Arg::Update(at, bytes) => lies((at, bytes), to),
+            _ => true,
+        };
+        if !launch.args.iter().chain(&launch.also).all(is_ours) {
+            return Err(GpuError::Failed {
+                gpu: self.cx.gpu(),
+                call: "cuLaunchKernel",
+                reason: format!(
+                    "{} is described with memory that is neither its model nor its block",
+                    launch.kernel
+                ),
+                sticky: false,
+            });
+        }
         let kernels = loaded(self.cx, source.name, std::slice::from_ref(source))?;
         // SAFETY: see the module.
         unsafe { kernels.launch(&**self.cx.driver(), self.cx.stream(), launch) }
@@ -52,14 +81,16 @@ impl<'c> Ops<'c> {
         Ok(self.cx.scratch(bytes)?.at)
     }
 
-    /// A matrix without gaps in working space.
+    /// A matrix in working space.
     pub(super) fn scratch_matrix(
         &self,
         (rows, cols): (u32, u32),
         element: Element,
     ) -> Result<Matrix, GpuError> {
-        let at = self.scratch(u64::from(rows) * u64::from(cols) * element.bytes())?;
-        Ok(Matrix { at, ld: rows.max(1), element })
+        // Columns begin where tensor cores like them to.
+        let ld = rows.max(1).next_multiple_of(ALIGNED);
+        let at = self.scratch(u64::from(ld) * u64::from(cols) * element.bytes())?;
+        Ok(Matrix { at, ld, element })
     }
 
     pub(crate) fn launch(&self, launch: Result<Launch, LaunchError>) -> Result<(), GpuError> {
@@ -93,13 +124,13 @@ impl<'c> Ops<'c> {
         unsafe { self.cx.driver().syrk(self.cx.stream(), syrk) }
     }
 
-    /// Factors a matrix of order `n` in place. `then` gets 0, or one more than the number of the column whose pivot is not positive, once
-    /// that is known.
+    /// Factors a matrix of order `n` in place. `then` gets 0, or one more than the number of the column whose pivot is not positive, and the
+    /// measure of the factor's diagonal, once they are known.
     pub(super) fn potrf(
         &self,
         n: u32,
         a: Matrix,
-        then: impl FnOnce(i32) -> Result<(), TaskError> + Send + 'static,
+        then: impl FnOnce(i32, Measure) -> Result<(), TaskError> + Send + 'static,
     ) -> Result<(), GpuError> {
         let (driver, stream) = (self.cx.driver(), self.cx.stream());
         let workspace_bytes = driver.potrf_workspace(stream, n, a.element)?;
@@ -107,9 +138,19 @@ impl<'c> Ops<'c> {
         let potrf = Potrf { n, a, workspace, workspace_bytes, info };
         // SAFETY: see the module.
         unsafe { driver.potrf(stream, &potrf)? };
-        let told = move |bytes: &[u8]| then(i32::from_le_bytes(bytes.try_into()?));
-        // SAFETY: working space of this body.
-        unsafe { self.cx.read_back(info, 4, told) }
+        let diagonal = self.measure((1, n), Matrix { ld: a.ld + 1, ..a })?;
+        let known = Arc::new(AtomicI32::new(0));
+        let told = Arc::clone(&known);
+        // SAFETY: working space of this body, both; what is read back is told in this order.
+        unsafe {
+            self.cx.read_back(info, 4, move |bytes| {
+                told.store(i32::from_le_bytes(bytes.try_into()?), Ordering::Relaxed);
+                Ok(())
+            })?;
+            self.cx.read_back(diagonal, Measure::BYTES as usize, move |bytes| {
+                then(known.load(Ordering::Relaxed), Measure::from_bytes(bytes.try_into()?))
+            })
+        }
     }
 
     /// Norm, largest magnitude and scale of a matrix, left in working space as a [`Measure`].

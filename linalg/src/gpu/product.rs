@@ -152,7 +152,7 @@ fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<Matri
 /// The tile, zeros around it up to `padded` rows and columns.
 fn padded_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<Matrix, GpuError> {
     let out = ops.scratch_matrix(padded, Element::F8E4M3)?;
-    ops.zero(out.at, u64::from(padded.0) * u64::from(padded.1))?;
+    ops.zero(out.at, u64::from(out.ld) * u64::from(padded.1))?;
     ops.launch(copy(tile.shape, tile.values, out))?;
     Ok(out)
 }

@@ -8,7 +8,7 @@
 //! | `convert` | bits that differ from the CPU's | none |
 //! | `gemm`, `syrk` | `C - A op(B)` against `f64` | [`Roundoffs`]: operands, sums and result as the precision has them |
 //! | `trsm` | `X op(L) - B` | `(n u + e) \|X\| \|op(L)\|`, `e` of the products inside |
-//! | `potrf` | `L L^T - A` | `(n + 3) u \|L\| \|L^T\|` (Higham, Accuracy and Stability of Numerical Algorithms, theorem 10.3) |
+//! | `potrf` | `L L^T - A` | `2 (n + 4) u \|L\| \|L^T\|`, twice that of Higham, Accuracy and Stability of Numerical Algorithms, theorem 10.3, for libraries whose roots and quotients are not rounded correctly |
 
 mod dense;
 mod fault;

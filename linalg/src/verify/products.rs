@@ -69,6 +69,8 @@ pub(super) fn convert(
         let narrow = tile.to_storage(to).ok_or(Error::Format { got: StorageFormat::F32, want: to })?;
         let wide = narrow.to_storage(StorageFormat::F32);
         let handle = rt.register(tile);
+        // The device's alone from here on: otherwise the host would convert it on its way there.
+        rt.submit(Touch, (update(&handle).as_format(format_of(StorageFormat::F32)),))?;
         let mut differ = 0.0;
         for (format, want) in [(to, Some(&narrow)), (StorageFormat::F32, wide.as_ref())] {
             rt.submit(Touch, (update(&handle).as_format(format_of(format)),))?;
@@ -97,7 +99,9 @@ pub(super) fn gemm<T: TileScalar>(
         let (rows, cols) = if op_b == Op::Trans { (n, k) } else { (k, n) };
         let (a, b) = (random.matrix(m, k).rounded::<T>(), random.matrix(rows, cols).rounded::<T>());
         let size = a.abs().times(&b.abs(), op_b);
-        let c = Dense::from_fn(m, n, |_, _| random.number() * size.largest()).rounded::<T>();
+        // Often much smaller than what is subtracted: then the scale of a narrow C has to be raised.
+        let unit = size.largest() * 2f64.powi(-(random.below(30) as i32));
+        let c = Dense::from_fn(m, n, |_, _| random.number() * unit).rounded::<T>();
         let place = || place((m, n, k), op_b);
         let mut by_cpu = stored(&c.tile::<T>()?, result)?;
         let mut space = vec![0.0; scratch_len(precision, m, n, k)];

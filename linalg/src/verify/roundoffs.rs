@@ -56,7 +56,11 @@ impl Roundoffs {
     pub(super) fn apart(&self, p: &Product<'_>) -> Dense {
         let Roundoffs { sum, result, differs, small, .. } = *self;
         let both = p.size.plus(&p.c.abs());
-        let sums = both.scaled(2.0 * sum * (p.inner + 2) as f64).plus(&p.size.scaled(2.0 * differs));
+        // Roundings add up as their squares do, but for factors that no sum of so many random terms has come near; where each is coarse, the
+        // certain bound would say nothing.
+        let terms = (p.inner + 2) as f64;
+        let steps = terms.min(8.0 * terms.sqrt());
+        let sums = both.scaled(2.0 * sum * steps).plus(&p.size.scaled(2.0 * differs));
         let lost = if result > 0.0 { 4.0 * small * both.largest() } else { 0.0 };
         sums.plus(&both.scaled(4.0 * result)).plus(&constant(p.size, lost))
     }

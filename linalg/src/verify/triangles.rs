@@ -36,7 +36,9 @@ pub(super) fn trsm<T: TileScalar>(
         let mut by_cpu = b.tile::<T>()?;
         let mut space = vec![0.0; trsm_scratch_len(full, m, n)];
         solve_right(full, op, &l.tile::<T>()?, &mut by_cpu, &mut space)?;
-        let (l_there, x_there) = (rt.register(l.tile::<T>()?), rt.register(b.tile::<T>()?));
+        // Above the diagonal of a factor stands what factorisations leave there.
+        let littered = Dense::from_fn(n, n, |i, j| if i < j { f64::NAN } else { l.at(i, j) });
+        let (l_there, x_there) = (rt.register(littered.tile::<T>()?), rt.register(b.tile::<T>()?));
         let solve = SolveDiagonal::<T> { full, op, at: (0, 0), shape: (m, n), _element: PhantomData };
         rt.submit(solve, (read(&l_there), native_update(&x_there), solve_scratch(full, (m, n))))?;
         let there = rt.read(&x_there)?;
@@ -75,7 +77,7 @@ pub(super) fn potrf<T: TileScalar>(
         rt.submit(Potrf::<T>::new(0, 0..n), (native_update(&there),))?;
         let l = Dense::of(&*rt.read(&there)?)?.lower();
         let by_cpu = Dense::of(&by_cpu)?.lower();
-        let bound = l.abs().times(&l.abs(), Op::Trans).scaled((n + 3) as f64 * u);
+        let bound = l.abs().times(&l.abs(), Op::Trans).scaled(2.0 * (n + 4) as f64 * u);
         let product = l.times(&l, Op::Trans);
         let apart = product.minus(&by_cpu.times(&by_cpu, Op::Trans)).part_of(&bound.scaled(2.0));
         check.add(product.minus(&a).part_of(&bound), apart);

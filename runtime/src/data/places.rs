@@ -113,14 +113,6 @@ impl<D: Data> HandleCore<D> {
         if is_native(value, to) {
             return Ok(carrier.up(&travel, value, memory)?);
         }
-        if carrier.converts_there {
-            let there = carrier.up(&travel, value, memory)?;
-            let made = carrier.converted(&travel, &there, to);
-            carrier.stream.keep(there);
-            if let Some(made) = made? {
-                return Ok(made);
-            }
-        }
         // Boxed before anything points into it.
         let converted = Box::new(self.convert(value, to)?);
         let sent = carrier.up(&travel, &*converted, memory);
@@ -149,8 +141,7 @@ impl<D: Data> HandleCore<D> {
                         Some(made) => made,
                         None => {
                             let wide = self.fetched(&travel, value, carrier)?;
-                            let by_host = Carrier { converts_there: false, ..carrier };
-                            self.send_up(&wide, to, carrier.memory(), by_host)?
+                            self.send_up(&wide, to, carrier.memory(), carrier)?
                         }
                     };
                     carrier.on(&travel, sent, memory)?

@@ -109,8 +109,13 @@ impl<D: Portable> Portability<D> {
             parts: D::parts,
             parts_mut: D::parts_mut,
             convert_on_gpu: |value, to, cx| {
-                let made = D::convert_on_gpu(CudaRef::new(value), to, cx)?;
-                Ok(made.map(|made| made.like(value)))
+                let Some(made) = D::convert_on_gpu(CudaRef::new(value), to, cx)? else { return Ok(None) };
+                let made = cx.take(&made);
+                // A conversion keeps the norm.
+                Ok(made.map(|mut made| {
+                    made.meta.norm = value.meta.norm;
+                    made
+                }))
             },
         }
     }

@@ -39,6 +39,22 @@ impl Pending {
 pub struct GpuContext<'a> {
     stream: &'a GpuStream,
     pending: RefCell<Pending>,
+    /// What a conversion has made, until it is handed over.
+    made: RefCell<Vec<Option<DeviceValue>>>,
+}
+
+impl Drop for GpuContext<'_> {
+    fn drop(&mut self) {
+        // What nobody has taken may be in use by what has been queued, as may what was to be done at the end.
+        let made: Vec<DeviceValue> = self.made.take().into_iter().flatten().collect();
+        if !made.is_empty() {
+            self.stream.keep(made);
+        }
+        let Pending(left) = self.pending.take();
+        if !left.is_empty() {
+            self.stream.keep(left);
+        }
+    }
 }
 
 impl fmt::Debug for GpuContext<'_> {
@@ -49,11 +65,11 @@ impl fmt::Debug for GpuContext<'_> {
 
 impl<'a> GpuContext<'a> {
     pub(crate) fn new(stream: &'a GpuStream) -> Self {
-        GpuContext { stream, pending: RefCell::default() }
+        GpuContext { stream, pending: RefCell::default(), made: RefCell::default() }
     }
 
     pub(crate) fn into_pending(self) -> Pending {
-        self.pending.into_inner()
+        self.pending.take()
     }
 
     /// The driver.
@@ -72,7 +88,7 @@ impl<'a> GpuContext<'a> {
     }
 
     /// What a library keeps for each device under a name of its own, e.g. its kernels, loaded: made when it is first asked for there.
-    /// Others that ask meanwhile wait.
+    /// Others that ask meanwhile wait, for whatever name: `make` must not ask itself. It must not keep values of handles.
     ///
     /// # Errors
     /// What `make` says; the next who asks tries again.
@@ -92,7 +108,7 @@ impl<'a> GpuContext<'a> {
         self.stream.scratch(bytes)
     }
 
-    /// Does something once the body's operations have ended. An error fails the task.
+    /// Does something once the body's operations have ended. An error fails the task. (A conversion has no such end: nothing is done then.)
     pub fn at_end(&self, what: impl FnOnce() -> Result<(), TaskError> + Send + 'static) {
         self.pending.borrow_mut().0.push(Box::new(what));
     }
@@ -125,12 +141,22 @@ impl<'a> GpuContext<'a> {
         self.stream.keep(parts);
     }
 
-    /// A value of this header with new parts, which what follows on the stream fills.
+    /// A value of this header with new parts, which what follows on the stream fills: for [`Portable::convert_on_gpu`] to give back. One
+    /// that is not given back goes when the stream's operations have ended.
     ///
     /// # Errors
     /// The driver's, e.g. [`GpuError::OutOfMemory`].
     pub fn value<D: Portable>(&self, header: D::Header) -> Result<CudaValue<D>, GpuError> {
-        Ok(CudaValue::new(self.blank::<D>(header)?))
+        let value = self.blank::<D>(header.clone())?;
+        let mut made = self.made.borrow_mut();
+        let view = CudaValue::new(header, &value, made.len());
+        made.push(Some(value));
+        Ok(view)
+    }
+
+    /// Hands over what [`value`](GpuContext::value) has made.
+    pub(crate) fn take<D: Portable>(&self, made: &CudaValue<D>) -> Option<DeviceValue> {
+        self.made.borrow_mut().get_mut(made.at())?.take()
     }
 
     /// The same, as the runtime keeps it.

@@ -15,8 +15,6 @@ use crate::data::{Data, Format, Portability};
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier<'s> {
     pub(crate) stream: &'s GpuStream,
-    /// From the host the value's own form travels, and is converted on the GPU.
-    pub(crate) converts_there: bool,
 }
 
 impl Carrier<'_> {
@@ -28,8 +26,10 @@ impl Carrier<'_> {
         memory: &Arc<GpuMemory>,
     ) -> Result<DeviceValue, GpuError> {
         let host = |bytes: &[u8]| (Place::Host(bytes.as_ptr().cast_mut()), bytes.len() as u64);
-        let parts = self.copies((travel.parts)(value).into_iter().map(host), memory)?;
-        Ok(DeviceValue::new((travel.header)(value), parts, value.meta()))
+        // The type's own code first: should it panic, nothing has been queued.
+        let (header, meta, parts) = ((travel.header)(value), value.meta(), (travel.parts)(value));
+        let parts = self.copies(parts.into_iter().map(host), memory)?;
+        Ok(DeviceValue::new(header, parts, meta))
     }
 
     /// A copy of a GPU's value on the host, made where it is to stay: `place` is not moved before the copy has ended.
@@ -40,12 +40,14 @@ impl Carrier<'_> {
         place: &mut Option<D>,
     ) -> Result<(), GpuError> {
         let blank = (travel.blank)(&value.header).expect("it was made by the same functions");
-        let there = place.insert(blank);
-        for (to, from) in (travel.parts_mut)(there).into_iter().zip(&value.parts) {
-            debug_assert_eq!(to.len() as u64, from.bytes(), "a header says how large the parts are");
-            self.fetch(to, from)?;
-        }
-        Ok(())
+        let parts = (travel.parts_mut)(place.insert(blank));
+        // Before anything is queued, since a panic lets the value go.
+        let sizes = parts.iter().map(|to| to.len() as u64);
+        assert!(
+            sizes.eq(value.parts.iter().map(DeviceBuffer::bytes)),
+            "a header says how large its parts are"
+        );
+        parts.into_iter().zip(&value.parts).try_for_each(|(to, from)| self.fetch(to, from))
     }
 
     /// A copy of a GPU's value in the memory of the same or another one.
@@ -56,8 +58,9 @@ impl Carrier<'_> {
         memory: &Arc<GpuMemory>,
     ) -> Result<DeviceValue, GpuError> {
         let there = |from: &DeviceBuffer| (Place::Gpu(from.gpu(), from.at()), from.bytes());
+        let header = (travel.clone_header)(&value.header);
         let parts = self.copies(value.parts.iter().map(there), memory)?;
-        Ok(DeviceValue::new((travel.clone_header)(&value.header), parts, value.meta))
+        Ok(DeviceValue::new(header, parts, value.meta))
     }
 
     /// A GPU's value in another format, made on the stream's GPU and in its memory; `None`: only the host knows how.
@@ -71,10 +74,10 @@ impl Carrier<'_> {
         if value.parts.iter().all(|part| part.gpu() == self.memory().gpu) {
             return (travel.convert_on_gpu)(value, to, &cx);
         }
-        let near = self.across(travel, value, self.memory())?;
-        let made = (travel.convert_on_gpu)(&near, to, &cx);
-        self.stream.keep(near);
-        made
+        let near = Arc::new(self.across(travel, value, self.memory())?);
+        // Also where the type's own code panics.
+        self.stream.keep(Arc::clone(&near));
+        (travel.convert_on_gpu)(&near, to, &cx)
     }
 
     /// The memory of the GPU whose stream it is.

@@ -154,6 +154,8 @@ fn mark(stream: &GpuStream) -> Result<Event, GpuError> {
 
 /// Waits for the ends of what is on one stream, and tells of them.
 fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) {
+    // What is done at the end makes values too, e.g. sums of reductions.
+    let _serving = memory.pinned.serve();
     let mut last: Option<Instant> = None;
     let mut used = None;
     for Flying { stream, event, began, kept, landing, done } in flying {

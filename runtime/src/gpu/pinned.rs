@@ -80,7 +80,7 @@ impl Pool {
 
     /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool come the slow way.
     pub(super) fn stage(self: &Arc<Self>, bytes: usize) -> Option<Block> {
-        let is_small = bytes < self.least.min(super::PAGE_LOCK_FROM);
+        let is_small = bytes < super::PAGE_LOCK_FROM;
         is_small.then(|| self.take(bytes).ok()).flatten()
     }
 

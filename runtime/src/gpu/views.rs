@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use zellige_gpu::{Address, GpuError};
 
 use super::context::GpuContext;
@@ -155,29 +156,27 @@ impl<'v, D> CudaMut<'v, D> {
     }
 }
 
-/// A value that a conversion makes ([`Portable::convert_on_gpu`]).
-pub struct CudaValue<D> {
-    value: DeviceValue,
-    _type: PhantomData<fn() -> D>,
+/// A value that a conversion makes ([`Portable::convert_on_gpu`]): [`GpuContext::value`] keeps it.
+pub struct CudaValue<D: Portable> {
+    header: D::Header,
+    parts: SmallVec<[(Address, u64); 2]>,
+    /// Which of its context's.
+    at: usize,
 }
 
-impl<D> CudaValue<D> {
-    pub(super) fn new(value: DeviceValue) -> Self {
-        CudaValue { value, _type: PhantomData }
+impl<D: Portable> CudaValue<D> {
+    pub(super) fn new(header: D::Header, value: &DeviceValue, at: usize) -> Self {
+        let parts = value.parts.iter().map(|part| (part.at(), part.bytes())).collect();
+        CudaValue { header, parts, at }
     }
 
-    /// As the runtime keeps it: a conversion keeps the norm.
-    pub(crate) fn like(mut self, source: &DeviceValue) -> DeviceValue {
-        self.value.meta.norm = source.meta.norm;
-        self.value
+    pub(super) fn at(&self) -> usize {
+        self.at
     }
 
     /// The value's header.
-    pub fn header(&self) -> &D::Header
-    where
-        D: Portable,
-    {
-        header::<D>(&self.value)
+    pub fn header(&self) -> &D::Header {
+        &self.header
     }
 
     /// Where part `i` is, and its bytes.
@@ -185,7 +184,7 @@ impl<D> CudaValue<D> {
     /// # Panics
     /// If there is no such part.
     pub fn part(&self, i: usize) -> (Address, u64) {
-        part(&self.value, i)
+        self.parts[i]
     }
 }
 
@@ -263,8 +262,8 @@ debug_by_meta!(
     CudaList => |v| v.0.len()
 );
 
-impl<D> std::fmt::Debug for CudaValue<D> {
+impl<D: Portable> std::fmt::Debug for CudaValue<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CudaValue({:?})", self.value.meta)
+        write!(f, "CudaValue({:?})", D::header_meta(&self.header))
     }
 }

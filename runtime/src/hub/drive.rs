@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use zellige_gpu::GpuError;
 
 use super::links::{Way, mover};
 use super::{Hub, Waiting};
@@ -12,6 +14,12 @@ use crate::error::{Cause, Failure, TaskError};
 use crate::exec::Shared;
 use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
+
+/// How long a transfer that finds no room on a GPU waits before it tries again, before the device is given up: ten seconds in all.
+const WAITS_FOR_ROOM: [Duration; 10] = {
+    let ms = Duration::from_millis;
+    [ms(1), ms(3), ms(10), ms(30), ms(100), ms(300), ms(1000), ms(2000), ms(3000), ms(4000)]
+};
 
 /// How far a transfer is: not begun, under way, over.
 const QUEUED: u8 = 0;
@@ -195,9 +203,19 @@ fn carry(
         (None, Some(memory)) => Onto::Gpu(memory),
         (None, None) => Onto::Memory(&hub.nodes[transfer.to].spares),
     };
-    let converts_there = transfer.converts.is_some_and(|(converter, _)| converter == transfer.to);
-    let carrier = stream.map(|stream| Carrier { stream, converts_there });
-    match handle.carry(transfer.source, transfer.target, format, onto, carrier) {
+    let carrier = stream.map(|stream| Carrier { stream });
+    let mut carried = handle.carry(transfer.source, transfer.target, format, onto, carrier);
+    // Working space comes on top of what the memory manager counts: it may have to be given back first.
+    for wait in WAITS_FOR_ROOM {
+        let (Err(CarryError::Gpu(GpuError::OutOfMemory { .. })), Some(carrier)) = (&carried, carrier) else {
+            break;
+        };
+        carried = carrier.wait().map_err(CarryError::Gpu).and_then(|()| {
+            std::thread::sleep(wait);
+            handle.carry(transfer.source, transfer.target, format, onto, Some(carrier))
+        });
+    }
+    match carried {
         Ok(()) => {}
         Err(CarryError::Disk(error)) => return Err(error),
         Err(CarryError::Gpu(error)) => {

@@ -200,7 +200,7 @@ impl Hub {
             return Ok(());
         };
         let [from, to] = [way.0, way.1].map(|node| self.nodes[node].gpu.as_ref());
-        let sent = Carrier { stream, converts_there: false }.probe(from, to, bytes.both());
+        let sent = Carrier { stream }.probe(from, to, bytes.both());
         sent.map_err(|error| stream.failure(&error))
     }
 

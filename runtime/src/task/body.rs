@@ -235,6 +235,9 @@ impl<C: Codelet> TypedBody<C> {
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,
+            Err(Refusal::Failed(error)) if env.gpu().is_some_and(|stream| stream.is_loss(&error)) => {
+                return Ran::Done;
+            }
             Err(refusal) => return self.refused(env, refusal),
         };
         let result = env.call(call, |cx| codelet.cuda(C::Operands::views_on_gpu(&mut held), cx));

@@ -1,12 +1,13 @@
 //! The checks of one GPU. They know its driver and nothing of CUDA.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use zellige_gpu::Driver;
 use zellige_linalg::bench::test_matrix;
+use zellige_linalg::residual;
 use zellige_linalg::verify::{self, Extent};
 use zellige_linalg::{Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky};
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
@@ -63,6 +64,11 @@ const RULES: [&str; 12] = [
 ];
 /// By how much the Strehl ratios of the CPU and the GPU may differ: about what the precisions change it by.
 const STREHL: f64 = 1e-3;
+
+/// The backward error that the factor may have: a roundoff of 16 bits.
+const BACKWARD_ERROR: f64 = 5e-4;
+/// How long a process with a faulting kernel may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Has a kernel on a GPU fault somewhere else: what was said.
 pub type Fault<'f> = &'f dyn Fn(u32) -> anyhow::Result<String>;
@@ -159,7 +165,8 @@ fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Res
         let (factor, row) = factor(&parts, extents.factor, what, memory)?;
         let passed = first.get_or_insert_with(|| factor.clone()) == &factor;
         let evicts = what.contains('%');
-        rows.push(FactorRow { passed: passed && (!evicts || row.evictions > 0), ..row });
+        let passed = passed && row.backward_error < BACKWARD_ERROR && (!evicts || row.evictions > 0);
+        rows.push(FactorRow { passed, ..row });
         progress.advance(rows.len() as u64);
         interrupt::check()?;
     }
@@ -182,8 +189,13 @@ fn factor(
     let start = Instant::now();
     cholesky(&rt, &a, &rule)?.wait(&rt)?;
     let seconds = start.elapsed().as_secs_f64();
-    let nodes = rt.memory();
+    let (nodes, factor) = (rt.memory(), a.gather(&rt)?);
+    drop(rt);
+    // On the host, and estimated: it takes no factorisation of its own.
+    let host = Runtime::builder().build()?;
+    let backward_error = residual::estimated(&host, &a, &test_matrix::<f64>(n))?.value;
     let row = FactorRow {
+        backward_error,
         what: what.into(),
         devices: parts.len(),
         memory,
@@ -192,7 +204,7 @@ fn factor(
         evictions: nodes.iter().map(|node| node.evictions).sum(),
         passed: true,
     };
-    Ok((a.gather(&rt)?, row))
+    Ok((factor, row))
 }
 
 fn memory(gpu: &Gpu) -> anyhow::Result<FaultRow> {
@@ -229,10 +241,23 @@ pub fn fault_here(driver: &Arc<dyn Driver>, number: u32) -> anyhow::Result<Strin
 /// As [`fault_here`], and where the process could not be run.
 pub fn fault_in_child(number: u32) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("finding this program")?;
-    let output = Command::new(program)
+    let mut child = Command::new(program)
         .args(["selftest", "--faulty-kernel", &number.to_string()])
-        .output()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .context("running this program again")?;
+    let start = Instant::now();
+    while child.try_wait().context("waiting for the process")?.is_none() {
+        if start.elapsed() > PATIENCE {
+            let _ = child.kill(); // it may have ended just now
+            let _ = child.wait();
+            anyhow::bail!("the process had not ended after {} s: no device was retired", PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().context("reading what the process said")?;
     anyhow::ensure!(
         output.status.success(),
         "the process ended with {}: {}",

@@ -52,6 +52,7 @@ pub struct FactorRow {
     /// Bytes of each device's memory.
     pub memory: u64,
     pub seconds: f64,
+    pub backward_error: f64,
     pub bytes_moved: u64,
     pub evictions: u64,
     pub passed: bool,
@@ -135,6 +136,7 @@ impl GpuReport {
             ("devices", Side::Right),
             ("memory of each", Side::Right),
             ("s", Side::Right),
+            ("backward error", Side::Right),
             ("moved", Side::Right),
             ("evictions", Side::Right),
             ("", Side::Left),
@@ -146,6 +148,7 @@ impl GpuReport {
                 row.devices.to_string(),
                 bytes(row.memory),
                 format!("{:.3}", row.seconds),
+                format!("{:.1e}", row.backward_error),
                 bytes(row.bytes_moved),
                 row.evictions.to_string(),
                 verdict(row.passed),
