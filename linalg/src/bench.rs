@@ -1,5 +1,6 @@
 //! How close a whole factorisation comes to its own tile product: what the command line and the benches print.
 
+pub mod gpu;
 pub mod memory;
 
 use std::time::{Duration, Instant};

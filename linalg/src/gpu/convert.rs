@@ -35,7 +35,8 @@ pub(crate) fn convert<T: TileScalar>(
     Ok(Some(made))
 }
 
-fn narrow(ops: &Ops<'_>, from: &OnGpu, to: &OnGpu) -> Result<(), GpuError> {
+/// A tile of `f32` in the format of `to`, with a scale of its own.
+pub(super) fn narrow(ops: &Ops<'_>, from: &OnGpu, to: &OnGpu) -> Result<(), GpuError> {
     let measured = ops.measure(from.shape, from.values)?;
     ops.launch(match to.storage {
         StorageFormat::F16x2 => split(from.shape, from.values, measured, to.values, to.lo, to.scale),

@@ -8,7 +8,9 @@ mod full;
 mod generate;
 mod ops;
 mod product;
+mod race;
 mod tile;
+mod timed;
 
 pub(crate) use convert::convert;
 pub(crate) use full::{factor, solve_right, subtract_square};
@@ -16,7 +18,9 @@ pub(crate) use generate::GenerateAnywhere;
 pub use generate::{DescribeLaunch, GpuGenerator};
 pub(crate) use ops::Ops;
 pub(crate) use product::multiply;
+pub(crate) use race::{Lanes, Prepared, whole_factor};
 pub(crate) use tile::OnGpu;
+pub(crate) use timed::{Link, Stopwatch};
 
 use zellige_gpu::Element;
 

@@ -1,6 +1,6 @@
 //! Operations on the stream of one body.
 //!
-//! The one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
+//! With [`timed`](super::timed) the one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
 //! working space ([`Ops::scratch`]): the modules beside this one describe operations on nothing else, and whoever gives them an operand that
 //! is written has it to itself.
 #![allow(unsafe_code)]

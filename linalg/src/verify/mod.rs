@@ -13,7 +13,7 @@
 mod dense;
 mod fault;
 mod products;
-mod random;
+pub(crate) mod random;
 mod roundoffs;
 mod triangles;
 

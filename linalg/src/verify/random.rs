@@ -3,10 +3,10 @@
 use super::dense::Dense;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }
 
@@ -18,12 +18,12 @@ impl Random {
     }
 
     /// In [0, most).
-    pub(super) fn below(&mut self, most: usize) -> usize {
+    pub(crate) fn below(&mut self, most: usize) -> usize {
         (self.bits() % most.max(1) as u64) as usize
     }
 
     /// In (-1, 1).
-    pub(super) fn number(&mut self) -> f64 {
+    pub(crate) fn number(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 

@@ -1,0 +1,185 @@
+//! What benchmarks time: many products of distinct operands, with all that this crate does around them and without, and a factorisation of a
+//! whole matrix by the library.
+
+use zellige_gpu::{Address, Compute, Element, Gemm, GpuError, Matrix, Transpose};
+use zellige_kernels::cuda::{copy, fill};
+use zellige_kernels::{GemmPrecision, Op, StorageFormat};
+use zellige_runtime::{GpuContext, TaskError};
+
+use super::convert::narrow;
+use super::product::DIFFERENCE;
+use super::tile::length;
+use super::{OnGpu, Ops, Stopwatch, element_of, multiply};
+use crate::error::Error;
+use crate::scalar::TileScalar;
+
+/// Entries from the random numbers of one operand to those of the next.
+const WINDOW_STEP: usize = 64;
+
+/// One product's operands and result, in working space.
+struct Lane {
+    a: OnGpu,
+    b: OnGpu,
+    c: OnGpu,
+}
+
+/// Which products are timed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lanes {
+    pub(crate) precision: GemmPrecision,
+    /// Order of the tiles.
+    pub(crate) tile: u32,
+    /// How many triples of tiles; each is used as often as the others.
+    pub(crate) count: usize,
+    /// How often.
+    pub(crate) rounds: usize,
+}
+
+impl Lanes {
+    /// Bytes of one triple.
+    pub(crate) fn bytes_each(&self) -> u64 {
+        let (operand, result) = (self.precision.operand_format(), self.precision.output_format());
+        u64::from(self.tile).pow(2) * (2 * operand.bytes() + result.bytes()) as u64
+    }
+
+    /// Random numbers that [`Prepared::new`] reads.
+    pub(crate) fn numbers(&self) -> usize {
+        (self.tile as usize).pow(2) + 3 * self.count * WINDOW_STEP
+    }
+}
+
+/// Triples of tiles that are filled.
+pub(crate) struct Prepared<'c> {
+    cx: &'c GpuContext<'c>,
+    ops: Ops<'c>,
+    of: Lanes,
+    lanes: Vec<Lane>,
+}
+
+impl<'c> Prepared<'c> {
+    /// Fills the tiles from [`Lanes::numbers`] random numbers of `T`.
+    ///
+    /// # Errors
+    /// The driver's, e.g. where there is no room; so for all functions here.
+    pub(crate) fn new<T: TileScalar>(
+        cx: &'c GpuContext<'c>,
+        of: Lanes,
+        numbers: Address,
+    ) -> Result<Self, GpuError> {
+        let ops = Ops::new(cx)?;
+        let element = element_of::<T>();
+        let window = |at: usize| {
+            let at = numbers.offset((at * WINDOW_STEP) as u64 * element.bytes());
+            let values = Matrix { at, ld: of.tile, element };
+            let none = Address::default();
+            OnGpu { shape: (of.tile, of.tile), storage: T::FORMAT, values, lo: none, scale: none }
+        };
+        let (operand, result) = (of.precision.operand_format(), of.precision.output_format());
+        let lane = |lane: usize| {
+            let next = |which, format| stored(&ops, &window(3 * lane + which), format);
+            Ok(Lane { a: next(0, operand)?, b: next(1, operand)?, c: next(2, result)? })
+        };
+        let lanes = (0..of.count).map(lane).collect::<Result<_, GpuError>>()?;
+        Ok(Prepared { cx, ops, of, lanes })
+    }
+
+    fn each(&self, mut product: impl FnMut(&Lane) -> Result<(), Error>) -> Result<(), Error> {
+        (0..self.of.rounds).flat_map(|_| &self.lanes).try_for_each(&mut product)
+    }
+
+    /// Times `C -= A B^T` as tasks do it.
+    pub(crate) fn as_tasks_do(&self) -> Result<Stopwatch, Error> {
+        let product =
+            |lane: &Lane| multiply(&self.ops, self.of.precision, Op::Trans, &lane.a, &lane.b, &lane.c);
+        self.timed(product)
+    }
+
+    /// Times the library's product of the same operands with factors that the host knows, and nothing else.
+    pub(crate) fn plain(&self) -> Result<Stopwatch, Error> {
+        let (tile, precision) = (self.of.tile, self.of.precision);
+        let compute = compute_of(precision);
+        let element = match compute {
+            Compute::F64 => Element::F64,
+            Compute::F16 => Element::F16,
+            Compute::F32 | Compute::Tf32 => Element::F32,
+        };
+        // A result of another kind than C's would not fit there.
+        let spare = self.ops.scratch_matrix((tile, tile), element)?;
+        if element == Element::F32 {
+            self.ops.launch(fill((tile, tile), 0.0, spare))?;
+        }
+        let (op_a, op_b) = match precision {
+            // The only way that 8-bit operands may lie.
+            GemmPrecision::Fp8 => (Transpose::Yes, Transpose::No),
+            _ => (Transpose::No, Transpose::Yes),
+        };
+        self.timed(|lane| {
+            let c = if lane.c.values.element == element { lane.c.values } else { spare };
+            let (a, b, (m, n, k)) = (lane.a.values, lane.b.values, (tile, tile, tile));
+            Ok(self.ops.gemm(&Gemm { op_a, op_b, m, n, k, factors: DIFFERENCE, a, b, c, compute })?)
+        })
+    }
+
+    /// Times one product of each lane and round; one more before them has libraries loaded.
+    fn timed(&self, product: impl Fn(&Lane) -> Result<(), Error>) -> Result<Stopwatch, Error> {
+        self.lanes.first().map_or(Ok(()), &product)?;
+        let watch = Stopwatch::new(self.cx.driver(), self.cx.gpu())?;
+        watch.time(self.cx.stream(), || self.each(&product))?;
+        Ok(watch)
+    }
+}
+
+fn compute_of(precision: GemmPrecision) -> Compute {
+    match precision {
+        GemmPrecision::Dp => Compute::F64,
+        GemmPrecision::Tf32 => Compute::Tf32,
+        GemmPrecision::Hp3 => Compute::F16,
+        _ => Compute::F32,
+    }
+}
+
+/// A window in working space, in another format where that is not its own.
+fn stored(ops: &Ops<'_>, window: &OnGpu, format: StorageFormat) -> Result<OnGpu, GpuError> {
+    let element = match format {
+        StorageFormat::F64 => Element::F64,
+        StorageFormat::F32 => Element::F32,
+        StorageFormat::F16 | StorageFormat::F16x2 => Element::F16,
+        StorageFormat::BF16 => Element::BF16,
+        StorageFormat::E4M3 => Element::F8E4M3,
+    };
+    let values = ops.scratch_matrix(window.shape, element)?;
+    if format == window.storage {
+        ops.launch(copy(window.shape, window.values, values))?;
+        return Ok(OnGpu { values, ..*window });
+    }
+    let lo = match format {
+        StorageFormat::F16x2 => ops.scratch_matrix(window.shape, element)?.at,
+        _ => Address::default(),
+    };
+    let made = OnGpu { shape: window.shape, storage: format, values, lo, scale: ops.scratch(4)? };
+    narrow(ops, window, &made)?;
+    Ok(made)
+}
+
+/// Times the library's factorisation of a random matrix of order `n` with `n` on its diagonal, made from `count` random numbers in (-1, 1) / 2.
+pub(crate) fn whole_factor<T: TileScalar>(
+    cx: &GpuContext<'_>,
+    n: usize,
+    (numbers, count): (Address, usize),
+    lost: impl FnOnce(i32) -> TaskError + Send + 'static,
+) -> Result<Stopwatch, GpuError> {
+    let (ops, element) = (Ops::new(cx)?, element_of::<T>());
+    let (order, column) = (length(n)?, length(count)?);
+    let a = ops.scratch_matrix((order, order), element)?;
+    let block = |at, ld| Matrix { at, ld, element };
+    for from in (0..n * n).step_by(count.max(1)) {
+        let (rows, at) = (column.min(length(n * n - from)?), a.at.offset(from as u64 * element.bytes()));
+        ops.launch(copy((rows, 1), block(numbers, rows), block(at, rows)))?;
+    }
+    // From one entry of the diagonal to the next it is a column and an entry.
+    ops.launch(fill((1, order), n as f64, block(a.at, order + 1)))?;
+    let watch = Stopwatch::new(cx.driver(), cx.gpu())?;
+    let then = |info| if info == 0 { Ok(()) } else { Err(lost(info)) };
+    watch.time(cx.stream(), || ops.potrf(order, a, then))?;
+    Ok(watch)
+}

@@ -1,0 +1,105 @@
+//! What benchmarks put on streams besides the work of bodies: events with a clock, and copies between memory that a [`Link`] owns.
+//!
+//! With [`ops`](super::ops) the one place of this crate with `unsafe`.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use zellige_gpu::{Address, Driver, Event, GpuError, Place, Stream};
+
+/// Two events of a GPU with a clock.
+#[derive(Debug)]
+pub(crate) struct Stopwatch {
+    driver: Arc<dyn Driver>,
+    from: Event,
+    to: Event,
+}
+
+impl Stopwatch {
+    /// # Errors
+    /// The driver's; so for all functions here.
+    pub(crate) fn new(driver: &Arc<dyn Driver>, gpu: u32) -> Result<Self, GpuError> {
+        let from = driver.create_event(gpu, true)?;
+        let to = driver.create_event(gpu, true).inspect_err(|_| driver.destroy_event(from))?;
+        Ok(Stopwatch { driver: Arc::clone(driver), from, to })
+    }
+
+    /// Times what `body` puts on the stream.
+    pub(crate) fn time<E: From<GpuError>>(
+        &self,
+        stream: Stream,
+        body: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.driver.record(self.from, stream)?;
+        body()?;
+        Ok(self.driver.record(self.to, stream)?)
+    }
+
+    /// Seconds between the two, once the stream has come past both.
+    pub(crate) fn seconds(&self) -> Result<f64, GpuError> {
+        self.driver.elapsed(self.from, self.to)
+    }
+}
+
+impl Drop for Stopwatch {
+    fn drop(&mut self) {
+        self.driver.destroy_event(self.from);
+        self.driver.destroy_event(self.to);
+    }
+}
+
+/// As many bytes of page-locked memory as of a GPU's, and a stream between them.
+pub(crate) struct Link<'d> {
+    driver: &'d Arc<dyn Driver>,
+    gpu: u32,
+    stream: Stream,
+    bytes: usize,
+    host: Option<*mut u8>,
+    there: Option<Address>,
+}
+
+impl<'d> Link<'d> {
+    /// With random bytes on the host.
+    pub(crate) fn new(driver: &'d Arc<dyn Driver>, gpu: u32, bytes: usize) -> Result<Self, GpuError> {
+        let stream = driver.create_stream(gpu, false)?;
+        let mut link = Link { driver, gpu, stream, bytes, host: None, there: None };
+        link.there = Some(driver.allocate(stream, bytes as u64)?);
+        let host = driver.allocate_pinned(bytes)?;
+        link.host = Some(host);
+        for i in 0..bytes {
+            // SAFETY: `i` is below the number of bytes that were allocated, and nobody else knows of them.
+            unsafe { host.add(i).write((i.wrapping_mul(0x9E37_79B1) >> 13) as u8) };
+        }
+        Ok(link)
+    }
+
+    /// Seconds of one copy, to the GPU or back from it.
+    pub(crate) fn seconds(&self, to_gpu: bool) -> Result<f64, GpuError> {
+        let (Some(host), Some(there)) = (self.host, self.there) else { return Ok(f64::NAN) };
+        let (host, there) = (Place::Host(host), Place::Gpu(self.gpu, there));
+        let (to, from) = if to_gpu { (there, host) } else { (host, there) };
+        let watch = Stopwatch::new(self.driver, self.gpu)?;
+        watch.time(self.stream, || {
+            // SAFETY: both ends are this link's own, and live until it is dropped, which waits for the stream.
+            unsafe { self.driver.copy(self.stream, to, from, self.bytes as u64) }
+        })?;
+        self.driver.synchronize(self.stream)?;
+        watch.seconds()
+    }
+}
+
+impl Drop for Link<'_> {
+    fn drop(&mut self) {
+        // Of a driver that has failed nothing is left to wait for, and nobody to be told.
+        let _ = self.driver.synchronize(self.stream);
+        if let Some(there) = self.there {
+            // SAFETY: it came from `allocate` for this GPU, and is given back here alone.
+            let _ = unsafe { self.driver.free(self.stream, there) };
+        }
+        if let Some(host) = self.host {
+            // SAFETY: it came from `allocate_pinned` with so many bytes; the stream has ended.
+            unsafe { self.driver.free_pinned(host, self.bytes) };
+        }
+        self.driver.destroy_stream(self.stream);
+    }
+}
