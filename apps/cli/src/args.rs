@@ -10,7 +10,7 @@ mod tor;
 use clap::{Parser, Subcommand};
 use zellige_runtime::POLICIES;
 
-pub use bench::{Bench, BenchCholesky, BenchMemory, BenchTasks, Number};
+pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use selftest::SelftestArgs;

@@ -1,5 +1,6 @@
 //! `zellige bench ...`.
 
+mod gpu;
 mod memory;
 
 use serde::Serialize;
@@ -20,6 +21,7 @@ pub fn run(verb: &Bench) -> anyhow::Result<()> {
         Bench::Tasks(args) => tasks(args),
         Bench::Cholesky(args) => cholesky(args),
         Bench::Memory(args) => memory::run(args),
+        Bench::Gpu(args) => gpu::run(args),
     }
 }
 

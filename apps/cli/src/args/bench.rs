@@ -15,6 +15,22 @@ without devices. Seconds are of emulated devices, which share the CPU's cores: b
   x bound   bytes that devices loaded, by the least for their part of the work: flops / sqrt(2 M) numbers with memory for M of them
             (Beaumont, Eyraud-Dubois, Verite, Langou 2022: n^3 / (3 sqrt(2 M)) for a whole factorisation)";
 
+const GPU_NOTES: &str = "\
+One GPU with random numbers; medians of runs that follow one that does not count. What does not fit its memory is left out, with a line
+that says so.
+  products      C -= A B^T of tiles as tasks make it (scales, operands of x3 and fp8 put together, results of hp2 and hp3 rounded), beside the
+                library's plain product of the same operands; 2 tile^3 flop each. x3, three products in one, reaches a third at most
+  copies        one way at a time, from and to page-locked host memory
+  Cholesky      cuSOLVER on a whole matrix in the GPU's memory (f32, f64), and this program in tiles of f32 for each rule; n^3 / 3 flop
+  little memory the same in 30 % of what the matrix takes, and on 2 and 4 parts of the GPU; all must give the same bits
+CUDA's events are the clock, but for factorisations in tiles, which run on many streams. The GPU's clock rates and power are not read.
+
+Examples
+  All of it:    zellige bench gpu --json gpu.json
+  A first look: zellige bench gpu --quick
+
+Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an option is wrong, 4 no GPU or not the libraries that it needs.";
+
 /// The words after `bench`.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
@@ -25,6 +41,9 @@ pub enum Bench {
     /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, beside what it must move.
     #[command(after_help = MEMORY_NOTES)]
     Memory(BenchMemory),
+    /// Rates of a GPU: products in each precision, copies, factorisations beside cuSOLVER's, in little memory, on parts of the GPU.
+    #[command(after_help = GPU_NOTES)]
+    Gpu(BenchGpu),
 }
 
 /// `bench tasks`.
@@ -109,6 +128,35 @@ pub struct BenchMemory {
     /// Print what happened on each memory node, for each policy.
     #[arg(long)]
     pub stats: bool,
+    /// Write the figures as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `bench gpu`.
+#[derive(Debug, Args)]
+pub struct BenchGpu {
+    /// Number of the GPU, as `zellige machine show` counts; CUDA_VISIBLE_DEVICES hides some.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub gpu: u32,
+    /// Orders of the matrices; by default 16384,32768,65536,100352, with --quick 8192,16384.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    pub n: Vec<u32>,
+    /// Tile edge, a multiple of 16.
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(16..=32_768))]
+    pub tile: u32,
+    /// Precision rule of factorisations; several times for several.
+    #[arg(long, value_name = "RULE", default_values = ["fp32", "x3,full=x3", "hp1:band=2", "hp1:operand=1e-2,else=x3"])]
+    pub rule: Vec<Rule>,
+    /// Order of the matrix for little memory and parts of the GPU; by default 32768, with --quick 16384.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    pub out_of_core: Option<u32>,
+    /// Repetitions; medians count.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    pub repeats: u16,
+    /// Smaller matrices, unless others are asked for.
+    #[arg(long)]
+    pub quick: bool,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
