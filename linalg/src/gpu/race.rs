@@ -179,7 +179,7 @@ pub(crate) fn whole_factor<T: TileScalar>(
     // From one entry of the diagonal to the next it is a column and an entry.
     ops.launch(fill((1, order), n as f64, block(a.at, order + 1)))?;
     let watch = Stopwatch::new(cx.driver(), cx.gpu())?;
-    let then = |info| if info == 0 { Ok(()) } else { Err(lost(info)) };
+    let then = |info, _| if info == 0 { Ok(()) } else { Err(lost(info)) };
     watch.time(cx.stream(), || ops.potrf(order, a, then))?;
     Ok(watch)
 }
