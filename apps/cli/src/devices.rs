@@ -13,9 +13,6 @@ use crate::exit::CommandError;
 use crate::machine;
 use crate::table;
 
-/// Streams of a device, as [`Gpu::new`] has them.
-const STREAMS: u64 = 2;
-
 /// The policy where none is asked for.
 const POLICY: &str = "lws";
 /// The same with GPUs: it knows of transfers and begins them ahead.
@@ -191,10 +188,7 @@ fn parts(
     let mut parts = Vec::new();
     for number in numbers {
         let info = usable(driver, number, oldest).map_err(|problem| refusal(args, &[problem]))?;
-        let (free, total) = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
-        // Streams for bodies have a workspace each, on top of what is for tiles.
-        let workspaces = driver.stream_workspace(number) * logical * STREAMS;
-        let memory = (free.saturating_sub(workspaces), total);
+        let memory = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
         let bytes = budget(memory, args.gpu_mem, logical).map_err(|problem| {
             CommandError::option("--gpu-mem", format!("GPU {number} ({}) {problem}", info.name))
         })?;

@@ -170,7 +170,9 @@ pub(crate) fn whole_factor<T: TileScalar>(
 ) -> Result<Stopwatch, GpuError> {
     let (ops, element) = (Ops::new(cx)?, element_of::<T>());
     let (order, column) = (length(n)?, length(count)?);
-    let a = ops.scratch_matrix((order, order), element)?;
+    // Without gaps: it is filled as one column.
+    let at = ops.scratch((n * n) as u64 * element.bytes())?;
+    let a = Matrix { at, ld: order.max(1), element };
     let block = |at, ld| Matrix { at, ld, element };
     for from in (0..n * n).step_by(count.max(1)) {
         let (rows, at) = (column.min(length(n * n - from)?), a.at.offset(from as u64 * element.bytes()));
