@@ -22,6 +22,9 @@ pub struct GpuInfo {
 }
 
 impl GpuInfo {
+    /// The first compute capability with 8-bit tensor cores, and so with products of 8-bit operands.
+    pub const FP8_FROM: (u32, u32) = (8, 9);
+
     /// The architecture that kernels are compiled for, e.g. `sm_90`.
     pub fn arch(&self) -> String {
         let (major, minor) = self.compute_capability;

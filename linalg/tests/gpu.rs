@@ -2,8 +2,8 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use common::*;
 use zellige_gpu::Gemm;
@@ -13,43 +13,13 @@ use zellige_kernels::cuda::SOURCES;
 use zellige_linalg::{
     Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar,
     cholesky, solve,
-    verify::{Extent, KernelCheck, faulty_kernel, kernels as kernels_of, too_much_memory},
+    verify::{Extent, KernelCheck, faulty_kernel, kernels, too_much_memory},
 };
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
 use zellige_twins::HostKernels;
 
-/// The kernels; `None`, with a printed line, where there is no g++.
-fn kernels() -> Option<&'static HostKernels> {
-    static KERNELS: OnceLock<Option<HostKernels>> = OnceLock::new();
-    let build = || {
-        let sources = SOURCES.iter().map(|source| (source.name, source.text, source.kernels));
-        HostKernels::build(sources).unwrap()
-    };
-    KERNELS.get_or_init(build).as_ref()
-}
-
-/// The library routines, and the kernels of [`kernels`].
-#[derive(Debug)]
-struct OnHost(&'static HostKernels);
-
-impl Twin for OnHost {
-    fn knows(&self, kernel: &str) -> bool {
-        self.0.knows(kernel)
-    }
-
-    fn launch(
-        &self,
-        kernel: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
-        args: &mut [TwinArg<'_>],
-    ) -> Result<(), String> {
-        self.0.launch(kernel, grid, block, args)
-    }
-}
-
 fn fake(gpus: u32, seed: u64) -> Option<Arc<Fake>> {
-    Some(Arc::new(Fake::builder().gpus(gpus).seed(seed).twin(OnHost(kernels()?)).build()))
+    Some(Arc::new(zellige_twins::fake(SOURCES)?.gpus(gpus).seed(seed).build()))
 }
 
 /// No CPU worker: what has no function for GPUs would be refused.
@@ -268,7 +238,7 @@ fn a_gpu_that_fails_is_named_or_not_missed() {
 }
 
 fn verified(rt: &Runtime, extent: Extent) -> Vec<KernelCheck> {
-    kernels_of(rt, &extent, &|_| {}).unwrap()
+    kernels(rt, &extent, &|_| {}).unwrap()
 }
 
 /// Every kernel in every precision within its bounds, none of which is so wide that it says nothing.
@@ -285,6 +255,9 @@ fn every_kernel_is_within_its_bounds() {
         let exact = check.kernel == "convert" || check.precision == "fp64";
         assert!(exact || check.error > 1e-3, "{check:?}: a bound that is never near");
     }
+    // Each narrow tile of the conversions was made on the device, and each wide one from it.
+    let converted = rt.memory().iter().find(|node| node.name != "host").map_or(0, |node| node.conversions);
+    assert!(converted >= 4 * 8 * 2, "{converted} conversions");
     drop((checks, rt));
     // The CPU's own kernels are no distance from themselves.
     for check in verified(&runtime(2, "lws"), Extent { tiles: 10, largest: 80, seed: 2 }) {
@@ -294,7 +267,7 @@ fn every_kernel_is_within_its_bounds() {
 
 /// A device that is a little wrong, once in a while.
 #[derive(Debug)]
-struct Wrong(OnHost, AtomicU64);
+struct Wrong(HostKernels, AtomicU64);
 
 impl Twin for Wrong {
     fn knows(&self, kernel: &str) -> bool {
@@ -322,8 +295,8 @@ impl Twin for Wrong {
 
 #[test]
 fn a_device_that_is_wrong_once_in_a_while_is_found_out() {
-    let Some(kernels) = kernels() else { return };
-    let wrong = Wrong(OnHost(kernels), AtomicU64::new(0));
+    let Some(kernels) = HostKernels::build(SOURCES).unwrap() else { return };
+    let wrong = Wrong(kernels, AtomicU64::new(0));
     let fake = Arc::new(Fake::builder().twin(wrong).build());
     let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
     for check in verified(&rt, Extent { tiles: 40, largest: 40, seed: 3 }) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use zellige_gpu::Driver;
-use zellige_gpu::fake::Fake;
+use zellige_gpu::source::Source;
 use zellige_runtime::fuzz::{Fuzz, FuzzReport, SOURCE};
-use zellige_twins::HostKernels;
+use zellige_twins::fake;
 
 fn passes(fuzz: Fuzz) -> FuzzReport {
     let report = fuzz.run(|_| true);
@@ -43,10 +43,8 @@ fn what_is_not_known_does_not_widen_the_rest() {
 /// bodies that know nothing of those on CPUs.
 #[test]
 fn gpus_from_outside_come_to_the_same() {
-    let Some(kernels) = HostKernels::build([(SOURCE.name, SOURCE.text, SOURCE.kernels)]).unwrap() else {
-        return;
-    };
-    let driver = Arc::new(Fake::builder().gpus(2).seed(4).twin(kernels).build());
+    let Some(fake) = fake([&SOURCE]) else { return };
+    let driver = Arc::new(fake.gpus(2).seed(4).build());
     let gpus: Option<Arc<dyn Driver>> = Some(Arc::clone(&driver) as _);
     let fuzz = Fuzz { graphs: 60, seed: 2_000_000, jobs: 2, deaths: true, gpus, ..Fuzz::default() };
     let report = passes(fuzz);
@@ -60,8 +58,8 @@ fn gpus_from_outside_come_to_the_same() {
 fn gpus_from_outside_are_judged() {
     let wrong = SOURCE.text.replace("+ blend(seed, i)", "+ blend(seed, i) + 1");
     assert_ne!(wrong, SOURCE.text);
-    let Some(kernels) = HostKernels::build([(SOURCE.name, &*wrong, SOURCE.kernels)]).unwrap() else { return };
-    let gpus: Option<Arc<dyn Driver>> = Some(Arc::new(Fake::builder().twin(kernels).build()));
+    let Some(fake) = fake([&Source { text: wrong.leak(), ..SOURCE }]) else { return };
+    let gpus: Option<Arc<dyn Driver>> = Some(Arc::new(fake.build()));
     let report = Fuzz { graphs: 30, gpus, ..Fuzz::default() }.run(|_| true);
     assert!(!report.failures.is_empty());
 }

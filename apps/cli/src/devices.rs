@@ -19,15 +19,13 @@ const POLICY: &str = "lws";
 const GPU_POLICY: &str = "dmdas";
 
 /// Of a link between two GPUs the rate is measured: any number says that there may be links.
-const PEERS: f64 = 1e10;
+pub const PEERS: f64 = 1e10;
 
 /// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
 /// The oldest GPUs for which kernels are shipped.
 const OLDEST: (u32, u32) = (7, 0);
-/// The oldest that have 8-bit tensor cores, for which cuBLASLt is asked for.
-const OLDEST_WITH_8_BITS: (u32, u32) = (8, 9);
 
 /// What tasks run on besides CPU workers.
 #[derive(Debug)]
@@ -78,7 +76,8 @@ impl Devices {
         if !problems.is_empty() {
             return Err(refusal(args, &problems));
         }
-        let oldest = if needed.contains(&Library::CublasLt) { OLDEST_WITH_8_BITS } else { OLDEST };
+        // It is asked for where there are products of 8-bit operands.
+        let oldest = if needed.contains(&Library::CublasLt) { GpuInfo::FP8_FROM } else { OLDEST };
         let parts = parts(&*driver, wanted, args, oldest)?;
         let gpu = |part: Part| Gpu::new(Arc::clone(&driver), part.number).memory(part.bytes);
         Ok(Devices { gpus: parts.into_iter().map(gpu).collect(), with_cpu: wanted.with_cpu })

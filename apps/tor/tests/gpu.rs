@@ -3,23 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use zellige_gpu::fake::Fake;
 use zellige_kernels::cuda::SOURCES;
 use zellige_runtime::{Gpu, Runtime};
 use zellige_tor::covariance::device::SOURCE;
 use zellige_tor::params::{Mode, parse};
 use zellige_tor::pipeline::{self, Options, RuleResult, Silent, TileChoice};
-use zellige_twins::HostKernels;
-
-fn fake() -> Option<Arc<Fake>> {
-    let sources = SOURCES.iter().chain([&SOURCE]).map(|source| (source.name, source.text, source.kernels));
-    Some(Arc::new(Fake::builder().twin(HostKernels::build(sources).unwrap()?).build()))
-}
 
 /// What a GPU generates, factors and solves is judged as what the CPU makes: the same outcome of each rule, the same image.
 #[test]
 fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
-    let Some(fake) = fake() else { return };
+    let Some(fake) = zellige_twins::fake(SOURCES.iter().chain([&SOURCE])) else { return };
+    let fake = Arc::new(fake.build());
     let text = include_str!("../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
     let input = parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap();
     let options = Options {

@@ -16,11 +16,9 @@ use super::stream::{Handles, Queue};
 use crate::call::{Element, Factors, Gemm};
 use crate::driver::{Address, Stream};
 use crate::error::GpuError;
-use crate::info::Library;
+use crate::info::{GpuInfo, Library};
 
 const CALL: &str = "cublasLtMatmul";
-/// The first architecture with 8-bit tensor cores.
-const FIRST: (u32, u32) = (8, 9);
 
 /// m, n, k, the three leading dimensions, what C is, and where factors are.
 type Shape = ([u32; 6], Element, Mode);
@@ -202,7 +200,7 @@ impl Cuda {
         self.needs(Library::CublasLt)?;
         let (queue, gpu) = self.queue(stream, CALL)?;
         gemm.check().map_err(|reason| refused(queue.gpu, CALL, reason))?;
-        if self.infos[queue.gpu as usize].compute_capability < FIRST {
+        if self.infos[queue.gpu as usize].compute_capability < GpuInfo::FP8_FROM {
             return Err(refused(queue.gpu, CALL, "8-bit products need compute capability 8.9 or newer"));
         }
         if gemm.m == 0 || gemm.n == 0 {

@@ -50,7 +50,10 @@ impl Loaded {
             match compiler.compile(source.name, source.text, &arch) {
                 Ok(image) => Ok(image.into()),
                 // An NVRTC that is older than the GPU does not know its architecture; the driver does.
-                Err(GpuError::Missing { .. } | GpuError::Compile { .. }) => shipped(),
+                Err(error @ (GpuError::Missing { .. } | GpuError::Compile { .. })) => {
+                    tracing::debug!("the shipped PTX of {} is taken: {error}", source.name);
+                    shipped()
+                }
                 Err(other) => Err(other),
             }
         })

@@ -1,5 +1,7 @@
 //! Twins as the kernels of a driver that needs no GPU.
 
+use zellige_gpu::fake::{Fake, FakeBuilder};
+use zellige_gpu::source::Source;
 use zellige_gpu::twin::{Twin, TwinArg};
 use zellige_gpu::{Address, Arg};
 
@@ -9,29 +11,40 @@ use crate::{TwinError, Twins};
 #[derive(Debug)]
 pub struct HostKernels {
     sources: Vec<Twins>,
-    names: Vec<(String, usize)>,
+    names: Vec<(&'static str, usize)>,
 }
 
 impl HostKernels {
-    /// Compiles sources (name, whole text, kernels); `None`, with a printed line, where there is no g++.
+    /// Compiles sources; `None`, with a printed line, where there is no g++.
     ///
     /// # Errors
     /// As [`Twins::build`].
     pub fn build<'s>(
-        sources: impl IntoIterator<Item = (&'s str, &'s str, &'s [&'s str])>,
+        sources: impl IntoIterator<Item = &'s Source>,
     ) -> Result<Option<HostKernels>, TwinError> {
         let (mut built, mut names) = (Vec::new(), Vec::new());
-        for (name, text, kernels) in sources {
-            let Some(twins) = Twins::build(name, text, kernels)? else { return Ok(None) };
-            names.extend(kernels.iter().map(|kernel| ((*kernel).to_string(), built.len())));
+        for source in sources {
+            let Some(twins) = Twins::build(source.name, source.text, source.kernels)? else {
+                return Ok(None);
+            };
+            names.extend(source.kernels.iter().map(|kernel| (*kernel, built.len())));
             built.push(twins);
         }
         Ok(Some(HostKernels { sources: built, names }))
     }
 
     fn source_of(&self, kernel: &str) -> Option<usize> {
-        self.names.iter().find(|(name, _)| name == kernel).map(|(_, source)| *source)
+        self.names.iter().find(|(name, _)| *name == kernel).map(|(_, source)| *source)
     }
+}
+
+/// A driver that needs no GPU, and whose kernels are those of these sources; `None`, with a printed line, where there is no g++.
+///
+/// # Panics
+/// A source does not compile.
+pub fn fake<'s>(sources: impl IntoIterator<Item = &'s Source>) -> Option<FakeBuilder> {
+    let kernels = HostKernels::build(sources).unwrap_or_else(|error| panic!("{error}"))?;
+    Some(Fake::builder().twin(kernels))
 }
 
 impl Twin for HostKernels {

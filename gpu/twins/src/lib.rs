@@ -4,12 +4,13 @@
 //! compared bit for bit with a reference; [`HostKernels`] are those of a driver that needs no GPU. [`Nvrtc`] is NVIDIA's compiler, which needs no GPU either: it says whether the sources compile
 //! for an architecture, and makes the PTX that is shipped.
 
+mod build;
 mod check;
 mod host;
 mod nvrtc;
 mod twins;
 
 pub use check::{ARCHITECTURES, check_shipped, check_sources};
-pub use host::HostKernels;
+pub use host::{HostKernels, fake};
 pub use nvrtc::{Image, Nvrtc, NvrtcError};
 pub use twins::{TwinError, Twins};

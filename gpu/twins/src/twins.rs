@@ -2,12 +2,11 @@
 
 use std::ffi::c_void;
 use std::path::Path;
-use std::process::Command;
 
 use libloading::{Library, Symbol};
 use zellige_gpu::Arg;
 
-const SHIM: &str = include_str!("../shim.h");
+use crate::build;
 
 /// Why a twin does not do what its kernel should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,42 +72,13 @@ type LaunchEntry = unsafe extern "C" fn(Entry, *const u32, *const u32, *mut *mut
 type SizesEntry = unsafe extern "C" fn() -> *const u32;
 
 impl Twins {
-    /// Compiles a source, whole, into a temporary folder and loads it; `None`, with a printed line, where there is no g++.
-    ///
-    /// Products and sums are not fused, as with `--fmad=false`.
+    /// Compiles a source, whole, unless that was done before, and loads it; `None`, with a printed line, where there is no g++.
     ///
     /// # Errors
     /// [`TwinError::Compile`], [`TwinError::System`].
     pub fn build(name: &str, text: &str, kernels: &[&str]) -> Result<Option<Twins>, TwinError> {
-        let system =
-            |what: String| move |error: std::io::Error| TwinError::System { what, why: error.to_string() };
-        if Command::new("g++").arg("--version").output().is_err() {
-            eprintln!("skipped: host twins of {name}: there is no g++ (install it)");
-            return Ok(None);
-        }
-        let folder = tempfile::tempdir().map_err(system("a temporary folder".into()))?;
-        let write = |file: &str, text: &str| {
-            let path = folder.path().join(file);
-            std::fs::write(&path, text).map_err(system(format!("writing {}", path.display())))
-        };
-        write("shim.h", SHIM)?;
-        let twins: String = kernels.iter().map(|kernel| format!("SHIM_TWIN({kernel})\n")).collect();
-        write("twins.cpp", &format!("#include \"shim.h\"\n{text}\n{twins}"))?;
-        // Fortified, _longjmp takes another stack for a broken one.
-        let flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE"];
-        let warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"];
-        let output = Command::new("g++")
-            .args(flags)
-            .args(warnings)
-            .args(["-o", "twins.so", "twins.cpp"])
-            .current_dir(folder.path())
-            .output()
-            .map_err(system("running g++".into()))?;
-        if !output.status.success() {
-            let log = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(TwinError::Compile { source_name: name.into(), log });
-        }
-        Ok(Some(Twins { library: load(&folder.path().join("twins.so"))? }))
+        let Some(file) = build::library(name, text, kernels)? else { return Ok(None) };
+        Ok(Some(Twins { library: load(&file)? }))
     }
 
     fn symbol<T>(&self, kernel: &str, prefix: &str) -> Result<Symbol<'_, T>, TwinError> {
@@ -218,7 +188,7 @@ impl Twins {
 }
 
 fn load(path: &Path) -> Result<Library, TwinError> {
-    // SAFETY: the library was compiled from the shim and a source just now; its static initialisers are those of the C++ library.
+    // SAFETY: the library was compiled from the shim and a source; its static initialisers are those of the C++ library.
     unsafe { Library::new(path) }.map_err(|error| TwinError::System {
         what: format!("loading {}", path.display()),
         why: error.to_string(),

@@ -250,14 +250,12 @@ fn told<const N: usize>(cx: &GpuContext<'_>, watches: [Stopwatch; N], tell: Send
 pub(super) mod tests {
     use zellige_gpu::fake::Fake;
     use zellige_kernels::cuda::SOURCES;
-    use zellige_twins::HostKernels;
 
     use super::*;
 
     /// A GPU that is not there; `None`, with a printed line, where there is no g++.
     pub(super) fn fake(seed: u64) -> Option<Arc<Fake>> {
-        let sources = SOURCES.iter().map(|source| (source.name, source.text, source.kernels));
-        Some(Arc::new(Fake::builder().seed(seed).twin(HostKernels::build(sources).unwrap()?).build()))
+        Some(Arc::new(zellige_twins::fake(SOURCES)?.seed(seed).build()))
     }
 
     /// Nothing is left behind, and nothing was in disorder.

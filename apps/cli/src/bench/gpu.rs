@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use zellige_gpu::cuda::Cuda;
-use zellige_gpu::{Driver, Library, LibraryState};
+use zellige_gpu::{Driver, GpuInfo, Library, LibraryState};
 use zellige_kernels::GemmPrecision;
 use zellige_linalg::Rule;
 use zellige_linalg::bench::gpu::{GpuBench, TiledBench};
@@ -24,8 +24,6 @@ use figures::{Figures, MemoryFigures, ProductFigures, SizeFigures, TiledFigures,
 
 /// The rule of the factorisations in little memory.
 const MEMORY_RULE: &str = "hp1:band=2";
-/// The oldest GPUs with 8-bit products.
-const FP8_FROM: (u32, u32) = (8, 9);
 
 /// How much is measured.
 #[derive(Clone, Debug)]
@@ -170,9 +168,10 @@ impl Run<'_> {
         let (major, minor) = self.capability;
         match self.bench.driver.library(Library::CublasLt) {
             LibraryState::Missing(why) => Some(format!("{} is missing: {why}", Library::CublasLt)),
-            LibraryState::There(_) if self.capability < FP8_FROM => Some(format!(
+            LibraryState::There(_) if self.capability < GpuInfo::FP8_FROM => Some(format!(
                 "compute capability {major}.{minor}, and {}.{} is needed",
-                FP8_FROM.0, FP8_FROM.1
+                GpuInfo::FP8_FROM.0,
+                GpuInfo::FP8_FROM.1
             )),
             LibraryState::There(_) => None,
         }
@@ -301,16 +300,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use serde_json::Value;
-    use zellige_gpu::fake::Fake;
     use zellige_kernels::cuda::SOURCES;
     use zellige_tor::pipeline::Silent;
-    use zellige_twins::HostKernels;
 
     use super::*;
 
     fn fake(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
-        let sources = SOURCES.iter().map(|source| (source.name, source.text, source.kernels));
-        let builder = Fake::builder().memory(memory).twin(HostKernels::build(sources).unwrap()?);
+        let builder = zellige_twins::fake(SOURCES)?.memory(memory);
         let builder = without.into_iter().fold(builder, |builder, library| builder.without(library));
         Some(Arc::new(builder.build()))
     }

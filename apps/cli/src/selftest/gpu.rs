@@ -16,10 +16,8 @@ use zellige_tor::pipeline::{self, Observer, Options, Silent, TileChoice};
 
 use super::outcome::{FactorRow, FaultRow, GpuReport, KernelRow, RuleRow};
 use crate::args::SelftestArgs;
+use crate::devices::PEERS;
 use crate::interrupt;
-
-/// Between parts of one GPU: any number says that there are links; they are measured.
-const PEERS: f64 = 1e10;
 
 /// How much is checked.
 #[derive(Clone, Copy, Debug)]
@@ -269,17 +267,13 @@ pub fn fault_in_child(number: u32) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use zellige_gpu::fake::Fake;
     use zellige_kernels::cuda::SOURCES;
     use zellige_tor::covariance::device::SOURCE;
-    use zellige_twins::HostKernels;
 
     use super::*;
 
     fn fake(seed: u64) -> Option<Arc<dyn Driver>> {
-        let sources =
-            SOURCES.iter().chain([&SOURCE]).map(|source| (source.name, source.text, source.kernels));
-        Some(Arc::new(Fake::builder().seed(seed).twin(HostKernels::build(sources).unwrap()?).build()))
+        Some(Arc::new(zellige_twins::fake(SOURCES.iter().chain([&SOURCE]))?.seed(seed).build()))
     }
 
     /// All of it on a driver that checks how it is used, a fault included.
