@@ -26,7 +26,7 @@ const TILES: (usize, usize) = (8, 16);
 const EDGE: usize = 4096;
 
 /// Policy of the runtime that is calibrated: tasks in the order in which they were submitted find fewer tiles in caches than with policies
-/// that mind it, and as many as with those that go by models. (Calibrated with `prio`, kernels of the others were 3 to 10 % slower on two cores
+/// that mind it, and as many as with those that go by models. (Calibrated with `prio`, bodies under those took 3 to 12 % more time on two cores
 /// than predicted.)
 pub const POLICY: &str = "eager";
 

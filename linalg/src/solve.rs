@@ -1,6 +1,5 @@
 //! `X A = B` with the factor `A = L L^T`: `Y L^T = B`, then `X L = Y` (Doucet et al., Algorithm 2).
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use zellige_kernels::Op;
@@ -9,7 +8,7 @@ use zellige_runtime::{Runtime, Submit, TaskRef, read};
 use crate::error::Error;
 use crate::factor::copies::{Side, Source};
 use crate::factor::product::{Products, Tiles};
-use crate::factor::{Copies, GemmCounts, SolveDiagonal, full, native_update, solve_scratch};
+use crate::factor::{Copies, GemmCounts, Trsm, full, native_update};
 use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tiled::{RectTiled, SymmetricTiled};
@@ -116,24 +115,14 @@ fn half<T: TileScalar, S: Submit>(
         for m in 0..mt {
             let rows = b.row_grid().width(m);
             let shape = (rows, l.grid().width(k));
-            let codelet = SolveDiagonal::<T> { full, op, at: (m, k), shape, _element: PhantomData };
-            let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), solve_scratch(full, shape));
+            let codelet = Trsm::<T>::of_solution(full, op, (m, k), shape);
+            let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), codelet.scratch());
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;
             last.push(task);
             copies.outdated(Side::Solution, (m, k));
             for n in remaining(op, k, nt) {
-                let query = GemmQuery {
-                    phase: Phase::Solve,
-                    i: m,
-                    j: n,
-                    k,
-                    nt,
-                    norm_a_ij: f64::NAN,
-                    norm_l_ik: f64::NAN,
-                    norm_l_jk: f64::NAN,
-                    norm_a: f64::NAN,
-                };
+                let query = GemmQuery::unmeasured(Phase::Solve, [m, n, k], nt);
                 let at = (n.max(k), n.min(k));
                 let tiles = Tiles {
                     a: Source {

@@ -12,8 +12,8 @@ use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, StorageFormat, potrf_lower, syrk_lower, trsm_right_lower,
 };
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, CudaMut, CudaRef, Handle, Operands, Read, Scratch, TaskContext, TaskError, TaskInfo,
-    Update, scratch, update,
+    Codelet, Cpu, Cuda, Handle, Operands, Read, Scratch, TaskContext, TaskError, TaskInfo, Update, scratch,
+    update,
 };
 
 use crate::error::{Error, NotPositiveDefinite};
@@ -102,17 +102,37 @@ fn lost(tile: usize, first_row: usize, pivot: usize, value: f64) -> NotPositiveD
     NotPositiveDefinite { tile, pivot, row: first_row + pivot, value }
 }
 
-/// `L_ik L_kk^T = A_ik`, and the norm of `L_ik`.
-pub(super) struct Trsm<T> {
+/// `X op(L_kk) = B_ik` in place of `B_ik`, and the norm of `X`: `L_ik` in a factorisation, a tile of the solution in a solve.
+pub(crate) struct Trsm<T> {
+    name: &'static str,
     full: FullPrecision,
-    at: [usize; 3],
+    op: Op,
+    /// `(i, k)`.
+    at: (usize, usize),
     shape: (usize, usize),
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Trsm<T> {
-    pub(super) fn new(full: FullPrecision, i: usize, k: usize, shape: (usize, usize)) -> Self {
-        Trsm { full, at: [i, k, k], shape, _element: PhantomData }
+    pub(crate) fn of_factor(full: FullPrecision, at: (usize, usize), shape: (usize, usize)) -> Self {
+        Trsm { name: "trsm", full, op: Op::Trans, at, shape, _element: PhantomData }
+    }
+
+    pub(crate) fn of_solution(
+        full: FullPrecision,
+        op: Op,
+        at: (usize, usize),
+        shape: (usize, usize),
+    ) -> Self {
+        let name = match op {
+            Op::Trans => "solve_lt",
+            Op::None => "solve_l",
+        };
+        Trsm { name, full, op, at, shape, _element: PhantomData }
+    }
+
+    pub(crate) fn scratch(&self) -> Scratch<f32> {
+        scratch(trsm_scratch_len(self.full, self.shape.0, self.shape.1)).on_host()
     }
 }
 
@@ -120,42 +140,38 @@ impl<T: TileScalar> Codelet for Trsm<T> {
     type Operands = (Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
 
     fn name(&self) -> &'static str {
-        "trsm"
+        self.name
     }
 
     fn info(&self) -> TaskInfo {
-        solve_info::<T>(self.full, self.shape, self.at)
+        let ((m, n), (i, k)) = (self.shape, self.at);
+        let flops = m as f64 * n as f64 * n as f64;
+        info(flops, [m, n, 0], [i, k, k], self.full.gemm(T::FULL).name())
     }
 
     fn cpu(
         &self,
-        (l, a, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
+        (l, x, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        Ok(solve_right(self.full, Op::Trans, l, a, scratch)?)
+        Ok(solve_right(self.full, self.op, l, x, scratch)?)
     }
 
     fn has_cuda(&self) -> bool {
         true
     }
 
+    /// The norm is known when the task has ended.
     fn cuda(
         &self,
-        (l, a, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        (l, x, _): <Self::Operands as Operands>::Views<'_, Cuda>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        solve_right_on_gpu(self.full, Op::Trans, &l, &a, cx)
+        let ops = Ops::new(cx.gpu())?;
+        let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
+        gpu::solve_right(&ops, self.full, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?)?;
+        Ok(ops.set_norm(&x)?)
     }
-}
-
-fn solve_info<T: TileScalar>(full: FullPrecision, shape: (usize, usize), at: [usize; 3]) -> TaskInfo {
-    let (m, n) = (shape.0 as f64, shape.1 as f64);
-    info(m * n * n, [shape.0, shape.1, 0], at, full.gemm(T::FULL).name())
-}
-
-/// Scratch of a triangular solve.
-pub(crate) fn solve_scratch(full: FullPrecision, (m, n): (usize, usize)) -> Scratch<f32> {
-    scratch(trsm_scratch_len(full, m, n)).on_host()
 }
 
 pub(crate) fn solve_right<T: TileScalar>(
@@ -173,20 +189,6 @@ pub(crate) fn solve_right<T: TileScalar>(
     }
     x.measure()?;
     Ok(())
-}
-
-/// The same on a GPU; the norm is known when the task has ended.
-fn solve_right_on_gpu<T: TileScalar>(
-    full: FullPrecision,
-    op: Op,
-    l: &CudaRef<'_, Tile<T>>,
-    x: &CudaMut<'_, Tile<T>>,
-    cx: &TaskContext<'_>,
-) -> Result<(), TaskError> {
-    let ops = Ops::new(cx.gpu())?;
-    let (l, b) = (OnGpu::read(l)?, OnGpu::update(x)?);
-    gpu::solve_right(&ops, full, op, l.want(T::FORMAT)?, b.want(T::FORMAT)?)?;
-    Ok(ops.set_norm(x)?)
 }
 
 /// `A_ii -= L_ik L_ik^T`.
@@ -256,50 +258,6 @@ pub(crate) fn subtract_square<T: TileScalar>(
     Ok(())
 }
 
-/// `X_mk op(L_kk) = B_mk` of a solve, and the norm of `X_mk`.
-pub(crate) struct SolveDiagonal<T> {
-    pub(crate) full: FullPrecision,
-    pub(crate) op: Op,
-    pub(crate) at: (usize, usize),
-    pub(crate) shape: (usize, usize),
-    pub(crate) _element: PhantomData<fn() -> T>,
-}
-
-impl<T: TileScalar> Codelet for SolveDiagonal<T> {
-    type Operands = (Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
-
-    fn name(&self) -> &'static str {
-        match self.op {
-            Op::Trans => "solve_lt",
-            Op::None => "solve_l",
-        }
-    }
-
-    fn info(&self) -> TaskInfo {
-        solve_info::<T>(self.full, self.shape, [self.at.0, self.at.1, self.at.1])
-    }
-
-    fn cpu(
-        &self,
-        (l, x, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
-        _cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        Ok(solve_right(self.full, self.op, l, x, scratch)?)
-    }
-
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
-    fn cuda(
-        &self,
-        (l, x, _): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        solve_right_on_gpu(self.full, self.op, &l, &x, cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,12 +267,11 @@ mod tests {
     fn tasks_say_their_shapes() {
         assert_eq!(Potrf::<f64>::new(3, 10..17).info().shape, [7, 0, 0]);
         let (native, x3) = (FullPrecision::Native, FullPrecision::X3);
-        assert_eq!(Trsm::<f32>::new(native, 2, 1, (30, 20)).info().shape, [30, 20, 0]);
+        assert_eq!(Trsm::<f32>::of_factor(native, (2, 1), (30, 20)).info().shape, [30, 20, 0]);
         assert_eq!(Syrk::<f32>::new(x3, 2, 1, (30, 20)).info().shape, [30, 20, 0]);
-        let (op, at, shape) = (Op::None, (0, 1), (5, 20));
-        let solve = SolveDiagonal::<f32> { full: x3, op, at, shape, _element: PhantomData };
+        let solve = Trsm::<f32>::of_solution(x3, Op::None, (0, 1), (5, 20));
         assert_eq!((solve.info().shape, solve.info().label), ([5, 20, 0], "x3"));
-        let info = Trsm::<f64>::new(native, 2, 1, (30, 20)).info();
+        let info = Trsm::<f64>::of_factor(native, (2, 1), (30, 20)).info();
         assert_eq!((info.flops, info.label, info.coords), (12_000.0, "fp64", Some([2, 1, 1])));
     }
 }

@@ -24,8 +24,8 @@ use crate::format::format_of;
 use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
-use codelets::{Potrf, Syrk, Trsm};
-pub(crate) use codelets::{SolveDiagonal, native_update, solve_scratch};
+use codelets::{Potrf, Syrk};
+pub(crate) use codelets::{Trsm, native_update};
 use copies::{Side, Source};
 use levels::Levels;
 use product::{Products, Tiles};
@@ -125,8 +125,8 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
         last = Some(task);
         for i in k + 1..nt {
             let shape = (grid.width(i), grid.width(k));
-            let trsm = Trsm::<T>::new(full, i, k, shape);
-            let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), solve_scratch(full, shape));
+            let trsm = Trsm::<T>::of_factor(full, (i, k), shape);
+            let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), trsm.scratch());
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
             copies.outdated(Side::Factor, (i, k));
         }
@@ -146,17 +146,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             );
             s.codelet(syrk, operands).priority(levels.syrk(j, k)).submit()?;
             for i in j + 1..nt {
-                let query = GemmQuery {
-                    phase: Phase::Factor,
-                    i,
-                    j,
-                    k,
-                    nt,
-                    norm_a_ij: f64::NAN,
-                    norm_l_ik: f64::NAN,
-                    norm_l_jk: f64::NAN,
-                    norm_a: f64::NAN,
-                };
+                let query = GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
                 let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
                 // Whoever waits for the tile waits for its second copy.
                 products.submit(

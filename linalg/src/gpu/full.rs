@@ -1,6 +1,6 @@
 //! Symmetric updates, triangular solves and factorisations, in the tile's own precision or with products in TF32 or X3.
 
-use zellige_gpu::{Compute, Element, GpuError, Matrix, Side, Syrk, Transpose, Trsm};
+use zellige_gpu::{Compute, Element, GpuError, Matrix, Side, Syrk, Trsm};
 use zellige_kernels::cuda::split;
 use zellige_kernels::precision::FullPrecision;
 use zellige_kernels::{Op, StorageFormat};
@@ -8,7 +8,7 @@ use zellige_runtime::TaskError;
 
 use super::product::{DIFFERENCE, Factored, gemm, tripled};
 use super::tile::block;
-use super::{OnGpu, Ops};
+use super::{OnGpu, Ops, transpose};
 use crate::error::Error;
 
 /// Columns of which a symmetric update by products computes a whole rectangle, as a part of the order: half of each first square is
@@ -87,11 +87,7 @@ pub(crate) fn solve_right(
 }
 
 fn trsm(ops: &Ops<'_>, op: Op, (m, n): (u32, u32), l: Matrix, b: Matrix) -> Result<(), GpuError> {
-    let op = match op {
-        Op::None => Transpose::No,
-        Op::Trans => Transpose::Yes,
-    };
-    ops.trsm(&Trsm { side: Side::Right, op, m, n, l, b })
+    ops.trsm(&Trsm { side: Side::Right, op: transpose(op), m, n, l, b })
 }
 
 /// `A op(B)` of two blocks of `f32` with the factors of a difference, their numbers rounded or split first.

@@ -22,11 +22,31 @@ pub(crate) use race::{Lanes, Prepared, whole_factor};
 pub(crate) use tile::OnGpu;
 pub(crate) use timed::{Link, Stopwatch};
 
-use zellige_gpu::Element;
+use zellige_gpu::{Element, Transpose};
+use zellige_kernels::{Op, StorageFormat};
 
 use crate::scalar::TileScalar;
 
 /// What the numbers of a native tile are.
 pub(crate) fn element_of<T: TileScalar>() -> Element {
-    if T::FULL == zellige_kernels::GemmPrecision::Dp { Element::F64 } else { Element::F32 }
+    element(T::FORMAT)
+}
+
+/// What the numbers of a tile are in a format.
+fn element(format: StorageFormat) -> Element {
+    match format {
+        StorageFormat::F64 => Element::F64,
+        StorageFormat::F32 => Element::F32,
+        StorageFormat::F16 | StorageFormat::F16x2 => Element::F16,
+        StorageFormat::BF16 => Element::BF16,
+        StorageFormat::E4M3 => Element::F8E4M3,
+    }
+}
+
+/// An operation as the libraries call it.
+fn transpose(op: Op) -> Transpose {
+    match op {
+        Op::None => Transpose::No,
+        Op::Trans => Transpose::Yes,
+    }
 }

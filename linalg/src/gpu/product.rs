@@ -34,11 +34,8 @@ pub(super) fn gemm(
     Factored { a, b, op_b, k, factors, compute }: Factored,
     c: Matrix,
 ) -> Result<(), GpuError> {
-    let op_b = match op_b {
-        Op::None => Transpose::No,
-        Op::Trans => Transpose::Yes,
-    };
-    ops.gemm(&Gemm { op_a: Transpose::No, op_b, m, n, k, factors, a, b, c, compute })
+    let (op_a, op_b) = (Transpose::No, super::transpose(op_b));
+    ops.gemm(&Gemm { op_a, op_b, m, n, k, factors, a, b, c, compute })
 }
 
 /// The factors of a difference of products of numbers with these scales.

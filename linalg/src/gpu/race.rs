@@ -9,7 +9,7 @@ use zellige_runtime::{GpuContext, TaskError};
 use super::convert::narrow;
 use super::product::DIFFERENCE;
 use super::tile::length;
-use super::{OnGpu, Ops, Stopwatch, element_of, multiply};
+use super::{OnGpu, Ops, Stopwatch, element, element_of, multiply};
 use crate::error::Error;
 use crate::scalar::TileScalar;
 
@@ -140,13 +140,7 @@ fn compute_of(precision: GemmPrecision) -> Compute {
 
 /// A window in working space, in another format where that is not its own.
 fn stored(ops: &Ops<'_>, window: &OnGpu, format: StorageFormat) -> Result<OnGpu, GpuError> {
-    let element = match format {
-        StorageFormat::F64 => Element::F64,
-        StorageFormat::F32 => Element::F32,
-        StorageFormat::F16 | StorageFormat::F16x2 => Element::F16,
-        StorageFormat::BF16 => Element::BF16,
-        StorageFormat::E4M3 => Element::F8E4M3,
-    };
+    let element = element(format);
     let values = ops.scratch_matrix(window.shape, element)?;
     if format == window.storage {
         ops.launch(copy(window.shape, window.values, values))?;

@@ -1,10 +1,10 @@
 //! Where a tile lies in a GPU's memory.
 
-use zellige_gpu::{Address, Element, GpuError, Matrix};
+use zellige_gpu::{Address, GpuError, Matrix};
 use zellige_kernels::StorageFormat;
 use zellige_runtime::{CudaMut, CudaRef, CudaValue};
 
-use super::element_of;
+use super::element;
 use crate::error::Error;
 use crate::scalar::TileScalar;
 use crate::tile::{Tile, TileHeader};
@@ -24,34 +24,31 @@ pub(crate) struct OnGpu {
 }
 
 impl OnGpu {
-    fn new<T: TileScalar>(header: &TileHeader, part: impl Fn(usize) -> Address) -> Result<Self, GpuError> {
+    fn new(header: &TileHeader, part: impl Fn(usize) -> Address) -> Result<Self, GpuError> {
         let &TileHeader { shape: (rows, cols), storage, .. } = header;
         let shape = (length(rows)?, length(cols)?);
-        let none = Address::default();
-        let (element, lo, scale) = match storage {
-            StorageFormat::F32 | StorageFormat::F64 => (element_of::<T>(), none, none),
-            StorageFormat::F16 => (Element::F16, none, part(1)),
-            StorageFormat::BF16 => (Element::BF16, none, part(1)),
-            StorageFormat::E4M3 => (Element::F8E4M3, none, part(1)),
-            StorageFormat::F16x2 => (Element::F16, part(1), part(2)),
+        let (lo, scale) = match storage {
+            StorageFormat::F32 | StorageFormat::F64 => (Address::default(), Address::default()),
+            StorageFormat::F16 | StorageFormat::BF16 | StorageFormat::E4M3 => (Address::default(), part(1)),
+            StorageFormat::F16x2 => (part(1), part(2)),
         };
-        let values = Matrix { at: part(0), ld: shape.0.max(1), element };
+        let values = Matrix { at: part(0), ld: shape.0.max(1), element: element(storage) };
         Ok(OnGpu { shape, storage, values, lo, scale })
     }
 
     /// A tile that is read.
     pub(crate) fn read<T: TileScalar>(tile: &CudaRef<'_, Tile<T>>) -> Result<Self, GpuError> {
-        OnGpu::new::<T>(tile.header(), |i| tile.part(i).0)
+        OnGpu::new(tile.header(), |i| tile.part(i).0)
     }
 
     /// A tile that is updated.
     pub(crate) fn update<T: TileScalar>(tile: &CudaMut<'_, Tile<T>>) -> Result<Self, GpuError> {
-        OnGpu::new::<T>(tile.header(), |i| tile.part(i).0)
+        OnGpu::new(tile.header(), |i| tile.part(i).0)
     }
 
     /// A tile that has just been made.
     pub(super) fn fresh<T: TileScalar>(tile: &CudaValue<Tile<T>>) -> Result<Self, GpuError> {
-        OnGpu::new::<T>(tile.header(), |i| tile.part(i).0)
+        OnGpu::new(tile.header(), |i| tile.part(i).0)
     }
 
     /// True for a tile without numbers.

@@ -60,6 +60,22 @@ pub struct GemmQuery {
 }
 
 impl GemmQuery {
+    /// The product at `(i, j, k)` while no norm is known.
+    pub(crate) fn unmeasured(phase: Phase, [i, j, k]: [usize; 3], nt: usize) -> Self {
+        let unknown = f64::NAN;
+        GemmQuery {
+            phase,
+            i,
+            j,
+            k,
+            nt,
+            norm_a_ij: unknown,
+            norm_l_ik: unknown,
+            norm_l_jk: unknown,
+            norm_a: unknown,
+        }
+    }
+
     /// Tiles between the diagonal and the tile that matters to a band: `i - j` of the updated tile in a factorisation,
     /// `|j - k|` of the tile of `L` in a solve.
     pub fn distance(&self) -> usize {

@@ -12,6 +12,7 @@
 
 mod dense;
 mod fault;
+mod probe;
 mod products;
 pub(crate) mod random;
 mod roundoffs;

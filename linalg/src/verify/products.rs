@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use zellige_kernels::precision::{FullPrecision, scratch_len, syrk_scratch_len};
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
-use zellige_runtime::{
-    Codelet, Cpu, Cuda, Operands, Portable, Runtime, Submit, TaskContext, TaskError, Update, read, scratch,
-    update,
-};
+use zellige_runtime::{Portable, Runtime, Submit, read, scratch, update};
 
 use super::dense::Dense;
+use super::probe::Probe;
 use super::random::Random;
 use super::roundoffs::{Product as Sizes, Roundoffs};
 use super::{Extent, KernelCheck};
@@ -24,35 +22,7 @@ use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
 /// Does nothing with a tile in whatever format it was asked for.
-struct Touch;
-
-impl Codelet for Touch {
-    type Operands = (Update<Tile<f32>>,);
-
-    fn name(&self) -> &'static str {
-        "touch"
-    }
-
-    fn cpu(
-        &self,
-        _views: <Self::Operands as Operands>::Views<'_, Cpu>,
-        _cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        Ok(())
-    }
-
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
-    fn cuda(
-        &self,
-        _views: <Self::Operands as Operands>::Views<'_, Cuda>,
-        _cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        Ok(())
-    }
-}
+const TOUCH: Probe = Probe { name: "touch", on_host: |_| Ok(()), on_gpu: |_| Ok(()) };
 
 /// To a narrow format and back: the CPU's bits.
 pub(super) fn convert(
@@ -70,10 +40,10 @@ pub(super) fn convert(
         let wide = narrow.to_storage(StorageFormat::F32);
         let handle = rt.register(tile);
         // The device's alone from here on: otherwise the host would convert it on its way there.
-        rt.submit(Touch, (update(&handle).as_format(format_of(StorageFormat::F32)),))?;
+        rt.submit(TOUCH, (update(&handle).as_format(format_of(StorageFormat::F32)),))?;
         let mut differ = 0.0;
         for (format, want) in [(to, Some(&narrow)), (StorageFormat::F32, wide.as_ref())] {
-            rt.submit(Touch, (update(&handle).as_format(format_of(format)),))?;
+            rt.submit(TOUCH, (update(&handle).as_format(format_of(format)),))?;
             let there = rt.read(&handle)?;
             let same = want.is_some_and(|want| want.parts() == there.parts());
             differ += if same { 0.0 } else { f64::INFINITY };
@@ -129,18 +99,7 @@ fn stored<T: TileScalar>(tile: &Tile<T>, to: StorageFormat) -> Result<Tile<T>, E
 }
 
 fn place(shape: (usize, usize, usize), op_b: Op) -> Place {
-    let unknown = f64::NAN;
-    let query = GemmQuery {
-        phase: Phase::Factor,
-        i: 0,
-        j: 0,
-        k: 0,
-        nt: 1,
-        norm_a_ij: unknown,
-        norm_l_ik: unknown,
-        norm_l_jk: unknown,
-        norm_a: unknown,
-    };
+    let query = GemmQuery::unmeasured(Phase::Factor, [0; 3], 1);
     Place { query, op_b, shape, counts: Arc::new(GemmCounts::new(1, 1)) }
 }
 

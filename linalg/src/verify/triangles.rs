@@ -1,7 +1,5 @@
 //! Triangular solves and factorisations.
 
-use std::marker::PhantomData;
-
 use zellige_kernels::precision::{FullPrecision, trsm_scratch_len};
 use zellige_kernels::{Op, potrf_lower};
 use zellige_runtime::{Runtime, Submit, read};
@@ -12,7 +10,7 @@ use super::random::Random;
 use super::roundoffs::Roundoffs;
 use crate::error::Error;
 use crate::factor::codelets::{Potrf, solve_right};
-use crate::factor::{SolveDiagonal, native_update, solve_scratch};
+use crate::factor::{Trsm, native_update};
 use crate::scalar::TileScalar;
 
 /// `X op(L) = B`, and the norm that is left with `X`.
@@ -39,8 +37,9 @@ pub(super) fn trsm<T: TileScalar>(
         // Above the diagonal of a factor stands what factorisations leave there.
         let littered = Dense::from_fn(n, n, |i, j| if i < j { f64::NAN } else { l.at(i, j) });
         let (l_there, x_there) = (rt.register(littered.tile::<T>()?), rt.register(b.tile::<T>()?));
-        let solve = SolveDiagonal::<T> { full, op, at: (0, 0), shape: (m, n), _element: PhantomData };
-        rt.submit(solve, (read(&l_there), native_update(&x_there), solve_scratch(full, (m, n))))?;
+        let solve = Trsm::<T>::of_solution(full, op, (0, 0), (m, n));
+        let space = solve.scratch();
+        rt.submit(solve, (read(&l_there), native_update(&x_there), space))?;
         let there = rt.read(&x_there)?;
         let (x, by_cpu) = (Dense::of(&*there)?, Dense::of(&by_cpu)?);
         let size = x.abs().times(&l.abs(), op);

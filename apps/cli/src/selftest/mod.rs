@@ -18,11 +18,12 @@ use crate::out::{self, Target};
 use crate::progress::Progress;
 use outcome::GpuReport;
 
-/// All that was found, where GPUs are checked too.
+/// All that was found; GPUs where they are asked for.
 #[derive(Debug, Serialize)]
 struct Report {
     passed: bool,
     gpus: Vec<GpuReport>,
+    #[serde(flatten)]
     graphs: FuzzReport,
 }
 
@@ -44,10 +45,7 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     let passed = graphs.failures.is_empty() && gpus.iter().all(GpuReport::passed);
     let report = Report { passed, gpus, graphs };
     if let Some(target) = &target {
-        match &driver {
-            Some(_) => target.write_json(&report)?,
-            None => target.write_json(&report.graphs)?,
-        }
+        target.write_json(&report)?;
     }
     if !target.as_ref().is_some_and(Target::is_stdout) {
         print(&report)?;

@@ -33,9 +33,10 @@ pub(super) struct Solved {
     pub(super) norms: Option<TileNorms>,
 }
 
-/// Tiles that are filled again for the next rule: their pages are there already.
+/// What the next rule uses again: tiles, whose pages are there already, and what GPUs read to fill them.
 #[derive(Default)]
 pub(super) struct Workspace {
+    gpus: Option<OnGpus>,
     single: Option<SymmetricTiled<f32>>,
     double: Option<SymmetricTiled<f64>>,
 }
@@ -166,16 +167,19 @@ fn generate<T: Element>(
     let counter = Counter::default();
     observer.stage(&format!("{rule}: covariances"), nt * (nt + 1) / 2 + nt * problem.rows.tiles() as u64);
     let l = workspace.tiles::<T>(rt, problem);
-    let (shared, gpus) = (counter.clone(), OnGpus::new(rt, problem, &counter));
+    if workspace.gpus.is_none() && rt.devices().any(|device| device.kind == "cuda") {
+        workspace.gpus = Some(OnGpus::new(rt, problem));
+    }
+    let (shared, gpus) = (counter.clone(), workspace.gpus.as_ref().map(|gpus| gpus.counted(&counter)));
     let x = watch(
         rt,
         observer,
         move || shared.get(),
         || {
-            l.fill_with(rt, &watched(problem.cmm::<T>(), &counter), gpus.as_ref().map(|gpus| &gpus.cmm))?;
+            l.fill_with(rt, &watched(problem.cmm::<T>(), &counter), gpus.as_ref().map(|[cmm, _]| cmm))?;
             let rows = problem.rows.clone();
             let x = RectTiled::new(rt, "B", rows, grid.clone());
-            x.fill_with(rt, &watched(problem.ctm::<T>(), &counter), gpus.as_ref().map(|gpus| &gpus.ctm))?;
+            x.fill_with(rt, &watched(problem.ctm::<T>(), &counter), gpus.as_ref().map(|[_, ctm]| ctm))?;
             rt.wait_all()?;
             Ok(x)
         },

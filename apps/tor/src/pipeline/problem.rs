@@ -9,7 +9,7 @@ use crate::params::{Input, System};
 use std::ops::Range;
 use std::sync::Arc;
 use zellige_linalg::{Generator, GpuGenerator, TileGrid, TileScalar, generator};
-use zellige_runtime::{Runtime, Submit};
+use zellige_runtime::{Handle, Runtime, Submit};
 
 /// A number that tiles are made of and covariances can be written as.
 pub(super) trait Element: TileScalar + Scalar {}
@@ -85,22 +85,28 @@ impl Problem {
     }
 }
 
-/// The scaled `Cmm` and the scaled rows of `Ctm`, the targets below each other, for the GPUs of a runtime that has some.
+/// How the GPUs of a runtime fill what [`Problem::cmm`] and [`Problem::ctm`] do.
 pub(super) struct OnGpus {
-    pub(super) cmm: GpuGenerator,
-    pub(super) ctm: GpuGenerator,
+    model: Arc<DeviceModel>,
+    words: Handle<Vec<u64>>,
+    scale: f64,
+    measurements: usize,
 }
 
 impl OnGpus {
-    pub(super) fn new(rt: &Runtime, problem: &Problem, counter: &Counter) -> Option<Self> {
-        rt.devices().find(|device| device.kind == "cuda")?;
+    pub(super) fn new(rt: &Runtime, problem: &Problem) -> Self {
         let model = Arc::new(DeviceModel::new(&problem.cov));
         let words = rt.register(model.words().to_vec());
-        // Rows of the truth sensor follow the measurements in the model, target after target as here.
-        let from_row = |first: usize| {
-            let (model, scale, counter) = (Arc::clone(&model), problem.scale, counter.clone());
+        OnGpus { model, words, scale: problem.scale, measurements: problem.n() }
+    }
+
+    /// For `Cmm` and `Ctm`, whose rows follow the measurements in the model, target after target as in [`Problem::ctm`]. `counter` counts
+    /// blocks.
+    pub(super) fn counted(&self, counter: &Counter) -> [GpuGenerator; 2] {
+        [0, self.measurements].map(|first| {
+            let (model, scale, counter) = (Arc::clone(&self.model), self.scale, counter.clone());
             GpuGenerator {
-                model: words.clone(),
+                model: self.words.clone(),
                 source: &SOURCE,
                 describe: Arc::new(move |at, rows, cols, out| {
                     let launch = model.fill(at, first + rows.start..first + rows.end, cols, scale, out)?;
@@ -108,8 +114,7 @@ impl OnGpus {
                     Ok(launch)
                 }),
             }
-        };
-        Some(OnGpus { cmm: from_row(0), ctm: from_row(problem.n()) })
+        })
     }
 }
 

@@ -1,0 +1,40 @@
+//! A task that does something to a tile.
+
+use zellige_runtime::{Codelet, Cpu, Cuda, GpuContext, Operands, TaskContext, TaskError, Update};
+
+use crate::tile::Tile;
+
+/// What it does, by the kind of device.
+pub(super) struct Probe {
+    pub(super) name: &'static str,
+    pub(super) on_host: fn(&mut Tile<f32>) -> Result<(), TaskError>,
+    pub(super) on_gpu: fn(&GpuContext<'_>) -> Result<(), TaskError>,
+}
+
+impl Codelet for Probe {
+    type Operands = (Update<Tile<f32>>,);
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn cpu(
+        &self,
+        (tile,): <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        (self.on_host)(tile)
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        _views: <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        (self.on_gpu)(cx.gpu())
+    }
+}
