@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`blas`] | `gemm`, `syrk`, `trsm`, `potrf` on one `f32` or `f64` tile |
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
+//! | [`packed`] | elements of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
 //! | [`precision`] | products `C - A B^T`, `C - A B` as tensor cores do them: HP1, HP2, HP3, BF1, X3, TF32, FP8; SYRK and TRSM in X3 and TF32 |
 //! | [`cuda`] | the same on NVIDIA GPUs: sources, and descriptions of launches |
 //!
@@ -51,8 +52,8 @@
 //! # Ok::<(), zellige_kernels::KernelError>(())
 //! ```
 //!
-//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd` (instructions by
-//! name) and the one launch of `cuda`.
+//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd` and `packed::x86`
+//! (instructions by name) and the one launch of `cuda`.
 #![deny(missing_docs, unsafe_code, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -62,6 +63,7 @@ mod error;
 pub mod formats;
 #[allow(unsafe_code)]
 mod mat;
+pub mod packed;
 pub mod precision;
 mod scalar;
 

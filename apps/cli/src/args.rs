@@ -5,6 +5,7 @@ mod execution;
 mod machine;
 mod selftest;
 mod simulate;
+mod sparse;
 mod tor;
 
 use clap::{Parser, Subcommand};
@@ -15,6 +16,7 @@ pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
+pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem, Round, Size, SpmvArgs};
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
@@ -23,6 +25,7 @@ const TOP_EXAMPLES: &str = "\
 Begin with
   zellige tor run apps/tor/systems/demo.toml --precision fp32 --precision hp1:operand=1e-2 --report report.html
   zellige tor info SYSTEM.toml          how large it is, before anything runs
+  zellige spmv A.mtx.gz                 what a sparse matrix takes with elements as accurate as they deserve
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
   zellige selftest                      whether the runtime does what it should here
@@ -50,6 +53,11 @@ pub enum Verb {
     /// Tomographic reconstructors for adaptive optics.
     #[command(subcommand)]
     Tor(Box<Tor>),
+    /// A sparse product with elements as accurate as their magnitude deserves: storage, errors and times.
+    Spmv(SpmvArgs),
+    /// Sparse matrices: describe, make and convert them.
+    #[command(subcommand)]
+    Matrix(MatrixVerb),
     /// How fast this machine is at what the runtime and the kernels do.
     #[command(subcommand)]
     Bench(Bench),

@@ -1,6 +1,7 @@
 //! Exit codes: what each kind of failure means to a script.
 
 use zellige_linalg as linalg;
+use zellige_sparse as sparse;
 use zellige_tor as tor;
 
 /// Any failure that has no code of its own.
@@ -68,6 +69,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         return Some(pipeline.exit_code());
     }
     if let Some(tor::Error::Parameter { .. }) = cause.downcast_ref() {
+        return Some(BAD_PARAMETER);
+    }
+    if let Some(sparse::Error::Parameter { .. }) = cause.downcast_ref() {
         return Some(BAD_PARAMETER);
     }
     if cause.downcast_ref::<linalg::RuleError>().is_some() {

@@ -8,11 +8,13 @@ mod exit;
 mod interrupt;
 mod logs;
 mod machine;
+mod matrix;
 mod nodes;
 mod out;
 mod progress;
 mod selftest;
 mod simulate;
+mod spmv;
 mod table;
 mod tor;
 mod trace;
@@ -55,8 +57,10 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.verb {
         Verb::Bench(verb) => bench::run(verb),
         Verb::Machine(verb) => machine::run(verb),
+        Verb::Matrix(verb) => matrix::run(verb),
         Verb::Simulate(verb) => simulate::run(verb),
         Verb::Selftest(args) => selftest::run(args),
+        Verb::Spmv(args) => spmv::run(args),
         Verb::Tor(verb) => tor::run(verb),
     }
 }

@@ -1,0 +1,158 @@
+//! The words after `zellige matrix` and `zellige spmv`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use zellige_sparse::adaptive::{Accuracy, FormatSet};
+
+const GENERATE_EXAMPLES: &str = "\
+Kinds
+  flow        flow through rock, one unknown a cell; symmetric positive definite, about 14 decades
+  transport   the same with a stream through it; not symmetric
+  elasticity  layered rock clamped at the bottom, three unknowns a node; symmetric positive definite
+  biot        consolidation: displacements, then pressures; symmetric indefinite, about 29 decades
+  stokes      slow flow of varying viscosity, four unknowns a node; symmetric indefinite
+
+Examples
+  zellige matrix generate flow --size 170x170x110 -o flow.mtx.gz
+  zellige matrix generate elasticity --size 47x47x47 --seed 2 -o elas.mtx";
+
+const SPMV_EXAMPLES: &str = "\
+Every set at every accuracy under every criterion is a row: bytes beside rows in f64 (CSR), backward errors of the product with ones against
+one in doubled precision, and medians of times, the adaptive product and the one in f64 in turns.
+
+Examples
+  zellige spmv A.mtx.gz
+  zellige spmv A.mtx --sets ap2,ap7,ap7re --eps 2^-53,2^-37,2^-24 --criterion nw,cw --json rows.json
+  zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop        as the thesis does, errors about twice as large";
+
+/// `zellige matrix`.
+#[derive(Debug, Subcommand)]
+pub enum MatrixVerb {
+    /// What a matrix is like: size, symmetry, magnitudes.
+    Info(MatrixInfo),
+    /// Make a matrix of a finite volume or finite element problem, of any size.
+    #[command(after_help = GENERATE_EXAMPLES)]
+    Generate(MatrixGenerate),
+    /// Read a Matrix Market file and write it anew: sorted, elements at one place added, one half where it is symmetric.
+    Convert(MatrixConvert),
+}
+
+/// `matrix info`.
+#[derive(Debug, Args)]
+pub struct MatrixInfo {
+    /// Matrix Market file, compressed or not.
+    #[arg(value_name = "A.mtx[.gz]")]
+    pub matrix: PathBuf,
+    /// Write the figures as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `matrix generate`.
+#[derive(Debug, Args)]
+pub struct MatrixGenerate {
+    /// The problem.
+    pub kind: Problem,
+    /// Cells or elements along each axis; by default those of the comparisons in docs/sparse.md.
+    #[arg(long, value_name = "XxYxZ")]
+    pub size: Option<Size>,
+    /// Decades of the standard deviation of what varies most.
+    #[arg(long, value_name = "DECADES", value_parser = decades)]
+    pub spread: Option<f64>,
+    /// Length of the time step of transport and biot.
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub step: Option<f64>,
+    /// Of the random fields.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// The Matrix Market file; compressed if its name ends in .gz.
+    #[arg(long, short, value_name = "FILE.mtx[.gz]")]
+    pub out: PathBuf,
+}
+
+/// `matrix convert`.
+#[derive(Debug, Args)]
+pub struct MatrixConvert {
+    /// Matrix Market file, compressed or not.
+    #[arg(value_name = "A.mtx[.gz]")]
+    pub matrix: PathBuf,
+    /// The file to write; compressed if its name ends in .gz.
+    #[arg(value_name = "B.mtx[.gz]")]
+    pub out: PathBuf,
+    /// Keep zeros that the file names.
+    #[arg(long)]
+    pub keep_zeros: bool,
+}
+
+/// The kinds of `matrix generate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Problem {
+    Flow,
+    Transport,
+    Elasticity,
+    Biot,
+    Stokes,
+}
+
+/// Cells along each axis, as `170x170x110`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub [usize; 3]);
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let parts: Vec<usize> = s.split('x').map(|part| part.parse().unwrap_or(0)).collect();
+        match parts[..] {
+            [x, y, z] if x * y * z > 0 => Ok(Size([x, y, z])),
+            [n] if n > 0 => Ok(Size([n; 3])),
+            _ => Err("three numbers like 48x48x48, or one for all axes".into()),
+        }
+    }
+}
+
+fn decades(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number of decades is needed".to_string())?;
+    if (0.0..=20.0).contains(&number) { Ok(number) } else { Err("0 to 20 decades".into()) }
+}
+
+/// `zellige spmv`.
+#[derive(Debug, Args)]
+#[command(after_help = SPMV_EXAMPLES)]
+pub struct SpmvArgs {
+    /// Matrix Market file, compressed or not; zeros that it names are left out.
+    #[arg(value_name = "A.mtx[.gz]")]
+    pub matrix: PathBuf,
+    /// Sets of formats: ap2, ap3, ap4, ap7, ap7re, ap7reu.
+    #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
+    pub sets: Vec<FormatSet>,
+    /// Accuracies in [2^-53, 1).
+    #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24")]
+    pub eps: Vec<Accuracy>,
+    /// What magnitudes are compared with: nw, the norm of the matrix; cw, that of the row; cw-exact, of the row times x.
+    #[arg(long, value_name = "C,..", value_delimiter = ',', default_value = "nw,cw", value_parser = ["nw", "cw", "cw-exact"])]
+    pub criterion: Vec<String>,
+    /// How elements are arranged: thesis, a matrix by rows for each format.
+    #[arg(long, value_name = "L", default_value = "thesis", value_parser = ["thesis"])]
+    pub layout: String,
+    /// How elements are rounded to their formats: nearest, once; chop, cut off as the thesis does.
+    #[arg(long, value_name = "R", default_value = "nearest")]
+    pub round: Round,
+    /// Store small elements in the narrowest format instead of leaving them out.
+    #[arg(long)]
+    pub no_drop: bool,
+    /// Products that are timed of each; medians count.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    pub repeats: u16,
+    /// Write the rows as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// `--round`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Round {
+    Nearest,
+    Chop,
+}

@@ -1,0 +1,194 @@
+//! `zellige matrix`.
+
+use std::path::Path;
+
+use serde::Serialize;
+use zellige_sparse::generate::{
+    Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
+};
+use zellige_sparse::market::{self, Symmetry};
+use zellige_sparse::{Csr, Description, describe};
+
+use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem};
+use crate::exit::CommandError;
+use crate::out::{self, Target};
+use crate::table::bytes;
+
+/// Does what `zellige matrix` was asked for.
+///
+/// # Errors
+/// A file that is no matrix, sizes that are none, an output that cannot be written.
+pub fn run(verb: &MatrixVerb) -> anyhow::Result<()> {
+    match verb {
+        MatrixVerb::Info(args) => info(args),
+        MatrixVerb::Generate(args) => generate(args),
+        MatrixVerb::Convert(args) => convert(args),
+    }
+}
+
+#[derive(Serialize)]
+struct Figures {
+    rows: usize,
+    columns: usize,
+    elements: usize,
+    zeros: usize,
+    row_elements: [usize; 2],
+    bandwidth: usize,
+    symmetric_pattern: bool,
+    symmetric: bool,
+    zero_diagonals: usize,
+    magnitudes: [f64; 2],
+    decades: Vec<(i32, u64)>,
+    norm_inf: f64,
+    least_row_sum: f64,
+    bytes: u64,
+}
+
+impl Figures {
+    fn of(d: &Description) -> Self {
+        Figures {
+            rows: d.shape.0,
+            columns: d.shape.1,
+            elements: d.elements.0,
+            zeros: d.elements.1,
+            row_elements: d.row_elements.into(),
+            bandwidth: d.bandwidth,
+            symmetric_pattern: d.symmetric.0,
+            symmetric: d.symmetric.1,
+            zero_diagonals: d.zero_diagonals,
+            magnitudes: d.magnitudes.into(),
+            decades: d.decades.clone(),
+            norm_inf: d.norm_inf.0,
+            least_row_sum: d.norm_inf.1,
+            bytes: d.bytes,
+        }
+    }
+}
+
+fn info(args: &MatrixInfo) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let description = describe(&market::read(&args.matrix)?.matrix);
+    if let Some(target) = &target {
+        target.write_json(&Figures::of(&description))?;
+    }
+    if target.as_ref().is_some_and(Target::is_stdout) {
+        return Ok(());
+    }
+    out::print(&text(&description))
+}
+
+fn text(d: &Description) -> String {
+    let mean = d.elements.0 as f64 / d.shape.0.max(1) as f64;
+    let symmetry = match d.symmetric {
+        (_, true) => "symmetric",
+        (true, false) => "not symmetric, but its pattern is",
+        (false, false) => "not symmetric",
+    };
+    let mut text = format!(
+        "size          {} x {}, {symmetry}\n\
+         elements      {}, {} of them zero; {} to {} a row, {mean:.1} on average\n\
+         bandwidth     {}; {} zeros on the diagonal\n\
+         magnitudes    {:.3e} to {:.3e}\n\
+         row sums      {:.3e} to {:.3e} of magnitudes\n\
+         by rows       {} in fp64\n",
+        d.shape.0,
+        d.shape.1,
+        d.elements.0,
+        d.elements.1,
+        d.row_elements.0,
+        d.row_elements.1,
+        d.bandwidth,
+        d.zero_diagonals,
+        d.magnitudes.0,
+        d.magnitudes.1,
+        d.norm_inf.1,
+        d.norm_inf.0,
+        bytes(d.bytes),
+    );
+    let most = d.decades.iter().map(|decade| decade.1).max().unwrap_or(0);
+    for &(decade, count) in d.decades.iter().rev() {
+        let bar = "#".repeat((count * 50).div_ceil(most.max(1)) as usize);
+        text.push_str(format!("1e{decade:<5} {count:>12}  {bar}").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
+    let target = Target::regular("--out", &args.out)?;
+    let matrix = make(args)?;
+    write(&target, &args.out, &matrix, &comment(args))?;
+    let (rows, elements) = (matrix.rows(), matrix.elements());
+    out::print(&format!("{}: {rows} x {rows}, {elements} elements\n", args.out.display()))
+}
+
+fn make(args: &MatrixGenerate) -> anyhow::Result<Csr> {
+    let is_stepped = matches!(args.kind, Problem::Transport | Problem::Biot);
+    if args.step.is_some() && !is_stepped {
+        return Err(CommandError::option("--step", "only transport and biot have a step of time").into());
+    }
+    let seed = args.seed;
+    let elements = |default: Elements| args.size.map_or(default, |size| Elements(size.0));
+    let with = |default: Flow| Flow {
+        cells: args.size.map_or(default.cells, |size| size.0),
+        spread: args.spread.unwrap_or(default.spread),
+        seed,
+    };
+    Ok(match args.kind {
+        Problem::Flow => flow(&with(Flow::default()))?,
+        Problem::Transport => {
+            let default = Transport::default();
+            let step = args.step.unwrap_or(default.step);
+            transport(&Transport { flow: with(default.flow), step, ..default })?
+        }
+        Problem::Elasticity => {
+            let default = Elasticity::default();
+            let spread = args.spread.unwrap_or(default.spread);
+            elasticity(&Elasticity { elements: elements(default.elements), spread, seed })?
+        }
+        Problem::Biot => {
+            let default = Biot::default();
+            let spread = (default.spread.0, args.spread.unwrap_or(default.spread.1));
+            let step = args.step.unwrap_or(default.step);
+            biot(&Biot { elements: elements(default.elements), spread, step, seed })?
+        }
+        Problem::Stokes => {
+            let default = Stokes::default();
+            let spread = args.spread.unwrap_or(default.spread);
+            stokes(&Stokes { elements: elements(default.elements), spread, seed })?
+        }
+    })
+}
+
+/// How the matrix was made, so that it can be made again.
+fn comment(args: &MatrixGenerate) -> String {
+    let mut words = format!("zellige matrix generate {}", format!("{:?}", args.kind).to_lowercase());
+    if let Some(crate::args::Size([x, y, z])) = args.size {
+        words += &format!(" --size {x}x{y}x{z}");
+    }
+    let options = [("spread", args.spread), ("step", args.step)];
+    for (name, value) in options.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        words += &format!(" --{name} {value}");
+    }
+    words + format!(" --seed {}", args.seed).as_str()
+}
+
+fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
+    let target = Target::regular("B", &args.out)?;
+    let read = market::read(&args.matrix)?.matrix;
+    let matrix = if args.keep_zeros { read } else { read.without_zeros() };
+    write(&target, &args.out, &matrix, "")?;
+    let elements = matrix.elements();
+    out::print(&format!(
+        "{}: {} x {}, {elements} elements\n",
+        args.out.display(),
+        matrix.rows(),
+        matrix.columns()
+    ))
+}
+
+/// One half where the other follows from it.
+fn write(target: &Target, name: &Path, matrix: &Csr, comment: &str) -> anyhow::Result<()> {
+    let symmetry = if matrix.is_symmetric() { Symmetry::Symmetric } else { Symmetry::General };
+    target.write(|out| market::write_to(out, name, matrix, symmetry, comment).map_err(std::io::Error::other))
+}

@@ -1,0 +1,85 @@
+//! `zellige matrix` and `zellige spmv`.
+
+mod common;
+
+use common::run;
+use serde_json::Value;
+
+#[test]
+fn a_matrix_is_made_described_converted_and_stored_narrowly() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let ok = |args: &[&str]| {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
+        ran.stdout
+    };
+    let said = ok(&["matrix", "generate", "elasticity", "--size", "5x4x3", "--seed", "7", "-o", "a.mtx.gz"]);
+    // Three unknowns at each of 6 x 5 x 3 nodes that are free.
+    assert!(said.contains("270 x 270"), "{said}");
+    ok(&["matrix", "convert", "a.mtx.gz", "b.mtx"]);
+    let text = std::fs::read_to_string(here.join("b.mtx")).unwrap();
+    assert!(text.starts_with("%%MatrixMarket matrix coordinate real"), "{}", &text[..60]);
+
+    let json = |args: &[&str]| serde_json::from_str::<Value>(&ok(args)).unwrap();
+    let (a, b) = (
+        json(&["matrix", "info", "a.mtx.gz", "--json", "-"]),
+        json(&["matrix", "info", "b.mtx", "--json", "-"]),
+    );
+    assert_eq!(
+        (&a["rows"], &a["norm_inf"], &a["magnitudes"]),
+        (&b["rows"], &b["norm_inf"], &b["magnitudes"])
+    );
+    assert!(ok(&["matrix", "info", "b.mtx"]).contains("270 x 270"));
+
+    let rows = json(&[
+        "spmv",
+        "b.mtx",
+        "--sets",
+        "ap2,ap7re",
+        "--eps",
+        "2^-37,1e-6",
+        "--criterion",
+        "nw",
+        "--json",
+        "-",
+    ]);
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let eps = row["eps_log2"].as_f64().unwrap().exp2();
+        assert!(row["error_nw"].as_f64().unwrap() < 12.0 * eps, "{row}");
+        assert!(row["error_of_bound"].as_f64().unwrap() <= 1.0, "{row}");
+        assert!(row["percent"].as_f64().unwrap() < 101.0 && row["seconds"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert!(ok(&["spmv", "b.mtx", "--sets", "ap7", "--eps", "2^-24"]).contains("AP7"));
+}
+
+#[test]
+fn what_is_wrong_has_a_code_and_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("cut.mtx"), "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n")
+        .unwrap();
+    std::fs::write(here.join("a.mtx"), "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n")
+        .unwrap();
+    for (args, code, says) in [
+        (&["spmv", "cut.mtx"][..], 1, "cut.mtx:4: the file ends after 1 of 2 elements"),
+        (&["spmv", "none.mtx"], 1, "none.mtx"),
+        (&["spmv", "a.mtx", "--eps", "2^-54"], 2, "2^-53"),
+        (&["spmv", "a.mtx", "--eps", "1"], 2, "below 1"),
+        (&["spmv", "a.mtx", "--sets", "ap5"], 2, "ap7reu"),
+        (&["spmv", "a.mtx", "--criterion", "cw-exact"], 2, "AP7RE"),
+        (&["spmv", "a.mtx", "--sets", "ap7re", "--no-drop"], 2, "dropping"),
+        (&["matrix", "generate", "flow", "--size", "0x1x1", "-o", "b.mtx"], 2, "48x48x48"),
+        (&["matrix", "generate", "flow", "--size", "9999x9999x9999", "-o", "b.mtx"], 2, "cells"),
+        (&["matrix", "generate", "flow", "--step", "1", "-o", "b.mtx"], 2, "--step"),
+        (&["matrix", "generate", "biot", "--size", "2", "--step", "-1", "-o", "b.mtx"], 2, "step"),
+        (&["matrix", "convert", "a.mtx", "no/b.mtx"], 1, "no folder"),
+    ] {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(says), "{args:?}: {}", ran.stderr);
+    }
+    assert!(!here.join("b.mtx").exists());
+}

@@ -1,0 +1,226 @@
+//! Eight codes at a time, with AVX2.
+
+use core::arch::x86_64::*;
+
+use super::PackedFormat::{self, *};
+
+/// Bytes that lie one after the other, as eight numbers.
+trait Eight {
+    /// Of one code.
+    const BYTES: usize;
+    /// How many bytes are read from the first code on: may be more than eight codes have.
+    const READS: usize;
+
+    /// # Safety
+    /// `READS` bytes can be read at `at`, and the machine has AVX2.
+    unsafe fn load(at: *const u8) -> [__m256d; 2];
+}
+
+/// The leading `B` bytes of an `f64`.
+struct Double<const B: usize>;
+/// The leading `B` bytes of an `f32`.
+struct Single<const B: usize>;
+/// `B` bytes with a sign (or none) and three bits of exponent; by way of `f64`, or of `f32` where that has enough bits.
+struct Reduced<const B: usize, const SIGNED: bool>;
+
+/// Bytes that [`four`] reads twice.
+const fn reads_as_doubles(bytes: usize) -> usize {
+    6 * bytes + 16
+}
+
+/// Bytes that [`eight`] reads.
+const fn reads_as_singles(bytes: usize) -> usize {
+    match bytes {
+        3 => 28,
+        bytes => 8 * bytes,
+    }
+}
+
+/// Which byte goes where, so that codes of `B` bytes become the leading bytes of lanes of `LANE` bytes; within each half of a register.
+struct Spread<const B: usize, const LANE: usize>;
+
+impl<const B: usize, const LANE: usize> Spread<B, LANE> {
+    const TABLE: [u8; 32] = {
+        let mut table = [0x80; 32]; // a zero
+        let mut at = 0;
+        while at < 32 {
+            let (lane, byte) = (at % 16 / LANE, at % LANE);
+            // Codes that are wider than their lane are never spread.
+            if byte + B >= LANE {
+                table[at] = (lane * B + byte + B - LANE) as u8;
+            }
+            at += 1;
+        }
+        table
+    };
+}
+
+/// Two halves, each spread over its lanes.
+///
+/// # Safety
+/// 16 bytes can be read at `low` and at `high`, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn spread<const B: usize, const LANE: usize>(low: *const u8, high: *const u8) -> __m256i {
+    // SAFETY: the caller's promise; the table has 32 bytes.
+    unsafe {
+        let halves = _mm256_set_m128i(_mm_loadu_si128(high.cast()), _mm_loadu_si128(low.cast()));
+        _mm256_shuffle_epi8(halves, _mm256_loadu_si256(Spread::<B, LANE>::TABLE.as_ptr().cast()))
+    }
+}
+
+/// Four codes, each the leading bytes of a lane of 64 bits.
+///
+/// # Safety
+/// `2 * B + 16` bytes can be read at `at`, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn four<const B: usize>(at: *const u8) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { spread::<B, 8>(at, at.add(2 * B)) }
+}
+
+/// Eight codes, each the leading bytes of a lane of 32 bits.
+///
+/// # Safety
+/// [`reads_as_singles`] bytes can be read at `at`, and the machine has AVX2.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn eight<const B: usize>(at: *const u8) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match B {
+            1 => _mm256_slli_epi32::<24>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast()))),
+            2 => _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(at.cast()))),
+            3 => spread::<B, 4>(at, at.add(4 * B)),
+            _ => _mm256_loadu_si256(at.cast()),
+        }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn widened(singles: __m256i) -> [__m256d; 2] {
+    let singles = _mm256_castsi256_ps(singles);
+    let halves = [_mm256_castps256_ps128(singles), _mm256_extractf128_ps::<1>(singles)];
+    halves.map(|half| _mm256_cvtps_pd(half))
+}
+
+impl<const B: usize> Eight for Double<B> {
+    const BYTES: usize = B;
+    const READS: usize = reads_as_doubles(B);
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn load(at: *const u8) -> [__m256d; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [_mm256_castsi256_pd(four::<B>(at)), _mm256_castsi256_pd(four::<B>(at.add(4 * B)))] }
+    }
+}
+
+impl<const B: usize> Eight for Single<B> {
+    const BYTES: usize = B;
+    const READS: usize = reads_as_singles(B);
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn load(at: *const u8) -> [__m256d; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { widened(eight::<B>(at)) }
+    }
+}
+
+impl<const B: usize, const SIGNED: bool> Eight for Reduced<B, SIGNED> {
+    const BYTES: usize = B;
+    const READS: usize = if B > 3 { reads_as_doubles(B) } else { reads_as_singles(B) };
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    unsafe fn load(at: *const u8) -> [__m256d; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if B > 3 {
+                [reduced_double::<SIGNED>(four::<B>(at)), reduced_double::<SIGNED>(four::<B>(at.add(4 * B)))]
+            } else {
+                widened(reduced_single::<SIGNED>(eight::<B>(at)))
+            }
+        }
+    }
+}
+
+/// Exponent and fraction to where an `f64` has them, the exponent counted from that of 1.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn reduced_double<const SIGNED: bool>(codes: __m256i) -> __m256d {
+    let one = _mm256_set1_epi64x(1023 << 52);
+    _mm256_castsi256_pd(if SIGNED {
+        let sign = _mm256_set1_epi64x(i64::MIN);
+        let magnitude = _mm256_srli_epi64::<8>(_mm256_andnot_si256(sign, codes));
+        _mm256_or_si256(_mm256_add_epi64(magnitude, one), _mm256_and_si256(sign, codes))
+    } else {
+        _mm256_add_epi64(_mm256_srli_epi64::<9>(codes), one)
+    })
+}
+
+/// The same in an `f32`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn reduced_single<const SIGNED: bool>(codes: __m256i) -> __m256i {
+    let one = _mm256_set1_epi32(127 << 23);
+    if SIGNED {
+        let sign = _mm256_set1_epi32(i32::MIN);
+        let magnitude = _mm256_srli_epi32::<5>(_mm256_andnot_si256(sign, codes));
+        _mm256_or_si256(_mm256_add_epi32(magnitude, one), _mm256_and_si256(sign, codes))
+    } else {
+        _mm256_add_epi32(_mm256_srli_epi32::<6>(codes), one)
+    }
+}
+
+/// # Safety
+/// The machine has AVX2.
+#[target_feature(enable = "avx2")]
+fn unpack_eights<E: Eight>(src: &[u8], dst: &mut [f64]) -> usize {
+    let mut done = 0;
+    for eight in dst.chunks_exact_mut(8) {
+        let Some(codes) = src.get(done * E::BYTES..).filter(|codes| codes.len() >= E::READS) else { break };
+        // SAFETY: so many bytes are there, and the caller has AVX2; eight numbers are written.
+        unsafe {
+            let [low, high] = E::load(codes.as_ptr());
+            _mm256_storeu_pd(eight.as_mut_ptr(), low);
+            _mm256_storeu_pd(eight.as_mut_ptr().add(4), high);
+        }
+        done += 8;
+    }
+    done
+}
+
+/// Decodes from the front as far as eight numbers at a time go; says how many.
+pub(super) fn unpack(src: &[u8], format: PackedFormat, dst: &mut [f64]) -> usize {
+    if !is_x86_feature_detected!("avx2") {
+        return 0;
+    }
+    // SAFETY: AVX2 was detected.
+    unsafe {
+        match format {
+            Fp64 => unpack_eights::<Double<8>>(src, dst),
+            Rp56 => unpack_eights::<Double<7>>(src, dst),
+            Rp48 => unpack_eights::<Double<6>>(src, dst),
+            Rp40 => unpack_eights::<Double<5>>(src, dst),
+            Fp32 => unpack_eights::<Single<4>>(src, dst),
+            Rp24 => unpack_eights::<Single<3>>(src, dst),
+            Rp16 => unpack_eights::<Single<2>>(src, dst),
+            Rpre48 => unpack_eights::<Reduced<6, true>>(src, dst),
+            Rpre40 => unpack_eights::<Reduced<5, true>>(src, dst),
+            Rpre32 => unpack_eights::<Reduced<4, true>>(src, dst),
+            Rpre24 => unpack_eights::<Reduced<3, true>>(src, dst),
+            Rpre16 => unpack_eights::<Reduced<2, true>>(src, dst),
+            Rpre8 => unpack_eights::<Reduced<1, true>>(src, dst),
+            Rpreu48 => unpack_eights::<Reduced<6, false>>(src, dst),
+            Rpreu40 => unpack_eights::<Reduced<5, false>>(src, dst),
+            Rpreu32 => unpack_eights::<Reduced<4, false>>(src, dst),
+            Rpreu24 => unpack_eights::<Reduced<3, false>>(src, dst),
+            Rpreu16 => unpack_eights::<Reduced<2, false>>(src, dst),
+            Rpreu8 => unpack_eights::<Reduced<1, false>>(src, dst),
+        }
+    }
+}

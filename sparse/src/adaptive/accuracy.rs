@@ -1,0 +1,62 @@
+//! How accurate products are to be.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Error;
+
+/// A relative accuracy in `[2^-53, 1)`: less than that of `f64` cannot be had, and 1 is none.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Accuracy(f64);
+
+impl Accuracy {
+    /// That of `f64`: `2^-53`.
+    pub const DOUBLE: Accuracy = Accuracy(f64::EPSILON / 2.0);
+
+    /// An accuracy.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for what is not in `[2^-53, 1)`.
+    pub fn new(eps: f64) -> Result<Accuracy, Error> {
+        if (Self::DOUBLE.0..1.0).contains(&eps) {
+            return Ok(Accuracy(eps));
+        }
+        Err(Error::parameter(
+            "eps",
+            format!("{eps:e} is not an accuracy of f64 products: at least 2^-53, below 1"),
+        ))
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+
+    /// `log2`.
+    pub fn log2(self) -> f64 {
+        self.0.log2()
+    }
+}
+
+impl fmt::Display for Accuracy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let log2 = self.log2();
+        if log2 == log2.round() { f.pad(&format!("2^{log2}")) } else { f.pad(&format!("{:e}", self.0)) }
+    }
+}
+
+impl FromStr for Accuracy {
+    type Err = Error;
+
+    /// `2^-24`, `6e-8`.
+    fn from_str(s: &str) -> Result<Self, Error> {
+        let eps = match s.trim().strip_prefix("2^") {
+            Some(exponent) => exponent.parse().ok().map(|e: i32| libm::ldexp(1.0, e.clamp(-2000, 2000))),
+            None => s.trim().parse().ok(),
+        };
+        let eps = eps.ok_or_else(|| {
+            Error::parameter("eps", format!("{s:?} is no accuracy: 2^-24 or 6e-8 would be"))
+        })?;
+        Accuracy::new(eps)
+    }
+}

@@ -1,0 +1,109 @@
+//! Elements in the precision that their magnitude deserves.
+//!
+//! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a norm: small elements have fewer digits to
+//! keep, and the smallest none. [`Adaptation`] says which element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the
+//! thesis does, and [`error_bound`] what that costs at most.
+//!
+//! After Molina, "Adaptive precision sparse linear algebra" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina, "Adaptive
+//! precision sparse matrix-vector product and its application to Krylov solvers", SIAM J. Sci. Comput. (2024).
+
+mod accuracy;
+mod bound;
+mod set;
+mod thesis;
+mod thresholds;
+
+pub use accuracy::Accuracy;
+pub use bound::error_bound;
+pub use set::{FormatSet, UnknownSet};
+pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
+pub use thresholds::{Criterion, Thresholds};
+
+use zellige_kernels::packed::Rounding;
+
+use crate::csr::{Csr, abs_sum};
+use crate::error::Error;
+
+/// What decides the format of each element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adaptation<'x> {
+    /// The formats there are.
+    pub set: FormatSet,
+    /// What magnitudes are compared with.
+    pub criterion: Criterion<'x>,
+    /// The accuracy of products that is asked for.
+    pub accuracy: Accuracy,
+    /// How elements are rounded to their formats.
+    pub rounding: Rounding,
+    /// Whether elements that do not matter are left out, or stored in the narrowest format.
+    pub drops: bool,
+}
+
+impl<'x> Adaptation<'x> {
+    /// To nearest, and what does not matter is left out.
+    pub fn new(set: FormatSet, criterion: Criterion<'x>, accuracy: Accuracy) -> Self {
+        Adaptation { set, criterion, accuracy, rounding: Rounding::Nearest, drops: true }
+    }
+
+    /// Refuses what has no meaning together.
+    fn check(&self, a: &Csr) -> Result<(), Error> {
+        let has_scales = self.set.formats().iter().any(|format| format.is_scaled());
+        if let Criterion::ComponentwiseFor(x) = self.criterion {
+            if x.len() != a.columns() {
+                return Err(Error::shape("length of x", format!("{} for {} columns", x.len(), a.columns())));
+            }
+            if has_scales {
+                let problem = format!(
+                    "cw-exact compares a_ij x_j, {} stores a_ij beside one scale of its row: take ap7",
+                    self.set
+                );
+                return Err(Error::parameter("criterion", problem));
+            }
+        }
+        if !self.drops && has_scales {
+            let problem = format!(
+                "{} has no code for elements below its thresholds: take ap2, ap3, ap4 or ap7",
+                self.set
+            );
+            return Err(Error::parameter("dropping", problem));
+        }
+        Ok(())
+    }
+}
+
+/// Powers of two that bring the matrix, or each of its rows, to norms in `[1/2, 1)`: formats with few bits of exponent reach no other.
+#[derive(Clone, Debug, PartialEq)]
+struct Scaling {
+    /// Of the whole matrix.
+    exponent: i32,
+    /// On top of that, where rows need their own.
+    of_rows: Option<Vec<i16>>,
+}
+
+/// Rows that are smaller than the whole by more than so many powers of two need one of their own: `f32` ends at `2^-126`.
+const SMALL_ROW: i32 = 60;
+
+impl Scaling {
+    fn of(a: &Csr, criterion: Criterion<'_>) -> Scaling {
+        let exponent = to_one(a.norm_inf());
+        let beside_whole = |(_, value): (&[u32], &[f64])| match abs_sum(value) {
+            0.0 => 0,
+            norm => to_one(norm) - exponent,
+        };
+        let by_rows = criterion != Criterion::Normwise && a.iter().map(beside_whole).any(|e| e > SMALL_ROW);
+        Scaling { exponent, of_rows: by_rows.then(|| a.iter().map(|row| beside_whole(row) as i16).collect()) }
+    }
+
+    /// What row `i` is multiplied by, as a power of two.
+    fn of_row(&self, i: usize) -> i32 {
+        self.exponent + self.of_rows.as_ref().map_or(0, |rows| i32::from(rows[i]))
+    }
+}
+
+/// The power of two that brings a number into `[1/2, 1)`; 0 for 0.
+fn to_one(norm: f64) -> i32 {
+    if norm == 0.0 { 0 } else { -libm::frexp(norm).1 }
+}
+
+#[cfg(test)]
+mod tests;

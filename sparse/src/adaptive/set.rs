@@ -1,0 +1,70 @@
+//! Which formats an adaptive matrix may use.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zellige_kernels::packed::PackedFormat::{
+    self, Fp32, Fp64, Rp16, Rp24, Rp40, Rp48, Rp56, Rpre8, Rpre16, Rpre32, Rpre40, Rpre48, Rpreu8, Rpreu16,
+    Rpreu32, Rpreu40, Rpreu48,
+};
+
+/// The sets of the thesis (Tables 3.1, 4.1 and 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // the names are the thesis'; `formats` says what is in them
+pub enum FormatSet {
+    Ap2,
+    Ap3,
+    Ap4,
+    Ap7,
+    Ap7Re,
+    Ap7Reu,
+}
+
+impl FormatSet {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Ap2, Self::Ap3, Self::Ap4, Self::Ap7, Self::Ap7Re, Self::Ap7Reu];
+
+    /// The name that [`FromStr`] reads back.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ap2 => "AP2",
+            Self::Ap3 => "AP3",
+            Self::Ap4 => "AP4",
+            Self::Ap7 => "AP7",
+            Self::Ap7Re => "AP7RE",
+            Self::Ap7Reu => "AP7REU",
+        }
+    }
+
+    /// The formats, the most accurate first. `fp32` stands in for the scaled format of 24 bits, which takes longer to read.
+    pub const fn formats(self) -> &'static [PackedFormat] {
+        match self {
+            Self::Ap2 => &[Fp64, Fp32],
+            Self::Ap3 => &[Fp64, Fp32, Rp16],
+            Self::Ap4 => &[Fp64, Rp48, Fp32, Rp16],
+            Self::Ap7 => &[Fp64, Rp56, Rp48, Rp40, Fp32, Rp24, Rp16],
+            Self::Ap7Re => &[Fp64, Rpre48, Rpre40, Rpre32, Fp32, Rpre16, Rpre8],
+            Self::Ap7Reu => &[Fp64, Rpreu48, Rpreu40, Rpreu32, Fp32, Rpreu16, Rpreu8],
+        }
+    }
+}
+
+impl fmt::Display for FormatSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that is none of [`FormatSet::ALL`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown set of formats {0:?}: one of ap2, ap3, ap4, ap7, ap7re, ap7reu is needed")]
+pub struct UnknownSet(pub String);
+
+impl FromStr for FormatSet {
+    type Err = UnknownSet;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let is_named = |set: &FormatSet| set.name().eq_ignore_ascii_case(s);
+        Self::ALL.into_iter().find(is_named).ok_or_else(|| UnknownSet(s.to_owned()))
+    }
+}

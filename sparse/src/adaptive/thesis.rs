@@ -1,0 +1,239 @@
+//! The layout of the thesis: a matrix by rows for each bucket.
+
+use zellige_kernels::packed::{self, PackedFormat};
+
+use super::thresholds::{RowThresholds, scales};
+use super::{Adaptation, FormatSet, Scaling, Thresholds};
+use crate::csr::Csr;
+use crate::error::Error;
+
+/// Which elements a bucket holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// Of both signs: its codes have one.
+    Both,
+    /// Positive ones.
+    Positive,
+    /// Negative ones; codes are of their magnitudes.
+    Negative,
+}
+
+/// The elements of one format, by rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThesisBucket {
+    format: PackedFormat,
+    sign: Sign,
+    /// Its format's place in the set.
+    place: usize,
+    starts: Vec<u32>,
+    column: Vec<u32>,
+    codes: Vec<u8>,
+    positive: u64,
+}
+
+impl ThesisBucket {
+    /// How its elements are stored.
+    pub fn format(&self) -> PackedFormat {
+        self.format
+    }
+
+    /// Which elements it holds.
+    pub fn sign(&self) -> Sign {
+        self.sign
+    }
+
+    /// How many.
+    pub fn elements(&self) -> u64 {
+        self.column.len() as u64
+    }
+
+    /// Row starts, columns, codes: `4 (elements + rows + 1) + s elements` (thesis, section 3.4).
+    pub fn bytes(&self) -> u64 {
+        4 * (self.starts.len() + self.column.len()) as u64 + self.codes.len() as u64
+    }
+}
+
+/// A matrix in buckets, each stored by rows (CSR) with its own row starts.
+///
+/// `y = A x` adds up the buckets of a row from the narrowest to the widest; all arithmetic is in `f64`.
+#[derive(Clone, Debug)]
+pub struct ThesisMatrix {
+    rows: usize,
+    columns: usize,
+    set: FormatSet,
+    thresholds: Thresholds,
+    scaling: Scaling,
+    /// The scale of each row, of the scaled matrix; one for all under the normwise criterion. Empty where no format needs one.
+    theta: Vec<f64>,
+    /// Those with elements, the most accurate first.
+    buckets: Vec<ThesisBucket>,
+    dropped: u64,
+}
+
+impl ThesisMatrix {
+    /// Stores a matrix. Zeros are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for 2^32 or more elements in a bucket.
+    pub fn new(a: &Csr, adaptation: &Adaptation<'_>) -> Result<ThesisMatrix, Error> {
+        adaptation.check(a)?;
+        let (set, thresholds) = (adaptation.set, Thresholds::new(adaptation));
+        let scaling = Scaling::of(a, adaptation.criterion);
+        let theta = scales(a, adaptation.criterion);
+        let has_units = set.formats().iter().any(|format| format.is_scaled());
+        let mut sorter = Sorter::new(set, a.rows());
+        for (i, (column, value)) in a.iter().enumerate() {
+            let (row, exponent) = (RowThresholds::new(&thresholds, theta[i]), scaling.of_row(i));
+            for (&j, &value) in column.iter().zip(value) {
+                let Some(place) = row.bucket(adaptation.criterion.magnitude(j, value)) else {
+                    sorter.dropped += 1;
+                    continue;
+                };
+                let alpha = libm::ldexp(value, exponent) / row.unit(place, exponent);
+                sorter.put(place, j, set.formats()[place].encode(alpha, adaptation.rounding), value)?;
+            }
+            sorter.end_row();
+        }
+        Ok(ThesisMatrix {
+            rows: a.rows(),
+            columns: a.columns(),
+            set,
+            theta: if has_units { scaled_theta(&theta, &scaling) } else { Vec::new() },
+            thresholds,
+            scaling,
+            dropped: sorter.dropped,
+            buckets: sorter.buckets.into_iter().filter(|bucket| bucket.elements() > 0).collect(),
+        })
+    }
+
+    /// The buckets that have elements.
+    pub fn buckets(&self) -> &[ThesisBucket] {
+        &self.buckets
+    }
+
+    /// Elements and positive elements of each format of the set.
+    pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
+        let of = |(place, &format): (usize, &PackedFormat)| {
+            let buckets = self.buckets.iter().filter(|bucket| bucket.place == place);
+            let (elements, positive) =
+                buckets.fold((0, 0), |sum, bucket| (sum.0 + bucket.elements(), sum.1 + bucket.positive));
+            (format, elements, positive)
+        };
+        self.set.formats().iter().enumerate().map(of).collect()
+    }
+
+    /// Elements that were left out.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Bytes of the buckets that have elements, and of the powers of two of rows where they have their own.
+    pub fn bytes(&self) -> u64 {
+        let of_rows = self.scaling.of_rows.as_ref().map_or(0, |rows| 2 * rows.len() as u64);
+        self.buckets.iter().map(ThesisBucket::bytes).sum::<u64>() + of_rows
+    }
+
+    /// The same with the row starts of all buckets that the set could have.
+    pub fn bytes_with_all_row_starts(&self) -> u64 {
+        let formats = self.set.formats().iter();
+        let buckets: usize = formats.map(|format| if format.has_sign() { 1 } else { 2 }).sum();
+        self.bytes() + (buckets - self.buckets.len()) as u64 * 4 * (self.rows as u64 + 1)
+    }
+
+    /// `y = A x`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for vectors of other lengths.
+    pub fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
+        if (x.len(), y.len()) != (self.columns, self.rows) {
+            let problem =
+                format!("{} and {} for a matrix of {} x {}", x.len(), y.len(), self.rows, self.columns);
+            return Err(Error::shape("lengths of x and y", problem));
+        }
+        for (i, y) in y.iter_mut().enumerate() {
+            let sum = self.buckets.iter().rev().fold(0.0, |sum, bucket| sum + self.part(bucket, i, x));
+            *y = libm::ldexp(sum, -self.scaling.of_row(i));
+        }
+        Ok(())
+    }
+
+    /// What one bucket adds to a row.
+    fn part(&self, bucket: &ThesisBucket, i: usize, x: &[f64]) -> f64 {
+        let range = bucket.starts[i] as usize..bucket.starts[i + 1] as usize;
+        if range.is_empty() {
+            return 0.0;
+        }
+        let bytes = bucket.format.bytes();
+        let codes = &bucket.codes[range.start * bytes..range.end * bytes];
+        let sum =
+            packed::dot(codes, bucket.format, &bucket.column[range], x).expect("codes of these columns");
+        let unit = match bucket.format.is_scaled() {
+            true => self.thresholds.unit(bucket.place, self.theta[i % self.theta.len()]),
+            false => 1.0,
+        };
+        if bucket.sign == Sign::Negative { -unit * sum } else { unit * sum }
+    }
+}
+
+/// The scales of the scaled matrix; one is enough where all are the same.
+fn scaled_theta(theta: &[f64], scaling: &Scaling) -> Vec<f64> {
+    let scaled: Vec<f64> =
+        theta.iter().enumerate().map(|(i, &t)| libm::ldexp(t, scaling.of_row(i))).collect();
+    match scaled.first() {
+        Some(&first) if scaled.iter().all(|&theta| theta == first) => vec![first],
+        _ => scaled,
+    }
+}
+
+/// Buckets as they fill, row by row.
+struct Sorter {
+    /// In the set's order; unsigned formats have one for each sign.
+    buckets: Vec<ThesisBucket>,
+    /// Where the formats' buckets begin.
+    first: Vec<usize>,
+    dropped: u64,
+}
+
+impl Sorter {
+    fn new(set: FormatSet, rows: usize) -> Self {
+        let mut sorter = Sorter { buckets: Vec::new(), first: Vec::new(), dropped: 0 };
+        for (place, &format) in set.formats().iter().enumerate() {
+            sorter.first.push(sorter.buckets.len());
+            let signs: &[Sign] =
+                if format.has_sign() { &[Sign::Both] } else { &[Sign::Positive, Sign::Negative] };
+            sorter.buckets.extend(signs.iter().map(|&sign| {
+                let mut starts = Vec::with_capacity(rows + 1);
+                starts.push(0);
+                ThesisBucket {
+                    format,
+                    sign,
+                    place,
+                    starts,
+                    column: Vec::new(),
+                    codes: Vec::new(),
+                    positive: 0,
+                }
+            }));
+        }
+        sorter
+    }
+
+    fn put(&mut self, place: usize, column: u32, code: u64, value: f64) -> Result<(), Error> {
+        let first = self.first[place];
+        let is_second = self.buckets[first].sign == Sign::Positive && value < 0.0;
+        let bucket = &mut self.buckets[first + usize::from(is_second)];
+        if bucket.column.len() == u32::MAX as usize {
+            return Err(Error::shape("matrix", format!("2^32 or more elements in {}", bucket.format)));
+        }
+        bucket.column.push(column);
+        bucket.codes.extend_from_slice(&code.to_le_bytes()[..bucket.format.bytes()]);
+        bucket.positive += u64::from(value > 0.0);
+        Ok(())
+    }
+
+    fn end_row(&mut self) {
+        for bucket in &mut self.buckets {
+            bucket.starts.push(bucket.column.len() as u32);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Which element goes into which bucket.
+
+use zellige_kernels::packed::PackedFormat;
+
+use super::{Adaptation, to_one};
+use crate::csr::{Csr, abs_sum};
+
+/// What an element's magnitude is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Criterion<'x> {
+    /// `max_i sum_j |a_ij|`: bounds the normwise backward error (thesis, equation 3.23).
+    Normwise,
+    /// `sum_j |a_ij|` of the element's row: bounds the componentwise error for `|x| = 1` (equation 3.27).
+    Componentwise,
+    /// `sum_j |a_ij x_j|` of the row, compared with `|a_ij x_j|`: bounds the componentwise error for this `x` (equations 3.15, 3.16).
+    ComponentwiseFor(&'x [f64]),
+}
+
+impl Criterion<'_> {
+    /// What is compared, of an element in this column.
+    pub(super) fn magnitude(self, column: u32, value: f64) -> f64 {
+        match self {
+            Criterion::ComponentwiseFor(x) => (value * x[column as usize]).abs(),
+            _ => value.abs(),
+        }
+    }
+
+    /// As options and results name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Criterion::Normwise => "nw",
+            Criterion::Componentwise => "cw",
+            Criterion::ComponentwiseFor(_) => "cw-exact",
+        }
+    }
+}
+
+/// The limits between buckets, for a scale of 1.
+///
+/// The element `a` with scale `theta` goes to the first bucket `k`, the most accurate first, with `|a| > eps theta / u_{k+1}`, where the `u`
+/// after the last is 1; to none if there is no such bucket. Sets with scaled formats put `|a|` itself at a limit into the bucket above it: their
+/// numbers are `eps theta / u_{k+1}` times something from `[1, 2^8)` (thesis, section 4.2.4).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thresholds {
+    formats: &'static [PackedFormat],
+    /// `eps / u_{k+1}`.
+    limits: Vec<f64>,
+    /// What is at a limit belongs above it.
+    closed_below: bool,
+    drops: bool,
+}
+
+impl Thresholds {
+    /// The limits of an adaptation.
+    pub fn new(adaptation: &Adaptation<'_>) -> Thresholds {
+        let formats = adaptation.set.formats();
+        let next = formats.iter().skip(1).map(|format| format.unit_roundoff()).chain([1.0]);
+        Thresholds {
+            formats,
+            limits: next.map(|u| adaptation.accuracy.get() / u).collect(),
+            closed_below: formats.iter().any(|format| format.is_scaled()),
+            drops: adaptation.drops,
+        }
+    }
+
+    /// The bucket of a magnitude, by its place in the set; none for an element that is left out.
+    pub fn bucket(&self, magnitude: f64, theta: f64) -> Option<usize> {
+        let is_above = |limit: &f64| {
+            let limit = limit * theta;
+            magnitude > limit || self.closed_below && magnitude == limit
+        };
+        // What is zero is in no bucket, whatever the scale.
+        let place = if magnitude > 0.0 { self.limits.iter().position(is_above) } else { return None };
+        place.or((!self.drops).then_some(self.formats.len() - 1))
+    }
+
+    /// What the numbers of a bucket of a scaled format are multiples of: its lower limit.
+    pub fn unit(&self, bucket: usize, theta: f64) -> f64 {
+        if self.formats[bucket].is_scaled() { self.limits[bucket] * theta } else { 1.0 }
+    }
+}
+
+/// What the elements of one row are compared with.
+pub(super) struct RowThresholds<'a> {
+    thresholds: &'a Thresholds,
+    /// Brings the scale into `[1/2, 1)`, so that no limit is subnormal.
+    pub(super) to_one: i32,
+    /// The scale, so brought.
+    pub(super) theta: f64,
+}
+
+impl<'a> RowThresholds<'a> {
+    pub(super) fn new(thresholds: &'a Thresholds, theta: f64) -> Self {
+        let to_one = to_one(theta);
+        RowThresholds { thresholds, to_one, theta: libm::ldexp(theta, to_one) }
+    }
+
+    /// As [`Thresholds::bucket`].
+    pub(super) fn bucket(&self, magnitude: f64) -> Option<usize> {
+        self.thresholds.bucket(libm::ldexp(magnitude, self.to_one), self.theta)
+    }
+
+    /// As [`Thresholds::unit`], of elements that are stored multiplied by `2^exponent`.
+    pub(super) fn unit(&self, bucket: usize, exponent: i32) -> f64 {
+        self.thresholds.unit(bucket, libm::ldexp(self.theta, exponent - self.to_one))
+    }
+}
+
+/// The scale of each row: one and the same under [`Criterion::Normwise`].
+pub(super) fn scales(a: &Csr, criterion: Criterion<'_>) -> Vec<f64> {
+    match criterion {
+        Criterion::Normwise => vec![a.norm_inf(); a.rows()],
+        Criterion::Componentwise => a.iter().map(|(_, value)| abs_sum(value)).collect(),
+        Criterion::ComponentwiseFor(_) => {
+            let row = |(column, value): (&[u32], &[f64])| {
+                column.iter().zip(value).fold(0.0, |sum, (&j, &a)| sum + criterion.magnitude(j, a))
+            };
+            a.iter().map(row).collect()
+        }
+    }
+}

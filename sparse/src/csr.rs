@@ -1,0 +1,358 @@
+//! Matrices by rows, in `f64`.
+
+use crate::error::Error;
+
+/// A sparse matrix by rows (CSR): within a row columns rise strictly, and all elements are finite numbers.
+///
+/// Elements that are zero may be stored; see [`without_zeros`](Csr::without_zeros).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Csr {
+    columns: usize,
+    /// Where each row begins in the other two, and where the last one ends.
+    starts: Vec<usize>,
+    column: Vec<u32>,
+    value: Vec<f64>,
+}
+
+/// One element: row, column, value.
+pub type Triplet = (u32, u32, f64);
+
+/// Rows and columns are numbered with 32 bits.
+pub(crate) fn check_size(rows: usize, columns: usize) -> Result<(), Error> {
+    let limit = u32::MAX as usize;
+    if rows > limit || columns > limit {
+        let problem = format!("{rows} x {columns} has more than {limit} rows or columns");
+        return Err(Error::shape("matrix", problem));
+    }
+    Ok(())
+}
+
+impl Csr {
+    /// A matrix of these rows: row `i` has the elements `starts[i] .. starts[i + 1]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for arrays that do not fit each other, columns that do not rise or are too large, elements that are no finite numbers.
+    pub fn new(columns: usize, starts: Vec<usize>, column: Vec<u32>, value: Vec<f64>) -> Result<Csr, Error> {
+        let rows = starts.len().saturating_sub(1);
+        check_size(rows, columns)?;
+        let fits = starts.first() == Some(&0)
+            && starts.is_sorted()
+            && starts.last() == Some(&column.len())
+            && column.len() == value.len();
+        if !fits {
+            let problem = "row starts, columns and values do not fit each other: starts rise from 0 to the number of elements";
+            return Err(Error::shape("matrix", problem));
+        }
+        let matrix = Csr { columns, starts, column, value };
+        for i in 0..rows {
+            let (column, value) = matrix.row(i);
+            if !column.is_sorted_by(|a, b| a < b)
+                || column.last().is_some_and(|&last| last as usize >= columns)
+            {
+                return Err(Error::shape(
+                    "matrix",
+                    format!("columns of row {i} do not rise, or are {columns} or more"),
+                ));
+            }
+            if let Some(at) = value.iter().position(|value| !value.is_finite()) {
+                return Err(Error::shape(
+                    "matrix",
+                    format!("element ({i}, {}) is {}", column[at], value[at]),
+                ));
+            }
+        }
+        Ok(matrix)
+    }
+
+    /// A matrix of these elements, in any order; those at one place are added, in the order given.
+    ///
+    /// # Errors
+    /// As [`new`](Csr::new), and for an element outside of the matrix.
+    pub fn from_triplets(rows: usize, columns: usize, triplets: &[Triplet]) -> Result<Csr, Error> {
+        check_size(rows, columns)?;
+        if let Some((i, j, _)) = triplets.iter().find(|t| t.0 as usize >= rows || t.1 as usize >= columns) {
+            return Err(Error::shape(
+                "matrix",
+                format!("element ({i}, {j}) is outside of {rows} x {columns}"),
+            ));
+        }
+        let mut gather = Gather::new(rows);
+        triplets.iter().for_each(|t| gather.count(t.0));
+        gather.allocate();
+        triplets.iter().for_each(|&(i, j, value)| gather.put(i, j, value));
+        gather.finish(columns)
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Columns.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Elements that are stored.
+    pub fn elements(&self) -> usize {
+        self.column.len()
+    }
+
+    /// Columns and values of row `i`.
+    ///
+    /// # Panics
+    /// Where there is no such row.
+    pub fn row(&self, i: usize) -> (&[u32], &[f64]) {
+        let range = self.starts[i]..self.starts[i + 1];
+        (&self.column[range.clone()], &self.value[range])
+    }
+
+    /// Columns and values of all rows.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u32], &[f64])> {
+        (0..self.rows()).map(|i| self.row(i))
+    }
+
+    /// The element at a place; 0 where none is stored.
+    pub fn get(&self, i: usize, j: usize) -> f64 {
+        let (column, value) = self.row(i);
+        u32::try_from(j).ok().and_then(|j| column.binary_search(&j).ok()).map_or(0.0, |at| value[at])
+    }
+
+    /// The same matrix without the zeros that were stored.
+    pub fn without_zeros(self) -> Csr {
+        if !self.value.contains(&0.0) {
+            return self;
+        }
+        self.map_elements(|_, _, value| Some(value).filter(|&value| value != 0.0))
+    }
+
+    /// The matrix of what `map` makes of each element, given row and column; what it makes `None` of goes.
+    pub(crate) fn map_elements(mut self, mut map: impl FnMut(usize, u32, f64) -> Option<f64>) -> Csr {
+        let mut kept = 0;
+        for i in 0..self.rows() {
+            let range = self.starts[i]..self.starts[i + 1];
+            self.starts[i] = kept;
+            for at in range {
+                if let Some(value) = map(i, self.column[at], self.value[at]) {
+                    (self.column[kept], self.value[kept]) = (self.column[at], value);
+                    kept += 1;
+                }
+            }
+        }
+        *self.starts.last_mut().expect("one more than rows") = kept;
+        self.column.truncate(kept);
+        self.value.truncate(kept);
+        self
+    }
+
+    /// The matrix with rows and columns exchanged.
+    pub fn transposed(&self) -> Csr {
+        let mut gather = Gather::new(self.columns);
+        self.column.iter().for_each(|&j| gather.count(j));
+        gather.allocate();
+        for (i, (column, value)) in self.iter().enumerate() {
+            column.iter().zip(value).for_each(|(&j, &value)| gather.put(j, i as u32, value));
+        }
+        gather.finish(self.rows()).expect("what was a matrix is one")
+    }
+
+    /// True if every `a_ij` is `a_ji`, to the bit.
+    pub fn is_symmetric(&self) -> bool {
+        self.rows() == self.columns && self.transposed() == *self
+    }
+
+    /// `max_i sum_j |a_ij|`.
+    pub fn norm_inf(&self) -> f64 {
+        self.iter().map(|(_, value)| abs_sum(value)).fold(0.0, f64::max)
+    }
+
+    /// `a_ij` times `2^exponent`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where an element becomes infinite.
+    pub fn scaled(self, exponent: i32) -> Result<Csr, Error> {
+        let matrix = self.map_elements(|_, _, value| Some(libm::ldexp(value, exponent)));
+        match matrix.value.iter().all(|value| value.is_finite()) {
+            true => Ok(matrix),
+            false => Err(Error::shape("matrix", format!("times 2^{exponent} it has infinite elements"))),
+        }
+    }
+
+    /// `y = A x`, each row from left to right.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for vectors of other lengths.
+    pub fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
+        self.check_vectors(x, y)?;
+        for (y, (column, value)) in y.iter_mut().zip(self.iter()) {
+            *y = column.iter().zip(value).fold(0.0, |sum, (&j, &a)| sum + a * x[j as usize]);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_vectors(&self, x: &[f64], y: &[f64]) -> Result<(), Error> {
+        let (m, n) = (self.rows(), self.columns);
+        if (x.len(), y.len()) == (n, m) {
+            return Ok(());
+        }
+        let problem = format!("{} and {} for a matrix of {m} x {n}", x.len(), y.len());
+        Err(Error::shape("lengths of x and y", problem))
+    }
+
+    /// Bytes of the matrix in this form with row starts of 32 bits: `4 (elements + rows + 1) + 8 elements` (thesis, section 3.4).
+    pub fn bytes(&self) -> u64 {
+        4 * (self.elements() as u64 + self.rows() as u64 + 1) + 8 * self.elements() as u64
+    }
+}
+
+/// `sum_j |a_j|`, from left to right.
+pub(crate) fn abs_sum(values: &[f64]) -> f64 {
+    values.iter().map(|value| value.abs()).sum()
+}
+
+/// Gathers elements by rows: counted first, then put, so that nothing grows.
+pub(crate) struct Gather {
+    /// Elements of each row, then where its next one goes.
+    next: Vec<usize>,
+    column: Vec<u32>,
+    value: Vec<f64>,
+}
+
+impl Gather {
+    pub(crate) fn new(rows: usize) -> Self {
+        Gather { next: vec![0; rows + 1], column: Vec::new(), value: Vec::new() }
+    }
+
+    pub(crate) fn count(&mut self, i: u32) {
+        self.next[i as usize] += 1;
+    }
+
+    /// To be called once all are counted.
+    pub(crate) fn allocate(&mut self) {
+        let mut sum = 0;
+        for next in &mut self.next {
+            sum += std::mem::replace(next, sum);
+        }
+        self.column = vec![0; sum];
+        self.value = vec![0.0; sum];
+    }
+
+    pub(crate) fn put(&mut self, i: u32, j: u32, value: f64) {
+        let at = &mut self.next[i as usize];
+        (self.column[*at], self.value[*at]) = (j, value);
+        *at += 1;
+    }
+
+    /// Sorts rows that are not sorted, and adds what is at one place.
+    pub(crate) fn finish(mut self, columns: usize) -> Result<Csr, Error> {
+        // Each row's next place is where the row after it begins.
+        self.next.rotate_right(1);
+        self.next[0] = 0;
+        let (starts, mut column, mut value) = (self.next, self.column, self.value);
+        let mut row = Vec::new();
+        let mut has_twins = false;
+        for range in starts.windows(2).map(|pair| pair[0]..pair[1]) {
+            if !column[range.clone()].is_sorted() {
+                row.clear();
+                row.extend(range.clone().map(|at| (column[at], value[at])));
+                row.sort_by_key(|&(j, _)| j);
+                for (at, &(j, a)) in range.clone().zip(&row) {
+                    (column[at], value[at]) = (j, a);
+                }
+            }
+            has_twins |= column[range].windows(2).any(|pair| pair[0] == pair[1]);
+        }
+        if !has_twins {
+            return Csr::new(columns, starts, column, value);
+        }
+        let (starts, kept) = add_twins(starts, &mut column, &mut value);
+        column.truncate(kept);
+        value.truncate(kept);
+        Csr::new(columns, starts, column, value)
+    }
+}
+
+/// Adds neighbours of one column; gives the rows' new starts, and how many elements are left.
+fn add_twins(mut starts: Vec<usize>, column: &mut [u32], value: &mut [f64]) -> (Vec<usize>, usize) {
+    let mut kept = 0;
+    for i in 0..starts.len() - 1 {
+        let range = starts[i]..starts[i + 1];
+        let begin = kept;
+        starts[i] = begin;
+        for at in range {
+            if kept > begin && column[kept - 1] == column[at] {
+                value[kept - 1] += value[at];
+            } else {
+                (column[kept], value[kept]) = (column[at], value[at]);
+                kept += 1;
+            }
+        }
+    }
+    *starts.last_mut().expect("one more than rows") = kept;
+    (starts, kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn elements_in_any_order_become_rows() {
+        let a = Csr::from_triplets(3, 4, &[(2, 3, 1.0), (0, 2, 2.0), (0, 1, 3.0), (2, 3, 0.5), (2, 0, -1.0)])
+            .unwrap();
+        assert_eq!(a.row(0), (&[1, 2][..], &[3.0, 2.0][..]));
+        assert_eq!(a.row(1), (&[][..], &[][..]));
+        assert_eq!(a.row(2), (&[0, 3][..], &[-1.0, 1.5][..]));
+        assert_eq!((a.get(2, 3), a.get(1, 1), a.norm_inf()), (1.5, 0.0, 5.0));
+        let mut y = [0.0; 3];
+        a.multiply(&[1.0, 10.0, 100.0, 1000.0], &mut y).unwrap();
+        assert_eq!(y, [230.0, 0.0, 1499.0]);
+        assert_eq!(a.bytes(), 4 * (4 + 4) + 8 * 4);
+    }
+
+    #[test]
+    fn what_is_no_matrix_is_an_error() {
+        assert!(Csr::from_triplets(2, 2, &[(0, 2, 1.0)]).is_err());
+        assert!(Csr::from_triplets(2, 2, &[(0, 1, f64::NAN)]).is_err());
+        assert!(Csr::new(2, vec![0, 2], vec![1, 0], vec![1.0; 2]).is_err());
+        assert!(Csr::new(2, vec![0, 1], vec![1, 0], vec![1.0; 2]).is_err());
+        assert!(Csr::new(2, vec![], vec![], vec![]).is_err());
+        assert!(Csr::from_triplets(1 << 33, 2, &[]).is_err());
+        let a = Csr::from_triplets(2, 2, &[(0, 1, 1e300)]).unwrap();
+        assert!(a.multiply(&[1.0; 3], &mut [0.0; 2]).is_err());
+        assert!(a.scaled(100).is_err());
+    }
+
+    #[test]
+    fn zeros_go_when_they_are_to() {
+        let a = Csr::from_triplets(2, 2, &[(0, 0, 0.0), (0, 1, 1.0), (1, 0, -0.0)]).unwrap();
+        assert_eq!(a.elements(), 3);
+        let b = a.without_zeros();
+        assert_eq!((b.elements(), b.row(0).0, b.row(1).0), (1, &[1][..], &[][..]));
+    }
+
+    proptest! {
+        #[test]
+        fn transposing_twice_changes_nothing(
+            triplets in prop::collection::vec((0..9u32, 0..7u32, -1.0..1.0f64), 0..40)
+        ) {
+            let a = Csr::from_triplets(9, 7, &triplets).unwrap();
+            let t = a.transposed();
+            prop_assert_eq!((t.rows(), t.columns()), (7, 9));
+            for i in 0..9 {
+                for j in 0..7 {
+                    let sum: f64 = triplets
+                        .iter()
+                        .filter(|t| (t.0 as usize, t.1 as usize) == (i, j))
+                        .map(|t| t.2)
+                        .sum();
+                    prop_assert_eq!(a.get(i, j), sum);
+                    prop_assert_eq!(t.get(j, i), sum);
+                }
+            }
+            prop_assert_eq!(t.transposed(), a);
+        }
+    }
+}

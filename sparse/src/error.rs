@@ -1,0 +1,59 @@
+//! The one error type of the crate.
+
+use std::path::{Path, PathBuf};
+
+/// What went wrong, where, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A Matrix Market file does not hold what its format promises.
+    #[error("{}{}: {problem}", file.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
+    Market {
+        /// The file (`<memory>` for text that came from elsewhere).
+        file: PathBuf,
+        /// Line, counted from 1; none for what is missing at the end.
+        line: Option<u64>,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {problem}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done with it.
+        problem: &'static str,
+        /// The operating system's word.
+        source: std::io::Error,
+    },
+    /// Sizes that do not fit each other, or that no matrix can have.
+    #[error("{what}: {problem}")]
+    Shape {
+        /// The thing with the wrong size.
+        what: &'static str,
+        /// Found and wanted sizes.
+        problem: String,
+    },
+    /// A parameter without meaning.
+    #[error("{name}: {problem}")]
+    Parameter {
+        /// Name of the parameter.
+        name: &'static str,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, problem: &'static str, source: std::io::Error) -> Self {
+        Error::File { path: path.to_owned(), problem, source }
+    }
+
+    pub(crate) fn shape(what: &'static str, problem: impl Into<String>) -> Self {
+        Error::Shape { what, problem: problem.into() }
+    }
+
+    pub(crate) fn parameter(name: &'static str, problem: impl Into<String>) -> Self {
+        Error::Parameter { name, problem: problem.into() }
+    }
+}

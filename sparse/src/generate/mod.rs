@@ -1,0 +1,47 @@
+//! Matrices of the kinds that the thesis' collection has, made from formulas: of any size, and without a file.
+//!
+//! | function | problem | unknowns |
+//! |---|---|---|
+//! | [`flow`] | flow through rock whose permeability varies over many decades | one a cell |
+//! | [`transport`] | the same with a stream through it; not symmetric | one a cell |
+//! | [`elasticity`] | layered rock under load, clamped at the bottom | three a node |
+//! | [`biot`] | consolidation: rock and the water in it; indefinite | three a node, then one a node |
+//! | [`stokes`] | slow flow with a viscosity that varies; indefinite | four a node |
+//!
+//! Finite elements are trilinear hexahedra. What varies from place to place is `10^(s g)` with a Gaussian field `g` of mean 0 and variance 1:
+//! normal numbers (Ziggurat method on ChaCha8 of a seed), smoothed along each axis with a Gaussian of standard deviation 4, 4 and 2 cells,
+//! cut off at four standard deviations and reflected at the ends. What cancels but for rounding is left in: matrices of finite elements have such crumbs.
+
+mod elements;
+mod field;
+mod grid;
+mod solids;
+
+pub use elements::{Elements, Stokes, stokes};
+pub use grid::{Flow, Transport, flow, transport};
+pub use solids::{Biot, Elasticity, biot, elasticity};
+
+use crate::error::Error;
+
+/// More cells than this have unknowns that 32 bits cannot number.
+const MOST_CELLS: usize = 1 << 29;
+
+/// The number of cells.
+fn check_cells(cells: [usize; 3]) -> Result<usize, Error> {
+    let all = cells.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+    all.filter(|all| (1..=MOST_CELLS).contains(all)).ok_or_else(|| {
+        let [x, y, z] = cells;
+        Error::parameter("cells", format!("{x} x {y} x {z}: at least one each, at most {MOST_CELLS} in all"))
+    })
+}
+
+/// A step of time has a length.
+fn check_step(step: f64) -> Result<(), Error> {
+    if step.is_finite() && step > 0.0 {
+        return Ok(());
+    }
+    Err(Error::parameter("step", format!("{step} is no length of time: a positive number of seconds is")))
+}
+
+#[cfg(test)]
+mod tests;

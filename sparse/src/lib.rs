@@ -1,0 +1,42 @@
+//! Sparse matrices whose elements have the precision that their magnitude deserves.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`csr`] | matrices by rows, in `f64` |
+//! | [`market`] | Matrix Market files |
+//! | [`generate`] | matrices of flow, elasticity, consolidation, transport and Stokes problems |
+//! | [`adaptive`] | which element is stored in which format, the layout of the thesis, error bounds |
+//! | [`survey`] | storage, errors and times of several sets, accuracies and criteria |
+//! | [`describe()`] | what a matrix is like |
+//! | [`exact`] | products in doubled precision, and backward errors by them |
+//!
+//! ```
+//! use zellige_sparse::adaptive::{Adaptation, Criterion, FormatSet, ThesisMatrix};
+//! use zellige_sparse::exact::ExactProduct;
+//! use zellige_sparse::generate::{Flow, flow};
+//!
+//! let a = flow(&Flow { cells: [12, 10, 8], ..Flow::default() })?;
+//! let adaptation = Adaptation::new(FormatSet::Ap7, Criterion::Normwise, "2^-24".parse()?);
+//! let narrow = ThesisMatrix::new(&a, &adaptation)?;
+//!
+//! let (x, mut y) = (vec![1.0; a.columns()], vec![0.0; a.rows()]);
+//! narrow.multiply(&x, &mut y)?;
+//! assert!(ExactProduct::of(&a, &x)?.backward_error(&y)?.normwise < 10.0 * 2f64.powi(-24));
+//! assert!(narrow.bytes() < a.bytes());
+//! # Ok::<(), zellige_sparse::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod adaptive;
+pub mod csr;
+mod describe;
+mod error;
+pub mod exact;
+pub mod generate;
+pub mod market;
+pub mod survey;
+
+pub use csr::Csr;
+pub use describe::{Description, describe};
+pub use error::Error;

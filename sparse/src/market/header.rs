@@ -1,0 +1,96 @@
+//! The first line of a file.
+
+/// Which elements a file names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Those that are not zero, each with its place.
+    Coordinate,
+    /// All, column by column.
+    Array,
+}
+
+/// What elements are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// Numbers.
+    Real,
+    /// Whole numbers.
+    Integer,
+    /// Nothing is said: each is 1.
+    Pattern,
+}
+
+/// What is known of the half of the matrix that a file leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symmetry {
+    /// Nothing is left out.
+    General,
+    /// `a_ij = a_ji`; also what real files call hermitian.
+    Symmetric,
+    /// `a_ij = -a_ji`.
+    Skew,
+}
+
+impl Symmetry {
+    /// What `a_ji` is beside `a_ij`; nothing where files leave out nothing.
+    pub(super) fn mirrored(self, value: f64) -> Option<f64> {
+        match self {
+            Symmetry::General => None,
+            Symmetry::Symmetric => Some(value),
+            Symmetry::Skew => Some(-value),
+        }
+    }
+
+    /// As files write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Symmetry::General => "general",
+            Symmetry::Symmetric => "symmetric",
+            Symmetry::Skew => "skew-symmetric",
+        }
+    }
+}
+
+/// What a first line says, or what is wrong with it.
+pub(super) fn parse(line: &[u8]) -> Result<(Format, Field, Symmetry), String> {
+    let line = String::from_utf8_lossy(line).to_ascii_lowercase();
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [banner, object, format, field, symmetry] = words[..] else {
+        return Err(beginning(&words));
+    };
+    if banner != "%%matrixmarket" || object != "matrix" {
+        return Err(beginning(&words));
+    }
+    let format = match format {
+        "coordinate" => Format::Coordinate,
+        "array" => Format::Array,
+        other => return Err(format!("format {other:?}: coordinate and array can be read")),
+    };
+    let field = match field {
+        "real" | "double" => Field::Real,
+        "integer" => Field::Integer,
+        "pattern" if format == Format::Coordinate => Field::Pattern,
+        "pattern" => return Err("an array of a pattern has no elements".into()),
+        "complex" => return Err("complex matrices cannot be read: split real and imaginary parts".into()),
+        other => return Err(format!("field {other:?}: real, integer and pattern can be read")),
+    };
+    let symmetry = match symmetry {
+        "general" => Symmetry::General,
+        "symmetric" | "hermitian" => Symmetry::Symmetric,
+        "skew-symmetric" if field != Field::Pattern => Symmetry::Skew,
+        "skew-symmetric" => return Err("a pattern cannot be skew-symmetric".into()),
+        other => {
+            return Err(format!(
+                "symmetry {other:?}: general, symmetric, hermitian and skew-symmetric can be read"
+            ));
+        }
+    };
+    Ok((format, field, symmetry))
+}
+
+fn beginning(words: &[&str]) -> String {
+    let seen: String = words.join(" ").chars().take(60).collect();
+    format!(
+        "the file begins with {seen:?} instead of \"%%MatrixMarket matrix coordinate real general\" or the like"
+    )
+}

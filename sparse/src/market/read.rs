@@ -1,0 +1,358 @@
+//! Reading, line by line: memory for the elements as they come, then for the matrix, and nothing else.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::header::{self, Field, Format, Symmetry};
+use crate::csr::{Csr, Gather, check_size};
+use crate::error::Error;
+
+/// How many rows a file without an element may have: more take memory that nothing in the file answers for.
+const ROWS_OF_NOTHING: usize = 1 << 24;
+/// And how many more for each element.
+const ROWS_PER_ELEMENT: usize = 64;
+/// Bytes of the shortest line of an element: `1 1`, or one digit in an array, and its end.
+const SHORTEST_LINE: u64 = 2;
+/// More bytes than gzip makes of one.
+const GZIP_FACTOR: u64 = 1100;
+/// The two bytes that files of gzip begin with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Lines that are no comments and longer than this hold no matrix.
+const LONGEST_LINE: usize = 4096;
+/// How much of a wrong line an error shows.
+const SHOWN: usize = 60;
+
+/// A file's matrix, and what the file said of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Market {
+    /// The matrix; zeros that the file names are stored.
+    pub matrix: Csr,
+    /// Which elements the file names.
+    pub format: Format,
+    /// What they are.
+    pub field: Field,
+    /// What it leaves out.
+    pub symmetry: Symmetry,
+}
+
+/// Reads a file, compressed or not.
+///
+/// # Errors
+/// [`Error::Market`] with the line where the file breaks its format, [`Error::File`] for one that cannot be read.
+pub fn read(path: &Path) -> Result<Market, Error> {
+    let file = File::open(path).map_err(|e| Error::file(path, "cannot open the matrix", e))?;
+    let length = file.metadata().map_or(u64::MAX, |meta| if meta.is_file() { meta.len() } else { u64::MAX });
+    read_sized(&mut BufReader::with_capacity(1 << 18, file), path, length)
+}
+
+/// Reads a matrix from anything; `name` is what errors call it.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(source: &mut dyn BufRead, name: &Path) -> Result<Market, Error> {
+    read_sized(source, name, u64::MAX)
+}
+
+/// Reads a vector: a matrix of one column.
+///
+/// # Errors
+/// As [`read`], and for a matrix that has more or fewer columns.
+pub fn read_vector(path: &Path) -> Result<Vec<f64>, Error> {
+    let matrix = read(path)?.matrix;
+    if matrix.columns() != 1 {
+        let problem = format!("{} columns where a vector has one", matrix.columns());
+        return Err(Error::Market { file: path.to_owned(), line: None, problem });
+    }
+    Ok((0..matrix.rows()).map(|i| matrix.get(i, 0)).collect())
+}
+
+fn read_sized(source: &mut dyn BufRead, name: &Path, length: u64) -> Result<Market, Error> {
+    let begin = source.fill_buf().map_err(|e| Error::file(name, "cannot read the matrix", e))?;
+    if begin.starts_with(&GZIP) {
+        let mut plain = BufReader::with_capacity(1 << 18, MultiGzDecoder::new(source));
+        let length = length.saturating_mul(GZIP_FACTOR);
+        return Lines { source: &mut plain, name, length, number: 0, line: Vec::new() }.market();
+    }
+    Lines { source, name, length, number: 0, line: Vec::new() }.market()
+}
+
+/// The lines of a file.
+struct Lines<'a> {
+    source: &'a mut dyn BufRead,
+    name: &'a Path,
+    /// Bytes that the text may have.
+    length: u64,
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl Lines<'_> {
+    fn error(&self, problem: impl Into<String>) -> Error {
+        Error::Market { file: self.name.to_owned(), line: Some(self.number), problem: problem.into() }
+    }
+
+    /// An error that shows the line.
+    fn broken(&self, wanted: &str) -> Error {
+        let text = String::from_utf8_lossy(&self.line[..self.line.len().min(SHOWN)]);
+        let more = if self.line.len() > SHOWN { " ..." } else { "" };
+        self.error(format!("{:?}{more} is not {wanted}", text.trim()))
+    }
+
+    /// Brings the next line; false at the end.
+    fn bring(&mut self) -> Result<bool, Error> {
+        self.number += 1;
+        self.line.clear();
+        // A comment of any length passes without being kept.
+        while let Some(end) = self.take_part()? {
+            if end || self.line.first() == Some(&b'%') && self.number > 1 {
+                if !end {
+                    self.skip_line()?;
+                }
+                return Ok(true);
+            }
+        }
+        Ok(!self.line.is_empty())
+    }
+
+    /// Appends what is buffered of the line; says whether it has ended, nothing at the end of the file.
+    fn take_part(&mut self) -> Result<Option<bool>, Error> {
+        let part = self.source.fill_buf().map_err(|e| Error::file(self.name, "cannot read the matrix", e))?;
+        if part.is_empty() {
+            return Ok(None);
+        }
+        let end = part.iter().position(|&byte| byte == b'\n');
+        let taken = end.map_or(part.len(), |end| end + 1);
+        self.line.extend_from_slice(&part[..end.unwrap_or(part.len())]);
+        self.source.consume(taken);
+        let is_comment = self.number > 1 && self.line.first() == Some(&b'%');
+        if self.line.len() > LONGEST_LINE && !is_comment {
+            return Err(self.error(format!("a line of more than {LONGEST_LINE} bytes that is no comment")));
+        }
+        Ok(Some(end.is_some()))
+    }
+
+    fn skip_line(&mut self) -> Result<(), Error> {
+        self.source.skip_until(b'\n').map_err(|e| Error::file(self.name, "cannot read the matrix", e))?;
+        Ok(())
+    }
+
+    /// Brings the next line that is neither blank nor a comment; false at the end.
+    fn bring_content(&mut self) -> Result<bool, Error> {
+        while self.bring()? {
+            let first = self.line.iter().find(|byte| !byte.is_ascii_whitespace());
+            if first.is_some_and(|&byte| byte != b'%') {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn market(mut self) -> Result<Market, Error> {
+        if !self.bring()? {
+            return Err(self.error("the file is empty"));
+        }
+        let (format, field, symmetry) = header::parse(&self.line).map_err(|problem| self.error(problem))?;
+        if !self.bring_content()? {
+            return Err(self.error("the file ends before the line with its sizes"));
+        }
+        let matrix = match format {
+            Format::Coordinate => self.coordinate(field, symmetry)?,
+            Format::Array => self.array(field, symmetry)?,
+        };
+        if self.bring_content()? {
+            return Err(self.broken("the end of the file: there are more elements than its sizes say"));
+        }
+        Ok(Market { matrix, format, field, symmetry })
+    }
+
+    /// The whole numbers of a line of sizes.
+    fn sizes<const N: usize>(&self, wanted: &str) -> Result<[usize; N], Error> {
+        let mut words = self.line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let mut sizes = [0; N];
+        for size in &mut sizes {
+            *size = words.next().and_then(whole).ok_or_else(|| self.broken(wanted))?;
+        }
+        if words.next().is_some() {
+            return Err(self.broken(wanted));
+        }
+        check_size(sizes[0], sizes[1]).map_err(|error| self.error(error.to_string()))?;
+        Ok(sizes)
+    }
+
+    /// Refuses sizes that the rest of the file cannot fill.
+    fn check_sizes(
+        &self,
+        (rows, columns): (usize, usize),
+        elements: usize,
+        symmetry: Symmetry,
+    ) -> Result<(), Error> {
+        if symmetry != Symmetry::General && rows != columns {
+            return Err(self.error(format!("a {} matrix of {rows} x {columns}", symmetry.name())));
+        }
+        if elements as u64 > self.length / SHORTEST_LINE + 1 {
+            return Err(
+                self.error(format!("{elements} elements are more than the file has room for: it is cut off"))
+            );
+        }
+        if rows > ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_ELEMENT)) {
+            return Err(
+                self.error(format!("{rows} rows for {elements} elements: nearly all rows would be empty"))
+            );
+        }
+        Ok(())
+    }
+
+    fn coordinate(&mut self, field: Field, symmetry: Symmetry) -> Result<Csr, Error> {
+        let [rows, columns, elements] = self.sizes("the line of sizes: rows, columns, elements")?;
+        self.check_sizes((rows, columns), elements, symmetry)?;
+        let mut found = Found::with_room(elements).ok_or_else(|| self.no_memory(elements))?;
+        for seen in 0..elements {
+            self.expect_content(seen, elements)?;
+            let (i, j, value) = self.element(field, (rows, columns))?;
+            if symmetry == Symmetry::Skew && i == j && value != 0.0 {
+                return Err(self.broken("an element of a skew-symmetric matrix, whose diagonal is zero"));
+            }
+            found.push(i, j, value);
+        }
+        self.gathered(&found, (rows, columns), symmetry)
+    }
+
+    /// Both halves by rows.
+    fn gathered(
+        &self,
+        found: &Found,
+        (rows, columns): (usize, usize),
+        symmetry: Symmetry,
+    ) -> Result<Csr, Error> {
+        let mut gather = Gather::new(rows);
+        for &(i, j) in &found.place {
+            gather.count(i);
+            if i != j && symmetry != Symmetry::General {
+                gather.count(j);
+            }
+        }
+        gather.allocate();
+        for (&(i, j), &value) in found.place.iter().zip(&found.value) {
+            gather.put(i, j, value);
+            if let Some(value) = symmetry.mirrored(value).filter(|_| i != j) {
+                gather.put(j, i, value);
+            }
+        }
+        gather.finish(columns).map_err(|error| self.error(error.to_string()))
+    }
+
+    fn array(&mut self, field: Field, symmetry: Symmetry) -> Result<Csr, Error> {
+        let [rows, columns] = self.sizes("the line of sizes: rows, columns")?;
+        let first = |j: usize| match symmetry {
+            Symmetry::General => 0,
+            Symmetry::Symmetric => j,
+            Symmetry::Skew => j + 1,
+        };
+        let elements = match symmetry {
+            Symmetry::General => rows.checked_mul(columns),
+            Symmetry::Symmetric => rows.checked_mul(rows + 1).map(|twice| twice / 2),
+            Symmetry::Skew => rows.checked_mul(rows.saturating_sub(1)).map(|twice| twice / 2),
+        };
+        let elements = elements.ok_or_else(|| self.error("more elements than can be counted"))?;
+        self.check_sizes((rows, columns), elements, symmetry)?;
+        let mut found = Found::with_room(elements).ok_or_else(|| self.no_memory(elements))?;
+        for (i, j) in (0..columns).flat_map(|j| (first(j)..rows).map(move |i| (i, j))) {
+            self.expect_content(found.value.len(), elements)?;
+            let mut words = self.words();
+            let value = words.next().and_then(|word| number(word, field));
+            let (Some(value), None) = (value, words.next()) else {
+                return Err(self.broken(wanted_number(field)));
+            };
+            found.push(i as u32, j as u32, value);
+        }
+        self.gathered(&found, (rows, columns), symmetry)
+    }
+
+    fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+    }
+
+    fn expect_content(&mut self, seen: usize, elements: usize) -> Result<(), Error> {
+        match self.bring_content()? {
+            true => Ok(()),
+            false => Err(self.error(format!("the file ends after {seen} of {elements} elements"))),
+        }
+    }
+
+    fn no_memory(&self, elements: usize) -> Error {
+        self.error(format!("no memory for {elements} elements"))
+    }
+
+    /// Row and column, from 0, and the value.
+    fn element(&self, field: Field, (rows, columns): (usize, usize)) -> Result<(u32, u32, f64), Error> {
+        let wanted = match field {
+            Field::Pattern => "row and column",
+            Field::Integer => "row, column and a whole number",
+            Field::Real => "row, column and a finite number",
+        };
+        let mut words = self.words();
+        let mut index =
+            |limit| {
+                let number = words.next().and_then(whole).ok_or_else(|| self.broken(wanted))?;
+                match (1..=limit).contains(&number) {
+                    true => Ok((number - 1) as u32),
+                    false => Err(self
+                        .broken(&format!("an element of a matrix of {rows} x {columns}, numbered from 1"))),
+                }
+            };
+        let (i, j) = (index(rows)?, index(columns)?);
+        let value = match field {
+            Field::Pattern => Some(1.0),
+            _ => words.next().and_then(|word| number(word, field)),
+        };
+        match (value, words.next()) {
+            (Some(value), None) => Ok((i, j, value)),
+            _ => Err(self.broken(wanted)),
+        }
+    }
+}
+
+/// Elements as the file names them.
+struct Found {
+    place: Vec<(u32, u32)>,
+    value: Vec<f64>,
+}
+
+impl Found {
+    /// None where there is no memory.
+    fn with_room(elements: usize) -> Option<Self> {
+        let (mut place, mut value) = (Vec::new(), Vec::new());
+        place.try_reserve_exact(elements).ok()?;
+        value.try_reserve_exact(elements).ok()?;
+        Some(Found { place, value })
+    }
+
+    fn push(&mut self, i: u32, j: u32, value: f64) {
+        self.place.push((i, j));
+        self.value.push(value);
+    }
+}
+
+fn whole(word: &[u8]) -> Option<usize> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+fn wanted_number(field: Field) -> &'static str {
+    if field == Field::Integer { "a whole number" } else { "a finite number" }
+}
+
+/// A number that is finite; Fortran writes its exponents with a D.
+fn number(word: &[u8], field: Field) -> Option<f64> {
+    let text = std::str::from_utf8(word).ok()?;
+    let value: f64 = match field {
+        Field::Integer => text.parse::<i64>().ok()? as f64,
+        _ => match text.parse() {
+            Ok(value) => value,
+            Err(_) => text.replace(['d', 'D'], "e").parse().ok()?,
+        },
+    };
+    Some(value).filter(|value| value.is_finite())
+}
