@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::call::{Arg, BatchedGemm, Element, Gemm, Potrf, Syrk, Trsm};
 use crate::error::GpuError;
-use crate::info::{GpuInfo, Library, LibraryState};
+use crate::info::{Gauges, GpuInfo, Library, LibraryState};
 
 /// An address in the memory of a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,6 +68,12 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`GpuError::NoGpu`], [`GpuError::Failed`]; so for all calls below.
     fn memory(&self, gpu: u32) -> Result<(u64, u64), GpuError>;
+
+    /// Clock rate, power and energy of a GPU at this moment.
+    ///
+    /// # Errors
+    /// [`GpuError::Missing`] without NVML, too.
+    fn gauges(&self, gpu: u32) -> Result<Gauges, GpuError>;
 
     /// Bytes of a GPU's memory that each of its streams takes for itself, from the first library routine on it until it is destroyed;
     /// 0 for a GPU that is not there. Nobody allocates them.

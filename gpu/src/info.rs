@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::call::{Compute, Element, Gemm};
+
 /// A GPU as its driver describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInfo {
@@ -22,14 +24,48 @@ pub struct GpuInfo {
 }
 
 impl GpuInfo {
-    /// The first compute capability with 8-bit tensor cores, and so with products of 8-bit operands.
-    pub const FP8_FROM: (u32, u32) = (8, 9);
+    /// The oldest compute capability for which kernels are shipped, and the first with tensor cores.
+    pub const OLDEST: (u32, u32) = (7, 0);
+
+    /// The first compute capability with products of such operands, summed so: by tensor cores for bf16 and TF32, and for 8 bits.
+    pub const fn products_from(operands: Element, sums: Compute) -> (u32, u32) {
+        match (operands, sums) {
+            (Element::F8E4M3, _) => (8, 9),
+            (Element::BF16, _) | (_, Compute::Tf32) => (8, 0),
+            _ => Self::OLDEST,
+        }
+    }
+
+    /// Refuses products that this GPU does not have, in words.
+    pub(crate) fn check_product(&self, gemm: &Gemm) -> Result<(), String> {
+        let needed = Self::products_from(gemm.a.element, gemm.compute);
+        if self.compute_capability >= needed {
+            return Ok(());
+        }
+        let ((major, minor), (x, y)) = (needed, self.compute_capability);
+        let Gemm { a, compute, .. } = gemm;
+        Err(format!(
+            "products of {:?} operands with sums in {compute:?} need compute capability {major}.{minor}, this GPU has {x}.{y}",
+            a.element
+        ))
+    }
 
     /// The architecture that kernels are compiled for, e.g. `sm_90`.
     pub fn arch(&self) -> String {
         let (major, minor) = self.compute_capability;
         format!("sm_{major}{minor}")
     }
+}
+
+/// What a GPU tells of itself at one moment; `None`: it does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gauges {
+    /// Clock rate of its multiprocessors (MHz).
+    pub sm_clock_mhz: Option<f64>,
+    /// Power that it takes (W), averaged over up to a second, as its generation does.
+    pub power_w: Option<f64>,
+    /// Energy since its driver was loaded (J).
+    pub energy_j: Option<f64>,
 }
 
 /// A shared library of NVIDIA's, loaded when it is first needed.
@@ -47,17 +83,20 @@ pub enum Library {
     Nvrtc,
     /// `libnvToolsExt`: ranges in NVIDIA's profilers.
     Nvtx,
+    /// `libnvidia-ml`: clock rates and power.
+    Nvml,
 }
 
 impl Library {
     /// Every library.
-    pub const ALL: [Library; 6] = [
+    pub const ALL: [Library; 7] = [
         Library::Driver,
         Library::Cublas,
         Library::CublasLt,
         Library::Cusolver,
         Library::Nvrtc,
         Library::Nvtx,
+        Library::Nvml,
     ];
 
     /// What users call it.
@@ -69,6 +108,7 @@ impl Library {
             Library::Cusolver => "cuSOLVER",
             Library::Nvrtc => "NVRTC",
             Library::Nvtx => "NVTX",
+            Library::Nvml => "NVML",
         }
     }
 
@@ -81,6 +121,7 @@ impl Library {
             Library::Cusolver => "factorising tiles on GPUs",
             Library::Nvrtc => "kernels for architectures that none was shipped for",
             Library::Nvtx => "ranges in NVIDIA's profilers",
+            Library::Nvml => "clock rates and power beside measured rates",
         }
     }
 }

@@ -53,4 +53,4 @@ pub use call::{
 pub use compile::Compiler;
 pub use driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream};
 pub use error::GpuError;
-pub use info::{GpuInfo, Library, LibraryState};
+pub use info::{Gauges, GpuInfo, Library, LibraryState};

@@ -9,13 +9,13 @@ use std::process::Command;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::twin::encode;
 use zellige_gpu::{
-    Address, Arg, BatchedGemm, Compute, Driver, Element, Factors, Gemm, GpuError, Library, LibraryState,
-    Matrix, Place, Potrf, Side, Stream, Syrk, Transpose, Trsm,
+    Address, Arg, BatchedGemm, Compute, Driver, Element, Factors, Gauges, Gemm, GpuError, Library,
+    LibraryState, Matrix, Place, Potrf, Side, Stream, Syrk, Transpose, Trsm,
 };
 
 /// Tells the process that it is the second one.
 const SECOND: &str = "ZELLIGE_TEST_SECOND_PROCESS";
-const ALL: [&str; 5] = ["cuda", "cublas", "cublasLt", "cusolver", "nvToolsExt"];
+const ALL: [&str; 6] = ["cuda", "cublas", "cublasLt", "cusolver", "nvToolsExt", "nvidia-ml"];
 
 /// Runs `check` in a process that finds these libraries and this environment. Gives what that process wrote.
 fn with(test: &str, there: &[&str], variables: &[(&str, &str)], check: fn()) -> String {
@@ -29,7 +29,7 @@ fn with(test: &str, there: &[&str], variables: &[(&str, &str)], check: fn()) -> 
         let out = folder.path().join(format!("lib{library}.so"));
         let mut compiler = Command::new("cc");
         compiler
-            .args(["-shared", "-fPIC", &format!("-DMOCK_{library}"), "-o"])
+            .args(["-shared", "-fPIC", &format!("-DMOCK_{}", library.replace('-', "_")), "-o"])
             .arg(out)
             .arg(&source)
             .arg("-lm");
@@ -68,6 +68,7 @@ fn libraries_tell_their_versions_without_a_gpu() {
         assert_eq!(version(Library::CublasLt), there("12.9.1"));
         assert_eq!(version(Library::Cusolver), there("11.7.5"));
         assert_eq!(version(Library::Nvtx), there(""));
+        assert_eq!(version(Library::Nvml), there("12.575.51"));
         // The driver hides every GPU.
         assert!(missing(Cuda::open()).contains("CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"));
     });
@@ -101,6 +102,34 @@ fn a_missing_library_switches_off_what_needs_it() {
         cuda.end_capture(stream).unwrap();
         cuda.synchronize(stream).unwrap();
     });
+}
+
+#[test]
+fn a_gpu_tells_its_clock_and_its_power() {
+    with("a_gpu_tells_its_clock_and_its_power", &["cuda", "nvidia-ml"], &[], || {
+        let cuda = Cuda::open().unwrap();
+        let all = Gauges { sm_clock_mhz: Some(1980.0), power_w: Some(612.5), energy_j: Some(7.25) };
+        assert_eq!(cuda.gauges(1), Ok(all));
+        // What a GPU does not tell is missing, and the rest is there.
+        assert_eq!(cuda.gauges(0), Ok(Gauges { sm_clock_mhz: Some(1980.0), ..Gauges::default() }));
+        assert_eq!(cuda.gauges(2), Err(GpuError::NoGpu { gpu: 2, there: 2 }));
+    });
+}
+
+#[test]
+fn without_a_clock_everything_else_goes_on() {
+    for (there, variables) in
+        [(&["cuda"][..], &[][..]), (&["cuda", "nvidia-ml"], &[("MOCK_NVML_BROKEN", "1")])]
+    {
+        with("without_a_clock_everything_else_goes_on", there, variables, || {
+            let cuda = Cuda::open().unwrap();
+            let error = cuda.gauges(0).unwrap_err();
+            assert!(matches!(error, GpuError::Missing { library: Library::Nvml, .. }), "{error}");
+            assert!(error.to_string().contains("libnvidia-ml.so.1"), "{error}");
+            let stream = cuda.create_stream(0, false).unwrap();
+            cuda.synchronize(stream).unwrap();
+        });
+    }
 }
 
 /// A GPU, a stream, and matrices on it.

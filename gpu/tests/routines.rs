@@ -395,3 +395,35 @@ fn what_no_library_has_is_refused() {
     }
     assert_eq!(gpu.entries(&c, 4, 4)[2][1], whole(1, 2));
 }
+
+#[test]
+fn products_that_a_gpu_is_too_old_for_are_refused() {
+    for (capability, element, compute, needed) in [
+        ((7, 5), Element::BF16, Compute::F32, Some("8.0")),
+        ((7, 5), Element::F32, Compute::Tf32, Some("8.0")),
+        ((8, 0), Element::F8E4M3, Compute::F32, Some("8.9")),
+        ((7, 0), Element::F16, Compute::F32, None),
+        ((8, 0), Element::BF16, Compute::F32, None),
+    ] {
+        let bench = Bench::of(Fake::builder().compute_capability(capability.0, capability.1));
+        let gpu = Gpu { stream: bench.stream(), bench };
+        let (a, b) = (gpu.matrix(element, 16, 16, 0, |_, _| 1.0), gpu.matrix(element, 16, 16, 0, |_, _| 1.0));
+        let c = gpu.matrix(Element::F32, 16, 16, 0, |_, _| 0.0);
+        let (op_a, op_b) = (Transpose::Yes, Transpose::No);
+        let factors = Factors::Host { alpha: 1.0, beta: 0.0 };
+        let gemm = Gemm { op_a, op_b, m: 16, n: 16, k: 16, factors, a, b, c, compute };
+        // SAFETY: all matrices are this test's own.
+        let product = unsafe { gpu.bench.fake.gemm(gpu.stream, &gemm) };
+        match needed {
+            None => assert_eq!(product, Ok(())),
+            Some(needed) => {
+                let error = product.unwrap_err();
+                let has = format!("this GPU has {}.{}", capability.0, capability.1);
+                for part in [needed, &has] {
+                    assert!(error.to_string().contains(part) && !error.is_sticky(), "{part}: {error}");
+                }
+            }
+        }
+        gpu.bench.fake.synchronize(gpu.stream).unwrap();
+    }
+}

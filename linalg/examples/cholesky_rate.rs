@@ -1,4 +1,4 @@
-//! `cargo run --release --example cholesky_rate -- N TILE f32|f64 WORKERS [REPEATS] [SCHED]`: one line of figures.
+//! `cargo run --release --example cholesky_rate -- N TILE f32|f64 WORKERS [REPEATS] [SCHED] [LOOK_LEFT]`: one line of figures.
 
 use zellige_kernels::StorageFormat;
 use zellige_linalg::bench::{CholeskyBench, cholesky_rate};
@@ -9,6 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bench = CholeskyBench {
         n: argument(0, "2048").parse()?,
         tile: argument(1, "256").parse()?,
+        look_left: argument(6, "1").parse()?,
         format: if argument(2, "f32") == "f64" { StorageFormat::F64 } else { StorageFormat::F32 },
         workers: argument(3, "2").parse()?,
         repeats: argument(4, "5").parse()?,

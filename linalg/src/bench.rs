@@ -11,7 +11,7 @@ use zellige_kernels::{MatMut, MatRef, Op, StorageFormat, gemm, potrf_lower, syrk
 use zellige_runtime::{Buffer, Runtime};
 
 use crate::error::Error;
-use crate::factor::cholesky;
+use crate::factor::{Submission, cholesky_with};
 use crate::grid::TileGrid;
 use crate::policy::{Rule, SharedPolicy};
 use crate::scalar::TileScalar;
@@ -24,6 +24,8 @@ pub struct CholeskyBench {
     pub n: usize,
     /// Tile size.
     pub tile: usize,
+    /// The most products on one tile in one task; see [`Submission::look_left`].
+    pub look_left: usize,
     /// [`F32`](StorageFormat::F32) or [`F64`](StorageFormat::F64).
     pub format: StorageFormat,
     /// Workers.
@@ -124,7 +126,9 @@ fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> 
     let run = |rt: &Runtime, a: &SymmetricTiled<T>| -> Result<Cost, Error> {
         a.fill(rt, &fill)?;
         rt.wait_all()?;
-        let (spent, result) = cost(ClockId::ProcessCPUTime, || cholesky(rt, a, &policy)?.wait(rt));
+        let submission = Submission::default().look_left(bench.look_left);
+        let (spent, result) =
+            cost(ClockId::ProcessCPUTime, || cholesky_with(rt, a, &policy, &submission)?.wait(rt));
         result.map(|()| spent)
     };
     // Pages are touched, clocks are up.
@@ -305,8 +309,15 @@ mod tests {
     #[test]
     fn rates_and_shares_are_plausible() {
         for format in [StorageFormat::F32, StorageFormat::F64] {
-            let bench =
-                CholeskyBench { n: 300, tile: 64, format, workers: 2, repeats: 3, sched: "lws".into() };
+            let bench = CholeskyBench {
+                n: 300,
+                tile: 64,
+                look_left: 2,
+                format,
+                workers: 2,
+                repeats: 3,
+                sched: "lws".into(),
+            };
             let rate = cholesky_rate(&bench).unwrap();
             assert!(rate.gflops > 0.01 && rate.seconds > 0.0, "{rate:?}");
             assert!(rate.gemm_gflops_same_tile > 0.1, "{rate:?}");
@@ -321,6 +332,7 @@ mod tests {
         let bench = CholeskyBench {
             n: 10,
             tile: 0,
+            look_left: 1,
             format: StorageFormat::F32,
             workers: 1,
             repeats: 1,

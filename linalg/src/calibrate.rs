@@ -14,6 +14,7 @@ use zellige_runtime::{Runtime, TaskInfo};
 use crate::bench::test_matrix;
 use crate::error::Error;
 use crate::factor::cholesky;
+use crate::gpu::capability_for;
 use crate::grid::TileGrid;
 use crate::policy::Rule;
 use crate::scalar::TileScalar;
@@ -45,6 +46,32 @@ pub fn steps(tiles: &[usize]) -> Vec<Step> {
     tiles.iter().flat_map(of).collect()
 }
 
+/// The same, without precisions that a GPU of this compute capability lacks.
+pub fn steps_on_gpu(tiles: &[usize], capability: (u32, u32)) -> Vec<Step> {
+    let mut all = steps(tiles);
+    all.retain(|step| capability_for(step.precision) <= capability);
+    all
+}
+
+/// As [`calibrate`], on a runtime without CPU workers: the host makes the matrix before. Tiles travel to the devices as in any run, beside what
+/// is timed.
+///
+/// # Errors
+/// As [`calibrate`].
+pub fn calibrate_on_gpu(rt: &Runtime, step: Step) -> Result<(), Error> {
+    match step.precision {
+        GemmPrecision::Dp => factor_there::<f64>(rt, step),
+        _ => factor_there::<f32>(rt, step),
+    }
+}
+
+fn factor_there<T: TileScalar>(rt: &Runtime, step: Step) -> Result<(), Error> {
+    let host = Runtime::builder().policy(POLICY).build()?;
+    let a = made::<T>(&host, step)?;
+    drop(host);
+    cholesky(rt, &a, &rule(step.precision).into())?.wait(rt)
+}
+
 /// Factors a matrix of 8 x 8 to 16 x 16 tiles on `rt`, whose models learn from it; they have all of it once `rt` is dropped.
 ///
 /// # Errors
@@ -57,11 +84,16 @@ pub fn calibrate(rt: &Runtime, step: Step) -> Result<(), Error> {
 }
 
 fn factor<T: TileScalar>(rt: &Runtime, step: Step) -> Result<(), Error> {
+    cholesky(rt, &made::<T>(rt, step)?, &rule(step.precision).into())?.wait(rt)
+}
+
+/// The matrix of a step.
+fn made<T: TileScalar>(rt: &Runtime, step: Step) -> Result<SymmetricTiled<T>, Error> {
     let n = step.tile * (EDGE / step.tile.max(1)).clamp(TILES.0, TILES.1);
     let a = SymmetricTiled::<T>::new(rt, TileGrid::uniform(n, step.tile)?);
     a.fill(rt, &test_matrix::<T>(n))?;
     rt.wait_all()?;
-    cholesky(rt, &a, &rule(step.precision).into())?.wait(rt)
+    Ok(a)
 }
 
 /// `precision` for the products, and for diagonal updates and solves where they have it: a run like any other fills in both.

@@ -104,6 +104,19 @@ impl TileGrid {
         Ok(TileGrid { edges, parts })
     }
 
+    /// The same with every edge but the last at the nearest multiple of `step`, so that all tiles but those of the last row and column are multiples
+    /// of it. Tiles may grow by less than `step`; edges that meet become one. A `step` of 0 or 1 changes nothing.
+    #[must_use]
+    pub fn rounded(mut self, step: usize) -> Self {
+        let (step, n) = (step.max(1), self.len());
+        let inside = self.edges.len() - 1;
+        for edge in &mut self.edges[..inside] {
+            *edge = ((*edge + step / 2) / step * step).min(n);
+        }
+        self.edges.dedup();
+        self
+    }
+
     /// Into how many tiles the largest block of [`auto`](TileGrid::auto) was cut; 1 for other grids.
     ///
     /// With more than 2, low-precision products need help where the parts of one block meet: a band of at least 2, or a rule
@@ -168,6 +181,24 @@ mod tests {
 
     fn sensor(group: usize, len: usize) -> [Block; 2] {
         [Block { len, group }; 2]
+    }
+
+    #[test]
+    fn rounded_edges_are_multiples_next_to_where_they_were() {
+        let blocks: Vec<Block> = (0..6).map(|at| Block { len: 557, group: at / 2 }).collect();
+        let exact = TileGrid::auto(&blocks, 300).unwrap();
+        let grid = exact.clone().rounded(16);
+        assert_eq!((grid.tiles(), grid.len(), grid.parts_of_largest()), (exact.tiles(), 6 * 557, 2));
+        for (edge, was) in grid.edges().iter().zip(exact.edges()) {
+            assert!(edge.abs_diff(*was) <= 8 && (edge % 16 == 0 || *edge == grid.len()), "{edge} {was}");
+        }
+        let edges =
+            |edges: &[usize], step| TileGrid::from_edges(edges).unwrap().rounded(step).edges().to_vec();
+        assert_eq!(edges(&[0, 3, 9, 20, 25], 16), [0, 16, 25]);
+        assert_eq!(edges(&[0, 7, 31], 16), [0, 31]);
+        assert_eq!(edges(&[0, 7, 30, 31], 16), [0, 31]);
+        assert_eq!(edges(&[0, 7, 9], 1), [0, 7, 9]);
+        assert_eq!(edges(&[0], 16), [0]);
     }
 
     #[test]

@@ -42,7 +42,7 @@
 //! | hold tiles, fill and gather them | [`Tile`], [`SymmetricTiled`], [`RectTiled`], [`generator`], [`from_dense`], [`GpuGenerator`] |
 //! | choose precisions | [`Rule`] (text), `Script` (a file, cargo feature `script`), [`PrecisionPolicy`] (any closure) |
 //! | factor and solve | [`cholesky`], [`solve`], [`refine`] |
-//! | keep two copies of each tile, to compare | [`Copies`], [`cholesky_with`], [`solve_with`] |
+//! | put several products on a tile in one task; keep two copies of each tile, to compare | [`Submission`], [`Copies`], [`cholesky_with`], [`solve_with`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | give every tile a fixed owner | [`Owners`], a scheduling policy |
 //! | judge a result | [`backward_error`], [`GemmCounts`] |
@@ -70,8 +70,8 @@ mod tiled;
 pub mod verify;
 
 pub use error::{Error, NotPositiveDefinite};
-pub use factor::{Copies, Factorisation, GemmCounts, cholesky, cholesky_with};
-pub use gpu::{DescribeLaunch, GpuGenerator};
+pub use factor::{Copies, Factorisation, GemmCounts, Submission, cholesky, cholesky_with};
+pub use gpu::{DescribeLaunch, GpuGenerator, capability_for};
 pub use grid::{Block, TileGrid};
 pub use owners::Owners;
 pub use policy::{

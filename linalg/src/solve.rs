@@ -7,9 +7,9 @@ use zellige_runtime::{Runtime, Submit, TaskRef, read};
 
 use crate::error::Error;
 use crate::factor::copies::{Side, Source};
-use crate::factor::product::{Products, Tiles};
-use crate::factor::{Copies, GemmCounts, Trsm, full, native_update};
-use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
+use crate::factor::product::{Products, Tiles, Turn};
+use crate::factor::{GemmCounts, Submission, Trsm, full, native_update};
+use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tiled::{RectTiled, SymmetricTiled};
 
@@ -54,10 +54,10 @@ pub fn solve<T: TileScalar, S: Submit>(
     b: &RectTiled<T>,
     policy: &SharedPolicy,
 ) -> Result<Solution, Error> {
-    solve_with(s, l, b, policy, &Copies::replicas(), |_| Ok(()))
+    solve_with(s, l, b, policy, &Submission::default(), |_| Ok(()))
 }
 
-/// [`solve`], its products' narrow operands as `copies` says: the same bits. `between` is called when `Y` has been submitted, and its
+/// [`solve`], submitted as `submission` says: the same bits. `between` is called when `Y` has been submitted, and its
 /// second solve has not.
 ///
 /// # Errors
@@ -67,10 +67,10 @@ pub fn solve_with<T: TileScalar, S: Submit>(
     l: &SymmetricTiled<T>,
     b: &RectTiled<T>,
     policy: &SharedPolicy,
-    copies: &Copies<T>,
+    submission: &Submission<T>,
     between: impl FnOnce(&RectTiled<T>) -> Result<(), Error>,
 ) -> Result<Solution, Error> {
-    copies.check_policy(policy)?;
+    submission.copies.check_policy(policy)?;
     if l.grid().edges() != b.col_grid().edges() {
         return Err(Error::Shape {
             what: "solving X A = B",
@@ -79,9 +79,9 @@ pub fn solve_with<T: TileScalar, S: Submit>(
         });
     }
     let counts = Arc::new(GemmCounts::new(b.row_grid().tiles(), l.tiles()));
-    half(s, l, b, policy, copies, &counts, Op::Trans)?;
+    half(s, l, b, policy, submission, &counts, Op::Trans)?;
     between(b)?;
-    let last = half(s, l, b, policy, copies, &counts, Op::None)?;
+    let last = half(s, l, b, policy, submission, &counts, Op::None)?;
     Ok(Solution { last, counts })
 }
 
@@ -91,17 +91,13 @@ fn half<T: TileScalar, S: Submit>(
     l: &SymmetricTiled<T>,
     b: &RectTiled<T>,
     policy: &SharedPolicy,
-    copies: &Copies<T>,
+    submission: &Submission<T>,
     counts: &Arc<GemmCounts>,
     op: Op,
 ) -> Result<Vec<TaskRef>, Error> {
     let full = full::<T>(policy)?;
     let (mt, nt) = (b.row_grid().tiles(), l.tiles());
-    let norm = match policy.when() {
-        When::AtSubmission => None,
-        When::OperandsReady => Some(b.norm(s)?),
-    };
-    let products = Products::<T, S> { s, policy, norm, counts, copies, op_b: op };
+    let mut products = Products::new(s, policy, || b.norm(s), counts, submission, op)?;
     let mut last = Vec::new();
     for step in 0..nt {
         // From the first column on for L^T, from the last one on for L.
@@ -120,7 +116,7 @@ fn half<T: TileScalar, S: Submit>(
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;
             last.push(task);
-            copies.outdated(Side::Solution, (m, k));
+            submission.copies.outdated(Side::Solution, (m, k));
             for n in remaining(op, k, nt) {
                 let query = GemmQuery::unmeasured(Phase::Solve, [m, n, k], nt);
                 let at = (n.max(k), n.min(k));
@@ -143,7 +139,12 @@ fn half<T: TileScalar, S: Submit>(
                     Op::Trans => nt - n,
                     Op::None => n + 1,
                 };
-                products.submit(query, &tiles, priority(op, left, columns), [urgent; 2])?;
+                let turn = Turn {
+                    priority: priority(op, left, columns),
+                    converted: [urgent; 2],
+                    last: n.abs_diff(k) == 1,
+                };
+                products.submit(query, &tiles, turn)?;
             }
         }
     }

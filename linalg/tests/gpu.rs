@@ -11,8 +11,8 @@ use zellige_gpu::fake::{Fake, Fault};
 use zellige_gpu::twin::{Twin, TwinArg};
 use zellige_kernels::cuda::SOURCES;
 use zellige_linalg::{
-    Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar,
-    cholesky, solve,
+    Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid,
+    TileScalar, cholesky, cholesky_with, solve,
     verify::{Extent, KernelCheck, faulty_kernel, kernels, too_much_memory},
 };
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
@@ -54,11 +54,21 @@ fn factor<T: TileScalar + Into<f64>>(
     grid: &TileGrid,
     rule: &SharedPolicy,
 ) -> Result<Factored, Error> {
+    factor_with(rt, fill, grid, rule, &Submission::default())
+}
+
+fn factor_with<T: TileScalar + Into<f64>>(
+    rt: &Runtime,
+    fill: &Generator<T>,
+    grid: &TileGrid,
+    rule: &SharedPolicy,
+    submission: &Submission<T>,
+) -> Result<Factored, Error> {
     let host = runtime(1, "lws");
     let tiles = SymmetricTiled::generate(&host, grid.clone(), fill)?;
     host.wait_all()?;
     drop(host);
-    let run = cholesky(rt, &tiles, rule)?;
+    let run = cholesky_with(rt, &tiles, rule, submission)?;
     run.wait(rt)?;
     let (mut norms, nt) = (Vec::new(), tiles.tiles());
     for j in 0..nt {
@@ -118,6 +128,22 @@ fn every_precision_gives_the_factor_of_the_cpu() {
     check(&fake);
 }
 
+/// The host does not come between two tasks of which one waits for the other.
+#[test]
+fn tasks_of_a_factorisation_follow_one_another() {
+    let Some(fake) = fake(1, 8) else { return };
+    let (n, grid) = (240, TileGrid::uniform(240, 24).unwrap());
+    let a = random_spd(n, 1.0, 5);
+    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let made = factor(&rt, &dense32(&a, n), &grid, &rule("fp32")).unwrap();
+    let behind: u64 = rt.memory().iter().map(|node| node.launched_behind).sum();
+    assert!(behind > 20, "{behind} of 220");
+    let backward = reference_backward_error(&a, &made.l, n);
+    assert!(backward < 3e-7, "{backward:e}");
+    drop(rt);
+    check(&fake);
+}
+
 #[test]
 fn diagonal_updates_and_solves_have_a_precision_of_their_own() {
     let Some(fake) = fake(1, 2) else { return };
@@ -166,6 +192,59 @@ fn out_of_core_and_on_several_gpus_the_factor_is_the_same() {
             assert!(*first.get_or_insert_with(|| l.clone()) == l, "{text} on {devices:?}");
             drop(rt);
             check(&fake);
+        }
+    }
+}
+
+/// Small tiles are updated several in one launch; which tasks meet depends on time and policy, and no bit does.
+#[test]
+fn small_tiles_are_launched_together_with_the_same_bits() {
+    let (n, grid) = (200, TileGrid::uniform(200, 20).unwrap());
+    let a = random_spd(n, 1.0, 17);
+    for (text, error) in [("fp32", 3e-7), ("hp1:operand=1e-2,else=bf1", 8e-3)] {
+        let (mut first, mut most) = (None, 0);
+        for (gpus, policy) in [(1, "lws"), (1, "prio"), (2, "dmdas"), (2, "eager")] {
+            let Some(fake) = fake(gpus, 18) else { return };
+            let devices: Vec<u32> = (0..gpus).collect();
+            let rt = only_gpus(&fake, &devices, 1 << 28).policy(policy).trace(true).build().unwrap();
+            let made = factor(&rt, &dense32(&a, n), &grid, &rule(text)).unwrap();
+            let trace = rt.take_trace().unwrap();
+            for name in ["gemm", "syrk"] {
+                let together = trace.tasks.iter().filter(|task| task.name == name).map(|task| task.batch);
+                most = most.max(together.max().unwrap_or(0));
+            }
+            assert!(reference_backward_error(&a, &made.l, n) < error, "{text}");
+            let products: u64 = made.counts.iter().map(|(_, count)| count).sum();
+            assert_eq!(products, 10 * 9 * 8 / 6, "{text}: each is counted once");
+            assert!(*first.get_or_insert_with(|| made.l.clone()) == made.l, "{text} with {policy}");
+            drop(rt);
+            check(&fake);
+        }
+        assert!(most > 2, "{text}: {most} at most");
+    }
+}
+
+/// Several products of a tile in one task: the bits of separate tasks, in less working space than all of them have together.
+#[test]
+fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
+    let (n, grid) = (200, TileGrid::uniform(200, 24).unwrap());
+    let a = random_spd(n, 1.0, 15);
+    for text in ["fp32", "tf32", "hp1:band=2", "bf1", "x3", "hp1:operand=1e-2,else=x3", "hp2:band=3"] {
+        let run = |look_left| {
+            let fake = fake(1, 16)?;
+            let rt = only_gpus(&fake, &[0], 1 << 28).trace(true).build().unwrap();
+            let submission = Submission::default().look_left(look_left);
+            let made = factor_with(&rt, &dense32(&a, n), &grid, &rule(text), &submission).unwrap();
+            let tasks = rt.take_trace().unwrap().tasks.iter().filter(|task| task.name == "gemm").count();
+            drop(rt);
+            check(&fake);
+            Some((made, tasks))
+        };
+        let Some((separate, tasks)) = run(1) else { return };
+        for look_left in [2, 5] {
+            let (together, fewer) = run(look_left).unwrap();
+            assert!(together.l == separate.l && together.counts == separate.counts, "{text}, {look_left}");
+            assert!(fewer < tasks, "{text}: {fewer} tasks instead of {tasks}");
         }
     }
 }
@@ -237,8 +316,39 @@ fn a_gpu_that_fails_is_named_or_not_missed() {
     assert!(right > 0, "{right} right, {lost} lost");
 }
 
+/// Products that a GPU is too old for are left to CPU workers, where there are some, and the others run on it; without any the task is refused.
+#[test]
+fn an_old_gpu_is_not_given_what_it_lacks() {
+    let Some(twins) = zellige_twins::fake(SOURCES) else { return };
+    let fake = Arc::new(twins.compute_capability(7, 5).seed(15).build());
+    let (n, grid) = (150, TileGrid::uniform(150, 32).unwrap());
+    let a = random_spd(n, 1.0, 4);
+    let run = |workers, text: &str| {
+        let gpu = Gpu::new(fake.clone(), 0).memory(1 << 28);
+        let builder = Runtime::builder().workers(workers).leave_to_gpus(true).device(gpu).trace(true);
+        let rt = builder.policy("lws").build().unwrap();
+        let made = factor(&rt, &dense32(&a, n), &grid, &rule(text));
+        let tasks = rt.take_trace().unwrap().tasks;
+        made.map(|made| (made, tasks))
+    };
+    for (text, error) in [("bf1:band=2", 8e-3), ("bf1:operand=1e3", 8e-3), ("hp1,full=tf32", 2e-3)] {
+        let (made, tasks) = run(1, text).unwrap();
+        assert!(reference_backward_error(&a, &made.l, n) < error, "{text}");
+        // The GPU's worker is the second.
+        let on_gpu = |name: &str| tasks.iter().any(|task| task.name == name && task.worker == 1);
+        assert!(on_gpu("potrf"), "{text}");
+        let lacking = if text.contains("tf32") { "trsm" } else { "none" };
+        assert!(!on_gpu(lacking), "{text}");
+        assert!(run(0, text).is_err(), "{text}");
+    }
+    let (_, tasks) = run(1, "bf1").unwrap();
+    assert!(tasks.iter().filter(|task| task.name == "gemm").all(|task| task.worker == 0));
+    assert!(run(0, "hp1:band=2").is_ok());
+    check(&fake);
+}
+
 fn verified(rt: &Runtime, extent: Extent) -> Vec<KernelCheck> {
-    kernels(rt, &extent, &|_| {}).unwrap()
+    kernels(rt, &extent, (9, 0), &|_| {})
 }
 
 /// Every kernel in every precision within its bounds, none of which is so wide that it says nothing.
@@ -299,7 +409,8 @@ fn a_device_that_is_wrong_once_in_a_while_is_found_out() {
     let wrong = Wrong(kernels, AtomicU64::new(0));
     let fake = Arc::new(Fake::builder().twin(wrong).build());
     let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
-    for check in verified(&rt, Extent { tiles: 40, largest: 40, seed: 3 }) {
+    // Beyond tiles of 64, which a kernel multiplies.
+    for check in verified(&rt, Extent { tiles: 40, largest: 100, seed: 3 }) {
         // Updates and solves are products too, but in their own precision.
         let products = ["tf32", "x3"].contains(&check.precision) && check.kernel != "convert";
         assert!(check.passed() != (check.kernel == "gemm") || products, "{check:?}");

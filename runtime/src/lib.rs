@@ -87,8 +87,9 @@ pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use task::{
-    Batch, Choice, Closure, Codelet, CodeletBuilder, Cpu, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS,
-    NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo, TaskRef,
+    Apart, Batch, Choice, Closure, Codelet, CodeletBuilder, Cpu, CudaBatch, CudaMember, DeviceInfo,
+    DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo,
+    TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
 pub use trace::{

@@ -114,6 +114,7 @@ impl Codelet for Add {
             formats: [format, None, None, None],
             variant: u32::from(low),
             label: if low { "whole" } else { "exact" },
+            ..Choice::default()
         }
     }
 
@@ -147,6 +148,44 @@ fn a_late_choice_sees_finished_operands_also_at_every_replay() {
     let labels: Vec<&str> =
         rt.take_trace().unwrap().tasks.iter().filter(|t| t.name == "add").map(|t| t.label).collect();
     assert_eq!(labels, ["exact", "exact", "whole"]);
+}
+
+/// Adds values, those of odd places rounded.
+struct AddAll;
+
+impl Codelet for AddAll {
+    type Operands = (ReadList<Number>, Update<f64>);
+
+    fn name(&self) -> &'static str {
+        "add all"
+    }
+
+    fn late(&self) -> bool {
+        true
+    }
+
+    fn choose(&self, _metas: &[Meta]) -> Choice {
+        Choice { apart: Some(Apart { elements: !0 / 3 * 2, format: WHOLE }), ..Choice::default() }
+    }
+
+    fn cpu(
+        &self,
+        (all, sum): <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        *sum += all.iter().map(|x| x.value).sum::<f64>();
+        Ok(())
+    }
+}
+
+#[test]
+fn elements_of_a_list_can_be_chosen_apart() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    let all: Vec<_> = (0..40).map(|at| rt.register(number(f64::from(at) + 0.25).0)).collect();
+    let sum = rt.register(0.0f64);
+    rt.submit(AddAll, (reads(&all), update(&sum))).unwrap();
+    // Places 1, 3, .., 31 are rounded; from 32 on none is.
+    assert_eq!(rt.take(sum).unwrap(), (0..40).sum::<i32>() as f64 + 0.25 * (40.0 - 16.0));
 }
 
 /// A codelet whose question about its late choice panics.

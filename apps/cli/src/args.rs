@@ -9,6 +9,7 @@ mod sparse;
 mod tor;
 
 use clap::{Parser, Subcommand};
+use zellige_linalg::Submission;
 use zellige_runtime::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
@@ -74,6 +75,11 @@ pub enum Verb {
 
 fn policy_names() -> clap::builder::PossibleValuesParser {
     possible(&POLICIES)
+}
+
+/// How many products may share a task.
+fn look_left() -> clap::builder::RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(1..=Submission::<f32>::MOST as i64)
 }
 
 fn possible(policies: &[(&'static str, &'static str)]) -> clap::builder::PossibleValuesParser {

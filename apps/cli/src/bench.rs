@@ -79,6 +79,8 @@ fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
 struct CholeskyFigures<'a> {
     n: u32,
     tile: u32,
+    /// Most products in one task.
+    look_left: u8,
     format: &'a str,
     workers: u16,
     policy: &'a str,
@@ -106,6 +108,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
     let rate = cholesky_rate(&CholeskyBench {
         n: args.n as usize,
         tile: args.tile as usize,
+        look_left: args.look_left.into(),
         format,
         workers: args.workers.into(),
         repeats: args.repeats.into(),
@@ -114,6 +117,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
     let figures = CholeskyFigures {
         n: args.n,
         tile: args.tile,
+        look_left: args.look_left,
         format: name,
         workers: args.workers,
         policy: &args.sched,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
-use zellige_linalg::{GemmPrecision, Rule};
+use zellige_linalg::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
+use zellige_tor::pipeline::TileChoice;
 
 use crate::args::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 use crate::exit::CommandError;
@@ -24,8 +25,48 @@ pub const PEERS: f64 = 1e10;
 /// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
 
-/// The oldest GPUs for which kernels are shipped.
-const OLDEST: (u32, u32) = (7, 0);
+/// What a command will ask of GPUs.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    libraries: Vec<Library>,
+    /// Rules, each with its products.
+    rules: Vec<(String, Vec<GemmPrecision>)>,
+}
+
+impl Needs {
+    /// What factorisations and solves with these rules call and multiply. What a script will ask for is not known.
+    pub fn of_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Needs {
+        let products = |rule: &Rule| {
+            let mut all = rule.precisions().unwrap_or_default();
+            all.push(rule.full().gemm(GemmPrecision::Sp));
+            (rule.to_string(), all)
+        };
+        let rules: Vec<_> = rules.into_iter().map(products).collect();
+        let mut libraries = LINEAR_ALGEBRA.to_vec();
+        let is_fp8 = rules.iter().any(|(_, all)| all.contains(&GemmPrecision::Fp8));
+        libraries.extend(is_fp8.then_some(Library::CublasLt));
+        Needs { libraries, rules }
+    }
+
+    /// Why a GPU is too old, with what would help; `None`: it is not.
+    fn lacking(&self, number: u32, info: &GpuInfo) -> Option<String> {
+        let has = info.compute_capability;
+        let old = |(major, minor): (u32, u32), who: String, remedy: &str| {
+            format!(
+                "GPU {number} ({}) has compute capability {}.{}, and {who} needs {major}.{minor}: name newer ones, as in cuda:0,2{remedy}",
+                info.name, has.0, has.1
+            )
+        };
+        if has < GpuInfo::OLDEST {
+            return Some(old(GpuInfo::OLDEST, "zellige".into(), ""));
+        }
+        let all = self.rules.iter().flat_map(|(rule, all)| all.iter().map(move |product| (rule, *product)));
+        let (rule, product) = all.max_by_key(|(_, product)| capability_for(*product))?;
+        let needed = capability_for(product);
+        let who = format!("rule {rule} ({product} products)");
+        (has < needed).then(|| old(needed, who, ", or take another rule, e.g. hp1:operand=1e-2"))
+    }
+}
 
 /// What tasks run on besides CPU workers.
 #[derive(Debug)]
@@ -33,6 +74,8 @@ pub struct Devices {
     gpus: Vec<Gpu>,
     /// CPU workers run what GPUs could.
     with_cpu: bool,
+    /// Bytes for tiles of the smallest GPU.
+    least: u64,
 }
 
 /// A GPU or a part of one, and the bytes of its memory that may be used.
@@ -43,15 +86,15 @@ struct Part {
 }
 
 impl Devices {
-    /// Finds what the options ask for. `needed` are the libraries without which the GPUs would be of no use.
+    /// Finds what the options ask for, and refuses GPUs without what is needed of them.
     ///
     /// # Errors
     /// [`CommandError::NoDevice`] for GPUs and libraries that are not there, [`CommandError::Option`] for memory that is not.
-    pub fn open(args: &ExecutionArgs, needed: &[Library]) -> Result<Devices, CommandError> {
+    pub fn open(args: &ExecutionArgs, needs: &Needs) -> Result<Devices, CommandError> {
         let Device::Cuda(wanted) = &args.device else { return Devices::none(args) };
         match Cuda::open() {
-            Ok(driver) => Devices::of(Arc::new(driver), wanted, args, needed),
-            Err(error) => Err(refusal(args, &closed(&error, needed))),
+            Ok(driver) => Devices::of(Arc::new(driver), wanted, args, needs),
+            Err(error) => Err(refusal(args, &closed(&error, &needs.libraries))),
         }
     }
 
@@ -61,26 +104,30 @@ impl Devices {
         match (args.gpu_mem, args.logical_gpus) {
             (Some(_), _) => Err(CommandError::option("--gpu-mem", alone)),
             (_, Some(_)) => Err(CommandError::option("--logical-gpus", alone)),
-            (None, None) => Ok(Devices { gpus: Vec::new(), with_cpu: true }),
+            (None, None) => Ok(Devices { gpus: Vec::new(), with_cpu: true, least: 0 }),
         }
     }
 
-    /// GPUs of this driver, with these libraries.
+    /// GPUs of this driver, with what is needed.
     fn of(
         driver: Arc<dyn Driver>,
         wanted: &CudaDevices,
         args: &ExecutionArgs,
-        needed: &[Library],
+        needs: &Needs,
     ) -> Result<Devices, CommandError> {
-        let problems = missing(needed, |library| driver.library(library));
+        let problems = missing(&needs.libraries, |library| driver.library(library));
         if !problems.is_empty() {
             return Err(refusal(args, &problems));
         }
-        // It is asked for where there are products of 8-bit operands.
-        let oldest = if needed.contains(&Library::CublasLt) { GpuInfo::FP8_FROM } else { OLDEST };
-        let parts = parts(&*driver, wanted, args, oldest)?;
+        let parts = parts(&*driver, wanted, args, needs)?;
+        let least = parts.iter().map(|part| part.bytes).min().unwrap_or(0);
         let gpu = |part: Part| Gpu::new(Arc::clone(&driver), part.number).memory(part.bytes);
-        Ok(Devices { gpus: parts.into_iter().map(gpu).collect(), with_cpu: wanted.with_cpu })
+        Ok(Devices { gpus: parts.into_iter().map(gpu).collect(), with_cpu: wanted.with_cpu, least })
+    }
+
+    /// Automatic edges of tiles: those for GPUs where they work alone.
+    pub fn auto_tiles(&self) -> TileChoice {
+        if self.with_cpu { TileChoice::Auto } else { TileChoice::AutoGpu { memory: self.least } }
     }
 
     /// The runtime that the options ask for, yet to be built; a policy that goes by performance models gets those of this machine.
@@ -99,11 +146,7 @@ impl Devices {
         if let Some(models) = models {
             builder = builder.models(models);
         }
-        if self.gpus.len() > 1 {
-            builder = builder.peers(PEERS);
-        }
-        let builder = builder.leave_to_gpus(!self.with_cpu);
-        self.gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
+        with(builder.leave_to_gpus(!self.with_cpu), &self.gpus)
     }
 
     /// Why no GPU has done anything, where some were asked for.
@@ -121,20 +164,23 @@ impl Devices {
     }
 }
 
+/// A runtime on which these GPUs run all that they can, as `--device cuda` has it.
+pub fn alone(gpus: &[Gpu]) -> RuntimeBuilder {
+    with(Runtime::builder().policy(GPU_POLICY).leave_to_gpus(true), gpus)
+}
+
+fn with(mut builder: RuntimeBuilder, gpus: &[Gpu]) -> RuntimeBuilder {
+    if gpus.len() > 1 {
+        builder = builder.peers(PEERS);
+    }
+    gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
+}
+
 /// What keeps a GPU from linear algebra, in lines; none, if it can be used.
 pub fn problems(driver: &dyn Driver, number: u32) -> Vec<String> {
     let mut problems = missing(&LINEAR_ALGEBRA, |library| driver.library(library));
-    problems.extend(usable(driver, number, OLDEST).err());
+    problems.extend(usable(driver, number, &Needs::default()).err());
     problems
-}
-
-/// The libraries that factorisations and solves with these rules call. What a script will ask for is not known.
-pub fn for_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Library> {
-    let is_fp8 =
-        |rule: &Rule| rule.parts().is_some_and(|(low, _, other)| [low, other].contains(&GemmPrecision::Fp8));
-    let mut needed = LINEAR_ALGEBRA.to_vec();
-    needed.extend(rules.into_iter().any(is_fp8).then_some(Library::CublasLt));
-    needed
 }
 
 /// A line for each library that cannot be used.
@@ -179,14 +225,14 @@ fn parts(
     driver: &dyn Driver,
     wanted: &CudaDevices,
     args: &ExecutionArgs,
-    oldest: (u32, u32),
+    needs: &Needs,
 ) -> Result<Vec<Part>, CommandError> {
     let all = || (0..driver.gpus().len() as u32).collect();
     let numbers: Vec<u32> = wanted.numbers.clone().unwrap_or_else(all);
     let logical = u64::from(args.logical_gpus.unwrap_or(1));
     let mut parts = Vec::new();
     for number in numbers {
-        let info = usable(driver, number, oldest).map_err(|problem| refusal(args, &[problem]))?;
+        let info = usable(driver, number, needs).map_err(|problem| refusal(args, &[problem]))?;
         let memory = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
         let bytes = budget(memory, args.gpu_mem, logical).map_err(|problem| {
             CommandError::option("--gpu-mem", format!("GPU {number} ({}) {problem}", info.name))
@@ -198,7 +244,7 @@ fn parts(
 }
 
 /// A GPU by its number.
-fn usable(driver: &dyn Driver, number: u32, oldest: (u32, u32)) -> Result<&GpuInfo, String> {
+fn usable<'d>(driver: &'d dyn Driver, number: u32, needs: &Needs) -> Result<&'d GpuInfo, String> {
     let gpus = driver.gpus();
     let Some(info) = gpus.get(number as usize) else {
         let list: Vec<String> =
@@ -207,14 +253,7 @@ fn usable(driver: &dyn Driver, number: u32, oldest: (u32, u32)) -> Result<&GpuIn
         let hidden = hidden().map_or(String::new(), |hidden| format!("; {hidden}"));
         return Err(format!("{there}, {}{hidden}", list.join(", ")));
     };
-    if info.compute_capability < oldest {
-        let (major, minor) = info.compute_capability;
-        return Err(format!(
-            "GPU {number} ({}) has compute capability {major}.{minor}, and {}.{} is needed: name others, as in cuda:0,2",
-            info.name, oldest.0, oldest.1
-        ));
-    }
-    Ok(info)
+    needs.lacking(number, info).map_or(Ok(info), Err)
 }
 
 /// Bytes for tiles of a GPU with these (free, total) bytes, for so many parts.
@@ -253,12 +292,16 @@ mod tests {
         Line::parse_from(std::iter::once("zellige").chain(line.split_whitespace())).execution
     }
 
+    fn nothing() -> Needs {
+        Needs::of_rules([])
+    }
+
     /// Two GPUs of 1 MiB each, given to this command line.
     fn of(line: &str) -> Result<Devices, CommandError> {
         let args = args(line);
         let driver = Arc::new(Fake::builder().gpus(2).memory(MEMORY).build());
         let Device::Cuda(wanted) = &args.device else { panic!("{line} is without GPUs") };
-        Devices::of(driver, wanted, &args, &LINEAR_ALGEBRA)
+        Devices::of(driver, wanted, &args, &nothing())
     }
 
     fn refused(line: &str) -> String {
@@ -293,13 +336,23 @@ mod tests {
     }
 
     #[test]
+    fn tiles_are_those_of_gpus_where_they_work_alone() {
+        let memory = MEMORY / 4;
+        let gpus = of("--device cuda --gpu-mem 50% --logical-gpus 2").unwrap();
+        assert_eq!(gpus.auto_tiles(), TileChoice::AutoGpu { memory });
+        assert_eq!(of("--device cuda+cpu").unwrap().auto_tiles(), TileChoice::Auto);
+        let cpu = args("--workers 1");
+        assert_eq!(Devices::open(&cpu, &nothing()).unwrap().auto_tiles(), TileChoice::Auto);
+    }
+
+    #[test]
     fn policies_follow_the_devices() {
         let policy =
             |line: &str| of(line).unwrap().runtime(&args(line)).build().unwrap().policy().to_string();
         assert_eq!(policy("--device cuda --workers 1"), "dmdas");
         assert_eq!(policy("--device cuda --workers 1 --sched eager"), "eager");
         let cpu = args("--workers 1");
-        let rt = Devices::open(&cpu, &LINEAR_ALGEBRA).unwrap().runtime(&cpu).build().unwrap();
+        let rt = Devices::open(&cpu, &nothing()).unwrap().runtime(&cpu).build().unwrap();
         assert_eq!((rt.policy(), rt.memory().len(), rt.workers()), ("lws", 0, 1));
     }
 
@@ -317,7 +370,7 @@ mod tests {
         let driver = Fake::builder().without(Library::Cublas).without(Library::Cusolver).build();
         assert_eq!((problems(&driver, 0).len(), problems(&driver, 1).len()), (2, 3));
         let all = CudaDevices { numbers: None, with_cpu: false };
-        let error = Devices::of(Arc::new(driver), &all, &args, &LINEAR_ALGEBRA).unwrap_err().to_string();
+        let error = Devices::of(Arc::new(driver), &all, &args, &nothing()).unwrap_err().to_string();
         assert!(
             error.contains("cuBLAS is not usable") && error.contains("cuSOLVER is not usable"),
             "{error}"
@@ -328,7 +381,7 @@ mod tests {
     fn fp8_needs_one_library_more() {
         let needed = |rules: &[&str]| {
             let rules: Vec<Rule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-            for_rules(&rules)
+            Needs::of_rules(&rules).libraries
         };
         for rules in [&[][..], &["fp32"], &["hp1:operand=1e-2,else=x3", "fp64"]] {
             assert_eq!(needed(rules), LINEAR_ALGEBRA, "{rules:?}");
@@ -339,13 +392,43 @@ mod tests {
     }
 
     #[test]
+    fn gpus_that_lack_a_rules_products_are_refused_with_a_remedy() {
+        let args = args("--device cuda");
+        let all = CudaDevices { numbers: None, with_cpu: false };
+        let refused = |(major, minor), rules: &[&str]| {
+            let rules: Vec<Rule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+            let driver = Arc::new(Fake::builder().compute_capability(major, minor).build());
+            Devices::of(driver, &all, &args, &Needs::of_rules(&rules)).err()
+        };
+        let error = refused((7, 5), &["fp32", "bf1:band=2"]).unwrap();
+        assert_eq!(crate::exit::code(&anyhow::Error::new(error)), crate::exit::NO_DEVICE);
+        for (has, rules, said) in [
+            ((7, 5), &["fp32", "bf1:band=2"][..], "rule bf1:band=2 (bf1 products) needs 8.0"),
+            ((7, 5), &["hp1:band=2,full=tf32"], "rule hp1:band=2,full=tf32 (tf32 products) needs 8.0"),
+            ((8, 0), &["hp1:band=2,else=fp8"], "(fp8 products) needs 8.9"),
+            ((6, 1), &[], "zellige needs 7.0"),
+        ] {
+            let text = refused(has, rules).unwrap_or_else(|| panic!("{rules:?}")).to_string();
+            let capability = format!("GPU 0 (fake GPU) has compute capability {}.{}", has.0, has.1);
+            for part in [said, &capability, "cuda:0,2"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+        for (has, rules) in
+            [((7, 0), &["hp3", "x3,full=x3"][..]), ((8, 0), &["bf1", "tf32"]), ((8, 9), &["fp8"])]
+        {
+            assert!(refused(has, rules).is_none(), "{has:?} {rules:?}");
+        }
+    }
+
+    #[test]
     fn gpus_that_nothing_used_are_noticed() {
         let line = "--device cuda:0 --workers 1";
         let devices = of(line).unwrap();
         let rt = devices.runtime(&args(line)).build().unwrap();
         assert!(devices.unused(&rt).is_some());
         let cpu = args("--workers 1");
-        let devices = Devices::open(&cpu, &[]).unwrap();
+        let devices = Devices::open(&cpu, &Needs::default()).unwrap();
         assert_eq!(devices.unused(&devices.runtime(&cpu).build().unwrap()), None);
     }
 }

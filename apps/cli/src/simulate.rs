@@ -116,6 +116,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             rule: rule.clone(),
             norms: norms.as_ref(),
             both_copies: args.copies == CopiesArg::Both,
+            look_left: args.look_left.into(),
             owner_block: usize::from(args.owner_block),
             policy: args.sched.clone(),
             ahead: args.ahead.unwrap_or(usual).into(),

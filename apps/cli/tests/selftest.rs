@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{left, run};
 use serde_json::Value;
 
-const COUNTS: [&str; 12] = [
+const COUNTS: [&str; 13] = [
     "graphs",
     "tasks",
     "evictions",
@@ -20,6 +20,7 @@ const COUNTS: [&str; 12] = [
     "graphs_with_disk_writes",
     "device_deaths",
     "graphs_with_gpus",
+    "launched_behind",
 ];
 
 fn keys(value: &Value) -> BTreeSet<&str> {

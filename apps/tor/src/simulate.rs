@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use zellige_linalg::{
-    Copies, Owners, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, When, cholesky_with, solve_with,
+    Copies, Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, When, cholesky_with,
+    solve_with,
 };
 use zellige_runtime::platform::Platform;
 use zellige_runtime::sim::{BytesMoved, Norms, SimOutcome, Simulation};
@@ -31,6 +32,9 @@ pub struct Request<'a> {
     pub norms: Option<&'a TileNorms>,
     /// A second copy of each tile that products read in a narrow form, instead of replicas.
     pub both_copies: bool,
+    /// The most products on one tile in one task; see [`Submission::look_left`]. Above 1, rules on norms are looked up when the graph is recorded, so
+    /// that products of two precisions never share a task, as they may in a run.
+    pub look_left: usize,
     /// Scheduling policy: one of the runtime's, or [`OWNERS`].
     pub policy: String,
     /// Tiles along a block of the owner map, for [`OWNERS`].
@@ -58,6 +62,8 @@ pub struct Report {
     pub rule: String,
     /// `replicas` or `both`.
     pub copies: &'static str,
+    /// The most products in one task.
+    pub look_left: usize,
     /// Share of the tile products of factorisation and solves that are not in float32.
     pub low_share: f64,
     /// The scheduling policy.
@@ -132,20 +138,22 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
     if policy.when() == When::OperandsReady {
         let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
         let stretched = Stretched::new(known, &rows, &cols);
-        if request.both_copies {
-            // Conversions are submitted before anything is finished: the answers are looked up ahead.
+        if request.both_copies || request.look_left > 1 {
+            // Conversions, and tasks of several products of one precision, are submitted before anything is finished: the answers are looked
+            // up ahead.
             policy = Arc::new(Foreseen { rule: policy, norms: stretched });
         } else {
             norms = Some(stretched);
         }
     }
     let copies = if request.both_copies { Copies::both() } else { Copies::replicas() };
+    let submission = Submission::default().copies(copies).look_left(request.look_left);
     let graph = Graph::record(|g: &Recorder| {
         let a = SymmetricTiled::<f32>::planned(g, cols.clone());
-        cholesky_with(g, &a, &policy, &copies)?;
+        cholesky_with(g, &a, &policy, &submission)?;
         if request.m > 0 {
             let b = RectTiled::<f32>::planned(g, "B", rows, cols);
-            solve_with(g, &a, &b, &policy, &copies, |_| Ok(()))?;
+            solve_with(g, &a, &b, &policy, &submission, |_| Ok(()))?;
         }
         Ok::<(), Error>(())
     })?;
@@ -193,10 +201,19 @@ fn tile_of(name: &str) -> Option<(&str, usize, usize)> {
 }
 
 /// Share of the products that did not run in float32.
-fn low_share(outcome: &SimOutcome) -> f64 {
+fn low_share(outcome: &SimOutcome, graph: &Graph, request: &Request<'_>) -> f64 {
+    // Inner lengths, where a task may have several products.
+    let lengths: Option<Vec<u32>> = (request.look_left > 1)
+        .then(|| graph.to_petgraph().node_weights().map(|node| node.info.shape[2]).collect());
+    let of_task = |id: u64| {
+        let length = lengths.as_ref().and_then(|lengths| lengths.get(id as usize));
+        length.map_or(1, |&length| (length as usize).div_ceil(request.tile) as u64)
+    };
     let products = outcome.trace.tasks.iter().filter(|task| task.name == "gemm");
-    let (all, low) =
-        products.fold((0u64, 0u64), |(all, low), task| (all + 1, low + u64::from(task.label != "fp32")));
+    let (all, low) = products.fold((0u64, 0u64), |(all, low), task| {
+        let count = of_task(task.id);
+        (all + count, low + if task.label == "fp32" { 0 } else { count })
+    });
     if all > 0 { low as f64 / all as f64 } else { 0.0 }
 }
 
@@ -226,7 +243,8 @@ pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, S
         tasks: graph.len(),
         rule: request.rule.to_string(),
         copies: if request.both_copies { "both" } else { "replicas" },
-        low_share: low_share(&outcome),
+        look_left: request.look_left,
+        low_share: low_share(&outcome, &graph, request),
         policy: request.policy.clone(),
         makespan_seconds: seconds,
         tflops,

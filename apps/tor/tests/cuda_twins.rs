@@ -15,8 +15,7 @@ fn address<T>(x: &mut [T]) -> Address {
 
 fn run(twins: &Twins, launch: &Launch, seed: u64) {
     // SAFETY: the model and the part are alive while this runs, as long as the launch says, and used by nobody else.
-    unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, &launch.also, seed) }
-        .unwrap();
+    unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, seed) }.unwrap();
 }
 
 /// `rows` and `cols` of the matrix `kind`, and where they lie among all slopes.

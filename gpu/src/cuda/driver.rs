@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 
 use super::error::refused;
 use super::gpu::Gpu;
-use super::probe;
 use super::stream::{Handles, Mark, Queue};
 use super::{Cuda, Function, Loaded};
+use super::{nvml, probe};
 use crate::call::{Arg, BatchedGemm, Element, Gemm, Potrf, Syrk, Trsm};
 use crate::check::check_launch;
 use crate::driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream};
 use crate::error::GpuError;
-use crate::info::{GpuInfo, Library, LibraryState};
+use crate::info::{Gauges, GpuInfo, Library, LibraryState};
 
 /// Dynamic shared memory that a kernel may have without being told before.
 const PLAIN_SHARED: u32 = 48 << 10;
@@ -123,6 +123,12 @@ impl Driver for Cuda {
             }
         };
         Ok((free as u64 + kept, total as u64))
+    }
+
+    fn gauges(&self, gpu: u32) -> Result<Gauges, GpuError> {
+        let there = self.infos.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: self.infos.len() })?;
+        probe::needs(Library::Nvml)?;
+        nvml::gauges(gpu, &there.bus)
     }
 
     fn stream_workspace(&self, gpu: u32) -> u64 {

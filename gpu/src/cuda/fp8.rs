@@ -16,7 +16,7 @@ use super::stream::{Handles, Queue};
 use crate::call::{Element, Factors, Gemm};
 use crate::driver::{Address, Stream};
 use crate::error::GpuError;
-use crate::info::{GpuInfo, Library};
+use crate::info::Library;
 
 const CALL: &str = "cublasLtMatmul";
 
@@ -200,9 +200,7 @@ impl Cuda {
         self.needs(Library::CublasLt)?;
         let (queue, gpu) = self.queue(stream, CALL)?;
         gemm.check().map_err(|reason| refused(queue.gpu, CALL, reason))?;
-        if self.infos[queue.gpu as usize].compute_capability < GpuInfo::FP8_FROM {
-            return Err(refused(queue.gpu, CALL, "8-bit products need compute capability 8.9 or newer"));
-        }
+        self.has_product(queue.gpu, CALL, gemm)?;
         if gemm.m == 0 || gemm.n == 0 {
             return Ok(());
         }

@@ -12,6 +12,7 @@ mod error;
 mod fp8;
 mod gpu;
 mod graph;
+mod nvml;
 pub(crate) mod nvrtc;
 mod probe;
 mod product;
@@ -31,6 +32,7 @@ use self::gpu::Gpu;
 use self::graph::Instance;
 use self::stream::{Mark, Queue};
 use self::table::Table;
+use crate::call::Gemm;
 use crate::driver::{Event, Stream};
 use crate::error::GpuError;
 use crate::info::{GpuInfo, Library};
@@ -170,6 +172,11 @@ impl Cuda {
             return Err(refused(queue.gpu, call, reason));
         }
         Ok(())
+    }
+
+    /// Refuses products that the GPU is too old for: libraries say no more than that they are not supported.
+    fn has_product(&self, gpu: u32, call: &'static str, gemm: &Gemm) -> Result<(), GpuError> {
+        self.infos[gpu as usize].check_product(gemm).map_err(|reason| refused(gpu, call, reason))
     }
 
     fn needs(&self, library: Library) -> Result<(), GpuError> {

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use cudarc::{cublas, cublaslt, cusolver, driver, nvrtc, nvtx};
 
+use super::nvml;
 use crate::error::GpuError;
 use crate::info::{Library, LibraryState};
 
@@ -55,6 +56,7 @@ fn file(library: Library) -> &'static str {
         Library::Cusolver => "libcusolver.so",
         Library::Nvrtc => "libnvrtc.so",
         Library::Nvtx => "libnvToolsExt.so",
+        Library::Nvml => "libnvidia-ml.so.1",
     }
 }
 
@@ -68,6 +70,7 @@ fn is_present(library: Library) -> bool {
             Library::Cusolver => cusolver::sys::is_culib_present(),
             Library::Nvrtc => nvrtc::sys::is_culib_present(),
             Library::Nvtx => nvtx::sys::is_culib_present(),
+            Library::Nvml => nvml::is_present(),
         }
     }
 }
@@ -93,6 +96,7 @@ fn version(library: Library) -> Option<String> {
         Library::Cusolver => cusolver_version(),
         Library::Nvrtc => nvrtc_version().map(|(major, minor)| format!("{major}.{minor}")),
         Library::Nvtx => has!(nvtx, b"nvtxRangePushA\0").then(String::new),
+        Library::Nvml => nvml::version(),
     }
 }
 

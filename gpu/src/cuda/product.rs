@@ -113,6 +113,7 @@ impl Cuda {
         self.needs(Library::Cublas)?;
         let (queue, gpu) = self.queue(stream, CALL)?;
         gemm.check().map_err(|reason| refused(queue.gpu, CALL, reason))?;
+        self.has_product(queue.gpu, CALL, gemm)?;
         if gemm.m == 0 || gemm.n == 0 {
             return Ok(());
         }
@@ -158,6 +159,7 @@ impl Cuda {
         let (queue, gpu) = self.queue(stream, CALL)?;
         batch.check().map_err(|reason| refused(queue.gpu, CALL, reason))?;
         let gemm = &batch.shape;
+        self.has_product(queue.gpu, CALL, gemm)?;
         if batch.at.is_empty() || gemm.m == 0 || gemm.n == 0 {
             return Ok(());
         }

@@ -10,10 +10,14 @@ use crate::call::{Arg, BatchedGemm, Element, Gemm, Potrf, Syrk, Trsm};
 use crate::check::check_launch;
 use crate::driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream};
 use crate::error::GpuError;
-use crate::info::{GpuInfo, Library, LibraryState};
+use crate::info::{Gauges, GpuInfo, Library, LibraryState};
 
 /// Of host memory that copies reach.
 const PAGE: usize = 4096;
+/// Of its multiprocessors [MHz].
+const CLOCK: f64 = 1500.0;
+/// What it takes [W].
+const POWER: f64 = 300.0;
 
 impl Fake {
     fn put(&self, stream: Stream, call: Call) -> Result<(), GpuError> {
@@ -35,6 +39,12 @@ impl Fake {
             state.make_workspace(stream.0, call.cuda())?;
             state.submit(stream.0, call)
         })
+    }
+
+    /// Refuses products that the stream's GPU is too old for, too.
+    fn check_product(&self, stream: Stream, checked: Result<(), String>, gemm: &Gemm) -> Result<(), String> {
+        let info = self.infos.get(gpu_of(stream.0) as usize);
+        checked.and_then(|()| info.map_or(Ok(()), |info| info.check_product(gemm)))
     }
 
     fn needs(&self, library: Library) -> Result<(), GpuError> {
@@ -91,6 +101,14 @@ impl Driver for Fake {
             let total = state.usable(gpu)?.info.memory;
             Ok((total.saturating_sub(state.space.used(gpu)), total))
         })
+    }
+
+    /// Always the same clock rate and power, and the energy that this comes to.
+    fn gauges(&self, gpu: u32) -> Result<Gauges, GpuError> {
+        self.needs(Library::Nvml)?;
+        self.shared.with(|state| state.usable(gpu).map(drop))?;
+        let energy = self.began.elapsed().as_secs_f64() * POWER;
+        Ok(Gauges { sm_clock_mhz: Some(CLOCK), power_w: Some(POWER), energy_j: Some(energy) })
     }
 
     fn stream_workspace(&self, gpu: u32) -> u64 {
@@ -287,12 +305,15 @@ impl Driver for Fake {
     unsafe fn gemm(&self, stream: Stream, gemm: &Gemm) -> Result<(), GpuError> {
         let library = if gemm.is_fp8() { Library::CublasLt } else { Library::Cublas };
         let at = vec![[gemm.a.at, gemm.b.at, gemm.c.at]];
-        self.routine(stream, library, gemm.check(), || Call::Gemm { shape: *gemm, at })
+        self.routine(stream, library, self.check_product(stream, gemm.check(), gemm), || Call::Gemm {
+            shape: *gemm,
+            at,
+        })
     }
 
     unsafe fn gemm_batched(&self, stream: Stream, gemm: &BatchedGemm<'_>) -> Result<(), GpuError> {
         let call = || Call::Gemm { shape: gemm.shape, at: gemm.at.to_vec() };
-        self.routine(stream, Library::Cublas, gemm.check(), call)
+        self.routine(stream, Library::Cublas, self.check_product(stream, gemm.check(), &gemm.shape), call)
     }
 
     unsafe fn trsm(&self, stream: Stream, trsm: &Trsm) -> Result<(), GpuError> {

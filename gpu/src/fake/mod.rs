@@ -33,6 +33,7 @@ mod state;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -60,6 +61,7 @@ pub enum Fault {
 pub struct Fake {
     infos: Vec<GpuInfo>,
     without: Vec<Library>,
+    began: Instant,
     /// `None`: nobody looks at ranges.
     ranges: Option<Mutex<Ranges>>,
     shared: Arc<Shared>,
@@ -70,6 +72,7 @@ pub struct Fake {
 #[derive(Debug)]
 pub struct FakeBuilder {
     options: Options,
+    name: String,
     without: Vec<Library>,
     ranges: bool,
     twins: Twins,
@@ -81,16 +84,17 @@ struct Options {
     memory: u64,
     workspace: u64,
     peers: bool,
+    compute_capability: (u32, u32),
     seed: u64,
 }
 
 impl Options {
-    fn info(&self, gpu: u32) -> GpuInfo {
+    fn info(&self, gpu: u32, name: &str) -> GpuInfo {
         GpuInfo {
-            name: "fake GPU".into(),
+            name: name.into(),
             uuid: format!("fake-{gpu}"),
             memory: self.memory,
-            compute_capability: (9, 0),
+            compute_capability: self.compute_capability,
             multiprocessors: 4,
             bus: format!("0000:{:02x}:00.0", gpu + 1),
             peers: (0..self.gpus).filter(|other| self.peers && *other != gpu).collect(),
@@ -103,6 +107,13 @@ impl FakeBuilder {
     #[must_use]
     pub fn gpus(mut self, gpus: u32) -> FakeBuilder {
         self.options.gpus = gpus;
+        self
+    }
+
+    /// What the GPUs are called; `fake GPU` unless said.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> FakeBuilder {
+        self.name = name.into();
         self
     }
 
@@ -124,6 +135,13 @@ impl FakeBuilder {
     #[must_use]
     pub fn peers(mut self, peers: bool) -> FakeBuilder {
         self.options.peers = peers;
+        self
+    }
+
+    /// What the GPUs can do; (9, 0) unless said. Products that older ones lack are refused.
+    #[must_use]
+    pub fn compute_capability(mut self, major: u32, minor: u32) -> FakeBuilder {
+        self.options.compute_capability = (major, minor);
         self
     }
 
@@ -168,11 +186,12 @@ impl FakeBuilder {
 
     /// The driver. Its threads end with it.
     pub fn build(self) -> Fake {
-        let infos = (0..self.options.gpus).map(|gpu| self.options.info(gpu)).collect();
-        let shared = Shared::new(State::new(&self.options), self.twins);
+        let infos: Vec<GpuInfo> =
+            (0..self.options.gpus).map(|gpu| self.options.info(gpu, &self.name)).collect();
+        let shared = Shared::new(State::new(&self.options, &infos), self.twins);
         let threads = shared.start();
         let ranges = self.ranges.then(Mutex::default);
-        Fake { infos, without: self.without, ranges, shared, threads }
+        Fake { infos, without: self.without, began: Instant::now(), ranges, shared, threads }
     }
 }
 
@@ -180,7 +199,15 @@ impl Fake {
     /// One GPU with 1 GiB.
     pub fn builder() -> FakeBuilder {
         FakeBuilder {
-            options: Options { gpus: 1, memory: 1 << 30, workspace: 0, peers: true, seed: 0 },
+            options: Options {
+                gpus: 1,
+                memory: 1 << 30,
+                workspace: 0,
+                peers: true,
+                compute_capability: (9, 0),
+                seed: 0,
+            },
+            name: "fake GPU".into(),
             without: Vec::new(),
             ranges: false,
             twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },

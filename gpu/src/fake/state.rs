@@ -134,9 +134,8 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(options: &Options) -> State {
-        let gpus =
-            (0..options.gpus).map(|gpu| Gpu { info: options.info(gpu), lost: None, faults: Vec::new() });
+    pub(super) fn new(options: &Options, infos: &[GpuInfo]) -> State {
+        let gpus = infos.iter().map(|info| Gpu { info: info.clone(), lost: None, faults: Vec::new() });
         State {
             gpus: gpus.collect(),
             streams: HashMap::new(),

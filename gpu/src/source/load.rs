@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::{OPTIONS, Source};
 use crate::call::Arg;
@@ -21,8 +25,6 @@ pub struct Launch {
     pub block: [u32; 3],
     /// The kernel's arguments.
     pub args: Vec<Arg>,
-    /// Arrays that it reaches through addresses in other arrays: no arguments, but used all the same.
-    pub also: Vec<Arg>,
 }
 
 /// The kernels of some sources, loaded onto one GPU.
@@ -32,7 +34,40 @@ pub struct Loaded {
     kernels: HashMap<&'static str, Kernel>,
 }
 
+/// Kernels that were loaded, by driver, GPU and sources.
+struct Kept {
+    driver: Weak<dyn Driver>,
+    gpu: u32,
+    /// Where the texts are: they stay where they are.
+    texts: Vec<usize>,
+    loaded: Arc<Loaded>,
+}
+
 impl Loaded {
+    /// The kernels of `sources` as [`compiled`](Loaded::compiled) loads them, once for each GPU of a driver, whoever asks; they are kept as
+    /// long as the driver lives. Who asks meanwhile waits.
+    ///
+    /// # Errors
+    /// The driver's; the next who asks tries again.
+    pub fn shared(driver: &Arc<dyn Driver>, gpu: u32, sources: &[Source]) -> Result<Arc<Self>, GpuError> {
+        static ALL: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock();
+        let texts = || sources.iter().map(|source| source.text.as_ptr().addr());
+        let is_wanted = |kept: &&Kept| {
+            kept.gpu == gpu
+                && ptr::addr_eq(kept.driver.as_ptr(), Arc::as_ptr(driver))
+                && kept.texts.iter().copied().eq(texts())
+        };
+        if let Some(kept) = all.iter().find(is_wanted) {
+            return Ok(Arc::clone(&kept.loaded));
+        }
+        all.retain(|kept| kept.driver.strong_count() > 0);
+        let loaded = Arc::new(Loaded::compiled(&**driver, gpu, sources)?);
+        let (driver, texts) = (Arc::downgrade(driver), texts().collect());
+        all.push(Kept { driver, gpu, texts, loaded: Arc::clone(&loaded) });
+        Ok(loaded)
+    }
+
     /// Loads every kernel of `sources`, compiled for this GPU where NVRTC is there and knows it, and as the shipped PTX otherwise.
     ///
     /// # Errors
@@ -102,5 +137,38 @@ impl Loaded {
         // SAFETY: the arrays are the caller's promise; the arguments are those of the kernel of that name, because only the
         // functions beside its source describe its launches.
         unsafe { driver.launch(stream, *kernel, launch.grid, launch.block, 0, &launch.args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn kernels_are_loaded_once_for_each_gpu_of_a_driver() {
+        let fake = || -> Arc<dyn Driver> {
+            Arc::new(Fake::builder().gpus(2).kernel("twice", |_, _, _| Ok(())).build())
+        };
+        let (driver, other) = (fake(), fake());
+        let one = Source { name: "one", text: "a text", ptx: "", kernels: &["twice"] };
+        let two = Source { text: "another text", ..one };
+        let shared =
+            |driver: &Arc<dyn Driver>, gpu, sources: &[Source]| Loaded::shared(driver, gpu, sources).unwrap();
+        let first = shared(&driver, 0, &[one]);
+        assert!(Arc::ptr_eq(&first, &shared(&driver, 0, &[one])));
+        let others = [
+            shared(&driver, 1, &[one]),
+            shared(&other, 0, &[one]),
+            shared(&driver, 0, &[two]),
+            shared(&driver, 0, &[one, two]),
+        ];
+        assert!(others.iter().all(|other| !Arc::ptr_eq(&first, other)));
+        assert!(Loaded::shared(&driver, 2, &[one]).is_err());
+        drop((others, driver));
+        // Nothing is kept of a driver that is gone, once the next one comes.
+        let next = fake();
+        shared(&next, 0, &[one]);
+        assert_eq!(Arc::strong_count(&first), 1);
     }
 }

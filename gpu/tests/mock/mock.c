@@ -364,3 +364,22 @@ static int depth;
 int nvtxRangePushA(const char *name) { fprintf(stderr, "mock: range %s\n", name); return depth++; }
 int nvtxRangePop(void) { fprintf(stderr, "mock: range ends\n"); return --depth; }
 #endif
+
+#ifdef MOCK_nvidia_ml
+// Clock and power of the GPU at 0000:3b:00.0; the other one tells its clock only.
+static int started;
+int nvmlInit_v2(void) { started = !getenv("MOCK_NVML_BROKEN"); return started ? 0 : 9; } // DRIVER_NOT_LOADED
+int nvmlSystemGetNVMLVersion(char *text, unsigned length) { snprintf(text, length, "12.575.51"); return 0; }
+const char *nvmlErrorString(int e) { return e == 6 ? "Not Found" : "mock error"; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device) {
+    if (!started || strncmp(bus, "0000:3", 6)) return started ? 6 : 1; // NOT_FOUND, UNINITIALIZED
+    *device = (void *)(uintptr_t)(bus[6] == 'b' ? 2 : 1);
+    return 0;
+}
+int nvmlDeviceGetClockInfo(void *device, int which, unsigned *mhz) { *mhz = 1980; return device && which == 1 ? 0 : 2; } // SM
+int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) { *milliwatts = 612500; return (uintptr_t)device == 2 ? 0 : 3; } // NOT_SUPPORTED
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
+    *millijoules = 7250;
+    return (uintptr_t)device == 2 ? 0 : 3;
+}
+#endif

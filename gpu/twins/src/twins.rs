@@ -89,7 +89,7 @@ impl Twins {
 
     /// Runs a launch twice, from the same contents: once in order, once in an order drawn from `seed`.
     ///
-    /// `also`: arrays that the kernel reaches through addresses in other arrays. Bytes of [`Arg::Write`] differ before the two runs.
+    /// Bytes of [`Arg::Write`] differ before the two runs.
     ///
     /// # Errors
     /// [`TwinError::Array`] where the runs leave different bytes (a race, or bytes that were not written), or where an array of
@@ -103,10 +103,9 @@ impl Twins {
         kernel: &str,
         [grid, block]: [[u32; 3]; 2],
         args: &[Arg],
-        also: &[Arg],
         seed: u64,
     ) -> Result<(), TwinError> {
-        let arrays: Vec<Array> = args.iter().chain(also).filter_map(Array::of).collect();
+        let arrays: Vec<Array> = args.iter().filter_map(Array::of).collect();
         // SAFETY: for this block: the arrays are as the caller promises.
         unsafe {
             let before: Vec<Vec<u8>> = arrays.iter().map(|a| a.bytes().to_vec()).collect();
@@ -298,7 +297,7 @@ extern "C" __global__ void turns(unsigned *out)
         for seed in 0..20 {
             let args = [Arg::Write(address(&mut out), 64)];
             // SAFETY: `out` has 64 bytes and is used by nobody else.
-            unsafe { twins.run("turns", EIGHT, &args, &[], seed) }.unwrap();
+            unsafe { twins.run("turns", EIGHT, &args, seed) }.unwrap();
             for (i, &x) in out.iter().enumerate() {
                 assert_eq!(x as usize, 7 - i % 8 + 10 * (i / 8));
             }
@@ -311,7 +310,7 @@ extern "C" __global__ void turns(unsigned *out)
         let (mut out, mut into) = ([0; 16], [0; 4]);
         let write = Arg::Write(address(&mut out), 64);
         // SAFETY: for the runs below: arrays as long as their arguments say, used by nobody else.
-        let run = |kernel, args: &[Arg]| unsafe { twins.run(kernel, EIGHT, args, &[], 5) };
+        let run = |kernel, args: &[Arg]| unsafe { twins.run(kernel, EIGHT, args, 5) };
         assert!(matches!(run("race", &[Arg::Update(address(&mut out), 4)]), Err(TwinError::Array { .. })));
         // 16 words are to be written, 8 are.
         let partly = run("part", &[Arg::U32(8), write]).unwrap_err();

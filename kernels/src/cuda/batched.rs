@@ -3,23 +3,25 @@
 use zellige_gpu::{Address, Arg, Element, Matrix};
 
 use super::Launch;
-use super::launch::{Checked, LaunchError};
+use super::launch::{Checked, LaunchError, read_int};
 
 /// Most rows and columns of `C` of a small product: one block computes it.
 pub const SMALL: u32 = 64;
+/// Most products of one launch: their operands are its arguments.
+pub const SMALL_TOGETHER: usize = 32;
 /// Threads of that block: `SMALL_THREADS` of the source.
 const THREADS: u32 = 256;
 
-/// Products `C = beta C + alpha A op(B)` of one shape. With `beta` 0, `C` is not read.
+/// Products `C = beta C + alpha 2^(a + b) A op(B)` of one shape. With `beta` 0, `C` is not read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SmallProducts {
     /// Rows and columns of `C`, at most [`SMALL`], and the inner length.
     pub shape: (u32, u32, u32),
-    /// Factor of the product, the operands' scales included.
+    /// Factor of the product, besides the operands' scales `2^a` and `2^b`.
     pub alpha: f32,
     /// Leading dimensions of A, B, C.
     pub ld: [u32; 3],
-    /// What A and B hold, `F32` or `F16`; C is `F32`.
+    /// What A and B hold, `F32`, `F16` or `BF16`; C is `F32`.
     pub element: Element,
     /// Whether `op(B) = B^T`.
     pub transposed: bool,
@@ -27,45 +29,48 @@ pub struct SmallProducts {
     pub beta: f32,
 }
 
-/// The launch; `tiles` says where `A`, `B`, `C` of each product lie, and so does `table`, in device memory, as three `u64` for each.
+/// Where one of several small products lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmallProduct {
+    /// A, B, C.
+    pub tiles: [Address; 3],
+    /// The exponents of the scales of A and B, an `int` each; not looked at for `F32`.
+    pub scales: [Address; 2],
+}
+
+/// The launch of at most [`SMALL_TOGETHER`] products.
 ///
-/// Per entry one chain of fused multiply-adds, `k` ascending: `s = fma(a, b, s)` from 0, then `C = fma(alpha, s, beta C)`.
+/// Per entry one chain of fused multiply-adds, `k` ascending: `s = fma(a, b, s)` from 0, then `C = fma(alpha, s 2^(a + b), beta C)`:
+/// the same bits however many products there are.
 ///
 /// # Errors
-/// [`LaunchError`] for a shape that is too large, other numbers, overlapping columns.
-pub fn small_products(
-    products: &SmallProducts,
-    tiles: &[[Address; 3]],
-    table: Address,
-) -> Result<Launch, LaunchError> {
+/// [`LaunchError`] for a shape that is too large, other numbers, overlapping columns, too many products.
+pub fn small_products(products: &SmallProducts, all: &[SmallProduct]) -> Result<Launch, LaunchError> {
     let &SmallProducts { shape: (m, n, k), alpha, ld, element, transposed, beta } = products;
     let place = |at, ld, element| Matrix { at, ld, element };
     let kernel = match element {
         Element::F32 => "zellige_small_products_f32",
         Element::F16 => "zellige_small_products_f16",
+        Element::BF16 => "zellige_small_products_bf16",
         _ => {
             let a = place(Address(0), ld[0], element);
-            return Err(Checked("small_products").unknown("a", a, "F32 or F16"));
+            return Err(Checked("small_products").unknown("a", a, "F32, F16 or BF16"));
         }
     };
     let check = Checked(kernel);
-    let count = tiles.len() as u64;
-    let limits =
-        [("m", m.into(), SMALL.into()), ("n", n.into(), SMALL.into()), ("the batch", count, i32::MAX as u64)];
+    let count = all.len() as u64;
+    let limits = [
+        ("m", m.into(), SMALL.into()),
+        ("n", n.into(), SMALL.into()),
+        ("the batch", count, SMALL_TOGETHER as u64),
+    ];
     for (what, got, most) in limits {
         if got > most {
             return Err(LaunchError::TooLarge { kernel, what, got, most });
         }
     }
     let shape_b = if transposed { (n, k) } else { (k, n) };
-    let mut also = Vec::with_capacity(3 * tiles.len());
-    for &[a, b, c] in tiles {
-        also.push(check.read("a", (m, k), place(a, ld[0], element))?);
-        also.push(check.read("b", shape_b, place(b, ld[1], element))?);
-        let c = place(c, ld[2], Element::F32);
-        also.push(if beta == 0.0 { check.write("c", (m, n), c)? } else { check.update("c", (m, n), c)? });
-    }
-    let args = vec![
+    let mut args = vec![
         Arg::U32(m),
         Arg::U32(n),
         Arg::U32(k),
@@ -76,7 +81,18 @@ pub fn small_products(
         Arg::F32(beta),
         Arg::U32(ld[2]),
         Arg::U32(count as u32),
-        Arg::Read(table, 24 * count),
     ];
-    Ok(Launch { kernel, grid: [(count as u32).max(1), 1, 1], block: [THREADS, 1, 1], args, also })
+    for &SmallProduct { tiles: [a, b, c], scales } in all {
+        args.push(check.read("a", (m, k), place(a, ld[0], element))?);
+        args.push(check.read("b", shape_b, place(b, ld[1], element))?);
+        let c = place(c, ld[2], Element::F32);
+        args.push(if beta == 0.0 { check.write("c", (m, n), c)? } else { check.update("c", (m, n), c)? });
+        if element != Element::F32 {
+            args.extend(scales.map(read_int));
+        }
+    }
+    // Nobody looks at those of products that are not there.
+    let each = if element == Element::F32 { 3 } else { 5 };
+    args.resize(10 + each * SMALL_TOGETHER, Arg::Read(Address::default(), 0));
+    Ok(Launch { kernel, grid: [(count as u32).max(1), 1, 1], block: [THREADS, 1, 1], args })
 }

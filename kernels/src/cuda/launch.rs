@@ -70,18 +70,18 @@ const GRID_LIMIT: u32 = 65_535;
 pub(super) fn over_entries(kernel: &'static str, (m, n): (u32, u32), args: Vec<Arg>) -> Launch {
     let rows = m.div_ceil(TILE[0]).max(1);
     let cols = n.div_ceil(TILE[1] * COLUMNS_EACH).clamp(1, GRID_LIMIT);
-    Launch { kernel, grid: [rows, cols, 1], block: TILE, args, also: Vec::new() }
+    Launch { kernel, grid: [rows, cols, 1], block: TILE, args }
 }
 
 /// The launch of a kernel that goes over a matrix in squares of as many columns as a block has rows.
 pub(super) fn over_squares(kernel: &'static str, (m, n): (u32, u32), args: Vec<Arg>) -> Launch {
     let [rows, cols] = [m, n].map(|length| length.div_ceil(TILE[0]).max(1));
-    Launch { kernel, grid: [rows, cols.min(GRID_LIMIT), 1], block: TILE, args, also: Vec::new() }
+    Launch { kernel, grid: [rows, cols.min(GRID_LIMIT), 1], block: TILE, args }
 }
 
 /// The launch of a kernel that writes a number or two.
 pub(super) fn single(kernel: &'static str, args: Vec<Arg>) -> Launch {
-    Launch { kernel, grid: [1; 3], block: [1; 3], args, also: Vec::new() }
+    Launch { kernel, grid: [1; 3], block: [1; 3], args }
 }
 
 /// Bytes from the first to the last entry.

@@ -24,7 +24,7 @@ mod norms;
 mod source;
 mod update;
 
-pub use batched::{SMALL, SmallProducts, small_products};
+pub use batched::{SMALL, SMALL_TOGETHER, SmallProduct, SmallProducts, small_products};
 pub use blocks::{copy, fill, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
 pub use launch::LaunchError;

@@ -66,7 +66,6 @@ pub fn measure(
         grid: [blocks, 1, 1],
         block: [THREADS, 1, 1],
         args: sizes.iter().chain(rest).copied().collect(),
-        also: Vec::new(),
     };
     let collect = |scaled| Launch {
         kernel: "zellige_measured",
@@ -78,7 +77,6 @@ pub fn measure(
             Arg::U32(scaled),
             Arg::Write(to, Measure::BYTES),
         ],
-        also: Vec::new(),
     };
     let wrote = Arg::Write(partials, partials_bytes);
     match a.element {

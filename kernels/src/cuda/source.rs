@@ -58,7 +58,12 @@ pub const SOURCES: &[Source] = &[
         "zellige_mirror_f64",
         "zellige_transpose_8",
     ),
-    source!("batched", "zellige_small_products_f32", "zellige_small_products_f16"),
+    source!(
+        "batched",
+        "zellige_small_products_f32",
+        "zellige_small_products_f16",
+        "zellige_small_products_bf16",
+    ),
 ];
 
 #[cfg(test)]

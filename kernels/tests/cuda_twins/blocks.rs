@@ -4,8 +4,8 @@ use bytemuck::Pod;
 use rand::RngExt;
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::cuda::{
-    Launch, LaunchError, SmallProducts, copy, fill, measure, mirror, narrow, pack, small_products, sum,
-    transpose, triple, zero_upper,
+    Launch, LaunchError, SmallProduct, SmallProducts, copy, fill, measure, mirror, narrow, pack,
+    small_products, sum, transpose, triple, zero_upper,
 };
 use zellige_kernels::cuda::{Scales, Third};
 use zellige_kernels::precision::Sign;
@@ -144,11 +144,11 @@ fn bad_operands_are_refused() {
         transposed: false,
         beta: 0.0,
     };
-    let large = small_products(&products, &[], at).unwrap_err();
+    let large = small_products(&products, &[]).unwrap_err();
     assert!(matches!(large, LaunchError::TooLarge { what: "m", got: 65, most: 64, .. }), "{large}");
     let other = SmallProducts { element: Element::F64, shape: (4, 4, 4), ..products };
-    assert!(matches!(small_products(&other, &[], at).unwrap_err(), LaunchError::Element { .. }));
+    assert!(matches!(small_products(&other, &[]).unwrap_err(), LaunchError::Element { .. }));
     let narrow_c = SmallProducts { ld: [64, 4, 3], shape: (4, 4, 4), ..products };
-    let error = small_products(&narrow_c, &[[at; 3]], at).unwrap_err();
+    let error = small_products(&narrow_c, &[SmallProduct { tiles: [at; 3], scales: [at; 2] }]).unwrap_err();
     assert!(matches!(error, LaunchError::Overlap { operand: "c", rows: 4, ld: 3, .. }), "{error}");
 }

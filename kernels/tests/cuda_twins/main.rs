@@ -29,8 +29,7 @@ fn twins_of(kernel: &str) -> Option<&'static Twins> {
 fn run(launch: &Launch, seed: u64) -> bool {
     let Some(twins) = twins_of(launch.kernel) else { return false };
     // SAFETY: the tests name tiles and cells of their own, alive while this runs, and each test's are used by its thread alone.
-    let done =
-        unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, &launch.also, seed) };
+    let done = unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, seed) };
     done.unwrap();
     true
 }

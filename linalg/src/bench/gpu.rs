@@ -3,7 +3,9 @@
 //! Everything is timed by the GPU's own events but the tiled factorisation, which has many streams and is timed by the host's clock. All
 //! numbers are random: with zeros a GPU takes less power, and is faster than in use.
 
+mod meter;
 mod tiled;
+mod work;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,7 +17,9 @@ use zellige_runtime::{
     Codelet, Cpu, Cuda, Gpu, GpuContext, Operands, Read, Runtime, Submit, TaskContext, TaskError, read,
 };
 
+pub use meter::{Conditions, Meter};
 pub use tiled::{TiledBench, TiledRun};
+pub use work::Work;
 
 use super::median;
 use crate::error::Error;
@@ -32,6 +36,8 @@ pub struct GpuBench {
     pub number: u32,
     /// Runs that count.
     pub repeats: usize,
+    /// Seconds that the products of one run should take at least, so that clock rate and power are those of products.
+    pub least_seconds: f64,
 }
 
 /// What was measured of products `C -= A B^T` of square tiles; rates count `2 tile^3` flop for each, also where a precision needs more.
@@ -49,6 +55,8 @@ pub struct ProductRate {
     pub plain_tflops: f64,
     /// The median of `tflops / plain_tflops` of each run; X3, three products in one, reaches a third at most.
     pub fraction: f64,
+    /// While the products ran, ours and the library's.
+    pub conditions: Conditions,
 }
 
 /// Rates of copies from and to page-locked host memory.
@@ -60,6 +68,8 @@ pub struct LinkRates {
     pub to_gpu: f64,
     /// From the GPU [bytes per second].
     pub to_host: f64,
+    /// While copies ran.
+    pub conditions: Conditions,
 }
 
 /// Time of the library's factorisation of a whole matrix that lies in the GPU's memory.
@@ -69,29 +79,48 @@ pub struct WholeFactor {
     pub seconds: f64,
     /// `n^3 / 3` flop by that time [Tflop/s].
     pub tflops: f64,
+    /// While it ran; what makes the matrix ran too.
+    pub conditions: Conditions,
 }
+
+/// Most rounds over the tiles of one run.
+const MOST_ROUNDS: usize = 4096;
 
 /// Random numbers of which whole matrices are made: not a power of two, so that no column repeats another.
 const NUMBERS: usize = (1 << 22) - 3;
 
 impl GpuBench {
+    /// For runs of the caller's own on this GPU.
+    pub fn meter(&self) -> Meter {
+        Meter::new(&self.driver, self.number)
+    }
+
     fn gpu(&self) -> Gpu {
         Gpu::new(Arc::clone(&self.driver), self.number)
     }
 
-    /// Runs a task on random numbers as often as asked: what it told each time but the first.
-    fn runs<T: TileScalar, R>(
+    /// Runs a task on random numbers as often as asked, and once before: what it told, and how the GPU did meanwhile. The task is made from
+    /// what the run before told.
+    fn runs<T: TileScalar, R: Copy>(
         &self,
         count: usize,
-        task: impl Fn(Sender<R>) -> Timed<T>,
-    ) -> Result<Vec<R>, Error> {
+        task: impl Fn(Option<R>, Sender<R>) -> Timed<T>,
+    ) -> Result<(Vec<R>, Conditions), Error> {
         let rt = Runtime::builder().workers(0).policy("lws").device(self.gpu()).build()?;
         let numbers = rt.register(random::<T>(count));
         let (tell, told) = channel();
-        for _ in 0..=self.repeats.max(1) {
-            rt.wait(&rt.submit(task(tell.clone()), (read(&numbers),))?)?;
+        let run = |before| -> Result<(), Error> {
+            Ok(rt.wait(&rt.submit(task(before, tell.clone()), (read(&numbers),))?)?)
+        };
+        run(None)?;
+        let mut last = told.try_recv().ok();
+        let (mut all, mut meter) = (Vec::new(), self.meter());
+        for _ in 0..self.repeats.max(1) {
+            meter.during(|| run(last))?;
+            last = told.try_recv().ok();
+            all.extend(last);
         }
-        Ok(told.try_iter().skip(1).collect())
+        Ok((all, meter.conditions()))
     }
 
     /// Rates of products of square tiles, of as many triples of tiles as take `spread` bytes, so that caches do not hold them.
@@ -105,22 +134,31 @@ impl GpuBench {
         }
         let mut of = Lanes { precision, tile, count: 1, rounds: 2 };
         of.count = spread.div_ceil(of.bytes_each()).clamp(2, 64) as usize;
-        let times = match precision {
-            GemmPrecision::Dp => self.runs(of.numbers(), |tell| products::<f64>(of, tell))?,
-            _ => self.runs(of.numbers(), |tell| products::<f32>(of, tell))?,
+        let lanes = |before: Option<Told>| before.map_or(of, |before| self.long_enough(of, before));
+        let (told, conditions) = match precision {
+            GemmPrecision::Dp => {
+                self.runs(of.numbers(), |before, tell| products::<f64>(lanes(before), tell))?
+            }
+            _ => self.runs(of.numbers(), |before, tell| products::<f32>(lanes(before), tell))?,
         };
-        let products = of.count * of.rounds;
-        let flop = 2.0 * f64::from(tile).powi(3) * products as f64;
-        let of_each = |figure: &dyn Fn(&[f64; 2]) -> f64| median(times.iter().map(figure).collect());
-        let seconds = of_each(&|[ours, _]| ours / products as f64);
+        let flop = 2.0 * f64::from(tile).powi(3);
+        let of_each = |figure: &dyn Fn(&Told) -> f64| median(told.iter().map(figure).collect());
         Ok(ProductRate {
             precision,
-            products,
-            seconds,
-            tflops: of_each(&|[ours, _]| flop / ours / 1e12),
-            plain_tflops: of_each(&|[_, plain]| flop / plain / 1e12),
-            fraction: of_each(&|[ours, plain]| plain / ours),
+            products: told.last().map_or(0, |told| told.products),
+            seconds: of_each(&|told| told.ours),
+            tflops: of_each(&|told| flop / told.ours / 1e12),
+            plain_tflops: of_each(&|told| flop / told.plain / 1e12),
+            fraction: of_each(&|told| told.plain / told.ours),
+            conditions,
         })
+    }
+
+    /// As many rounds as take [`least_seconds`](GpuBench::least_seconds), by what a run told.
+    fn long_enough(&self, of: Lanes, Told { ours, plain, .. }: Told) -> Lanes {
+        let wanted = self.least_seconds / (ours.min(plain) * of.count as f64);
+        // What is no number becomes 0.
+        Lanes { rounds: (wanted.ceil() as usize).clamp(of.rounds, MOST_ROUNDS), ..of }
     }
 
     /// Rates of copies of so many bytes, one way at a time.
@@ -129,13 +167,15 @@ impl GpuBench {
     /// The driver's, e.g. where there is no room.
     pub fn links(&self, bytes: usize) -> Result<LinkRates, Error> {
         let link = Link::new(&self.driver, self.number, bytes)?;
-        let rate = |to_gpu| -> Result<f64, GpuError> {
+        let mut meter = self.meter();
+        let mut rate = |to_gpu| -> Result<f64, GpuError> {
             link.seconds(to_gpu)?;
-            let seconds: Result<Vec<f64>, _> =
-                (0..self.repeats.max(1)).map(|_| link.seconds(to_gpu)).collect();
+            let all = || (0..self.repeats.max(1)).map(|_| link.seconds(to_gpu)).collect();
+            let seconds: Result<Vec<f64>, _> = meter.during(all);
             Ok(bytes as f64 / median(seconds?))
         };
-        Ok(LinkRates { bytes, to_gpu: rate(true)?, to_host: rate(false)? })
+        let (to_gpu, to_host) = (rate(true)?, rate(false)?);
+        Ok(LinkRates { bytes, to_gpu, to_host, conditions: meter.conditions() })
     }
 
     /// Bytes that [`whole`](GpuBench::whole) needs of the GPU's memory, matrix, working space and random numbers.
@@ -159,9 +199,9 @@ impl GpuBench {
     /// [`Error::Runtime`] where there is no room, or the library is missing.
     pub fn whole<T: TileScalar>(&self, n: usize) -> Result<WholeFactor, Error> {
         let count = NUMBERS.min(n.saturating_mul(n)).max(1);
-        let times = self.runs(count, |tell| whole::<T>(n, count, tell))?;
-        let seconds = median(times.iter().map(|[seconds]| *seconds).collect());
-        Ok(WholeFactor { seconds, tflops: (n as f64).powi(3) / 3.0 / seconds / 1e12 })
+        let (times, conditions) = self.runs(count, |_, tell| whole::<T>(n, count, tell))?;
+        let seconds = median(times);
+        Ok(WholeFactor { seconds, tflops: (n as f64).powi(3) / 3.0 / seconds / 1e12, conditions })
     }
 }
 
@@ -214,36 +254,38 @@ impl<T: TileScalar> Codelet for Timed<T> {
     }
 }
 
+/// What a run of products tells: seconds of one, as tasks do it and plain.
+#[derive(Clone, Copy)]
+struct Told {
+    products: usize,
+    ours: f64,
+    plain: f64,
+}
+
 /// Tells the times of products as tasks do them, and of plain ones.
-fn products<T: TileScalar>(of: Lanes, tell: Sender<[f64; 2]>) -> Timed<T> {
+fn products<T: TileScalar>(of: Lanes, tell: Sender<Told>) -> Timed<T> {
+    let products = of.count * of.rounds;
     Timed::new(move |cx, numbers| {
         let prepared = Prepared::new::<T>(cx, of, numbers)?;
-        let watches = [prepared.as_tasks_do()?, prepared.plain()?];
-        told(cx, watches, tell.clone());
+        let (ours, plain) = (prepared.as_tasks_do()?, prepared.plain()?);
+        let tell = tell.clone();
+        cx.at_end(move || {
+            let each = |watch: &Stopwatch| Ok::<f64, GpuError>(watch.seconds()? / products as f64);
+            Ok(tell.send(Told { products, ours: each(&ours)?, plain: each(&plain)? })?)
+        });
         Ok(())
     })
 }
 
 /// Tells the time of a whole factorisation.
-fn whole<T: TileScalar>(n: usize, count: usize, tell: Sender<[f64; 1]>) -> Timed<T> {
+fn whole<T: TileScalar>(n: usize, count: usize, tell: Sender<f64>) -> Timed<T> {
     Timed::new(move |cx, numbers| {
         let lost =
             |info: i32| format!("column {info} of a diagonally dominant matrix has no positive pivot").into();
-        let watch = whole_factor::<T>(cx, n, (numbers, count), lost)?;
-        told(cx, [watch], tell.clone());
+        let (watch, tell) = (whole_factor::<T>(cx, n, (numbers, count), lost)?, tell.clone());
+        cx.at_end(move || Ok(tell.send(watch.seconds()?)?));
         Ok(())
     })
-}
-
-/// Has the times told once the body's operations have ended.
-fn told<const N: usize>(cx: &GpuContext<'_>, watches: [Stopwatch; N], tell: Sender<[f64; N]>) {
-    cx.at_end(move || {
-        let mut seconds = [0.0; N];
-        for (seconds, watch) in seconds.iter_mut().zip(&watches) {
-            *seconds = watch.seconds()?;
-        }
-        Ok(tell.send(seconds)?)
-    });
 }
 
 #[cfg(test)]
@@ -271,12 +313,13 @@ pub(super) mod tests {
     #[test]
     fn every_precision_has_a_rate_and_one_beside_it() {
         let Some(fake) = fake(1) else { return };
-        let bench = GpuBench { driver: fake.clone(), number: 0, repeats: 2 };
+        let bench = GpuBench { driver: fake.clone(), number: 0, repeats: 2, least_seconds: 0.0 };
         for precision in GemmPrecision::ALL {
             let rate = bench.products(precision, 32, 3 * 32 * 32 * 8).unwrap();
             assert!(rate.products >= 4, "{rate:?}");
             let figures = [rate.seconds, rate.tflops, rate.plain_tflops, rate.fraction];
             assert!(figures.into_iter().all(is_rate), "{rate:?}");
+            assert_eq!(rate.conditions.sm_clock_mhz, Some(1500.0));
         }
         for tile in [0, 24] {
             let error = bench.products(GemmPrecision::Fp8, tile, 1).unwrap_err().to_string();
@@ -286,14 +329,27 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn runs_are_as_long_as_asked_for() {
+        let Some(fake) = fake(5) else { return };
+        let short = GpuBench { driver: fake.clone(), number: 0, repeats: 1, least_seconds: 0.0 };
+        let long = GpuBench { least_seconds: 0.05, ..short.clone() };
+        let products = |bench: &GpuBench| bench.products(GemmPrecision::Sp, 16, 1).unwrap();
+        let (few, many) = (products(&short), products(&long));
+        assert!(few.products == 4 && many.products > 4, "{few:?} {many:?}");
+        check(&fake);
+    }
+
+    #[test]
     fn copies_and_whole_factorisations_have_rates_or_say_what_is_wrong() {
         let Some(fake) = fake(2) else { return };
-        let bench = GpuBench { driver: fake.clone(), number: 0, repeats: 3 };
+        let bench = GpuBench { driver: fake.clone(), number: 0, repeats: 3, least_seconds: 0.0 };
         let links = bench.links(100_000).unwrap();
         assert!(is_rate(links.to_gpu) && is_rate(links.to_host), "{links:?}");
+        assert!(links.conditions.energy_j.is_some_and(is_rate), "{links:?}");
         for n in [1, 50] {
             let runs = [bench.whole::<f32>(n).unwrap(), bench.whole::<f64>(n).unwrap()];
             assert!(runs.iter().all(|run| is_rate(run.seconds) && is_rate(run.tflops)), "{runs:?}");
+            assert!(runs.iter().all(|run| run.conditions.power_w == Some(300.0)), "{runs:?}");
         }
         assert!(bench.whole_bytes::<f64>(5000).unwrap() > 200_000_000);
         assert!(bench.links(1 << 45).is_err() && bench.whole::<f32>(200_000).is_err());

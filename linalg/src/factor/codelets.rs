@@ -12,13 +12,14 @@ use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, StorageFormat, potrf_lower, syrk_lower, trsm_right_lower,
 };
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Handle, Operands, Read, Scratch, TaskContext, TaskError, TaskInfo, Update, scratch,
-    update,
+    Codelet, Cpu, Cuda, CudaBatch, DeviceInfo, Handle, Operands, Read, Scratch, TaskContext, TaskError,
+    TaskInfo, Update, scratch, update,
 };
 
+use super::together::{launch_together, most};
 use crate::error::{Error, NotPositiveDefinite};
 use crate::format::format_of;
-use crate::gpu::{self, OnGpu, Ops};
+use crate::gpu::{self, OnGpu, Ops, Small};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
@@ -42,6 +43,9 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
     let narrow = |xs: [usize; 3]| xs.map(|x| u32::try_from(x).unwrap_or(u32::MAX));
     TaskInfo { flops, coords: Some(narrow(at)), label, shape: narrow(shape), ..TaskInfo::default() }
 }
+
+/// No body for GPUs looks at norms, which only count in late choices; and what is made of a factor that turns out not to exist fails with it.
+pub(crate) const NEEDS_ENDS: bool = false;
 
 /// `L_kk L_kk^T = A_kk`.
 pub(crate) struct Potrf<T> {
@@ -84,6 +88,10 @@ impl<T: TileScalar> Codelet for Potrf<T> {
 
     fn has_cuda(&self) -> bool {
         true
+    }
+
+    fn needs_ends(&self) -> bool {
+        NEEDS_ENDS
     }
 
     fn cuda(
@@ -149,6 +157,14 @@ impl<T: TileScalar> Codelet for Trsm<T> {
         info(flops, [m, n, 0], [i, k, k], self.full.gemm(T::FULL).name())
     }
 
+    fn is_choosy(&self) -> bool {
+        gpu::is_choosy([self.full.gemm(T::FULL)])
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        gpu::can_execute([self.full.gemm(T::FULL)], device)
+    }
+
     fn cpu(
         &self,
         (l, x, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
@@ -159,6 +175,10 @@ impl<T: TileScalar> Codelet for Trsm<T> {
 
     fn has_cuda(&self) -> bool {
         true
+    }
+
+    fn needs_ends(&self) -> bool {
+        NEEDS_ENDS
     }
 
     /// The norm is known when the task has ended.
@@ -221,6 +241,14 @@ impl<T: TileScalar> Codelet for Syrk<T> {
         info(n * n * k, [self.shape.0, self.shape.1, 0], self.at, self.full.gemm(T::FULL).name())
     }
 
+    fn is_choosy(&self) -> bool {
+        gpu::is_choosy([self.full.gemm(T::FULL)])
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        gpu::can_execute([self.full.gemm(T::FULL)], device)
+    }
+
     fn cpu(
         &self,
         (l, a, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
@@ -233,6 +261,10 @@ impl<T: TileScalar> Codelet for Syrk<T> {
         true
     }
 
+    fn needs_ends(&self) -> bool {
+        NEEDS_ENDS
+    }
+
     fn cuda(
         &self,
         (l, a, _): <Self::Operands as Operands>::Views<'_, Cuda>,
@@ -240,6 +272,26 @@ impl<T: TileScalar> Codelet for Syrk<T> {
     ) -> Result<(), TaskError> {
         let (l, a) = (OnGpu::read(&l)?, OnGpu::update(&a)?);
         Ok(gpu::subtract_square(&Ops::new(cx.gpu())?, self.full, &l, a.want(T::FORMAT)?)?)
+    }
+
+    fn batch_on_gpus(&self) -> usize {
+        match self.full {
+            FullPrecision::Native => most::<T>(T::FULL, (self.shape.0, self.shape.0)),
+            FullPrecision::Tf32 | FullPrecision::X3 => 1,
+        }
+    }
+
+    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+        let square = |(l, a, _): &<Self::Operands as Operands>::Views<'_, Cuda>| -> Result<Small, Error> {
+            let (l, a) = (OnGpu::read(l)?, OnGpu::update(a)?);
+            Ok(Small { op_b: Op::Trans, a: *l.want(T::FORMAT)?, b: l, c: *a.want(T::FORMAT)? })
+        };
+        let each: Vec<Result<Small, Error>> = batch.iter().map(|member| square(&member.views)).collect();
+        let small: Vec<Small> = each.iter().flatten().copied().collect();
+        let together = launch_together(batch.first().map(|member| &*member.cx), &small);
+        each.into_iter()
+            .map(|small| Ok(small.map(drop).and(together.clone().map_err(Error::from))?))
+            .collect()
     }
 }
 

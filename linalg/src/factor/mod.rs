@@ -1,14 +1,19 @@
 //! Mixed-precision tile Cholesky factorisation, `A = L L^T` (Doucet et al., Algorithm 1).
 //!
-//! Right-looking and lower. The master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
+//! Lower, and right-looking: each product as soon as its operands are finished. Several that update one tile may share a task
+//! ([`Submission::look_left`]). The master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
 //! narrow forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a
 //! scale of its own, until a product in another precision or its triangular solve wants it back.
 
 pub(crate) mod codelets;
 pub(crate) mod copies;
 mod counts;
+mod late;
 mod levels;
+mod long;
 pub(crate) mod product;
+mod submission;
+mod together;
 
 use std::sync::Arc;
 
@@ -18,17 +23,18 @@ use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
 
 pub use copies::Copies;
 pub use counts::GemmCounts;
+pub use submission::Submission;
 
 use crate::error::Error;
 use crate::format::format_of;
-use crate::policy::{GemmQuery, Phase, SharedPolicy, When};
+use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tiled::SymmetricTiled;
 use codelets::{Potrf, Syrk};
 pub(crate) use codelets::{Trsm, native_update};
 use copies::{Side, Source};
 use levels::Levels;
-use product::{Products, Tiles};
+use product::{Products, Tiles, Turn};
 
 /// A factorisation that has been submitted.
 #[derive(Clone, Debug)]
@@ -90,10 +96,10 @@ pub fn cholesky<T: TileScalar, S: Submit>(
     a: &SymmetricTiled<T>,
     policy: &SharedPolicy,
 ) -> Result<Factorisation, Error> {
-    cholesky_with(s, a, policy, &Copies::replicas())
+    cholesky_with(s, a, policy, &Submission::default())
 }
 
-/// [`cholesky`], its products' narrow operands as `copies` says: the same bits.
+/// [`cholesky`], submitted as `submission` says: the same bits.
 ///
 /// # Errors
 /// As [`cholesky`], and [`Error::Copies`] for a policy or a precision that second copies cannot serve.
@@ -101,8 +107,9 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     s: &S,
     a: &SymmetricTiled<T>,
     policy: &SharedPolicy,
-    copies: &Copies<T>,
+    submission: &Submission<T>,
 ) -> Result<Factorisation, Error> {
+    let copies = &submission.copies;
     copies.check_policy(policy)?;
     let full = full::<T>(policy)?;
     let squares = full.gemm(T::FULL);
@@ -110,11 +117,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
     let counts = Arc::new(GemmCounts::new(nt, nt));
     let native = format_of(T::FORMAT);
     let levels = Levels::new(grid);
-    let norm = match policy.when() {
-        When::AtSubmission => None,
-        When::OperandsReady => Some(a.norm(s)?),
-    };
-    let products = Products::<T, S> { s, policy, norm, counts: &counts, copies, op_b: Op::Trans };
+    let mut products = Products::new(s, policy, || a.norm(s), &counts, submission, Op::Trans)?;
     let mut last = None;
     for k in 0..nt {
         let below = nt - k - 1;
@@ -149,12 +152,9 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
                 let query = GemmQuery::unmeasured(Phase::Factor, [i, j, k], nt);
                 let tiles = Tiles { a: finished(i), b: finished(j), c: a.tile(i, j) };
                 // Whoever waits for the tile waits for its second copy.
-                products.submit(
-                    query,
-                    &tiles,
-                    levels.gemm(i, j, k),
-                    [levels.trsm(i, k), levels.trsm(j, k)],
-                )?;
+                let converted = [levels.trsm(i, k), levels.trsm(j, k)];
+                let turn = Turn { priority: levels.gemm(i, j, k), converted, last: k + 1 == j };
+                products.submit(query, &tiles, turn)?;
             }
         }
     }

@@ -1,5 +1,7 @@
-//! The tile product `C -= A op(B)`, its precision chosen at submission or when the operands are ready.
+//! The tile product `C -= A op(B)`: in which tasks products run, and the task of one whose precision is known at submission.
 
+use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use zellige_kernels::precision::{
@@ -7,29 +9,37 @@ use zellige_kernels::precision::{
 };
 use zellige_kernels::{GemmPrecision, Op, gemm};
 use zellige_runtime::{
-    Choice, Codelet, Cpu, Cuda, CudaMut, CudaRef, Handle, Meta, Operands, Read, Scratch, Submit, TaskContext,
-    TaskError, TaskInfo, Update, read, scratch, update,
+    Codelet, Cpu, Cuda, CudaBatch, CudaMember, CudaMut, CudaRef, DeviceInfo, Format, Handle, Operands, Read,
+    Scratch, Submit, TaskContext, TaskError, TaskInfo, Update, read, reads, scratch, update,
 };
 
 use super::GemmCounts;
-use super::codelets::{info, single, single_mut};
-use super::copies::{Copies, Source};
+use super::codelets::{NEEDS_ENDS, info, single, single_mut};
+use super::copies::Source;
+use super::late::{LateProduct, LateProducts, Question};
+use super::long::LongProduct;
+use super::submission::{Submission, accumulates};
+use super::together::{Member, most, multiply_together};
 use crate::error::Error;
 use crate::format::format_of;
 use crate::gpu::{self, OnGpu, Ops};
-use crate::policy::{GemmQuery, PolicyError, SharedPolicy, When};
+use crate::policy::{GemmQuery, SharedPolicy, When};
 use crate::scalar::TileScalar;
 use crate::tile::{MatrixNorm, Tile};
 
 /// What all products of one algorithm share.
 pub(crate) struct Products<'a, T: TileScalar, S: Submit> {
-    pub(crate) s: &'a S,
-    pub(crate) policy: &'a SharedPolicy,
+    s: &'a S,
+    policy: &'a SharedPolicy,
     /// `||A||`, for a policy that is asked late.
-    pub(crate) norm: Option<Handle<MatrixNorm>>,
-    pub(crate) counts: &'a Arc<GemmCounts>,
-    pub(crate) copies: &'a Copies<T>,
-    pub(crate) op_b: Op,
+    norm: Option<Handle<MatrixNorm>>,
+    counts: &'a Arc<GemmCounts>,
+    submission: &'a Submission<T>,
+    op_b: Op,
+    /// The most products of one task.
+    together: usize,
+    /// Those that wait for others, by the tile that they update.
+    waiting: HashMap<(usize, usize), Waiting<T>>,
 }
 
 /// A product's operands.
@@ -51,57 +61,191 @@ impl<T: TileScalar> Tiles<'_, T> {
     }
 }
 
-impl<T: TileScalar, S: Submit> Products<'_, T, S> {
-    /// Submits `C -= A op(B)`. `converted`: priorities of the tasks that make second copies of `A` and `B`.
-    pub(crate) fn submit(
-        &self,
-        query: GemmQuery,
-        tiles: &Tiles<'_, T>,
-        priority: i32,
-        converted: [i32; 2],
-    ) -> Result<(), Error> {
-        let shape @ (m, n, k) = tiles.shape(self.op_b);
-        let place = Place { query, op_b: self.op_b, shape, counts: Arc::clone(self.counts) };
-        let norm = match (&self.norm, self.policy.when()) {
-            (Some(norm), When::OperandsReady) => norm,
-            _ => {
+/// When a product becomes urgent, and whether others follow on its tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn {
+    pub(crate) priority: i32,
+    /// Priorities of the tasks that make second copies of `A` and `B`.
+    pub(crate) converted: [i32; 2],
+    /// No product on the same tile comes after this one.
+    pub(crate) last: bool,
+}
+
+/// When the precision of a product is known.
+#[derive(Clone)]
+enum Asked {
+    Now(GemmPrecision),
+    /// When its operands are finished; `||A||`.
+    Late(Handle<MatrixNorm>),
+}
+
+impl Asked {
+    fn precision(&self) -> Option<GemmPrecision> {
+        match self {
+            Asked::Now(precision) => Some(*precision),
+            Asked::Late(_) => None,
+        }
+    }
+}
+
+/// Consecutive products on one tile that are to be one task.
+struct Waiting<T: TileScalar> {
+    asked: Asked,
+    products: Vec<Ready<T>>,
+    /// Of the last one.
+    priority: i32,
+}
+
+/// A product and the handles from which it reads.
+struct Ready<T: TileScalar> {
+    place: Place,
+    a: Handle<Tile<T>>,
+    b: Handle<Tile<T>>,
+}
+
+impl<'a, T: TileScalar, S: Submit> Products<'a, T, S> {
+    /// `norm`: that of the matrix before the algorithm begins, asked for only where the policy is asked late.
+    ///
+    /// # Errors
+    /// Those of `norm`.
+    pub(crate) fn new(
+        s: &'a S,
+        policy: &'a SharedPolicy,
+        norm: impl FnOnce() -> Result<Handle<MatrixNorm>, Error>,
+        counts: &'a Arc<GemmCounts>,
+        submission: &'a Submission<T>,
+        op_b: Op,
+    ) -> Result<Self, Error> {
+        let norm = match policy.when() {
+            When::AtSubmission => None,
+            When::OperandsReady => Some(norm()?),
+        };
+        let together = submission.together(policy);
+        Ok(Products { s, policy, norm, counts, submission, op_b, together, waiting: HashMap::new() })
+    }
+
+    /// Submits `C -= A op(B)`, or keeps it for a task that it is to share with those that come next on its tile.
+    pub(crate) fn submit(&mut self, query: GemmQuery, tiles: &Tiles<'_, T>, turn: Turn) -> Result<(), Error> {
+        let place =
+            Place { query, op_b: self.op_b, shape: tiles.shape(self.op_b), counts: Arc::clone(self.counts) };
+        let (asked, a, b) = match &self.norm {
+            Some(norm) => (Asked::Late(norm.clone()), tiles.a.tile.clone(), tiles.b.tile.clone()),
+            None => {
                 let precision = self.policy.choose(&query)?;
                 check::<T>(precision, &query)?;
-                let operand = format_of(precision.operand_format());
-                let result = format_of(precision.output_format());
-                let a = self.copies.operand(self.s, &tiles.a, precision, converted[0])?;
-                let b = self.copies.operand(self.s, &tiles.b, precision, converted[1])?;
-                let operands = (
-                    read(&a).as_format(operand),
-                    read(&b).as_format(operand),
-                    update(tiles.c).as_format(result),
-                    scratch(scratch_len(precision, m, n, k)).on_host(),
-                );
-                let codelet = Product::<T> { place, precision, _element: std::marker::PhantomData };
-                self.s.codelet(codelet, operands).priority(priority).submit()?;
-                return Ok(());
+                let copies = &self.submission.copies;
+                let a = copies.operand(self.s, &tiles.a, precision, turn.converted[0])?;
+                let b = copies.operand(self.s, &tiles.b, precision, turn.converted[1])?;
+                (Asked::Now(precision), a, b)
             }
         };
-        let largest = GemmPrecision::ALL
-            .into_iter()
-            .filter(|&p| check::<T>(p, &query).is_ok())
-            .map(|p| scratch_len(p, m, n, k))
-            .max();
-        let operands = (
-            read(tiles.a.tile),
-            read(tiles.b.tile),
-            update(tiles.c),
-            read(norm),
-            scratch(largest.unwrap_or(0)).on_host(),
-        );
-        let codelet = LateProduct::<T> {
-            place,
-            policy: SharedPolicy::clone(self.policy),
-            _element: std::marker::PhantomData,
-        };
-        self.s.codelet(codelet, operands).priority(priority).submit()?;
+        let product = Ready { place, a, b };
+        if self.together == 1 {
+            return self.alone(&asked, product, tiles.c, turn.priority);
+        }
+        let at = (query.i, query.j);
+        let precision = asked.precision();
+        let joins = precision.is_none_or(accumulates);
+        if self.waiting.get(&at).is_some_and(|waiting| !joins || waiting.asked.precision() != precision) {
+            self.release(at, tiles.c)?;
+        }
+        if !joins {
+            return self.alone(&asked, product, tiles.c, turn.priority);
+        }
+        let none = || Waiting { asked, products: Vec::new(), priority: 0 };
+        let waiting = self.waiting.entry(at).or_insert_with(none);
+        waiting.products.push(product);
+        waiting.priority = turn.priority;
+        if turn.last || waiting.products.len() == self.together {
+            self.release(at, tiles.c)?;
+        }
         Ok(())
     }
+
+    /// Submits what waits for more on a tile.
+    fn release(&mut self, at: (usize, usize), c: &Handle<Tile<T>>) -> Result<(), Error> {
+        let Some(Waiting { asked, mut products, priority }) = self.waiting.remove(&at) else {
+            return Ok(());
+        };
+        if products.len() > 1 {
+            return self.in_one(&asked, products, c, priority);
+        }
+        products.pop().map_or(Ok(()), |alone| self.alone(&asked, alone, c, priority))
+    }
+
+    /// Submits a task for one product.
+    fn alone(
+        &self,
+        asked: &Asked,
+        Ready { place, a, b }: Ready<T>,
+        c: &Handle<Tile<T>>,
+        priority: i32,
+    ) -> Result<(), Error> {
+        let space = self.space(asked, [&place]);
+        match asked {
+            &Asked::Now(precision) => {
+                let [operand, result] = formats(precision);
+                let (a, b) = (read(&a).as_format(operand), read(&b).as_format(operand));
+                let operands = (a, b, update(c).as_format(result), space);
+                let codelet = Product::<T> { place, precision, _element: PhantomData };
+                self.s.codelet(codelet, operands).priority(priority).submit()?;
+            }
+            Asked::Late(norm) => {
+                let operands = (read(&a), read(&b), update(c), read(norm), space);
+                let codelet = LateProduct::<T>::new(self.question(place));
+                self.s.codelet(codelet, operands).priority(priority).submit()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits a task for several products.
+    fn in_one(
+        &self,
+        asked: &Asked,
+        products: Vec<Ready<T>>,
+        c: &Handle<Tile<T>>,
+        priority: i32,
+    ) -> Result<(), Error> {
+        let space = self.space(asked, products.iter().map(|product| &product.place));
+        let (a, b) = (reads(products.iter().map(|p| &p.a)), reads(products.iter().map(|p| &p.b)));
+        let places = products.into_iter().map(|product| product.place);
+        match asked {
+            &Asked::Now(precision) => {
+                let [operand, result] = formats(precision);
+                let (a, b) = (a.as_format(operand), b.as_format(operand));
+                let operands = (a, b, update(c).as_format(result), space);
+                let codelet = LongProduct::<T>::new(precision, places.collect());
+                self.s.codelet(codelet, operands).priority(priority).submit()?;
+            }
+            Asked::Late(norm) => {
+                let operands = (a, b, update(c), read(norm), space);
+                let questions = places.map(|place| self.question(place)).collect();
+                let codelet = LateProducts::<T>::new(questions);
+                self.s.codelet(codelet, operands).priority(priority).submit()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn question(&self, place: Place) -> Question {
+        Question { place, policy: SharedPolicy::clone(self.policy) }
+    }
+
+    /// Working space for any one of the products.
+    fn space<'p>(&self, asked: &Asked, places: impl IntoIterator<Item = &'p Place>) -> Scratch<f32> {
+        let possible = |p: &GemmPrecision| asked.precision().map_or(is_of::<T>(*p), |known| known == *p);
+        let len = |place: &Place| {
+            let (m, n, k) = place.shape;
+            GemmPrecision::ALL.into_iter().filter(possible).map(|p| scratch_len(p, m, n, k)).max()
+        };
+        scratch(places.into_iter().filter_map(len).max().unwrap_or(0)).on_host()
+    }
+}
+
+/// In which formats a product wants its operands and its result.
+pub(super) fn formats(precision: GemmPrecision) -> [Format; 2] {
+    [precision.operand_format(), precision.output_format()].map(format_of)
 }
 
 /// Where a product stands.
@@ -113,17 +257,26 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn info(&self, label: &'static str) -> TaskInfo {
-        let (m, n, k) = self.shape;
+    pub(super) fn info(&self, label: &'static str) -> TaskInfo {
+        self.info_of(self.shape.2, label)
+    }
+
+    /// Of this product and those before it in its task, of inner length `k` together: a task stands where its last product stands.
+    pub(super) fn info_of(&self, k: usize, label: &'static str) -> TaskInfo {
+        let (m, n, _) = self.shape;
         let at = [self.query.i, self.query.j, self.query.k];
         info(2.0 * m as f64 * n as f64 * k as f64, [m, n, k], at, label)
     }
 }
 
+/// True for precisions that tiles of `T` have.
+pub(super) fn is_of<T: TileScalar>(precision: GemmPrecision) -> bool {
+    precision == T::FULL || T::FULL == GemmPrecision::Sp && precision != GemmPrecision::Dp
+}
+
 /// Refuses precisions that tiles of `T` do not have.
-fn check<T: TileScalar>(precision: GemmPrecision, query: &GemmQuery) -> Result<(), Error> {
-    let low_on_f32 = T::FULL == GemmPrecision::Sp && precision != GemmPrecision::Dp;
-    if precision == T::FULL || low_on_f32 {
+pub(super) fn check<T: TileScalar>(precision: GemmPrecision, query: &GemmQuery) -> Result<(), Error> {
+    if is_of::<T>(precision) {
         return Ok(());
     }
     Err(Error::Precision { i: query.i, j: query.j, k: query.k, got: precision, have: T::FORMAT })
@@ -167,8 +320,9 @@ pub(crate) fn multiply<T: TileScalar>(
     Ok(())
 }
 
-/// The same on a GPU.
-fn multiply_on_gpu<T: TileScalar>(
+/// The same on a GPU, behind what `ops` has put on its stream before.
+pub(super) fn multiply_on_gpu<T: TileScalar>(
+    ops: &Ops<'_>,
     precision: GemmPrecision,
     place: &Place,
     [a, b]: [&CudaRef<'_, Tile<T>>; 2],
@@ -177,7 +331,7 @@ fn multiply_on_gpu<T: TileScalar>(
 ) -> Result<(), TaskError> {
     check::<T>(precision, &place.query)?;
     let (a, b, c) = (OnGpu::read(a)?, OnGpu::read(b)?, OnGpu::update(c)?);
-    gpu::multiply(&Ops::new(cx.gpu())?, precision, place.op_b, &a, &b, &c)?;
+    gpu::multiply(ops, precision, place.op_b, &a, &b, &c)?;
     let (counts, GemmQuery { i, j, .. }) = (Arc::clone(&place.counts), place.query);
     // A body whose GPU fails runs again elsewhere.
     cx.gpu().at_end(move || {
@@ -191,7 +345,7 @@ fn multiply_on_gpu<T: TileScalar>(
 pub(crate) struct Product<T> {
     pub(crate) place: Place,
     pub(crate) precision: GemmPrecision,
-    pub(crate) _element: std::marker::PhantomData<fn() -> T>,
+    pub(crate) _element: PhantomData<fn() -> T>,
 }
 
 impl<T: TileScalar> Codelet for Product<T> {
@@ -203,6 +357,14 @@ impl<T: TileScalar> Codelet for Product<T> {
 
     fn info(&self) -> TaskInfo {
         self.place.info(self.precision.name())
+    }
+
+    fn is_choosy(&self) -> bool {
+        gpu::is_choosy([self.precision])
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        gpu::can_execute([self.precision], device)
     }
 
     fn cpu(
@@ -217,116 +379,27 @@ impl<T: TileScalar> Codelet for Product<T> {
         true
     }
 
+    fn needs_ends(&self) -> bool {
+        NEEDS_ENDS
+    }
+
     fn cuda(
         &self,
         (a, b, c, _): <Self::Operands as Operands>::Views<'_, Cuda>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        multiply_on_gpu(self.precision, &self.place, [&a, &b], &c, cx)
-    }
-}
-
-/// A product whose precision depends on its finished operands.
-struct LateProduct<T> {
-    place: Place,
-    policy: SharedPolicy,
-    _element: std::marker::PhantomData<fn() -> T>,
-}
-
-impl<T: TileScalar> LateProduct<T> {
-    /// Asks the policy. `norms`: first operand, second operand, updated tile before the algorithm began (products leave
-    /// its norm alone), whole matrix.
-    fn ask(&self, norms: [f64; 4]) -> Result<GemmPrecision, PolicyError> {
-        self.policy.choose(&GemmQuery {
-            norm_l_ik: norms[0],
-            norm_l_jk: norms[1],
-            norm_a_ij: norms[2],
-            norm_a: norms[3],
-            ..self.place.query
-        })
+        multiply_on_gpu(&Ops::new(cx.gpu())?, self.precision, &self.place, [&a, &b], &c, cx)
     }
 
-    /// The error of a policy that could not choose: it is asked again.
-    fn failure(&self, norms: [f64; 4]) -> TaskError {
-        let again = match self.ask(norms) {
-            Ok(precision) => check::<T>(precision, &self.place.query),
-            Err(error) => return error.into(),
+    fn batch_on_gpus(&self) -> usize {
+        let (m, n, _) = self.place.shape;
+        most::<T>(self.precision, (m, n))
+    }
+
+    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+        let member = |CudaMember { codelet: Product { place, precision, .. }, views: (a, b, c, _), cx }| {
+            Member { precision: *precision, place, a, b, c, cx }
         };
-        let message = "it failed once and succeeded when it was asked again: \
-                       its answers must depend on the query only";
-        match again {
-            Ok(()) => PolicyError::new(self.policy.describe(), &self.place.query, message).into(),
-            Err(error) => error.into(),
-        }
+        multiply_together(&batch.into_iter().map(member).collect::<Vec<_>>())
     }
-}
-
-impl<T: TileScalar> Codelet for LateProduct<T> {
-    type Operands = (Read<Tile<T>>, Read<Tile<T>>, Update<Tile<T>>, Read<MatrixNorm>, Scratch<f32>);
-
-    fn name(&self) -> &'static str {
-        "gemm"
-    }
-
-    fn info(&self) -> TaskInfo {
-        self.place.info("late")
-    }
-
-    fn late(&self) -> bool {
-        true
-    }
-
-    /// Variant 0: the policy failed, and the body will ask again to fail with its error. Otherwise 1 plus the precision's
-    /// place in [`GemmPrecision::ALL`].
-    fn choose(&self, metas: &[Meta]) -> Choice {
-        let &[a, b, c, all] = metas else {
-            return Choice::default();
-        };
-        let Ok(precision) = self.ask([a.norm, b.norm, c.norm, all.norm]) else {
-            return Choice::default();
-        };
-        if check::<T>(precision, &self.place.query).is_err() {
-            return Choice::default();
-        }
-        let operand = Some(format_of(precision.operand_format()));
-        let result = Some(format_of(precision.output_format()));
-        let at = GemmPrecision::ALL.iter().position(|&p| p == precision);
-        Choice {
-            formats: [operand, operand, result, None],
-            variant: at.map_or(0, |at| at as u32 + 1),
-            label: precision.name(),
-        }
-    }
-
-    fn cpu(
-        &self,
-        (a, b, c, all, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        match chosen(cx) {
-            Some(precision) => Ok(multiply(precision, &self.place, a, b, c, scratch)?),
-            None => Err(self.failure([a.norm(), b.norm(), c.norm(), all.0])),
-        }
-    }
-
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
-    fn cuda(
-        &self,
-        (a, b, c, all, _): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        match chosen(cx) {
-            Some(precision) => multiply_on_gpu(precision, &self.place, [&a, &b], &c, cx),
-            None => Err(self.failure([a.meta(), b.meta(), c.meta(), all.meta()].map(|meta| meta.norm))),
-        }
-    }
-}
-
-/// What a product's policy chose; `None` where it failed.
-fn chosen(cx: &TaskContext<'_>) -> Option<GemmPrecision> {
-    let at = (cx.variant() as usize).checked_sub(1)?;
-    GemmPrecision::ALL.get(at).copied()
 }

@@ -3,10 +3,10 @@
 use zellige_gpu::{Compute, Element, GpuError, Matrix, Side, Syrk, Trsm};
 use zellige_kernels::cuda::split;
 use zellige_kernels::precision::FullPrecision;
-use zellige_kernels::{Op, StorageFormat};
+use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::TaskError;
 
-use super::product::{DIFFERENCE, Factored, gemm, tripled};
+use super::product::{DIFFERENCE, Factored, Small, gemm, is_small, multiply_small, tripled};
 use super::tile::block;
 use super::{OnGpu, Ops, transpose};
 use crate::error::Error;
@@ -24,6 +24,12 @@ pub(crate) fn subtract_square(ops: &Ops<'_>, full: FullPrecision, l: &OnGpu, a: 
         return Ok(());
     }
     let product = match full {
+        // Above the diagonal too.
+        FullPrecision::Native
+            if a.storage == StorageFormat::F32 && is_small(GemmPrecision::Sp, (n as usize, n as usize)) =>
+        {
+            return Ok(multiply_small(ops, &[Small { op_b: Op::Trans, a: *l, b: *l, c: *a }])?);
+        }
         FullPrecision::Native => {
             let (alpha, beta) = (-1.0, 1.0);
             return Ok(ops.syrk(&Syrk { n, k, alpha, a: l.values, beta, c: a.values })?);

@@ -23,7 +23,7 @@ pub type DescribeLaunch =
 pub struct GpuGenerator {
     /// What the kernel reads, e.g. tables: each GPU has a replica.
     pub model: Handle<Vec<u64>>,
-    /// The kernel's source; a name stands for one source in a program.
+    /// The kernel's source.
     pub source: &'static Source,
     /// Describes the launch for a block.
     pub describe: DescribeLaunch,

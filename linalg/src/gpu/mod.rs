@@ -3,6 +3,7 @@
 //! Every function puts operations on the stream of its context and returns. Scales of narrow tiles, norms and signs of pivots are
 //! known on the device only: products take their factors from there, and what the host has to know is read back.
 
+mod capability;
 mod convert;
 mod full;
 mod generate;
@@ -12,12 +13,14 @@ mod race;
 mod tile;
 mod timed;
 
+pub use capability::capability_for;
+pub(crate) use capability::{can_execute, is_choosy};
 pub(crate) use convert::convert;
 pub(crate) use full::{factor, solve_right, subtract_square};
 pub(crate) use generate::GenerateAnywhere;
 pub use generate::{DescribeLaunch, GpuGenerator};
 pub(crate) use ops::Ops;
-pub(crate) use product::multiply;
+pub(crate) use product::{Small, is_small, multiply, multiply_small};
 pub(crate) use race::{Lanes, Prepared, whole_factor};
 pub(crate) use tile::OnGpu;
 pub(crate) use timed::{Link, Stopwatch};

@@ -5,6 +5,7 @@
 //! is written has it to itself.
 #![allow(unsafe_code)]
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -21,22 +22,26 @@ use crate::tile::Tile;
 /// Entries to multiples of which columns of working space are padded.
 const ALIGNED: u32 = 16;
 
-fn loaded(cx: &GpuContext<'_>, name: &'static str, sources: &[Source]) -> Result<Arc<Loaded>, GpuError> {
-    cx.once(name, || Loaded::compiled(&**cx.driver(), cx.gpu(), sources))
-}
-
 /// A context, and the kernels of its device.
 pub(crate) struct Ops<'c> {
     cx: &'c GpuContext<'c>,
     kernels: Arc<Loaded>,
+    space: RefCell<Space>,
+}
+
+/// Working space that has been asked for, in order, and how much of it is in use.
+#[derive(Default)]
+struct Space {
+    blocks: Vec<(Address, u64)>,
+    used: usize,
 }
 
 impl<'c> Ops<'c> {
     /// # Errors
     /// The driver's, where the kernels cannot be loaded.
     pub(crate) fn new(cx: &'c GpuContext<'c>) -> Result<Self, GpuError> {
-        let kernels = loaded(cx, "zellige-kernels", SOURCES)?;
-        Ok(Ops { cx, kernels })
+        let kernels = Loaded::shared(cx.driver(), cx.gpu(), SOURCES)?;
+        Ok(Ops { cx, kernels, space: RefCell::default() })
     }
 
     /// A launch of a kernel of another source, which reads `from` and writes `to`, operands of the body: a description that names other
@@ -55,7 +60,7 @@ impl<'c> Ops<'c> {
             Arg::Write(at, bytes) | Arg::Update(at, bytes) => lies((at, bytes), to),
             _ => true,
         };
-        if !launch.args.iter().chain(&launch.also).all(is_ours) {
+        if !launch.args.iter().all(is_ours) {
             return Err(GpuError::Failed {
                 gpu: self.cx.gpu(),
                 call: "cuLaunchKernel",
@@ -66,7 +71,7 @@ impl<'c> Ops<'c> {
                 sticky: false,
             });
         }
-        let kernels = loaded(self.cx, source.name, std::slice::from_ref(source))?;
+        let kernels = Loaded::shared(self.cx.driver(), self.cx.gpu(), std::slice::from_ref(source))?;
         // SAFETY: see the module.
         unsafe { kernels.launch(&**self.cx.driver(), self.cx.stream(), launch) }
     }
@@ -78,7 +83,28 @@ impl<'c> Ops<'c> {
 
     /// Working space until the body's operations have ended; it holds garbage.
     pub(super) fn scratch(&self, bytes: u64) -> Result<Address, GpuError> {
-        Ok(self.cx.scratch(bytes)?.at)
+        let mut space = self.space.borrow_mut();
+        let at = space.used;
+        if let Some(&(block, room)) = space.blocks.get(at)
+            && room >= bytes
+        {
+            space.used += 1;
+            return Ok(block);
+        }
+        let block = (self.cx.scratch(bytes)?.at, bytes);
+        // One that was too small is in use until the body's operations have ended, and not asked for again.
+        if at < space.blocks.len() {
+            space.blocks[at] = block;
+        } else {
+            space.blocks.push(block);
+        }
+        space.used += 1;
+        Ok(block.0)
+    }
+
+    /// What is put on the stream from here on may use the same working space as what was put there before: it runs later.
+    pub(crate) fn scratch_again(&self) {
+        self.space.borrow_mut().used = 0;
     }
 
     /// A matrix in working space.

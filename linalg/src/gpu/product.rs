@@ -1,7 +1,10 @@
 //! `C -= A op(B)` in each precision, one product of a library each.
 
 use zellige_gpu::{Address, Compute, Element, Factors, Gemm, GpuError, Matrix, Transpose};
-use zellige_kernels::cuda::{Scales, Third, accumulate, copy, factors, store, sum, transpose, triple};
+use zellige_kernels::cuda::{
+    SMALL, SMALL_TOGETHER, Scales, SmallProduct, SmallProducts, Third, accumulate, copy, factors,
+    small_products, store, sum, transpose, triple,
+};
 use zellige_kernels::precision::Sign;
 use zellige_kernels::{GemmPrecision, Op};
 
@@ -45,6 +48,44 @@ pub(super) fn scaled(ops: &Ops<'_>, a: Address, b: Address) -> Result<Factors, G
     Ok(Factors::Device(to))
 }
 
+/// One of several products that are put on a stream together.
+#[derive(Clone, Copy)]
+pub(crate) struct Small {
+    pub(crate) op_b: Op,
+    pub(crate) a: OnGpu,
+    pub(crate) b: OnGpu,
+    pub(crate) c: OnGpu,
+}
+
+/// True for products of tiles so small that a product of the library is hardly more than its launch: a kernel does several in one, and each with
+/// the same bits however many they are.
+pub(crate) fn is_small(precision: GemmPrecision, (m, n): (usize, usize)) -> bool {
+    use GemmPrecision::{Bf1, Hp1, Sp};
+    matches!(precision, Sp | Hp1 | Bf1) && m.max(n) <= SMALL as usize
+}
+
+/// `C -= A op(B)` for each, of tiles that are stored as one precision for which they [are small](is_small) wants them.
+pub(crate) fn multiply_small(ops: &Ops<'_>, products: &[Small]) -> Result<(), GpuError> {
+    let alike = |x: &Small, y: &Small| {
+        (x.op_b, x.a.shape, x.b.shape, x.a.storage) == (y.op_b, y.a.shape, y.b.shape, y.a.storage)
+    };
+    let groups = products.chunk_by(alike).flat_map(|alike| alike.chunks(SMALL_TOGETHER));
+    for group in groups.filter(|group| !group[0].c.is_empty() && !group[0].a.is_empty()) {
+        let Small { op_b, a, b, c } = group[0];
+        let shape = (c.shape.0, c.shape.1, a.shape.1);
+        let (ld, element) = ([a, b, c].map(|tile| tile.values.ld), a.values.element);
+        let transposed = op_b == Op::Trans;
+        let of = SmallProducts { shape, alpha: -1.0, ld, element, transposed, beta: 1.0 };
+        let place = |small: &Small| SmallProduct {
+            tiles: [small.a, small.b, small.c].map(|tile| tile.values.at),
+            scales: [small.a.scale, small.b.scale],
+        };
+        let places: Vec<SmallProduct> = group.iter().map(place).collect();
+        ops.launch(small_products(&of, &places))?;
+    }
+    Ok(())
+}
+
 /// `C -= A op(B)` on tiles that are stored as `precision` wants them.
 ///
 /// Sums are those of tensor cores where the operands are narrow. HP2 and HP3 round C once per product, in a scale that is raised where
@@ -62,6 +103,9 @@ pub(crate) fn multiply(
     let (a, b, c) = (a.want(operand)?, b.want(operand)?, c.want(result)?);
     if c.is_empty() || a.is_empty() {
         return Ok(());
+    }
+    if is_small(precision, (c.shape.0 as usize, c.shape.1 as usize)) {
+        return Ok(multiply_small(ops, &[Small { op_b, a: *a, b: *b, c: *c }])?);
     }
     let plain =
         |compute, factors| Factored { a: a.values, b: b.values, op_b, k: a.shape.1, factors, compute };

@@ -6,6 +6,7 @@ use zellige_kernels::cuda::{copy, fill};
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::{GpuContext, TaskError};
 
+use super::capability::compute_of;
 use super::convert::narrow;
 use super::product::DIFFERENCE;
 use super::tile::length;
@@ -126,15 +127,6 @@ impl<'c> Prepared<'c> {
         let watch = Stopwatch::new(self.cx.driver(), self.cx.gpu())?;
         watch.time(self.cx.stream(), || self.each(&product))?;
         Ok(watch)
-    }
-}
-
-fn compute_of(precision: GemmPrecision) -> Compute {
-    match precision {
-        GemmPrecision::Dp => Compute::F64,
-        GemmPrecision::Tf32 => Compute::Tf32,
-        GemmPrecision::Hp3 => Compute::F16,
-        _ => Compute::F32,
     }
 }
 

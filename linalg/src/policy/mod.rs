@@ -133,10 +133,23 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
         When::OperandsReady
     }
 
+    /// Whether [`choose`](PrecisionPolicy::choose) may ever answer `precision`; what is not known counts as yes. An answer for which it said no
+    /// may fail its product. Of use to a policy that is asked late: see [`Submission::look_left`](crate::Submission::look_left).
+    fn may_choose(&self, precision: GemmPrecision) -> bool {
+        let _ = precision;
+        true
+    }
+
     /// The precision of the products inside diagonal updates and triangular solves, the same for all of them. Asked at submission;
     /// anything but [`Native`](FullPrecision::Native) is for `f32` tiles.
     fn full(&self) -> FullPrecision {
         FullPrecision::Native
+    }
+
+    /// All that [`choose`](PrecisionPolicy::choose) may answer, where that is known: a GPU that lacks one of them is given no task whose
+    /// precision is chosen late.
+    fn precisions(&self) -> Option<Vec<GemmPrecision>> {
+        None
     }
 
     /// The policy in a few words, for reports and errors.

@@ -311,11 +311,26 @@ impl PrecisionPolicy for Rule {
         }
     }
 
+    fn may_choose(&self, precision: GemmPrecision) -> bool {
+        match &self.0 {
+            Kind::Script(script) => script.policy.may_choose(precision),
+            Kind::Test { low, test: Test::Always, .. } => precision == *low,
+            Kind::Test { low, otherwise, .. } => [*low, *otherwise].contains(&precision),
+        }
+    }
+
     fn full(&self) -> FullPrecision {
         match &self.0 {
             Kind::Script(script) => script.policy.full(),
             Kind::Test { full, .. } => *full,
         }
+    }
+
+    fn precisions(&self) -> Option<Vec<GemmPrecision>> {
+        Some(match self.parts()? {
+            (low, Test::Always, _) => vec![low],
+            (low, _, otherwise) => vec![low, otherwise],
+        })
     }
 
     fn describe(&self) -> String {

@@ -26,6 +26,7 @@ use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::Runtime;
 
 use crate::error::Error;
+use crate::gpu::capability_for;
 use random::Random;
 
 /// What a kernel has shown.
@@ -41,17 +42,32 @@ pub struct KernelCheck {
     pub error: f64,
     /// The largest difference from the CPU's result, as a part of its bound.
     pub apart: f64,
+    /// Why there are no such figures, or not all.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// Why a check did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// The GPU lacks the precision: (major, minor) of the compute capability that is needed.
+    Needs((u32, u32)),
+    /// A task was refused, or failed, with these words.
+    Failed(String),
 }
 
 impl KernelCheck {
     fn new(kernel: &'static str, precision: &'static str) -> Self {
-        KernelCheck { kernel, precision, tiles: 0, error: 0.0, apart: 0.0 }
+        KernelCheck { kernel, precision, tiles: 0, error: 0.0, apart: 0.0, unfinished: None }
     }
 
-    /// True if every entry of every tile was within its bounds.
+    /// True if every entry of every tile was within its bounds, or the GPU lacks the precision.
     pub fn passed(&self) -> bool {
-        // A NaN is not.
-        self.tiles > 0 && self.error <= 1.0 && self.apart <= 1.0
+        match self.unfinished {
+            Some(Unfinished::Needs(_)) => true,
+            Some(Unfinished::Failed(_)) => false,
+            // A NaN is not.
+            None => self.tiles > 0 && self.error <= 1.0 && self.apart <= 1.0,
+        }
     }
 
     fn add(&mut self, error: f64, apart: f64) {
@@ -73,43 +89,97 @@ pub struct Extent {
     pub seed: u64,
 }
 
+/// A check: kernel, name of the precision or format, and, where a GPU may lack them, the products that it needs.
+struct Planned<'c> {
+    kernel: &'static str,
+    precision: &'static str,
+    products: Option<GemmPrecision>,
+    run: Run<'c>,
+}
+
 /// Runs every kernel that factorisations and solves have, in every precision, on the devices of `rt`; `progress` is told of each check
-/// as it ends.
+/// as it ends. `capability` is that of the GPU: what it lacks is no failure. A task that is refused or fails ends its check, and the others
+/// go on.
 ///
 /// Give a runtime without CPU workers: where a kernel runs is the runtime's choice.
-///
-/// # Errors
-/// [`Error::Runtime`] where a task fails or a device has no function for it.
 pub fn kernels(
     rt: &Runtime,
     extent: &Extent,
+    capability: (u32, u32),
     progress: &dyn Fn(&KernelCheck),
-) -> Result<Vec<KernelCheck>, Error> {
+) -> Vec<KernelCheck> {
     let mut random = Random::new(extent.seed);
-    let few = extent.tiles.div_ceil(5);
-    let mut checks = Vec::new();
-    let mut done = |check: Result<KernelCheck, Error>| {
-        checks.push(check?);
-        checks.last().into_iter().for_each(progress);
-        Ok::<(), Error>(())
+    let done = |planned: Planned<'_>| {
+        let mut check = KernelCheck::new(planned.kernel, planned.precision);
+        let needed = planned.products.map(capability_for).filter(|needed| *needed > capability);
+        match needed {
+            Some(needed) => check.unfinished = Some(Unfinished::Needs(needed)),
+            None => match (planned.run)(&mut random) {
+                Ok(made) => check = made,
+                Err(error) => check.unfinished = Some(Unfinished::Failed(error.to_string())),
+            },
+        }
+        progress(&check);
+        check
     };
+    planned(rt, extent).into_iter().map(done).collect()
+}
+
+fn planned<'c>(rt: &'c Runtime, extent: &'c Extent) -> Vec<Planned<'c>> {
+    let mut all = Vec::new();
+    let mut add = |kernel, precision, products, run: Run<'c>| {
+        all.push(Planned { kernel, precision, products, run });
+    };
+    let (few, largest) = (extent.tiles.div_ceil(5), extent.largest);
     for to in StorageFormat::ALL.into_iter().filter(|to| to.bytes() <= 4 && *to != StorageFormat::F32) {
-        done(products::convert(rt, to, &mut random, few, extent.largest))?;
+        add(
+            "convert",
+            to.name(),
+            None,
+            Box::new(move |random| products::convert(rt, to, random, few, largest)),
+        );
     }
     for precision in GemmPrecision::ALL {
-        done(match precision {
-            GemmPrecision::Dp => products::gemm::<f64>(rt, precision, &mut random, extent),
-            _ => products::gemm::<f32>(rt, precision, &mut random, extent),
-        })?;
+        let run: Run<'c> = match precision {
+            GemmPrecision::Dp => Box::new(move |random| products::gemm::<f64>(rt, precision, random, extent)),
+            _ => Box::new(move |random| products::gemm::<f32>(rt, precision, random, extent)),
+        };
+        add("gemm", precision.name(), Some(precision), run);
     }
-    let native = FullPrecision::Native;
-    done(products::syrk::<f64>(rt, native, &mut random, few, extent.largest))?;
-    done(triangles::trsm::<f64>(rt, native, &mut random, few, extent.largest))?;
+    let (native, dp) = (FullPrecision::Native, GemmPrecision::Dp);
+    add(
+        "syrk",
+        dp.name(),
+        None,
+        Box::new(move |random| products::syrk::<f64>(rt, native, random, few, largest)),
+    );
+    add(
+        "trsm",
+        dp.name(),
+        None,
+        Box::new(move |random| triangles::trsm::<f64>(rt, native, random, few, largest)),
+    );
     for full in FullPrecision::ALL {
-        done(products::syrk::<f32>(rt, full, &mut random, few, extent.largest))?;
-        done(triangles::trsm::<f32>(rt, full, &mut random, few, extent.largest))?;
+        let needed = Some(full.gemm(GemmPrecision::Sp));
+        let name = full.name();
+        add(
+            "syrk",
+            name,
+            needed,
+            Box::new(move |random| products::syrk::<f32>(rt, full, random, few, largest)),
+        );
+        add(
+            "trsm",
+            name,
+            needed,
+            Box::new(move |random| triangles::trsm::<f32>(rt, full, random, few, largest)),
+        );
     }
-    done(triangles::potrf::<f64>(rt, &mut random, few, extent.largest))?;
-    done(triangles::potrf::<f32>(rt, &mut random, few, extent.largest))?;
-    Ok(checks)
+    let sp = GemmPrecision::Sp.name();
+    add("potrf", dp.name(), None, Box::new(move |random| triangles::potrf::<f64>(rt, random, few, largest)));
+    add("potrf", sp, None, Box::new(move |random| triangles::potrf::<f32>(rt, random, few, largest)));
+    all
 }
+
+/// What a check does.
+type Run<'c> = Box<dyn FnOnce(&mut Random) -> Result<KernelCheck, Error> + 'c>;

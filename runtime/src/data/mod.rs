@@ -15,7 +15,7 @@ pub(crate) use guard::Gate;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
 pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
-pub(crate) use places::{CarryError, Forgotten, Onto};
+pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
 pub(crate) use portable::AnyHeader;
 pub use portable::{Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};

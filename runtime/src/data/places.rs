@@ -14,8 +14,8 @@ use super::portable::{AnyHeader, Portability};
 use super::{Data, Format, HandleCore, Meta, Spare, Spares};
 use crate::device::DeviceError;
 use crate::error::{TaskError, panic_message};
-use crate::gpu::{Carrier, DeviceValue, GpuMemory};
-use crate::memory::{BufferId, Datum};
+use crate::gpu::{Carrier, DeviceValue, GpuMemory, Pending};
+use crate::memory::{BufferId, Datum, Ticket};
 use crate::swap::{Extent, Swap};
 
 /// Data whose handles are gone, until the memory manager looks.
@@ -35,6 +35,17 @@ pub(crate) struct Managed<D> {
     /// Those on GPUs.
     on_gpus: Cells<DeviceValue>,
     forgotten: Forgotten,
+    /// What the last writer that was launched on a GPU has left, until it ends, and which that is.
+    ahead: Option<(Ticket, Ahead)>,
+}
+
+/// What a writer that was launched has left there, before it has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// Its size and format are those that it will have.
+    pub(crate) meta: Meta,
+    /// Its end changes what is known of the value.
+    pub(crate) learns: bool,
 }
 
 /// A value on the disk.
@@ -130,7 +141,7 @@ impl<D: Data> HandleCore<D> {
         carrier: Carrier<'_>,
     ) -> Result<(), CarryError> {
         let travel = self.portability()?;
-        let is_native = to == Format::NATIVE || to == value.meta.format;
+        let is_native = to == Format::NATIVE || to == value.meta().format;
         match onto {
             Onto::Disk(_) => unreachable!("only the host is linked to the disk"),
             Onto::Gpu(memory) => {
@@ -273,6 +284,16 @@ pub(crate) trait Places {
     fn clear(&self, buffer: BufferId) -> Option<Spare>;
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
     fn settle(&self, buffer: BufferId) -> Meta;
+    /// As [`settle`](Places::settle), of a writer that was launched on a GPU: others may have been launched behind it, so the value is what it left.
+    fn settle_as(&self, by: Ticket, meta: Meta);
+    /// The body of a writer has put its operations on a stream. Returns what it has left in `buffer`.
+    fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead;
+    /// What its end has learnt is known. Returns what the value is.
+    fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead;
+    /// Its device has failed.
+    fn unlaunched(&self, by: Ticket);
+    /// What the last writer that was launched has left, if it has not ended.
+    fn ahead(&self) -> Option<Ahead>;
 }
 
 impl<D: Data> Places for HandleCore<D> {
@@ -301,6 +322,7 @@ impl<D: Data> Places for HandleCore<D> {
             stored: Vec::new(),
             on_gpus: SmallVec::new(),
             forgotten: Arc::clone(forgotten),
+            ahead: None,
         };
         if let Some((_, place)) = managed.places.first() {
             // SAFETY: the place has just been made.
@@ -391,7 +413,7 @@ impl<D: Data> Places for HandleCore<D> {
     fn settle(&self, buffer: BufferId) -> Meta {
         let meta = match self.on_gpu(buffer) {
             // SAFETY: the writer that asks still has the replica to itself.
-            Some(place) => unsafe { place.shared() }.map(|value| value.meta),
+            Some(place) => unsafe { place.shared() }.map(DeviceValue::meta),
             // SAFETY: as above.
             None => unsafe { self.place(buffer).shared() }.map(Data::meta),
         };
@@ -400,5 +422,45 @@ impl<D: Data> Places for HandleCore<D> {
             managed.meta = meta;
         }
         meta
+    }
+
+    fn settle_as(&self, by: Ticket, meta: Meta) {
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.ahead.take_if(|(ticket, _)| *ticket == by);
+            managed.meta = if crate::mutant::mutant(10) { managed.meta } else { meta };
+        }
+    }
+
+    fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead {
+        let cell = self.gpu_place(buffer);
+        // SAFETY: the writer's body has just returned, and nothing has been launched behind it.
+        let meta = unsafe { cell.shared() }.map(DeviceValue::meta).unwrap_or_default();
+        let ahead = Ahead { meta, learns: pending.learns_of(&cell) };
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.ahead = Some((by, ahead));
+        }
+        ahead
+    }
+
+    fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead {
+        // SAFETY: no writer is launched behind one whose end learns something.
+        let value = self.on_gpu(buffer).and_then(|cell| unsafe { cell.shared() }.map(DeviceValue::meta));
+        let learnt = Ahead { meta: value.unwrap_or_default(), learns: false };
+        if let Some((ticket, ahead)) = self.managed.lock().as_mut().and_then(|managed| managed.ahead.as_mut())
+            && *ticket == by
+        {
+            *ahead = learnt;
+        }
+        learnt
+    }
+
+    fn unlaunched(&self, by: Ticket) {
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.ahead.take_if(|(ticket, _)| *ticket == by);
+        }
+    }
+
+    fn ahead(&self) -> Option<Ahead> {
+        self.managed.lock().as_ref().and_then(|managed| managed.ahead).map(|(_, ahead)| ahead)
     }
 }

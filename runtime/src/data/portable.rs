@@ -6,7 +6,7 @@ use zellige_gpu::GpuError;
 
 use super::spares::{Sizes, Spare, Spares};
 use super::{Buffer, Data, Element, Format, Meta};
-use crate::gpu::{CudaRef, CudaValue, DeviceValue, GpuContext};
+use crate::gpu::{CudaRef, CudaValue, DeviceValue, GpuContext, Seen};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
 ///
@@ -109,11 +109,12 @@ impl<D: Portable> Portability<D> {
             parts: D::parts,
             parts_mut: D::parts_mut,
             convert_on_gpu: |value, to, cx| {
-                let Some(made) = D::convert_on_gpu(CudaRef::new(value), to, cx)? else { return Ok(None) };
+                let seen = Seen::of(value);
+                let Some(made) = D::convert_on_gpu(CudaRef::new(&seen), to, cx)? else { return Ok(None) };
                 let made = cx.take(&made);
                 // A conversion keeps the norm.
                 Ok(made.map(|mut made| {
-                    made.meta.norm = value.meta.norm;
+                    made.set_norm(seen.known.meta.norm);
                     made
                 }))
             },

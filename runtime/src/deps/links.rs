@@ -22,6 +22,12 @@ impl<T: ?Sized> Edge<T> {
     }
 }
 
+/// How far a node's stack of successors went at some moment.
+pub(crate) struct UpTo<T: ?Sized>(*mut Edge<T>);
+
+// SAFETY: an address, followed only as `look` says.
+unsafe impl<T: ?Sized + Sync> Send for UpTo<T> {}
+
 /// The successors of a node that has not completed, or the mark that it has.
 pub(crate) struct Successors<T: ?Sized>(AtomicPtr<Edge<T>>);
 
@@ -55,6 +61,23 @@ impl<T: ?Sized> Successors<T> {
         }
     }
 
+    /// Shows the targets of the edges that are there, latest first: all of them, or those that were there when `as_of` was answered.
+    ///
+    /// # Safety
+    /// The node does not complete meanwhile.
+    pub(crate) unsafe fn look(&self, as_of: Option<UpTo<T>>, mut each: impl FnMut(*const T)) -> UpTo<T> {
+        let first = as_of.unwrap_or_else(|| UpTo(self.0.load(Ordering::Acquire)));
+        let mut edge = first.0;
+        while !edge.is_null() {
+            // SAFETY: published by `push` (Release) before the head was read (Acquire), and not changed since; its owner is alive until
+            // the node completes, which it does not.
+            let (next, target) = unsafe { ((*edge).next, (*edge).target) };
+            each(target);
+            edge = next;
+        }
+        first
+    }
+
     /// Marks the node complete and hands out every successor's target, latest first.
     pub(crate) fn close(&self, mut each: impl FnMut(*const T)) {
         let mut edge = self.0.swap(Self::closed(), Ordering::AcqRel);
@@ -77,19 +100,27 @@ mod tests {
 
     #[test]
     fn hands_out_what_was_pushed_and_refuses_afterwards() {
-        let (a, b) = (1u32, 2u32);
-        let mut edges = [Edge::new(&raw const a), Edge::new(&raw const b)];
+        let (a, b, c) = (1u32, 2u32, 3u32);
+        let mut edges = [&raw const a, &raw const b, &raw const c].map(Edge::new);
         let stack = Successors::new();
         let first = edges.as_mut_ptr();
-        // SAFETY: two distinct edges of an array that outlives the stack.
+        // SAFETY: distinct edges of an array that outlives the stack.
         unsafe {
             assert!(stack.push(first));
             assert!(stack.push(first.add(1)));
         }
         let mut seen = Vec::new();
+        // SAFETY: the node is completed below.
+        unsafe {
+            let up_to = stack.look(None, |t| seen.push(*t));
+            assert!(stack.push(first.add(2)));
+            stack.look(Some(up_to), |t| seen.push(*t));
+        }
+        assert_eq!(seen, [2, 1, 2, 1], "the first two, twice");
+        seen.clear();
         // SAFETY: the targets are the locals above.
         stack.close(|t| seen.push(unsafe { *t }));
-        assert_eq!(seen, [2, 1]);
+        assert_eq!(seen, [3, 2, 1]);
         // SAFETY: the edge is in no stack any more.
         assert!(!unsafe { stack.push(first) });
     }

@@ -5,5 +5,5 @@ mod links;
 mod standing;
 
 pub(crate) use chain::{Chain, Group, Linker};
-pub(crate) use links::{Edge, Successors};
+pub(crate) use links::{Edge, Successors, UpTo};
 pub use standing::Standing;

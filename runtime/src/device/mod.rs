@@ -13,7 +13,7 @@ pub(crate) use stream::Streams;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::gpu::{Gpu, GpuStream};
+use crate::gpu::{Gpu, GpuStream, Mark};
 use crate::memory::{LinkSpec, NodeId};
 
 /// A device with memory of its own, to be driven by a worker: an [`Emulated`] one or a [`Gpu`].
@@ -38,11 +38,25 @@ impl From<Gpu> for DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// What kind of device it is: those of one kind share their performance models.
+    /// What kind of device it is.
     pub(crate) fn kind(&self) -> &str {
         match self {
             DeviceSpec::Emulated(emulated) => &emulated.kind,
             DeviceSpec::Gpu(_) => "cuda",
+        }
+    }
+
+    /// (major, minor) of what it can do, if it is a GPU.
+    pub(crate) fn capability(&self) -> Option<(u32, u32)> {
+        let gpu = self.as_gpu()?;
+        Some(gpu.driver.gpus().get(gpu.number as usize)?.compute_capability)
+    }
+
+    /// The name of its kind in performance models, whose times those of one kind share.
+    pub(crate) fn model_kind(&self) -> String {
+        match self {
+            DeviceSpec::Emulated(emulated) => emulated.kind.clone(),
+            DeviceSpec::Gpu(gpu) => gpu.model_kind(),
         }
     }
 
@@ -111,9 +125,27 @@ pub(crate) struct Op {
     pub(crate) bytes: Option<u64>,
     /// The work itself: done when it returns, or, on a GPU, put on the stream that it is given.
     pub(crate) run: Run,
+    /// What comes before it on the device's other streams. Only for GPUs.
+    pub(crate) after: Vec<Arc<Mark>>,
+    /// Called by a GPU once the operation is on its stream, and before `done`; nothing else waits for it.
+    pub(crate) launched: Option<Launched>,
     /// Called once, from any thread, after `run` has ended, or instead of it if the device has failed.
     pub(crate) done: Box<dyn FnOnce(Result<Span, DeviceError>) + Send>,
 }
+
+impl Op {
+    /// One that comes after nothing but what is on its stream.
+    pub(crate) fn new(
+        bytes: Option<u64>,
+        run: Run,
+        done: Box<dyn FnOnce(Result<Span, DeviceError>) + Send>,
+    ) -> Self {
+        Op { bytes, run, after: Vec::new(), launched: None, done }
+    }
+}
+
+/// See [`Op::launched`]: it is told where the operation ends.
+pub(crate) type Launched = Box<dyn FnOnce(&Arc<Mark>) + Send>;
 
 /// See [`Op::run`].
 pub(crate) type Run = Box<dyn FnOnce(Option<&Arc<GpuStream>>) -> Result<(), DeviceError> + Send>;

@@ -7,12 +7,13 @@ use super::current::in_batch;
 use super::{Ready, Shared, enter};
 use crate::error::Failure;
 use crate::sched::{ReadyTask, SchedView, Work};
-use crate::task::{Member, Placement, Ran, Role, Site, WorkerLocal};
+use crate::task::{Ended, Member, Placement, Ran, Role, Site, WorkerLocal};
 
 impl Shared {
     /// Takes tasks from the policy that can be run in one call with `first`, which `worker` has popped: what is ready now.
     pub(crate) fn pop_like(self: &Arc<Self>, worker: usize, first: &ReadyTask) -> Vec<ReadyTask> {
-        let most = match first.batch() {
+        let on_gpu = self.hub.as_ref().is_some_and(|hub| hub.is_gpu(worker));
+        let most = match first.batch(on_gpu) {
             0 | 1 => return Vec::new(),
             batch => batch - 1,
         };
@@ -24,7 +25,7 @@ impl Shared {
         }
         let mut like = Vec::with_capacity(taken.len());
         for task in taken {
-            if like.len() < most && task.is_like(first) {
+            if like.len() < most && task.is_like(first) && task.batch(on_gpu) > 1 {
                 like.push(task);
             } else {
                 self.hand_back(task, worker);
@@ -93,25 +94,49 @@ impl Shared {
         worker: usize,
         local: &mut WorkerLocal,
     ) -> Vec<(Ran, bool)> {
+        let run = |members: &[Member<'_>], site: &mut Site<'_>| members[0].body.run_batch(members, site);
+        self.all_but_cancelled(tasks, worker, local, run, |failure| (Ran::Failed(failure), false))
+    }
+
+    /// The same on a GPU's stream: what became of each so far.
+    pub(crate) fn launch_all(
+        self: &Arc<Self>,
+        tasks: &[(&Work, Option<&Placement>)],
+        worker: usize,
+        local: &mut WorkerLocal,
+    ) -> Vec<Ended> {
+        let run = |members: &[Member<'_>], site: &mut Site<'_>| members[0].body.launch_batch(members, site);
+        let not_run = |failure| Ended { failure: Some(failure), ..Ended::default() };
+        self.all_but_cancelled(tasks, worker, local, run, not_run)
+    }
+
+    /// Calls `run` for those that were not cancelled, if there are any; the result of each.
+    fn all_but_cancelled<R>(
+        self: &Arc<Self>,
+        tasks: &[(&Work, Option<&Placement>)],
+        worker: usize,
+        local: &mut WorkerLocal,
+        run: impl FnOnce(&[Member<'_>], &mut Site<'_>) -> Vec<R>,
+        not_run: impl Fn(Arc<Failure>) -> R,
+    ) -> Vec<R> {
         let cancelled: Vec<Option<Arc<Failure>>> =
             tasks.iter().map(|(work, _)| work.cancelled(self)).collect();
         let running = || tasks.iter().zip(&cancelled).filter(|(_, cancelled)| cancelled.is_none());
         let members: Vec<Member<'_>> =
             running().map(|((work, placement), _)| work.member(*placement)).collect();
-        let mut ran = match members.first() {
-            None => Vec::new(),
-            Some(first) => {
-                let _in_batch = in_batch(self);
-                let _entered: Vec<_> = running().map(|((work, _), _)| enter(work.stands_for())).collect();
-                first.body.run_batch(&members, &mut Site { shared: self, worker, local })
-            }
+        let mut ran = if members.is_empty() {
+            Vec::new()
+        } else {
+            let _in_batch = in_batch(self);
+            let _entered: Vec<_> = running().map(|((work, _), _)| enter(work.stands_for())).collect();
+            run(&members, &mut Site { shared: self, worker, local })
         }
         .into_iter();
         let result = |((work, _), cancelled): (&(&Work, _), Option<Arc<Failure>>)| match cancelled {
             None => ran.next().expect("one result for each"),
             Some(failure) => {
                 work.poison(&failure);
-                (Ran::Failed(failure), false)
+                not_run(failure)
             }
         };
         tasks.iter().zip(cancelled).map(result).collect()

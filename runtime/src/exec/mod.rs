@@ -19,4 +19,5 @@ pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use submit::{Retired, by_handle, check_access, check_aliases};
 pub(crate) use watchdog::Watchdog;
 pub(crate) use window::{DEFAULT_WINDOW, Window};
+pub(crate) use work::Told;
 pub(crate) use worker::spawn_workers;

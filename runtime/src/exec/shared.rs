@@ -37,6 +37,8 @@ pub(crate) struct WorkerSlot {
     /// The kind of device that it drives, and the number that models have for it.
     pub(crate) kind: String,
     pub(crate) model_kind: KindId,
+    /// What it can do, if it is a GPU.
+    pub(crate) capability: Option<(u32, u32)>,
     /// The other workers, nearest first.
     pub(crate) neighbours: Vec<usize>,
     /// Tasks it has completed; only it writes.
@@ -53,6 +55,7 @@ impl WorkerSlot {
             core,
             kind: kind.into(),
             model_kind,
+            capability: None,
             neighbours,
             done: CachePadded::default(),
             running: CachePadded::default(),
@@ -247,12 +250,10 @@ impl Shared {
     }
 
     /// Hands a ready task to the policy without waking anybody.
-    pub(super) fn enqueue(self: &Arc<Self>, task: ReadyTask, from: Option<usize>) -> Wake {
-        if (self.hub.is_some() || task.is_restricted())
-            && let Err(cause) = self.prepare(&task)
-        {
-            super::discard(task.into_work(), cause);
-            return Wake::Any;
+    pub(super) fn enqueue(self: &Arc<Self>, mut task: ReadyTask, from: Option<usize>) -> Wake {
+        if self.hub.is_some() || task.is_restricted() {
+            let Some(prepared) = self.prepared(task) else { return Wake::Any };
+            task = prepared;
         }
         if let Some(recorder) = &self.recorder {
             recorder.task_ready();
@@ -267,6 +268,19 @@ impl Shared {
             self.breaks(panic_message(&*panic));
             Wake::Any
         })
+    }
+
+    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to fail, and for one that was launched behind
+    /// those that have ended now.
+    fn prepared(self: &Arc<Self>, task: ReadyTask) -> Option<ReadyTask> {
+        let task = self.unless_launched(task)?;
+        match self.prepare(&task) {
+            Ok(()) => Some(task),
+            Err(cause) => {
+                super::discard(task.into_work(), cause);
+                None
+            }
+        }
     }
 
     /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
@@ -319,7 +333,8 @@ impl Shared {
     /// A worker's device, as codelets see it.
     pub(crate) fn device(&self, worker: usize) -> DeviceInfo<'_> {
         let memory = self.hub.as_ref().and_then(|hub| hub.own_memory(worker));
-        DeviceInfo { worker, kind: &self.workers[worker].kind, memory }
+        let WorkerSlot { kind, capability, .. } = &self.workers[worker];
+        DeviceInfo { worker, kind, memory, capability: *capability }
     }
 
     /// Hands a ready task to the policy and sees to it that somebody looks.

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::{Ready, Shared, enter};
 use crate::data::AnyHandle;
+use crate::deps::UpTo;
 use crate::error::{Cause, Failure};
 use crate::operand::{Accesses, Mode};
 use crate::sched::{ReadyTask, Work};
@@ -15,7 +16,40 @@ use crate::task::{
 
 const NEVER: &str = "simulated tasks belong to no runtime";
 
+/// How many of those that wait for a task have been told that it was launched.
+pub(crate) enum Told {
+    /// Those that were submitted by then.
+    UpTo(UpTo<Task>),
+    /// All there are in a replay.
+    All,
+}
+
 impl Work {
+    /// The tasks that wait for this one, which has been launched and does not complete meanwhile: all of them, or those that were
+    /// there when `as_of` was answered.
+    pub(crate) fn successors(&self, as_of: Option<Told>) -> (SmallVec<[Work; 8]>, Told) {
+        match self {
+            Work::Task(task) => {
+                let as_of =
+                    as_of.and_then(|told| if let Told::UpTo(up_to) = told { Some(up_to) } else { None });
+                let (waiting, up_to) = task.waiting(as_of);
+                let works = waiting.into_iter().filter(|task| task.role == Role::Work);
+                (works.map(Work::Task).collect(), Told::UpTo(up_to))
+            }
+            Work::Replay(task) => (task.waiting().map(Work::Replay).collect(), Told::All),
+            Work::Simulated(_) => unreachable!("{NEVER}"),
+        }
+    }
+
+    /// How many that it waits for have not completed.
+    pub(crate) fn waits_for(&self) -> u32 {
+        match self {
+            Work::Task(task) => task.pending(),
+            Work::Replay(task) => task.pending(),
+            Work::Simulated(_) => unreachable!("{NEVER}"),
+        }
+    }
+
     pub(crate) fn body(&self) -> &dyn Body {
         match self {
             Work::Task(task) => &task.body,
@@ -86,6 +120,14 @@ impl Work {
         })
     }
 
+    /// It has written anew what it was to: earlier failures there are forgotten.
+    pub(crate) fn clear_poison(&self) {
+        self.with_handles(|handles| {
+            let anew = handles.iter().filter(|(_, mode)| *mode == Mode::Write);
+            anew.for_each(|(handle, _)| handle.base().clear_poison());
+        });
+    }
+
     /// Poisons whatever it writes.
     pub(crate) fn poison(&self, failure: &Arc<Failure>) {
         self.body().poison(self.bound(), failure);
@@ -100,10 +142,13 @@ impl Work {
         placement: &Placement,
     ) -> Ended {
         if let Some(failure) = self.cancelled(shared) {
-            self.poison(&failure);
-            return Ended { began: false, failure: Some(failure), launched: None };
+            if !placement.behind {
+                self.poison(&failure);
+            }
+            return Ended { failure: Some(failure), ..Ended::default() };
         }
-        let env = Env::new(shared, self.header(), self.id(), worker, local, self.bound(), true);
+        // Behind others, poison is looked for once those have ended.
+        let env = Env::new(shared, self.header(), self.id(), worker, local, self.bound(), !placement.behind);
         let mut env = env.placed(placement);
         let ran = {
             let _entered = enter(self.stands_for());
@@ -117,10 +162,10 @@ impl Work {
         let began = env.notes.began;
         if env.gpu().is_none() {
             shared.record(&env, worker, failure.is_some());
-            return Ended { began, failure, launched: None };
+            return Ended { began, failure, ..Ended::default() };
         }
         let launched = Launched { notes: env.notes, pending: std::mem::take(&mut env.pending) };
-        Ended { began, failure, launched: Some(Box::new(launched)) }
+        Ended { began, failure, launched: Some(Box::new(launched)), ..Ended::default() }
     }
 
     /// Ends the task; what becomes ready is left in `ready`.

@@ -163,7 +163,7 @@ impl Shared {
     /// Runs a task, completes it, and passes on what it released.
     fn execute_ready(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
         let _died = Died(self, thread::panicking());
-        if task.batch() > 1 {
+        if task.batch(false) > 1 {
             let mut like = self.pop_like(worker, &task);
             if !like.is_empty() {
                 like.insert(0, task);

@@ -4,7 +4,7 @@ use super::case::{Access, Job};
 use super::rng::blend;
 use super::words::FORMATS;
 use crate::data::{Format, Meta};
-use crate::task::{Choice, MAX_OPERAND_FORMATS};
+use crate::task::{Apart, Choice, MAX_OPERAND_FORMATS};
 
 /// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes, is not looked at.
 pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, metas: &[Meta]) -> Choice {
@@ -25,14 +25,26 @@ pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, met
             choice.formats[at] = wanted[(seen >> (8 * at + 2)) as usize & 3];
         }
     }
+    let lists = || job.accesses.iter().filter(|access| matches!(access, Access::List { .. }));
+    if lists().next().is_some() && lists().all(formats_are_known) && seen >> 40 & 1 == 1 {
+        let format = FORMATS[(seen >> 41) as usize % FORMATS.len()];
+        choice.apart = Some(Apart { elements: (seen >> 44) as u32, format });
+    }
     choice
 }
 
-/// The format in which access `at` wants its values, if `choice` was made.
-pub(super) fn wanted(access: &Access, at: usize, choice: &Choice) -> Format {
+/// The format in which access `at` wants the value of its handle number `element`, if `choice` was made.
+pub(super) fn wanted(access: &Access, at: usize, element: usize, choice: &Choice) -> Format {
     let asked = match access {
         Access::Read { format, .. } | Access::List { format, .. } | Access::Update { format, .. } => *format,
         Access::Write { .. } | Access::Commute { .. } | Access::Reduce { .. } => return Format::NATIVE,
     };
-    choice.formats.get(at).copied().flatten().unwrap_or(asked)
+    match (access, choice.apart) {
+        (Access::List { .. }, Some(Apart { elements, format }))
+            if element < 32 && elements >> element & 1 == 1 =>
+        {
+            format
+        }
+        _ => choice.formats.get(at).copied().flatten().unwrap_or(asked),
+    }
 }

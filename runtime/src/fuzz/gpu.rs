@@ -147,8 +147,14 @@ pub(super) fn launch(
     for value in &written {
         each_type!(value, value => measure(value, gpu)?);
     }
+    let failed = || Err("it fails after it has written, on purpose".into());
     match job.fault {
-        Some(Fault::After) => Err("it fails after it has written, on purpose".into()),
+        // Half of them when their operations have ended, so that what was launched behind them finds out.
+        Some(Fault::After) if seed.is_multiple_of(2) => {
+            gpu.at_end(failed);
+            Ok(())
+        }
+        Some(Fault::After) => failed(),
         Some(Fault::Panic) => resume_unwind(Box::new("the body panics on purpose")),
         _ => Ok(()),
     }

@@ -3,9 +3,8 @@
 //! What they compute is said twice: in CUDA C++ (`runtime/cuda/fuzz.cu`), and by the functions of [`Value`], which bodies on CPUs use too. A test
 //! compares the two.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
 use zellige_gpu::fake::FakeBuilder;
 use zellige_gpu::source::{Launch, Loaded, Source};
 use zellige_gpu::twin::TwinArg;
@@ -109,25 +108,15 @@ pub(super) fn norm(array: Array, to: Address) -> Launch {
 
 fn launch(kernel: &'static str, args: impl IntoIterator<Item = Arg>) -> Launch {
     let args = args.into_iter().collect();
-    Launch { kernel, grid: [1; 3], block: [1; 3], args, also: Vec::new() }
+    Launch { kernel, grid: [1; 3], block: [1; 3], args }
 }
 
-/// The kernels loaded onto a GPU, as long as its driver lives: cases come and go, and modules stay.
+/// The kernels on a GPU.
 ///
 /// # Errors
 /// The driver's.
 pub(super) fn loaded(driver: &Arc<dyn Driver>, gpu: u32) -> Result<Arc<Loaded>, GpuError> {
-    type Kept = (Weak<dyn Driver>, u32, Arc<Loaded>);
-    static LOADED: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
-    let mut kept = LOADED.lock();
-    let wanted = Arc::downgrade(driver);
-    if let Some((_, _, there)) = kept.iter().find(|(of, on, _)| *on == gpu && of.ptr_eq(&wanted)) {
-        return Ok(Arc::clone(there));
-    }
-    kept.retain(|(of, ..)| of.strong_count() > 0);
-    let new = Arc::new(Loaded::compiled(&**driver, gpu, &[SOURCE])?);
-    kept.push((wanted, gpu, Arc::clone(&new)));
-    Ok(new)
+    Loaded::shared(driver, gpu, &[SOURCE])
 }
 
 /// A kernel on the host.
@@ -308,7 +297,7 @@ mod tests {
         let (_, run) = ON_HOST.iter().find(|(name, _)| *name == launch.kernel).unwrap();
         run(&mut args).unwrap();
         // SAFETY: the arrays of `arrays`, as long as the arguments say, which nobody else uses.
-        unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, &[], 7) }.unwrap();
+        unsafe { twins.run(launch.kernel, [launch.grid, launch.block], &launch.args, 7) }.unwrap();
         [copies, arrays.bytes()]
     }
 

@@ -2,14 +2,14 @@
 
 use super::case::{Access, Kind, Start};
 use super::words::{Sample, Words};
-use crate::data::{Data, Format, Handle};
+use crate::data::{Data, Handle};
 use crate::error::TaskError;
 use crate::gpu::Cuda;
 use crate::operand::{
-    Accesses, Commute, Formats, Metas, Operand, Operands, Read, ReadList, Reduce, Update, Write, commute,
-    read, reads, reduce, update, write,
+    Accesses, Commute, Formats, Metas, Operand, Operands, Read, ReadList, Reduce, Update, Wanted, Write,
+    commute, read, reads, reduce, update, write,
 };
-use crate::task::{Choice, Cpu, DeviceKind, Env, MAX_OPERAND_FORMATS, Refusal};
+use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// A handle of any of the types.
 #[derive(Clone)]
@@ -86,22 +86,22 @@ impl<D: Data> One<D> {
         each_access!(self, operand => operand.declare(out));
     }
 
-    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
-        each_access!(self, operand => operand.formats(chosen, out));
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        each_access!(self, operand => operand.formats(wanted, out));
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
         each_access!(self, operand => operand.metas(env, out))
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, chosen: Option<Format>) -> Result<OneHeld<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<OneHeld<D>, Refusal> {
         Ok(match self {
-            One::Read(operand) => OneHeld::Read(operand.acquire(env, chosen)?),
-            One::List(operand) => OneHeld::List(operand.acquire(env, chosen)?),
-            One::Update(operand) => OneHeld::Update(operand.acquire(env, chosen)?),
-            One::Write(operand) => OneHeld::Write(operand.acquire(env, chosen)?),
-            One::Commute(operand) => OneHeld::Commute(operand.acquire(env, chosen)?),
-            One::Reduce(operand) => OneHeld::Reduce(operand.acquire(env, chosen)?),
+            One::Read(operand) => OneHeld::Read(operand.acquire(env, wanted)?),
+            One::List(operand) => OneHeld::List(operand.acquire(env, wanted)?),
+            One::Update(operand) => OneHeld::Update(operand.acquire(env, wanted)?),
+            One::Write(operand) => OneHeld::Write(operand.acquire(env, wanted)?),
+            One::Commute(operand) => OneHeld::Commute(operand.acquire(env, wanted)?),
+            One::Reduce(operand) => OneHeld::Reduce(operand.acquire(env, wanted)?),
         })
     }
 }
@@ -222,10 +222,6 @@ impl Bundle {
     }
 }
 
-fn chosen(choice: &Choice, operand: usize) -> Option<Format> {
-    if operand < MAX_OPERAND_FORMATS { choice.formats[operand] } else { None }
-}
-
 /// Gives all of them back; the first error counts, and those after it are told.
 fn release_each<T>(
     held: Vec<T>,
@@ -250,7 +246,7 @@ impl Operands for Bundle {
 
     fn formats(&self, choice: &Choice, out: &mut Formats) {
         for (at, one) in self.0.iter().enumerate() {
-            each_type!(one, one => one.formats(chosen(choice, at), out));
+            each_type!(one, one => one.formats(Wanted::of(choice, at), out));
         }
     }
 
@@ -261,7 +257,7 @@ impl Operands for Bundle {
     fn acquire<'e>(&'e self, env: &mut Env<'e>, choice: &Choice) -> Result<Vec<AnyHeld>, Refusal> {
         let mut held = Vec::with_capacity(self.0.len());
         for (at, one) in self.0.iter().enumerate() {
-            let wanted = chosen(choice, at);
+            let wanted = Wanted::of(choice, at);
             let acquired = match one {
                 Typed::Words(one) => one.acquire(env, wanted).map(Typed::Words),
                 Typed::Local(one) => one.acquire(env, wanted).map(Typed::Local),

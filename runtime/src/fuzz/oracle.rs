@@ -6,7 +6,7 @@ use super::case::{Access, Case, Fault, Job, Kind, Start, Step};
 use super::choice::{choose, wanted};
 use super::rng::blend;
 use super::value::Value;
-use crate::data::{Format, Meta};
+use crate::data::Meta;
 use crate::task::Choice;
 
 /// What a step shows to the submitting thread.
@@ -212,7 +212,7 @@ impl Oracle {
                 Access::Read { .. } | Access::List { .. } => continue,
                 Access::Update { becomes, .. } => {
                     let old = slot.value.as_ref().expect("not poisoned");
-                    let mut value = old.as_format(wanted(access, number, &choice));
+                    let mut value = old.as_format(wanted(access, number, 0, &choice));
                     value.mix(seed);
                     slot.value = Some(becomes.map_or(value.clone(), |format| value.as_format(format)));
                 }
@@ -259,8 +259,8 @@ impl Oracle {
     fn note_set(&mut self, job: &Job, at: &dyn Fn(usize) -> usize, choice: &Choice) {
         let mut bytes = 0;
         for (number, access) in job.accesses.iter().enumerate() {
-            let format = wanted(access, number, choice);
-            for &handle in access.handles() {
+            for (element, &handle) in access.handles().iter().enumerate() {
+                let format = wanted(access, number, element, choice);
                 let slot = &mut self.slots[at(handle)];
                 // What a failed writer left may have any size that the handle ever had.
                 let size = match (&slot.value, slot.poisoned) {
@@ -301,8 +301,8 @@ impl Oracle {
     fn digest(&self, job: &Job, at: &dyn Fn(usize) -> usize, choice: &Choice) -> u64 {
         let mut digest = blend(job.seed, choice.variant.into());
         for (number, access) in job.accesses.iter().enumerate().filter(|(_, access)| access.is_chosen_for()) {
-            let format: Format = wanted(access, number, choice);
-            for &handle in access.handles() {
+            for (element, &handle) in access.handles().iter().enumerate() {
+                let format = wanted(access, number, element, choice);
                 let value = self.slots[at(handle)].value.as_ref().expect("not poisoned");
                 digest = blend(digest, value.as_format(format).digest());
             }

@@ -34,6 +34,8 @@ pub struct FuzzCounts {
     pub device_deaths: u64,
     /// Cases with devices that are GPUs.
     pub graphs_with_gpus: u64,
+    /// Tasks that a GPU was given behind others, before those had ended.
+    pub launched_behind: u64,
 }
 
 /// A case that did not come to what it should.
@@ -106,6 +108,7 @@ impl FuzzCounts {
             graphs_with_disk_writes: u64::from(ran.nodes.iter().any(|n| n.name == "disk" && n.bytes_in > 0)),
             device_deaths: u64::from(ran.died),
             graphs_with_gpus: u64::from(ran.gpus > 0),
+            launched_behind: sum(|node| node.launched_behind),
         }
     }
 
@@ -122,5 +125,6 @@ impl FuzzCounts {
         self.graphs_with_disk_writes += other.graphs_with_disk_writes;
         self.device_deaths += other.device_deaths;
         self.graphs_with_gpus += other.graphs_with_gpus;
+        self.launched_behind += other.launched_behind;
     }
 }

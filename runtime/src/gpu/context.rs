@@ -1,6 +1,5 @@
 //! What a body for a GPU may ask of it.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -11,21 +10,26 @@ use zellige_gpu::{Address, Driver, GpuError, Place, Stream};
 use super::memory::{DeviceBuffer, GpuStream};
 use super::value::DeviceValue;
 use super::views::{CudaScratch, CudaValue};
-use crate::data::Portable;
+use crate::data::{Portable, ValueCell};
 use crate::error::TaskError;
+use crate::exec::Shared;
 
 /// What is done once a body's operations have ended, before the task has: an error fails the task.
 pub(crate) type AtEnd = Box<dyn FnOnce() -> Result<(), TaskError> + Send>;
 
 /// What a body has left for the end of its operations.
 #[derive(Default)]
-pub(crate) struct Pending(pub(crate) Vec<AtEnd>);
+pub(crate) struct Pending {
+    left: Vec<AtEnd>,
+    /// The places of the values of which something will be learnt then.
+    learns: SmallVec<[usize; 2]>,
+}
 
 impl Pending {
     /// Does all of it; the first error counts.
     pub(crate) fn finish(self) -> Result<(), TaskError> {
         let mut result = Ok(());
-        for at_end in self.0 {
+        for at_end in self.left {
             let ended = at_end();
             if result.is_ok() {
                 result = ended;
@@ -33,11 +37,23 @@ impl Pending {
         }
         result
     }
+
+    /// True if there is nothing to be done at the end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// True if something will be learnt of the value in this place.
+    pub(crate) fn learns_of(&self, cell: &Arc<ValueCell<DeviceValue>>) -> bool {
+        self.learns.contains(&(Arc::as_ptr(cell) as usize))
+    }
 }
 
 /// The stream on which a body puts its operations, and what comes with it.
 pub struct GpuContext<'a> {
     stream: &'a GpuStream,
+    /// The runtime and the worker of a body; `None` for a conversion, for which its transfer waits.
+    home: Option<(&'a Arc<Shared>, usize)>,
     pending: RefCell<Pending>,
     /// What a conversion has made, until it is handed over.
     made: RefCell<Vec<Option<DeviceValue>>>,
@@ -50,7 +66,7 @@ impl Drop for GpuContext<'_> {
         if !made.is_empty() {
             self.stream.keep(made);
         }
-        let Pending(left) = self.pending.take();
+        let Pending { left, .. } = self.pending.take();
         if !left.is_empty() {
             self.stream.keep(left);
         }
@@ -64,8 +80,24 @@ impl fmt::Debug for GpuContext<'_> {
 }
 
 impl<'a> GpuContext<'a> {
+    /// For a conversion.
     pub(crate) fn new(stream: &'a GpuStream) -> Self {
-        GpuContext { stream, pending: RefCell::default(), made: RefCell::default() }
+        GpuContext { stream, home: None, pending: RefCell::default(), made: RefCell::default() }
+    }
+
+    /// For a body on `worker`.
+    pub(crate) fn of_body(stream: &'a GpuStream, shared: &'a Arc<Shared>, worker: usize) -> Self {
+        let mut cx = GpuContext::new(stream);
+        cx.home = Some((shared, worker));
+        cx
+    }
+
+    /// Asks for memory; a body waits for it where there is none.
+    fn find<T>(&self, mut ask: impl FnMut() -> Result<T, GpuError>) -> Result<T, GpuError> {
+        match self.home {
+            Some((shared, worker)) => shared.find_room(worker, ask),
+            None => ask(),
+        }
     }
 
     pub(crate) fn into_pending(self) -> Pending {
@@ -87,30 +119,19 @@ impl<'a> GpuContext<'a> {
         self.stream.memory.gpu
     }
 
-    /// What a library keeps for each device under a name of its own, e.g. its kernels, loaded: made when it is first asked for there.
-    /// Others that ask meanwhile wait, for whatever name: `make` must not ask itself. It must not keep values of handles.
+    /// Working space for the body's operations; it holds garbage, and is given back once they have ended. Where there is no room the
+    /// body waits: for the ends of others, and until values that nobody uses have been given up.
     ///
     /// # Errors
-    /// What `make` says; the next who asks tries again.
-    pub fn once<T: Any + Send + Sync, E>(
-        &self,
-        name: &'static str,
-        make: impl FnOnce() -> Result<T, E>,
-    ) -> Result<Arc<T>, E> {
-        self.stream.memory.made(name, make)
-    }
-
-    /// Working space for the body's operations; it holds garbage, and is given back once they have ended.
-    ///
-    /// # Errors
-    /// The driver's, e.g. [`GpuError::OutOfMemory`].
+    /// The driver's; where no room can come, or none has come in ten seconds, what takes the GPU's memory.
     pub fn scratch(&self, bytes: u64) -> Result<CudaScratch, GpuError> {
-        self.stream.scratch(bytes)
+        self.find(|| self.stream.scratch(bytes))
     }
 
     /// Does something once the body's operations have ended. An error fails the task. (A conversion has no such end: nothing is done then.)
+    /// A task that depends on this one may have been launched by then: see [`Codelet::needs_ends`](crate::Codelet::needs_ends).
     pub fn at_end(&self, what: impl FnOnce() -> Result<(), TaskError> + Send + 'static) {
-        self.pending.borrow_mut().0.push(Box::new(what));
+        self.pending.borrow_mut().left.push(Box::new(what));
     }
 
     /// Copies bytes of the GPU's memory to the host, behind what has been queued; `then` gets them once the body's operations have
@@ -135,6 +156,11 @@ impl<'a> GpuContext<'a> {
         }
         self.at_end(move || then(block.first(bytes)));
         Ok(())
+    }
+
+    /// What is done at the end changes what is known of the value in this place.
+    pub(super) fn is_learnt_later(&self, cell: &Arc<ValueCell<DeviceValue>>) {
+        self.pending.borrow_mut().learns.push(Arc::as_ptr(cell) as usize);
     }
 
     pub(crate) fn keep(&self, parts: SmallVec<[DeviceBuffer; 2]>) {
@@ -165,7 +191,7 @@ impl<'a> GpuContext<'a> {
         let sizes = D::part_sizes(&header);
         let mut parts = SmallVec::new();
         for bytes in sizes {
-            match self.stream.allocate(bytes as u64) {
+            match self.find(|| self.stream.allocate(bytes as u64)) {
                 Ok(buffer) => parts.push(buffer),
                 Err(error) => {
                     self.stream.keep(parts);

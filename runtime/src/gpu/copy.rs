@@ -39,7 +39,7 @@ impl Carrier<'_> {
         value: &DeviceValue,
         place: &mut Option<D>,
     ) -> Result<(), GpuError> {
-        let blank = (travel.blank)(&value.header).expect("it was made by the same functions");
+        let blank = (travel.blank)(&value.known().header).expect("it was made by the same functions");
         let parts = (travel.parts_mut)(place.insert(blank));
         // Before anything is queued, since a panic lets the value go.
         let sizes = parts.iter().map(|to| to.len() as u64);
@@ -58,9 +58,10 @@ impl Carrier<'_> {
         memory: &Arc<GpuMemory>,
     ) -> Result<DeviceValue, GpuError> {
         let there = |from: &DeviceBuffer| (Place::Gpu(from.gpu(), from.at()), from.bytes());
-        let header = (travel.clone_header)(&value.header);
+        let known = value.known();
+        let header = (travel.clone_header)(&known.header);
         let parts = self.copies(value.parts.iter().map(there), memory)?;
-        Ok(DeviceValue::new(header, parts, value.meta))
+        Ok(DeviceValue::new(header, parts, known.meta))
     }
 
     /// A GPU's value in another format, made on the stream's GPU and in its memory; `None`: only the host knows how.

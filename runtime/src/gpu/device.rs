@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use zellige_gpu::{Event, GpuError};
 
 use super::landing::Landing;
+use super::mark::Mark;
 use super::memory::{GpuMemory, GpuStream};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
 use crate::memory::{LinkSpec, NodeId};
@@ -39,7 +39,9 @@ struct Lane {
 struct Flying {
     /// The stream is there until the last operation has ended.
     stream: Arc<GpuStream>,
-    event: Event,
+    mark: Arc<Mark>,
+    /// What was before it on other streams, which may wait for them until it has ended.
+    after: Vec<Arc<Mark>>,
     began: Instant,
     kept: Vec<Box<dyn Any + Send>>,
     landing: Vec<Landing>,
@@ -59,11 +61,15 @@ impl Device for GpuDevice {
 
     fn enqueue(&self, stream: StreamId, op: Op) {
         let nth = match stream {
-            StreamId::Compute => self.turn.fetch_add(1, Ordering::Relaxed) % self.computes,
+            // What comes after others is put on the stream of the last of them, so that it holds nobody up.
+            StreamId::Compute => match op.after.last() {
+                Some(mark) => mark.lane,
+                None => self.turn.fetch_add(1, Ordering::Relaxed) % self.computes,
+            },
             StreamId::Link(..) => 0,
         };
         let mut lanes = self.lanes.lock();
-        let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory));
+        let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth));
         // Only a thread that is gone refuses, and threads end when their sender does.
         let _ = lane.ops.send(op);
     }
@@ -92,10 +98,10 @@ impl Drop for GpuDevice {
 }
 
 impl Lane {
-    fn start(memory: &Arc<GpuMemory>) -> Self {
+    fn start(memory: &Arc<GpuMemory>, nth: usize) -> Self {
         let ((ops, queue), (flying, landing)) = (channel::<Op>(), channel::<Flying>());
         let (launches, ends) = (Arc::clone(memory), Arc::clone(memory));
-        let launcher = start("zellige-gpu", move || launch_all(&launches, queue.into_iter(), &flying));
+        let launcher = start("zellige-gpu", move || launch_all(&launches, nth, queue.into_iter(), &flying));
         let waiter = start("zellige-gpu-end", move || wait_for_ends(&ends, landing.into_iter()));
         Lane { ops, launcher, waiter }
     }
@@ -106,12 +112,12 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     thread.expect("a thread for a stream can be started")
 }
 
-/// Puts operations on a stream of their own, one after the other.
-fn launch_all(memory: &Arc<GpuMemory>, ops: impl Iterator<Item = Op>, flying: &Sender<Flying>) {
+/// Puts operations on a stream of their own, the `nth` of its kind, one after the other.
+fn launch_all(memory: &Arc<GpuMemory>, nth: usize, ops: impl Iterator<Item = Op>, flying: &Sender<Flying>) {
     // What is made here travels: values that come to the host, and conversions there.
     let _serving = memory.pinned.serve();
     let mut stream: Option<Arc<GpuStream>> = None;
-    for Op { run, done, .. } in ops {
+    for Op { run, after, launched: tell, done, .. } in ops {
         let began = Instant::now();
         let made = match &stream {
             Some(stream) => Ok(Arc::clone(stream)),
@@ -119,13 +125,18 @@ fn launch_all(memory: &Arc<GpuMemory>, ops: impl Iterator<Item = Op>, flying: &S
         };
         let launched = made.map_err(|error| memory.failure(&error)).and_then(|made| {
             stream = Some(Arc::clone(&made));
+            let preceded = after.iter().try_for_each(|mark| mark.precede(&made));
+            preceded.map_err(|error| memory.failure(&error))?;
             run(Some(&made))?;
-            mark(&made).map_err(|error| memory.failure(&error)).map(|event| (made, event))
+            Mark::at_end_of(&made, nth).map_err(|error| memory.failure(&error)).map(|mark| (made, mark))
         });
         match launched {
-            Ok((stream, event)) => {
+            Ok((stream, mark)) => {
                 let (kept, landing) = (stream.take_kept(), stream.take_landing());
-                let _ = flying.send(Flying { stream, event, began, kept, landing, done });
+                if let Some(tell) = tell {
+                    tell(&mark);
+                }
+                let _ = flying.send(Flying { stream, mark, after, began, kept, landing, done });
             }
             Err(error) => {
                 // What was queued before the error may still use what is kept.
@@ -139,37 +150,26 @@ fn launch_all(memory: &Arc<GpuMemory>, ops: impl Iterator<Item = Op>, flying: &S
     }
 }
 
-/// An event at the end of a stream.
-fn mark(stream: &GpuStream) -> Result<Event, GpuError> {
-    let driver = stream.driver();
-    let event = driver.create_event(stream.memory.gpu, false)?;
-    match driver.record(event, stream.stream) {
-        Ok(()) => Ok(event),
-        Err(error) => {
-            driver.destroy_event(event);
-            Err(error)
-        }
-    }
-}
-
 /// Waits for the ends of what is on one stream, and tells of them.
 fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) {
     // What is done at the end makes values too, e.g. sums of reductions.
     let _serving = memory.pinned.serve();
     let mut last: Option<Instant> = None;
     let mut used = None;
-    for Flying { stream, event, began, kept, landing, done } in flying {
+    for Flying { stream, mark, after, began, kept, landing, done } in flying {
         used = Some(stream);
-        let waited = memory.driver.wait(event);
-        memory.driver.destroy_event(event);
+        let waited = mark.wait();
         if waited.is_ok() {
             landing.into_iter().for_each(Landing::land);
         }
         drop(kept);
         let end = Instant::now();
-        // On a stream an operation begins when the one before has ended.
-        let start = last.map_or(began, |last| last.max(began));
+        mark.ends(end);
+        // An operation begins when the one before on the stream has ended, and those that it comes after.
+        let before = after.iter().filter_map(|mark| mark.ended()).chain(last);
+        let start = before.fold(began, Instant::max).min(end);
         last = Some(end);
+        drop(after);
         done(waited.map(|()| Span { start, end }).map_err(|error| memory.failure(&error)));
     }
     drop(used);

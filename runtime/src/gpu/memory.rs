@@ -1,7 +1,6 @@
 //! Memory of a GPU, and one of its streams.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,9 +13,6 @@ use super::pinned::Pool;
 use super::views::CudaScratch;
 use crate::device::DeviceError;
 
-/// Something of which only its maker knows the type.
-type Made = Arc<dyn Any + Send + Sync>;
-
 /// The memory of one device.
 pub(crate) struct GpuMemory {
     /// The device's name, for errors.
@@ -27,8 +23,6 @@ pub(crate) struct GpuMemory {
     pub(super) pinned: Arc<Pool>,
     /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
     frees: Mutex<Stream>,
-    /// What bodies have made once for this device, by name and type.
-    made: Mutex<HashMap<(&'static str, TypeId), Made>>,
 }
 
 impl fmt::Debug for GpuMemory {
@@ -43,23 +37,7 @@ impl GpuMemory {
     pub(crate) fn new(name: &str, gpu: &Gpu, pinned: Arc<Pool>) -> Result<Arc<Self>, GpuError> {
         let (driver, gpu) = (Arc::clone(&gpu.driver), gpu.number);
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
-        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, made: Mutex::default() }))
-    }
-
-    /// The value of this name that has been made for this device; made now if it has not. Who comes meanwhile waits.
-    pub(super) fn made<T: Any + Send + Sync, E>(
-        &self,
-        name: &'static str,
-        make: impl FnOnce() -> Result<T, E>,
-    ) -> Result<Arc<T>, E> {
-        let mut made = self.made.lock();
-        let name = (name, TypeId::of::<T>());
-        if let Some(there) = made.get(&name) {
-            return Ok(Arc::clone(there).downcast().expect("found by its type"));
-        }
-        let new = Arc::new(make()?);
-        made.insert(name, Arc::clone(&new) as _);
-        Ok(new)
+        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees }))
     }
 
     /// As the rest of the runtime speaks of it.
@@ -77,6 +55,11 @@ impl GpuMemory {
     /// True if the GPU cannot be used any more.
     pub(crate) fn is_lost(&self) -> bool {
         self.driver.memory(self.gpu).is_err_and(|error| error.is_sticky())
+    }
+
+    /// Free and total bytes of the GPU, if that can be told.
+    pub(crate) fn room(&self) -> Option<(u64, u64)> {
+        self.driver.memory(self.gpu).ok()
     }
 
     fn free(&self, at: Address) {

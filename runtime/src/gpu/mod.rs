@@ -7,6 +7,7 @@ mod context;
 mod copy;
 mod device;
 mod landing;
+mod mark;
 mod memory;
 mod pinned;
 mod range;
@@ -17,10 +18,11 @@ pub use context::GpuContext;
 pub(crate) use context::Pending;
 pub(crate) use copy::Carrier;
 pub(crate) use device::GpuDevice;
+pub(crate) use mark::Mark;
 pub(crate) use memory::{GpuMemory, GpuStream};
 pub(crate) use pinned::{Block, Pool, Serving, lend};
 pub(crate) use range::Range;
-pub(crate) use value::DeviceValue;
+pub(crate) use value::{DeviceValue, Seen};
 pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue};
 
 use std::sync::Arc;
@@ -73,6 +75,29 @@ impl Gpu {
     pub fn page_lock_from(mut self, bytes: usize) -> Self {
         self.page_lock_from = bytes;
         self
+    }
+
+    /// Its driver.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.driver
+    }
+
+    /// Its number there.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The name under which performance models know it and its like, e.g. `cuda:NVIDIA H200`: times of one kind of GPU say nothing of another's.
+    pub fn model_kind(&self) -> String {
+        let info = self.driver.gpus().get(self.number as usize);
+        info.map_or_else(|| "cuda".into(), |gpu| format!("cuda:{}", gpu.name))
+    }
+
+    /// The name under which performance models know its links: it alone, since others of its kind are elsewhere on the bus.
+    pub(crate) fn link_end(&self) -> String {
+        let info = self.driver.gpus().get(self.number as usize);
+        let uuid = info.map_or("not there", |gpu| &gpu.uuid);
+        format!("{} {uuid}", self.model_kind())
     }
 
     /// Its number and name.

@@ -1,20 +1,62 @@
 //! A handle's value in the memory of a GPU.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use smallvec::SmallVec;
+use zellige_gpu::Address;
 
 use super::memory::DeviceBuffer;
 use crate::data::{AnyHeader, Meta};
 
-/// A value of some [`Portable`](crate::Portable) type: its header is on the host, its parts are on the GPU.
-pub(crate) struct DeviceValue {
-    pub(crate) header: AnyHeader,
-    pub(crate) parts: SmallVec<[DeviceBuffer; 2]>,
+/// What the host knows of a value.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) header: Arc<AnyHeader>,
     /// As its last writer left it.
     pub(crate) meta: Meta,
 }
 
+/// A value of some [`Portable`](crate::Portable) type: its header is on the host, its parts are on the GPU.
+pub(crate) struct DeviceValue {
+    /// Changed by the end of its writer, maybe while the body of a reader is being launched behind that: who looks gets what was known at
+    /// that moment.
+    known: Mutex<Known>,
+    pub(crate) parts: SmallVec<[DeviceBuffer; 2]>,
+}
+
 impl DeviceValue {
     pub(crate) fn new(header: AnyHeader, parts: SmallVec<[DeviceBuffer; 2]>, meta: Meta) -> Self {
-        DeviceValue { header, parts, meta }
+        DeviceValue { known: Mutex::new(Known { header: Arc::new(header), meta }), parts }
+    }
+
+    pub(crate) fn known(&self) -> Known {
+        self.known.lock().clone()
+    }
+
+    pub(crate) fn meta(&self) -> Meta {
+        self.known.lock().meta
+    }
+
+    /// Something was learnt of it.
+    pub(crate) fn learn(&self, known: Known) {
+        *self.known.lock() = known;
+    }
+
+    pub(crate) fn set_norm(&mut self, norm: f64) {
+        self.known.get_mut().meta.norm = norm;
+    }
+}
+
+/// What a body is shown of a value: what was known when it was launched, and where the parts are, with their bytes.
+pub(crate) struct Seen {
+    pub(crate) known: Known,
+    pub(crate) parts: SmallVec<[(Address, u64); 2]>,
+}
+
+impl Seen {
+    pub(crate) fn of(value: &DeviceValue) -> Self {
+        let parts = value.parts.iter().map(|part| (part.at(), part.bytes())).collect();
+        Seen { known: value.known(), parts }
     }
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use zellige_gpu::{Address, GpuError};
 
 use super::context::GpuContext;
-use super::value::DeviceValue;
+use super::value::{DeviceValue, Known, Seen};
 use crate::data::{Data, Element, Meta, Portable, ValueCell};
 use crate::task::DeviceKind;
 
@@ -26,18 +26,13 @@ impl DeviceKind for Cuda {
     type Scratch<'v, T: Element> = CudaScratch;
 }
 
-/// A part of a value: where it is, and its bytes.
-fn part(value: &DeviceValue, i: usize) -> (Address, u64) {
-    (value.parts[i].at(), value.parts[i].bytes())
-}
-
-fn header<D: Portable>(value: &DeviceValue) -> &D::Header {
-    value.header.downcast_ref().expect("a handle's values have its type's headers")
+fn header<D: Portable>(known: &Known) -> &D::Header {
+    known.header.downcast_ref().expect("a handle's values have its type's headers")
 }
 
 /// A value that is read.
 pub struct CudaRef<'v, D> {
-    value: &'v DeviceValue,
+    seen: &'v Seen,
     _type: PhantomData<fn() -> D>,
 }
 
@@ -50,8 +45,8 @@ impl<D> Clone for CudaRef<'_, D> {
 impl<D> Copy for CudaRef<'_, D> {}
 
 impl<'v, D> CudaRef<'v, D> {
-    pub(crate) fn new(value: &'v DeviceValue) -> Self {
-        CudaRef { value, _type: PhantomData }
+    pub(crate) fn new(seen: &'v Seen) -> Self {
+        CudaRef { seen, _type: PhantomData }
     }
 
     /// The value's header.
@@ -59,7 +54,7 @@ impl<'v, D> CudaRef<'v, D> {
     where
         D: Portable,
     {
-        header::<D>(self.value)
+        header::<D>(&self.seen.known)
     }
 
     /// Where part `i` is, and its bytes.
@@ -67,25 +62,26 @@ impl<'v, D> CudaRef<'v, D> {
     /// # Panics
     /// If there is no such part.
     pub fn part(&self, i: usize) -> (Address, u64) {
-        part(self.value, i)
+        self.seen.parts[i]
     }
 
     /// Format, norm and size.
     pub fn meta(&self) -> Meta {
-        self.value.meta
+        self.seen.known.meta
     }
 }
 
 /// A value that is updated.
 pub struct CudaMut<'v, D> {
     value: &'v mut DeviceValue,
+    known: Known,
     cell: Arc<ValueCell<DeviceValue>>,
     _type: PhantomData<fn() -> D>,
 }
 
 impl<'v, D> CudaMut<'v, D> {
     pub(crate) fn new(value: &'v mut DeviceValue, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
-        CudaMut { value, cell: Arc::clone(cell), _type: PhantomData }
+        CudaMut { known: value.known(), value, cell: Arc::clone(cell), _type: PhantomData }
     }
 
     /// The value's header.
@@ -93,7 +89,7 @@ impl<'v, D> CudaMut<'v, D> {
     where
         D: Portable,
     {
-        header::<D>(self.value)
+        header::<D>(&self.known)
     }
 
     /// Where part `i` is, and its bytes.
@@ -101,12 +97,12 @@ impl<'v, D> CudaMut<'v, D> {
     /// # Panics
     /// If there is no such part.
     pub fn part(&self, i: usize) -> (Address, u64) {
-        part(self.value, i)
+        (self.value.parts[i].at(), self.value.parts[i].bytes())
     }
 
     /// Format, norm and size, as the writer before left them.
     pub fn meta(&self) -> Meta {
-        self.value.meta
+        self.known.meta
     }
 
     /// Puts another value in the place of this one: its header, and new parts that what follows on the stream fills. The old parts are
@@ -119,6 +115,7 @@ impl<'v, D> CudaMut<'v, D> {
         D: Portable,
     {
         let new = cx.blank::<D>(header)?;
+        self.known = new.known();
         let old = std::mem::replace(self.value, new);
         cx.keep(old.parts);
         Ok(())
@@ -142,12 +139,16 @@ impl<'v, D> CudaMut<'v, D> {
         D: Portable,
     {
         let cell = Arc::clone(&self.cell);
+        cx.is_learnt_later(&self.cell);
         let then = move |bytes: &[u8]| {
-            // SAFETY: called before the task ends, when its views are gone: it still has the one access to the place.
-            if let Some(value) = unsafe { cell.exclusive() } {
-                let mut new = header::<D>(value).clone();
-                change(bytes, &mut new, &mut value.meta);
-                value.header = Box::new(new);
+            // SAFETY: called before the task ends. Nobody writes the place before: a task that does is not launched behind one that
+            // learns something of its value at its end.
+            if let Some(value) = unsafe { cell.shared() } {
+                let Known { header: old, mut meta } = value.known();
+                let old: Option<&D::Header> = old.downcast_ref();
+                let mut new = old.expect("a handle's values have its type's headers").clone();
+                change(bytes, &mut new, &mut meta);
+                value.learn(Known { header: Arc::new(Box::new(new)), meta });
             }
             Ok(())
         };
@@ -256,9 +257,9 @@ macro_rules! debug_by_meta {
     )*};
 }
 debug_by_meta!(
-    CudaRef => |v| v.value.meta,
-    CudaMut => |v| v.value.meta,
-    CudaSlot => |v| v.place.as_ref().map(|value| value.meta),
+    CudaRef => |v| v.seen.known.meta,
+    CudaMut => |v| v.known.meta,
+    CudaSlot => |v| v.place.as_ref().map(DeviceValue::meta),
     CudaList => |v| v.0.len()
 );
 

@@ -209,7 +209,7 @@ impl State {
         let sinks = (0..count).filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] }).count();
         Graph(Arc::new(GraphData {
             priorities: self.headers.iter().map(|header| header.priority).collect(),
-            batched: self.headers.iter().any(|header| header.ways.batch > 1),
+            batched: [false, true].map(|gpu| self.headers.iter().any(|header| header.ways.together(gpu) > 1)),
             restricted: self.headers.iter().any(|header| header.only.is_some()),
             headers: self.headers,
             bodies: self.bodies,
@@ -323,7 +323,7 @@ pub(super) struct GraphData {
     /// Some task may not run everywhere.
     pub(super) restricted: bool,
     /// Some task may be run together with others.
-    pub(super) batched: bool,
+    pub(super) batched: [bool; 2],
     pub(super) priorities: Vec<i32>,
     pub(super) bodies: Vec<Box<dyn Body>>,
     pub(super) predecessors: Vec<u32>,

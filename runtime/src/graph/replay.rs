@@ -211,8 +211,9 @@ impl ReplayTask {
     }
 
     /// The most tasks that one call of its codelet takes.
-    pub(crate) fn batch(self) -> u32 {
-        if self.of_run().graph.0.batched { self.header().ways.batch } else { 0 }
+    pub(crate) fn batch(self, on_gpu: bool) -> u32 {
+        let any = self.of_run().graph.0.batched[usize::from(on_gpu)];
+        if any { self.header().ways.together(on_gpu) } else { 0 }
     }
 
     pub(crate) fn body<'r>(self) -> &'r dyn Body {
@@ -250,6 +251,17 @@ impl ReplayTask {
 
     pub(crate) fn runtime(self) -> u32 {
         self.of_run().shared.id
+    }
+
+    /// Those that wait for it, which has not completed.
+    pub(crate) fn waiting(self) -> impl Iterator<Item = ReplayTask> {
+        let successors = self.of_run().graph.0.successors_of(self.index as usize);
+        successors.iter().map(move |&index| ReplayTask { run: self.run, index })
+    }
+
+    /// How many that it waits for have not completed.
+    pub(crate) fn pending(self) -> u32 {
+        self.of_run().pending[self.index as usize].load(Ordering::Acquire)
     }
 
     /// Runs the task and completes it; what becomes ready is left in `ready`.

@@ -23,6 +23,21 @@ impl Placed {
     pub(super) fn is_like(&self, other: &Placed) -> bool {
         self.choice == other.choice && self.task.is_like(&other.task)
     }
+
+    /// True if its codelet launches several at once.
+    fn is_batched_on_gpus(&self) -> bool {
+        self.task.work().header().ways.batch_on_gpus > 1
+    }
+}
+
+/// A task whose body has returned.
+fn has_run((ran, began): (Ran, bool)) -> Ended {
+    let failure = match ran {
+        Ran::Done => None,
+        Ran::Failed(failure) => Some(failure),
+        Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
+    };
+    Ended { began, failure, ..Ended::default() }
 }
 
 impl Shared {
@@ -38,20 +53,31 @@ impl Shared {
         hub.bodies_begin(worker, flight);
         let fates = match &flight[..] {
             [alone] => smallvec![self.run_placed(hub, alone, local, stream)],
-            // One after the other onto the stream.
-            several if stream.is_some() => {
+            // One after the other onto the stream, unless they know better.
+            several if stream.is_some() && !several.iter().all(Placed::is_batched_on_gpus) => {
                 several.iter().map(|placed| self.run_placed(hub, placed, local, stream)).collect()
             }
-            several => self.run_several(hub, several, local),
+            several => self.run_several(hub, several, local, stream),
         };
         hub.bodies_end(worker);
         fates
     }
 
-    fn run_several(self: &Arc<Self>, hub: &Hub, flight: &[Placed], local: &mut WorkerLocal) -> Fates {
+    fn run_several(
+        self: &Arc<Self>,
+        hub: &Hub,
+        flight: &[Placed],
+        local: &mut WorkerLocal,
+        stream: Option<&Arc<GpuStream>>,
+    ) -> Fates {
         let worker = flight[0].worker;
         let placement = |(placed, buffers): (&Placed, Option<Buffers>)| {
-            buffers.map(|buffers| Placement { choice: placed.choice, buffers, stream: None })
+            buffers.map(|buffers| Placement {
+                choice: placed.choice,
+                buffers,
+                stream: stream.cloned(),
+                behind: false,
+            })
         };
         let buffers = flight.iter().map(|placed| hub.buffers(placed));
         let placements: Vec<Option<Placement>> = flight.iter().zip(buffers).map(placement).collect();
@@ -59,18 +85,19 @@ impl Shared {
         let outer = self.run_all(worker, there().map(|(placed, _)| &placed.task));
         let works: Vec<(&Work, Option<&Placement>)> =
             there().map(|(placed, placement)| (placed.task.work(), Some(placement))).collect();
-        let mut ran = self.attempt_all(&works, worker, local).into_iter();
-        self.rest_all(worker, there().map(|(placed, _)| placed.task.id()), outer);
-        let fate = |placement: &Option<Placement>| {
-            let (ran, began) = placement.is_some().then(|| ran.next()).flatten()?;
-            let failure = match ran {
-                Ran::Done => None,
-                Ran::Failed(failure) => Some(failure),
-                Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
-            };
-            Some(Ended { began, failure, launched: None })
+        let ended = if stream.is_some() {
+            self.launch_all(&works, worker, local)
+        } else {
+            self.attempt_all(&works, worker, local).into_iter().map(has_run).collect()
         };
-        placements.iter().map(fate).collect()
+        self.rest_all(worker, there().map(|(placed, _)| placed.task.id()), outer);
+        let mut ended = ended.into_iter();
+        let fate = |(placed, placement): (&Placed, &Option<Placement>)| {
+            let (placement, mut ended) = (placement.as_ref()?, ended.next()?);
+            placed.says_what_it_left(&placement.buffers, &mut ended);
+            Some(ended)
+        };
+        flight.iter().zip(&placements).map(fate).collect()
     }
 
     /// What became of tasks whose operations have ended after they were launched: their times are taken, and what they have left for this
@@ -101,6 +128,12 @@ impl Shared {
                 Err(panic) => Some(Cause::Panic(panic_message(&*panic))),
             };
             ended.failure = cause.map(|cause| work.describe(cause)).inspect(|failure| work.poison(failure));
+            if let (Some(hub), Some(wrote)) = (&self.hub, &mut ended.wrote) {
+                placed.learns(hub, wrote);
+            }
+        }
+        if ended.failure.is_none() {
+            work.clear_poison();
         }
         if let (Some(models), true) = (&self.models, ended.failure.is_none()) {
             let (header, kind) = (work.header(), self.workers[worker].model_kind);

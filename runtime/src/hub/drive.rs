@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zellige_gpu::GpuError;
 
 use super::links::{Way, mover};
+use super::room::WAITS_FOR_ROOM;
 use super::{Hub, Waiting};
 use crate::data::{AnyHandle, CarryError, Onto};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
@@ -14,12 +15,6 @@ use crate::error::{Cause, Failure, TaskError};
 use crate::exec::Shared;
 use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
-
-/// How long a transfer that finds no room on a GPU waits before it tries again, before the device is given up: ten seconds in all.
-const WAITS_FOR_ROOM: [Duration; 10] = {
-    let ms = Duration::from_millis;
-    [ms(1), ms(3), ms(10), ms(30), ms(100), ms(300), ms(1000), ms(2000), ms(3000), ms(4000)]
-};
 
 /// How far a transfer is: not begun, under way, over.
 const QUEUED: u8 = 0;
@@ -81,7 +76,7 @@ impl Shared {
         match hub.mover(&transfer) {
             Some(device) => {
                 let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
-                device.enqueue(stream, Op { bytes, run: Box::new(run), done: Box::new(done) });
+                device.enqueue(stream, Op::new(bytes, Box::new(run), Box::new(done)));
             }
             None => hub.host.push(
                 stream,

@@ -7,12 +7,13 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::batch::Fates;
+use super::behind::Behind;
 use super::{Buffers, Hub, Planned, Waiting};
-use crate::data::{AnyHandle, Format, Meta};
+use crate::data::{Ahead, AnyHandle, Format, Meta};
 use crate::device::{DeviceError, Op, Span, StreamId};
 use crate::error::{Cause, Failure, panic_message};
 use crate::exec::{Ready, Shared, on_device};
-use crate::gpu::GpuStream;
+use crate::gpu::{GpuStream, Mark};
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
 use crate::operand::Mode;
 use crate::plan::{Needs, Plan};
@@ -34,6 +35,8 @@ pub(crate) struct Placed {
     pub(super) ticket: Ticket,
     pub(super) choice: Choice,
     pub(super) needs: Needs,
+    /// It is launched before others have ended for which it waits.
+    pub(super) behind: Option<Box<Behind>>,
 }
 
 /// Tasks that are run in one call, mostly one.
@@ -57,7 +60,10 @@ impl Shared {
             return None;
         }
         loop {
-            if let Some(flight) = hub.lanes[worker].take() {
+            if let Some(flight) = hub.lanes[worker].take(hub.is_gpu(worker)) {
+                return Some(Next::Placed(Box::new(flight)));
+            }
+            if let Some(flight) = self.follow(hub, worker) {
                 return Some(Next::Placed(Box::new(flight)));
             }
             if !hub.lanes[worker].has_room() {
@@ -163,7 +169,7 @@ impl Shared {
                 self.settle_all(hub, flight, ended);
             }
             Some(device) => {
-                hub.lanes[worker].launches();
+                hub.lanes[worker].launches(&flight);
                 device.enqueue(StreamId::Compute, self.launch(flight));
             }
         }
@@ -171,9 +177,10 @@ impl Shared {
 
     /// The tasks as one operation of a device.
     fn launch(self: &Arc<Self>, flight: Flight) -> Op {
-        let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
+        let (shared, at_launch, at_end) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
+        let after = flight[0].behind.as_ref().map_or(Vec::new(), |behind| behind.after.clone());
         let flight = Arc::new(Mutex::new(Some((flight, Fates::new()))));
-        let landing = Arc::clone(&flight);
+        let (launching, landing) = (Arc::clone(&flight), Arc::clone(&flight));
         let run = move |stream: Option<&Arc<GpuStream>>| {
             let hub = shared.hub.as_ref().expect("only a hub places tasks");
             let mut flight = flight.lock();
@@ -182,17 +189,26 @@ impl Shared {
             let mut local = hub.lanes[worker].local.lock();
             let kind = shared.workers[worker].model_kind;
             let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
+            if let Some(stream) = stream {
+                stream.keep(hub.lanes[worker].takes_off());
+            }
             let _device = on_device(&shared);
             let ended = shared.unbroken(|| shared.run_flight(hub, placed, local, stream));
             local.flush();
             *ran = ended.unwrap_or_default();
             stream.map_or(Ok(()), |stream| stream.check())
         };
+        let launched = move |mark: &Arc<Mark>| {
+            let hub = at_launch.hub.as_ref().expect("only a hub places tasks");
+            if let Some((placed, ran)) = &*launching.lock() {
+                at_launch.unbroken(|| at_launch.tell_followers(hub, placed, ran, mark));
+            }
+        };
         let done = move |ended: Result<Span, DeviceError>| {
             let Some((placed, ran)) = landing.lock().take() else { return };
             at_end.unbroken(|| at_end.landed(placed, ran, ended));
         };
-        Op { bytes: None, run: Box::new(run), done: Box::new(done) }
+        Op { after, launched: Some(Box::new(launched)), ..Op::new(None, Box::new(run), Box::new(done)) }
     }
 
     /// Runs code outside of any body; a panic there breaks the runtime.
@@ -203,15 +219,16 @@ impl Shared {
     fn landed(self: &Arc<Self>, flight: Flight, ran: Fates, ended: Result<Span, DeviceError>) {
         let hub = self.hub.as_ref().expect("only a hub places tasks");
         let worker = flight[0].worker;
-        hub.lanes[worker].landed();
+        hub.lanes[worker].landed(&flight);
         match ended {
+            Ok(span) if flight[0].behind.is_some() => self.landed_behind(hub, flight, ran, span),
             Ok(span) => {
                 let ended = self.ends_of(&flight, ran, span);
                 self.settle_all(hub, flight, ended);
             }
             Err(error) => {
                 self.retire(hub, hub.node_of(worker), error);
-                flight.into_iter().for_each(|placed| self.send_back(hub, placed.task, worker));
+                flight.into_iter().for_each(|placed| self.run_again(hub, placed));
             }
         }
         self.sleep.notify(worker);
@@ -229,20 +246,39 @@ impl Shared {
         if crate::mutant::mutant(7) {
             self.give_turns(placed.task.work());
         }
-        let outer = self.runs(placed.worker, &placed.task);
-        let placement = Placement { choice: placed.choice, buffers, stream: stream.cloned() };
-        let ended = placed.task.work().attempt(self, placed.worker, local, &placement);
-        self.rests(placed.worker, placed.task.id(), outer);
+        let (work, behind) = (placed.task.work(), placed.behind.is_some());
+        let placement = Placement { choice: placed.choice, buffers, stream: stream.cloned(), behind };
+        // Its policy has not handed out what follows others, and knows nothing of it.
+        let outer = (!behind).then(|| self.runs(placed.worker, &placed.task));
+        let mut ended = work.attempt(self, placed.worker, local, &placement);
+        if let Some(outer) = outer {
+            self.rests(placed.worker, placed.task.id(), outer);
+        }
+        placed.says_what_it_left(&placement.buffers, &mut ended);
         Some(ended)
+    }
+
+    /// Its device has failed under the task, or before it.
+    pub(super) fn run_again(self: &Arc<Self>, hub: &Hub, placed: Placed) {
+        if let Some(followers) = &hub.followers {
+            followers.untell(placed.task.work(), true);
+            placed.unlaunched();
+        }
+        match placed.behind {
+            Some(_) => self.wait_after_all(hub, placed.task),
+            None => self.send_back(hub, placed.task, placed.worker),
+        }
     }
 
     /// What the task wrote is the new version of its data; its successors may go.
     pub(super) fn settle(self: &Arc<Self>, hub: &Hub, placed: Placed, ended: Option<Ended>) {
         let worker = placed.worker;
-        let Some(ended) = ended.filter(|ended| hub.end(&placed, ended.began)) else {
-            // The device failed under it.
-            return self.send_back(hub, placed.task, worker);
+        let Some(ended) = ended.filter(|ended| hub.end(&placed, ended)) else {
+            return self.run_again(hub, placed);
         };
+        if let Some(followers) = &hub.followers {
+            followers.untell(placed.task.work(), false);
+        }
         self.drain();
         let id = placed.task.id();
         hub.forget(id);
@@ -291,8 +327,9 @@ impl Hub {
         })
     }
 
-    fn placed(&self, task: ReadyTask, plan: &Plan, worker: usize) -> Placed {
-        Placed { task, worker, ticket: self.ticket(), choice: plan.choice, needs: plan.needs.clone() }
+    pub(super) fn placed(&self, task: ReadyTask, plan: &Plan, worker: usize) -> Placed {
+        let (ticket, choice, needs) = (self.ticket(), plan.choice, plan.needs.clone());
+        Placed { task, worker, ticket, choice, needs, behind: None }
     }
 
     /// The task is not queued for the node any more for which its operands were wanted.
@@ -342,6 +379,9 @@ impl Hub {
         let node = self.node_of(placed.worker);
         self.look(|memory| {
             let held = memory.holds(placed.ticket);
+            if let Some(behind) = &placed.behind {
+                return held.then(|| behind.buffers.clone());
+            }
             let place = |need: &Need| match need.access {
                 Access::Look => NOWHERE,
                 _ => memory.buffer(need.datum, node, need.format).expect("held"),
@@ -350,26 +390,34 @@ impl Hub {
         })
     }
 
-    /// Gives the working set back, with new versions of what was written if the body `began`; false if it is gone.
-    fn end(&self, placed: &Placed, began: bool) -> bool {
+    /// Gives the working set back, with new versions of what was written if the body began; false if it is gone.
+    fn end(&self, placed: &Placed, ended: &Ended) -> bool {
         let node = self.node_of(placed.worker);
         self.with_memory(|memory| {
             if !memory.holds(placed.ticket) {
                 return false;
             }
-            if !began {
+            if !ended.began {
                 memory.abandon(placed.ticket);
                 return true;
             }
             let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {
-                let writes = handles.iter().zip(&placed.needs).filter(|(_, need)| need.access.writes());
-                writes
-                    .map(|((handle, _), need)| {
-                        let buffer = memory.buffer(need.datum, node, need.format).expect("held");
-                        let meta = handle.settle(buffer);
+                let at_launch = ended.wrote.iter().flatten().map(Some).chain(std::iter::repeat(None));
+                let settled =
+                    |((at, handle, need), wrote): ((usize, &dyn AnyHandle, &Need), Option<&Ahead>)| {
+                        let meta = match (wrote, &placed.behind) {
+                            (Some(wrote), _) => {
+                                handle.settle_as(placed.ticket, wrote.meta);
+                                wrote.meta
+                            }
+                            (None, Some(behind)) => handle.settle(behind.buffers[at]),
+                            (None, None) => {
+                                handle.settle(memory.buffer(need.datum, node, need.format).expect("held"))
+                            }
+                        };
                         (need.datum, meta.format, meta.bytes as u64)
-                    })
-                    .collect()
+                    };
+                placed.writes(handles).zip(at_launch).map(settled).collect()
             });
             memory.finish_as(placed.ticket, &written);
             true

@@ -1,6 +1,8 @@
 //! What a worker has taken and not ended.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
@@ -15,8 +17,20 @@ const AHEAD: usize = 2;
 /// Bodies that a device is given before the first of them has ended.
 const LAUNCHED: usize = 2;
 
+/// Bodies that a device is given behind others, before the first of them has ended.
+const BEHIND: usize = 4;
+
 /// The working sets of the tasks that run in one call.
 pub(super) type Tickets = SmallVec<[Ticket; 1]>;
+
+/// See [`Lane::takes_off`].
+pub(super) struct Aloft(Arc<AtomicUsize>);
+
+impl Drop for Aloft {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// One worker's.
 pub(crate) struct Lane {
@@ -24,6 +38,8 @@ pub(crate) struct Lane {
     state: Mutex<State>,
     /// For the bodies that run on the device: one at a time, since they share a stream.
     pub(super) local: Mutex<Option<WorkerLocal>>,
+    /// Calls of bodies that are being put on a GPU's streams, or are there and have not ended.
+    aloft: Arc<AtomicUsize>,
     /// Working sets of the calls that run inside one another, where the host's memory is limited.
     running: Mutex<Vec<Tickets>>,
 }
@@ -36,11 +52,21 @@ struct State {
     staged: VecDeque<Placed>,
     /// Bodies that the device has and has not ended.
     launched: usize,
+    /// Those among its bodies that were launched behind others, which are not counted above.
+    behind: usize,
+}
+
+impl State {
+    /// Among which it counts.
+    fn count(&mut self, flight: &Flight) -> &mut usize {
+        if flight[0].behind.is_some() { &mut self.behind } else { &mut self.launched }
+    }
 }
 
 impl Lane {
     pub(super) fn new(node: NodeId) -> Self {
-        Lane { node, state: Mutex::default(), local: Mutex::default(), running: Mutex::default() }
+        let (state, local, aloft, running) = Default::default();
+        Lane { node, state, local, aloft, running }
     }
 
     pub(super) fn enters(&self, tickets: Tickets) {
@@ -57,13 +83,13 @@ impl Lane {
     }
 
     /// The next task with all its operands, and those that can be run in one call with it, unless the device has enough.
-    pub(super) fn take(&self) -> Option<Flight> {
+    pub(super) fn take(&self, on_gpu: bool) -> Option<Flight> {
         let mut state = self.state.lock();
         if self.node != HOST && state.launched >= LAUNCHED {
             return None;
         }
         let first = state.staged.pop_front()?;
-        let most = first.task.batch();
+        let most = first.task.batch(on_gpu);
         let mut flight: Flight = smallvec![first];
         let mut at = 0;
         while flight.len() < most && at < state.staged.len() {
@@ -85,15 +111,21 @@ impl Lane {
     /// True if it waits for operands and has nothing to run.
     pub(super) fn waits(&self) -> bool {
         let state = self.state.lock();
-        state.gathering > 0 && state.staged.is_empty() && state.launched == 0
+        state.gathering > 0 && state.staged.is_empty() && state.launched + state.behind == 0
     }
 
     /// What it holds, if anything.
     pub(super) fn describe(&self) -> Option<String> {
         let state = self.state.lock();
-        let State { gathering, staged, launched } = &*state;
-        let any = gathering + staged.len() + launched > 0;
-        any.then(|| format!("gathers {gathering}, has {} ready, launched {launched}", staged.len()))
+        let State { gathering, staged, launched, behind } = &*state;
+        let any = gathering + staged.len() + launched + behind > 0;
+        let words = || {
+            format!(
+                "gathers {gathering}, has {} ready, launched {launched} and {behind} behind others",
+                staged.len()
+            )
+        };
+        any.then(words)
     }
 
     pub(super) fn gathers(&self) {
@@ -112,12 +144,28 @@ impl Lane {
         state.staged.push_back(task);
     }
 
-    pub(super) fn launches(&self) {
-        self.state.lock().launched += 1;
+    /// A call of bodies is put on a GPU's stream; what is answered is dropped once its operations have ended.
+    pub(super) fn takes_off(&self) -> Aloft {
+        self.aloft.fetch_add(1, Ordering::Relaxed);
+        Aloft(Arc::clone(&self.aloft))
     }
 
-    pub(super) fn landed(&self) {
-        self.state.lock().launched -= 1;
+    /// How many such calls have not ended.
+    pub(super) fn aloft(&self) -> usize {
+        self.aloft.load(Ordering::Relaxed)
+    }
+
+    /// True if its device may be given another body behind others.
+    pub(super) fn may_follow(&self) -> bool {
+        self.state.lock().behind < BEHIND
+    }
+
+    pub(super) fn launches(&self, flight: &Flight) {
+        *self.state.lock().count(flight) += 1;
+    }
+
+    pub(super) fn landed(&self, flight: &Flight) {
+        *self.state.lock().count(flight) -= 1;
     }
 
     /// Takes all that has not been launched: the device is gone.

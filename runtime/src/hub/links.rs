@@ -64,7 +64,7 @@ impl Links {
                 return None;
             }
             let declared = nodes[mover((from, to))].device.as_ref().and_then(|device| device.link(from, to));
-            let known = || self.models.as_ref()?.link(&nodes[from].name, &nodes[to].name).map(spec);
+            let known = || self.models.as_ref()?.link(&nodes[from].link_end, &nodes[to].link_end).map(spec);
             Some(declared.or_else(known).unwrap_or_else(|| {
                 self.unknown.lock().unused.push((from, to));
                 ASSUMED
@@ -173,7 +173,7 @@ impl Measurement {
             self.ladder.add(span.end.saturating_duration_since(span.start));
             self.go_on();
         };
-        Op { bytes: Some(bytes), run: Box::new(run), done: Box::new(done) }
+        Op::new(Some(bytes), Box::new(run), Box::new(done))
     }
 
     /// The link is known as far as it will be. A device that has failed says so itself to what comes next.
@@ -211,7 +211,7 @@ impl Hub {
             Ok(link) => {
                 self.with_memory(|memory| memory.set_link(way.0, way.1, spec(link)));
                 if let Some(models) = &self.links.models {
-                    models.set_link(from, to, link);
+                    models.set_link(&self.nodes[way.0].link_end, &self.nodes[way.1].link_end, link);
                 }
             }
             Err(error) => tracing::warn!(

@@ -5,6 +5,7 @@
 //! a failed device out. `README.md` says who may do what when. A runtime without devices has no hub and pays for none.
 
 mod batch;
+mod behind;
 mod disk;
 mod drive;
 mod gather;
@@ -13,9 +14,12 @@ mod hints;
 mod lane;
 mod links;
 mod log;
+#[cfg(all(test, loom))]
+mod models;
 mod probe;
 mod refuse;
 mod retire;
+mod room;
 mod tally;
 mod turn;
 
@@ -26,6 +30,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 
+use self::behind::Followers;
 use self::disk::Disk;
 pub(crate) use self::disk::HostMemory;
 pub(crate) use self::gather::{Flight, Next, Placed};
@@ -54,6 +59,8 @@ type Known = (u64, Weak<dyn AnyHandle>);
 /// One memory node and the device that works on it.
 struct Node {
     name: String,
+    /// Its name in the performance models of links; a GPU's is the same in every run.
+    link_end: String,
     /// What its device is, for people.
     what: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
@@ -75,7 +82,8 @@ struct Node {
 impl Node {
     fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
         let (failure, retiring, moving, spares) = Default::default();
-        Node { name, what: None, capacity, device, gpu: None, failure, retiring, moving, spares }
+        let link_end = name.clone();
+        Node { name, link_end, what: None, capacity, device, gpu: None, failure, retiring, moving, spares }
     }
 
     /// True for two emulated devices, and for two GPUs of one driver that reach each other.
@@ -109,7 +117,8 @@ impl Node {
                 let memory = GpuMemory::new(&name, gpu, Arc::clone(pool));
                 let memory = memory.map_err(|error| format!("{name}: {error}"))?;
                 let device: Arc<dyn Device> = Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams));
-                Ok(Node { what, gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
+                let link_end = gpu.link_end();
+                Ok(Node { what, link_end, gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
             }
         }
     }
@@ -161,6 +170,8 @@ pub(crate) struct Hub {
     lanes: Vec<Lane>,
     plans: Mutex<HashMap<u64, Planned>>,
     waiting: Mutex<HashMap<Ticket, Waiting>>,
+    /// Only where there are GPUs.
+    followers: Option<Followers>,
     /// Held while partial results are added to a value.
     combining: Mutex<()>,
     tally: Tally,
@@ -227,6 +238,7 @@ impl Hub {
             lanes,
             plans: Mutex::default(),
             waiting: Mutex::default(),
+            followers: (!gpus.is_empty()).then(Followers::default),
             combining: Mutex::new(()),
             next_ticket: AtomicU64::new(0),
         })

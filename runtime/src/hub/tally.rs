@@ -39,6 +39,8 @@ pub struct NodeUse {
     pub reused: u64,
     /// Copies for which memory was allocated. Conversions, and values of fewer than 64 bytes, are counted in neither.
     pub allocated: u64,
+    /// Tasks that its device was given behind others, before those had ended.
+    pub launched_behind: u64,
     /// Bytes that came from other nodes.
     pub bytes_in: u64,
     /// Bytes that went to other nodes.
@@ -65,6 +67,11 @@ impl Tally {
         if let Some((converter, _)) = transfer.converts {
             nodes[converter].conversions += 1;
         }
+    }
+
+    /// A task is launched behind others.
+    pub(super) fn followed(&self, node: NodeId) {
+        self.0.lock()[node].launched_behind += 1;
     }
 
     pub(super) fn evicted(&self, node: NodeId, written_back: bool) {

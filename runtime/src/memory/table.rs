@@ -36,8 +36,8 @@ pub(super) struct Replica {
     pub(super) outgoing: SmallVec<[u64; 1]>,
     /// The one that fills it.
     pub(super) incoming: Option<u64>,
-    /// A task is about to write it.
-    pub(super) writing: bool,
+    /// Tasks that are about to write it, one behind the other.
+    pub(super) writers: u32,
     /// It is being written back in order to be given up.
     pub(super) leaving: bool,
     pub(super) prefetched: bool,
@@ -71,7 +71,7 @@ impl Replica {
             pins: 0,
             outgoing: SmallVec::new(),
             incoming: None,
-            writing: false,
+            writers: 0,
             leaving: false,
             prefetched: false,
             last_use: 0,
@@ -91,7 +91,7 @@ impl Replica {
     }
 
     pub(super) fn is_source(&self) -> bool {
-        self.stage == Stage::Valid && !self.writing
+        self.stage == Stage::Valid && self.writers == 0
     }
 }
 

@@ -20,7 +20,7 @@ use super::{Identity, LinkModel, Models};
 const FORMAT: u32 = 2;
 /// Larger files are not read [B].
 const LARGEST: u64 = 64 << 20;
-/// Samples of a footprint that are stored: as good a median as all of them, and new ones soon outvote them.
+/// Samples of a footprint that are stored: as good an estimate as all of them, and new ones soon outvote them.
 const STORED: usize = 15;
 
 /// What a file of models held.
@@ -220,12 +220,12 @@ impl Models {
     }
 }
 
-/// Evenly spaced ones of the sorted times, the middle among them.
+/// One for each fifteenth of the sorted times, from its middle: the middle of all is among them, and their mean is that of all.
 fn thinned(sorted: &[u64]) -> Vec<u64> {
     if sorted.len() <= STORED {
         return sorted.to_vec();
     }
-    (0..STORED).map(|i| sorted[i * (sorted.len() - 1) / (STORED - 1)]).collect()
+    (0..STORED).map(|i| sorted[(2 * i + 1) * sorted.len() / (2 * STORED)]).collect()
 }
 
 /// The models in a file's bytes, or what is wrong with them.

@@ -1,7 +1,7 @@
 //! Performance models: how long a codelet will take on a kind of device, and a transfer on a link.
 //!
 //! A task is known by its *footprint*: codelet, implementation, label (the precision) and shape. For each footprint and kind of device the
-//! last times are kept (64, once there are more every eighth of them); their median is the estimate once there are five ([`Source::History`]). Before that, and for sizes
+//! last times are kept (64, once there are more every eighth of them); the mean of those near their median is the estimate once there are five ([`Source::History`]). Before that, and for sizes
 //! that never ran, a regression over the other sizes of the codelet and label answers ([`Source::Regression`]). What the user
 //! says ([`TaskInfo::cost`]) comes between the two. `docs/models.md` says what is measured, stored and trusted.
 //!
@@ -220,8 +220,8 @@ impl Models {
 
     /// The estimate from the footprint's own times.
     pub(crate) fn known(&self, id: ModelId, kind: KindId) -> Option<Estimate> {
-        let (median, samples) = self.table.get(id.0)?.cells.get(kind)?.median();
-        let time = not_zero(Duration::from_nanos(median));
+        let (expected, samples) = self.table.get(id.0)?.cells.get(kind)?.expected();
+        let time = not_zero(Duration::from_nanos(expected));
         (samples >= history::ENOUGH).then_some(Estimate { time, samples, source: Source::History })
     }
 

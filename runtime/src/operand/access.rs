@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::gpu::OnGpu;
-use super::{Accesses, Formats, Metas, Mode, Operand};
+use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
 use crate::data::{Data, Format, Handle, HandleCore, Meta, ValueCell};
 use crate::error::{TaskError, panic_message};
 use crate::gpu::{CudaMut, CudaRef, CudaSlot};
@@ -147,8 +147,8 @@ impl<D: Data> Operand for Read<D> {
         out.push((&self.core, Mode::Read).into());
     }
 
-    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
-        out.push(chosen.unwrap_or(self.format));
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        out.push(wanted.or(self.format));
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
@@ -158,9 +158,9 @@ impl<D: Data> Operand for Read<D> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<HeldRef<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<HeldRef<D>, Refusal> {
         let core = env.resolve(&self.core);
-        hold(core, format.unwrap_or(self.format), env)
+        hold(core, wanted.or(self.format), env)
     }
 
     fn view<'v>(held: &'v mut HeldRef<D>) -> D::Ref<'v> {
@@ -239,8 +239,8 @@ impl<D: Data> Operand for Update<D> {
         out.push((&self.core, Mode::Update).into());
     }
 
-    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
-        out.push(chosen.unwrap_or(self.format));
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        out.push(wanted.or(self.format));
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
@@ -250,9 +250,9 @@ impl<D: Data> Operand for Update<D> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
-        hold_mut(core, format.unwrap_or(self.format), env)
+        hold_mut(core, wanted.or(self.format), env)
     }
 
     fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {
@@ -301,7 +301,7 @@ impl<D: Data> Operand for Write<D> {
         out.push((&self.core, Mode::Write).into());
     }
 
-    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
         out.push(Format::NATIVE);
     }
 
@@ -310,7 +310,7 @@ impl<D: Data> Operand for Write<D> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         core.drop_replicas();
         Ok(HeldMut::new(core, env))
@@ -358,7 +358,7 @@ impl<D: Data> Operand for Commute<D> {
         out.push((&self.core, Mode::Commute).into());
     }
 
-    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
         out.push(Format::NATIVE);
     }
 
@@ -370,7 +370,7 @@ impl<D: Data> Operand for Commute<D> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldMut<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         if env.is_placed() {
             // Its turn was taken before its operands were gathered.
@@ -431,7 +431,7 @@ impl<D: Data> Operand for Reduce<D> {
         out.push((&self.core, Mode::Reduce).into());
     }
 
-    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
         out.push(Format::NATIVE);
     }
 
@@ -442,7 +442,7 @@ impl<D: Data> Operand for Reduce<D> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldPartial<D>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldPartial<D>, Refusal> {
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
         let place = env.place().map(|buffer| core.place(buffer));

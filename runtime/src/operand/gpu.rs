@@ -5,41 +5,44 @@ use std::sync::Arc;
 
 use crate::data::{Data, HandleBase, HandleCore, ValueCell};
 use crate::error::{Failure, TaskError};
-use crate::gpu::{CudaMut, CudaRef, CudaSlot, DeviceValue};
+use crate::gpu::{CudaMut, CudaRef, CudaSlot, DeviceValue, Seen};
 use crate::task::{Env, Refusal};
 
 /// A place on the GPU, while a body is called. The memory manager keeps it until the task has ended.
 pub struct OnGpu {
     cell: Arc<ValueCell<DeviceValue>>,
     base: NonNull<HandleBase>,
+    /// The value as it was found; `None` where there need not be any.
+    seen: Option<Seen>,
 }
 
 impl OnGpu {
     /// The place that was resolved last, with or without a value.
     pub(super) fn any<D: Data>(core: &HandleCore<D>, env: &Env<'_>) -> Self {
         let buffer = env.place().expect("what runs on a GPU has been placed");
-        OnGpu { cell: core.gpu_place(buffer), base: NonNull::from(&core.base) }
+        OnGpu { cell: core.gpu_place(buffer), base: NonNull::from(&core.base), seen: None }
     }
 
     /// The same; its value must be there.
     pub(super) fn existing<D: Data>(core: &HandleCore<D>, env: &mut Env<'_>) -> Result<Self, Refusal> {
         env.check(&core.base)?;
-        let held = OnGpu::any(core, env);
+        let mut held = OnGpu::any(core, env);
         // SAFETY: the task has been granted an access to the place.
         let Some(value) = (unsafe { held.cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
-        env.count_bytes(value.meta.bytes);
+        let seen = Seen::of(value);
+        env.count_bytes(seen.known.meta.bytes);
+        held.seen = Some(seen);
         Ok(held)
     }
 
     pub(super) fn view<D>(&self) -> CudaRef<'_, D> {
-        // SAFETY: the task has been granted an access to the place, which lasts until it ends.
-        CudaRef::new(unsafe { self.cell.shared() }.expect("seen when it was acquired"))
+        CudaRef::new(self.seen.as_ref().expect("it was there when it was acquired"))
     }
 
     pub(super) fn view_mut<D>(&mut self) -> CudaMut<'_, D> {
-        // SAFETY: as above; the access is the one exclusive.
+        // SAFETY: the task has been granted the one exclusive access to the place, which lasts until it ends.
         let value = unsafe { self.cell.exclusive() }.as_mut();
         CudaMut::new(value.expect("seen when it was acquired"), &self.cell)
     }
@@ -54,14 +57,14 @@ impl OnGpu {
         unsafe { self.base.as_ref() }
     }
 
-    /// The body has returned and says that it has put a value there.
+    /// The body has returned and says that it has put a value there. The handle is not cleared of poison before the task has ended:
+    /// one before it may fail until then.
     pub(super) fn written(self, env: &mut Env<'_>) -> Result<(), TaskError> {
-        // SAFETY: as in `view`.
+        // SAFETY: as above.
         let Some(value) = (unsafe { self.cell.shared() }) else {
             return Err(format!("the body left {} without a value", self.base().name()).into());
         };
-        env.count_bytes(value.meta.bytes);
-        self.base().clear_poison();
+        env.count_bytes(value.meta().bytes);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::access::{HeldRef, hold, meta};
 use super::gpu::OnGpu;
-use super::{Accesses, Declared, Formats, Metas, Mode, Operand};
+use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Wanted};
 use crate::data::{AnyHandle, Data, Format, Handle, HandleCore, Meta};
 use crate::error::TaskError;
 use crate::gpu::CudaList;
@@ -66,8 +66,8 @@ impl<D: Data> Operand for ReadList<D> {
         out.extend(self.cores.iter().map(|core| (core, Mode::Read).into()));
     }
 
-    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
-        out.extend(self.cores.iter().map(|_| chosen.unwrap_or(self.format)));
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        out.extend((0..self.cores.len()).map(|at| wanted.of_element(at, self.format)));
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
@@ -79,15 +79,12 @@ impl<D: Data> Operand for ReadList<D> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<Vec<HeldRef<D>>, Refusal> {
-        let format = format.unwrap_or(self.format);
-        self.cores
-            .iter()
-            .map(|core| {
-                let core = env.resolve(core);
-                hold(core, format, env)
-            })
-            .collect()
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<Vec<HeldRef<D>>, Refusal> {
+        let hold = |(at, core)| {
+            let core = env.resolve(core);
+            hold(core, wanted.of_element(at, self.format), env)
+        };
+        self.cores.iter().enumerate().map(hold).collect()
     }
 
     fn view<'v>(held: &'v mut Vec<HeldRef<D>>) -> List<'v, D> {
@@ -134,7 +131,7 @@ impl<D: Data> Operand for MetaList<D> {
         out.extend(self.cores.iter().map(|core| Declared { look: true, ..(core, Mode::Read).into() }));
     }
 
-    fn formats(&self, _chosen: Option<Format>, out: &mut Formats) {
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
         out.extend(self.cores.iter().map(|_| Format::NATIVE));
     }
 
@@ -148,7 +145,7 @@ impl<D: Data> Operand for MetaList<D> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<Metas, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<Metas, Refusal> {
         let mut metas = Metas::new();
         self.metas(env, &mut metas)?;
         Ok(metas)
@@ -165,7 +162,7 @@ impl<D: Data> Operand for MetaList<D> {
     type OnGpu = Metas;
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Metas, Refusal> {
-        self.acquire(env, None)
+        self.acquire(env, Wanted::default())
     }
 
     fn view_on_gpu(held: &mut Metas) -> &[Meta] {

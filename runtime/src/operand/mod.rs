@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::data::{AnyHandle, Data, Format, HandleBase, HandleCore, Meta};
 use crate::error::TaskError;
 use crate::gpu::Cuda;
-use crate::task::{Cpu, DeviceKind, Env, Refusal};
+use crate::task::{Apart, Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// How a task accesses one handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,37 @@ impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
 pub(crate) type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
 /// The format that each access of one task asks for.
 pub(crate) type Formats = SmallVec<[Format; 4]>;
+/// What a late choice wants of one operand; nothing unless it says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    format: Option<Format>,
+    apart: Option<Apart>,
+}
+
+impl Wanted {
+    /// Of the operand at this place.
+    pub(crate) fn of(choice: &Choice, operand: usize) -> Self {
+        Wanted { format: choice.formats.get(operand).copied().flatten(), apart: choice.apart }
+    }
+
+    /// The format, of an operand that was submitted with `asked`.
+    fn or(self, asked: Format) -> Format {
+        self.format.unwrap_or(asked)
+    }
+
+    /// The same for one element of a list.
+    fn of_element(self, element: usize, asked: Format) -> Format {
+        match self.apart {
+            Some(Apart { elements, format })
+                if elements.checked_shr(element as u32).unwrap_or(0) & 1 == 1 =>
+            {
+                format
+            }
+            _ => self.or(asked),
+        }
+    }
+}
+
 /// The metas of one task's operands.
 pub(crate) type Metas = SmallVec<[Meta; 4]>;
 
@@ -95,13 +126,13 @@ pub trait Operand: Send + Sync + 'static {
     #[doc(hidden)]
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
 
-    /// The format in which each access of the operand wants its value; `chosen` is the late choice.
+    /// The format in which each access of the operand wants its value.
     #[doc(hidden)]
-    fn formats(&self, chosen: Option<Format>, out: &mut Formats);
+    fn formats(&self, wanted: Wanted, out: &mut Formats);
 
     /// Gets hold of the operand, or of nothing.
     #[doc(hidden)]
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<Self::Held, Refusal>;
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<Self::Held, Refusal>;
 
     #[doc(hidden)]
     fn view<'v>(held: &'v mut Self::Held) -> Self::View<'v, Cpu>;

@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
-use super::{Accesses, Formats, Metas, Operand};
-use crate::data::{Buffer, Element, Format};
+use super::{Accesses, Formats, Metas, Operand, Wanted};
+use crate::data::{Buffer, Element};
 use crate::error::TaskError;
 use crate::gpu::CudaScratch;
 use crate::task::{DeviceKind, Env, Refusal};
@@ -44,13 +44,13 @@ impl<T: Element> Operand for Scratch<T> {
 
     fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
 
-    fn formats(&self, _chosen: Option<Format>, _out: &mut Formats) {}
+    fn formats(&self, _wanted: Wanted, _out: &mut Formats) {}
 
     fn metas<'e>(&'e self, _env: &mut Env<'e>, _out: &mut Metas) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, _format: Option<Format>) -> Result<HeldScratch<T>, Refusal> {
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldScratch<T>, Refusal> {
         let bytes = self.len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Refusal::Failed(
                 format!("{} elements of working space do not fit the address space", self.len).into(),
@@ -76,7 +76,8 @@ impl<T: Element> Operand for Scratch<T> {
         let len = if self.on_host { 0 } else { self.len as u64 };
         let bytes = len.saturating_mul(size_of::<T>() as u64);
         let stream = env.gpu().expect("a body for GPUs has a stream");
-        stream.scratch(bytes).map_err(|error| Refusal::Failed(error.into()))
+        let found = env.shared.find_room(env.worker(), || stream.scratch(bytes));
+        found.map_err(|error| Refusal::Failed(error.into()))
     }
 
     fn view_on_gpu(held: &mut CudaScratch) -> CudaScratch {

@@ -1,10 +1,9 @@
 //! Tuples of operands.
 
-use super::{Accesses, Formats, Metas, Operand};
-use crate::data::Format;
+use super::{Accesses, Formats, Metas, Operand, Wanted};
 use crate::error::TaskError;
 use crate::gpu::Cuda;
-use crate::task::{Choice, Cpu, DeviceKind, Env, MAX_OPERAND_FORMATS, Refusal};
+use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// The operands of a task: a tuple of up to eight. Not meant to be implemented elsewhere.
 pub trait Operands: Send + Sync + 'static {
@@ -47,16 +46,12 @@ pub trait Operands: Send + Sync + 'static {
     fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
 }
 
-fn chosen(choice: &Choice, operand: usize) -> Option<Format> {
-    if operand < MAX_OPERAND_FORMATS { choice.formats[operand] } else { None }
-}
-
 macro_rules! tuple_operands {
     // Acquires operand by operand; a refusal gives back what is held already.
     (@acquire $self:ident $env:ident $choice:ident; [$($have:ident)*]) => { Ok(($($have,)*)) };
     (@acquire $self:ident $env:ident $choice:ident; [$($have:ident)*] $name:ident $at:tt $(, $rest:ident $rest_at:tt)*) => {{
         #[allow(non_snake_case)]
-        let $name = match $self.$at.acquire($env, chosen($choice, $at)) {
+        let $name = match $self.$at.acquire($env, Wanted::of($choice, $at)) {
             Ok(held) => held,
             Err(refusal) => {
                 // Nothing ran: giving back cannot fail.
@@ -77,7 +72,7 @@ macro_rules! tuple_operands {
             }
 
             fn formats(&self, choice: &Choice, out: &mut Formats) {
-                $(self.$at.formats(chosen(choice, $at), out);)*
+                $(self.$at.formats(Wanted::of(choice, $at), out);)*
             }
 
             fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {

@@ -253,8 +253,15 @@ impl RuntimeBuilder {
         let models = self.models.or_else(|| policy.follows().then(Arc::<Models>::default));
         let slot = |(w, (core, neighbours)): (usize, (CoreInfo, Vec<usize>))| {
             let kind = if w < cpus { "cpu" } else { self.devices[w - cpus].kind() };
-            let model_kind = models.as_ref().map(|models| models.kind(kind)).unwrap_or_default();
-            WorkerSlot::new(core, kind, model_kind, neighbours)
+            let model_kind = match w.checked_sub(cpus).map(|device| &self.devices[device]) {
+                None => kind.to_string(),
+                Some(device) => device.model_kind(),
+            };
+            let model_kind = models.as_ref().map(|models| models.kind(&model_kind)).unwrap_or_default();
+            let capability = w.checked_sub(cpus).and_then(|device| self.devices[device].capability());
+            let mut slot = WorkerSlot::new(core, kind, model_kind, neighbours);
+            slot.capability = capability;
+            slot
         };
         let workers = cores_of.into_iter().zip(neighbours).enumerate().map(slot).collect();
         let started = Instant::now();

@@ -96,11 +96,11 @@ impl ReadyTask {
         &self.0.header().info
     }
 
-    /// The most tasks that one call of its codelet takes; 0 or 1: it runs alone.
-    pub(crate) fn batch(&self) -> usize {
+    /// The most tasks that one call of its codelet takes, on a GPU or elsewhere; 0 or 1: it runs alone.
+    pub(crate) fn batch(&self, on_gpu: bool) -> usize {
         let batch = match &*self.0 {
-            Work::Task(task) => task.header.ways.batch,
-            Work::Replay(task) => task.batch(),
+            Work::Task(task) => task.header.ways.together(on_gpu),
+            Work::Replay(task) => task.batch(on_gpu),
             Work::Simulated(_) => 0,
         };
         batch as usize
@@ -110,8 +110,8 @@ impl ReadyTask {
     /// and shape.
     pub fn is_like(&self, other: &ReadyTask) -> bool {
         let (ours, theirs) = (self.0.header(), other.0.header());
-        self.batch() > 1
-            && other.batch() > 1
+        self.batch(true) > 1
+            && other.batch(true) > 1
             && self.runtime() == other.runtime()
             && ours.name == theirs.name
             && crate::model::is_same_footprint(&ours.info, &theirs.info)

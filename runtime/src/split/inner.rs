@@ -1,8 +1,7 @@
 //! Operands of the tasks that split and join, which may name handles that others may not.
 
-use crate::data::Format;
 use crate::error::TaskError;
-use crate::operand::{Accesses, Formats, Metas, Operand};
+use crate::operand::{Accesses, Formats, Metas, Operand, Wanted};
 use crate::task::{DeviceKind, Env, Refusal};
 
 /// An operand whose access is allowed although its handle is split, joined or read-only.
@@ -24,12 +23,12 @@ impl<O: Operand> Operand for Inner<O> {
         self.0.metas(env, out)
     }
 
-    fn formats(&self, chosen: Option<Format>, out: &mut Formats) {
-        self.0.formats(chosen, out);
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        self.0.formats(wanted, out);
     }
 
-    fn acquire<'e>(&'e self, env: &mut Env<'e>, format: Option<Format>) -> Result<O::Held, Refusal> {
-        self.0.acquire(env, format)
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<O::Held, Refusal> {
+        self.0.acquire(env, wanted)
     }
 
     fn view<'v>(held: &'v mut O::Held) -> O::View<'v, crate::task::Cpu> {

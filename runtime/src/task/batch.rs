@@ -29,7 +29,7 @@ pub(crate) struct Site<'s> {
 
 impl Site<'_> {
     /// The surroundings of one member: they share what the worker keeps, so that there are those of one at a time.
-    fn env<'e>(&'e mut self, member: &'e Member<'_>) -> Env<'e> {
+    pub(super) fn env<'e>(&'e mut self, member: &'e Member<'_>) -> Env<'e> {
         let Member { header, id, bound, strict, .. } = *member;
         let env = Env::new(self.shared, header, id, self.worker, self.local, bound, strict);
         match member.placement {
@@ -41,9 +41,9 @@ impl Site<'_> {
 
 /// What has become of each member so far.
 #[derive(Default)]
-struct Fate {
-    notes: Notes,
-    ended: Option<Ran>,
+pub(super) struct Fate {
+    pub(super) notes: Notes,
+    pub(super) ended: Option<Ran>,
 }
 
 /// A batch whose type is known.
@@ -68,7 +68,7 @@ pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Ve
     batch.fates.into_iter().map(ended).collect()
 }
 
-fn typed<'b, C: Codelet>(member: &'b Member<'_>) -> &'b TypedBody<C> {
+pub(super) fn typed<'b, C: Codelet>(member: &'b Member<'_>) -> &'b TypedBody<C> {
     let body = member.body.as_any().and_then(|any| any.downcast_ref());
     body.expect("tasks that are alike have bodies of one type")
 }

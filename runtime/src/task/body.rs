@@ -5,8 +5,10 @@ use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Member, Notes, Site, Task};
-use crate::data::{AnyHandle, Format, HandleBase, Meta};
+use crate::data::{Ahead, AnyHandle, Format, HandleBase, Meta};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
 use crate::gpu::Pending;
@@ -60,12 +62,15 @@ pub(crate) enum Ran {
 }
 
 /// What became of a task that was placed.
+#[derive(Default)]
 pub(crate) struct Ended {
     /// The body ran, so that what it writes is not what it was.
     pub(crate) began: bool,
     pub(crate) failure: Option<Arc<Failure>>,
     /// Of a body that has put its operations on a GPU's stream: what is left to do once they have ended.
     pub(crate) launched: Option<Box<Launched>>,
+    /// Of such a body that did not fail: what it has written, as it left it, one for each access that writes.
+    pub(crate) wrote: Option<SmallVec<[Ahead; 2]>>,
 }
 
 /// What is known of a body whose operations are under way.
@@ -121,6 +126,11 @@ pub(crate) trait Body: Send + Sync {
     }
     /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and whether its body began.
     fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
+        let _ = (members, site);
+        unreachable!("tasks whose type is not told run alone")
+    }
+    /// Has them put their operations on a GPU's stream, in one call.
+    fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
     }
@@ -221,7 +231,14 @@ impl<C: Codelet> TypedBody<C> {
             Refusal::Poisoned(failure) => failure,
             Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
         };
-        self.poison(env.bindings(), &failure);
+        self.fails(env, failure)
+    }
+
+    /// The task fails: what it writes is poisoned, unless there are others before it that have not ended; then that waits for their ends.
+    fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
+        if !env.is_behind() {
+            self.poison(env.bindings(), &failure);
+        }
         Ran::Failed(failure)
     }
 
@@ -235,16 +252,31 @@ impl<C: Codelet> TypedBody<C> {
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,
-            Err(Refusal::Failed(error)) if env.gpu().is_some_and(|stream| stream.is_loss(&error)) => {
-                return Ran::Done;
-            }
-            Err(refusal) => return self.refused(env, refusal),
+            Err(refusal) => return self.refused_on_gpu(env, refusal),
         };
         let result = env.call(call, |cx| codelet.cuda(C::Operands::views_on_gpu(&mut held), cx));
+        self.launched(env, held, result)
+    }
+
+    /// As [`refused`](Self::refused), where the task was to run on a GPU. Of one that is lost nobody is told that the task has failed: it runs
+    /// again elsewhere, if its operands are there.
+    pub(super) fn refused_on_gpu(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
+        match refusal {
+            Refusal::Failed(error) if env.gpu().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
+            refusal => self.refused(env, refusal),
+        }
+    }
+
+    /// Gives the operands back once the body has put its operations on a GPU's stream, with this result.
+    pub(super) fn launched(
+        &self,
+        env: &mut Env<'_>,
+        held: <C::Operands as Operands>::OnGpu,
+        result: Result<(), Cause>,
+    ) -> Ran {
         if let (Err(cause), Some(stream)) = (&result, env.gpu())
             && stream.is_loss(cause)
         {
-            // Nobody is told that the task has failed: it runs again elsewhere, if its operands are there.
             return Ran::Done;
         }
         self.end_with(env, result, |env, ok| C::Operands::release_on_gpu(held, env, ok))
@@ -276,10 +308,7 @@ impl<C: Codelet> TypedBody<C> {
         }
         match env.failure.take() {
             None => Ran::Done,
-            Some(failure) => {
-                self.poison(env.bindings(), &failure);
-                Ran::Failed(failure)
-            }
+            Some(failure) => self.fails(env, failure),
         }
     }
 }
@@ -331,6 +360,10 @@ impl<C: Codelet> Body for TypedBody<C> {
 
     fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
         super::batch::run::<C>(members, site)
+    }
+
+    fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
+        super::launch::run::<C>(members, site)
     }
 
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use super::{Body, Only, Ways};
-use crate::deps::{Edge, Group, Successors};
+use crate::deps::{Edge, Group, Successors, UpTo};
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::TaskInfo;
@@ -164,6 +164,28 @@ impl Task {
             0 => "ready, and its scheduling policy has not handed it out".into(),
             n => format!("waits for {n} of its predecessors"),
         }
+    }
+
+    /// How many predecessors have not completed, plus one while it is being linked.
+    pub(crate) fn pending(&self) -> u32 {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// The tasks that wait for this one, those twice that do so twice: all of them, or those that were there when `as_of` was answered. It has
+    /// been launched, and does not complete meanwhile.
+    pub(crate) fn waiting(&self, as_of: Option<UpTo<Task>>) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Task>) {
+        let mut waiting = SmallVec::new();
+        let each = |task: *const Task| {
+            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the reference that `link` forgot until all
+            // that it waits for has completed, which this one has not.
+            waiting.push(unsafe {
+                Arc::increment_strong_count(task);
+                Arc::from_raw(task)
+            });
+        };
+        // SAFETY: whoever launches a task, or is about to complete it, is the one who completes it.
+        let up_to = unsafe { self.successors.look(as_of, each) };
+        (waiting, up_to)
     }
 
     /// One predecessor has completed; true if that was the last.

@@ -52,11 +52,22 @@ pub struct TaskInfo {
 /// How many operands of one task can be asked for in a format chosen late.
 pub const MAX_OPERAND_FORMATS: usize = 4;
 
+/// Elements of lists that are wanted in another format than the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Apart {
+    /// Bit `i`: element `i` of each list. Those from 32 on cannot be told apart.
+    pub elements: u32,
+    /// Their format.
+    pub format: Format,
+}
+
 /// What a late-choosing codelet decides once its operands are ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Choice {
     /// Format wanted for each of the first operands; `None` keeps what the operand asked for at submission.
     pub formats: [Option<Format>; MAX_OPERAND_FORMATS],
+    /// Elements of [lists](crate::reads) that are wanted in another format than the rest of their list.
+    pub apart: Option<Apart>,
     /// Handed to the body as [`TaskContext::variant`].
     pub variant: u32,
     /// Replaces the label in the trace.
@@ -177,6 +188,17 @@ pub trait Codelet: Send + Sync + 'static {
         Err(format!("{} has no implementation for GPUs", self.name()).into())
     }
 
+    /// Whether [`cuda`](Codelet::cuda) counts on what tasks before it do at their ends: on norms and whatever else they
+    /// [read back](crate::CudaMut::read_back) into headers, on what they leave [for their ends](crate::GpuContext::at_end). Asked once at submission.
+    ///
+    /// A task whose predecessors have all been launched on one GPU is launched behind them, and a GPU orders their operations; the host learns of
+    /// the ends later. Whoever answers no is launched so behind tasks that have something left for their ends, too: it sees headers as
+    /// those were before, and, if one of the tasks turns out to have failed, ends with that failure whatever it did. A task that
+    /// [chooses late](Codelet::late), and one that updates or overwrites a value of which something is read back, waits for the ends in any case.
+    fn needs_ends(&self) -> bool {
+        true
+    }
+
     /// The most tasks that one call of [`cpu_batch`](Codelet::cpu_batch) takes; 0 or 1: each runs alone. Asked once at submission.
     ///
     /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and the same late choice. A worker that
@@ -185,6 +207,23 @@ pub trait Codelet: Send + Sync + 'static {
     /// alone, and so do those that [choose](Codelet::is_choosy) among several implementations. Virtual time runs tasks one by one.
     fn batch(&self) -> usize {
         1
+    }
+
+    /// The same for [`cuda_batch`](Codelet::cuda_batch), on GPUs: where tiles are small, launching costs more than computing. Tasks whose codelet
+    /// has several [implementations](Codelet::IMPLEMENTATIONS) run alone.
+    fn batch_on_gpus(&self) -> usize {
+        1
+    }
+
+    /// Puts the operations of several tasks on their GPU's stream; the default puts one task's there after the other's. They end together, but
+    /// each member has a result of its own, in the order of the batch, and its context's [ends](crate::GpuContext::at_end) are its own: who fails
+    /// fails alone. Members without a result fail; a panic fails all. As for [`cpu_batch`](Codelet::cpu_batch), the bits should not depend on which
+    /// tasks meet.
+    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>>
+    where
+        Self: Sized,
+    {
+        batch.into_iter().map(|CudaMember { codelet, views, cx }| codelet.cuda(views, cx)).collect()
     }
 
     /// Does the work of several tasks; the default runs one after the other.
@@ -203,6 +242,25 @@ pub trait Codelet: Send + Sync + 'static {
 
 /// The tasks that one call runs: each one's codelet, and the views of its operands.
 pub type Batch<'v, C> = Vec<(&'v C, <<C as Codelet>::Operands as Operands>::Views<'v, Cpu>)>;
+
+/// One of several tasks whose operations are put on a GPU's stream in one call.
+pub struct CudaMember<'v, 'c, C: Codelet> {
+    /// Its codelet.
+    pub codelet: &'v C,
+    /// Its operands.
+    pub views: <C::Operands as Operands>::Views<'v, Cuda>,
+    /// Its surroundings; the stream is the same for all.
+    pub cx: &'v mut TaskContext<'c>,
+}
+
+impl<C: Codelet> std::fmt::Debug for CudaMember<'_, '_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CudaMember({})", self.codelet.name())
+    }
+}
+
+/// The tasks that one call for a GPU launches.
+pub type CudaBatch<'v, 'c, C> = Vec<CudaMember<'v, 'c, C>>;
 
 /// What a closure may return: nothing, or a result with any error.
 pub trait Outcome {

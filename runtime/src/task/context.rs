@@ -27,7 +27,7 @@ impl<'a> TaskContext<'a> {
         call: Call,
         gpu: Option<&'a GpuStream>,
     ) -> Self {
-        let gpu = gpu.map(GpuContext::new);
+        let gpu = gpu.map(|stream| GpuContext::of_body(stream, shared, worker));
         TaskContext { shared, header, id, worker, call, gpu }
     }
 

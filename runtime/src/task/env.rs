@@ -31,6 +31,8 @@ pub(crate) struct Placement {
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
     /// Of the GPU on which the body puts its operations.
     pub(crate) stream: Option<Arc<GpuStream>>,
+    /// Others before it on the same device have not ended.
+    pub(crate) behind: bool,
 }
 
 /// What a worker keeps for itself between tasks.
@@ -174,6 +176,11 @@ impl<'e> Env<'e> {
     pub(crate) fn placed(mut self, placement: &'e Placement) -> Self {
         self.placement = Some(placement);
         self
+    }
+
+    /// True if others before it on the same device have not ended.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.placement.is_some_and(|placement| placement.behind)
     }
 
     pub(crate) fn is_placed(&self) -> bool {

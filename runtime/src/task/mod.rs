@@ -7,6 +7,7 @@ mod cell;
 mod codelet;
 mod context;
 mod env;
+mod launch;
 mod place;
 mod ways;
 
@@ -16,7 +17,10 @@ pub use body::{Busy, Refusal};
 pub use builder::{Closure, CodeletBuilder, NamedTask, Spec, Submit, TaskBuilder};
 pub use cell::TaskRef;
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
-pub use codelet::{Batch, Choice, Codelet, Cpu, DeviceKind, MAX_OPERAND_FORMATS, Outcome, TaskInfo};
+pub use codelet::{
+    Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceKind, MAX_OPERAND_FORMATS, Outcome,
+    TaskInfo,
+};
 pub use context::TaskContext;
 pub use env::Env;
 pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};

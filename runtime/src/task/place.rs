@@ -11,6 +11,8 @@ pub struct DeviceInfo<'a> {
     pub kind: &'a str,
     /// Bytes of the device's own memory; `None`: it works in host memory.
     pub memory: Option<u64>,
+    /// (major, minor) compute capability of a GPU; `None` for what is none.
+    pub capability: Option<(u32, u32)>,
 }
 
 /// What was said about where a task may run.

@@ -14,19 +14,30 @@ pub(crate) struct Ways {
     pub(crate) implementations: &'static [&'static str],
     /// The most tasks that one call takes; 0 or 1: it runs alone.
     pub(crate) batch: u32,
+    /// The same on GPUs, by a function of its own.
+    pub(crate) batch_on_gpus: u32,
     /// It has an implementation for GPUs.
     pub(crate) cuda: bool,
+    /// It counts on what tasks before it do at their ends.
+    pub(crate) needs_ends: bool,
 }
 
 impl Ways {
     pub(crate) fn of<C: Codelet>(codelet: &C, operands: &C::Operands) -> Self {
         let several = C::IMPLEMENTATIONS.len() > 1;
         let implementations = if several { C::IMPLEMENTATIONS } else { &[] };
-        let batch = match codelet.batch() {
-            most @ 2.. if !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
+        let most = |most: usize, may: bool| match most {
+            2.. if may && !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
             _ => 0,
         };
-        Ways { implementations, batch, cuda: codelet.has_cuda() }
+        let (batch, cuda) = (most(codelet.batch(), true), codelet.has_cuda());
+        let batch_on_gpus = most(codelet.batch_on_gpus(), cuda && !several);
+        Ways { implementations, batch, batch_on_gpus, cuda, needs_ends: codelet.needs_ends() }
+    }
+
+    /// The most tasks that are run as one on a worker.
+    pub(crate) fn together(&self, on_gpu: bool) -> u32 {
+        if on_gpu { self.batch.max(self.batch_on_gpus) } else { self.batch }
     }
 }
 

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use zellige_linalg::Rule;
 
 use super::policy_names;
+use super::tor::{Tile, tile};
 
 const MEMORY_NOTES: &str = "\
 Every policy starts with the whole matrix in host memory and ends with the factor there; its bits are compared with those of a run
@@ -23,7 +24,13 @@ that says so.
   copies        one way at a time, from and to page-locked host memory
   Cholesky      cuSOLVER on a whole matrix in the GPU's memory (f32, f64), and this program in tiles of f32 for each rule; n^3 / 3 flop
   little memory the same in 30 % of what the matrix takes, and on 2 and 4 parts of the GPU; all must give the same bits
-CUDA's events are the clock, but for factorisations in tiles, which run on many streams. The GPU's clock rates and power are not read.
+  CPU and GPU   the same with CPU workers that help, beside the GPU alone
+  reconstructor from the parameters of a 39 m telescope to R, for each rule; where one loses definiteness, the next safer one. The last
+                telescope under sixty layers of turbulence too
+  of limit      the least time of the same operations by that which they took: each at the rate that the library's product of its precision
+                reached in this run
+CUDA's events are the clock, but for factorisations in tiles, which run on many streams. Beside each rate stand the multiprocessors' median
+clock rate (MHz) and the mean power (W) while it was measured, where NVML can be loaded and the GPU tells them.
 
 Examples
   All of it:    zellige bench gpu --json gpu.json
@@ -75,6 +82,9 @@ pub struct BenchCholesky {
     /// Tile edge.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
+    /// Most products on one tile in one task (f32): fewer, longer tasks, the same bits.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
+    pub look_left: u8,
     /// Numbers of the tiles.
     #[arg(long, value_name = "f32|f64", default_value = "f32")]
     pub format: Number,
@@ -151,6 +161,13 @@ pub struct BenchGpu {
     /// Order of the matrix for little memory and parts of the GPU; by default 32768, with --quick 16384.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub out_of_core: Option<u32>,
+    /// Sub-apertures across the sensors of the telescopes for whole reconstructors; by default 47,67,86 (n = 30096, 60912, 100368), with
+    /// --quick 41.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub tor: Vec<u16>,
+    /// Tile edge of whole reconstructors: a number, or auto as for `zellige tor run --device cuda`.
+    #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
+    pub tor_tile: Tile,
     /// Repetitions; medians count.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 const CALIBRATE_NOTES: &str = "\
 It factors matrices of 8 x 8 to 16 x 16 tiles in fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32 and fp8; run it on a machine that does nothing else.
+With --cuda, GPUs factor the same in each precision that they have; GPUs of one name share their times, links are each GPU's own. Exit code 4: there is none.
 The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json. A file of another processor
 or another version is never used.";
 
@@ -27,6 +28,12 @@ pub struct MachineCalibrate {
     /// Tile edge; may be repeated. By default 64, 96, 128, 192, 256, 384 and 512.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub tile: Vec<u16>,
+    /// Measure every GPU too, and its links. Models of CPU cores are measured all the same.
+    #[arg(long)]
+    pub cuda: bool,
+    /// Tile edge on GPUs; may be repeated. By default 512, 1024 and 2048.
+    #[arg(long, value_name = "N", requires = "cuda", value_parser = clap::value_parser!(u16).range(1..=8192))]
+    pub gpu_tile: Vec<u16>,
     /// Worker threads that run at once; more than one measures how they share caches and memory.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: u16,

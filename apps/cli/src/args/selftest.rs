@@ -14,11 +14,12 @@ Examples
   A short check:                    zellige selftest
   A long one, figures for a script: zellige selftest --fuzz 100000 --seed 1000000 --jobs 2 --json selftest.json
   One graph again:                  zellige selftest --fuzz 1 --seed 1605
+  One graph again, on the GPUs:     zellige selftest --cuda --only-graphs --fuzz 1 --seed 1605
   Every GPU as well, in minutes:    zellige selftest --cuda --json selftest.json
 
 With --cuda each NVIDIA GPU is checked first: every kernel in every precision against float64 and against the CPU, which precision rules keep
 MOAO's check system positive definite, a factorisation in a third of the memory it needs and on several parts of one GPU, and what
-happens when memory is short or a kernel faults (in a process of its own). Then the graphs run on these GPUs, whole and in parts.
+happens when memory is short or a kernel faults (in a process of its own). A precision that the GPU is too old for is skipped, with a row that says so. Then the graphs run on these GPUs, whole and in parts.
 
 Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --cuda and no GPU.";
 
@@ -46,6 +47,9 @@ pub struct SelftestArgs {
     /// Fewer and smaller tiles on GPUs: a minute instead of several.
     #[arg(long, requires = "cuda")]
     pub quick: bool,
+    /// With --cuda: run the graphs alone, without the checks before them.
+    #[arg(long, requires = "cuda")]
+    pub only_graphs: bool,
     /// Let a kernel on this GPU fault, and say what came of it: what --cuda does in a process of its own.
     #[arg(long, hide = true, value_name = "GPU")]
     pub faulty_kernel: Option<u32>,

@@ -78,6 +78,9 @@ pub struct SimulateCommon {
     /// How products get narrow operands: replicas of a tile, or a second copy of each, made by conversion tasks.
     #[arg(long, value_name = "replicas|both", default_value = "replicas")]
     pub copies: CopiesArg,
+    /// Most products on one tile in one task: fewer, longer tasks. For fp32, hp1, bf1, x3 and tf32; others stay alone.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
+    pub look_left: u8,
     /// A shipped platform (see `simulate platforms`), a .toml file, or host: this machine, as `machine calibrate` has measured it.
     #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,

@@ -91,9 +91,13 @@ pub struct FactorArgs {
     /// Precision of the products of the two triangular solves; by default that of the factorisation.
     #[arg(long, value_name = "RULE")]
     pub solve_precision: Option<Rule>,
-    /// Tile edge: a number (uniform tiles, the last one short), or auto (cut at sensor axes, at most 512).
+    /// Tile edge: a number (uniform tiles, the last one short), or auto (cut at sensor axes, at most 512; for GPUs that work alone at most 512, 1024
+    /// or 2048, by the size of the matrix and their memory, at multiples of 16).
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
+    /// Most products on one tile in one task: fewer, longer tasks, the same bits. For fp32, hp1, bf1, x3 and tf32; others stay alone.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
+    pub look_left: u8,
     /// What to do when a rule loses positive definiteness: report it, or try again with more precision.
     #[arg(long, value_name = "fail|retry", default_value = "fail")]
     pub on_not_spd: NotSpd,
@@ -256,7 +260,7 @@ fn target(text: &str) -> Result<[f64; 2], String> {
     parsed.ok_or_else(|| "two numbers in arcsec with a comma between them, e.g. 10,-5".into())
 }
 
-fn tile(text: &str) -> Result<Tile, String> {
+pub(super) fn tile(text: &str) -> Result<Tile, String> {
     match text {
         "auto" => Ok(Tile::Auto),
         _ => match text.parse() {

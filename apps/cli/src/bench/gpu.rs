@@ -1,29 +1,36 @@
 //! `zellige bench gpu`. It knows the GPU's driver and nothing of CUDA.
 
 mod figures;
+mod reconstructors;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use anyhow::Context;
 use zellige_gpu::cuda::Cuda;
-use zellige_gpu::{Driver, GpuInfo, Library, LibraryState};
+use zellige_gpu::{Driver, Library, LibraryState};
 use zellige_kernels::GemmPrecision;
-use zellige_linalg::Rule;
 use zellige_linalg::bench::gpu::{GpuBench, TiledBench};
-use zellige_runtime::Gpu;
+use zellige_linalg::{Rule, capability_for};
+use zellige_runtime::{Gpu, Topology};
 use zellige_tor::pipeline::Observer;
 
-use crate::args::BenchGpu;
+use crate::args::{BenchGpu, Tile};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
 use crate::table::bytes;
-use figures::{Figures, MemoryFigures, ProductFigures, SizeFigures, TiledFigures, WholeFigures};
+use figures::{
+    Figures, MemoryFigures, ProductFigures, SizeFigures, TiledFigures, TogetherFigures, WholeFigures,
+};
+use reconstructors::TorSize;
 
 /// The rule of the factorisations in little memory.
 const MEMORY_RULE: &str = "hp1:band=2";
+/// Rules of the factorisations in which CPU workers help: where they can most, and where a wrong decision costs most.
+const TOGETHER_RULES: [&str; 2] = ["fp32", MEMORY_RULE];
 
 /// How much is measured.
 #[derive(Clone, Debug)]
@@ -32,11 +39,17 @@ struct Sizes {
     tile: u32,
     rules: Vec<Rule>,
     out_of_core: u32,
+    /// CPU workers that help.
+    workers: usize,
+    tor: Vec<TorSize>,
+    tor_tile: Tile,
     repeats: u16,
     /// Bytes of the tiles of products, more than caches hold.
     spread: u64,
     /// Bytes of one copy.
     copy: usize,
+    /// Least time of the products of one run.
+    seconds: f64,
 }
 
 impl Sizes {
@@ -47,14 +60,19 @@ impl Sizes {
             return Err(CommandError::option("--tile", problem));
         }
         let usual: &[u32] = if args.quick { &[8192, 16_384] } else { &[16_384, 32_768, 65_536, 100_352] };
+        let across: &[u16] = if args.quick { &[41] } else { &[47, 67, 86] };
         Ok(Sizes {
             n: if args.n.is_empty() { usual.to_vec() } else { args.n.clone() },
             tile: args.tile,
             rules: args.rule.clone(),
             out_of_core: args.out_of_core.unwrap_or(if args.quick { 16_384 } else { 32_768 }),
+            workers: Topology::discover().cores.len(),
+            tor: TorSize::all(if args.tor.is_empty() { across } else { &args.tor }),
+            tor_tile: args.tor_tile,
             repeats: args.repeats,
             spread: 512 << 20,
             copy: 256 << 20,
+            seconds: 0.2,
         })
     }
 }
@@ -104,13 +122,19 @@ fn measure(
     progress: &dyn Observer,
 ) -> anyhow::Result<Figures> {
     let info = driver.gpus().get(number as usize).context("there is no such GPU")?;
-    let bench = GpuBench { driver: Arc::clone(driver), number, repeats: sizes.repeats.into() };
-    let figures = Figures::new(number, info, libraries(&**driver), sizes);
+    let (driver, repeats, least_seconds) = (Arc::clone(driver), sizes.repeats.into(), sizes.seconds);
+    let mut figures = Figures::new(number, info, libraries(&*driver), sizes);
+    if let Err(error) = driver.gauges(number) {
+        figures.left_out.push(format!("clock rates and power: {error}"));
+    }
+    let bench = GpuBench { driver, number, repeats, least_seconds };
     let mut run = Run { bench, sizes, progress, capability: info.compute_capability, figures };
     run.products()?;
     run.links()?;
     run.factorisations()?;
     run.little_memory()?;
+    run.together()?;
+    run.reconstructors()?;
     Ok(run.figures)
 }
 
@@ -134,11 +158,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// What a measurement gave; one that failed is a line, one that Ctrl-C ended is an error.
-    fn tried<T>(
-        &mut self,
-        what: &str,
-        measured: Result<T, zellige_linalg::Error>,
-    ) -> Result<Option<T>, CommandError> {
+    fn tried<T>(&mut self, what: &str, measured: Result<T, impl Display>) -> Result<Option<T>, CommandError> {
         interrupt::check()?;
         match measured {
             Ok(measured) => Ok(Some(measured)),
@@ -162,18 +182,15 @@ impl Run<'_> {
 
     /// Why a precision is not possible here.
     fn impossible(&self, precision: GemmPrecision) -> Option<String> {
-        if precision != GemmPrecision::Fp8 {
-            return None;
+        let ((major, minor), has) = (capability_for(precision), self.capability);
+        if has < (major, minor) {
+            return Some(format!("needs {major}.{minor}, this GPU is {}.{}", has.0, has.1));
         }
-        let (major, minor) = self.capability;
         match self.bench.driver.library(Library::CublasLt) {
-            LibraryState::Missing(why) => Some(format!("{} is missing: {why}", Library::CublasLt)),
-            LibraryState::There(_) if self.capability < GpuInfo::FP8_FROM => Some(format!(
-                "compute capability {major}.{minor}, and {}.{} is needed",
-                GpuInfo::FP8_FROM.0,
-                GpuInfo::FP8_FROM.1
-            )),
-            LibraryState::There(_) => None,
+            LibraryState::Missing(why) if precision == GemmPrecision::Fp8 => {
+                Some(format!("{} is missing: {why}", Library::CublasLt))
+            }
+            _ => None,
         }
     }
 
@@ -246,20 +263,24 @@ impl Run<'_> {
         }
         let gpu = Gpu::new(Arc::clone(&self.bench.driver), self.bench.number);
         let measured = bench.run(&[gpu], interrupt::cancels);
-        let run = self.tried(&what, measured)?;
-        Ok(run.map(|run| TiledFigures {
+        let Some(run) = self.tried(&what, measured)? else { return Ok(None) };
+        let limit_seconds = self.figures.least_seconds(&run.work);
+        Ok(Some(TiledFigures {
             rule: rule.to_string(),
             seconds: run.seconds,
             tflops: run.tflops,
+            limit_seconds,
+            fraction_of_limit: limit_seconds.map(|limit| limit / run.seconds),
             x_cusolver_f32: whole.map(|whole| whole.seconds / run.seconds),
             bytes_moved: run.bytes_moved,
             evictions: run.evictions,
+            conditions: run.conditions.map(Into::into).unwrap_or_default(),
         }))
     }
 
     fn tiled_bench(&self, n: u32, rule: Rule, fingerprint: bool) -> TiledBench {
         let (tile, repeats) = (self.sizes.tile as usize, self.sizes.repeats.into());
-        TiledBench { n: n as usize, tile, rule, repeats, fingerprint }
+        TiledBench { n: n as usize, tile, rule, repeats, workers: 0, fingerprint }
     }
 
     /// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same bits.
@@ -287,11 +308,46 @@ impl Run<'_> {
                 if !same_bits {
                     self.figures.failed.push(format!("{what}: the factor has other bits"));
                 }
-                self.figures.memory.push(MemoryFigures::new(what, parts, memory, same_bits, &run));
+                let beyond = whole.saturating_sub(memory * parts as u64);
+                let limit = self.figures.least_seconds_with_copies(&run.work, beyond);
+                self.figures.memory.push(MemoryFigures::new(what, parts, memory, same_bits, &run, limit));
             }
             self.progress.advance(done);
         }
         Ok(())
+    }
+
+    /// CPU workers and the GPU beside the GPU alone.
+    fn together(&mut self) -> anyhow::Result<()> {
+        let n = self.sizes.out_of_core;
+        self.progress.stage("CPU and GPU", 2 * TOGETHER_RULES.len() as u64);
+        for (at, text) in (0u64..).zip(TOGETHER_RULES) {
+            let what = format!("CPU and GPU, n = {n}, {text}");
+            let alone = self.tiled_bench(n, text.parse()?, false);
+            if !self.fits(&what, alone.bytes()?)? {
+                continue;
+            }
+            let together = TiledBench { workers: self.sizes.workers, ..alone.clone() };
+            let gpu = [Gpu::new(Arc::clone(&self.bench.driver), self.bench.number)];
+            let alone = alone.run(&gpu, interrupt::cancels);
+            self.progress.advance(2 * at + 1);
+            let Some(alone) = self.tried(&what, alone)? else { continue };
+            let together = together.run(&gpu, interrupt::cancels);
+            self.progress.advance(2 * at + 2);
+            let Some(together) = self.tried(&what, together)? else { continue };
+            self.figures.together.push(TogetherFigures::new(n, text, self.sizes.workers, &alone, &together));
+        }
+        Ok(())
+    }
+}
+
+/// The middle of these, NaN of none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match (values.len().checked_sub(half + 1), values.get(half)) {
+        (Some(below), Some(above)) => f64::midpoint(values[below], *above),
+        _ => f64::NAN,
     }
 }
 
@@ -301,12 +357,13 @@ mod tests {
 
     use serde_json::Value;
     use zellige_kernels::cuda::SOURCES;
+    use zellige_tor::covariance::device::SOURCE;
     use zellige_tor::pipeline::Silent;
 
     use super::*;
 
     fn fake(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
-        let builder = zellige_twins::fake(SOURCES)?.memory(memory);
+        let builder = zellige_twins::fake(SOURCES.iter().chain([&SOURCE]))?.memory(memory);
         let builder = without.into_iter().fold(builder, |builder, library| builder.without(library));
         Some(Arc::new(builder.build()))
     }
@@ -318,9 +375,13 @@ mod tests {
             tile: 16,
             rules: rules.into(),
             out_of_core: 256,
+            workers: 2,
+            tor: vec![],
+            tor_tile: Tile::Edge(32),
             repeats: 1,
             spread: 4096,
             copy: 100_000,
+            seconds: 0.0,
         }
     }
 
@@ -341,14 +402,16 @@ mod tests {
     #[test]
     fn everything_is_measured_and_has_the_documented_keys() {
         let Some(driver) = fake(1 << 30, None) else { return };
-        let figures = measure(&driver, 0, &sizes(&[48, 100]), &Silent).unwrap();
+        let tor = TorSize::all(&[4]);
+        let figures = measure(&driver, 0, &Sizes { tor, ..sizes(&[48, 100]) }, &Silent).unwrap();
         assert_eq!((&figures.left_out, &figures.failed), (&vec![], &vec![]));
         verdict(&figures).unwrap();
         let json = serde_json::to_value(&figures).unwrap();
-        let wanted = "gpu libraries tile repeats products copies cholesky memory left_out failed";
+        let wanted =
+            "gpu libraries tile repeats products copies cholesky memory together tor left_out failed";
         assert_eq!(keys(&json), wanted.split(' ').collect());
         let part = |key: &str| json[key].as_array().unwrap();
-        let wanted = "precision products seconds tflops plain_tflops fraction";
+        let wanted = "precision products seconds tflops plain_tflops fraction sm_clock_mhz power_w energy_j watched_seconds";
         assert!(part("products").iter().all(|row| keys(row) == wanted.split(' ').collect()), "{json}");
         assert_eq!((part("products").len(), part("cholesky").len(), part("memory").len()), (9, 2, 4));
         for size in part("cholesky") {
@@ -357,14 +420,43 @@ mod tests {
             assert!(size["tiled"][1]["x_cusolver_f32"].as_f64().unwrap() > 0.0, "{size}");
         }
         assert!(part("memory").iter().all(|row| row["same_bits"] == true), "{json}");
+        let fraction = |row: &Value| row["fraction_of_limit"].as_f64().unwrap();
+        let limited =
+            part("cholesky").iter().map(|size| &size["tiled"][1]).chain(part("memory")).chain(part("tor"));
+        assert!(limited.into_iter().all(|row| fraction(row) > 0.0), "{json}");
+        assert_eq!(part("together").len(), 2);
+        assert!(part("together").iter().all(|row| row["ratio"].as_f64().unwrap() > 0.0), "{json}");
         assert!(part("memory")[1]["evictions"].as_u64().unwrap() > 0, "{json}");
         let mut found = Vec::new();
         numbers(&json, "", &mut found);
         let rates = ["seconds", "tflops", "plain_tflops", "fraction", "to_gpu", "to_host"];
         let rates: Vec<_> = found.iter().filter(|(key, _)| rates.contains(key)).collect();
         assert!(rates.len() > 9 * 4 && rates.iter().all(|(_, x)| *x > 0.0), "{rates:?}");
+        for rate in part("products").iter().chain([&json["copies"], &json["cholesky"][0]["cusolver_f32"]]) {
+            assert_eq!((&rate["sm_clock_mhz"], &rate["power_w"]), (&1500.0.into(), &300.0.into()), "{rate}");
+        }
+        let tiled = part("cholesky").iter().map(|size| &size["tiled"][0]).chain(part("memory"));
+        assert!(
+            tiled.into_iter().all(|run| run["sm_clock_mhz"] == 1500.0 && run["energy_j"].is_number()),
+            "{json}"
+        );
         let text = figures.text(false);
+        assert!(text.contains("MHz") && text.contains(" 300"), "{text}");
         assert!(text.contains("cuSOLVER f64") && text.contains("in 30 %") && text.contains("bf1"), "{text}");
+    }
+
+    #[test]
+    fn without_nvml_rates_are_measured_all_the_same() {
+        let Some(driver) = fake(1 << 30, Some(Library::Nvml)) else { return };
+        let few = Sizes { out_of_core: 64, ..sizes(&[]) };
+        let figures = measure(&driver, 0, &few, &Silent).unwrap();
+        let text = figures.text(false);
+        assert!(text.contains("left out: clock rates and power: NVML is not usable"), "{text}");
+        let json = serde_json::to_value(&figures).unwrap();
+        assert!(
+            json["products"][0]["power_w"].is_null() && json["products"][0]["tflops"].is_number(),
+            "{json}"
+        );
     }
 
     #[test]

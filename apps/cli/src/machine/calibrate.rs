@@ -3,19 +3,27 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use zellige_linalg::calibrate::{POLICY, calibrate as run_step, steps, surroundings};
-use zellige_runtime::Runtime;
+use zellige_gpu::Driver;
+use zellige_gpu::cuda::Cuda;
+use zellige_linalg::calibrate::{
+    POLICY, calibrate as run_step, calibrate_on_gpu, steps, steps_on_gpu, surroundings,
+};
 use zellige_runtime::model::{Models, default_path};
+use zellige_runtime::{Gpu, Runtime};
 use zellige_tor::pipeline::Observer;
 
 use super::models::{Known, identity};
 use crate::args::MachineCalibrate;
+use crate::devices;
+use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
 
 /// Tile edges that are measured where none is asked for.
 const USUAL_TILES: [u16; 7] = [64, 96, 128, 192, 256, 384, 512];
+/// The same on GPUs.
+const GPU_TILES: [u16; 3] = [512, 1024, 2048];
 
 /// Measures, saves, prints.
 ///
@@ -28,6 +36,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let tiles = if args.tile.is_empty() { USUAL_TILES.to_vec() } else { args.tile.clone() };
     let tiles: Vec<usize> = tiles.into_iter().map(usize::from).collect();
 
+    let driver = args.cuda.then(open).transpose()?;
     let models = Arc::new(Models::new());
     let builder = Runtime::builder().workers(args.workers.into()).policy(POLICY).models(Arc::clone(&models));
     let rt = builder.build()?;
@@ -41,12 +50,17 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
         interrupt::check()?;
         progress.advance(done as u64 + 1);
     }
-    drop(progress);
     drop(armed);
     rt.measure_links();
     // What its workers have gathered is in the models then.
     drop(rt);
     surroundings(&models, args.workers.into(), POLICY)?;
+    if let Some(driver) = &driver {
+        let usual = GPU_TILES.map(usize::from).to_vec();
+        let asked = args.gpu_tile.iter().copied().map(usize::from).collect();
+        gpus(driver, if args.gpu_tile.is_empty() { usual } else { asked }, &models, &progress)?;
+    }
+    drop(progress);
 
     let held = out::writing();
     models.save(&path, &identity())?;
@@ -61,6 +75,48 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     out::print(&known.text(out::colours(&std::io::stdout())))
 }
 
+fn open() -> Result<Arc<dyn Driver>, CommandError> {
+    let refused = |problem| CommandError::NoDevice { device: "cuda".into(), problem };
+    let driver = Cuda::open().map_err(|error| refused(error.to_string()))?;
+    let numbers = 0..driver.gpus().len() as u32;
+    let problems: Vec<String> = numbers.flat_map(|number| devices::problems(&driver, number)).collect();
+    if problems.is_empty() { Ok(Arc::new(driver)) } else { Err(refused(problems.join("\n  "))) }
+}
+
+/// Teaches the models the first GPU of each kind, and the links of all.
+fn gpus(
+    driver: &Arc<dyn Driver>,
+    tiles: Vec<usize>,
+    models: &Arc<Models>,
+    progress: &dyn Observer,
+) -> anyhow::Result<()> {
+    let all: Vec<Gpu> =
+        (0..driver.gpus().len() as u32).map(|number| Gpu::new(Arc::clone(driver), number)).collect();
+    let alone =
+        || Runtime::builder().workers(0).policy(POLICY).models(Arc::clone(models)).peers(devices::PEERS);
+    let mut known: Vec<String> = Vec::new();
+    for (gpu, info) in all.iter().zip(driver.gpus()) {
+        if known.contains(&gpu.model_kind()) {
+            continue;
+        }
+        known.push(gpu.model_kind());
+        let rt = alone().device(gpu.clone()).build()?;
+        let armed = interrupt::cancels(rt.canceller());
+        let steps = steps_on_gpu(&tiles, info.compute_capability);
+        progress.stage(&info.name, steps.len() as u64);
+        for (done, &step) in steps.iter().enumerate() {
+            let what = || format!("{}, tile {}, {}", info.name, step.tile, step.precision.name());
+            calibrate_on_gpu(&rt, step).with_context(what)?;
+            interrupt::check()?;
+            progress.advance(done as u64 + 1);
+        }
+        drop(armed);
+    }
+    // What could not be measured is a warning with its link.
+    all.iter().fold(alone(), |builder, gpu| builder.device(gpu.clone())).build()?.measure_links();
+    Ok(())
+}
+
 /// Finds out before the work whether its result can be kept.
 fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
@@ -68,4 +124,44 @@ fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
             .with_context(|| format!("{}: cannot be created", folder.display()))?;
     }
     Target::regular("the file of models", path).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use zellige_kernels::cuda::SOURCES;
+    use zellige_tor::pipeline::Silent;
+
+    use super::*;
+
+    /// Kernels and links of GPUs that are not there; those of another name, older, have rows of their own.
+    #[test]
+    fn each_kind_of_gpu_has_its_own_models() {
+        let models = Arc::new(Models::new());
+        for (name, count, capability) in [("New", 2, (9, 0)), ("Old", 1, (7, 5))] {
+            let Some(twins) = zellige_twins::fake(SOURCES) else { return };
+            let twins = twins.name(name).gpus(count).compute_capability(capability.0, capability.1);
+            let driver: Arc<dyn Driver> = Arc::new(twins.build());
+            gpus(&driver, vec![16], &models, &Silent).unwrap();
+        }
+        let rows = models.rows();
+        let of = |kind: &str| rows.iter().filter(|row| row.kind == kind).collect::<Vec<_>>();
+        let (new, old) = (of("cuda:New"), of("cuda:Old"));
+        assert_eq!(new.len() + old.len(), rows.len());
+        // potrf in two formats, trsm and syrk in four precisions, gemm in nine; an old GPU has neither bf1 nor tf32 nor fp8.
+        assert_eq!((new.len(), old.len()), (2 + 2 * 4 + 9, 2 + 2 * 3 + 6));
+        assert!(new.iter().chain(&old).all(|row| row.estimate.is_some() && row.samples > 0), "{rows:?}");
+        let labels = |rows: &[&zellige_runtime::model::Row]| -> BTreeSet<String> {
+            rows.iter().filter(|row| row.codelet == "gemm").map(|row| row.label.clone()).collect()
+        };
+        let lacking: Vec<String> = labels(&new).difference(&labels(&old)).cloned().collect();
+        assert_eq!(lacking, ["bf1", "fp8", "tf32"]);
+        let links: BTreeSet<(String, String)> =
+            models.links().into_iter().map(|(from, to, _)| (from, to)).collect();
+        for end in ["cuda:New fake-0", "cuda:New fake-1", "cuda:Old fake-0"] {
+            let there = links.contains(&("host".into(), end.into()));
+            assert!(there && links.contains(&(end.into(), "host".into())), "{end}: {links:?}");
+        }
+    }
 }

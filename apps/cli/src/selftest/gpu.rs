@@ -9,12 +9,14 @@ use zellige_gpu::Driver;
 use zellige_linalg::bench::test_matrix;
 use zellige_linalg::residual;
 use zellige_linalg::verify::{self, Extent};
-use zellige_linalg::{Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky};
+use zellige_linalg::{
+    GemmPrecision, PrecisionPolicy, Rule, SharedPolicy, SymmetricTiled, TileGrid, capability_for, cholesky,
+};
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
-use zellige_tor::params::{CHECK_SYSTEM, Mode, parse};
+use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse};
 use zellige_tor::pipeline::{self, Observer, Options, Silent, TileChoice};
 
-use super::outcome::{FactorRow, FaultRow, GpuReport, KernelRow, RuleRow};
+use super::outcome::{FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
 use crate::args::SelftestArgs;
 use crate::devices::PEERS;
 use crate::interrupt;
@@ -71,10 +73,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Has a kernel on a GPU fault somewhere else: what was said.
 pub type Fault<'f> = &'f dyn Fn(u32) -> anyhow::Result<String>;
 
-/// Checks one GPU of a driver.
+/// Checks one GPU of a driver. What is wrong, tasks that are refused or fail included, is in rows of the report.
 ///
 /// # Errors
-/// A task is refused or fails, Ctrl-C. Wrong results are rows of the report.
+/// Ctrl-C; a runtime of CPU workers that cannot be built.
 pub fn check(
     driver: &Arc<dyn Driver>,
     number: u32,
@@ -84,12 +86,13 @@ pub fn check(
 ) -> anyhow::Result<GpuReport> {
     let start = Instant::now();
     let gpu = Gpu::new(Arc::clone(driver), number);
-    let name = driver.gpus().get(number as usize).map_or_else(String::new, |info| info.name.clone());
-    let kernels = kernels(&gpu, extents, progress).context("checking kernels")?;
-    let rules = rules(&gpu, extents, progress).context("checking precision rules")?;
+    let info = driver.gpus().get(number as usize).context("there is no such GPU")?;
+    let (name, capability) = (info.name.clone(), info.compute_capability);
+    let kernels = kernels(&gpu, capability, extents, progress).context("checking kernels")?;
+    let rules = rules(&gpu, capability, extents, progress).context("checking precision rules")?;
     let factors = factors(&gpu, extents, progress).context("checking factorisations")?;
     progress.stage("what goes wrong on purpose", 2);
-    let faults = vec![memory(&gpu)?, faulted(number, fault)];
+    let faults = vec![memory(&gpu), faulted(number, fault)];
     let seconds = start.elapsed().as_secs_f64();
     Ok(GpuReport { number, name, kernels, rules, factors, faults, seconds })
 }
@@ -100,48 +103,88 @@ fn alone(gpus: &[Gpu]) -> RuntimeBuilder {
     gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
 }
 
-fn kernels(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Result<Vec<KernelRow>> {
+fn kernels(
+    gpu: &Gpu,
+    capability: (u32, u32),
+    extents: &Extents,
+    progress: &dyn Observer,
+) -> anyhow::Result<Vec<KernelRow>> {
     // Conversions, products, updates and solves, factorisations.
     progress.stage("kernels", 4 + 9 + 8 + 2);
-    let rt = alone(std::slice::from_ref(gpu)).build()?;
+    let rt = match alone(std::slice::from_ref(gpu)).build() {
+        Ok(rt) => rt,
+        Err(error) => return Ok(vec![KernelRow::none(error.to_string())]),
+    };
     let done = std::cell::Cell::new(0);
-    let checks = verify::kernels(&rt, &extents.kernels, &|_| {
+    let checks = verify::kernels(&rt, &extents.kernels, capability, &|_| {
         done.set(done.get() + 1);
         progress.advance(done.get());
-    })?;
+    });
     interrupt::check()?;
-    Ok(checks.iter().map(KernelRow::from).collect())
+    Ok(checks.iter().map(|check| KernelRow::new(check, capability)).collect())
 }
 
-fn rules(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Result<Vec<RuleRow>> {
+fn rules(
+    gpu: &Gpu,
+    capability: (u32, u32),
+    extents: &Extents,
+    progress: &dyn Observer,
+) -> anyhow::Result<Vec<RuleRow>> {
     let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
     let rules = &RULES[..extents.rules];
     progress.stage("precision rules", 2 * rules.len() as u64);
     let on_cpu = Runtime::builder().build()?;
     // Its one CPU worker does what has no function for GPUs.
-    let on_gpu = Runtime::builder().workers(1).leave_to_gpus(true).device(gpu.clone()).build()?;
+    let on_gpu = Runtime::builder().workers(1).leave_to_gpus(true).device(gpu.clone()).build();
     let mut rows = Vec::new();
-    for rule in rules {
-        let options = Options {
-            rules: vec![(*rule).into()],
-            tile: TileChoice::Uniform(48),
-            exact: false,
-            ..Options::default()
-        };
-        let strehl = |rt: &Runtime| -> anyhow::Result<Option<f64>> {
-            let outcome = pipeline::run(rt, &input, &options, &Silent)?;
-            interrupt::check()?;
-            Ok(outcome.results[0].measured.as_ref().map(|measured| measured.strehl_moao))
-        };
-        let (strehl_cpu, strehl_gpu) = (strehl(&on_cpu)?, strehl(&on_gpu)?);
-        let passed = match (strehl_cpu, strehl_gpu) {
-            (Some(cpu), Some(gpu)) => (cpu - gpu).abs() <= STREHL,
-            (cpu, gpu) => cpu.is_none() && gpu.is_none(),
-        };
-        rows.push(RuleRow { rule: (*rule).into(), strehl_cpu, strehl_gpu, passed });
+    for text in rules {
+        let rule: Rule = text.parse()?;
+        let products = rule.precisions().into_iter().flatten().chain([rule.full().gemm(GemmPrecision::Sp)]);
+        let needed = products.map(capability_for).max();
+        let row = RuleRow::new(text);
+        rows.push(match needed.filter(|needed| *needed > capability) {
+            Some(needed) => RuleRow { skipped: Some(skipped(needed, capability)), ..row },
+            None => match strehls(&on_cpu, &on_gpu, &input, text) {
+                Ok([strehl_cpu, strehl_gpu]) => {
+                    RuleRow { strehl_cpu, strehl_gpu, passed: agree(strehl_cpu, strehl_gpu), ..row }
+                }
+                Err(error) => RuleRow { failed: Some(format!("{error:#}")), passed: false, ..row },
+            },
+        });
+        interrupt::check()?;
         progress.advance(2 * rows.len() as u64);
     }
     Ok(rows)
+}
+
+/// The Strehl ratios that a rule gives on these runtimes; none where it loses definiteness.
+fn strehls(
+    on_cpu: &Runtime,
+    on_gpu: &Result<Runtime, zellige_runtime::Error>,
+    input: &Input,
+    rule: &str,
+) -> anyhow::Result<[Option<f64>; 2]> {
+    let options = Options {
+        rules: vec![rule.into()],
+        tile: TileChoice::Uniform(48),
+        exact: false,
+        ..Options::default()
+    };
+    let strehl = |rt: &Runtime| -> anyhow::Result<Option<f64>> {
+        let outcome = pipeline::run(rt, input, &options, &Silent)?;
+        interrupt::check()?;
+        Ok(outcome.results[0].measured.as_ref().map(|measured| measured.strehl_moao))
+    };
+    let on_gpu = on_gpu.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok([strehl(on_cpu)?, strehl(on_gpu)?])
+}
+
+/// Both lost definiteness, or neither has and they are near.
+fn agree(cpu: Option<f64>, gpu: Option<f64>) -> bool {
+    match (cpu, gpu) {
+        (Some(cpu), Some(gpu)) => (cpu - gpu).abs() <= STREHL,
+        (cpu, gpu) => cpu.is_none() && gpu.is_none(),
+    }
 }
 
 /// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same bits.
@@ -160,23 +203,23 @@ fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Res
     let mut rows = Vec::new();
     for (what, devices, memory) in cases {
         let parts = vec![gpu.clone().memory(memory); devices];
-        let (factor, row) = factor(&parts, extents.factor, what, memory)?;
-        let passed = first.get_or_insert_with(|| factor.clone()) == &factor;
-        let evicts = what.contains('%');
-        let passed = passed && row.backward_error < BACKWARD_ERROR && (!evicts || row.evictions > 0);
-        rows.push(FactorRow { passed, ..row });
+        let blank = FactorRow::new(what, devices, memory);
+        rows.push(match factor(&parts, extents.factor, blank.clone()) {
+            Ok((factor, row)) => {
+                let passed = first.get_or_insert_with(|| factor.clone()) == &factor;
+                let evicts = what.contains('%');
+                let passed = passed && row.backward_error < BACKWARD_ERROR && (!evicts || row.evictions > 0);
+                FactorRow { passed, ..row }
+            }
+            Err(error) => FactorRow { failed: Some(format!("{error:#}")), ..blank },
+        });
         progress.advance(rows.len() as u64);
         interrupt::check()?;
     }
     Ok(rows)
 }
 
-fn factor(
-    parts: &[Gpu],
-    (n, tile): (usize, usize),
-    what: &str,
-    memory: u64,
-) -> anyhow::Result<(Vec<f32>, FactorRow)> {
+fn factor(parts: &[Gpu], (n, tile): (usize, usize), row: FactorRow) -> anyhow::Result<(Vec<f32>, FactorRow)> {
     let host = Runtime::builder().build()?;
     let a = SymmetricTiled::<f32>::new(&host, TileGrid::uniform(n, tile)?);
     a.fill(&host, &test_matrix::<f32>(n))?;
@@ -194,25 +237,22 @@ fn factor(
     let backward_error = residual::estimated(&host, &a, &test_matrix::<f64>(n))?.value;
     let row = FactorRow {
         backward_error,
-        what: what.into(),
-        devices: parts.len(),
-        memory,
         seconds,
         bytes_moved: nodes.iter().map(|node| node.bytes_in).sum(),
         evictions: nodes.iter().map(|node| node.evictions).sum(),
-        passed: true,
+        ..row
     };
     Ok((factor, row))
 }
 
-fn memory(gpu: &Gpu) -> anyhow::Result<FaultRow> {
-    let rt = alone(std::slice::from_ref(gpu)).build()?;
-    let said = verify::too_much_memory(&rt)?;
-    Ok(FaultRow {
-        what: "too much memory",
-        passed: said.is_some(),
-        said: said.unwrap_or_else(|| "nothing".into()),
-    })
+fn memory(gpu: &Gpu) -> FaultRow {
+    let said = alone(std::slice::from_ref(gpu)).build().map_err(anyhow::Error::new);
+    let said = said.and_then(|rt| Ok(verify::too_much_memory(&rt)?));
+    let (passed, said) = match said {
+        Ok(said) => (said.is_some(), said.unwrap_or_else(|| "nothing".into())),
+        Err(error) => (false, format!("{error:#}")),
+    };
+    FaultRow { what: "too much memory", passed, said }
 }
 
 fn faulted(number: u32, fault: Fault<'_>) -> FaultRow {
@@ -287,6 +327,29 @@ mod tests {
         assert_eq!((report.kernels.len(), report.rules.len(), report.factors.len()), (23, 1, 4));
         let text = report.text(false);
         assert!(text.contains("0 checks failed") && text.contains("no room"), "{text}");
+    }
+
+    /// A GPU that is older than some precisions, and one that fails a task for good.
+    #[test]
+    fn what_a_gpu_lacks_is_skipped_and_what_fails_is_a_row() {
+        let Some(twins) = zellige_twins::fake(SOURCES.iter().chain([&SOURCE])) else { return };
+        let fake = Arc::new(twins.compute_capability(7, 5).build());
+        let driver: Arc<dyn Driver> = fake.clone();
+        let extents =
+            Extents { kernels: Extent { tiles: 1, largest: 8, seed: 1 }, factor: (256, 16), rules: 0 };
+        let report = check(&driver, 0, &extents, &|_| Ok("it was retired".into()), &Silent).unwrap();
+        assert!(report.passed(), "{}", report.text(false));
+        let skipped: Vec<&str> =
+            report.kernels.iter().filter(|row| row.skipped.is_some()).map(|row| row.precision).collect();
+        assert_eq!(skipped, ["bf1", "tf32", "fp8", "tf32", "tf32"]);
+        assert!(report.text(false).contains("skipped: needs 8.0, this GPU is 7.5"), "{}", report.text(false));
+        // Whatever comes next finds the GPU lost.
+        fake.inject(0, zellige_gpu::fake::Fault::Launch(40)).unwrap();
+        let report = check(&driver, 0, &extents, &|_| Ok("it was retired".into()), &Silent).unwrap();
+        let failed = report.kernels.iter().filter(|row| row.failed.is_some()).count();
+        assert!((1..report.kernels.len()).contains(&failed), "{}", report.text(false));
+        assert!(report.factors.iter().all(|row| row.failed.is_some() && !row.passed));
+        assert!(report.text(false).contains("FAILED: "), "{}", report.text(false));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn text(report: &FuzzReport, colours: bool) -> String {
 pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let Some(first) = report.failures.first() else { return Ok(()) };
     let deaths = if args.deaths { " --deaths" } else { "" };
-    let cuda = if args.cuda { " --cuda" } else { "" };
+    let cuda = if args.cuda { " --cuda --only-graphs" } else { "" };
     anyhow::bail!(
         "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}{cuda}",
         report.failures.len(),

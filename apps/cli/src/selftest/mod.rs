@@ -38,7 +38,8 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let driver = if args.cuda { Some(open()?) } else { None };
     let progress = Progress::new();
-    let gpus = driver.as_ref().map_or(Ok(Vec::new()), |driver| all_gpus(args, driver, &progress))?;
+    let checked = driver.as_ref().filter(|_| !args.only_graphs);
+    let gpus = checked.map_or(Ok(Vec::new()), |driver| all_gpus(args, driver, &progress))?;
     let graphs = graphs::run(args, driver.clone(), &progress);
     drop(progress);
     interrupt::check()?;

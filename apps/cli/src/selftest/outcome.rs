@@ -1,7 +1,7 @@
 //! What the checks of a GPU have shown.
 
 use serde::Serialize;
-use zellige_linalg::verify::KernelCheck;
+use zellige_linalg::verify::{KernelCheck, Unfinished};
 
 use crate::table::{Side, Table, bytes};
 
@@ -26,12 +26,41 @@ pub struct KernelRow {
     pub error: f64,
     pub apart: f64,
     pub passed: bool,
+    /// Why nothing was checked; `null`: it was.
+    pub skipped: Option<String>,
+    /// Why the check did not come to its end; `null`: it did.
+    pub failed: Option<String>,
 }
 
-impl From<&KernelCheck> for KernelRow {
-    fn from(check: &KernelCheck) -> Self {
-        let &KernelCheck { kernel, precision, tiles, error, apart } = check;
-        KernelRow { kernel, precision, tiles, error, apart, passed: check.passed() }
+/// What is said of something that a GPU of compute capability `has` lacks.
+pub fn skipped(needed: (u32, u32), has: (u32, u32)) -> String {
+    format!("needs {}.{}, this GPU is {}.{}", needed.0, needed.1, has.0, has.1)
+}
+
+impl KernelRow {
+    /// Nothing could be checked.
+    pub fn none(failed: String) -> Self {
+        KernelRow {
+            kernel: "runtime",
+            precision: "",
+            tiles: 0,
+            error: f64::NAN,
+            apart: f64::NAN,
+            passed: false,
+            skipped: None,
+            failed: Some(failed),
+        }
+    }
+
+    /// Of a GPU of this compute capability.
+    pub fn new(check: &KernelCheck, capability: (u32, u32)) -> Self {
+        let &KernelCheck { kernel, precision, tiles, error, apart, .. } = check;
+        let (skipped, failed) = match &check.unfinished {
+            None => (None, None),
+            Some(Unfinished::Needs(needed)) => (Some(skipped(*needed, capability)), None),
+            Some(Unfinished::Failed(why)) => (None, Some(why.clone())),
+        };
+        KernelRow { kernel, precision, tiles, error, apart, passed: check.passed(), skipped, failed }
     }
 }
 
@@ -42,10 +71,28 @@ pub struct RuleRow {
     pub strehl_cpu: Option<f64>,
     pub strehl_gpu: Option<f64>,
     pub passed: bool,
+    /// Why it did not run; `null`: it did.
+    pub skipped: Option<String>,
+    /// Why it did not come to its end; `null`: it did.
+    pub failed: Option<String>,
+}
+
+impl RuleRow {
+    /// Nothing is known of it yet.
+    pub fn new(rule: &str) -> Self {
+        RuleRow {
+            rule: rule.into(),
+            strehl_cpu: None,
+            strehl_gpu: None,
+            passed: true,
+            skipped: None,
+            failed: None,
+        }
+    }
 }
 
 /// A factorisation; the first row is the one that the others must repeat bit by bit.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct FactorRow {
     pub what: String,
     pub devices: usize,
@@ -56,6 +103,25 @@ pub struct FactorRow {
     pub bytes_moved: u64,
     pub evictions: u64,
     pub passed: bool,
+    /// Why it did not come to its end; `null`: it did.
+    pub failed: Option<String>,
+}
+
+impl FactorRow {
+    /// Nothing is known of it yet.
+    pub fn new(what: &str, devices: usize, memory: u64) -> Self {
+        FactorRow {
+            what: what.into(),
+            devices,
+            memory,
+            seconds: f64::NAN,
+            backward_error: f64::NAN,
+            bytes_moved: 0,
+            evictions: 0,
+            passed: false,
+            failed: None,
+        }
+    }
 }
 
 /// Something that went wrong on purpose, and what was said.
@@ -105,7 +171,11 @@ impl GpuReport {
             let parts = [format!("{:.3}", row.error), format!("{:.3}", row.apart)];
             let [error, apart] = parts;
             let names = [row.kernel.into(), row.precision.into(), row.tiles.to_string()];
-            table.row(names.into_iter().chain([error, apart, verdict(row.passed)]));
+            table.row(names.into_iter().chain([
+                error,
+                apart,
+                verdict(row.passed, &row.skipped, &row.failed),
+            ]));
         }
         table
     }
@@ -118,13 +188,15 @@ impl GpuReport {
             ("", Side::Left),
         ];
         let mut table = Table::new(&columns);
-        let strehl = |x: Option<f64>| x.map_or("lost".into(), |x| format!("{x:.6}"));
         for row in &self.rules {
+            let ran = row.skipped.is_none() && row.failed.is_none();
+            let lost = if ran { "lost" } else { "" };
+            let strehl = |x: Option<f64>| x.map_or(lost.into(), |x| format!("{x:.6}"));
             table.row([
                 row.rule.clone(),
                 strehl(row.strehl_cpu),
                 strehl(row.strehl_gpu),
-                verdict(row.passed),
+                verdict(row.passed, &row.skipped, &row.failed),
             ]);
         }
         table
@@ -151,7 +223,7 @@ impl GpuReport {
                 format!("{:.1e}", row.backward_error),
                 bytes(row.bytes_moved),
                 row.evictions.to_string(),
-                verdict(row.passed),
+                verdict(row.passed, &None, &row.failed),
             ]);
         }
         table
@@ -160,12 +232,17 @@ impl GpuReport {
     fn fault_table(&self) -> Table {
         let mut table = Table::new(&[("on purpose", Side::Left), ("said", Side::Left), ("", Side::Left)]);
         for row in &self.faults {
-            table.row([row.what.into(), row.said.clone(), verdict(row.passed)]);
+            table.row([row.what.into(), row.said.clone(), verdict(row.passed, &None, &None)]);
         }
         table
     }
 }
 
-fn verdict(passed: bool) -> String {
-    if passed { "ok".into() } else { "FAILED".into() }
+fn verdict(passed: bool, skipped: &Option<String>, failed: &Option<String>) -> String {
+    match (skipped, failed) {
+        (Some(why), _) => format!("skipped: {why}"),
+        (_, Some(why)) => format!("FAILED: {why}"),
+        _ if passed => "ok".into(),
+        _ => "FAILED".into(),
+    }
 }

@@ -6,7 +6,7 @@ use zellige_tor::pipeline::{self, Options};
 
 use super::{files, results};
 use crate::args::BuildArgs;
-use crate::devices::{self, Devices};
+use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 /// As the pipeline; outputs that cannot be written; a rule that does not survive.
 pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let rules = iter::once(&args.precision).chain(&args.factor.solve_precision);
-    let devices = Devices::open(&args.execution, &devices::for_rules(rules))?;
+    let devices = Devices::open(&args.execution, &Needs::of_rules(rules))?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let output = files::target("-o", &args.output)?;
     let input = super::read(&args.system)?;
@@ -25,7 +25,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         rules: vec![args.precision.to_string()],
         exact: false,
         keep_reconstructors: true,
-        ..super::options(&args.factor)
+        ..super::options(&args.factor, &devices)
     };
     pipeline::precheck(&input, &options)?;
     let rt = devices.runtime(&args.execution).build()?;

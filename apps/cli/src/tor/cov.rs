@@ -7,7 +7,7 @@ use zellige_tor::pipeline::{self, DeviceUse, Options};
 
 use super::files;
 use crate::args::CovArgs;
-use crate::devices::Devices;
+use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -29,7 +29,7 @@ struct Figures {
 /// # Errors
 /// Bad parameters, or an output that cannot be written.
 pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
-    let devices = Devices::open(&args.execution, &[])?;
+    let devices = Devices::open(&args.execution, &Needs::default())?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let output = files::target("-o", &args.output)?;
     let input = super::read(&args.system)?;

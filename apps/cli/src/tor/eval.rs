@@ -4,7 +4,7 @@ use zellige_tor::pipeline::{self, Foreign, Judgement, Options};
 
 use super::files;
 use crate::args::EvalArgs;
-use crate::devices::Devices;
+use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -15,7 +15,7 @@ use crate::table::{Side, Table};
 /// # Errors
 /// Files that cannot be read or do not fit the system.
 pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
-    let devices = Devices::open(&args.execution, &[])?;
+    let devices = Devices::open(&args.execution, &Needs::default())?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let input = super::read(&args.system)?;
     let foreign = Foreign {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use zellige_tor::info::Info;
-use zellige_tor::pipeline::{self, Need, Options};
+use zellige_tor::pipeline::{self, Need, Options, TileChoice};
 
 use crate::args::{InfoArgs, Tile};
 use crate::out::{self, Target};
@@ -52,7 +52,11 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     let info = zellige_tor::info(&input.system, &input.atmosphere)?;
     let tiling = Tiling::of(&info, args.tile)?;
     let rules = super::run::rules(&args.precision);
-    let options = Options { rules: rules.clone(), tile: super::tile(args.tile), ..Options::default() };
+    let options = Options {
+        rules: rules.clone(),
+        tile: super::tile(args.tile, TileChoice::Auto),
+        ..Options::default()
+    };
     let need = match pipeline::precheck(&input, &options) {
         Ok(plan) => Some(plan.memory),
         Err(pipeline::Error::Memory(text)) => {
@@ -84,7 +88,7 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
 
 impl Tiling {
     fn of(info: &Info, tile: Tile) -> anyhow::Result<Tiling> {
-        let grid = pipeline::grid(info, super::tile(tile))?;
+        let grid = pipeline::grid(info, super::tile(tile, TileChoice::Auto))?;
         let parts = match tile {
             Tile::Auto => grid.parts_of_largest(),
             Tile::Edge(_) => parts(info, grid.edges()),

@@ -12,6 +12,7 @@ use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
 
 use crate::args::{FactorArgs, NotSpd, SystemArgs, Tile, Tor};
+use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::interrupt;
 
@@ -53,18 +54,20 @@ fn bad_file(error: zellige_tor::Error) -> anyhow::Error {
     }
 }
 
-fn tile(tile: Tile) -> TileChoice {
+/// `auto`: the edges that are chosen where none are asked for.
+fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
     match tile {
-        Tile::Auto => TileChoice::Auto,
+        Tile::Auto => auto,
         Tile::Edge(edge) => TileChoice::Uniform(edge),
     }
 }
 
 /// The options that `run` and `build` share.
-fn options(factor: &FactorArgs) -> Options {
+fn options(factor: &FactorArgs, devices: &Devices) -> Options {
     Options {
         solve_rule: factor.solve_precision.as_ref().map(ToString::to_string),
-        tile: tile(factor.tile),
+        tile: tile(factor.tile, devices.auto_tiles()),
+        look_left: factor.look_left.into(),
         on_not_spd: match factor.on_not_spd {
             NotSpd::Fail => OnNotSpd::Fail,
             NotSpd::Retry => OnNotSpd::Retry,

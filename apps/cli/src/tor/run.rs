@@ -7,7 +7,7 @@ use zellige_tor::report::{TraceLink, write_report};
 
 use super::{files, results};
 use crate::args::{RunArgs, Xray};
-use crate::devices::{self, Devices};
+use crate::devices::{Devices, Needs};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
@@ -27,7 +27,7 @@ const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 20;
 /// As the pipeline; outputs that cannot be written; no rule that survives.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let asked = args.precision.iter().chain(&args.factor.solve_precision);
-    let devices = Devices::open(&args.execution, &devices::for_rules(asked))?;
+    let devices = Devices::open(&args.execution, &Needs::of_rules(asked))?;
     let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
     let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
@@ -50,7 +50,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         },
         keep_reconstructors: output.is_some(),
         keep_norms: norms.is_some(),
-        ..super::options(&args.factor)
+        ..super::options(&args.factor, &devices)
     };
     let plan = pipeline::precheck(&input, &options)?;
     let mut builder = devices.runtime(&args.execution);

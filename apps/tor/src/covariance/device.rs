@@ -114,7 +114,7 @@ impl DeviceModel {
             Arg::U32(out.ld),
         ];
         let grid = [m.div_ceil(ROWS).max(1), n.div_ceil(COLUMNS).max(1), 1];
-        Ok(Launch { kernel, grid, block: [ROWS, 1, 1], args, also: Vec::new() })
+        Ok(Launch { kernel, grid, block: [ROWS, 1, 1], args })
     }
 }
 

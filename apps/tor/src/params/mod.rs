@@ -18,6 +18,12 @@ pub use own::parse_toml;
 /// The system with which MOAO checks itself, as one of our files: 912 measurements, and precision rules near what definiteness allows.
 pub const CHECK_SYSTEM: &str = include_str!("../../systems/check.toml");
 
+/// The largest system with which MOAO is timed, as one of our files: 100 368 measurements.
+pub const LARGE_SYSTEM: &str = include_str!("../../systems/nx50184.toml");
+
+/// A profile of 60 layers, as one of our files.
+pub const NIGHT_PROFILE: &str = include_str!("../../systems/night60.toml");
+
 /// Most sub-apertures across the pupil.
 pub const MAX_NSSP: usize = 256;
 /// Most guide stars.
@@ -289,6 +295,20 @@ pub fn parse(
     let place = check::Place::new(system_path, "");
     warnings.extend(check::together(&system, &atmosphere, &place));
     Ok(Input { system, atmosphere, warnings })
+}
+
+/// The system with which MOAO is timed, with `nssp` sub-apertures across the pupil of every sensor (86 is [`LARGE_SYSTEM`]), under its ten
+/// layers or under [`NIGHT_PROFILE`].
+///
+/// # Errors
+/// A number of sub-apertures that no sensor has.
+pub fn timed_system(nssp: usize, night: bool) -> Result<Input, Error> {
+    let profile = night.then_some((Path::new("night60.toml"), NIGHT_PROFILE));
+    let mut input = parse(Path::new("nx50184.toml"), LARGE_SYSTEM, profile, Mode::Strict)?;
+    input.system.nssp = nssp;
+    input.system.stars.iter_mut().for_each(|star| star.nssp = nssp);
+    input.system.check()?;
+    Ok(input)
 }
 
 impl System {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use zellige_kernels::StorageFormat;
 use zellige_linalg::{
-    BackwardError, Copies, Generator, RectTiled, Rule, SharedPolicy, SymmetricTiled, backward_error,
-    cholesky, generator, refine, solve_with, widened,
+    BackwardError, Factorisation, Generator, RectTiled, Rule, SharedPolicy, Solution, Submission,
+    SymmetricTiled, backward_error, cholesky_with, generator, refine, solve_with, widened,
 };
 use zellige_runtime::Runtime;
 
@@ -64,9 +64,9 @@ pub(super) fn run_rule(
     observer: &dyn Observer,
 ) -> Result<Result<Solved, NotSpd>, Error> {
     if rule.element() == StorageFormat::F64 {
-        run_typed::<f64>(rt, problem, rule, options.keep_norms, workspace, observer, |_, _, _| Ok(None))
+        run_typed::<f64>(rt, problem, rule, options, workspace, observer, |_, _, _| Ok(None))
     } else {
-        run_typed::<f32>(rt, problem, rule, options.keep_norms, workspace, observer, |l, policy, x| {
+        run_typed::<f32>(rt, problem, rule, options, workspace, observer, |l, policy, x| {
             if options.refine == 0 {
                 return Ok(None);
             }
@@ -77,15 +77,28 @@ pub(super) fn run_rule(
 
 type Refined = (RectTiled<f64>, Vec<f64>);
 
-fn run_typed<T: Element>(
+/// A factor and a solution as tiles, wherever they were made, and how long that took.
+pub(super) struct Reconstructed<T: Element> {
+    l: SymmetricTiled<T>,
+    x: RectTiled<T>,
+    pub(super) factor: Factorisation,
+    pub(super) solution: Solution,
+    solve_policy: SharedPolicy,
+    pub(super) cov_seconds: f64,
+    pub(super) factor_seconds: f64,
+    pub(super) solve_seconds: f64,
+    norms: Option<TileNorms>,
+}
+
+/// Covariances, factorisation and solve; `Ok(Err(..))` where the rule loses positive definiteness.
+pub(super) fn reconstruct<T: Element>(
     rt: &Runtime,
     problem: &Problem,
     rule: &Rule,
-    keep_norms: bool,
+    options: &Options,
     workspace: &mut Workspace,
     observer: &dyn Observer,
-    refine: impl FnOnce(&SymmetricTiled<T>, &SharedPolicy, &RectTiled<T>) -> Result<Option<Refined>, Error>,
-) -> Result<Result<Solved, NotSpd>, Error> {
+) -> Result<Result<Reconstructed<T>, NotSpd>, Error> {
     let policy: SharedPolicy = rule.clone().into();
     let solve_policy = problem.plan.solve_rule.clone().map_or_else(|| Arc::clone(&policy), Into::into);
     let nt = problem.plan.tiles() as u64;
@@ -93,11 +106,12 @@ fn run_typed<T: Element>(
     let start = Instant::now();
     let (l, x) = generate::<T>(rt, problem, rule, workspace, observer)?;
     let cov_seconds = start.elapsed().as_secs_f64();
-    let mut norms = keep_norms.then(|| TileNorms::before(rt, rule, &l, &x)).transpose()?;
+    let mut norms = options.keep_norms.then(|| TileNorms::before(rt, rule, &l, &x)).transpose()?;
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: factorisation"), nt * (nt - 1) * (nt.max(2) - 2) / 6);
-    let factor = cholesky(rt, &l, &policy)?;
+    let submission = Submission::default().look_left(options.look_left);
+    let factor = cholesky_with(rt, &l, &policy, &submission)?;
     let counts = factor.clone();
     let done = move || counts.counts().total();
     let result = watch(rt, observer, done, || {
@@ -115,17 +129,46 @@ fn run_typed<T: Element>(
 
     let start = Instant::now();
     observer.stage(&format!("{rule}: solve"), problem.rows.tiles() as u64 * nt * (nt - 1));
-    let solution = solve_with(rt, &l, &x, &solve_policy, &Copies::replicas(), |y| match &mut norms {
+    let solution = solve_with(rt, &l, &x, &solve_policy, &submission, |y| match &mut norms {
         Some(norms) => norms.between(rt, &l, y),
         None => Ok(()),
     })?;
     let counts = solution.clone();
     watch(rt, observer, move || counts.counts().total(), || Ok(solution.wait(rt)?))?;
+    let solve_seconds = start.elapsed().as_secs_f64();
     if let Some(norms) = &mut norms {
         norms.after(rt, &x)?;
     }
-    let improved = refine(&l, &solve_policy, &x)?;
-    let solve_seconds = start.elapsed().as_secs_f64();
+    Ok(Ok(Reconstructed {
+        l,
+        x,
+        factor,
+        solution,
+        solve_policy,
+        cov_seconds,
+        factor_seconds,
+        solve_seconds,
+        norms,
+    }))
+}
+
+fn run_typed<T: Element>(
+    rt: &Runtime,
+    problem: &Problem,
+    rule: &Rule,
+    options: &Options,
+    workspace: &mut Workspace,
+    observer: &dyn Observer,
+    refine: impl FnOnce(&SymmetricTiled<T>, &SharedPolicy, &RectTiled<T>) -> Result<Option<Refined>, Error>,
+) -> Result<Result<Solved, NotSpd>, Error> {
+    let made = match reconstruct::<T>(rt, problem, rule, options, workspace, observer)? {
+        Ok(made) => made,
+        Err(lost) => return Ok(Err(lost)),
+    };
+    let Reconstructed { l, x, factor, solution, norms, .. } = made;
+    let start = Instant::now();
+    let improved = refine(&l, &made.solve_policy, &x)?;
+    let solve_seconds = made.solve_seconds + start.elapsed().as_secs_f64();
 
     let (reconstructors, residuals, x_bytes) = match improved {
         Some((wide, residuals)) => (collect(rt, problem, &wide)?, residuals, wide.bytes(rt)?),
@@ -137,6 +180,7 @@ fn run_typed<T: Element>(
     let start = Instant::now();
     let asked = Counter::default();
     let watched = watched(problem.cmm::<f64>(), &asked);
+    let nt = problem.plan.tiles() as u64;
     observer.stage(&format!("{rule}: backward error"), nt * (nt + 1) / 2);
     let error = watch(rt, observer, move || asked.get(), || Ok(backward_error(rt, &l, &watched)?))?;
     Ok(Ok(Solved {
@@ -146,8 +190,8 @@ fn run_typed<T: Element>(
         map: PrecisionMap::of(factor.counts()),
         residuals,
         error,
-        cov_seconds,
-        factor_seconds,
+        cov_seconds: made.cov_seconds,
+        factor_seconds: made.factor_seconds,
         solve_seconds,
         error_seconds: start.elapsed().as_secs_f64(),
         tile_bytes,

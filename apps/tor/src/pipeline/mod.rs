@@ -22,18 +22,19 @@ mod problem;
 mod products;
 mod results;
 mod rules;
+mod timed;
 mod watch;
 mod xray;
 
 pub use devices::{DeviceUse, devices};
 pub use error::Error;
 pub use foreign::{Foreign, Judgement, evaluate};
-pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, precheck};
+pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, plan, precheck};
 pub use products::{Covariances, covariance, write_images, write_reconstructors};
 pub use results::{
     Attempt, Extras, GemmShare, Measured, NotSpd, PrecisionMap, RuleResult, Seconds, TargetResult,
 };
-
+pub use timed::{Timing, timed};
 pub use xray::{NormsAt, XrayPicture};
 
 use crate::Matrix;
@@ -47,6 +48,11 @@ pub enum TileChoice {
     /// Edges along the axis blocks of the sensors: each block in the fewest equal parts of at most 512, small sensors merged.
     #[default]
     Auto,
+    /// The same for GPUs that work alone: parts of at most 512 to 2048, the larger the larger `Cmm` and the GPU, and edges at the nearest multiple of 16.
+    AutoGpu {
+        /// Bytes that each GPU has for tiles.
+        memory: u64,
+    },
     /// Tiles of this size, the last one short, whatever the sensors are.
     Uniform(usize),
 }
@@ -82,6 +88,8 @@ pub struct Options {
     pub solve_rule: Option<String>,
     /// Tile edges.
     pub tile: TileChoice,
+    /// The most products on one tile in one task of factorisation and solves; see [`zellige_linalg::Submission::look_left`].
+    pub look_left: usize,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,
     /// What to do with a rule that fails.
@@ -109,6 +117,7 @@ impl Default for Options {
             rules: vec!["fp32".into()],
             solve_rule: None,
             tile: TileChoice::Auto,
+            look_left: 1,
             targets: None,
             on_not_spd: OnNotSpd::Fail,
             refine: 0,

@@ -10,6 +10,15 @@ use zellige_linalg::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid
 
 /// Largest tile of automatic edges.
 pub const LARGEST_TILE: usize = 512;
+/// Largest tiles of automatic edges for GPUs, in the order in which they are tried. Products of 2048 are near a GPU's peak and take it long enough for
+/// the host to have the next ones ready.
+const GPU_TILES: [usize; 3] = [2048, 1024, LARGEST_TILE];
+/// Edges for GPUs are multiples of it: columns begin where tensor cores take them as they lie.
+const GPU_STEP: usize = 16;
+/// Fewest tiles along a matrix for GPUs: with fewer there are too few products beside each panel.
+const GPU_FEWEST: usize = 12;
+/// Tiles of `f32` for which each GPU must have room: operands of several tasks, their narrow forms, and what comes next.
+const GPU_ROOM: u64 = 64;
 /// Largest order whose eigenvalues are computed without being asked for.
 pub const XRAY_UP_TO: usize = 4096;
 /// Products of tiles that a factorisation may have: about an hour of task overhead.
@@ -104,13 +113,31 @@ pub(super) fn with_targets(input: &Input, options: &Options) -> System {
 /// A tile size of 0.
 pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, Error> {
     match tile {
-        TileChoice::Auto => {
-            let block = |b: &geometry::Block| Block { len: b.len, group: b.wfs };
-            let blocks: Vec<Block> = info.blocks.iter().map(block).collect();
-            Ok(TileGrid::auto(&blocks, LARGEST_TILE)?)
+        TileChoice::Auto => Ok(TileGrid::auto(&blocks(info), LARGEST_TILE)?),
+        TileChoice::AutoGpu { memory } => {
+            // Rounding lets tiles grow by less than a step.
+            let largest = gpu_tile(info.measurements, memory) - GPU_STEP;
+            Ok(TileGrid::auto(&blocks(info), largest)?.rounded(GPU_STEP))
         }
         TileChoice::Uniform(0) => Err(Error::Options("a tile of 0: give at least 1, or auto".into())),
         TileChoice::Uniform(size) => Ok(TileGrid::uniform(info.measurements, size)?),
+    }
+}
+
+fn blocks(info: &Info) -> Vec<Block> {
+    info.blocks.iter().map(|b: &geometry::Block| Block { len: b.len, group: b.wfs }).collect()
+}
+
+/// The largest tile for GPUs with so much memory each, for a matrix of order `n`.
+fn gpu_tile(n: usize, memory: u64) -> usize {
+    let fits = |&&tile: &&usize| n >= GPU_FEWEST * tile && memory >= GPU_ROOM * 4 * (tile * tile) as u64;
+    GPU_TILES.iter().find(fits).copied().unwrap_or(LARGEST_TILE)
+}
+
+impl TileChoice {
+    /// What the edges of tiles are multiples of.
+    pub(super) fn step(self) -> usize {
+        if matches!(self, TileChoice::AutoGpu { .. }) { GPU_STEP } else { 1 }
     }
 }
 
@@ -119,6 +146,16 @@ pub fn grid(info: &Info, tile: TileChoice) -> Result<TileGrid, Error> {
 /// # Errors
 /// A parameter, a rule or an option is wrong; the memory is too small, with the arithmetic in the message.
 pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
+    let plan = plan(input, options)?;
+    plan.memory.check(&remedy(&plan.info, &plan.rules, options))?;
+    Ok(plan)
+}
+
+/// As [`precheck`], whatever memory there is.
+///
+/// # Errors
+/// A parameter, a rule or an option is wrong.
+pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
     let system = with_targets(input, options);
     system.check()?;
     if system.targets.is_empty() {
@@ -147,7 +184,6 @@ pub fn precheck(input: &Input, options: &Options) -> Result<Plan, Error> {
         )));
     }
     let memory = need(&info, &grid, &rules, options);
-    memory.check(&remedy(&info, &rules, options))?;
     let advice = advice(&grid, &rules);
     Ok(Plan { info, grid, rules, solve_rule, memory, advice })
 }
@@ -187,7 +223,7 @@ fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need
     let available = memory::limit(options.memory_limit);
     let mut need = Need { items: Vec::new(), available };
     let most = |part: fn((f64, f64)) -> f64| rules.iter().map(|r| part(bytes_of(r))).fold(0.0, f64::max);
-    let triangle: f64 = (0..grid.tiles()).map(|i| grid.width(i) as f64 * grid.range(i).end as f64).sum();
+    let triangle = triangle(grid);
     let master = most(|b| b.0);
     let both = rules.iter().any(|r| bytes_of(r).0 == 8.0) && rules.iter().any(|r| bytes_of(r).0 == 4.0);
     need.add(format!("triangle of Cmm, n = {n}"), triangle * if both { 12.0 } else { master });
@@ -207,6 +243,11 @@ fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need
         need.add("X-ray", 24.0 * n * n);
     }
     need
+}
+
+/// Numbers in the tiles on and below the diagonal.
+fn triangle(grid: &TileGrid) -> f64 {
+    (0..grid.tiles()).map(|i| grid.width(i) as f64 * grid.range(i).end as f64).sum()
 }
 
 /// Edges decide which low-precision factorisations succeed: where a block of one sensor and axis has more than two parts, the
@@ -235,6 +276,14 @@ impl Plan {
     pub fn tiles(&self) -> usize {
         self.grid.tiles()
     }
+
+    /// Bytes of the tiles of `Cmm` and of all targets' rows, with the narrow forms that the most demanding rule reads.
+    pub fn tile_bytes(&self) -> u64 {
+        let rows = (self.info.targets * self.info.truth_slopes * self.info.measurements) as f64;
+        let numbers = triangle(&self.grid) + rows;
+        let each = self.rules.iter().map(bytes_of).map(|(master, narrow)| master + narrow);
+        (numbers * each.fold(0.0, f64::max)) as u64
+    }
 }
 
 impl fmt::Display for Plan {
@@ -256,5 +305,36 @@ impl fmt::Display for Plan {
             write!(f, "\nnote             {line}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_for_gpus_grow_with_matrix_and_memory() {
+        const GB: u64 = 1_000_000_000;
+        let of = |n, memory| gpu_tile(n, memory);
+        assert_eq!(
+            [of(912, 80 * GB), of(16_384, 80 * GB), of(30_096, 80 * GB), of(100_368, 140 * GB)],
+            [512, 1024, 2048, 2048]
+        );
+        assert_eq!([of(100_368, 500_000_000), of(100_368, 1000), of(0, 0)], [1024, 512, 512]);
+    }
+
+    #[test]
+    fn edges_for_gpus_are_multiples_near_the_sensors() {
+        let input = crate::params::timed_system(41, false).unwrap();
+        let info = info(&input.system, &input.atmosphere).unwrap();
+        let grid = grid(&info, TileChoice::AutoGpu { memory: 80 << 30 }).unwrap();
+        let n = info.measurements;
+        assert!(grid.max_width() <= 1024 && grid.max_width() > 512, "{:?}", grid.edges());
+        assert!(grid.edges().iter().all(|edge| edge % GPU_STEP == 0 || *edge == n));
+        let mut end = 0;
+        for block in &info.blocks {
+            end += block.len;
+            assert!(grid.edges().iter().any(|edge| edge.abs_diff(end) <= GPU_STEP / 2), "{end}");
+        }
     }
 }

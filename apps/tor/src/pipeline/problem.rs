@@ -30,11 +30,15 @@ pub(super) struct Problem {
 
 impl Problem {
     pub(super) fn new(input: &Input, options: &Options) -> Result<Self, Error> {
-        let plan = precheck(input, options)?;
+        Problem::of(precheck(input, options)?, input, options)
+    }
+
+    /// What has been planned.
+    pub(super) fn of(plan: Plan, input: &Input, options: &Options) -> Result<Self, Error> {
         let system = with_targets(input, options);
         let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
         let scale = power_of_two_for(largest_variance(&cov)?);
-        let rows = stacked(cov.truth_slopes(), cov.targets(), plan.grid.max_width())?;
+        let rows = stacked(cov.truth_slopes(), cov.targets(), plan.grid.max_width(), options.tile.step())?;
         let input = Input { system, ..input.clone() };
         Ok(Problem { input, plan, cov, scale, rows })
     }
@@ -147,12 +151,14 @@ fn power_of_two_for(x: f64) -> f64 {
     2.0f64.powi(-(x.log2().floor().clamp(-1000.0, 1000.0) as i32))
 }
 
-/// Rows of all targets, each target in the fewest equal parts of at most `most`.
-fn stacked(m: usize, targets: usize, most: usize) -> Result<TileGrid, Error> {
+/// Rows of all targets, each target in the fewest equal parts of at most `most`, all but the last multiples of `step`.
+fn stacked(m: usize, targets: usize, most: usize, step: usize) -> Result<TileGrid, Error> {
     let parts = m.div_ceil(most.max(1)).max(1);
+    let one: Vec<usize> = (0..=parts).map(|p| m * p / parts).collect();
     let mut edges = vec![0];
     for t in 0..targets {
-        edges.extend((1..=parts).map(|p| t * m + m * p / parts));
+        let inside = one.iter().map(|edge| if *edge == m { m } else { edge.next_multiple_of(step).min(m) });
+        edges.extend(inside.map(|edge| t * m + edge));
     }
     edges.dedup();
     Ok(TileGrid::from_edges(edges)?)
@@ -175,8 +181,10 @@ mod tests {
 
     #[test]
     fn rows_of_a_target_are_cut_equally() {
-        assert_eq!(stacked(152, 2, 100).unwrap().edges(), [0, 76, 152, 228, 304]);
-        assert_eq!(stacked(152, 1, 512).unwrap().edges(), [0, 152]);
-        assert_eq!(stacked(2, 1, 1).unwrap().edges(), [0, 1, 2]);
+        assert_eq!(stacked(152, 2, 100, 1).unwrap().edges(), [0, 76, 152, 228, 304]);
+        assert_eq!(stacked(152, 1, 512, 1).unwrap().edges(), [0, 152]);
+        assert_eq!(stacked(2, 1, 1, 1).unwrap().edges(), [0, 1, 2]);
+        assert_eq!(stacked(152, 2, 100, 16).unwrap().edges(), [0, 80, 152, 232, 304]);
+        assert_eq!(stacked(20, 2, 8, 16).unwrap().edges(), [0, 16, 20, 36, 40]);
     }
 }

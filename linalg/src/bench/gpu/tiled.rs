@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zellige_gpu::{Address, Element, Matrix};
+use zellige_kernels::GemmPrecision;
 use zellige_kernels::cuda::{Launch, SOURCES, copy};
 use zellige_runtime::{Canceller, Gpu, Runtime, Submit, TaskError};
 
-use super::median;
+use super::{Conditions, Meter, Work, median};
 use crate::error::Error;
 use crate::factor::cholesky;
 use crate::gpu::GpuGenerator;
 use crate::grid::TileGrid;
-use crate::policy::{Rule, SharedPolicy};
+use crate::policy::{PrecisionPolicy, Rule, SharedPolicy};
 use crate::tiled::{Generator, SymmetricTiled, generator};
 use crate::verify::random::Random;
 
@@ -33,12 +34,14 @@ pub struct TiledBench {
     pub rule: Rule,
     /// Runs that count, after one that does not; medians are reported.
     pub repeats: usize,
+    /// CPU workers beside the GPUs, on which the scheduling policy may let any task run.
+    pub workers: usize,
     /// Whether the factor is brought to the host for its fingerprint.
     pub fingerprint: bool,
 }
 
 /// What was measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TiledRun {
     /// From the first submission to the last task, the matrix lying where its tiles were made or went since (seconds).
     pub seconds: f64,
@@ -50,6 +53,10 @@ pub struct TiledRun {
     pub evictions: u64,
     /// Tells one factor from another that differs in any bit, where that was asked for.
     pub fingerprint: Option<u64>,
+    /// Its operations, by their precisions.
+    pub work: Work,
+    /// While it was factored, of the first GPU; `None` where there is none.
+    pub conditions: Option<Conditions>,
 }
 
 impl TiledBench {
@@ -63,30 +70,43 @@ impl TiledBench {
         Ok(4 * columns.sum::<u64>())
     }
 
-    /// Factors a random, diagonally dominant matrix on these GPUs or parts of them, and nowhere else. `watch` is given the means to cancel it.
+    /// Factors a random, diagonally dominant matrix on these GPUs or parts of them, and where there are [`workers`](TiledBench::workers) on those
+    /// too; then two runs do not count, in which the policy learns who is how fast. `watch` is given the means to cancel it.
     ///
     /// # Errors
     /// [`Error::Grid`] for a tile size of 0; [`Error::Runtime`] for memory that does not hold the tiles of a task.
     pub fn run<G>(&self, gpus: &[Gpu], watch: impl FnOnce(Canceller) -> G) -> Result<TiledRun, Error> {
         let grid = TileGrid::uniform(self.n, self.tile)?;
-        let builder = Runtime::builder().workers(0).policy("dmdas").peers(PEERS);
+        let builder = Runtime::builder().workers(self.workers).policy("dmdas").peers(PEERS);
         let rt = gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone())).build()?;
         let _watched = watch(rt.canceller());
         let a = SymmetricTiled::new(&rt, grid);
         let matrix = TestMatrix::new(self.n, self.tile);
         let (on_host, on_gpu) = matrix.generators(&rt);
         let policy: SharedPolicy = self.rule.clone().into();
+        let run = || -> Result<_, Error> {
+            let (before, start) = (counts(&rt), Instant::now());
+            let factor = cholesky(&rt, &a, &policy)?;
+            factor.wait(&rt)?;
+            let (seconds, after) = (start.elapsed().as_secs_f64(), counts(&rt));
+            Ok((seconds, [after[0] - before[0], after[1] - before[1]], factor))
+        };
+        let mut meter = gpus.first().map(|gpu| Meter::new(gpu.driver(), gpu.number()));
         let mut runs = Vec::new();
-        for _ in 0..=self.repeats.max(1) {
+        let learning = 1 + usize::from(self.workers > 0);
+        for at in 0..learning + self.repeats.max(1) {
+            let counts = at >= learning;
             a.fill_with(&rt, &on_host, Some(&on_gpu))?;
             rt.wait_all()?;
-            let (before, start) = (counts(&rt), Instant::now());
-            cholesky(&rt, &a, &policy)?.wait(&rt)?;
-            let (seconds, after) = (start.elapsed().as_secs_f64(), counts(&rt));
-            runs.push((seconds, [after[0] - before[0], after[1] - before[1]]));
+            let ran = match meter.as_mut().filter(|_| counts) {
+                Some(meter) => meter.during(run)?,
+                None => run()?,
+            };
+            runs.extend(counts.then_some(ran));
         }
-        runs.remove(0);
         let seconds = median(runs.iter().map(|run| run.0).collect());
+        let native = (GemmPrecision::Sp, self.rule.full().gemm(GemmPrecision::Sp));
+        let work = runs.last().map(|run| Work::of_factorisation(a.grid(), native, run.2.counts()));
         let middle = |which: usize| median(runs.iter().map(|run| run.1[which] as f64).collect()) as u64;
         Ok(TiledRun {
             seconds,
@@ -94,6 +114,8 @@ impl TiledBench {
             bytes_moved: middle(0),
             evictions: middle(1),
             fingerprint: self.fingerprint.then(|| fingerprint(&rt, &a)).transpose()?,
+            work: work.unwrap_or_default(),
+            conditions: meter.map(|meter| meter.conditions()),
         })
     }
 }
@@ -217,10 +239,23 @@ mod tests {
     }
 
     #[test]
+    fn cpu_workers_may_help() {
+        let Some(fake) = fake(6) else { return };
+        let rule = "fp32".parse().unwrap();
+        let alone = TiledBench { n: 100, tile: 24, rule, repeats: 1, workers: 0, fingerprint: false };
+        let together = TiledBench { workers: 2, ..alone.clone() };
+        for bench in [alone, together] {
+            let run = bench.run(&[Gpu::new(fake.clone(), 0)], |_| ()).unwrap();
+            assert!(run.seconds > 0.0 && run.conditions.is_some(), "{run:?}");
+        }
+        check(&fake);
+    }
+
+    #[test]
     fn little_memory_and_parts_of_a_gpu_move_more_and_change_no_bit() {
         let Some(fake) = fake(4) else { return };
         let rule = "hp1:band=2".parse().unwrap();
-        let bench = TiledBench { n: 256, tile: 16, rule, repeats: 2, fingerprint: true };
+        let bench = TiledBench { n: 256, tile: 16, rule, repeats: 2, workers: 0, fingerprint: true };
         let whole = bench.bytes().unwrap();
         assert_eq!(whole, 256 * (256 + 16) / 2 * 4);
         let run = |parts: usize, memory| {
@@ -229,6 +264,8 @@ mod tests {
             run
         };
         let inside = run(1, 2 * whole);
+        assert!((inside.work.flop() - 256f64.powi(3) / 3.0).abs() < 1.0, "{inside:?}");
+        assert!(inside.work.seconds(|precision| (precision != GemmPrecision::Hp1).then_some(1.0)).is_none());
         assert!(inside.fingerprint.is_some());
         let (outside, parts) = (run(1, whole * 3 / 10), run(4, whole));
         assert_eq!([outside.fingerprint, parts.fingerprint], [inside.fingerprint; 2]);

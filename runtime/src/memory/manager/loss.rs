@@ -171,5 +171,5 @@ impl Memory {
 
 fn is_being_written(entry: &Entry) -> bool {
     let mut current = entry.replicas.iter().filter(|r| r.version == entry.version);
-    current.any(|r| r.stage == Stage::Blank || (r.stage == Stage::Valid && r.writing))
+    current.any(|r| r.stage == Stage::Blank || (r.stage == Stage::Valid && r.writers > 0))
 }

@@ -1,5 +1,6 @@
 //! The state machine: working sets in, transfers out.
 
+mod behind;
 mod loss;
 mod room;
 mod sets;
@@ -38,6 +39,8 @@ struct Staging {
     needs: SmallVec<[Need; 4]>,
     /// Which of them are held already; the rest is allocated all at once.
     held: SmallVec<[bool; 4]>,
+    /// Where they are, of a task that was launched [behind](Memory::stage_behind) others: those may change their form before they end.
+    places: SmallVec<[BufferId; 4]>,
     /// Arrivals and ends of reading that it waits for.
     missing: u32,
 }

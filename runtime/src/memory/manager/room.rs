@@ -50,6 +50,15 @@ impl Memory {
         self.nodes[node].spec.spill.filter(|&spill| !self.nodes[spill].lost && !self.nodes[spill].shut)
     }
 
+    /// Gives up as many bytes more as `bytes` on a device, as far as it holds some that can be given up; true if it does, or will once
+    /// what leaves it has left.
+    pub(crate) fn give_up(&mut self, node: NodeId, bytes: u64) -> bool {
+        let used = self.nodes[node].used;
+        let wanted = self.nodes[node].free().saturating_add(bytes);
+        self.make_room(node, wanted);
+        self.nodes[node].used < used || self.nodes[node].leaving > 0
+    }
+
     /// Gives up what the host holds too much, also where nobody waits for memory there.
     pub(crate) fn tidy(&mut self) {
         if self.nodes[HOST].is_over() {

@@ -10,7 +10,7 @@ use crate::memory::{Access, Action, Datum, HOST, Need, NodeId, Reason, Ticket, d
 
 impl Staging {
     /// True if memory will be given back without anybody's doing.
-    fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.granted && self.holder == Holder::Task
     }
 }
@@ -37,7 +37,7 @@ impl Memory {
         self.pump(HOST);
     }
 
-    fn register(&mut self, ticket: Ticket, node: NodeId, needs: &[Need], holder: Holder) {
+    pub(super) fn register(&mut self, ticket: Ticket, node: NodeId, needs: &[Need], holder: Holder) {
         let needs: SmallVec<[Need; 4]> = distinct(needs).copied().collect();
         for need in &needs {
             if std::mem::take(&mut self.entry_mut(need.datum).unused) {
@@ -45,7 +45,8 @@ impl Memory {
             }
         }
         let held = needs.iter().map(|_| false).collect();
-        let staging = Staging { node, holder, granted: false, needs, held, missing: 0 };
+        let places = SmallVec::new();
+        let staging = Staging { node, holder, granted: false, needs, held, places, missing: 0 };
         self.stagings.insert(ticket, staging);
     }
 
@@ -88,11 +89,10 @@ impl Memory {
         let node = staging.node;
         self.clock += 1;
         let mut touched: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[node]);
-        for need in &staging.needs {
+        for (nth, need) in staging.needs.iter().enumerate() {
             let clock = self.clock;
-            let entry = self.entry_mut(need.datum);
-            let at = entry.find(node, need.format).expect("held until now");
-            let replica = &mut entry.replicas[at];
+            let at = self.held_at(&staging, nth);
+            let replica = &mut self.entry_mut(need.datum).replicas[at];
             replica.pins -= 1;
             replica.last_use = clock;
             let mut format = need.format;
@@ -122,7 +122,8 @@ impl Memory {
         let node = &mut self.nodes[replica.node];
         node.used = node.used - replica.bytes + bytes;
         (replica.version, replica.format, replica.bytes) = (entry.version, format, bytes);
-        (replica.stage, replica.writing) = (Stage::Valid, false);
+        replica.stage = Stage::Valid;
+        replica.writers -= 1;
         if crate::mutant::mutant(5) {
             entry.replicas.iter_mut().for_each(|replica| replica.version = entry.version);
         }
@@ -143,23 +144,22 @@ impl Memory {
         let queued =
             queue.iter().position(|other| *other == ticket).map(|place| queue.remove(place)).is_some();
         self.actions.retain(|action| *action != Action::Staged(ticket));
-        for (need, &held) in staging.needs.iter().zip(&staging.held) {
+        for (nth, (need, &held)) in staging.needs.iter().zip(&staging.held).enumerate() {
             if held || !queued {
-                self.give_back(ticket, node, need, queued);
+                let at = self.held_at(&staging, nth);
+                self.give_back(ticket, need, at, queued);
             }
         }
         node
     }
 
-    fn give_back(&mut self, ticket: Ticket, node: NodeId, need: &Need, queued: bool) {
-        let entry = self.entry_mut(need.datum);
-        let at = entry.find(node, need.format).expect("held until now");
-        let replica = &mut entry.replicas[at];
+    fn give_back(&mut self, ticket: Ticket, need: &Need, at: usize, queued: bool) {
+        let replica = &mut self.entry_mut(need.datum).replicas[at];
         replica.pins -= 1;
         replica.waiters.retain(|other| *other != ticket);
         replica.quiet.retain(|other| *other != ticket);
         if need.access.writes() && !queued {
-            replica.writing = false;
+            replica.writers -= 1;
         }
         if replica.stage == Stage::Blank && replica.pins == 0 {
             self.discard(need.datum, at);
@@ -276,7 +276,7 @@ impl Memory {
             self.hurry(need.datum, node, need.format);
         }
         if need.access.writes() {
-            self.entry_mut(need.datum).replicas[at].writing = true;
+            self.entry_mut(need.datum).replicas[at].writers += 1;
             self.cancel_idle(need.datum, at);
             let at = self.entry(need.datum).find(node, need.format).expect("held");
             let replica = &mut self.entry_mut(need.datum).replicas[at];

@@ -1,5 +1,6 @@
 //! The state machine under random tasks, against a driver that moves real values.
 
+mod behind;
 mod driver;
 mod random;
 mod rules;

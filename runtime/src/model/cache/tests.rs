@@ -72,6 +72,24 @@ fn what_is_saved_is_found_again() {
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
 }
 
+/// One slow time in 64 is not one in 15 after a save: estimates are means.
+#[test]
+fn estimates_outlive_a_save() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("models.json");
+    let before = Models::new();
+    let (info, cpu) = (TaskInfo { shape: [64; 3], ..TaskInfo::default() }, before.kind("cpu"));
+    let id = before.id("gemm", &info);
+    for i in 0..65 {
+        before.record(id, cpu, 1.0, 1, Duration::from_nanos(if i == 30 { 1900 } else { 990 + i % 20 }));
+    }
+    before.save(&path, &identity()).unwrap();
+    let after = fresh(Models::load(&path, &identity()).unwrap());
+    let expected = |models: &Models| models.rows()[0].estimate.unwrap().time.as_nanos() as f64;
+    let change = expected(&after) / expected(&before) - 1.0;
+    assert!(change.abs() < 0.02, "{change}");
+}
+
 #[test]
 fn models_of_other_devices_or_builds_are_not_trusted() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,104 @@
+//! How long a reconstructor takes, from parameters to `R`, without judging it.
+
+use super::factor::{Reconstructed, Workspace, reconstruct};
+use super::plan::plan;
+use super::problem::{Element, Problem};
+use super::{Attempt, Error, Observer, OnNotSpd, Options};
+use crate::params::Input;
+use std::time::Instant;
+use zellige_kernels::StorageFormat;
+use zellige_linalg::bench::gpu::Work;
+use zellige_linalg::{PrecisionPolicy, Rule, TileScalar};
+use zellige_runtime::Runtime;
+
+/// What one reconstructor took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timing {
+    /// The rule that survived.
+    pub rule: Rule,
+    /// Rules that were tried before it; their times do not count.
+    pub attempts: Vec<Attempt>,
+    /// Tables for covariances, on the host (seconds).
+    pub preparation: f64,
+    /// Tiles of `Cmm` and `Ctm` (seconds).
+    pub covariances: f64,
+    /// Factorisation (seconds).
+    pub factor: f64,
+    /// Both triangular solves (seconds).
+    pub solve: f64,
+    /// From the parameters to the last tile of `R`, which lies where it was made (seconds).
+    pub total: f64,
+    /// Operations of the factorisation, and of factorisation and solves together.
+    pub work: [Work; 2],
+}
+
+/// Makes the reconstructor of the first rule of `options`, or of the first after it that survives, once. Nothing is kept of it.
+///
+/// # Errors
+/// Bad parameters, rules or options, a failed task, cancellation; no rule that survives is [`Error::Options`].
+pub fn timed(
+    rt: &Runtime,
+    input: &Input,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Timing, Error> {
+    let start = Instant::now();
+    let problem = Problem::of(plan(input, options)?, input, options)?;
+    let preparation = start.elapsed().as_secs_f64();
+    let mut attempts = Vec::new();
+    let mut rule = problem.plan.rules[0].clone();
+    loop {
+        let start = Instant::now();
+        let made = match rule.element() {
+            StorageFormat::F64 => once::<f64>(rt, &problem, &rule, options, observer)?,
+            _ => once::<f32>(rt, &problem, &rule, options, observer)?,
+        };
+        let not_spd = match made {
+            Ok(timing) => {
+                let total = preparation + start.elapsed().as_secs_f64();
+                return Ok(Timing { attempts, preparation, total, ..timing });
+            }
+            Err(not_spd) => not_spd,
+        };
+        let next = rule.suggest_next().filter(|_| options.on_not_spd == OnNotSpd::Retry);
+        let Some(next) = next else { return Err(Error::Options(format!("{rule}: {not_spd}"))) };
+        observer.warn(&format!("{rule}: {not_spd}"));
+        attempts.push(Attempt { rule: rule.to_string(), not_spd });
+        rule = next;
+    }
+}
+
+/// One rule, its tiles made anew.
+fn once<T: Element>(
+    rt: &Runtime,
+    problem: &Problem,
+    rule: &Rule,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Result<Timing, super::NotSpd>, Error> {
+    let made = match reconstruct::<T>(rt, problem, rule, options, &mut Workspace::default(), observer)? {
+        Ok(made) => made,
+        Err(lost) => return Ok(Err(lost)),
+    };
+    let work = work(problem, rule, &made);
+    Ok(Ok(Timing {
+        rule: rule.clone(),
+        attempts: Vec::new(),
+        preparation: 0.0,
+        covariances: made.cov_seconds,
+        factor: made.factor_seconds,
+        solve: made.solve_seconds,
+        total: 0.0,
+        work,
+    }))
+}
+
+fn work<T: Element>(problem: &Problem, rule: &Rule, made: &Reconstructed<T>) -> [Work; 2] {
+    let grid = &problem.plan.grid;
+    let solve_rule = problem.plan.solve_rule.as_ref().unwrap_or(rule);
+    let native = <T as TileScalar>::FULL;
+    let factor = Work::of_factorisation(grid, (native, rule.full().gemm(native)), made.factor.counts());
+    let rows = problem.targets() * problem.m();
+    let solve = Work::of_solves(grid, rows, solve_rule.full().gemm(native), made.solution.counts());
+    [factor.clone(), factor.with(&solve)]
+}

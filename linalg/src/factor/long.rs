@@ -1,0 +1,116 @@
+//! Several products on one tile in one task: `C -= A_1 op(B_1) + .. + A_p op(B_p)`, the inner dimensions one behind the other.
+//!
+//! They are one product after the other, and the updated tile stays where it is. On a GPU the operands could also be laid side by side in working
+//! space, for one product of the library: `C` would be read and written once, where it is now read and written `p` times, mostly in the
+//! cache of the GPU (4 MiB at tile 1024). But for each product both operands would have to be written and read once more, in 16 bits as many bytes
+//! as that saves, in 32 bits twice as many; and tiles in 16 bits with a scale each would have to share one. So the bits are those of separate tasks.
+
+use std::marker::PhantomData;
+
+use zellige_kernels::GemmPrecision;
+use zellige_runtime::{
+    Codelet, Cpu, Cuda, CudaList, CudaMut, DeviceInfo, List, Operands, ReadList, Scratch, TaskContext,
+    TaskError, TaskInfo, Update,
+};
+
+use super::codelets::NEEDS_ENDS;
+use super::product::{Place, multiply, multiply_on_gpu};
+use crate::error::Error;
+use crate::gpu::{self, Ops};
+use crate::scalar::TileScalar;
+use crate::tile::Tile;
+
+/// What is known of the task of products at these places, of which there is one at least.
+pub(super) fn info<'p>(places: impl Iterator<Item = &'p Place> + Clone, label: &'static str) -> TaskInfo {
+    let k = places.clone().map(|place| place.shape.2).sum();
+    places.last().map_or_else(TaskInfo::default, |last| last.info_of(k, label))
+}
+
+/// All products, each in its precision.
+pub(super) fn multiply_all<'p, T: TileScalar>(
+    products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
+    (a, b): (&List<'_, Tile<T>>, &List<'_, Tile<T>>),
+    c: &mut Tile<T>,
+    scratch: &mut [f32],
+) -> Result<(), Error> {
+    for ((place, precision), (a, b)) in products.zip(a.iter().zip(b.iter())) {
+        multiply(precision, place, a, b, c, scratch)?;
+    }
+    Ok(())
+}
+
+/// The same on a GPU, in the working space of the largest of them.
+pub(super) fn multiply_all_on_gpu<'p, T: TileScalar>(
+    products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
+    (a, b): (&CudaList<'_, Tile<T>>, &CudaList<'_, Tile<T>>),
+    c: &CudaMut<'_, Tile<T>>,
+    cx: &TaskContext<'_>,
+) -> Result<(), TaskError> {
+    let ops = Ops::new(cx.gpu())?;
+    for ((place, precision), (a, b)) in products.zip(a.iter().zip(b.iter())) {
+        ops.scratch_again();
+        multiply_on_gpu(&ops, precision, place, [&a, &b], c, cx)?;
+    }
+    Ok(())
+}
+
+/// Products in one precision.
+pub(super) struct LongProduct<T> {
+    precision: GemmPrecision,
+    places: Vec<Place>,
+    _element: PhantomData<fn() -> T>,
+}
+
+impl<T> LongProduct<T> {
+    pub(super) fn new(precision: GemmPrecision, places: Vec<Place>) -> Self {
+        LongProduct { precision, places, _element: PhantomData }
+    }
+
+    fn products(&self) -> impl Iterator<Item = (&Place, GemmPrecision)> {
+        self.places.iter().map(|place| (place, self.precision))
+    }
+}
+
+impl<T: TileScalar> Codelet for LongProduct<T> {
+    type Operands = (ReadList<Tile<T>>, ReadList<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
+
+    fn name(&self) -> &'static str {
+        "gemm"
+    }
+
+    fn info(&self) -> TaskInfo {
+        info(self.places.iter(), self.precision.name())
+    }
+
+    fn is_choosy(&self) -> bool {
+        gpu::is_choosy([self.precision])
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        gpu::can_execute([self.precision], device)
+    }
+
+    fn cpu(
+        &self,
+        (a, b, c, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        Ok(multiply_all(self.products(), (&a, &b), c, scratch)?)
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn needs_ends(&self) -> bool {
+        NEEDS_ENDS
+    }
+
+    fn cuda(
+        &self,
+        (a, b, c, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        multiply_all_on_gpu(self.products(), (&a, &b), &c, cx)
+    }
+}

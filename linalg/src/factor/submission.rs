@@ -1,0 +1,73 @@
+//! How the tasks of a factorisation and of the solves with its factor are cut and what they read.
+
+use zellige_kernels::GemmPrecision;
+
+use super::copies::Copies;
+use super::product::is_of;
+use crate::policy::{SharedPolicy, When};
+use crate::scalar::TileScalar;
+
+/// How a factorisation and the solves with its factor are submitted. Results are the same bits whatever is said here, on CPUs and on GPUs.
+///
+/// ```
+/// use zellige_linalg::{Copies, Submission};
+///
+/// let submission = Submission::<f32>::default().look_left(4).copies(Copies::both());
+/// # let _ = submission;
+/// ```
+#[derive(Debug)]
+pub struct Submission<T: TileScalar> {
+    pub(crate) copies: Copies<T>,
+    look_left: usize,
+}
+
+impl<T: TileScalar> Default for Submission<T> {
+    /// Replicas, and a task for each product.
+    fn default() -> Self {
+        Submission { copies: Copies::replicas(), look_left: 1 }
+    }
+}
+
+impl<T: TileScalar> Submission<T> {
+    /// The most products on one tile that [`look_left`](Submission::look_left) puts in one task.
+    pub const MOST: usize = 24;
+
+    /// Where products get the narrow forms of their operands from.
+    #[must_use]
+    pub fn copies(self, copies: Copies<T>) -> Self {
+        Submission { copies, ..self }
+    }
+
+    /// Up to so many consecutive products on one tile in one task, from 1 to [`MOST`](Submission::MOST): `C -= A_1 op(B_1) + .. + A_p op(B_p)`,
+    /// one after the other, the updated tile where it is. 1 is right-looking: each product as soon as its operands are finished.
+    ///
+    /// There are fewer tasks, and the tile is moved, kept and waited for less often; but a product waits for the operands of the last of its
+    /// task, and all of these have to have room on the task's device at once.
+    ///
+    /// For `fp32`, `hp1`, `bf1`, `x3` and `tf32`, whose result stays in `f32`; products in other precisions stay alone (`hp2` and `hp3` round the
+    /// tile once per product). From a policy that is asked at submission, those of one task have one precision. One that is asked late is asked for
+    /// each product, and products are put together where it [may choose](crate::PrecisionPolicy::may_choose) two of these precisions at most.
+    #[must_use]
+    pub fn look_left(self, products: usize) -> Self {
+        Submission { look_left: products.clamp(1, Self::MOST), ..self }
+    }
+
+    /// The most products in one task under `policy`.
+    pub(crate) fn together(&self, policy: &SharedPolicy) -> usize {
+        let known = match policy.when() {
+            When::AtSubmission => true,
+            When::OperandsReady => {
+                let possible =
+                    || GemmPrecision::ALL.into_iter().filter(|&p| is_of::<T>(p) && policy.may_choose(p));
+                possible().all(accumulates) && possible().count() <= 2
+            }
+        };
+        if known { self.look_left } else { 1 }
+    }
+}
+
+/// True if the products on a tile can be one task's: their sums and their result are in `f32`.
+pub(super) fn accumulates(precision: GemmPrecision) -> bool {
+    use GemmPrecision::{Bf1, Hp1, Sp, Tf32, X3};
+    matches!(precision, Sp | Hp1 | Bf1 | X3 | Tf32)
+}

@@ -1,0 +1,78 @@
+//! Updates of small tiles that are ready together, in one launch on a GPU.
+
+use std::sync::Arc;
+
+use zellige_gpu::GpuError;
+use zellige_kernels::GemmPrecision;
+use zellige_kernels::cuda::SMALL_TOGETHER;
+use zellige_runtime::{CudaMut, CudaRef, TaskContext, TaskError};
+
+use super::product::{Place, check, multiply_on_gpu};
+use crate::error::Error;
+use crate::gpu::{OnGpu, Ops, Small, is_small, multiply_small};
+use crate::scalar::TileScalar;
+use crate::tile::Tile;
+
+/// The most products with a result of this shape that are launched as one.
+pub(super) fn most<T: TileScalar>(precision: GemmPrecision, shape: (usize, usize)) -> usize {
+    if T::FULL == GemmPrecision::Sp && is_small(precision, shape) { SMALL_TOGETHER } else { 1 }
+}
+
+/// One product of several.
+pub(super) struct Member<'v, 'c, T: TileScalar> {
+    pub(super) precision: GemmPrecision,
+    pub(super) place: &'v Place,
+    pub(super) a: CudaRef<'v, Tile<T>>,
+    pub(super) b: CudaRef<'v, Tile<T>>,
+    pub(super) c: CudaMut<'v, Tile<T>>,
+    pub(super) cx: &'v mut TaskContext<'c>,
+}
+
+impl<T: TileScalar> Member<'_, '_, T> {
+    /// As what it is launched, if it is small.
+    fn small(&self) -> Result<Option<Small>, Error> {
+        let Member { precision, place, .. } = *self;
+        check::<T>(precision, &place.query)?;
+        let (operand, result) = (precision.operand_format(), precision.output_format());
+        let (a, b, c) = (OnGpu::read(&self.a)?, OnGpu::read(&self.b)?, OnGpu::update(&self.c)?);
+        let small =
+            Small { op_b: place.op_b, a: *a.want(operand)?, b: *b.want(operand)?, c: *c.want(result)? };
+        Ok((most::<T>(precision, (place.shape.0, place.shape.1)) > 1).then_some(small))
+    }
+
+    /// Puts it on the stream by itself.
+    fn alone(&self) -> Result<(), TaskError> {
+        let ops = Ops::new(self.cx.gpu())?;
+        multiply_on_gpu(&ops, self.precision, self.place, [&self.a, &self.b], &self.c, self.cx)
+    }
+
+    /// It is counted once it has run.
+    fn launched(&self) {
+        let (counts, query, precision) = (Arc::clone(&self.place.counts), self.place.query, self.precision);
+        self.cx.gpu().at_end(move || {
+            counts.count(query.i, query.j, precision);
+            Ok(())
+        });
+    }
+}
+
+/// Puts all of them on their stream; the result of each.
+pub(super) fn multiply_together<T: TileScalar>(members: &[Member<'_, '_, T>]) -> Vec<Result<(), TaskError>> {
+    let each: Vec<Result<Option<Small>, Error>> = members.iter().map(Member::small).collect();
+    let small: Vec<Small> = each.iter().flatten().copied().flatten().collect();
+    let together = launch_together(members.first().map(|member| &*member.cx), &small);
+    let result = |(member, small): (&Member<'_, '_, T>, Result<Option<Small>, Error>)| match small {
+        Err(error) => Err(error.into()),
+        Ok(None) => member.alone(),
+        Ok(Some(_)) => together.clone().map(|()| member.launched()).map_err(TaskError::from),
+    };
+    members.iter().zip(each).map(result).collect()
+}
+
+/// Puts products on the stream of a body, if there are any.
+pub(super) fn launch_together(cx: Option<&TaskContext<'_>>, small: &[Small]) -> Result<(), GpuError> {
+    match cx {
+        Some(cx) if !small.is_empty() => multiply_small(&Ops::new(cx.gpu())?, small),
+        _ => Ok(()),
+    }
+}

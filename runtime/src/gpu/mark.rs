@@ -1,0 +1,75 @@
+//! The ends of operations on streams, as other streams and the host wait for them.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use zellige_gpu::{Event, GpuError, Stream};
+
+use super::memory::{GpuMemory, GpuStream};
+
+/// An event at the end of an operation. Whoever lets another stream wait for it keeps it until that has gone on.
+pub(crate) struct Mark {
+    memory: Arc<GpuMemory>,
+    event: Event,
+    stream: Stream,
+    /// Which of the device's streams for bodies, if it is one.
+    pub(super) lane: usize,
+    ended: OnceLock<Instant>,
+}
+
+impl fmt::Debug for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mark({:?} on {:?})", self.event, self.stream)
+    }
+}
+
+impl Mark {
+    /// One at the end of what is on the stream now.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn at_end_of(stream: &GpuStream, lane: usize) -> Result<Arc<Self>, GpuError> {
+        let memory = Arc::clone(&stream.memory);
+        let event = memory.driver.create_event(memory.gpu, false)?;
+        let mark = Mark { memory, event, stream: stream.stream, lane, ended: OnceLock::new() };
+        mark.memory.driver.record(event, stream.stream)?;
+        Ok(Arc::new(mark))
+    }
+
+    /// What is put on the stream from now on comes after the operation. On its own stream it does anyway.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn precede(&self, stream: &GpuStream) -> Result<(), GpuError> {
+        if self.stream == stream.stream || crate::mutant::mutant(11) {
+            return Ok(());
+        }
+        stream.driver().wait_event(stream.stream, self.event)
+    }
+
+    /// Lets the calling thread wait for the end.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn wait(&self) -> Result<(), GpuError> {
+        self.memory.driver.wait(self.event)
+    }
+
+    /// The operation has ended.
+    pub(super) fn ends(&self, at: Instant) {
+        // The one thread that waits says so.
+        let _ = self.ended.set(at);
+    }
+
+    /// When the operation ended, once the host knows.
+    pub(crate) fn ended(&self) -> Option<Instant> {
+        self.ended.get().copied()
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.memory.driver.destroy_event(self.event);
+    }
+}

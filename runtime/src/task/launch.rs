@@ -1,0 +1,107 @@
+//! Several tasks in one call of their codelet's function for GPUs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::batch::{Fate, Site, typed};
+use super::{Call, Codelet, CudaMember, Ended, Launched, Member, Placement, Ran, TaskContext, TypedBody};
+use crate::error::{Cause, TaskError, panic_message};
+use crate::gpu::{Pending, Range};
+use crate::operand::Operands;
+
+/// A member that has its operands.
+struct Held<C: Codelet> {
+    at: usize,
+    operands: <C::Operands as Operands>::OnGpu,
+}
+
+/// Has the members, all of which have bodies of type `C` and the same late choice, put their operations on their GPU's stream.
+pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
+    let bodies: Vec<&TypedBody<C>> = members.iter().map(typed).collect();
+    let mut fates: Vec<Fate> = members.iter().map(|_| Fate::default()).collect();
+    let mut held = Vec::with_capacity(members.len());
+    for (at, (member, body)) in members.iter().zip(&bodies).enumerate() {
+        let mut env = site.env(member);
+        let (codelet, operands) = body.payload().expect("a task runs once");
+        let acquired =
+            TypedBody::choice(codelet, operands, &mut env).and_then(|_| operands.acquire_on_gpu(&mut env));
+        match acquired {
+            Ok(operands) => held.push(Held::<C> { at, operands }),
+            Err(refusal) => fates[at].ended = Some(body.refused_on_gpu(&env, refusal)),
+        }
+        fates[at].notes = env.notes;
+    }
+    // Those on the GPU take their place.
+    let times = site.shared.is_measuring().then(|| (Instant::now(), Instant::now()));
+    let called = call::<C>(members, &bodies, &mut held, site);
+    let count = held.len();
+    let mut pendings: Vec<Pending> = members.iter().map(|_| Pending::default()).collect();
+    for (Held { at, operands }, (result, pending)) in held.into_iter().zip(called) {
+        let notes = &mut fates[at].notes;
+        (notes.began, notes.batch, notes.times) = (true, count as u32, times);
+        let mut env = site.env(&members[at]);
+        env.notes = *notes;
+        fates[at].ended = Some(bodies[at].launched(&mut env, operands, result));
+        pendings[at] = pending;
+    }
+    fates.into_iter().zip(pendings).map(|(fate, pending)| ended(fate, pending)).collect()
+}
+
+/// What each of those that are held says, and what it has left for the end of its operations.
+fn call<C: Codelet>(
+    members: &[Member<'_>],
+    bodies: &[&TypedBody<C>],
+    held: &mut [Held<C>],
+    site: &mut Site<'_>,
+) -> Vec<(Result<(), Cause>, Pending)> {
+    let Some(Member { header: first, placement: Some(placement), .. }) =
+        held.first().map(|held| &members[held.at])
+    else {
+        return Vec::new();
+    };
+    let Placement { choice, stream, .. } = placement;
+    let call = Call { variant: choice.variant, implementation: 0, tasks: held.len() as u32 };
+    let context = |at: usize| {
+        let Member { header, id, .. } = &members[at];
+        TaskContext::new(site.shared, header, *id, site.worker, call, stream.as_deref())
+    };
+    let mut contexts: Vec<TaskContext<'_>> = held.iter().map(|held| context(held.at)).collect();
+    let codelet = |at: usize| &bodies[at].payload().expect("a task runs once").0;
+    let batch = held.iter_mut().zip(&mut contexts).map(|(held, cx)| CudaMember {
+        codelet: codelet(held.at),
+        views: C::Operands::views_on_gpu(&mut held.operands),
+        cx,
+    });
+    let batch = batch.collect();
+    let label = if choice.label.is_empty() { first.info.label } else { choice.label };
+    let range = stream.as_deref().and_then(|stream| Range::begin(stream, first, label));
+    let results = catch_unwind(AssertUnwindSafe(|| C::cuda_batch(batch)));
+    drop(range);
+    let cause = |error: TaskError| Cause::Error(Arc::from(error));
+    let mut results = results.map(Vec::into_iter);
+    let result = |cx: TaskContext<'_>| {
+        let result = match &mut results {
+            Ok(results) => {
+                results.next().unwrap_or_else(|| Err("its batch has no result for it".into())).map_err(cause)
+            }
+            Err(panic) => Err(Cause::Panic(panic_message(&**panic))),
+        };
+        (result, cx.into_pending())
+    };
+    contexts.into_iter().map(result).collect()
+}
+
+fn ended(Fate { notes, ended }: Fate, pending: Pending) -> Ended {
+    let failure = match ended.expect("every member ends") {
+        Ran::Done => None,
+        Ran::Failed(failure) => Some(failure),
+        Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
+    };
+    Ended {
+        began: notes.began,
+        failure,
+        launched: Some(Box::new(Launched { notes, pending })),
+        ..Ended::default()
+    }
+}

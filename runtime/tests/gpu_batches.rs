@@ -1,0 +1,204 @@
+//! Several tasks in one call of their codelet's function for GPUs.
+
+use std::sync::{Arc, Mutex};
+
+use zellige_gpu::fake::{Fake, Fault};
+use zellige_runtime::*;
+
+/// What becomes of one task.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Fine,
+    /// Its result is an error.
+    Fails,
+    /// What it left for the end is one.
+    FailsAtTheEnd,
+    Panics,
+    /// The batch has no result for it, nor for those behind it.
+    Missing,
+}
+
+/// Sets a vector to zero, and notes how many tasks each call has.
+struct Clear {
+    way: Way,
+    calls: Arc<Mutex<Vec<usize>>>,
+}
+
+type Views<'v, K> = <(Read<f64>, Update<Vec<f64>>) as Operands>::Views<'v, K>;
+
+fn clear(way: Way, (_, y): &Views<'_, Cuda>, cx: &TaskContext<'_>) -> Result<(), TaskError> {
+    let (gpu, (at, bytes)) = (cx.gpu(), y.part(0));
+    // SAFETY: the bytes are the operand's.
+    unsafe { gpu.driver().zero(gpu.stream(), at, bytes)? };
+    match way {
+        Way::Fails => Err("it fails".into()),
+        Way::FailsAtTheEnd => {
+            gpu.at_end(|| Err("it fails at the end".into()));
+            Ok(())
+        }
+        Way::Panics => panic!("it panics"),
+        Way::Fine | Way::Missing => Ok(()),
+    }
+}
+
+impl Codelet for Clear {
+    type Operands = (Read<f64>, Update<Vec<f64>>);
+
+    fn name(&self) -> &'static str {
+        "clear"
+    }
+
+    fn cpu(&self, (_, y): Views<'_, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        y.fill(0.0);
+        Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(&self, views: Views<'_, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        self.calls.lock().unwrap().push(1);
+        clear(self.way, &views, cx)
+    }
+
+    fn batch_on_gpus(&self) -> usize {
+        8
+    }
+
+    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+        batch[0].codelet.calls.lock().unwrap().push(batch.len());
+        let there = batch.into_iter().take_while(|member| member.codelet.way != Way::Missing);
+        there.map(|CudaMember { codelet, views, cx }| clear(codelet.way, &views, cx)).collect()
+    }
+}
+
+/// Submits tasks that become ready together; how many each call had, and the error of each task.
+fn run(rt: &Runtime, ways: &[Way]) -> (Vec<usize>, Vec<Option<String>>) {
+    let calls = Arc::<Mutex<Vec<usize>>>::default();
+    let gate = rt.register(1.0f64);
+    let values: Vec<_> = ways.iter().map(|_| rt.register(vec![1.0; 5])).collect();
+    let held = rt.write(&gate).unwrap();
+    for (&way, value) in ways.iter().zip(&values) {
+        rt.submit(Clear { way, calls: Arc::clone(&calls) }, (read(&gate), update(value))).unwrap();
+    }
+    drop(held);
+    let end = |value| match rt.take::<Vec<f64>>(value) {
+        Ok(value) => {
+            assert_eq!(value, [0.0; 5]);
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    let ends = values.into_iter().map(end).collect();
+    let calls = calls.lock().unwrap().clone();
+    (calls, ends)
+}
+
+fn with(fake: &Arc<Fake>, gpus: u32) -> RuntimeBuilder {
+    (0..gpus).fold(Runtime::builder().workers(0), |builder, at| builder.device(Gpu::new(fake.clone(), at)))
+}
+
+#[test]
+fn tasks_that_are_ready_together_are_launched_together() {
+    for gpus in [1, 2] {
+        let fake = Arc::new(Fake::builder().gpus(gpus).seed(gpus.into()).build());
+        let rt = with(&fake, gpus).trace(true).build().unwrap();
+        let (calls, ends) = run(&rt, &[Way::Fine; 40]);
+        assert!(ends.iter().all(Option::is_none), "{ends:?}");
+        assert_eq!(calls.iter().sum::<usize>(), 40);
+        assert!(calls.iter().any(|&tasks| tasks > 2) && calls.iter().all(|&tasks| tasks <= 8), "{calls:?}");
+        // Traces say how many ran together; each has its part of the time.
+        let trace = rt.take_trace().unwrap();
+        let of_largest =
+            trace.tasks.iter().filter(|task| task.batch as usize == *calls.iter().max().unwrap());
+        assert!(of_largest.count() >= *calls.iter().max().unwrap());
+        assert_eq!(trace.tasks.iter().filter(|task| task.name == "clear").count(), 40);
+        drop(rt);
+        assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn who_fails_fails_alone() {
+    let fake = Arc::new(Fake::builder().build());
+    let rt = with(&fake, 1).build().unwrap();
+    let mut ways = [Way::Fine; 24];
+    (ways[3], ways[10], ways[20]) = (Way::Fails, Way::FailsAtTheEnd, Way::Fails);
+    let (calls, ends) = run(&rt, &ways);
+    assert!(calls.iter().any(|&tasks| tasks > 1), "{calls:?}");
+    for (way, end) in ways.iter().zip(&ends) {
+        let wanted = match way {
+            Way::Fails => Some("it fails"),
+            Way::FailsAtTheEnd => Some("it fails at the end"),
+            _ => None,
+        };
+        let is = end.as_deref();
+        assert!(
+            is.is_some() == wanted.is_some() && is.unwrap_or("").contains(wanted.unwrap_or("")),
+            "{end:?}"
+        );
+    }
+    drop(rt);
+    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+}
+
+#[test]
+fn a_panic_and_a_missing_result_are_named() {
+    let fake = Arc::new(Fake::builder().build());
+    let rt = with(&fake, 1).build().unwrap();
+    for (way, text) in [(Way::Panics, "it panics"), (Way::Missing, "no result for it")] {
+        let mut ways = [Way::Fine; 12];
+        ways[5] = way;
+        let (calls, ends) = run(&rt, &ways);
+        let failed: Vec<&String> = ends.iter().flatten().collect();
+        assert!(failed.iter().all(|end| end.contains(text)), "{failed:?}");
+        // It, and no more than its batch.
+        let largest = *calls.iter().max().unwrap();
+        assert!(ends[5].is_some() && (1..=largest).contains(&failed.len()), "{calls:?} {failed:?}");
+    }
+    drop(rt);
+    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+}
+
+#[test]
+fn a_gpu_that_is_lost_takes_no_task_with_it() {
+    for operation in 1..40 {
+        let fake = Arc::new(Fake::builder().gpus(2).seed(operation).build());
+        fake.inject(1, Fault::Operation(operation)).unwrap();
+        let rt = with(&fake, 2).build().unwrap();
+        let (_, ends) = run(&rt, &[Way::Fine; 20]);
+        // A value that only the lost GPU had is lost by name.
+        assert!(ends.iter().flatten().all(|error| error.contains("GPU 1")), "{ends:?}");
+        drop(rt);
+        assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn replays_launch_together_too_and_cpus_take_one_at_a_time() {
+    let fake = Arc::new(Fake::builder().build());
+    for gpus in [0, 1] {
+        let builder = if gpus == 0 { Runtime::builder().workers(1) } else { with(&fake, 1) };
+        let rt = builder.trace(true).build().unwrap();
+        let calls = Arc::<Mutex<Vec<usize>>>::default();
+        let gate = rt.register(1.0f64);
+        let values: Vec<_> = (0..20).map(|_| rt.register(vec![1.0; 5])).collect();
+        let submit = |g: &Recorder| {
+            for value in &values {
+                g.submit(Clear { way: Way::Fine, calls: Arc::clone(&calls) }, (read(&gate), update(value)))?;
+            }
+            Ok::<(), Error>(())
+        };
+        let graph = rt.record(submit).unwrap();
+        for _ in 0..2 {
+            let replay = rt.replay(&Bindings::recorded(&graph)).unwrap();
+            rt.wait(&replay).unwrap();
+        }
+        let calls = calls.lock().unwrap().clone();
+        assert_eq!(calls.iter().any(|&tasks| tasks > 1), gpus == 1, "{calls:?}");
+        let trace = rt.take_trace().unwrap();
+        assert_eq!(trace.tasks.iter().any(|task| task.batch > 1), gpus == 1);
+        assert_eq!(rt.take(values.into_iter().next().unwrap()).unwrap(), [0.0; 5]);
+    }
+}
