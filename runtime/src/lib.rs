@@ -23,7 +23,7 @@
 //! | --- | --- |
 //! | name data | [`Submit::register`], [`Handle`], [`Data`] |
 //! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`metas`], [`scratch`] |
-//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`] |
+//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`]; without copies [`Stretch`] |
 //! | write tasks | [`Submit::task`], [`Codelet`] |
 //! | have several ways to do one thing | [`Codelet::IMPLEMENTATIONS`] |
 //! | run many small tasks in one call | [`Codelet::batch`] |
@@ -72,7 +72,7 @@ mod trace;
 
 pub use data::{
     BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, Portability, Portable, ReadGuard, SliceMut,
-    SliceRef, WriteGuard,
+    SliceRef, Stretch, StretchRef, WriteGuard,
 };
 pub use device::{DeviceError, DeviceSpec, Emulated};
 pub use error::{Cause, Error, Failure, TaskError};

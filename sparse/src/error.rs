@@ -42,6 +42,17 @@ pub enum Error {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// A system that cannot be solved, or not by this method.
+    #[error("{what}: {problem}")]
+    Unsolvable {
+        /// The matrix, the preconditioner, the right-hand side.
+        what: &'static str,
+        /// What is wrong with it and where, and what would help.
+        problem: String,
+    },
+    /// A task failed, or could not be submitted.
+    #[error(transparent)]
+    Runtime(#[from] zellige_runtime::Error),
 }
 
 impl Error {
@@ -51,6 +62,10 @@ impl Error {
 
     pub(crate) fn shape(what: &'static str, problem: impl Into<String>) -> Self {
         Error::Shape { what, problem: problem.into() }
+    }
+
+    pub(crate) fn unsolvable(what: &'static str, problem: impl Into<String>) -> Self {
+        Error::Unsolvable { what, problem: problem.into() }
     }
 
     pub(crate) fn parameter(name: &'static str, problem: impl Into<String>) -> Self {

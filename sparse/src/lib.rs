@@ -34,7 +34,9 @@ mod describe;
 mod error;
 pub mod exact;
 pub mod generate;
+pub mod krylov;
 pub mod market;
+pub mod space;
 pub mod survey;
 
 pub use csr::Csr;

@@ -8,6 +8,7 @@ mod places;
 mod portable;
 mod slice;
 mod spares;
+mod stretch;
 
 pub use buffer::{Buffer, Element};
 pub(crate) use cell::ValueCell;
@@ -20,6 +21,7 @@ pub(crate) use portable::AnyHeader;
 pub use portable::{Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 pub(crate) use spares::{Spare, Spares, ThrownOut};
+pub use stretch::{Stretch, StretchRef};
 
 /// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares formats; the crate
 /// that owns the data type gives the numbers their meaning.

@@ -1,0 +1,53 @@
+//! Sums over stretches of vectors, grain by grain.
+
+use crate::space::GRAIN;
+
+/// `x . y` of slices of one length: eight sums side by side, then one order.
+pub fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let (x, x_rest) = x.as_chunks::<8>();
+    let (y, y_rest) = y.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for (x, y) in x.iter().zip(y) {
+        for lane in 0..8 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    let rest: f64 = x_rest.iter().zip(y_rest).map(|(x, y)| x * y).sum();
+    let [a, b, c, d, e, f, g, h] = sums;
+    (((a + e) + (c + g)) + ((b + f) + (d + h))) + rest
+}
+
+/// Overwrites sum `at` of each grain, `width` sums to a grain, with that of `x . y`.
+pub fn dots(x: &[f64], y: &[f64], sums: &mut [f64], width: usize, at: usize) {
+    let grains = x.chunks(GRAIN).zip(y.chunks(GRAIN));
+    for ((x, y), sums) in grains.zip(sums.chunks_exact_mut(width)) {
+        sums[at] = dot(x, y);
+    }
+}
+
+/// Overwrites `totals` with the sums of all grains, in their order.
+pub fn total<'s>(sums: impl Iterator<Item = &'s [f64]>, totals: &mut [f64]) {
+    totals.fill(0.0);
+    let width = totals.len();
+    for of_grain in sums.flat_map(|of_stretch| of_stretch.chunks_exact(width)) {
+        totals.iter_mut().zip(of_grain).for_each(|(total, sum)| *total += sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_whole_numbers() {
+        let x: Vec<f64> = (0..GRAIN + 77).map(|i| (i % 19) as f64 - 9.0).collect();
+        let y: Vec<f64> = (0..GRAIN + 77).map(|i| (i % 23) as f64).collect();
+        let exact: i64 = (0..GRAIN as i64 + 77).map(|i| (i % 19 - 9) * (i % 23)).sum();
+        let (mut sums, mut totals) = (vec![f64::NAN; 4], [f64::NAN; 2]);
+        dots(&x, &y, &mut sums, 2, 0);
+        dots(&y, &y, &mut sums, 2, 1);
+        total([&sums[..2], &sums[2..]].into_iter(), &mut totals);
+        assert_eq!(totals[0], exact as f64);
+        assert_eq!(totals[1], y.iter().map(|y| y * y).sum::<f64>());
+    }
+}

@@ -1,0 +1,97 @@
+//! Solving `A x = b` by multiplying with `A`, as graphs of tasks that are recorded once and replayed step by step.
+//!
+//! [`solve`] computes the true residual `r = b - A x` with the exact operator, has a [`Method`] solve `A d = r` as well as its operator and its
+//! patience allow, adds `d` to `x`, and goes on until the *true* residual is small enough. That one loop is restarted GMRES, iterative
+//! refinement around any method (Molina, thesis 2024, algorithm 8; Carson and Higham 2018), and the check that every answer gets.
+//!
+//! | to | see |
+//! |---|---|
+//! | say what is solved | [`Operator`], [`Preconditioner`] |
+//! | say how | [`Method`], [`Cg`], [`precondition`] |
+//! | say when to stop | [`StoppingCriterion`], [`Stop`] |
+//! | watch | [`Logger`], [`History`] |
+//! | write a method | [`Steps`], [`Sums`], [`Scalars`], [`rounds`] |
+//!
+//! Vectors are cut into stretches ([`Space`](crate::space::Space)), one task works on one stretch. Inner products are summed grain by grain
+//! in one order: results have the same bits on any number of workers.
+//!
+//! ```
+//! use zellige_runtime::Runtime;
+//! use zellige_sparse::generate::{Flow, flow};
+//! use zellige_sparse::krylov::{Cg, CsrOperator, History, Solve, Stop, solve};
+//!
+//! let a = flow(&Flow { cells: [12, 10, 8], ..Flow::default() })?;
+//! let rt = Runtime::new()?;
+//! let space = zellige_sparse::space::Space::new(a.rows(), a.bytes());
+//! let exact = CsrOperator::new(&rt, &space, &a)?;
+//! let method = Cg::default();
+//! let stop = [Stop::RelativeToRhs(1e-10), Stop::Steps(10_000)];
+//! let problem = Solve { rt: &rt, space: &space, exact: &exact, inner: &exact, preconditioner: None, reduction: 0.0 };
+//! let (b, mut x, mut history) = (vec![1.0; a.rows()], vec![0.0; a.rows()], History::default());
+//! let solution = solve(&problem, &method, &b, &mut x, &stop[..], &mut history)?;
+//! assert!(solution.reason.is_converged() && solution.true_residual <= 1e-10 * (a.rows() as f64).sqrt());
+//! # Ok::<(), zellige_sparse::Error>(())
+//! ```
+
+mod cg;
+mod csr;
+pub mod grains;
+mod log;
+mod operator;
+pub mod precondition;
+pub mod rounds;
+mod scalars;
+mod solve;
+mod steps;
+mod stop;
+
+pub use cg::Cg;
+pub use csr::CsrOperator;
+pub use log::{History, Logger};
+pub use operator::{Operator, Preconditioner};
+pub use scalars::{Scalars, State};
+pub use solve::{Reason, Solution, Solve, solve};
+pub use steps::{ScalarsHandle, Steps, Sums};
+pub use stop::{Progress, Stop, StoppingCriterion};
+
+use zellige_runtime::Runtime;
+
+use crate::error::Error;
+use crate::space::{Space, Vector};
+use rounds::{Ended, Limits};
+
+/// A Krylov method, not yet of any system.
+pub trait Method {
+    /// As options name it.
+    fn name(&self) -> String;
+
+    /// Makes its vectors and records its graphs for a system.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for an operator or preconditioner that it cannot use; those of submission.
+    fn prepare<'r>(
+        &self,
+        rt: &'r Runtime,
+        space: &Space,
+        a: &dyn Operator,
+        m: Option<&dyn Preconditioner>,
+    ) -> Result<Box<dyn Correction + 'r>, Error>;
+}
+
+/// A method that is ready to solve `A d = r`.
+pub trait Correction {
+    /// `r`: written by the caller before each run, and overwritten by it.
+    fn residual(&self) -> &Vector;
+
+    /// `d`: what the last run has found.
+    fn correction(&self) -> &Vector;
+
+    /// Solves, from `d = 0`, until a limit is met; a method that restarts comes back then.
+    ///
+    /// # Errors
+    /// What went wrong in a task.
+    fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error>;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Preconditioners.
+
+mod jacobi;
+
+pub use jacobi::Jacobi;

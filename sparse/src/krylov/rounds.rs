@@ -1,0 +1,78 @@
+//! Running a recorded step again and again, with the host looking now and then.
+
+use std::time::{Duration, Instant};
+
+use zellige_runtime::{Bindings, Graph, Runtime};
+
+use super::log::Logger;
+use super::scalars::{Scalars, State};
+use super::steps::ScalarsHandle;
+use crate::error::Error;
+
+/// How long steps run before the host looks at them: long beside the time it takes, short beside a user's patience.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// What a solver may do until it comes back.
+pub struct Limits<'l> {
+    /// The residual norm that is small enough.
+    pub goal: f64,
+    /// How many steps may be made at most.
+    pub steps: usize,
+    /// True once the time is up.
+    pub is_late: &'l dyn Fn() -> bool,
+}
+
+/// How a solver came back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ended {
+    /// Why; [`State::Running`] if the time was up.
+    pub state: State,
+    /// Steps it has made.
+    pub steps: usize,
+    /// The norm of the residual that it keeps.
+    pub residual: f64,
+}
+
+/// Replays `graph` until the solver's numbers say that it is done, or the time is up.
+///
+/// # Errors
+/// What went wrong in a task.
+pub fn run(
+    rt: &Runtime,
+    graph: &Graph,
+    scalars: &ScalarsHandle,
+    limits: &Limits<'_>,
+    log: &mut dyn Logger,
+) -> Result<Ended, Error> {
+    let step = Bindings::recorded(graph);
+    let (mut ahead, mut seen) = (1, 0);
+    loop {
+        let start = Instant::now();
+        for _ in 0..ahead {
+            rt.replay(&step)?;
+        }
+        let ended = look(rt, scalars, &mut seen, log)?;
+        if ended.state != State::Running || (limits.is_late)() {
+            return Ok(ended);
+        }
+        let is_soon = start.elapsed() < BETWEEN_LOOKS / 2;
+        ahead = if is_soon { (2 * ahead).min(Scalars::REMEMBERED) } else { (ahead / 2).max(1) };
+    }
+}
+
+/// Waits for what has been submitted, and tells the logger of the steps after `seen`.
+///
+/// # Errors
+/// What went wrong in a task.
+pub fn look(
+    rt: &Runtime,
+    scalars: &ScalarsHandle,
+    seen: &mut usize,
+    log: &mut dyn Logger,
+) -> Result<Ended, Error> {
+    let guard = rt.read(scalars)?;
+    let scalars = Scalars::new(guard.as_slice());
+    scalars.residuals_from(*seen).for_each(|residual| log.step(residual));
+    *seen = scalars.steps();
+    Ok(Ended { state: scalars.state(), steps: scalars.steps(), residual: scalars.residual() })
+}

@@ -1,0 +1,280 @@
+//! The loop around every method: true residuals, corrections, and when to stop.
+
+use std::time::Instant;
+
+use zellige_runtime::{Bindings, Graph, Runtime, Submit};
+
+use super::grains::dots;
+use super::log::Logger;
+use super::rounds::Limits;
+use super::scalars::{Scalars, State};
+use super::steps::{ScalarsHandle, Steps, Sums};
+use super::stop::{Progress, StoppingCriterion};
+use super::{Correction, Method, Operator, Preconditioner};
+use crate::error::Error;
+use crate::space::{Space, Vector};
+
+/// A system, and what its solution is made with.
+#[derive(Clone, Copy)]
+pub struct Solve<'s> {
+    /// Runs the tasks.
+    pub rt: &'s Runtime,
+    /// Where vectors are cut.
+    pub space: &'s Space,
+    /// The matrix that the system is about: true residuals are its.
+    pub exact: &'s dyn Operator,
+    /// What the method multiplies with: the same, or a narrower copy.
+    pub inner: &'s dyn Operator,
+    /// What the method is helped by.
+    pub preconditioner: Option<&'s dyn Preconditioner>,
+    /// A run of the method ends where it has reduced its residual by this factor, and a true one is computed: what a narrow copy can give.
+    /// 0: it goes on to the goal.
+    pub reduction: f64,
+}
+
+/// Why a solver stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The true residual is as small as was asked for.
+    Converged,
+    /// As many steps were made as were allowed.
+    Steps,
+    /// The time was up.
+    Time,
+    /// The true residual does not become smaller any more.
+    Stagnated,
+    /// The method cannot go on: the matrix, or the preconditioner, has not the property that it needs.
+    BrokenDown,
+    /// A number became infinite or none.
+    NotANumber,
+}
+
+impl Reason {
+    /// True if the answer is what was asked for.
+    pub fn is_converged(self) -> bool {
+        self == Reason::Converged
+    }
+
+    /// As results name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Converged => "converged",
+            Reason::Steps => "steps",
+            Reason::Time => "time",
+            Reason::Stagnated => "stagnated",
+            Reason::BrokenDown => "breakdown",
+            Reason::NotANumber => "not a number",
+        }
+    }
+}
+
+/// What a solver found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Solution {
+    /// Why it stopped.
+    pub reason: Reason,
+    /// Steps of the method, in all runs.
+    pub steps: usize,
+    /// Runs of the method: 1 where it went straight to the goal.
+    pub runs: usize,
+    /// The norm of the last residual that the method itself kept.
+    pub iterated_residual: f64,
+    /// `|b - A x|_2`, computed from the answer with the exact operator.
+    pub true_residual: f64,
+    /// `|b|_2`.
+    pub rhs: f64,
+}
+
+/// Runs that gain less than this on the true residual are in vain ...
+const IN_VAIN: f64 = 0.99;
+/// ... and after so many one after the other there is nothing to hope for.
+const PATIENCE: usize = 3;
+/// A method's own residual goes a little further than the true one has to.
+const BEYOND: f64 = 0.9;
+
+/// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in it.
+///
+/// # Errors
+/// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for a right-hand side or a guess that has infinite elements or ones that
+/// are no numbers; those of [`Method::prepare`] and of tasks.
+pub fn solve(
+    problem: &Solve<'_>,
+    method: &dyn Method,
+    b: &[f64],
+    x: &mut [f64],
+    stop: &(impl StoppingCriterion + ?Sized),
+    log: &mut dyn Logger,
+) -> Result<Solution, Error> {
+    let begun = Instant::now();
+    check("right-hand side", b, problem)?;
+    check("initial guess", x, problem)?;
+    let mut method = method.prepare(problem.rt, problem.space, problem.inner, problem.preconditioner)?;
+    let outer = Outer::new(problem, &*method, b, x)?;
+    let [rhs, first] = outer.begin()?;
+    log.true_residual(0, first);
+    let mut solution = Solution {
+        reason: Reason::Converged,
+        steps: 0,
+        runs: 0,
+        iterated_residual: first,
+        true_residual: first,
+        rhs,
+    };
+    let mut in_vain = 0;
+    loop {
+        let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first };
+        let now = progress(solution.steps);
+        let goal = stop.goal(&now).unwrap_or(0.0);
+        if let Some(reason) = outcome(solution.true_residual, goal, stop, &now, in_vain) {
+            solution.reason = reason;
+            break;
+        }
+        let limits = Limits {
+            goal: (BEYOND * goal).max(problem.reduction * solution.true_residual),
+            steps: stop.steps_left(&now).unwrap_or(usize::MAX),
+            is_late: &|| stop.is_late(&progress(0)),
+        };
+        let ended = method.run(&limits, log)?;
+        solution.runs += 1;
+        solution.steps += ended.steps;
+        solution.iterated_residual = ended.residual;
+        let residual = outer.correct()?;
+        log.true_residual(solution.steps, residual);
+        // NaN is no gain.
+        let has_gained = residual <= IN_VAIN * solution.true_residual;
+        if residual < solution.true_residual {
+            solution.true_residual = residual;
+            outer.accept()?;
+        } else {
+            outer.begin()?;
+        }
+        in_vain = if has_gained { 0 } else { in_vain + 1 };
+        let failed = match ended.state {
+            State::BrokenDown => Some(Reason::BrokenDown),
+            State::NotANumber => Some(Reason::NotANumber),
+            _ => None,
+        };
+        // What a run gained before it broke down is kept, and a new one may go on from there.
+        if let Some(reason) = failed
+            && !has_gained
+            && solution.true_residual > goal
+        {
+            solution.reason = reason;
+            break;
+        }
+    }
+    outer.x.copy_to(problem.rt, x)?;
+    Ok(solution)
+}
+
+fn outcome(
+    residual: f64,
+    goal: f64,
+    stop: &(impl StoppingCriterion + ?Sized),
+    progress: &Progress,
+    in_vain: usize,
+) -> Option<Reason> {
+    if residual <= goal || residual == 0.0 {
+        Some(Reason::Converged)
+    } else if stop.steps_left(progress) == Some(0) {
+        Some(Reason::Steps)
+    } else if stop.is_late(progress) {
+        Some(Reason::Time)
+    } else if in_vain >= PATIENCE {
+        Some(Reason::Stagnated)
+    } else {
+        None
+    }
+}
+
+fn check(what: &'static str, vector: &[f64], problem: &Solve<'_>) -> Result<(), Error> {
+    if vector.len() != problem.space.len() {
+        let problem = format!("{} elements for {} rows", vector.len(), problem.space.len());
+        return Err(Error::shape(what, problem));
+    }
+    match vector.iter().position(|x| !x.is_finite()) {
+        Some(at) => Err(Error::unsolvable(what, format!("element {} is {}", at + 1, vector[at]))),
+        None => Ok(()),
+    }
+}
+
+/// The vectors and graphs around a method.
+struct Outer<'s> {
+    rt: &'s Runtime,
+    x: Vector,
+    scalars: ScalarsHandle,
+    begin: Graph,
+    correct: Graph,
+    accept: Graph,
+}
+
+/// Its own numbers: norms of the right-hand side and the residual.
+const RHS: usize = 0;
+const RESIDUAL: usize = 1;
+
+impl<'s> Outer<'s> {
+    fn new(problem: &Solve<'s>, method: &dyn Correction, b: &[f64], x: &[f64]) -> Result<Self, Error> {
+        let (rt, space) = (problem.rt, problem.space);
+        let (b, x) = (space.vector(rt, b.to_vec()), space.vector(rt, x.to_vec()));
+        let (trial, product) = (space.zeros(rt), space.zeros(rt));
+        let scalars = rt.register(Scalars::zeros(2));
+        let sums = Sums::new(rt, space, 2);
+        let (r, d) = (method.residual(), method.correction());
+        let residual_of = |steps: &Steps<'_>, x: &Vector| {
+            problem.exact.apply(steps, x, &product)?;
+            steps.each(
+                "residual",
+                |i| (r.update(i), b.read(i), product.read(i), sums.of(i)),
+                |(r, b, product, sums)| {
+                    r.iter_mut().zip(b.iter().zip(&*product)).for_each(|(r, (b, product))| *r = b - product);
+                    dots(&b, &b, sums, 2, RHS);
+                    dots(r, r, sums, 2, RESIDUAL);
+                },
+            )?;
+            steps.combine("residual.norm", &sums, |sums, s| {
+                s[RHS] = sums[RHS].sqrt();
+                s[RESIDUAL] = sums[RESIDUAL].sqrt();
+            })
+        };
+        let begin = rt.record(|graph| residual_of(&Steps::new(graph, space, &scalars), &x))?;
+        let correct = rt.record(|graph| {
+            let steps = Steps::new(graph, space, &scalars);
+            steps.each(
+                "correct",
+                |i| (trial.update(i), x.read(i), d.read(i)),
+                |(trial, x, d)| {
+                    trial.iter_mut().zip(x.iter().zip(&*d)).for_each(|(trial, (x, d))| *trial = x + d);
+                },
+            )?;
+            residual_of(&steps, &trial)
+        })?;
+        let accept = rt.record(|graph| {
+            let steps = Steps::new(graph, space, &scalars);
+            steps.each("accept", |i| (x.update(i), trial.read(i)), |(x, trial)| x.copy_from_slice(&trial))
+        })?;
+        Ok(Outer { rt, x, scalars, begin, correct, accept })
+    }
+
+    /// The residual of `x`; norms of the right-hand side and of it.
+    fn begin(&self) -> Result<[f64; 2], Error> {
+        self.replay(&self.begin)
+    }
+
+    /// The residual of `x` with the correction added; its norm.
+    fn correct(&self) -> Result<f64, Error> {
+        Ok(self.replay(&self.correct)?[RESIDUAL])
+    }
+
+    /// Keeps the `x` that [`correct`](Outer::correct) has made.
+    fn accept(&self) -> Result<(), Error> {
+        self.rt.replay(&Bindings::recorded(&self.accept))?;
+        Ok(())
+    }
+
+    fn replay(&self, graph: &Graph) -> Result<[f64; 2], Error> {
+        self.rt.replay(&Bindings::recorded(graph))?;
+        let guard = self.rt.read(&self.scalars)?;
+        let scalars = Scalars::new(guard.as_slice());
+        Ok([scalars[RHS], scalars[RESIDUAL]])
+    }
+}

@@ -1,0 +1,118 @@
+//! Writing down the graph of a solver's step.
+
+use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Stretch, Submit, Update, read, reads, update};
+
+use super::grains;
+use super::scalars::Scalars;
+use crate::error::Error;
+use crate::space::{GRAIN, Space, Vector};
+
+/// The numbers of a solver, in a handle; see [`Scalars`].
+pub type ScalarsHandle = Handle<Vec<f64>>;
+
+/// A graph that is being recorded: tasks over stretches of vectors, and what they share.
+///
+/// Every task reads the solver's numbers, and does nothing where they say that the solver is done: steps can be submitted ahead of what
+/// the host knows.
+#[derive(Clone, Copy)]
+pub struct Steps<'g> {
+    graph: &'g Recorder,
+    space: &'g Space,
+    scalars: &'g ScalarsHandle,
+}
+
+impl<'g> Steps<'g> {
+    /// Records into a graph.
+    pub fn new(graph: &'g Recorder, space: &'g Space, scalars: &'g ScalarsHandle) -> Self {
+        Steps { graph, space, scalars }
+    }
+
+    /// What tasks are recorded into.
+    pub fn graph(&self) -> &'g Recorder {
+        self.graph
+    }
+
+    /// Where vectors are cut.
+    pub fn space(&self) -> &'g Space {
+        self.space
+    }
+
+    /// The solver's numbers, for a task that reads them.
+    pub fn scalars(&self) -> Read<Vec<f64>> {
+        read(self.scalars)
+    }
+
+    /// Records a task per stretch: `operands(i)` are those of stretch `i`, the solver's numbers among them.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn each<O, F>(&self, name: &'static str, operands: impl Fn(usize) -> O, body: F) -> Result<(), Error>
+    where
+        O: Operands,
+        F: for<'v> Fn(O::Views<'v, Cpu>) + Copy + Send + Sync + 'static,
+    {
+        for i in 0..self.space.stretches() {
+            self.graph.task(name).operands(operands(i)).cpu(body).coords([i as u32]).submit()?;
+        }
+        Ok(())
+    }
+
+    /// Records a task that adds up partial sums and changes the solver's numbers by them.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn combine<F>(&self, name: &'static str, sums: &Sums, body: F) -> Result<(), Error>
+    where
+        F: Fn(&[f64], &mut Scalars<&mut [f64]>) + Send + Sync + 'static,
+    {
+        let operands = (reads(&sums.partial), update(&sums.totals), update(self.scalars));
+        let body = move |(partial, totals, scalars): (
+            zellige_runtime::List<'_, Vec<f64>>,
+            &mut [f64],
+            &mut [f64],
+        )| {
+            let mut scalars = Scalars::new(scalars);
+            if !scalars.is_done() {
+                grains::total(partial.iter(), totals);
+                body(totals, &mut scalars);
+            }
+        };
+        self.graph.task(name).operands(operands).cpu(body).submit()?;
+        Ok(())
+    }
+}
+
+/// Partial sums of products of vectors: `width` of them for each grain.
+#[derive(Debug)]
+pub struct Sums {
+    partial: Vec<Handle<Vec<f64>>>,
+    totals: Handle<Vec<f64>>,
+}
+
+impl Sums {
+    /// Room for `width` sums over vectors of a space.
+    pub fn new(target: &impl Submit, space: &Space, width: usize) -> Sums {
+        let of_stretch = |range: std::ops::Range<usize>| vec![0.0; range.len().div_ceil(GRAIN) * width];
+        Sums {
+            partial: space.ranges().map(|range| target.register(of_stretch(range))).collect(),
+            totals: target.register(vec![0.0; width]),
+        }
+    }
+
+    /// Those of stretch `i`, for a task that makes them: `[grain][sum]`.
+    pub fn of(&self, i: usize) -> Update<Vec<f64>> {
+        update(&self.partial[i])
+    }
+}
+
+impl Vector {
+    /// Stretch `i`, for a task that reads it.
+    pub fn read(&self, i: usize) -> Read<Stretch<f64>> {
+        read(&self.stretches()[i])
+    }
+
+    /// Stretch `i`, for a task that changes it.
+    pub fn update(&self, i: usize) -> Update<Stretch<f64>> {
+        update(&self.stretches()[i])
+    }
+}
