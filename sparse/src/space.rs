@@ -1,8 +1,9 @@
 //! Vectors of one length, cut into stretches that tasks work on side by side.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use zellige_runtime::{Data, Handle, Runtime, Stretch, Submit};
+use zellige_runtime::{Data, Handle, List, Runtime, Stretch, StretchRef, Submit};
 
 use crate::error::Error;
 
@@ -66,6 +67,11 @@ impl Space {
         }
         let of = |element: usize| self.cuts.partition_point(|&start| start <= element) - 1;
         of(elements.start)..of(elements.end - 1) + 1
+    }
+
+    /// The first element of some stretches; 0 if there are none.
+    pub fn first_of(&self, stretches: &Range<usize>) -> usize {
+        if stretches.is_empty() { 0 } else { self.cuts[stretches.start] }
     }
 
     /// A vector of zeros.
@@ -135,6 +141,14 @@ impl Vector {
         }
         assert!(rest.is_empty(), "a vector of another space");
         Ok(())
+    }
+}
+
+/// Neighbouring stretches as one slice: as they lie, or a copy where a device has them in memory of its own.
+pub fn joined<'v>(stretches: List<'v, Stretch<f64>>) -> Cow<'v, [f64]> {
+    match StretchRef::joined(stretches.iter()) {
+        Some(slice) => Cow::Borrowed(slice),
+        None => stretches.iter().flat_map(StretchRef::slice).copied().collect(),
     }
 }
 

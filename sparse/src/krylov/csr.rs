@@ -2,99 +2,21 @@
 
 use std::ops::Range;
 
-use zellige_runtime::{
-    Data, Handle, Meta, Portability, Portable, Runtime, StretchRef, Submit, read, reads, update,
-};
+use zellige_runtime::{Handle, Runtime, Submit, read, reads, update};
 
 use super::operator::Operator;
+use super::rows::Rows;
 use super::scalars::Scalars;
 use super::steps::Steps;
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::space::{Space, Vector};
+use crate::space::{Space, Vector, joined};
 
-/// Some rows of a matrix.
-#[derive(Debug)]
-struct Rows {
-    starts: Vec<u64>,
-    column: Vec<u32>,
-    value: Vec<f64>,
-}
-
-impl Rows {
-    fn of(a: &Csr, rows: Range<usize>) -> Rows {
-        let mut part = Rows { starts: vec![0], column: Vec::new(), value: Vec::new() };
-        for (column, value) in rows.map(|i| a.row(i)) {
-            part.column.extend(column);
-            part.value.extend(value);
-            part.starts.push(part.value.len() as u64);
-        }
-        part
-    }
-
-    /// The columns that have elements, and those between.
-    fn columns(&self) -> Range<usize> {
-        let first = self.column.iter().min().map_or(0, |&j| j as usize);
-        first..self.column.iter().max().map_or(0, |&j| j as usize + 1)
-    }
-
-    /// `y = A x`, where `x` begins at column `first`.
-    fn multiply(&self, x: &[f64], first: usize, y: &mut [f64]) {
-        for (y, ends) in y.iter_mut().zip(self.starts.windows(2)) {
-            let row = ends[0] as usize..ends[1] as usize;
-            let products = self.column[row.clone()].iter().zip(&self.value[row]);
-            *y = products.map(|(&j, a)| a * x[j as usize - first]).sum();
-        }
-    }
-}
-
-impl Data for Rows {
-    type Ref<'v> = &'v Rows;
-    type Mut<'v> = &'v mut Rows;
-
-    fn view(&self) -> &Rows {
-        self
-    }
-
-    fn view_mut(&mut self) -> &mut Rows {
-        self
-    }
-
-    fn meta(&self) -> Meta {
-        Meta { bytes: self.parts().iter().map(|part| part.len()).sum(), ..Meta::default() }
-    }
-
-    fn portability() -> Option<Portability<Self>> {
-        Some(Portability::of())
-    }
-}
-
-impl Portable for Rows {
-    /// Rows and elements.
-    type Header = [usize; 2];
-
-    fn header(&self) -> [usize; 2] {
-        [self.starts.len() - 1, self.value.len()]
-    }
-
-    fn blank(&[rows, elements]: &[usize; 2]) -> Self {
-        Rows { starts: vec![0; rows + 1], column: vec![0; elements], value: vec![0.0; elements] }
-    }
-
-    fn parts(&self) -> Vec<&[u8]> {
-        vec![
-            bytemuck::cast_slice(&self.starts),
-            bytemuck::cast_slice(&self.column),
-            bytemuck::cast_slice(&self.value),
-        ]
-    }
-
-    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
-        vec![
-            bytemuck::cast_slice_mut(&mut self.starts),
-            bytemuck::cast_slice_mut(&mut self.column),
-            bytemuck::cast_slice_mut(&mut self.value),
-        ]
+/// `y = A x`, where `x` begins at column `first`.
+fn multiply(rows: &Rows<f64>, x: &[f64], first: usize, y: &mut [f64]) {
+    for (i, y) in y.iter_mut().enumerate() {
+        let (column, value) = rows.row(i);
+        *y = column.iter().zip(value).map(|(&j, a)| a * x[j as usize - first]).sum();
     }
 }
 
@@ -108,7 +30,7 @@ pub struct CsrOperator {
 
 #[derive(Debug)]
 struct Panel {
-    rows: Handle<Rows>,
+    rows: Handle<Rows<f64>>,
     columns: Range<usize>,
 }
 
@@ -129,8 +51,8 @@ impl CsrOperator {
                 format!("{} in a space of {}", a.rows(), space.len()),
             ));
         }
-        let panel = |range| {
-            let rows = Rows::of(a, range);
+        let panel = |range: Range<usize>| {
+            let rows = Rows::of(a.iter().skip(range.start).take(range.len()));
             Panel { columns: rows.columns(), rows: rt.register(rows) }
         };
         Ok(CsrOperator { rows: a.rows(), bytes: a.bytes(), panels: space.ranges().map(panel).collect() })
@@ -150,7 +72,7 @@ impl Operator for CsrOperator {
         let space = steps.space();
         for (i, panel) in self.panels.iter().enumerate() {
             let needed = space.covering(panel.columns.clone());
-            let first = if needed.is_empty() { 0 } else { space.range(needed.start).start };
+            let first = space.first_of(&needed);
             let operands = (
                 steps.scalars(),
                 read(&panel.rows),
@@ -162,17 +84,8 @@ impl Operator for CsrOperator {
                 .task("spmv")
                 .operands(operands)
                 .cpu(move |(s, rows, x, y)| {
-                    if Scalars::new(s).is_done() {
-                        return;
-                    }
-                    match StretchRef::joined(x.iter()) {
-                        Some(x) => rows.multiply(x, first, y),
-                        // Copies, on a device with memory of its own.
-                        None => rows.multiply(
-                            &x.iter().flat_map(StretchRef::slice).copied().collect::<Vec<_>>(),
-                            first,
-                            y,
-                        ),
+                    if !Scalars::new(s).is_done() {
+                        multiply(rows, &joined(x), first, y);
                     }
                 })
                 .coords([i as u32])

@@ -18,15 +18,18 @@
 //! ```
 //! use zellige_runtime::Runtime;
 //! use zellige_sparse::generate::{Flow, flow};
+//! use zellige_sparse::krylov::precondition::Ilu;
 //! use zellige_sparse::krylov::{Cg, CsrOperator, History, Solve, Stop, solve};
+//! use zellige_sparse::space::Space;
 //!
 //! let a = flow(&Flow { cells: [12, 10, 8], ..Flow::default() })?;
 //! let rt = Runtime::new()?;
-//! let space = zellige_sparse::space::Space::new(a.rows(), a.bytes());
+//! let space = Space::new(a.rows(), a.bytes());
 //! let exact = CsrOperator::new(&rt, &space, &a)?;
-//! let method = Cg::default();
-//! let stop = [Stop::RelativeToRhs(1e-10), Stop::Steps(10_000)];
-//! let problem = Solve { rt: &rt, space: &space, exact: &exact, inner: &exact, preconditioner: None, reduction: 0.0 };
+//! let ilu = Ilu::new(&rt, &space, &a)?;
+//! let problem =
+//!     Solve { rt: &rt, space: &space, exact: &exact, inner: &exact, preconditioner: Some(&ilu), reduction: 0.0 };
+//! let (method, stop) = (Cg::default(), [Stop::RelativeToRhs(1e-10), Stop::Steps(1000)]);
 //! let (b, mut x, mut history) = (vec![1.0; a.rows()], vec![0.0; a.rows()], History::default());
 //! let solution = solve(&problem, &method, &b, &mut x, &stop[..], &mut history)?;
 //! assert!(solution.reason.is_converged() && solution.true_residual <= 1e-10 * (a.rows() as f64).sqrt());
@@ -40,6 +43,7 @@ mod log;
 mod operator;
 pub mod precondition;
 pub mod rounds;
+mod rows;
 mod scalars;
 mod solve;
 mod steps;
