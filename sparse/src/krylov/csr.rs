@@ -26,6 +26,8 @@ pub struct CsrOperator {
     rows: usize,
     bytes: u64,
     panels: Vec<Panel>,
+    /// The space of the vectors that it multiplies.
+    from: Space,
 }
 
 #[derive(Debug)]
@@ -45,17 +47,25 @@ impl CsrOperator {
                 format!("{} rows, {} columns: only square systems are solved", a.rows(), a.columns());
             return Err(Error::unsolvable("matrix", problem));
         }
-        if a.rows() != space.len() {
-            return Err(Error::shape(
-                "rows of the matrix",
-                format!("{} in a space of {}", a.rows(), space.len()),
-            ));
+        CsrOperator::between(rt, space, space, a)
+    }
+
+    /// As [`new`](CsrOperator::new), for a matrix that makes vectors of one space from those of another.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a matrix of other spaces.
+    pub fn between(rt: &Runtime, to: &Space, from: &Space, a: &Csr) -> Result<CsrOperator, Error> {
+        if (a.rows(), a.columns()) != (to.len(), from.len()) {
+            let problem =
+                format!("{} x {} between spaces of {} and {}", a.rows(), a.columns(), to.len(), from.len());
+            return Err(Error::shape("rows and columns of the matrix", problem));
         }
         let panel = |range: Range<usize>| {
-            let rows = Rows::of(a.iter().skip(range.start).take(range.len()));
+            let rows = Rows::of(range.map(|i| a.row(i)));
             Panel { columns: rows.columns(), rows: rt.register(rows) }
         };
-        Ok(CsrOperator { rows: a.rows(), bytes: a.bytes(), panels: space.ranges().map(panel).collect() })
+        let panels = to.ranges().map(panel).collect();
+        Ok(CsrOperator { rows: a.rows(), bytes: a.bytes(), panels, from: from.clone() })
     }
 }
 
@@ -69,10 +79,9 @@ impl Operator for CsrOperator {
     }
 
     fn apply(&self, steps: &Steps<'_>, x: &Vector, y: &Vector) -> Result<(), Error> {
-        let space = steps.space();
         for (i, panel) in self.panels.iter().enumerate() {
-            let needed = space.covering(panel.columns.clone());
-            let first = space.first_of(&needed);
+            let needed = self.from.covering(panel.columns.clone());
+            let first = self.from.first_of(&needed);
             let operands = (
                 steps.scalars(),
                 read(&panel.rows),

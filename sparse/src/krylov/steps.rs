@@ -27,6 +27,14 @@ impl<'g> Steps<'g> {
         Steps { graph, space, scalars }
     }
 
+    /// The same, over vectors of another space.
+    pub fn on<'s>(&self, space: &'s Space) -> Steps<'s>
+    where
+        'g: 's,
+    {
+        Steps { space, ..*self }
+    }
+
     /// What tasks are recorded into.
     pub fn graph(&self) -> &'g Recorder {
         self.graph

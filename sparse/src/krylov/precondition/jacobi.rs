@@ -20,9 +20,16 @@ impl Jacobi {
     /// # Errors
     /// [`Error::Unsolvable`] for a diagonal element that is zero, or whose inverse is no finite number, with its row.
     pub fn new(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
-        let inverse: Result<Vec<f64>, Error> = (0..a.rows()).map(|i| inverse(i, a.get(i, i))).collect();
-        Ok(Jacobi { inverse: space.vector(target, inverse?), bytes: 8 * a.rows() as u64 })
+        Ok(Jacobi { inverse: space.vector(target, inverse_diagonal(a)?), bytes: 8 * a.rows() as u64 })
     }
+}
+
+/// `D^-1`.
+///
+/// # Errors
+/// [`Error::Unsolvable`] for an element that is zero, or whose inverse is no finite number, with its row.
+pub(super) fn inverse_diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
+    (0..a.rows()).map(|i| inverse(i, a.get(i, i))).collect()
 }
 
 fn inverse(row: usize, diagonal: f64) -> Result<f64, Error> {
@@ -30,7 +37,7 @@ fn inverse(row: usize, diagonal: f64) -> Result<f64, Error> {
     if inverse.is_finite() {
         return Ok(inverse);
     }
-    let problem = format!("the diagonal element of row {} is {diagonal:e}: jacobi divides by it", row + 1);
+    let problem = format!("the diagonal element of row {} is {diagonal:e}: it is divided by", row + 1);
     Err(Error::unsolvable("preconditioner", problem))
 }
 

@@ -1,9 +1,13 @@
 //! Preconditioners.
 
+mod amg;
+mod chebyshev;
 mod factor;
 mod ilu;
 mod jacobi;
 
+pub use amg::Amg;
+pub use chebyshev::Chebyshev;
 pub use ilu::Ilu;
 pub use jacobi::Jacobi;
 

@@ -1,0 +1,143 @@
+//! Which unknowns become one on the next level.
+
+use std::ops::Range;
+
+use crate::csr::Csr;
+use crate::error::Error;
+
+/// A partition of nodes (blocks of rows).
+#[derive(Debug)]
+pub struct Aggregates {
+    /// Of each node.
+    of: Vec<u32>,
+    sizes: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Aggregates {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// The prolongation that is constant on each aggregate, component by component; columns have norm 1.
+    pub fn tentative(&self, block: usize) -> Result<Csr, Error> {
+        let rows = self.of.len() * block;
+        let of_row = |row: usize| self.of[row / block] as usize;
+        let column = (0..rows).map(|row| (of_row(row) * block + row % block) as u32).collect();
+        let value = (0..rows).map(|row| 1.0 / f64::from(self.sizes[of_row(row)]).sqrt()).collect();
+        Csr::new(self.count() * block, (0..=rows).collect(), column, value)
+    }
+}
+
+/// Strong neighbours of each node.
+struct Graph {
+    starts: Vec<usize>,
+    neighbour: Vec<u32>,
+}
+
+impl Graph {
+    fn of(&self, node: usize) -> &[u32] {
+        &self.neighbour[self.starts[node]..self.starts[node + 1]]
+    }
+}
+
+/// Aggregates nodes of `block` rows along strong couplings: whole neighbourhoods first, then what is left joins a neighbour, then itself
+/// (Vanek, Mandel and Brezina 1996, algorithm 2).
+pub fn aggregate(a: &Csr, block: usize, strength: f64) -> Aggregates {
+    let graph = strong(a, block, strength);
+    let nodes = a.rows() / block;
+    let (mut of, mut count) = (vec![NONE; nodes], 0);
+    for node in 0..nodes {
+        let neighbours = graph.of(node);
+        if of[node] == NONE && neighbours.iter().all(|&other| of[other as usize] == NONE) {
+            of[node] = count;
+            neighbours.iter().for_each(|&other| of[other as usize] = count);
+            count += 1;
+        }
+    }
+    let whole = of.clone();
+    for node in (0..nodes).filter(|&node| whole[node] == NONE) {
+        if let Some(&other) = graph.of(node).iter().find(|&&other| whole[other as usize] != NONE) {
+            of[node] = whole[other as usize];
+        }
+    }
+    for node in 0..nodes {
+        if of[node] == NONE {
+            of[node] = count;
+            for &other in graph.of(node) {
+                if of[other as usize] == NONE {
+                    of[other as usize] = count;
+                }
+            }
+            count += 1;
+        }
+    }
+    let mut sizes = vec![0; count as usize];
+    of.iter().for_each(|&aggregate| sizes[aggregate as usize] += 1);
+    Aggregates { of, sizes }
+}
+
+/// Nodes `i` and `j` with `|A_ij|_F > strength sqrt(|A_ii|_F |A_jj|_F)`.
+fn strong(a: &Csr, block: usize, strength: f64) -> Graph {
+    let nodes = a.rows() / block;
+    let rows = |node: usize| -> Range<usize> { node * block..(node + 1) * block };
+    let squares = |node: usize| {
+        rows(node).flat_map(|i| {
+            let (column, value) = a.row(i);
+            column.iter().zip(value).map(move |(&j, value)| (j as usize / block, value * value))
+        })
+    };
+    let diagonal: Vec<f64> = (0..nodes)
+        .map(|node| {
+            squares(node).filter(|&(other, _)| other == node).map(|(_, square)| square).sum::<f64>().sqrt()
+        })
+        .collect();
+    let mut graph = Graph { starts: vec![0], neighbour: Vec::new() };
+    let mut sum = vec![0.0; nodes];
+    let mut seen = Vec::new();
+    for node in 0..nodes {
+        for (other, square) in squares(node).filter(|&(other, square)| other != node && square > 0.0) {
+            if sum[other] == 0.0 {
+                seen.push(other);
+            }
+            sum[other] += square;
+        }
+        seen.sort_unstable();
+        for other in seen.drain(..) {
+            if sum[other].sqrt() > strength * (diagonal[node] * diagonal[other]).sqrt() {
+                graph.neighbour.push(other as u32);
+            }
+            sum[other] = 0.0;
+        }
+        graph.starts.push(graph.neighbour.len());
+    }
+    graph
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
+
+    #[test]
+    fn every_node_is_in_one() -> Result<(), Error> {
+        let flow = flow(&Flow { cells: [9, 8, 7], ..Flow::default() })?;
+        let solid = elasticity(&Elasticity { elements: Elements([5, 5, 4]), ..Elasticity::default() })?;
+        for (a, block) in [(flow, 1), (solid, 3)] {
+            let aggregates = aggregate(&a, block, 0.08);
+            assert!(aggregates.count() < a.rows() / block);
+            assert_eq!(aggregates.sizes.iter().sum::<u32>() as usize, a.rows() / block);
+            let tentative = aggregates.tentative(block)?;
+            assert_eq!((tentative.rows(), tentative.columns()), (a.rows(), aggregates.count() * block));
+            let norms = tentative
+                .transposed()
+                .iter()
+                .map(|(_, v)| v.iter().map(|v| v * v).sum())
+                .collect::<Vec<f64>>();
+            assert!(norms.iter().all(|norm| (norm - 1.0).abs() < 1e-12));
+        }
+        Ok(())
+    }
+}

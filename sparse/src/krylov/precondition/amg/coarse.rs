@@ -1,0 +1,72 @@
+//! The coarsest level.
+
+use faer::Mat;
+use zellige_runtime::{Handle, Runtime, Submit, read};
+
+use crate::csr::Csr;
+use crate::error::Error;
+use crate::krylov::{Scalars, Steps, grains};
+use crate::space::{Space, Vector, joined};
+
+/// Singular values that are smaller than this beside the largest belong to the null space.
+const RANK: f64 = 1e-12;
+/// A matrix this large has no place in a dense inverse: coarsening has failed.
+const LARGEST: usize = 4000;
+
+/// A dense (pseudo-)inverse, one row after the other.
+#[derive(Debug)]
+pub struct Coarse {
+    inverse: Handle<Vec<f64>>,
+    space: Space,
+}
+
+impl Coarse {
+    /// Of a small matrix.
+    ///
+    /// # Errors
+    /// [`Error::Unsolvable`] for one that is not small.
+    pub fn new(rt: &Runtime, space: &Space, a: &Csr) -> Result<Coarse, Error> {
+        let n = a.rows();
+        if n > LARGEST {
+            let problem =
+                format!("amg comes to a level of {n} rows that it cannot make smaller: take ilu0 or jacobi");
+            return Err(Error::unsolvable("preconditioner", problem));
+        }
+        let mut dense = Mat::<f64>::zeros(n, n);
+        for (i, (column, value)) in a.iter().enumerate() {
+            column.iter().zip(value).for_each(|(&j, &value)| dense[(i, j as usize)] = value);
+        }
+        let svd = dense.svd().map_err(|_| {
+            Error::unsolvable("preconditioner", "amg's coarsest level has no singular values")
+        })?;
+        let singular = svd.S().column_vector();
+        let largest = (0..n).map(|k| singular[k]).fold(0.0, f64::max);
+        let scaled = Mat::from_fn(n, n, |i, k| {
+            if singular[k] > RANK * largest { svd.V()[(i, k)] / singular[k] } else { 0.0 }
+        });
+        let inverse = scaled * svd.U().transpose();
+        let rows =
+            (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|at| inverse[at]).collect::<Vec<f64>>();
+        Ok(Coarse { inverse: rt.register(rows), space: space.clone() })
+    }
+
+    pub fn bytes(&self) -> u64 {
+        8 * (self.space.len() as u64).pow(2)
+    }
+
+    /// Records `x = A^-1 b`.
+    pub fn apply(&self, steps: &Steps<'_>, b: &Vector, x: &Vector) -> Result<(), Error> {
+        let n = self.space.len();
+        let steps = steps.on(&self.space);
+        steps.each(
+            "amg.coarsest",
+            |i| (steps.scalars(), read(&self.inverse), zellige_runtime::reads(b.stretches()), x.update(i)),
+            move |(s, inverse, b, x)| {
+                if !Scalars::new(s).is_done() {
+                    let b = joined(b);
+                    x.iter_mut().zip(inverse.chunks_exact(n)).for_each(|(x, row)| *x = grains::dot(row, &b));
+                }
+            },
+        )
+    }
+}
