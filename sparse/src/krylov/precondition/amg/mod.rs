@@ -61,7 +61,7 @@ impl Amg {
     /// [`Error::Unsolvable`] for a matrix that is not square, and for a diagonal element that is zero; [`Error::Parameter`] for blocks that do not
     /// fill the rows.
     pub fn new(rt: &Runtime, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
-        if block == 0 || a.rows() % block != 0 {
+        if block == 0 || !a.rows().is_multiple_of(block) {
             let problem = format!("{block} rows in a block do not fill {}: take 1", a.rows());
             return Err(Error::parameter("block", problem));
         }
