@@ -25,6 +25,9 @@
 //! # Ok::<(), zellige_kernels::KernelError>(())
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod avx512;
 pub mod block;
 pub(crate) mod code;
 #[cfg(target_arch = "x86_64")]

@@ -86,7 +86,7 @@ unsafe fn four<const B: usize>(at: *const u8) -> __m256i {
 /// [`reads_as_singles`] bytes can be read at `at`, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn eight<const B: usize>(at: *const u8) -> __m256i {
+pub(super) unsafe fn eight<const B: usize>(at: *const u8) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         match B {

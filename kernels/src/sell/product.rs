@@ -54,9 +54,16 @@ pub(super) fn multiply(panel: &Panel, count: usize, x: &[f64], y: &mut [f64]) ->
     check_shape("multiply", "x", (x.len(), 1), (columns.saturating_mul(count), 1))?;
     check_shape("multiply", "y", (y.len(), 1), (rows.saturating_mul(count), 1))?;
     #[cfg(target_arch = "x86_64")]
-    if super::x86::is_here() {
-        multiply_by::<super::x86::Avx2>(panel, count, x, y);
-        return Ok(());
+    {
+        use super::x86::{Avx2, Avx512};
+        if Avx512::is_here() && std::env::var_os("NO512").is_none() {
+            multiply_by::<Avx512>(panel, count, x, y);
+            return Ok(());
+        }
+        if Avx2::is_here() {
+            multiply_by::<Avx2>(panel, count, x, y);
+            return Ok(());
+        }
     }
     multiply_by::<Portable>(panel, count, x, y);
     Ok(())

@@ -305,3 +305,6 @@ fn finish(writer: PanelWriter) -> Result<Panel, Error> {
 fn refused(error: zellige_kernels::KernelError) -> Error {
     Error::shape("matrix", error.to_string())
 }
+
+#[cfg(test)]
+mod tests;
