@@ -26,7 +26,12 @@ fn main() -> Result<(), Error> {
         .iter()
         .map(|edge| edge.parse().expect("a number"))
         .collect();
-    println!("{name}: {} rows, {} elements, {:.1} MB by rows", a.rows(), a.elements(), a.bytes() as f64 / 1e6);
+    println!(
+        "{name}: {} rows, {} elements, {:.1} MB by rows",
+        a.rows(),
+        a.elements(),
+        a.bytes() as f64 / 1e6
+    );
     let doubles = edges.iter().map(|&edge| TiledMatrix::new(&a, edge, &Adaptation::double()));
     let doubles = doubles.collect::<Result<Vec<_>, _>>()?;
     let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
@@ -63,17 +68,10 @@ struct Bench<'a> {
     array: &'a [f64],
 }
 
-unsafe extern "C" { fn clock_gettime(id: i32, t: *mut [i64; 2]) -> i32; }
-fn cpu() -> f64 { let mut t = [0i64; 2]; unsafe { clock_gettime(3, &mut t) }; t[0] as f64 + 1e-9 * t[1] as f64 }
 fn seconds(run: impl FnOnce()) -> f64 {
-    if std::env::var_os("WALL").is_some() {
-        let begin = Instant::now();
-        run();
-        return begin.elapsed().as_secs_f64();
-    }
-    let begin = cpu();
+    let begin = Instant::now();
     run();
-    cpu() - begin
+    begin.elapsed().as_secs_f64()
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -186,11 +184,7 @@ impl Bench<'_> {
             times.push(time);
             ratios.push(time / of_double);
         }
-        let best = times.iter().copied().fold(1.0, f64::min);
         let time = median(times);
-        let e2 = (edge * edge) as f64;
-        let ideal: f64 = matrix.counts().iter().map(|c| c.1 as f64 * (c.0.bytes() as f64 + 2.0 / e2)).sum();
-        println!("    best {:.2} ms, ideal bytes {:.1} %", 1e3 * best, 100.0 * ideal / a.bytes() as f64);
         println!(
             "{eps} {set} {} edge {edge}: {:.2} ms, {:.3} of fp64, {:.1} GB/s, {:.1} % bytes (stored in {stored:.1} s)",
             criterion.name(),

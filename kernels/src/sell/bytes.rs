@@ -130,56 +130,78 @@ impl TileHead {
 pub(super) struct SectionHead {
     /// Its place in the panel's list.
     pub bucket: usize,
-    /// Group `g` has the rows from `8 g` on; others say which rows they have.
-    pub natural: bool,
     pub groups: usize,
 }
 
 impl SectionHead {
     pub fn write(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&[self.bucket as u8, u8::from(self.natural)]);
+        bytes.push(self.bucket as u8);
         bytes.extend_from_slice(&(self.groups as u16).to_le_bytes());
     }
 
     #[inline(always)]
     pub fn read(bytes: &[u8], at: &mut usize) -> Option<SectionHead> {
-        let [bucket, natural] = take(bytes, at)?;
+        let [bucket] = take(bytes, at)?;
         let groups = u16::from_le_bytes(take(bytes, at)?);
-        Some(SectionHead { bucket: bucket.into(), natural: natural != 0, groups: groups.into() })
+        Some(SectionHead { bucket: bucket.into(), groups: groups.into() })
     }
 }
+
+/// In the number of steps: rows follow one another, and only the first one's number is there.
+pub(super) const FOLLOW: u8 = 1 << 7;
+/// The longest row, or piece of one, that a group has.
+pub(super) const LONGEST: usize = FOLLOW as usize - 1;
 
 /// What comes before the steps of a group.
 pub(super) struct GroupHead<'a> {
     /// Of the tile, of elements; a piece of a row has the row's number.
-    pub rows: [u8; LANES],
+    pub rows: Rows,
     /// Steps in which all lanes have an element.
     pub full: usize,
-    /// The lanes that have one, of each step after those.
+    /// How many lanes have one, of each step after those: the first ones.
     pub ragged: &'a [u8],
 }
 
-impl<'a> GroupHead<'a> {
-    /// Bytes besides those of `ragged`.
-    pub const fn len(natural: bool) -> usize {
-        if natural { 2 } else { 2 + LANES }
-    }
+/// The rows of a group.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    /// From this one on.
+    From(usize),
+    /// Any.
+    These([u8; LANES]),
+}
 
+impl Rows {
     #[inline(always)]
-    pub fn read(bytes: &'a [u8], at: &mut usize, natural: bool) -> Option<GroupHead<'a>> {
-        let rows = if natural { [0; LANES] } else { take(bytes, at)? };
+    pub fn of(self, lane: usize) -> usize {
+        match self {
+            Rows::From(first) => first + lane,
+            Rows::These(rows) => rows[lane].into(),
+        }
+    }
+}
+
+impl<'a> GroupHead<'a> {
+    #[inline(always)]
+    pub fn read(bytes: &'a [u8], at: &mut usize) -> Option<GroupHead<'a>> {
         let [steps, full] = take::<2>(bytes, at)?;
-        let ragged = bytes.get(*at..)?.get(..usize::from(steps.checked_sub(full)?))?;
+        let rows = match steps & FOLLOW {
+            0 => Rows::These(take(bytes, at)?),
+            _ => Rows::From(take::<1>(bytes, at)?[0].into()),
+        };
+        let ragged = bytes.get(*at..)?.get(..usize::from((steps & !FOLLOW).checked_sub(full)?))?;
         *at += ragged.len();
         Some(GroupHead { rows, full: full.into(), ragged })
     }
 
-    pub fn steps(&self) -> usize {
-        self.full + self.ragged.len()
+    /// Elements of all steps.
+    #[inline(always)]
+    pub fn elements(&self) -> usize {
+        self.full * LANES + self.ragged.iter().map(|&lanes| usize::from(lanes)).sum::<usize>()
     }
 }
 
-/// Bytes of a step.
-pub(super) const fn step_bytes(column_bytes: usize, edge: usize, format: PackedFormat) -> usize {
-    LANES * (column_bytes + edge * edge * format.bytes())
+/// Bytes of one element in a step.
+pub(super) const fn element_bytes(column_bytes: usize, edge: usize, format: PackedFormat) -> usize {
+    column_bytes + edge * edge * format.bytes()
 }

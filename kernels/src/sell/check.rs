@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::bytes::{GroupHead, Head, SectionHead, TAIL, TileHead, step_bytes, take};
+use super::bytes::{GroupHead, Head, Rows, SectionHead, TAIL, TileHead, element_bytes, take};
 use super::{EDGES, LANES, tile_rows};
 use crate::KernelError;
 
@@ -62,37 +62,43 @@ fn check_section(bytes: &[u8], at: &mut usize, head: &Head, tile: &TileHead) -> 
     let Some(bucket) = head.buckets.get(section.bucket) else {
         return wrong("a section's bucket is not in the panel's list", begin);
     };
-    if section.natural && LANES * section.groups > tile.rows.next_multiple_of(LANES) {
-        return wrong("a section has more rows than its tile", begin);
-    }
-    let step_bytes = step_bytes(tile.column_bytes(), head.edge, bucket.format);
+    let element_bytes = element_bytes(tile.column_bytes(), head.edge, bucket.format);
     for _ in 0..section.groups {
         let begin = *at;
-        let Some(group) = GroupHead::read(bytes, at, section.natural) else {
-            return wrong("a group is cut off", begin);
+        let Some(group) = GroupHead::read(bytes, at) else { return wrong("a group is cut off", begin) };
+        let last = match group.rows {
+            Rows::From(row) => row + LANES - 1,
+            Rows::These(rows) => rows.into_iter().max().unwrap_or(0).into(),
         };
-        if group.rows.iter().any(|&row| usize::from(row) >= tile.rows.max(1)) {
+        // Sums have room for eights of rows.
+        if last >= tile.rows.next_multiple_of(LANES) {
             return wrong("a row is beyond its tile", begin);
         }
-        let Some(steps) = bytes.get(*at..*at + group.steps() * step_bytes) else {
-            return wrong("a group is cut off", begin);
-        };
-        let is_inside = |step: &[u8]| match tile.wide {
-            true => all_below::<4>(step, tile.window),
-            false => all_below::<2>(step, tile.window),
-        };
-        if !steps.chunks_exact(step_bytes).all(is_inside) {
-            return wrong("a column is beyond its tile's window", begin);
+        if group.ragged.iter().any(|&lanes| lanes == 0 || usize::from(lanes) > LANES) {
+            return wrong("a step has one to eight elements", begin);
         }
-        *at += steps.len();
+        let lanes = std::iter::repeat_n(LANES, group.full).chain(group.ragged.iter().map(|&n| n.into()));
+        for lanes in lanes {
+            let Some(step) = bytes.get(*at..*at + lanes * element_bytes) else {
+                return wrong("a group is cut off", begin);
+            };
+            let is_inside = match tile.wide {
+                true => all_below::<4>(step, lanes, tile.window),
+                false => all_below::<2>(step, lanes, tile.window),
+            };
+            if !is_inside {
+                return wrong("a column is beyond its tile's window", *at);
+            }
+            *at += step.len();
+        }
     }
     Ok(())
 }
 
-/// Whether the eight columns of a step, of `N` bytes each, are in the window.
-fn all_below<const N: usize>(step: &[u8], window: usize) -> bool {
+/// Whether the columns of a step, of `N` bytes each, are in the window.
+fn all_below<const N: usize>(step: &[u8], lanes: usize, window: usize) -> bool {
     let (mut at, mut largest) = (0, 0);
-    while let Some(column) = take::<N>(&step[..N * LANES], &mut at) {
+    while let Some(column) = take::<N>(&step[..N * lanes], &mut at) {
         let mut whole = [0; 4];
         whole[..N].copy_from_slice(&column);
         largest = u32::from_le_bytes(whole).max(largest);

@@ -1,6 +1,6 @@
 //! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that give the same bits.
 
-use super::bytes::{GroupHead, SectionHead, TileHead, step_bytes, take};
+use super::bytes::{GroupHead, SectionHead, TileHead, take};
 use super::{Bucket, LANES, Panel};
 use crate::KernelError;
 use crate::error::check_shape;
@@ -141,26 +141,30 @@ fn column(step: &[u8], wide: bool, lane: usize) -> usize {
 #[inline(always)]
 pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
     let Section { bytes, head, tile, bucket, x } = *section;
-    let (scale, columns_bytes) = (bucket.scale(), LANES * tile.column_bytes());
-    let step_bytes = step_bytes(tile.column_bytes(), B, bucket.format);
+    let (scale, bytes_of_code) = (bucket.scale(), bucket.format.bytes());
     let mut numbers = [[[0.0; LANES]; B]; B];
     let mut at = 0;
-    for group in 0..head.groups {
-        let of_group = GroupHead::read(bytes, &mut at, head.natural).expect(CHECKED);
+    for _ in 0..head.groups {
+        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
         let mut lanes = [[[0.0; K]; B]; LANES];
-        for step in 0..of_group.steps() {
-            let active = step.checked_sub(of_group.full).map_or(u8::MAX, |ragged| of_group.ragged[ragged]);
+        for step in 0..group.full + group.ragged.len() {
+            let active = step.checked_sub(group.full).map_or(LANES, |ragged| group.ragged[ragged].into());
             let step = &bytes[at..];
-            unpack_first(
-                &step[columns_bytes..],
-                bucket.format,
-                numbers.as_flattened_mut().as_flattened_mut(),
-            );
-            for (lane, sums) in lanes.iter_mut().enumerate() {
+            at += active * tile.column_bytes();
+            if active == LANES {
+                let numbers = numbers.as_flattened_mut().as_flattened_mut();
+                unpack_first(&bytes[at..], bucket.format, numbers);
+                at += numbers.len() * bytes_of_code;
+            } else {
+                for numbers in numbers.as_flattened_mut() {
+                    unpack_first(&bytes[at..], bucket.format, numbers);
+                    at += active * bytes_of_code;
+                }
+            }
+            for (lane, sums) in lanes.iter_mut().enumerate().take(active) {
                 let first = column(step, tile.wide, lane) * B * K;
                 for j in 0..B {
                     let x: &[f64; K] = x[first + j * K..].first_chunk().expect(CHECKED);
-                    let x = if active >> lane & 1 != 0 { x } else { &[0.0; K] };
                     for i in 0..B {
                         let a = numbers[j][i][lane];
                         for k in 0..K {
@@ -169,10 +173,9 @@ pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>,
                     }
                 }
             }
-            at += step_bytes;
         }
         for (lane, lanes) in lanes.iter().enumerate() {
-            let row = if head.natural { group * LANES + lane } else { of_group.rows[lane].into() };
+            let row = group.rows.of(lane);
             let sums = &mut sums[row * B * K..][..B * K];
             for (sum, lane) in sums.iter_mut().zip(lanes.as_flattened()) {
                 *sum += scale * lane;

@@ -1,6 +1,6 @@
 //! Making panels.
 
-use super::bytes::{GroupHead, Head, SectionHead, TAIL, TileHead, step_bytes};
+use super::bytes::{FOLLOW, Head, LONGEST, SectionHead, TAIL, TileHead};
 use super::{Bucket, EDGES, LANES, Panel, tile_rows};
 use crate::KernelError;
 use crate::packed::{PackedFormat, Rounding};
@@ -47,8 +47,6 @@ struct Lane {
     begin: usize,
     len: usize,
 }
-
-const EMPTY: Lane = Lane { row: 0, begin: 0, len: 0 };
 
 /// A panel as it grows, tile by tile.
 #[derive(Clone, Debug)]
@@ -165,24 +163,20 @@ struct Section<'a> {
 
 impl Section<'_> {
     fn write(&self, bucket: usize, bytes: &mut Vec<u8>) -> Result<(), KernelError> {
-        let rows = self.rows();
-        let natural = natural(&rows);
-        let sorted = sorted(&rows);
-        let is_natural = rows.iter().all(|row| row.len <= usize::from(u8::MAX))
-            && self.bytes(&natural, true) <= self.bytes(&sorted, false);
-        let lanes = if is_natural { natural } else { sorted };
-        let groups = lanes.len() / LANES;
+        let lanes = sorted(&self.rows());
+        let groups = lanes.len().div_ceil(LANES);
         if groups > usize::from(u16::MAX) {
             return wrong("a tile has too many elements", bytes.len());
         }
-        SectionHead { bucket, natural: is_natural, groups }.write(bytes);
-        lanes.as_chunks().0.iter().for_each(|group| self.write_group(group, is_natural, bytes));
+        SectionHead { bucket, groups }.write(bytes);
+        lanes.chunks(LANES).for_each(|group| self.write_group(group, bytes));
         Ok(())
     }
 
     /// All rows of the tile.
     fn rows(&self) -> Vec<Lane> {
-        let mut rows: Vec<Lane> = (0..self.tile.rows).map(|row| Lane { row: row as u8, ..EMPTY }).collect();
+        let mut rows: Vec<Lane> =
+            (0..self.tile.rows).map(|row| Lane { row: row as u8, begin: 0, len: 0 }).collect();
         for (at, &row) in self.elements.rows.iter().enumerate() {
             let lane = &mut rows[usize::from(row)];
             if lane.len == 0 {
@@ -193,36 +187,30 @@ impl Section<'_> {
         rows
     }
 
-    /// Bytes of these groups.
-    fn bytes(&self, lanes: &[Lane], natural: bool) -> usize {
-        let step = step_bytes(self.tile.column_bytes(), self.edge, self.format);
-        let of = |group: &[Lane; LANES]| {
-            let (steps, full) = ends(group);
-            GroupHead::len(natural) + (steps - full) + steps * step
-        };
-        lanes.as_chunks().0.iter().map(of).sum()
-    }
-
-    fn write_group(&self, group: &[Lane; LANES], natural: bool, bytes: &mut Vec<u8>) {
-        let (steps, full) = ends(group);
-        if !natural {
-            bytes.extend(group.iter().map(|lane| lane.row));
+    /// Up to eight lanes, the longest first.
+    fn write_group(&self, group: &[Lane], bytes: &mut Vec<u8>) {
+        let (first, last) = (group[0], group[group.len() - 1]);
+        let full = if group.len() == LANES { last.len } else { 0 };
+        let follow = group.len() == LANES
+            && group.windows(2).all(|pair| usize::from(pair[0].row) + 1 == pair[1].row.into());
+        bytes.extend_from_slice(&[first.len as u8 | if follow { FOLLOW } else { 0 }, full as u8]);
+        match follow {
+            true => bytes.push(first.row),
+            // Lanes that are not there add nothing to the row of the last.
+            false => bytes.extend((0..LANES).map(|lane| group.get(lane).unwrap_or(&last).row)),
         }
-        bytes.extend_from_slice(&[steps as u8, full as u8]);
-        let has_element = |step: usize| (0..LANES).fold(0, |all, l| all | u8::from(step < group[l].len) << l);
-        bytes.extend((full..steps).map(has_element));
-        for step in 0..steps {
-            let at = |lane: &Lane| (step < lane.len).then_some(lane.begin + step);
-            for lane in group {
-                // What is not there has a column that is: that of the lane's last element.
-                let last = (lane.len > 0).then(|| lane.begin + lane.len.min(step + 1) - 1);
-                let column = last.map_or(0, |at| self.elements.columns[at] - self.tile.base as u32);
+        let active = |step: usize| group.iter().take_while(move |lane| step < lane.len);
+        bytes.extend((full..first.len).map(|step| active(step).count() as u8));
+        let places = self.edge * self.edge;
+        for step in 0..first.len {
+            for lane in active(step) {
+                let column = self.elements.columns[lane.begin + step] - self.tile.base as u32;
                 bytes.extend_from_slice(&column.to_le_bytes()[..self.tile.column_bytes()]);
             }
-            for place in 0..self.edge * self.edge {
-                for lane in group {
-                    let value = at(lane).map(|at| self.elements.values[at * self.edge * self.edge + place]);
-                    let code = value.map_or(0, |value| self.format.encode(value, self.rounding));
+            for place in 0..places {
+                for lane in active(step) {
+                    let value = self.elements.values[(lane.begin + step) * places + place];
+                    let code = self.format.encode(value, self.rounding);
                     bytes.extend_from_slice(&code.to_le_bytes()[..self.format.bytes()]);
                 }
             }
@@ -230,28 +218,14 @@ impl Section<'_> {
     }
 }
 
-/// Steps of a group, and how many of them are full.
-fn ends(group: &[Lane; LANES]) -> (usize, usize) {
-    let lens = group.map(|lane| lane.len);
-    (lens.into_iter().max().unwrap_or(0), lens.into_iter().min().unwrap_or(0))
-}
-
-/// Rows as they are.
-fn natural(rows: &[Lane]) -> Vec<Lane> {
-    let mut lanes = rows.to_vec();
-    lanes.resize(lanes.len().next_multiple_of(LANES), EMPTY);
-    lanes
-}
-
 /// Rows that have elements, the longest first; those of more than twice the average length in pieces.
 fn sorted(rows: &[Lane]) -> Vec<Lane> {
     let all: usize = rows.iter().map(|row| row.len).sum();
     let not_empty = rows.iter().filter(|row| row.len > 0);
     let average = all.div_ceil(not_empty.clone().count().max(1));
-    let longest = (2 * average).clamp(LANES, u8::MAX.into());
+    let longest = (2 * average).clamp(LANES, LONGEST);
     let mut lanes: Vec<Lane> = not_empty.flat_map(|row| pieces(*row, longest)).collect();
     lanes.sort_by_key(|lane| std::cmp::Reverse(lane.len));
-    lanes.resize(lanes.len().next_multiple_of(LANES), EMPTY);
     lanes
 }
 

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::LANES;
-use super::bytes::{GroupHead, step_bytes};
+use super::bytes::{GroupHead, Rows, element_bytes};
 use super::product::{Section, Way, any_section};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
@@ -107,13 +107,14 @@ trait Eights: Copy {
     /// There is a number at each.
     unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self;
 
-    /// Zeros in the lanes whose bits are not set.
-    unsafe fn keep(self, active: u8) -> Self;
-
     /// `self * x + sum`, rounded once.
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self;
 
-    unsafe fn times(self, scale: f64) -> [f64; LANES];
+    /// The same in the first lanes, `sum` in the others.
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self;
+
+    /// Adds to eight numbers, times `scale`.
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]);
 }
 
 /// Two numbers.
@@ -126,13 +127,12 @@ unsafe fn two(low: *const f64, high: *const f64) -> __m128d {
     unsafe { _mm_loadh_pd(_mm_load_sd(low), high) }
 }
 
-/// All ones in the lanes whose bits are set, of the lowest four.
+/// All ones in those of four lanes, from `from` on, that are before `lanes`.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn mask(active: u8) -> __m256d {
-    let bits = _mm256_set_epi64x(8, 4, 2, 1);
-    let here = _mm256_and_si256(_mm256_set1_epi64x(active.into()), bits);
-    _mm256_castsi256_pd(_mm256_cmpeq_epi64(here, bits))
+fn first(lanes: usize, from: i64) -> __m256d {
+    let all = _mm256_set_epi64x(from + 3, from + 2, from + 1, from);
+    _mm256_castsi256_pd(_mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes as i64), all))
 }
 
 /// With AVX2 and FMA.
@@ -166,14 +166,6 @@ impl Eights for Halves {
     }
 
     #[inline(always)]
-    unsafe fn keep(self, active: u8) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Halves([_mm256_and_pd(self.0[0], mask(active)), _mm256_and_pd(self.0[1], mask(active >> 4))])
-        }
-    }
-
-    #[inline(always)]
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
@@ -185,14 +177,26 @@ impl Eights for Halves {
     }
 
     #[inline(always)]
-    unsafe fn times(self, scale: f64) -> [f64; LANES] {
-        let mut out = [0.0; LANES];
-        // SAFETY: the caller's promise; eight numbers are written to eight.
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
+        // SAFETY: the caller's promise.
         unsafe {
-            _mm256_storeu_pd(out.as_mut_ptr(), _mm256_mul_pd(self.0[0], _mm256_set1_pd(scale)));
-            _mm256_storeu_pd(out.as_mut_ptr().add(4), _mm256_mul_pd(self.0[1], _mm256_set1_pd(scale)));
+            let all = self.mul_add(x, sum);
+            Halves([
+                _mm256_blendv_pd(sum.0[0], all.0[0], first(lanes, 0)),
+                _mm256_blendv_pd(sum.0[1], all.0[1], first(lanes, 4)),
+            ])
         }
-        out
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]) {
+        // SAFETY: the caller's promise; eight numbers are read and written.
+        unsafe {
+            let (scale, to) = (_mm256_set1_pd(scale), to.as_mut_ptr());
+            _mm256_storeu_pd(to, _mm256_fmadd_pd(self.0[0], scale, _mm256_loadu_pd(to)));
+            let to = to.add(4);
+            _mm256_storeu_pd(to, _mm256_fmadd_pd(self.0[1], scale, _mm256_loadu_pd(to)));
+        }
     }
 }
 
@@ -223,23 +227,24 @@ impl Eights for Whole {
     }
 
     #[inline(always)]
-    unsafe fn keep(self, active: u8) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Whole(_mm512_maskz_mov_pd(active, self.0)) }
-    }
-
-    #[inline(always)]
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Whole(_mm512_fmadd_pd(self.0, x.0, sum.0)) }
     }
 
     #[inline(always)]
-    unsafe fn times(self, scale: f64) -> [f64; LANES] {
-        let mut out = [0.0; LANES];
-        // SAFETY: the caller's promise; eight numbers are written to eight.
-        unsafe { _mm512_storeu_pd(out.as_mut_ptr(), _mm512_mul_pd(self.0, _mm512_set1_pd(scale))) };
-        out
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(_mm512_mask3_fmadd_pd(self.0, x.0, sum.0, !(u8::MAX << lanes))) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]) {
+        // SAFETY: the caller's promise; eight numbers are read and written.
+        unsafe {
+            let (scale, to) = (_mm512_set1_pd(scale), to.as_mut_ptr());
+            _mm512_storeu_pd(to, _mm512_fmadd_pd(self.0, scale, _mm512_loadu_pd(to)));
+        }
     }
 }
 
@@ -250,62 +255,119 @@ impl Eights for Whole {
 #[inline(always)]
 unsafe fn narrow<V: Eights, E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
     let Section { bytes, head, tile: _, bucket, x } = *section;
-    let step_bytes = step_bytes(2, B, bucket.format);
+    let element_bytes = element_bytes(2, B, bucket.format);
     let scale = bucket.scale();
     let mut at = 0;
-    for group in 0..head.groups {
-        let of_group = GroupHead::read(bytes, &mut at, head.natural).expect("panels are checked");
-        let steps = &bytes[at..at + of_group.steps() * step_bytes];
+    for _ in 0..head.groups {
+        let group = GroupHead::read(bytes, &mut at).expect("panels are checked");
+        let steps = &bytes[at..at + group.elements() * element_bytes];
         at += steps.len();
-        // SAFETY: the caller's promise.
-        let mut lanes = [unsafe { V::zero() }; B];
-        let (full, ragged) = steps.split_at(of_group.full * step_bytes);
-        for step in full.chunks_exact(step_bytes) {
-            // SAFETY: all of the step's columns are in the window `x`, and the panel goes on for 64 bytes.
-            unsafe { add_step::<V, E, B>(step.as_ptr(), None, x.as_ptr(), &mut lanes) };
-        }
-        for (step, &active) in ragged.chunks_exact(step_bytes).zip(of_group.ragged) {
-            // SAFETY: as above.
-            unsafe { add_step::<V, E, B>(step.as_ptr(), Some(active), x.as_ptr(), &mut lanes) };
-        }
-        let mut out = [[0.0; LANES]; B];
-        for i in 0..B {
-            // SAFETY: the caller's promise.
-            out[i] = unsafe { lanes[i].times(scale) };
-        }
-        for lane in 0..LANES {
-            let row = if head.natural { group * LANES + lane } else { of_group.rows[lane].into() };
-            let sums: &mut [f64; B] = sums[row * B..].first_chunk_mut().expect("panels are checked");
-            for i in 0..B {
-                sums[i] += out[i][lane];
+        let (full, mut ragged) = steps.split_at(group.full * LANES * element_bytes);
+        // SAFETY: the caller's promise; all of the steps' columns are in the window `x`, and the panel goes on for 64 bytes after its steps.
+        unsafe {
+            let mut lanes = [V::zero(); B];
+            for step in full.chunks_exact(LANES * element_bytes) {
+                add_step::<V, E, B>(step.as_ptr(), x.as_ptr(), &mut lanes);
             }
+            for &active in group.ragged {
+                let active = usize::from(active);
+                add_first::<V, E, B>(ragged.as_ptr(), active, x.as_ptr(), &mut lanes);
+                ragged = &ragged[active * element_bytes..];
+            }
+            add_rows::<V, B>(&lanes, group.rows, scale, sums);
         }
     }
     at
 }
 
-/// Adds a step to the sums of its lanes; where only some are `active`, the others have an `x` of zero.
+/// Adds lanes to the sums of their rows.
 ///
 /// # Safety
-/// `step` is that of a panel that was checked, `x` its tile's window; and the caller's promise.
+/// That of [`narrow`].
+#[inline(always)]
+unsafe fn add_rows<V: Eights, const B: usize>(lanes: &[V; B], rows: Rows, scale: f64, sums: &mut [f64]) {
+    if let (Rows::From(row), 1) = (rows, B) {
+        let sums = sums[row..].first_chunk_mut().expect("panels are checked");
+        // SAFETY: the caller's promise.
+        return unsafe { lanes[0].add_to(scale, sums) };
+    }
+    let mut out = [[0.0; LANES]; B];
+    for i in 0..B {
+        // SAFETY: the caller's promise.
+        unsafe { lanes[i].add_to(scale, &mut out[i]) };
+    }
+    for lane in 0..LANES {
+        let row = rows.of(lane);
+        let sums: &mut [f64; B] = sums[row * B..].first_chunk_mut().expect("panels are checked");
+        for i in 0..B {
+            sums[i] += out[i][lane];
+        }
+    }
+}
+
+/// Where the `x` of each lane is.
+///
+/// # Safety
+/// That of [`add_first`].
+#[inline(always)]
+unsafe fn places<const B: usize>(step: *const u8, active: usize, x: *const f64) -> [*const f64; LANES] {
+    let mut at = [x; LANES];
+    for lane in 0..LANES {
+        // Lanes without an element look where the first one does.
+        let lane_or_first = if lane < active { lane } else { 0 };
+        // SAFETY: so many columns are there, of 16 bits, less than the window has.
+        at[lane] = unsafe {
+            let column = u16::from_le(step.cast::<u16>().add(lane_or_first).read_unaligned());
+            x.add(usize::from(column) * B)
+        };
+    }
+    at
+}
+
+/// Adds a full step to the sums of its lanes.
+///
+/// # Safety
+/// That of [`add_first`].
 #[inline(always)]
 unsafe fn add_step<V: Eights, E: EightWide, const B: usize>(
     step: *const u8,
-    active: Option<u8>,
     x: *const f64,
     lanes: &mut [V; B],
 ) {
-    // SAFETY: a step has eight columns of 16 bits, less than the window has, and then `B B` times eight codes.
+    // SAFETY: the caller's promise; a step has eight columns of 16 bits, and then `B B` times eight codes.
     unsafe {
-        let column = |lane: usize| usize::from(u16::from_le(step.cast::<u16>().add(lane).read_unaligned()));
-        let at: [*const f64; LANES] = core::array::from_fn(|lane| x.add(column(lane) * B));
+        let at = places::<B>(step, LANES, x);
         let mut codes = step.add(2 * LANES);
         for j in 0..B {
             let x = V::gather(&at, j);
-            let x = if let Some(active) = active { x.keep(active) } else { x };
             for i in 0..B {
                 lanes[i] = V::decode::<E>(codes).mul_add(x, lanes[i]);
                 codes = codes.add(LANES * E::BYTES);
+            }
+        }
+    }
+}
+
+/// Adds a step that only the first lanes have.
+///
+/// # Safety
+/// `step` is one of a panel that was checked, with so many elements (one at least), `x` its tile's window; and that of [`narrow`].
+#[inline(always)]
+unsafe fn add_first<V: Eights, E: EightWide, const B: usize>(
+    step: *const u8,
+    active: usize,
+    x: *const f64,
+    lanes: &mut [V; B],
+) {
+    // SAFETY: the caller's promise; more codes are read than there are, but no more than 64 bytes behind the first of them.
+    unsafe {
+        let at = places::<B>(step, active, x);
+        let mut codes = step.add(2 * active);
+        for j in 0..B {
+            let x = V::gather(&at, j);
+            for i in 0..B {
+                lanes[i] = V::decode::<E>(codes).mul_add_first(x, lanes[i], active);
+                codes = codes.add(active * E::BYTES);
             }
         }
     }

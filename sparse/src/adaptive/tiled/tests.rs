@@ -50,8 +50,10 @@ fn every_set_keeps_its_bound_on_real_structures() {
     for a in &matrices {
         let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
         for criterion in [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(&x)] {
-            for (set, rounding) in SETS.into_iter().flat_map(|set| ROUNDINGS.map(|rounding| (set, rounding))) {
-                for (edge, log2) in [1, 2, 3].into_iter().flat_map(|edge| [-53, -37, -24].map(|e| (edge, e))) {
+            for (set, rounding) in SETS.into_iter().flat_map(|set| ROUNDINGS.map(|rounding| (set, rounding)))
+            {
+                for (edge, log2) in [1, 2, 3].into_iter().flat_map(|edge| [-53, -37, -24].map(|e| (edge, e)))
+                {
                     let adaptation =
                         Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy(log2)) };
                     if go_together(a, edge, &adaptation) && a.rows().is_multiple_of(edge) {
@@ -82,7 +84,8 @@ fn single_elements_have_the_buckets_of_the_thesis() {
 #[test]
 fn panels_and_vectors_do_not_change_bits() {
     let a = flow(&Flow { cells: [50, 40, 30], ..Flow::default() }).unwrap();
-    let matrix = TiledMatrix::new(&a, 2, &Adaptation::new(FormatSet::Ap4, Criterion::Componentwise, accuracy(-53)));
+    let matrix =
+        TiledMatrix::new(&a, 2, &Adaptation::new(FormatSet::Ap4, Criterion::Componentwise, accuracy(-53)));
     let matrix = matrix.unwrap();
     assert!(matrix.panels().len() > 2);
     let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
@@ -116,7 +119,8 @@ fn panels_and_vectors_do_not_change_bits() {
 #[test]
 fn what_has_no_meaning_together_is_refused() {
     let a = Csr::from_triplets(6, 6, &[(0, 0, 1.0), (1, 1, 2.0)]).unwrap();
-    let new = |edge, set| TiledMatrix::new(&a, edge, &Adaptation::new(set, Criterion::Normwise, accuracy(-24)));
+    let new =
+        |edge, set| TiledMatrix::new(&a, edge, &Adaptation::new(set, Criterion::Normwise, accuracy(-24)));
     for (edge, set, word) in [
         (2, FormatSet::Ap7Re, "take ap2"),
         (4, FormatSet::Ap7, "an edge of 1"),
@@ -139,7 +143,10 @@ fn matrices_without_elements_are_zero() {
             let adaptation = Adaptation::new(set, Criterion::Componentwise, Accuracy::DOUBLE);
             if go_together(&a, edge, &adaptation) {
                 let mut y = vec![f64::NAN; rows];
-                TiledMatrix::new(&a, edge, &adaptation).unwrap().multiply(&vec![1.0; columns], &mut y).unwrap();
+                TiledMatrix::new(&a, edge, &adaptation)
+                    .unwrap()
+                    .multiply(&vec![1.0; columns], &mut y)
+                    .unwrap();
                 assert_eq!(y, vec![0.0; rows]);
             }
         }
