@@ -64,6 +64,14 @@ pub enum KernelError {
         /// Format needed.
         want: crate::StorageFormat,
     },
+    /// Bytes that are not a panel of a sparse matrix.
+    #[error("panel: {problem}, at byte {at}: make it with `PanelWriter`, or take bytes that a panel gave")]
+    Panel {
+        /// What is wrong.
+        problem: &'static str,
+        /// Where.
+        at: usize,
+    },
     /// A Cholesky factorisation met a pivot that is not a positive finite number.
     ///
     /// The lower triangle is then partly overwritten.

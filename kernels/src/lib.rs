@@ -8,6 +8,7 @@
 //! | [`blas`] | `gemm`, `syrk`, `trsm`, `potrf` on one `f32` or `f64` tile |
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
 //! | [`packed`] | elements of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
+//! | [`sell`] | sparse matrices of such elements, laid out for products |
 //! | [`precision`] | products `C - A B^T`, `C - A B` as tensor cores do them: HP1, HP2, HP3, BF1, X3, TF32, FP8; SYRK and TRSM in X3 and TF32 |
 //! | [`cuda`] | the same on NVIDIA GPUs: sources, and descriptions of launches |
 //!
@@ -52,8 +53,8 @@
 //! # Ok::<(), zellige_kernels::KernelError>(())
 //! ```
 //!
-//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd` and `packed::x86`
-//! (instructions by name) and the one launch of `cuda`.
+//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd`, `packed::x86` and
+//! `sell::x86` (instructions by name) and the one launch of `cuda`.
 #![deny(missing_docs, unsafe_code, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -66,6 +67,7 @@ mod mat;
 pub mod packed;
 pub mod precision;
 mod scalar;
+pub mod sell;
 
 pub use blas::{Op, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lower};
 pub use error::KernelError;

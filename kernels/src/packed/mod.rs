@@ -25,11 +25,14 @@
 //! # Ok::<(), zellige_kernels::KernelError>(())
 //! ```
 
-pub mod block;
-mod code;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-mod x86;
+pub(crate) mod avx512;
+pub mod block;
+pub(crate) mod code;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod x86;
 
 use core::fmt;
 use core::str::FromStr;
@@ -240,14 +243,19 @@ pub fn pack(
 pub fn unpack(src: &[u8], format: PackedFormat, dst: &mut [f64]) -> Result<(), KernelError> {
     let bytes = format.bytes();
     check_shape("unpack", "src", (src.len(), 1), (dst.len().saturating_mul(bytes), 1))?;
+    unpack_first(src, format, dst);
+    Ok(())
+}
+
+/// The first numbers of `src`, as many as `dst` has room for. It is faster where `src` goes on for 64 bytes.
+pub(crate) fn unpack_first(src: &[u8], format: PackedFormat, dst: &mut [f64]) {
     #[cfg(target_arch = "x86_64")]
     let done = x86::unpack(src, format, dst);
     #[cfg(not(target_arch = "x86_64"))]
     let done = 0;
-    for (code, value) in src.chunks_exact(bytes).zip(dst).skip(done) {
+    for (code, value) in src.chunks_exact(format.bytes()).zip(dst).skip(done) {
         *value = code::decode_bytes(format, code);
     }
-    Ok(())
 }
 
 /// `sum_k alpha_k x[columns[k]]`, from left to right, of the numbers that `codes` stands for.

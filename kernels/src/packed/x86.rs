@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use super::PackedFormat::{self, *};
 
 /// Bytes that lie one after the other, as eight numbers.
-trait Eight {
+pub(crate) trait Eight {
     /// Of one code.
     const BYTES: usize;
     /// How many bytes are read from the first code on: may be more than eight codes have.
@@ -17,11 +17,11 @@ trait Eight {
 }
 
 /// The leading `B` bytes of an `f64`.
-struct Double<const B: usize>;
+pub(crate) struct Double<const B: usize>;
 /// The leading `B` bytes of an `f32`.
-struct Single<const B: usize>;
+pub(crate) struct Single<const B: usize>;
 /// `B` bytes with a sign (or none) and three bits of exponent; by way of `f64`, or of `f32` where that has enough bits.
-struct Reduced<const B: usize, const SIGNED: bool>;
+pub(crate) struct Reduced<const B: usize, const SIGNED: bool>;
 
 /// Bytes that [`four`] reads twice.
 const fn reads_as_doubles(bytes: usize) -> usize {
@@ -86,7 +86,7 @@ unsafe fn four<const B: usize>(at: *const u8) -> __m256i {
 /// [`reads_as_singles`] bytes can be read at `at`, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn eight<const B: usize>(at: *const u8) -> __m256i {
+pub(super) unsafe fn eight<const B: usize>(at: *const u8) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         match B {

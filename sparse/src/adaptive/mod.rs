@@ -2,7 +2,7 @@
 //!
 //! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a norm: small elements have fewer digits to
 //! keep, and the smallest none. [`Adaptation`] says which element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the
-//! thesis does, and [`error_bound`] what that costs at most.
+//! thesis does, [`TiledMatrix`] for fast products, and [`error_bound`] says what that costs at most.
 //!
 //! After Molina, "Adaptive precision sparse linear algebra" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina, "Adaptive
 //! precision sparse matrix-vector product and its application to Krylov solvers", SIAM J. Sci. Comput. (2024).
@@ -12,12 +12,14 @@ mod bound;
 mod set;
 mod thesis;
 mod thresholds;
+mod tiled;
 
 pub use accuracy::Accuracy;
 pub use bound::error_bound;
 pub use set::{FormatSet, UnknownSet};
 pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
 pub use thresholds::{Criterion, Thresholds};
+pub use tiled::TiledMatrix;
 
 use zellige_kernels::packed::Rounding;
 
@@ -45,9 +47,15 @@ impl<'x> Adaptation<'x> {
         Adaptation { set, criterion, accuracy, rounding: Rounding::Nearest, drops: true }
     }
 
+    /// All elements that are not zero, as they are.
+    pub fn double() -> Self {
+        let accuracy = Accuracy::DOUBLE;
+        Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
+    }
+
     /// Refuses what has no meaning together.
     fn check(&self, a: &Csr) -> Result<(), Error> {
-        let has_scales = self.set.formats().iter().any(|format| format.is_scaled());
+        let has_scales = self.set.has_scales();
         if let Criterion::ComponentwiseFor(x) = self.criterion {
             if x.len() != a.columns() {
                 return Err(Error::shape("length of x", format!("{} for {} columns", x.len(), a.columns())));
@@ -84,13 +92,15 @@ struct Scaling {
 const SMALL_ROW: i32 = 60;
 
 impl Scaling {
-    fn of(a: &Csr, criterion: Criterion<'_>) -> Scaling {
+    /// `each_row`: whether every row needs its own where the criterion is one of rows.
+    fn of(a: &Csr, criterion: Criterion<'_>, each_row: bool) -> Scaling {
         let exponent = to_one(a.norm_inf());
         let beside_whole = |(_, value): (&[u32], &[f64])| match abs_sum(value) {
             0.0 => 0,
             norm => to_one(norm) - exponent,
         };
-        let by_rows = criterion != Criterion::Normwise && a.iter().map(beside_whole).any(|e| e > SMALL_ROW);
+        let by_rows = criterion != Criterion::Normwise
+            && (each_row || a.iter().map(beside_whole).any(|e| e > SMALL_ROW));
         Scaling { exponent, of_rows: by_rows.then(|| a.iter().map(|row| beside_whole(row) as i16).collect()) }
     }
 

@@ -8,10 +8,11 @@ use zellige_kernels::packed::PackedFormat::{
     Rpreu32, Rpreu40, Rpreu48,
 };
 
-/// The sets of the thesis (Tables 3.1, 4.1 and 4.2).
+/// The sets of the thesis (Tables 3.1, 4.1 and 4.2), and `f64` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are the thesis'; `formats` says what is in them
 pub enum FormatSet {
+    Fp64,
     Ap2,
     Ap3,
     Ap4,
@@ -21,12 +22,13 @@ pub enum FormatSet {
 }
 
 impl FormatSet {
-    /// All of them.
+    /// Those of the thesis.
     pub const ALL: [Self; 6] = [Self::Ap2, Self::Ap3, Self::Ap4, Self::Ap7, Self::Ap7Re, Self::Ap7Reu];
 
     /// The name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Fp64 => "FP64",
             Self::Ap2 => "AP2",
             Self::Ap3 => "AP3",
             Self::Ap4 => "AP4",
@@ -36,9 +38,15 @@ impl FormatSet {
         }
     }
 
+    /// Whether it has formats whose numbers are multiples of a scale.
+    pub fn has_scales(self) -> bool {
+        self.formats().iter().any(|format| format.is_scaled())
+    }
+
     /// The formats, the most accurate first. `fp32` stands in for the scaled format of 24 bits, which takes longer to read.
     pub const fn formats(self) -> &'static [PackedFormat] {
         match self {
+            Self::Fp64 => &[Fp64],
             Self::Ap2 => &[Fp64, Fp32],
             Self::Ap3 => &[Fp64, Fp32, Rp16],
             Self::Ap4 => &[Fp64, Rp48, Fp32, Rp16],
@@ -55,9 +63,9 @@ impl fmt::Display for FormatSet {
     }
 }
 
-/// A name that is none of [`FormatSet::ALL`].
+/// A name that no set has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown set of formats {0:?}: one of ap2, ap3, ap4, ap7, ap7re, ap7reu is needed")]
+#[error("unknown set of formats {0:?}: one of fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu is needed")]
 pub struct UnknownSet(pub String);
 
 impl FromStr for FormatSet {
@@ -65,6 +73,6 @@ impl FromStr for FormatSet {
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let is_named = |set: &FormatSet| set.name().eq_ignore_ascii_case(s);
-        Self::ALL.into_iter().find(is_named).ok_or_else(|| UnknownSet(s.to_owned()))
+        Self::ALL.into_iter().chain([Self::Fp64]).find(is_named).ok_or_else(|| UnknownSet(s.to_owned()))
     }
 }

@@ -78,7 +78,7 @@ impl ThesisMatrix {
     pub fn new(a: &Csr, adaptation: &Adaptation<'_>) -> Result<ThesisMatrix, Error> {
         adaptation.check(a)?;
         let (set, thresholds) = (adaptation.set, Thresholds::new(adaptation));
-        let scaling = Scaling::of(a, adaptation.criterion);
+        let scaling = Scaling::of(a, adaptation.criterion, false);
         let theta = scales(a, adaptation.criterion);
         let has_units = set.formats().iter().any(|format| format.is_scaled());
         let mut sorter = Sorter::new(set, a.rows());

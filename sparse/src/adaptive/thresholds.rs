@@ -53,11 +53,20 @@ pub struct Thresholds {
 impl Thresholds {
     /// The limits of an adaptation.
     pub fn new(adaptation: &Adaptation<'_>) -> Thresholds {
+        Thresholds::at(adaptation, adaptation.accuracy.get())
+    }
+
+    /// The same with limits that are powers of two, at most half as large.
+    pub(super) fn of_powers(adaptation: &Adaptation<'_>) -> Thresholds {
+        Thresholds::at(adaptation, power_below(adaptation.accuracy.get()))
+    }
+
+    fn at(adaptation: &Adaptation<'_>, eps: f64) -> Thresholds {
         let formats = adaptation.set.formats();
         let next = formats.iter().skip(1).map(|format| format.unit_roundoff()).chain([1.0]);
         Thresholds {
             formats,
-            limits: next.map(|u| adaptation.accuracy.get() / u).collect(),
+            limits: next.map(|u| eps / u).collect(),
             closed_below: formats.iter().any(|format| format.is_scaled()),
             drops: adaptation.drops,
         }
@@ -78,6 +87,11 @@ impl Thresholds {
     pub fn unit(&self, bucket: usize, theta: f64) -> f64 {
         if self.formats[bucket].is_scaled() { self.limits[bucket] * theta } else { 1.0 }
     }
+}
+
+/// The largest power of two that is not above a number; 0 for 0.
+pub(super) fn power_below(number: f64) -> f64 {
+    if number == 0.0 { 0.0 } else { libm::ldexp(1.0, -to_one(number) - 1) }
 }
 
 /// What the elements of one row are compared with.

@@ -1,0 +1,207 @@
+//! Where in a panel's bytes what lies. Numbers are little endian; nothing is aligned.
+
+use std::ops::Range;
+
+use super::{Bucket, LANES};
+use crate::packed::PackedFormat;
+
+/// The first bytes of every panel.
+const MAGIC: [u8; 4] = *b"ZSE1";
+/// Bytes of a panel's head, without its buckets.
+const HEAD: usize = 40;
+const BUCKET: usize = 4;
+/// Zeros after the last group: eight codes are read with more than their own bytes.
+pub(super) const TAIL: usize = 64;
+
+/// `N` bytes at a place, which goes behind them; none where there are fewer.
+pub(super) fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
+    let found = bytes.get(*at..)?.first_chunk::<N>()?;
+    *at += N;
+    Some(*found)
+}
+
+/// What holds for a panel.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Head {
+    pub edge: usize,
+    /// What sums of all rows are multiplied by, as a power of two.
+    pub exponent: i32,
+    pub first_row: usize,
+    pub row_count: usize,
+    /// The length of `x`.
+    pub matrix_columns: usize,
+    pub tiles: usize,
+    pub buckets: Vec<Bucket>,
+}
+
+impl Head {
+    pub fn rows(&self) -> Range<usize> {
+        self.first_row..self.first_row + self.row_count
+    }
+
+    /// Where the first tile begins.
+    pub fn len(&self) -> usize {
+        HEAD + BUCKET * self.buckets.len()
+    }
+
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&[self.edge as u8, self.buckets.len() as u8, 0, 0]);
+        bytes.extend_from_slice(&self.exponent.to_le_bytes());
+        bytes.extend_from_slice(&(self.tiles as u32).to_le_bytes());
+        for size in [self.first_row, self.row_count, self.matrix_columns] {
+            bytes.extend_from_slice(&(size as u64).to_le_bytes());
+        }
+        for bucket in &self.buckets {
+            let format = PackedFormat::ALL.iter().position(|&format| format == bucket.format);
+            bytes.push(format.expect("one of all") as u8);
+            bytes.push(u8::from(bucket.negative));
+            bytes.extend_from_slice(&bucket.exponent.to_le_bytes());
+        }
+    }
+
+    /// None where there is no head.
+    pub fn read(bytes: &[u8]) -> Option<Head> {
+        let at = &mut 0;
+        if take::<4>(bytes, at)? != MAGIC {
+            return None;
+        }
+        let [edge, buckets, _, _] = take(bytes, at)?;
+        let exponent = i32::from_le_bytes(take(bytes, at)?);
+        let tiles = u32::from_le_bytes(take(bytes, at)?) as usize;
+        let mut size = || usize::try_from(u64::from_le_bytes(take(bytes, at)?)).ok();
+        let (first_row, row_count, matrix_columns) = (size()?, size()?, size()?);
+        first_row.checked_add(row_count)?;
+        let mut bucket = |_| {
+            let [format, negative, low, high] = take(bytes, at)?;
+            let format = *PackedFormat::ALL.get(usize::from(format))?;
+            Some(Bucket { format, negative: negative != 0, exponent: i16::from_le_bytes([low, high]) })
+        };
+        let buckets = (0..buckets).map(&mut bucket).collect::<Option<Vec<_>>>()?;
+        Some(Head { edge: edge.into(), exponent, first_row, row_count, matrix_columns, tiles, buckets })
+    }
+}
+
+/// What comes before the sections of a tile, and before its powers of two of rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TileHead {
+    /// Columns have 32 bits.
+    pub wide: bool,
+    /// Rows of numbers have their own powers of two.
+    pub has_exponents: bool,
+    pub sections: usize,
+    /// Of elements.
+    pub rows: usize,
+    /// The window of columns of elements.
+    pub base: usize,
+    pub window: usize,
+}
+
+impl TileHead {
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self.wide) | u8::from(self.has_exponents) << 1);
+        bytes.push(self.sections as u8);
+        bytes.extend_from_slice(&(self.rows as u16).to_le_bytes());
+        bytes.extend_from_slice(&(self.base as u32).to_le_bytes());
+        bytes.extend_from_slice(&(self.window as u32).to_le_bytes());
+    }
+
+    #[inline(always)]
+    pub fn read(bytes: &[u8], at: &mut usize) -> Option<TileHead> {
+        let [flags, sections] = take(bytes, at)?;
+        Some(TileHead {
+            wide: flags & 1 != 0,
+            has_exponents: flags & 2 != 0,
+            sections: sections.into(),
+            rows: u16::from_le_bytes(take(bytes, at)?).into(),
+            base: u32::from_le_bytes(take(bytes, at)?) as usize,
+            window: u32::from_le_bytes(take(bytes, at)?) as usize,
+        })
+    }
+
+    /// Bytes of a column.
+    pub fn column_bytes(&self) -> usize {
+        if self.wide { 4 } else { 2 }
+    }
+}
+
+/// What comes before the groups of a section.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SectionHead {
+    /// Its place in the panel's list.
+    pub bucket: usize,
+    pub groups: usize,
+}
+
+impl SectionHead {
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.push(self.bucket as u8);
+        bytes.extend_from_slice(&(self.groups as u16).to_le_bytes());
+    }
+
+    #[inline(always)]
+    pub fn read(bytes: &[u8], at: &mut usize) -> Option<SectionHead> {
+        let [bucket] = take(bytes, at)?;
+        let groups = u16::from_le_bytes(take(bytes, at)?);
+        Some(SectionHead { bucket: bucket.into(), groups: groups.into() })
+    }
+}
+
+/// In the number of steps: rows follow one another, and only the first one's number is there.
+pub(super) const FOLLOW: u8 = 1 << 7;
+/// The longest row, or piece of one, that a group has.
+pub(super) const LONGEST: usize = FOLLOW as usize - 1;
+
+/// What comes before the steps of a group.
+pub(super) struct GroupHead<'a> {
+    /// Of the tile, of elements; a piece of a row has the row's number.
+    pub rows: Rows,
+    /// Steps in which all lanes have an element.
+    pub full: usize,
+    /// How many lanes have one, of each step after those: the first ones.
+    pub ragged: &'a [u8],
+}
+
+/// The rows of a group.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    /// From this one on.
+    From(usize),
+    /// Any.
+    These([u8; LANES]),
+}
+
+impl Rows {
+    #[inline(always)]
+    pub fn of(self, lane: usize) -> usize {
+        match self {
+            Rows::From(first) => first + lane,
+            Rows::These(rows) => rows[lane].into(),
+        }
+    }
+}
+
+impl<'a> GroupHead<'a> {
+    #[inline(always)]
+    pub fn read(bytes: &'a [u8], at: &mut usize) -> Option<GroupHead<'a>> {
+        let [steps, full] = take::<2>(bytes, at)?;
+        let rows = match steps & FOLLOW {
+            0 => Rows::These(take(bytes, at)?),
+            _ => Rows::From(take::<1>(bytes, at)?[0].into()),
+        };
+        let ragged = bytes.get(*at..)?.get(..usize::from((steps & !FOLLOW).checked_sub(full)?))?;
+        *at += ragged.len();
+        Some(GroupHead { rows, full: full.into(), ragged })
+    }
+
+    /// Elements of all steps.
+    #[inline(always)]
+    pub fn elements(&self) -> usize {
+        self.full * LANES + self.ragged.iter().map(|&lanes| usize::from(lanes)).sum::<usize>()
+    }
+}
+
+/// Bytes of one element in a step.
+pub(super) const fn element_bytes(column_bytes: usize, edge: usize, format: PackedFormat) -> usize {
+    column_bytes + edge * edge * format.bytes()
+}

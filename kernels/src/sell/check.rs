@@ -1,0 +1,107 @@
+//! Whether bytes are a panel. Products follow its columns and rows without looking, so all of them are looked at here.
+
+use std::ops::Range;
+
+use super::bytes::{GroupHead, Head, Rows, SectionHead, TAIL, TileHead, element_bytes, take};
+use super::{EDGES, LANES, tile_rows};
+use crate::KernelError;
+
+fn wrong<T>(problem: &'static str, at: usize) -> Result<T, KernelError> {
+    Err(KernelError::Panel { problem, at })
+}
+
+/// The head, and which part of `x` is read.
+pub(super) fn check(bytes: &[u8]) -> Result<(Head, Range<usize>), KernelError> {
+    let Some(head) = Head::read(bytes) else { return wrong("its head is not that of a panel", 0) };
+    if !EDGES.contains(&head.edge) || head.buckets.len() > usize::from(u8::MAX) {
+        return wrong("blocks have an edge of 1 to 4", 4);
+    }
+    if head.edge > 1 && head.buckets.iter().any(|bucket| bucket.format.is_scaled()) {
+        return wrong("blocks have formats with their own exponents", head.len());
+    }
+    let [mut first, mut last, mut rows] = [usize::MAX, 0, 0];
+    let mut at = head.len();
+    for _ in 0..head.tiles {
+        let tile = check_tile(bytes, &mut at, &head)?;
+        rows += tile.rows * head.edge;
+        if tile.window > 0 {
+            first = first.min(tile.base * head.edge);
+            last = last.max((tile.base + tile.window) * head.edge);
+        }
+    }
+    if rows != head.row_count {
+        return wrong("its tiles have not the rows that its head says", at);
+    }
+    if bytes.len() != at + TAIL {
+        return wrong("64 bytes have to follow the last tile, and nothing more", at);
+    }
+    Ok((head, first.min(last)..last))
+}
+
+fn check_tile(bytes: &[u8], at: &mut usize, head: &Head) -> Result<TileHead, KernelError> {
+    let begin = *at;
+    let Some(tile) = TileHead::read(bytes, at) else { return wrong("a tile is cut off", begin) };
+    if tile.rows > tile_rows(head.edge) {
+        return wrong("a tile has too many rows", begin);
+    }
+    if (tile.base + tile.window).saturating_mul(head.edge) > head.matrix_columns {
+        return wrong("a tile's window ends beyond the columns of the matrix", begin);
+    }
+    if tile.has_exponents {
+        *at += 2 * tile.rows * head.edge;
+    }
+    for _ in 0..tile.sections {
+        check_section(bytes, at, head, &tile)?;
+    }
+    Ok(tile)
+}
+
+fn check_section(bytes: &[u8], at: &mut usize, head: &Head, tile: &TileHead) -> Result<(), KernelError> {
+    let begin = *at;
+    let Some(section) = SectionHead::read(bytes, at) else { return wrong("a section is cut off", begin) };
+    let Some(bucket) = head.buckets.get(section.bucket) else {
+        return wrong("a section's bucket is not in the panel's list", begin);
+    };
+    let element_bytes = element_bytes(tile.column_bytes(), head.edge, bucket.format);
+    for _ in 0..section.groups {
+        let begin = *at;
+        let Some(group) = GroupHead::read(bytes, at) else { return wrong("a group is cut off", begin) };
+        let last = match group.rows {
+            Rows::From(row) => row + LANES - 1,
+            Rows::These(rows) => rows.into_iter().max().unwrap_or(0).into(),
+        };
+        // Sums have room for eights of rows.
+        if last >= tile.rows.next_multiple_of(LANES) {
+            return wrong("a row is beyond its tile", begin);
+        }
+        if group.ragged.iter().any(|&lanes| lanes == 0 || usize::from(lanes) > LANES) {
+            return wrong("a step has one to eight elements", begin);
+        }
+        let lanes = std::iter::repeat_n(LANES, group.full).chain(group.ragged.iter().map(|&n| n.into()));
+        for lanes in lanes {
+            let Some(step) = bytes.get(*at..*at + lanes * element_bytes) else {
+                return wrong("a group is cut off", begin);
+            };
+            let is_inside = match tile.wide {
+                true => all_below::<4>(step, lanes, tile.window),
+                false => all_below::<2>(step, lanes, tile.window),
+            };
+            if !is_inside {
+                return wrong("a column is beyond its tile's window", *at);
+            }
+            *at += step.len();
+        }
+    }
+    Ok(())
+}
+
+/// Whether the columns of a step, of `N` bytes each, are in the window.
+fn all_below<const N: usize>(step: &[u8], lanes: usize, window: usize) -> bool {
+    let (mut at, mut largest) = (0, 0);
+    while let Some(column) = take::<N>(&step[..N * lanes], &mut at) {
+        let mut whole = [0; 4];
+        whole[..N].copy_from_slice(&column);
+        largest = u32::from_le_bytes(whole).max(largest);
+    }
+    (largest as usize) < window
+}

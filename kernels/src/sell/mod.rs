@@ -1,0 +1,155 @@
+//! Sparse matrices in buckets of formats, laid out for products: eight rows side by side (SELL-8) in tiles that memory hands over as one stream.
+//!
+//! A [`Panel`] is some rows of a matrix, as bytes. An element is a number, or a dense block of `B x B` numbers; "rows" and "columns" of this
+//! table are those of elements.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | panel | edge `B`, rows, buckets, the power of two that sums are multiplied by, then tiles |
+//! | tile | up to [`tile_rows`] rows, the window of `x` that they need, powers of two of rows where these have their own, then sections |
+//! | section | bucket, number of groups, then groups |
+//! | group | steps, how many of them are full; eight row numbers of a byte each, or the first one where rows follow one another; how many lanes each step that is not full has |
+//! | step | the lanes' columns within the window, of 16 bits (32 in tiles with a wider window), then `B B` times the lanes' codes |
+//!
+//! Rows of a section are sorted by their number of elements, so that the eight of a group are about equally long, and steps that are not full have only the first lanes; a long row is cut into pieces,
+//! lanes of the same row. Sums have one order that only the tile decides: they are the same bits however the matrix is cut into panels, on
+//! whatever machine.
+//!
+//! ```
+//! use zellige_kernels::packed::{PackedFormat, Rounding};
+//! use zellige_kernels::sell::{Bucket, Elements, PanelWriter};
+//!
+//! // [1 2; 0 3]
+//! let mut writer = PanelWriter::new(1, 0, 2, 0, &[Bucket::unscaled(PackedFormat::Fp32)])?;
+//! let mut elements = Elements::default();
+//! [(0, 0, 1.0), (0, 1, 2.0), (1, 1, 3.0)].iter().for_each(|&(i, j, a)| elements.push(i, j, &[a]));
+//! writer.tile(2, None, &[elements], Rounding::Nearest)?;
+//! let panel = writer.finish()?;
+//! let mut y = [0.0; 2];
+//! panel.multiply(&[10.0, 1.0], &mut y)?;
+//! assert_eq!(y, [12.0, 3.0]);
+//! # Ok::<(), zellige_kernels::KernelError>(())
+//! ```
+
+mod bytes;
+mod check;
+mod product;
+mod write;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod x86;
+
+use std::ops::Range;
+
+use crate::KernelError;
+use crate::packed::PackedFormat;
+use bytes::Head;
+pub use write::{Elements, PanelWriter};
+
+/// Rows of a group.
+pub(crate) const LANES: usize = 8;
+
+/// The edges that blocks may have.
+pub const EDGES: [usize; 4] = [1, 2, 3, 4];
+
+/// How many rows of elements a tile has at most. Matrices are cut into tiles of so many, from the first row on, whatever the panels.
+pub const fn tile_rows(edge: usize) -> usize {
+    match edge {
+        1 => 256,
+        2 => 128,
+        3 => 96,
+        _ => 64,
+    }
+}
+
+/// Elements of one format: `+-2^exponent` times what their codes stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// How they are stored.
+    pub format: PackedFormat,
+    /// What they are multiplied by, as a power of two: 0 for formats that have no scale.
+    pub exponent: i16,
+    /// Whether they are the negative of what the codes say.
+    pub negative: bool,
+}
+
+impl Bucket {
+    /// Elements that are what their codes stand for.
+    pub const fn unscaled(format: PackedFormat) -> Self {
+        Bucket { format, exponent: 0, negative: false }
+    }
+
+    /// What sums are multiplied by.
+    fn scale(self) -> f64 {
+        let scale = product::times_power_of_two(1.0, i32::from(self.exponent));
+        if self.negative { -scale } else { scale }
+    }
+}
+
+/// Some rows of a matrix, ready for products.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// Checked: whoever has a panel may follow the columns in it without looking.
+    bytes: Vec<u8>,
+    head: Head,
+    /// Those of `x` that are read.
+    columns: Range<usize>,
+}
+
+impl Panel {
+    /// The panel that these bytes are, as [`into_bytes`](Panel::into_bytes) gives them.
+    ///
+    /// # Errors
+    /// [`KernelError::Panel`] for bytes that are none, with what is wrong and where.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Panel, KernelError> {
+        let (head, columns) = check::check(&bytes)?;
+        Ok(Panel { bytes, head, columns })
+    }
+
+    /// As bytes, for a file or another machine.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// How many bytes that is.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Its rows of the matrix.
+    pub fn rows(&self) -> Range<usize> {
+        self.head.rows()
+    }
+
+    /// The part of `x` that products read.
+    pub fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    /// Rows and columns of an element.
+    pub fn edge(&self) -> usize {
+        self.head.edge
+    }
+
+    /// `y = A x` for the rows of the panel: `x` is the whole vector, `y` the panel's part.
+    ///
+    /// The same bits on every machine. An `x` that is infinite or NaN where the panel has an element gives what `f64` says.
+    ///
+    /// # Errors
+    /// [`KernelError::Shape`] for vectors of other lengths.
+    pub fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), KernelError> {
+        self.multiply_many(1, x, y)
+    }
+
+    /// `Y = A X` for 1, 2, 4 or 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`. Each has the bits that
+    /// [`multiply`](Panel::multiply) would give it.
+    ///
+    /// # Errors
+    /// [`KernelError::Shape`] for vectors of other lengths or another number of them.
+    pub fn multiply_many(&self, count: usize, x: &[f64], y: &mut [f64]) -> Result<(), KernelError> {
+        product::multiply(self, count, x, y)
+    }
+}
+
+#[cfg(test)]
+mod tests;

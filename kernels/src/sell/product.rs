@@ -1,0 +1,186 @@
+//! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that give the same bits.
+
+use super::bytes::{GroupHead, SectionHead, TileHead, take};
+use super::{Bucket, LANES, Panel};
+use crate::KernelError;
+use crate::error::check_shape;
+use crate::packed::{code, unpack_first};
+
+/// How many vectors at most are multiplied at once.
+const MOST: usize = 8;
+/// Most rows of numbers in a tile.
+const ROWS: usize = 288;
+
+/// `value * 2^exponent`, of any exponent.
+pub(super) fn times_power_of_two(value: f64, exponent: i32) -> f64 {
+    if (-1022..=1023).contains(&exponent) {
+        return value * code::power_of_two(exponent);
+    }
+    // Two factors that are numbers; the first product of a sum of scaled elements is exact.
+    let first = (exponent / 2).clamp(-1022, 1023);
+    value * code::power_of_two(first) * code::power_of_two((exponent - first).clamp(-1022, 1023))
+}
+
+/// What a way through a section is given. `B` is the edge of elements, `K` the number of vectors.
+#[derive(Clone, Copy)]
+pub(super) struct Section<'a> {
+    /// From the first group on, to the end of the panel.
+    pub bytes: &'a [u8],
+    pub head: SectionHead,
+    pub tile: TileHead,
+    pub bucket: Bucket,
+    /// The window; `K` numbers for each column.
+    pub x: &'a [f64],
+}
+
+/// A way through the groups of a section: adds to the sums of the tile's rows, says how many bytes there were.
+pub(super) trait Way {
+    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize;
+}
+
+/// The way that every machine has.
+pub(super) struct Portable;
+
+impl Way for Portable {
+    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+        any_section::<B, K>(section, sums)
+    }
+}
+
+pub(super) fn multiply(panel: &Panel, count: usize, x: &[f64], y: &mut [f64]) -> Result<(), KernelError> {
+    let (rows, columns) = (panel.head.row_count, panel.head.matrix_columns);
+    let known = [1, 2, 4, MOST].into_iter().find(|&known| known >= count).unwrap_or(MOST);
+    check_shape("multiply", "count of vectors", (count, 1), (known, 1))?;
+    check_shape("multiply", "x", (x.len(), 1), (columns.saturating_mul(count), 1))?;
+    check_shape("multiply", "y", (y.len(), 1), (rows.saturating_mul(count), 1))?;
+    #[cfg(target_arch = "x86_64")]
+    {
+        use super::x86::{Avx2, Avx512};
+        if Avx512::is_here() && std::env::var_os("NO512").is_none() {
+            multiply_by::<Avx512>(panel, count, x, y);
+            return Ok(());
+        }
+        if Avx2::is_here() {
+            multiply_by::<Avx2>(panel, count, x, y);
+            return Ok(());
+        }
+    }
+    multiply_by::<Portable>(panel, count, x, y);
+    Ok(())
+}
+
+/// The same, this way, for sizes that are checked.
+pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, x: &[f64], y: &mut [f64]) {
+    macro_rules! of {
+        ($($b:literal)*) => {
+            match (panel.head.edge, count) {
+                $(
+                    ($b, 1) => walk::<W, $b, 1>(panel, x, y),
+                    ($b, 2) => walk::<W, $b, 2>(panel, x, y),
+                    ($b, 4) => walk::<W, $b, 4>(panel, x, y),
+                    ($b, _) => walk::<W, $b, MOST>(panel, x, y),
+                )*
+                _ => unreachable!("panels have an edge of 1 to 4"),
+            }
+        };
+    }
+    of!(1 2 3 4)
+}
+
+/// Why nothing here fails: whoever has a panel has had it checked.
+const CHECKED: &str = "panels are checked";
+
+fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, x: &[f64], y: &mut [f64]) {
+    let (bytes, head) = (&panel.bytes[..], &panel.head);
+    let mut sums = [0.0; ROWS * MOST];
+    let (mut at, mut y) = (head.len(), y);
+    for _ in 0..head.tiles {
+        let tile = TileHead::read(bytes, &mut at).expect(CHECKED);
+        let rows = tile.rows * B;
+        let exponents = &bytes[at..at + if tile.has_exponents { 2 * rows } else { 0 }];
+        at += exponents.len();
+        let sums = &mut sums[..tile.rows.next_multiple_of(LANES) * B * K];
+        sums.fill(0.0);
+        let x = &x[tile.base * B * K..(tile.base + tile.window) * B * K];
+        for _ in 0..tile.sections {
+            let head = SectionHead::read(bytes, &mut at).expect(CHECKED);
+            let bucket = panel.head.buckets[head.bucket];
+            at += W::section::<B, K>(&Section { bytes: &bytes[at..], head, tile, bucket, x }, sums);
+        }
+        let (rows, rest) = y.split_at_mut(rows * K);
+        finish::<K>(&sums[..rows.len()], head.exponent, exponents, rows);
+        y = rest;
+    }
+}
+
+/// Sums to `y`, with the powers of two of the panel and of the rows.
+fn finish<const K: usize>(sums: &[f64], exponent: i32, exponents: &[u8], y: &mut [f64]) {
+    if exponents.is_empty() && exponent == 0 {
+        return y.copy_from_slice(sums);
+    }
+    let mut at = 0;
+    for (y, sums) in y.chunks_exact_mut(K).zip(sums.chunks_exact(K)) {
+        let of_row = take(exponents, &mut at).map_or(0, i16::from_le_bytes);
+        for (y, &sum) in y.iter_mut().zip(sums) {
+            *y = times_power_of_two(sum, exponent + i32::from(of_row));
+        }
+    }
+}
+
+/// A column of a step.
+#[inline(always)]
+fn column(step: &[u8], wide: bool, lane: usize) -> usize {
+    let wrong = "a step has eight columns";
+    match wide {
+        true => u32::from_le_bytes(take(step, &mut (4 * lane)).expect(wrong)) as usize,
+        false => u16::from_le_bytes(take(step, &mut (2 * lane)).expect(wrong)).into(),
+    }
+}
+
+/// A section of any kind: each step is decoded once, for all vectors.
+#[inline(always)]
+pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    let Section { bytes, head, tile, bucket, x } = *section;
+    let (scale, bytes_of_code) = (bucket.scale(), bucket.format.bytes());
+    let mut numbers = [[[0.0; LANES]; B]; B];
+    let mut at = 0;
+    for _ in 0..head.groups {
+        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
+        let mut lanes = [[[0.0; K]; B]; LANES];
+        for step in 0..group.full + group.ragged.len() {
+            let active = step.checked_sub(group.full).map_or(LANES, |ragged| group.ragged[ragged].into());
+            let step = &bytes[at..];
+            at += active * tile.column_bytes();
+            if active == LANES {
+                let numbers = numbers.as_flattened_mut().as_flattened_mut();
+                unpack_first(&bytes[at..], bucket.format, numbers);
+                at += numbers.len() * bytes_of_code;
+            } else {
+                for numbers in numbers.as_flattened_mut() {
+                    unpack_first(&bytes[at..], bucket.format, numbers);
+                    at += active * bytes_of_code;
+                }
+            }
+            for (lane, sums) in lanes.iter_mut().enumerate().take(active) {
+                let first = column(step, tile.wide, lane) * B * K;
+                for j in 0..B {
+                    let x: &[f64; K] = x[first + j * K..].first_chunk().expect(CHECKED);
+                    for i in 0..B {
+                        let a = numbers[j][i][lane];
+                        for k in 0..K {
+                            sums[i][k] = a.mul_add(x[k], sums[i][k]);
+                        }
+                    }
+                }
+            }
+        }
+        for (lane, lanes) in lanes.iter().enumerate() {
+            let row = group.rows.of(lane);
+            let sums = &mut sums[row * B * K..][..B * K];
+            for (sum, lane) in sums.iter_mut().zip(lanes.as_flattened()) {
+                *sum += scale * lane;
+            }
+        }
+    }
+    at
+}

@@ -1,0 +1,213 @@
+use proptest::prelude::*;
+
+use super::product::{Portable, multiply_by};
+#[cfg(target_arch = "x86_64")]
+use super::x86::Avx2;
+use super::*;
+use crate::packed::PackedFormat::*;
+use crate::packed::Rounding;
+
+/// A tile's worth of elements in each bucket: row, column, and a number that all entries are made of.
+type Parts = Vec<Vec<(u8, u32, f64)>>;
+
+const COLUMNS: u32 = 40;
+const BUCKETS: [Bucket; 6] = [
+    Bucket { format: Rpreu16, exponent: -20, negative: true },
+    Bucket { format: Rpre8, exponent: -3, negative: false },
+    Bucket::unscaled(Rp16),
+    Bucket::unscaled(Rp40),
+    Bucket::unscaled(Rp56),
+    Bucket::unscaled(Fp64),
+];
+
+/// Buckets that blocks of this edge may have.
+fn buckets(edge: usize) -> &'static [Bucket] {
+    if edge == 1 { &BUCKETS } else { &BUCKETS[2..] }
+}
+
+fn entry(value: f64, place: usize) -> f64 {
+    value * (1.0 + place as f64 / 7.0)
+}
+
+/// A panel of one tile, with columns `spread` times as far apart.
+fn panel(edge: usize, rows: usize, parts: &Parts, spread: u32, exponents: Option<&[i16]>) -> Panel {
+    let columns = (COLUMNS * spread) as usize * edge;
+    let mut writer = PanelWriter::new(edge, 0, columns, -2, buckets(edge)).unwrap();
+    let elements = |part: &Vec<(u8, u32, f64)>| {
+        let mut part = part.clone();
+        part.sort_by_key(|&(row, ..)| row);
+        let mut elements = Elements::default();
+        for (row, column, value) in part {
+            let values: Vec<f64> = (0..edge * edge).map(|place| entry(value, place)).collect();
+            elements.push(row, column * spread, &values);
+        }
+        elements
+    };
+    let all: Vec<Elements> = parts.iter().take(buckets(edge).len()).map(elements).collect();
+    writer.tile(rows, exponents, &all, Rounding::Nearest).unwrap();
+    writer.finish().unwrap()
+}
+
+/// The sums, and those of magnitudes, in whatever order.
+fn expected(edge: usize, rows: usize, parts: &Parts, spread: u32, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let (mut y, mut size) = (vec![0.0; rows * edge], vec![0.0; rows * edge]);
+    for (bucket, part) in buckets(edge).iter().zip(parts) {
+        for &(row, column, value) in part {
+            for place in 0..edge * edge {
+                let code = bucket.format.encode(entry(value, place), Rounding::Nearest);
+                let a = bucket.scale() * bucket.format.decode(code) / 4.0;
+                let x = x[(column * spread) as usize * edge + place / edge];
+                y[usize::from(row) * edge + place % edge] += a * x;
+                size[usize::from(row) * edge + place % edge] += (a * x).abs();
+            }
+        }
+    }
+    (y, size)
+}
+
+fn wave(len: usize) -> Vec<f64> {
+    (0..len).map(|j| (j as f64 * 0.7).sin()).collect()
+}
+
+fn check(edge: usize, rows: usize, parts: &Parts, spread: u32) {
+    let panel = panel(edge, rows, parts, spread, None);
+    let x = wave((COLUMNS * spread) as usize * edge);
+    let mut y = vec![f64::NAN; rows * edge];
+    panel.multiply(&x, &mut y).unwrap();
+    let (sums, sizes) = expected(edge, rows, parts, spread, &x);
+    for ((&y, &sum), &size) in y.iter().zip(&sums).zip(&sizes) {
+        assert!((y - sum).abs() <= 1e-13 * size, "{y:e} {sum:e}");
+    }
+    // Other ways and other numbers of vectors have the same bits, and so has what was bytes in between.
+    let mut again = vec![f64::NAN; rows * edge];
+    multiply_by::<Portable>(&panel, 1, &x, &mut again);
+    assert_eq!(y, again);
+    #[cfg(target_arch = "x86_64")]
+    if Avx2::is_here() {
+        multiply_by::<Avx2>(&panel, 1, &x, &mut again);
+        assert_eq!(y, again);
+    }
+    for count in [2, 4, 8] {
+        let many: Vec<f64> = x.iter().flat_map(|&x| (0..count).map(move |k| x * (k + 1) as f64)).collect();
+        let mut out = vec![f64::NAN; rows * edge * count];
+        panel.multiply_many(count, &many, &mut out).unwrap();
+        assert!(out.chunks(count).zip(&y).all(|(out, y)| out[0] == *y && out[1] == 2.0 * y));
+    }
+    let same = Panel::from_bytes(panel.clone().into_bytes()).unwrap();
+    assert_eq!(same, panel);
+}
+
+fn parts(edge: usize, rows: u8, most: usize) -> impl Strategy<Value = Parts> {
+    let part = prop::collection::vec((0..rows, 0..COLUMNS, 0.1..1.0f64), 0..most);
+    prop::collection::vec(part, buckets(edge).len())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn panels_multiply_as_their_elements_do(
+        (edge, rows, parts) in (1..=4usize, 1..=64u8)
+            .prop_flat_map(|(edge, rows)| (Just(edge), Just(rows), parts(edge, rows, 200))),
+        wide: bool,
+    ) {
+        check(edge, rows.into(), &parts, if wide { 2000 } else { 1 });
+    }
+
+    /// Whatever the bytes, there is an answer, and what is taken for a panel can be multiplied.
+    #[test]
+    fn spoilt_bytes_are_refused_or_harmless(
+        (edge, parts) in (1..=4usize).prop_flat_map(|edge| (Just(edge), parts(edge, 20, 60))),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in 0..200usize,
+    ) {
+        let mut bytes = panel(edge, 20, &parts, 1, None).into_bytes();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(bytes.len().saturating_sub(cut / 10 * (cut % 10)));
+        if let Ok(panel) = Panel::from_bytes(bytes) {
+            let columns = panel.head.matrix_columns;
+            if columns < 1 << 20 {
+                panel.multiply(&wave(columns), &mut vec![0.0; panel.rows().len()]).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_row_is_cut_into_pieces() {
+    let mut long: Vec<(u8, u32, f64)> = (0..1500).map(|k| (3, k % COLUMNS, f64::from(k))).collect();
+    long.extend((0..40).map(|row| (row, 0, 1.0)));
+    for edge in EDGES {
+        let parts = vec![long.clone(); buckets(edge).len()];
+        check(edge, 40, &parts, 1);
+        // There are no zeros to fill up groups, only row numbers and the like.
+        let elements: usize =
+            buckets(edge).iter().map(|b| long.len() * (2 + edge * edge * b.format.bytes())).sum();
+        assert!(panel(edge, 40, &parts, 1, None).bytes() < elements + buckets(edge).len() * 800);
+    }
+}
+
+#[test]
+fn rows_that_follow_one_another_have_one_number() {
+    let rows: Vec<(u8, u32, f64)> = (0..64).flat_map(|row| (0..9).map(move |k| (row, k, 1.0))).collect();
+    let mut parts = vec![Vec::new(); 6];
+    parts[5] = rows;
+    let panel = panel(1, 64, &parts, 1, None);
+    assert_eq!(panel.bytes(), (40 + 6 * 4) + 12 + 3 + 8 * 3 + 64 * 9 * 10 + 64);
+    check(1, 64, &parts, 1);
+}
+
+#[test]
+fn rows_may_have_powers_of_two() {
+    let parts = vec![vec![(0, 1, 1.0), (1, 2, 1.0), (2, 2, 1.0)]; 4];
+    let exponents = [0, 3, -1100, 900, 1100, -1];
+    let x = wave(COLUMNS as usize * 2);
+    let product = |exponents| {
+        let mut y = [0.0; 6];
+        panel(2, 3, &parts, 1, exponents).multiply(&x, &mut y).unwrap();
+        y
+    };
+    let (with, without) = (product(Some(&exponents)), product(None));
+    for i in [0, 1, 3, 5] {
+        assert_eq!(with[i], without[i] * 2f64.powi(exponents[i].into()));
+    }
+    let ends = (without[2] * 2f64.powi(-550) * 2f64.powi(-550), f64::INFINITY.copysign(without[4]));
+    assert_eq!((with[2], with[4]), ends);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let bucket = [Bucket::unscaled(Fp64)];
+    assert!(PanelWriter::new(5, 0, 9, 0, &bucket).is_err());
+    let mut elements = Elements::default();
+    elements.push(1, 7, &[1.0]);
+    let tile = |rows, columns| {
+        let mut writer = PanelWriter::new(1, 0, columns, 0, &bucket).unwrap();
+        writer.tile(rows, None, std::slice::from_ref(&elements), Rounding::Nearest)?;
+        writer.finish()
+    };
+    assert!(tile(1, 8).is_err() && tile(257, 8).is_err() && tile(2, 7).is_err());
+    let panel = tile(2, 8).unwrap();
+    assert_eq!((panel.columns(), panel.rows()), (7..8, 0..2));
+    assert!(panel.multiply(&[0.0; 7], &mut [0.0; 2]).is_err());
+    assert!(panel.multiply(&[0.0; 8], &mut [0.0; 3]).is_err());
+    assert!(panel.multiply_many(3, &[0.0; 24], &mut [0.0; 6]).is_err());
+    // A scaled format has no zero to fill a block with.
+    assert!(PanelWriter::new(2, 0, 8, 0, &BUCKETS[..1]).unwrap().finish().is_err());
+    assert!(Panel::from_bytes(Vec::new()).unwrap_err().to_string().contains("byte 0"));
+}
+
+/// Infinite numbers of `x` stay with the rows that have an element there.
+#[test]
+fn lanes_without_element_read_nothing() {
+    let parts = vec![vec![(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0)]; 6];
+    let panel = panel(1, 3, &parts, 1, None);
+    let mut x = vec![1.0; COLUMNS as usize];
+    x[1] = f64::INFINITY;
+    let mut y = [0.0; 3];
+    panel.multiply(&x, &mut y).unwrap();
+    assert!(!y[0].is_finite() && y[1].is_finite() && y[2] == 0.0);
+}

@@ -1,0 +1,374 @@
+//! Sections with AVX2 and FMA, or with AVX-512: eight lanes at a time.
+
+use core::arch::x86_64::*;
+
+use super::LANES;
+use super::bytes::{GroupHead, Rows, element_bytes};
+use super::product::{Section, Way, any_section};
+use crate::packed::PackedFormat::*;
+use crate::packed::avx512::EightWide;
+use crate::packed::x86::{Double, Reduced, Single};
+
+/// The way of machines with AVX2 and FMA.
+pub(super) struct Avx2;
+
+/// The way of machines that have AVX-512 with byte permutations as well.
+pub(super) struct Avx512;
+
+impl Avx2 {
+    /// Whether this is such a machine.
+    pub fn is_here() -> bool {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    }
+}
+
+impl Avx512 {
+    /// Whether this is such a machine.
+    pub fn is_here() -> bool {
+        Avx2::is_here()
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vbmi")
+    }
+}
+
+/// A section by its format, one vector and columns of 16 bits; all else by `any_section_avx2`.
+macro_rules! by_format {
+    ($narrow:ident, $section:ident, $sums:ident) => {
+        match $section.bucket.format {
+            _ if K > 1 || $section.tile.wide => any_section_avx2::<B, K>($section, $sums),
+            Fp64 => $narrow::<Double<8>, B>($section, $sums),
+            Rp56 => $narrow::<Double<7>, B>($section, $sums),
+            Rp48 => $narrow::<Double<6>, B>($section, $sums),
+            Rp40 => $narrow::<Double<5>, B>($section, $sums),
+            Fp32 => $narrow::<Single<4>, B>($section, $sums),
+            Rp24 => $narrow::<Single<3>, B>($section, $sums),
+            Rp16 => $narrow::<Single<2>, B>($section, $sums),
+            // Blocks have no scaled formats.
+            Rpre48 if B == 1 => $narrow::<Reduced<6, true>, 1>($section, $sums),
+            Rpre40 if B == 1 => $narrow::<Reduced<5, true>, 1>($section, $sums),
+            Rpre32 if B == 1 => $narrow::<Reduced<4, true>, 1>($section, $sums),
+            Rpre16 if B == 1 => $narrow::<Reduced<2, true>, 1>($section, $sums),
+            Rpre8 if B == 1 => $narrow::<Reduced<1, true>, 1>($section, $sums),
+            Rpreu48 if B == 1 => $narrow::<Reduced<6, false>, 1>($section, $sums),
+            Rpreu40 if B == 1 => $narrow::<Reduced<5, false>, 1>($section, $sums),
+            Rpreu32 if B == 1 => $narrow::<Reduced<4, false>, 1>($section, $sums),
+            Rpreu16 if B == 1 => $narrow::<Reduced<2, false>, 1>($section, $sums),
+            Rpreu8 if B == 1 => $narrow::<Reduced<1, false>, 1>($section, $sums),
+            _ => any_section_avx2::<B, K>($section, $sums),
+        }
+    };
+}
+
+impl Way for Avx2 {
+    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+        // SAFETY: this way is taken only where it `is_here`.
+        unsafe { by_format!(narrow_avx2, section, sums) }
+    }
+}
+
+impl Way for Avx512 {
+    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+        // SAFETY: this way is taken only where it `is_here`.
+        unsafe { by_format!(narrow_avx512, section, sums) }
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn any_section_avx2<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    any_section::<B, K>(section, sums)
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn narrow_avx2<E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    // SAFETY: the machine has what `Halves` needs.
+    unsafe { narrow::<Halves, E, B>(section, sums) }
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn narrow_avx512<E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    // SAFETY: the machine has what `Whole` needs.
+    unsafe { narrow::<Whole, E, B>(section, sums) }
+}
+
+/// Eight numbers. All functions are unsafe because they need a machine with the instructions; they become part of a caller that may use them.
+/// No closures around instructions here: closures would be functions of their own, of a machine without them.
+trait Eights: Copy {
+    unsafe fn zero() -> Self;
+
+    /// # Safety
+    /// As for [`EightWide::load_wide`].
+    unsafe fn decode<E: EightWide>(at: *const u8) -> Self;
+
+    /// Numbers from eight places.
+    ///
+    /// # Safety
+    /// There is a number at each.
+    unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self;
+
+    /// `self * x + sum`, rounded once.
+    unsafe fn mul_add(self, x: Self, sum: Self) -> Self;
+
+    /// The same in the first lanes, `sum` in the others.
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self;
+
+    /// Adds to eight numbers, times `scale`.
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]);
+}
+
+/// Two numbers.
+///
+/// # Safety
+/// There is a number at each place.
+#[inline(always)]
+unsafe fn two(low: *const f64, high: *const f64) -> __m128d {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_loadh_pd(_mm_load_sd(low), high) }
+}
+
+/// All ones in those of four lanes, from `from` on, that are before `lanes`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn first(lanes: usize, from: i64) -> __m256d {
+    let all = _mm256_set_epi64x(from + 3, from + 2, from + 1, from);
+    _mm256_castsi256_pd(_mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes as i64), all))
+}
+
+/// With AVX2 and FMA.
+#[derive(Clone, Copy)]
+struct Halves([__m256d; 2]);
+
+impl Eights for Halves {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise, as below.
+        unsafe { Halves([_mm256_setzero_pd(); 2]) }
+    }
+
+    #[inline(always)]
+    unsafe fn decode<E: EightWide>(at: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Halves(E::load(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = two(at[0].add(offset), at[1].add(offset));
+            let high = two(at[2].add(offset), at[3].add(offset));
+            let first = _mm256_set_m128d(high, low);
+            let low = two(at[4].add(offset), at[5].add(offset));
+            let high = two(at[6].add(offset), at[7].add(offset));
+            Halves([first, _mm256_set_m128d(high, low)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Halves([
+                _mm256_fmadd_pd(self.0[0], x.0[0], sum.0[0]),
+                _mm256_fmadd_pd(self.0[1], x.0[1], sum.0[1]),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let all = self.mul_add(x, sum);
+            Halves([
+                _mm256_blendv_pd(sum.0[0], all.0[0], first(lanes, 0)),
+                _mm256_blendv_pd(sum.0[1], all.0[1], first(lanes, 4)),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]) {
+        // SAFETY: the caller's promise; eight numbers are read and written.
+        unsafe {
+            let (scale, to) = (_mm256_set1_pd(scale), to.as_mut_ptr());
+            _mm256_storeu_pd(to, _mm256_fmadd_pd(self.0[0], scale, _mm256_loadu_pd(to)));
+            let to = to.add(4);
+            _mm256_storeu_pd(to, _mm256_fmadd_pd(self.0[1], scale, _mm256_loadu_pd(to)));
+        }
+    }
+}
+
+/// With AVX-512.
+#[derive(Clone, Copy)]
+struct Whole(__m512d);
+
+impl Eights for Whole {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise, as below.
+        unsafe { Whole(_mm512_setzero_pd()) }
+    }
+
+    #[inline(always)]
+    unsafe fn decode<E: EightWide>(at: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(E::load_wide(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self {
+        // SAFETY: the caller's promise. Two loads and inserts are faster than a gather where these are microcode.
+        unsafe {
+            let Halves([low, high]) = Halves::gather(at, offset);
+            Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(_mm512_fmadd_pd(self.0, x.0, sum.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(_mm512_mask3_fmadd_pd(self.0, x.0, sum.0, !(u8::MAX << lanes))) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]) {
+        // SAFETY: the caller's promise; eight numbers are read and written.
+        unsafe {
+            let (scale, to) = (_mm512_set1_pd(scale), to.as_mut_ptr());
+            _mm512_storeu_pd(to, _mm512_fmadd_pd(self.0, scale, _mm512_loadu_pd(to)));
+        }
+    }
+}
+
+/// One vector, columns of 16 bits.
+///
+/// # Safety
+/// The machine has the instructions of `V`, and the caller may use them.
+#[inline(always)]
+unsafe fn narrow<V: Eights, E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    let Section { bytes, head, tile: _, bucket, x } = *section;
+    let element_bytes = element_bytes(2, B, bucket.format);
+    let scale = bucket.scale();
+    let mut at = 0;
+    for _ in 0..head.groups {
+        let group = GroupHead::read(bytes, &mut at).expect("panels are checked");
+        let steps = &bytes[at..at + group.elements() * element_bytes];
+        at += steps.len();
+        let (full, mut ragged) = steps.split_at(group.full * LANES * element_bytes);
+        // SAFETY: the caller's promise; all of the steps' columns are in the window `x`, and the panel goes on for 64 bytes after its steps.
+        unsafe {
+            let mut lanes = [V::zero(); B];
+            for step in full.chunks_exact(LANES * element_bytes) {
+                add_step::<V, E, B>(step.as_ptr(), x.as_ptr(), &mut lanes);
+            }
+            for &active in group.ragged {
+                let active = usize::from(active);
+                add_first::<V, E, B>(ragged.as_ptr(), active, x.as_ptr(), &mut lanes);
+                ragged = &ragged[active * element_bytes..];
+            }
+            add_rows::<V, B>(&lanes, group.rows, scale, sums);
+        }
+    }
+    at
+}
+
+/// Adds lanes to the sums of their rows.
+///
+/// # Safety
+/// That of [`narrow`].
+#[inline(always)]
+unsafe fn add_rows<V: Eights, const B: usize>(lanes: &[V; B], rows: Rows, scale: f64, sums: &mut [f64]) {
+    if let (Rows::From(row), 1) = (rows, B) {
+        let sums = sums[row..].first_chunk_mut().expect("panels are checked");
+        // SAFETY: the caller's promise.
+        return unsafe { lanes[0].add_to(scale, sums) };
+    }
+    let mut out = [[0.0; LANES]; B];
+    for i in 0..B {
+        // SAFETY: the caller's promise.
+        unsafe { lanes[i].add_to(scale, &mut out[i]) };
+    }
+    for lane in 0..LANES {
+        let row = rows.of(lane);
+        let sums: &mut [f64; B] = sums[row * B..].first_chunk_mut().expect("panels are checked");
+        for i in 0..B {
+            sums[i] += out[i][lane];
+        }
+    }
+}
+
+/// Where the `x` of each lane is.
+///
+/// # Safety
+/// That of [`add_first`].
+#[inline(always)]
+unsafe fn places<const B: usize>(step: *const u8, active: usize, x: *const f64) -> [*const f64; LANES] {
+    let mut at = [x; LANES];
+    for lane in 0..LANES {
+        // Lanes without an element look where the first one does.
+        let lane_or_first = if lane < active { lane } else { 0 };
+        // SAFETY: so many columns are there, of 16 bits, less than the window has.
+        at[lane] = unsafe {
+            let column = u16::from_le(step.cast::<u16>().add(lane_or_first).read_unaligned());
+            x.add(usize::from(column) * B)
+        };
+    }
+    at
+}
+
+/// Adds a full step to the sums of its lanes.
+///
+/// # Safety
+/// That of [`add_first`].
+#[inline(always)]
+unsafe fn add_step<V: Eights, E: EightWide, const B: usize>(
+    step: *const u8,
+    x: *const f64,
+    lanes: &mut [V; B],
+) {
+    // SAFETY: the caller's promise; a step has eight columns of 16 bits, and then `B B` times eight codes.
+    unsafe {
+        let at = places::<B>(step, LANES, x);
+        let mut codes = step.add(2 * LANES);
+        for j in 0..B {
+            let x = V::gather(&at, j);
+            for i in 0..B {
+                lanes[i] = V::decode::<E>(codes).mul_add(x, lanes[i]);
+                codes = codes.add(LANES * E::BYTES);
+            }
+        }
+    }
+}
+
+/// Adds a step that only the first lanes have.
+///
+/// # Safety
+/// `step` is one of a panel that was checked, with so many elements (one at least), `x` its tile's window; and that of [`narrow`].
+#[inline(always)]
+unsafe fn add_first<V: Eights, E: EightWide, const B: usize>(
+    step: *const u8,
+    active: usize,
+    x: *const f64,
+    lanes: &mut [V; B],
+) {
+    // SAFETY: the caller's promise; more codes are read than there are, but no more than 64 bytes behind the first of them.
+    unsafe {
+        let at = places::<B>(step, active, x);
+        let mut codes = step.add(2 * active);
+        for j in 0..B {
+            let x = V::gather(&at, j);
+            for i in 0..B {
+                lanes[i] = V::decode::<E>(codes).mul_add_first(x, lanes[i], active);
+                codes = codes.add(active * E::BYTES);
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What products in tiles cost beside `f64` and beside the memory: `product_bars elasticity|flow [threads] [sets] [eps] [criteria] [edges]`.
+//!
+//! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an array; medians of 21 pairs.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use zellige_kernels::sell::Panel;
+use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
+use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
+use zellige_sparse::{Csr, Error};
+
+const PAIRS: usize = 21;
+
+fn main() -> Result<(), Error> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let arg = |at: usize, default: &str| args.get(at).cloned().unwrap_or_else(|| default.into());
+    let list = |at: usize, default: &str| arg(at, default).split(',').map(String::from).collect::<Vec<_>>();
+    let name = arg(0, "elasticity");
+    let a = match &name[..] {
+        "flow" => flow(&Flow::default())?,
+        "small" => elasticity(&Elasticity { elements: Elements([20; 3]), ..Elasticity::default() })?,
+        _ => elasticity(&Elasticity::default())?,
+    };
+    let edges: Vec<usize> = list(5, if name == "flow" { "1" } else { "1,3" })
+        .iter()
+        .map(|edge| edge.parse().expect("a number"))
+        .collect();
+    println!(
+        "{name}: {} rows, {} elements, {:.1} MB by rows",
+        a.rows(),
+        a.elements(),
+        a.bytes() as f64 / 1e6
+    );
+    let doubles = edges.iter().map(|&edge| TiledMatrix::new(&a, edge, &Adaptation::double()));
+    let doubles = doubles.collect::<Result<Vec<_>, _>>()?;
+    let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
+    let array = vec![1.0; 40_000_000];
+    for threads in list(1, "1,2").iter().map(|threads| threads.parse().expect("a number")) {
+        let mut bench = Bench { threads, x: &x, y: vec![0.0; a.rows()], array: &array };
+        println!("{threads} threads");
+        let mut best = (f64::INFINITY, &doubles[0]);
+        for double in &doubles {
+            let seconds = bench.beside_memory(&a, double);
+            if seconds < best.0 {
+                best = (seconds, double);
+            }
+        }
+        bench.print_csr(&a, best.1);
+        for eps in list(3, "2^-53,2^-37,2^-24") {
+            for set in list(2, "ap2,ap4,ap7,ap7re,ap7reu") {
+                for &edge in &edges {
+                    for criterion in list(4, "nw") {
+                        let (set, eps) = (set.parse().expect("a set"), eps.parse()?);
+                        bench.beside_double(&a, edge, set, eps, &criterion, best.1)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    threads: usize,
+    x: &'a [f64],
+    y: Vec<f64>,
+    array: &'a [f64],
+}
+
+fn seconds(run: impl FnOnce()) -> f64 {
+    let begin = Instant::now();
+    run();
+    begin.elapsed().as_secs_f64()
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_unstable_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+impl Bench<'_> {
+    /// Panels in as many parts of about the same bytes as there are threads.
+    fn product(&mut self, matrix: &TiledMatrix) -> f64 {
+        let (share, x) = (matrix.bytes() as usize / self.threads + 1, self.x);
+        let mut parts: Vec<Vec<(&Panel, &mut [f64])>> = (0..self.threads).map(|_| Vec::new()).collect();
+        let (mut y, mut done) = (&mut self.y[..], 0);
+        for panel in matrix.panels() {
+            let (rows, rest) = y.split_at_mut(panel.rows().len());
+            parts[done / share].push((panel, rows));
+            (y, done) = (rest, done + panel.bytes());
+        }
+        let run = move |part: Vec<(&Panel, &mut [f64])>| {
+            part.into_iter().for_each(|(panel, y)| panel.multiply(x, y).expect("sizes that fit"))
+        };
+        let mine = parts.pop().expect("one at least");
+        seconds(|| {
+            std::thread::scope(|scope| {
+                parts.into_iter().for_each(|part| {
+                    scope.spawn(move || run(part));
+                });
+                run(mine);
+            })
+        })
+    }
+
+    /// Bytes per second of reading an array.
+    fn read(&self) -> f64 {
+        let sum = |part: &[f64]| {
+            let mut sums = [0.0; 32];
+            for part in part.chunks_exact(32) {
+                sums.iter_mut().zip(part).for_each(|(sum, a)| *sum += a);
+            }
+            black_box(sums);
+        };
+        let time = seconds(|| {
+            std::thread::scope(|scope| {
+                let mut parts = self.array.chunks(self.array.len().div_ceil(self.threads));
+                let mine = parts.next().expect("one at least");
+                parts.for_each(|part| {
+                    scope.spawn(move || sum(part));
+                });
+                sum(mine);
+            })
+        });
+        8.0 * self.array.len() as f64 / time
+    }
+
+    /// Bytes that a product has to move.
+    fn moved(&self, matrix: &TiledMatrix) -> f64 {
+        matrix.bytes() as f64 + 8.0 * (self.x.len() + self.y.len()) as f64
+    }
+
+    fn beside_memory(&mut self, a: &Csr, double: &TiledMatrix) -> f64 {
+        let (mut times, mut ratios, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            let (rate, time) = (self.read(), self.product(double));
+            times.push(time);
+            rates.push(rate);
+            ratios.push(self.moved(double) / time / rate);
+        }
+        let time = median(times);
+        println!(
+            "fp64 edge {}: {:.2} ms, {:.1} GB/s, memory {:.1} GB/s, {:.3} of it, {:.1} % bytes",
+            double.edge(),
+            1e3 * time,
+            self.moved(double) / time / 1e9,
+            median(rates) / 1e9,
+            median(ratios),
+            100.0 * double.bytes() as f64 / a.bytes() as f64
+        );
+        time
+    }
+
+    fn print_csr(&mut self, a: &Csr, best: &TiledMatrix) {
+        let mut y = vec![0.0; a.rows()];
+        let mut ratios = Vec::new();
+        for _ in 0..5 {
+            let time = seconds(|| a.multiply(self.x, &mut y).expect("sizes that fit"));
+            ratios.push(time / self.product(best));
+        }
+        println!("by rows, 1 thread: {:.2} of the best fp64 time", median(ratios));
+    }
+
+    fn beside_double(
+        &mut self,
+        a: &Csr,
+        edge: usize,
+        set: FormatSet,
+        eps: Accuracy,
+        criterion: &str,
+        double: &TiledMatrix,
+    ) -> Result<(), Error> {
+        if edge > 1 && set.has_scales() {
+            return Ok(());
+        }
+        let criterion = if criterion == "cw" { Criterion::Componentwise } else { Criterion::Normwise };
+        let begin = Instant::now();
+        let matrix = TiledMatrix::new(a, edge, &Adaptation::new(set, criterion, eps))?;
+        let stored = begin.elapsed().as_secs_f64();
+        let (mut times, mut ratios) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            let (time, of_double) = (self.product(&matrix), self.product(double));
+            times.push(time);
+            ratios.push(time / of_double);
+        }
+        let time = median(times);
+        println!(
+            "{eps} {set} {} edge {edge}: {:.2} ms, {:.3} of fp64, {:.1} GB/s, {:.1} % bytes (stored in {stored:.1} s)",
+            criterion.name(),
+            1e3 * time,
+            median(ratios),
+            self.moved(&matrix) / time / 1e9,
+            100.0 * matrix.bytes() as f64 / a.bytes() as f64
+        );
+        Ok(())
+    }
+}

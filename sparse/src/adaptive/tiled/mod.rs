@@ -1,0 +1,310 @@
+//! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers or blocks.
+
+use zellige_kernels::packed::PackedFormat;
+use zellige_kernels::sell::{Bucket, Elements, Panel, PanelWriter, tile_rows};
+
+use super::thresholds::{RowThresholds, power_below, scales};
+use super::{Adaptation, FormatSet, Scaling, Thresholds, to_one};
+use crate::csr::Csr;
+use crate::error::Error;
+
+/// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
+///
+/// With an edge of 1 each element goes to its bucket. With 2, 3 or 4 the matrix is cut into dense blocks of `edge x edge`; a block goes to the bucket
+/// of the most accurate of its elements, is left out if all of them are, and has one column number. Formats with a scale have no
+/// zero to fill a block with.
+///
+/// Where a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two: elements are as accurate as asked for, or up to
+/// two bits more. Products are the same bits whatever the panels, machine and number of threads.
+#[derive(Clone, Debug)]
+pub struct TiledMatrix {
+    rows: usize,
+    columns: usize,
+    edge: usize,
+    set: FormatSet,
+    panels: Vec<Panel>,
+    /// Elements, and positive ones, of each format of the set.
+    counts: Vec<(u64, u64)>,
+    dropped: u64,
+}
+
+/// A panel holds at least this many bytes if the matrix does (1 MiB): what runs a panel as a task should not notice the task.
+const LEAST_PANEL: usize = 1 << 20;
+/// A large matrix has about this many panels at least, so that many workers have several each.
+const PANELS: usize = 64;
+
+impl TiledMatrix {
+    /// Stores a matrix in blocks of `edge x edge`. Zeros are dropped, but for those in blocks.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are no multiples of the edge.
+    pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
+        adaptation.check(a)?;
+        if edge > 1 && adaptation.set.has_scales() {
+            let problem = format!(
+                "{} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or an edge of 1",
+                adaptation.set
+            );
+            return Err(Error::parameter("edge", problem));
+        }
+        if edge > 0 && (!a.rows().is_multiple_of(edge) || !a.columns().is_multiple_of(edge)) {
+            let problem = format!(
+                "{} x {} cannot be cut into blocks of {edge} x {edge}: take an edge of 1",
+                a.rows(),
+                a.columns()
+            );
+            return Err(Error::shape("matrix", problem));
+        }
+        match edge {
+            1 => Encoder::<1>::encode(a, adaptation),
+            2 => Encoder::<2>::encode(a, adaptation),
+            3 => Encoder::<3>::encode(a, adaptation),
+            4 => Encoder::<4>::encode(a, adaptation),
+            _ => Err(Error::parameter("edge", format!("{edge}: blocks have an edge of 1, 2, 3 or 4"))),
+        }
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Rows and columns of a block.
+    pub fn edge(&self) -> usize {
+        self.edge
+    }
+
+    /// The panels, from the first row to the last.
+    pub fn panels(&self) -> &[Panel] {
+        &self.panels
+    }
+
+    /// The panels, for whoever multiplies them elsewhere.
+    pub fn into_panels(self) -> Vec<Panel> {
+        self.panels
+    }
+
+    /// Elements and positive elements of each format of the set; zeros in blocks do not count.
+    pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
+        let formats = self.set.formats().iter();
+        formats.zip(&self.counts).map(|(&format, &(all, positive))| (format, all, positive)).collect()
+    }
+
+    /// Elements that were left out.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Bytes of all panels.
+    pub fn bytes(&self) -> u64 {
+        self.panels.iter().map(|panel| panel.bytes() as u64).sum()
+    }
+
+    /// `y = A x`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for vectors of other lengths.
+    pub fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
+        self.multiply_many(1, x, y)
+    }
+
+    /// `Y = A X` for 1, 2, 4 or 8 vectors at once; the `count` numbers of a row lie beside each other, in `x` and in `y`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for vectors of other lengths or another number of them.
+    pub fn multiply_many(&self, count: usize, x: &[f64], mut y: &mut [f64]) -> Result<(), Error> {
+        if ![1, 2, 4, 8].contains(&count) {
+            return Err(Error::shape("number of vectors", format!("{count}: 1, 2, 4 or 8 go at once")));
+        }
+        if (x.len(), y.len()) != (self.columns * count, self.rows * count) {
+            let problem = format!(
+                "{} and {} for {count} vectors and a matrix of {} x {}",
+                x.len(),
+                y.len(),
+                self.rows,
+                self.columns
+            );
+            return Err(Error::shape("lengths of x and y", problem));
+        }
+        for panel in &self.panels {
+            let (part, rest) = y.split_at_mut(panel.rows().len() * count);
+            panel.multiply_many(count, x, part).expect("lengths that were checked");
+            y = rest;
+        }
+        Ok(())
+    }
+}
+
+/// Blocks of `B x B` on their way into panels.
+struct Encoder<'a, const B: usize> {
+    a: &'a Csr,
+    adaptation: &'a Adaptation<'a>,
+    thresholds: Thresholds,
+    scaling: Scaling,
+    theta: Vec<f64>,
+    buckets: Vec<Bucket>,
+    /// Of the tile, bucket by bucket.
+    elements: Vec<Elements>,
+    counts: Vec<(u64, u64)>,
+    dropped: u64,
+}
+
+/// A block and what is known of it.
+struct Block<const B: usize> {
+    column: u32,
+    /// By columns, multiplied by the powers of two of their rows.
+    values: [[f64; B]; B],
+    /// The most accurate format of an element; none if all are left out.
+    place: Option<usize>,
+    elements: u64,
+    positive: u64,
+}
+
+impl<'a, const B: usize> Encoder<'a, B> {
+    fn new(a: &'a Csr, adaptation: &'a Adaptation<'a>) -> Self {
+        let set = adaptation.set;
+        let has_scales = set.has_scales();
+        let mut theta = scales(a, adaptation.criterion);
+        let mut thresholds = Thresholds::new(adaptation);
+        if has_scales {
+            theta.iter_mut().for_each(|theta| *theta = power_below(*theta));
+            thresholds = Thresholds::of_powers(adaptation);
+        }
+        let scaling = match set {
+            FormatSet::Fp64 => Scaling { exponent: 0, of_rows: None },
+            _ => Scaling::of(a, adaptation.criterion, has_scales),
+        };
+        let buckets = buckets(set, &thresholds);
+        Encoder {
+            a,
+            adaptation,
+            thresholds,
+            scaling,
+            theta,
+            elements: vec![Elements::default(); buckets.len()],
+            buckets,
+            counts: vec![(0, 0); set.formats().len()],
+            dropped: 0,
+        }
+    }
+
+    fn encode(a: &Csr, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
+        let mut encoder = Encoder::<B>::new(a, adaptation);
+        let enough = LEAST_PANEL.max(a.elements() * size_of::<f32>() / PANELS);
+        let mut panels = Vec::new();
+        let mut writer = encoder.writer(0)?;
+        let blocks = a.rows() / B;
+        for first in (0..blocks).step_by(tile_rows(B)) {
+            if writer.bytes() > enough {
+                let next = encoder.writer(writer.next_row())?;
+                panels.push(finish(std::mem::replace(&mut writer, next))?);
+            }
+            encoder.tile(first..blocks.min(first + tile_rows(B)), &mut writer)?;
+        }
+        panels.push(finish(writer)?);
+        Ok(TiledMatrix {
+            rows: a.rows(),
+            columns: a.columns(),
+            edge: B,
+            set: adaptation.set,
+            panels,
+            counts: encoder.counts,
+            dropped: encoder.dropped,
+        })
+    }
+
+    fn writer(&self, first_row: usize) -> Result<PanelWriter, Error> {
+        let exponent = -self.scaling.exponent;
+        PanelWriter::new(B, first_row, self.a.columns(), exponent, &self.buckets).map_err(refused)
+    }
+
+    fn tile(&mut self, blocks: std::ops::Range<usize>, writer: &mut PanelWriter) -> Result<(), Error> {
+        self.elements.iter_mut().for_each(Elements::clear);
+        for block in blocks.clone() {
+            self.row_of_blocks(block, (block - blocks.start) as u8);
+        }
+        let of_rows = self.scaling.of_rows.as_ref();
+        let exponents: Option<Vec<i16>> =
+            of_rows.map(|rows| rows[blocks.start * B..blocks.end * B].iter().map(|e| -e).collect());
+        writer
+            .tile(blocks.len(), exponents.as_deref(), &self.elements, self.adaptation.rounding)
+            .map_err(refused)
+    }
+
+    /// Puts the blocks of `B` rows into their buckets.
+    fn row_of_blocks(&mut self, block: usize, row: u8) {
+        let thresholds: [RowThresholds<'_>; B] =
+            std::array::from_fn(|i| RowThresholds::new(&self.thresholds, self.theta[block * B + i]));
+        let exponents: [i32; B] = std::array::from_fn(|i| self.scaling.of_row(block * B + i));
+        let mut rows: [_; B] = std::array::from_fn(|i| self.a.row(block * B + i));
+        while let Some(first) = rows.iter().filter_map(|row| row.0.first()).min() {
+            let column = first / B as u32;
+            let mut found = Block { column, values: [[0.0; B]; B], place: None, elements: 0, positive: 0 };
+            for (i, (columns, values)) in rows.iter_mut().enumerate() {
+                let here = columns.iter().take_while(|&&j| j / B as u32 == column).count();
+                for (&j, &value) in columns[..here].iter().zip(*values) {
+                    let place = thresholds[i].bucket(self.adaptation.criterion.magnitude(j, value));
+                    found.place = found.place.into_iter().chain(place).min();
+                    found.values[j as usize % B][i] = libm::ldexp(value, exponents[i]);
+                    found.positive += u64::from(value > 0.0);
+                }
+                found.elements += here as u64;
+                (*columns, *values) = (&columns[here..], &values[here..]);
+            }
+            put(&found, row, self.adaptation.set, &self.buckets, &mut self.elements, &mut self.counts)
+                .unwrap_or_else(|| self.dropped += found.elements);
+        }
+    }
+}
+
+/// Puts a block into its bucket; none if it is left out.
+fn put<const B: usize>(
+    block: &Block<B>,
+    row: u8,
+    set: FormatSet,
+    buckets: &[Bucket],
+    elements: &mut [Elements],
+    counts: &mut [(u64, u64)],
+) -> Option<()> {
+    let place = block.place?;
+    let format = set.formats()[place];
+    let first = buckets.iter().position(|bucket| bucket.format == format)?;
+    let is_second = !format.has_sign() && block.positive == 0;
+    let exponent = i32::from(buckets[first].exponent);
+    let values = match exponent {
+        0 => block.values,
+        _ => block.values.map(|column| column.map(|value| libm::ldexp(value, -exponent))),
+    };
+    elements[first + usize::from(is_second)].push(row, block.column, values.as_flattened());
+    counts[place].0 += block.elements;
+    counts[place].1 += block.positive;
+    Some(())
+}
+
+/// The buckets of a set, the narrowest first; unsigned formats have one for each sign.
+fn buckets(set: FormatSet, thresholds: &Thresholds) -> Vec<Bucket> {
+    let of = |(place, &format): (usize, &PackedFormat)| {
+        // Scales are powers of two, of matrices whose theta is rounded down to 1/2.
+        let exponent = if format.is_scaled() { -to_one(thresholds.unit(place, 0.5)) - 1 } else { 0 };
+        let bucket = Bucket { format, exponent: exponent as i16, negative: false };
+        let signs: &[bool] = if format.has_sign() { &[false] } else { &[false, true] };
+        signs.iter().map(move |&negative| Bucket { negative, ..bucket })
+    };
+    set.formats().iter().enumerate().rev().flat_map(of).collect()
+}
+
+fn finish(writer: PanelWriter) -> Result<Panel, Error> {
+    writer.finish().map_err(refused)
+}
+
+fn refused(error: zellige_kernels::KernelError) -> Error {
+    Error::shape("matrix", error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

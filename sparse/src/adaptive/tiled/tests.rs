@@ -1,0 +1,195 @@
+use proptest::prelude::*;
+use zellige_kernels::packed::Rounding;
+
+use super::*;
+use crate::adaptive::{Accuracy, Criterion, ThesisMatrix, error_bound};
+use crate::exact::ExactProduct;
+use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
+
+const SETS: [FormatSet; 7] = [
+    FormatSet::Fp64,
+    FormatSet::Ap2,
+    FormatSet::Ap3,
+    FormatSet::Ap4,
+    FormatSet::Ap7,
+    FormatSet::Ap7Re,
+    FormatSet::Ap7Reu,
+];
+const ROUNDINGS: [Rounding; 2] = [Rounding::Nearest, Rounding::Chop];
+
+fn accuracy(log2: i32) -> Accuracy {
+    Accuracy::new(libm::ldexp(1.0, log2)).unwrap()
+}
+
+/// Whether this edge and this adaptation go together.
+fn go_together(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> bool {
+    adaptation.check(a).is_ok() && (edge == 1 || !adaptation.set.has_scales())
+}
+
+fn check_bound(a: &Csr, edge: usize, adaptation: &Adaptation<'_>, x: &[f64]) -> Result<(), TestCaseError> {
+    let matrix = TiledMatrix::new(a, edge, adaptation).unwrap();
+    let mut y = vec![f64::NAN; a.rows()];
+    matrix.multiply(x, &mut y).unwrap();
+    let bound = error_bound(a, adaptation, x).unwrap();
+    let errors = ExactProduct::of(a, x).unwrap().errors(&y).unwrap();
+    for (i, error) in errors.into_iter().enumerate() {
+        prop_assert!(error <= bound[i], "row {i}: {error:e} > {:e}, edge {edge}, {adaptation:?}", bound[i]);
+    }
+    let stored: u64 = matrix.counts().iter().map(|count| count.1).sum();
+    prop_assert_eq!(stored + matrix.dropped(), a.elements() as u64);
+    Ok(())
+}
+
+#[test]
+fn every_set_keeps_its_bound_on_real_structures() {
+    let elements = Elements([6, 5, 4]);
+    let matrices = [
+        flow(&Flow { cells: [14, 12, 9], ..Flow::default() }).unwrap(),
+        elasticity(&Elasticity { elements, ..Elasticity::default() }).unwrap(),
+    ];
+    for a in &matrices {
+        let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
+        for criterion in [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(&x)] {
+            for (set, rounding) in SETS.into_iter().flat_map(|set| ROUNDINGS.map(|rounding| (set, rounding)))
+            {
+                for (edge, log2) in [1, 2, 3].into_iter().flat_map(|edge| [-53, -37, -24].map(|e| (edge, e)))
+                {
+                    let adaptation =
+                        Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy(log2)) };
+                    if go_together(a, edge, &adaptation) && a.rows().is_multiple_of(edge) {
+                        check_bound(a, edge, &adaptation, &x).unwrap();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Single elements go where they go in the thesis' layout, but for scales that are rounded down.
+#[test]
+fn single_elements_have_the_buckets_of_the_thesis() {
+    let a = flow(&Flow { cells: [14, 12, 9], ..Flow::default() }).unwrap();
+    for set in FormatSet::ALL.into_iter().filter(|set| !set.has_scales()) {
+        for criterion in [Criterion::Normwise, Criterion::Componentwise] {
+            let adaptation = Adaptation::new(set, criterion, accuracy(-24));
+            let (tiled, thesis) =
+                (TiledMatrix::new(&a, 1, &adaptation).unwrap(), ThesisMatrix::new(&a, &adaptation).unwrap());
+            assert_eq!((tiled.counts(), tiled.dropped()), (thesis.counts(), thesis.dropped()));
+            assert!(tiled.bytes() < thesis.bytes());
+        }
+    }
+}
+
+/// A matrix of several panels, one of them alone, and several vectors: all the same bits.
+#[test]
+fn panels_and_vectors_do_not_change_bits() {
+    let a = flow(&Flow { cells: [50, 40, 30], ..Flow::default() }).unwrap();
+    let matrix =
+        TiledMatrix::new(&a, 2, &Adaptation::new(FormatSet::Ap4, Criterion::Componentwise, accuracy(-53)));
+    let matrix = matrix.unwrap();
+    assert!(matrix.panels().len() > 2);
+    let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
+    let mut y = vec![f64::NAN; a.rows()];
+    matrix.multiply(&x, &mut y).unwrap();
+    let panel = &matrix.panels()[1];
+    let mut part = vec![f64::NAN; panel.rows().len()];
+    panel.multiply(&x, &mut part).unwrap();
+    assert_eq!(part, y[panel.rows()]);
+    let pairs: Vec<f64> = x.iter().flat_map(|&x| [x, -x]).collect();
+    let mut both = vec![f64::NAN; 2 * a.rows()];
+    matrix.multiply_many(2, &pairs, &mut both).unwrap();
+    assert!(both.as_chunks::<2>().0.iter().zip(&y).all(|(both, &y)| *both == [y, -y]));
+    // The rows of the top, as a matrix of their own: a cut elsewhere.
+    let rows = panel.rows().start;
+    let top: Vec<_> = (0..rows as u32)
+        .flat_map(|i| {
+            let (column, value) = a.row(i as usize);
+            column.iter().zip(value).map(move |(&j, &value)| (i, j, value)).collect::<Vec<_>>()
+        })
+        .collect();
+    let top = Csr::from_triplets(rows, a.columns(), &top).unwrap();
+    let top = TiledMatrix::new(&top, 2, &Adaptation::double()).unwrap();
+    let whole = TiledMatrix::new(&a, 2, &Adaptation::double()).unwrap();
+    let mut few = vec![f64::NAN; rows];
+    top.multiply(&x, &mut few).unwrap();
+    whole.multiply(&x, &mut y).unwrap();
+    assert_eq!(few, y[..rows]);
+}
+
+#[test]
+fn what_has_no_meaning_together_is_refused() {
+    let a = Csr::from_triplets(6, 6, &[(0, 0, 1.0), (1, 1, 2.0)]).unwrap();
+    let new =
+        |edge, set| TiledMatrix::new(&a, edge, &Adaptation::new(set, Criterion::Normwise, accuracy(-24)));
+    for (edge, set, word) in [
+        (2, FormatSet::Ap7Re, "take ap2"),
+        (4, FormatSet::Ap7, "an edge of 1"),
+        (0, FormatSet::Ap7, "1, 2, 3 or 4"),
+        (5, FormatSet::Ap7, "1"),
+    ] {
+        assert!(new(edge, set).unwrap_err().to_string().contains(word));
+    }
+    let matrix = new(3, FormatSet::Ap7).unwrap();
+    assert!(matrix.multiply(&[1.0; 5], &mut [0.0; 6]).is_err());
+    assert!(matrix.multiply_many(3, &[1.0; 18], &mut [0.0; 18]).is_err());
+    assert_eq!(matrix.counts().iter().map(|count| count.1).sum::<u64>(), 2);
+}
+
+#[test]
+fn matrices_without_elements_are_zero() {
+    for (rows, columns) in [(0, 0), (12, 0), (0, 12), (12, 12)] {
+        let a = Csr::from_triplets(rows, columns, &[]).unwrap();
+        for (set, edge) in SETS.into_iter().flat_map(|set| [1, 2, 3, 4].map(|edge| (set, edge))) {
+            let adaptation = Adaptation::new(set, Criterion::Componentwise, Accuracy::DOUBLE);
+            if go_together(&a, edge, &adaptation) {
+                let mut y = vec![f64::NAN; rows];
+                TiledMatrix::new(&a, edge, &adaptation)
+                    .unwrap()
+                    .multiply(&vec![1.0; columns], &mut y)
+                    .unwrap();
+                assert_eq!(y, vec![0.0; rows]);
+            }
+        }
+    }
+}
+
+/// A column far away: a window that 16 bits do not reach.
+#[test]
+fn wide_windows_are_read() {
+    let columns = 200_000;
+    let triplets: Vec<_> =
+        (0..300).flat_map(|i| [(i, i, 1.0), (i, columns - 1 - i, 2.0), (i, 77_777, 3.0)]).collect();
+    let a = Csr::from_triplets(300, columns as usize, &triplets).unwrap();
+    let x: Vec<f64> = (0..columns).map(f64::from).collect();
+    let (mut y, mut exact) = (vec![f64::NAN; 300], vec![0.0; 300]);
+    a.multiply(&x, &mut exact).unwrap();
+    for edge in [1, 2] {
+        TiledMatrix::new(&a, edge, &Adaptation::double()).unwrap().multiply(&x, &mut y).unwrap();
+        assert_eq!(y, exact);
+    }
+}
+
+proptest! {
+    /// Elements of any magnitude that a product of theirs does not make infinite.
+    #[test]
+    fn errors_stay_below_their_bounds(
+        triplets in prop::collection::vec(
+            (0..12u32, 0..24u32, (-1.0..1.0f64, -400..300i32).prop_map(|(m, e)| libm::ldexp(m, e))), 1..120,
+        ),
+        x in prop::collection::vec(-1.0..1.0f64, 24),
+        at in 0..SETS.len(),
+        log2 in -53.0..0.0f64,
+        chop: bool,
+    ) {
+        let a = Csr::from_triplets(12, 24, &triplets).unwrap();
+        let (rounding, eps) = (ROUNDINGS[usize::from(chop)], Accuracy::new(log2.exp2()).unwrap());
+        for criterion in [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(&x)] {
+            for edge in 1..=4 {
+                let adaptation = Adaptation { rounding, ..Adaptation::new(SETS[at], criterion, eps) };
+                if go_together(&a, edge, &adaptation) {
+                    check_bound(&a, edge, &adaptation, &x)?;
+                }
+            }
+        }
+    }
+}
