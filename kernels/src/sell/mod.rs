@@ -33,6 +33,7 @@
 
 mod bytes;
 mod check;
+mod parcel;
 mod product;
 mod write;
 #[cfg(target_arch = "x86_64")]
@@ -42,8 +43,11 @@ mod x86;
 use std::ops::Range;
 
 use crate::KernelError;
+use crate::error::check_shape;
 use crate::packed::PackedFormat;
 use bytes::Head;
+pub use parcel::Parcel;
+use product::Part;
 pub use write::{Elements, PanelWriter};
 
 /// Rows of a group.
@@ -147,7 +151,24 @@ impl Panel {
     /// # Errors
     /// [`KernelError::Shape`] for vectors of other lengths or another number of them.
     pub fn multiply_many(&self, count: usize, x: &[f64], y: &mut [f64]) -> Result<(), KernelError> {
-        product::multiply(self, count, x, y)
+        let columns = self.head.matrix_columns.saturating_mul(count);
+        check_shape("multiply", "x", (x.len(), 1), (columns, 1))?;
+        product::multiply(self, count, Part { first: 0, x }, y)
+    }
+
+    /// As [`multiply_many`](Panel::multiply_many) with the part of `x` that begins at column `first`, and has all of
+    /// [`columns`](Panel::columns).
+    ///
+    /// # Errors
+    /// [`KernelError::Shape`] for a part without these columns, and a `y` of another length.
+    pub fn multiply_part(
+        &self,
+        count: usize,
+        first: usize,
+        x: &[f64],
+        y: &mut [f64],
+    ) -> Result<(), KernelError> {
+        product::multiply(self, count, Part { first, x }, y)
     }
 }
 

@@ -47,38 +47,54 @@ impl Way for Portable {
     }
 }
 
-pub(super) fn multiply(panel: &Panel, count: usize, x: &[f64], y: &mut [f64]) -> Result<(), KernelError> {
-    let (rows, columns) = (panel.head.row_count, panel.head.matrix_columns);
+/// What a panel multiplies: `x` from a column on, `K` numbers for each column.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub first: usize,
+    pub x: &'a [f64],
+}
+
+/// Multiplies with a part of `x` that has all columns that the panel reads.
+pub(super) fn multiply(
+    panel: &Panel,
+    count: usize,
+    part: Part<'_>,
+    y: &mut [f64],
+) -> Result<(), KernelError> {
+    let rows = panel.head.row_count;
     let known = [1, 2, 4, MOST].into_iter().find(|&known| known >= count).unwrap_or(MOST);
     check_shape("multiply", "count of vectors", (count, 1), (known, 1))?;
-    check_shape("multiply", "x", (x.len(), 1), (columns.saturating_mul(count), 1))?;
+    let (columns, here) = (panel.columns(), part.first..part.first + part.x.len() / known);
+    if !columns.is_empty() && (columns.start < here.start || columns.end > here.end) {
+        check_shape("multiply", "columns of x", (here.start, here.end), (columns.start, columns.end))?;
+    }
     check_shape("multiply", "y", (y.len(), 1), (rows.saturating_mul(count), 1))?;
     #[cfg(target_arch = "x86_64")]
     {
         use super::x86::{Avx2, Avx512};
         if Avx512::is_here() && std::env::var_os("NO512").is_none() {
-            multiply_by::<Avx512>(panel, count, x, y);
+            multiply_by::<Avx512>(panel, count, part, y);
             return Ok(());
         }
         if Avx2::is_here() {
-            multiply_by::<Avx2>(panel, count, x, y);
+            multiply_by::<Avx2>(panel, count, part, y);
             return Ok(());
         }
     }
-    multiply_by::<Portable>(panel, count, x, y);
+    multiply_by::<Portable>(panel, count, part, y);
     Ok(())
 }
 
 /// The same, this way, for sizes that are checked.
-pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, x: &[f64], y: &mut [f64]) {
+pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y: &mut [f64]) {
     macro_rules! of {
         ($($b:literal)*) => {
             match (panel.head.edge, count) {
                 $(
-                    ($b, 1) => walk::<W, $b, 1>(panel, x, y),
-                    ($b, 2) => walk::<W, $b, 2>(panel, x, y),
-                    ($b, 4) => walk::<W, $b, 4>(panel, x, y),
-                    ($b, _) => walk::<W, $b, MOST>(panel, x, y),
+                    ($b, 1) => walk::<W, $b, 1>(panel, part, y),
+                    ($b, 2) => walk::<W, $b, 2>(panel, part, y),
+                    ($b, 4) => walk::<W, $b, 4>(panel, part, y),
+                    ($b, _) => walk::<W, $b, MOST>(panel, part, y),
                 )*
                 _ => unreachable!("panels have an edge of 1 to 4"),
             }
@@ -90,7 +106,7 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, x: &[f64], y: &mu
 /// Why nothing here fails: whoever has a panel has had it checked.
 const CHECKED: &str = "panels are checked";
 
-fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, x: &[f64], y: &mut [f64]) {
+fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y: &mut [f64]) {
     let (bytes, head) = (&panel.bytes[..], &panel.head);
     let mut sums = [0.0; ROWS * MOST];
     let (mut at, mut y) = (head.len(), y);
@@ -101,7 +117,9 @@ fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, x: &[f64], y: &mu
         at += exponents.len();
         let sums = &mut sums[..tile.rows.next_multiple_of(LANES) * B * K];
         sums.fill(0.0);
-        let x = &x[tile.base * B * K..(tile.base + tile.window) * B * K];
+        // A tile that reads nothing may begin anywhere.
+        let first = if tile.window == 0 { 0 } else { tile.base * B - part.first };
+        let x = &part.x[first * K..(first + tile.window * B) * K];
         for _ in 0..tile.sections {
             let head = SectionHead::read(bytes, &mut at).expect(CHECKED);
             let bucket = panel.head.buckets[head.bucket];

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::product::{Portable, multiply_by};
+use super::product::{Part, Portable, multiply_by};
 #[cfg(target_arch = "x86_64")]
 use super::x86::Avx2;
 use super::*;
@@ -80,11 +80,11 @@ fn check(edge: usize, rows: usize, parts: &Parts, spread: u32) {
     }
     // Other ways and other numbers of vectors have the same bits, and so has what was bytes in between.
     let mut again = vec![f64::NAN; rows * edge];
-    multiply_by::<Portable>(&panel, 1, &x, &mut again);
+    multiply_by::<Portable>(&panel, 1, Part { first: 0, x: &x }, &mut again);
     assert_eq!(y, again);
     #[cfg(target_arch = "x86_64")]
     if Avx2::is_here() {
-        multiply_by::<Avx2>(&panel, 1, &x, &mut again);
+        multiply_by::<Avx2>(&panel, 1, Part { first: 0, x: &x }, &mut again);
         assert_eq!(y, again);
     }
     for count in [2, 4, 8] {

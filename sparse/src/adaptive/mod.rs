@@ -53,6 +53,17 @@ impl<'x> Adaptation<'x> {
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
     }
 
+    /// Everything in `f64`, and nothing left out.
+    pub const fn exact() -> Self {
+        Adaptation {
+            set: FormatSet::Fp64,
+            criterion: Criterion::Normwise,
+            accuracy: Accuracy::DOUBLE,
+            rounding: Rounding::Nearest,
+            drops: false,
+        }
+    }
+
     /// Refuses what has no meaning together.
     fn check(&self, a: &Csr) -> Result<(), Error> {
         let has_scales = self.set.has_scales();

@@ -6,7 +6,7 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | say what is solved | [`Operator`], [`Preconditioner`] |
+//! | say what is solved | [`Operator`], [`Stored`], [`Preconditioner`] |
 //! | say how | [`Method`], [`Cg`], [`precondition`] |
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | watch | [`Logger`], [`History`] |
@@ -19,13 +19,13 @@
 //! use zellige_runtime::Runtime;
 //! use zellige_sparse::generate::{Flow, flow};
 //! use zellige_sparse::krylov::precondition::Ilu;
-//! use zellige_sparse::krylov::{Cg, CsrOperator, History, Solve, Stop, solve};
+//! use zellige_sparse::krylov::{Cg, History, Solve, Stop, Stored, solve};
 //! use zellige_sparse::space::Space;
 //!
 //! let a = flow(&Flow { cells: [12, 10, 8], ..Flow::default() })?;
 //! let rt = Runtime::new()?;
 //! let space = Space::new(a.rows(), a.bytes());
-//! let exact = CsrOperator::new(&rt, &space, &a)?;
+//! let exact = Stored::exact(&rt, &space, &a)?;
 //! let ilu = Ilu::new(&rt, &space, &a)?;
 //! let problem =
 //!     Solve { rt: &rt, space: &space, exact: &exact, inner: &exact, preconditioner: Some(&ilu), reduction: 0.0 };
@@ -37,26 +37,25 @@
 //! ```
 
 mod cg;
-mod csr;
 pub mod grains;
 mod log;
 mod operator;
 pub mod precondition;
 pub mod rounds;
-mod rows;
 mod scalars;
 mod solve;
 mod steps;
 mod stop;
+mod stored;
 
 pub use cg::Cg;
-pub use csr::CsrOperator;
 pub use log::{History, Logger};
 pub use operator::{Operator, Preconditioner};
 pub use scalars::{Scalars, State};
 pub use solve::{Reason, Solution, Solve, solve};
 pub use steps::{ScalarsHandle, Steps, Sums};
 pub use stop::{Progress, Stop, StoppingCriterion};
+pub use stored::{Stored, best_edge};
 
 use zellige_runtime::Runtime;
 

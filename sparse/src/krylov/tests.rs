@@ -14,7 +14,7 @@ fn system() -> Result<(Csr, Vec<f64>), Error> {
 fn solved(rt: &Runtime, method: &dyn Method, a: &Csr, b: &[f64]) -> Result<(Solution, Vec<f64>), Error> {
     // Small panels, so that there are several.
     let space = Space::new(a.rows(), 64 * a.bytes());
-    let exact = CsrOperator::new(rt, &space, a)?;
+    let exact = Stored::exact(rt, &space, a)?;
     let jacobi = Jacobi::new(rt, &space, a)?;
     let preconditioner: Option<&dyn Preconditioner> = Some(&jacobi);
     let problem = Solve { rt, space: &space, exact: &exact, inner: &exact, preconditioner, reduction: 0.0 };

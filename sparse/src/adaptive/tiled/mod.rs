@@ -1,5 +1,7 @@
 //! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers or blocks.
 
+use std::ops::Range;
+
 use zellige_kernels::packed::PackedFormat;
 use zellige_kernels::sell::{Bucket, Elements, Panel, PanelWriter, tile_rows};
 
@@ -7,6 +9,7 @@ use super::thresholds::{RowThresholds, power_below, scales};
 use super::{Adaptation, FormatSet, Scaling, Thresholds, to_one};
 use crate::csr::Csr;
 use crate::error::Error;
+use crate::space::Space;
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
 ///
@@ -39,6 +42,32 @@ impl TiledMatrix {
     /// # Errors
     /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are no multiples of the edge.
     pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
+        Self::store(a, edge, adaptation, None)
+    }
+
+    /// The same, with a panel for each stretch of a space.
+    ///
+    /// # Errors
+    /// Those of [`new`](TiledMatrix::new), and [`Error::Shape`] for a matrix with other rows.
+    pub fn cut(
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+        space: &Space,
+    ) -> Result<TiledMatrix, Error> {
+        if a.rows() != space.len() {
+            let problem = format!("{} rows in a space of {}", a.rows(), space.len());
+            return Err(Error::shape("matrix", problem));
+        }
+        Self::store(a, edge, adaptation, Some(space))
+    }
+
+    fn store(
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+        space: Option<&Space>,
+    ) -> Result<TiledMatrix, Error> {
         adaptation.check(a)?;
         if edge > 1 && adaptation.set.has_scales() {
             let problem = format!(
@@ -56,10 +85,10 @@ impl TiledMatrix {
             return Err(Error::shape("matrix", problem));
         }
         match edge {
-            1 => Encoder::<1>::encode(a, adaptation),
-            2 => Encoder::<2>::encode(a, adaptation),
-            3 => Encoder::<3>::encode(a, adaptation),
-            4 => Encoder::<4>::encode(a, adaptation),
+            1 => Encoder::<1>::encode(a, adaptation, space),
+            2 => Encoder::<2>::encode(a, adaptation, space),
+            3 => Encoder::<3>::encode(a, adaptation, space),
+            4 => Encoder::<4>::encode(a, adaptation, space),
             _ => Err(Error::parameter("edge", format!("{edge}: blocks have an edge of 1, 2, 3 or 4"))),
         }
     }
@@ -193,20 +222,15 @@ impl<'a, const B: usize> Encoder<'a, B> {
         }
     }
 
-    fn encode(a: &Csr, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
+    fn encode(a: &Csr, adaptation: &Adaptation<'_>, space: Option<&Space>) -> Result<TiledMatrix, Error> {
         let mut encoder = Encoder::<B>::new(a, adaptation);
-        let enough = LEAST_PANEL.max(a.elements() * size_of::<f32>() / PANELS);
-        let mut panels = Vec::new();
-        let mut writer = encoder.writer(0)?;
-        let blocks = a.rows() / B;
-        for first in (0..blocks).step_by(tile_rows(B)) {
-            if writer.bytes() > enough {
-                let next = encoder.writer(writer.next_row())?;
-                panels.push(finish(std::mem::replace(&mut writer, next))?);
+        let panels = match space {
+            Some(space) => {
+                let panel = |rows: Range<usize>| encoder.panel(rows.start / B..rows.end / B, usize::MAX);
+                space.ranges().map(panel).map(|panel| Ok(panel?.0)).collect::<Result<_, Error>>()?
             }
-            encoder.tile(first..blocks.min(first + tile_rows(B)), &mut writer)?;
-        }
-        panels.push(finish(writer)?);
+            None => encoder.panels(a.rows() / B)?,
+        };
         Ok(TiledMatrix {
             rows: a.rows(),
             columns: a.columns(),
@@ -218,12 +242,36 @@ impl<'a, const B: usize> Encoder<'a, B> {
         })
     }
 
+    /// Panels of about one size.
+    fn panels(&mut self, blocks: usize) -> Result<Vec<Panel>, Error> {
+        let enough = LEAST_PANEL.max(self.a.elements() * size_of::<f32>() / PANELS);
+        let (mut panels, mut first) = (Vec::new(), 0);
+        while first < blocks || panels.is_empty() {
+            let (panel, end) = self.panel(first..blocks, enough)?;
+            panels.push(panel);
+            first = end;
+        }
+        Ok(panels)
+    }
+
+    /// A panel of these rows of blocks, or of the first of them that have enough bytes; the row behind it.
+    fn panel(&mut self, blocks: Range<usize>, enough: usize) -> Result<(Panel, usize), Error> {
+        let mut writer = self.writer(blocks.start * B)?;
+        let mut first = blocks.start;
+        while first < blocks.end && writer.bytes() <= enough {
+            let end = blocks.end.min(first + tile_rows(B));
+            self.tile(first..end, &mut writer)?;
+            first = end;
+        }
+        Ok((writer.finish().map_err(refused)?, first))
+    }
+
     fn writer(&self, first_row: usize) -> Result<PanelWriter, Error> {
         let exponent = -self.scaling.exponent;
         PanelWriter::new(B, first_row, self.a.columns(), exponent, &self.buckets).map_err(refused)
     }
 
-    fn tile(&mut self, blocks: std::ops::Range<usize>, writer: &mut PanelWriter) -> Result<(), Error> {
+    fn tile(&mut self, blocks: Range<usize>, writer: &mut PanelWriter) -> Result<(), Error> {
         self.elements.iter_mut().for_each(Elements::clear);
         for block in blocks.clone() {
             self.row_of_blocks(block, (block - blocks.start) as u8);
@@ -296,10 +344,6 @@ fn buckets(set: FormatSet, thresholds: &Thresholds) -> Vec<Bucket> {
         signs.iter().map(move |&negative| Bucket { negative, ..bucket })
     };
     set.formats().iter().enumerate().rev().flat_map(of).collect()
-}
-
-fn finish(writer: PanelWriter) -> Result<Panel, Error> {
-    writer.finish().map_err(refused)
 }
 
 fn refused(error: zellige_kernels::KernelError) -> Error {

@@ -5,9 +5,9 @@ use std::ops::Range;
 use zellige_runtime::{Handle, Submit, read, reads};
 
 use super::factor::{Factors, factors};
+use super::rows::Rows;
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::rows::Rows;
 use crate::krylov::{Preconditioner, Scalars, Steps};
 use crate::space::{Space, Vector, joined};
 

@@ -5,6 +5,7 @@ mod chebyshev;
 mod factor;
 mod ilu;
 mod jacobi;
+mod rows;
 
 pub use amg::Amg;
 pub use chebyshev::Chebyshev;

@@ -9,11 +9,11 @@ use zellige_runtime::Runtime;
 use self::aggregate::{Aggregates, aggregate};
 use self::coarse::Coarse;
 use self::galerkin::product;
-use super::chebyshev::{Interval, Smoother, largest_eigenvalue};
+use super::chebyshev::{Interval, Smoother, largest_eigenvalue, narrow};
 use super::jacobi::inverse_diagonal;
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::{CsrOperator, Operator, Preconditioner, Scalars, Steps};
+use crate::krylov::{Operator, Preconditioner, Scalars, Steps, Stored};
 use crate::space::{Space, Vector};
 
 /// A matrix that is so small is solved with directly.
@@ -44,11 +44,11 @@ pub struct Amg {
 #[derive(Debug)]
 struct Level {
     space: Space,
-    a: CsrOperator,
+    a: Stored,
     smoother: Smoother,
     /// From the next level, and to it.
-    prolong: CsrOperator,
-    restrict: CsrOperator,
+    prolong: Stored,
+    restrict: Stored,
     /// The next level's right-hand side and solution.
     b: Vector,
     x: Vector,
@@ -81,10 +81,10 @@ impl Amg {
             let next_space = Space::new(next.rows(), next.bytes());
             let interval = Interval::below_largest(&here, &inverse, RATIO);
             levels.push(Level {
-                a: CsrOperator::new(rt, &space, &here)?,
+                a: narrow(rt, &space, &space, &here)?,
                 smoother: Smoother::new(rt, &space, inverse, interval, DEGREE),
-                prolong: CsrOperator::between(rt, &space, &next_space, &prolongation)?,
-                restrict: CsrOperator::between(rt, &next_space, &space, &restriction)?,
+                prolong: narrow(rt, &space, &next_space, &prolongation)?,
+                restrict: narrow(rt, &next_space, &space, &restriction)?,
                 b: next_space.zeros(rt),
                 x: next_space.zeros(rt),
                 space: std::mem::replace(&mut space, next_space),

@@ -1,0 +1,232 @@
+//! Stored matrices as operators.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use zellige_kernels::sell::{Panel, Parcel};
+use zellige_runtime::{
+    Data, Handle, Meta, Portability, Portable, Runtime, Submit, TaskError, read, reads, update,
+};
+
+use super::operator::Operator;
+use super::scalars::Scalars;
+use super::steps::Steps;
+use crate::adaptive::{Adaptation, TiledMatrix};
+use crate::csr::Csr;
+use crate::error::Error;
+use crate::space::{Space, Vector, joined};
+
+/// The rows of a stretch, as one value: opaque bytes that nobody converts.
+#[derive(Debug)]
+struct Rows(Parcel);
+
+impl Data for Rows {
+    type Ref<'v> = &'v Parcel;
+    type Mut<'v> = &'v mut Parcel;
+
+    fn view(&self) -> &Parcel {
+        &self.0
+    }
+
+    fn view_mut(&mut self) -> &mut Parcel {
+        &mut self.0
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: self.0.bytes().len(), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
+    }
+}
+
+impl Portable for Rows {
+    /// Bytes.
+    type Header = usize;
+
+    fn header(&self) -> usize {
+        self.0.bytes().len()
+    }
+
+    fn blank(&bytes: &usize) -> Self {
+        Rows(Parcel::blank(bytes))
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![self.0.bytes()]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        vec![self.0.bytes_mut()]
+    }
+}
+
+/// A matrix whose elements are as accurate as was asked for, a handle for the rows of each stretch.
+#[derive(Debug)]
+pub struct Stored {
+    rows: usize,
+    bytes: u64,
+    accuracy: f64,
+    panels: Vec<StoredPanel>,
+    /// The space of the vectors that it multiplies.
+    from: Space,
+    /// Nanoseconds that workers were busy with products.
+    busy: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct StoredPanel {
+    rows: Handle<Rows>,
+    /// The stretches that it reads.
+    needed: Range<usize>,
+}
+
+impl Stored {
+    /// Stores a square matrix, in blocks of `edge x edge`.
+    ///
+    /// # Errors
+    /// [`Error::Unsolvable`] for a matrix that is not square, and those of [`TiledMatrix::cut`].
+    pub fn new(
+        rt: &Runtime,
+        space: &Space,
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+    ) -> Result<Stored, Error> {
+        if a.rows() != a.columns() {
+            let problem =
+                format!("{} rows, {} columns: only square systems are solved", a.rows(), a.columns());
+            return Err(Error::unsolvable("matrix", problem));
+        }
+        Stored::between(rt, space, space, a, edge, adaptation)
+    }
+
+    /// A square matrix in `f64`, with nothing left out.
+    ///
+    /// # Errors
+    /// Those of [`new`](Stored::new).
+    pub fn exact(rt: &Runtime, space: &Space, a: &Csr) -> Result<Stored, Error> {
+        Stored::new(rt, space, a, best_edge(a), &Adaptation::exact())
+    }
+
+    /// As [`new`](Stored::new), for a matrix that makes vectors of one space from those of another.
+    ///
+    /// # Errors
+    /// Those of [`TiledMatrix::cut`], and [`Error::Shape`] for a matrix of other spaces.
+    pub fn between(
+        rt: &Runtime,
+        to: &Space,
+        from: &Space,
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+    ) -> Result<Stored, Error> {
+        if a.columns() != from.len() {
+            let problem = format!("{} columns for vectors of {}", a.columns(), from.len());
+            return Err(Error::shape("matrix", problem));
+        }
+        let matrix = TiledMatrix::cut(a, edge, adaptation, to)?;
+        let (rows, bytes) = (matrix.rows(), matrix.bytes());
+        let panel = |panel: Panel| StoredPanel {
+            needed: from.covering(panel.columns()),
+            rows: rt.register(Rows(panel.into())),
+        };
+        Ok(Stored {
+            rows,
+            bytes,
+            accuracy: adaptation.accuracy.get(),
+            panels: matrix.into_panels().into_iter().map(panel).collect(),
+            from: from.clone(),
+            busy: Arc::default(),
+        })
+    }
+
+    /// How long workers have been busy with products so far, added up.
+    pub fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy.load(Ordering::Relaxed))
+    }
+}
+
+/// The edge of the blocks that a matrix has, if they are nearly full: 1, 2, 3 or 4.
+pub fn best_edge(a: &Csr) -> usize {
+    let fits = |edge: &usize| a.rows().is_multiple_of(*edge) && a.columns().is_multiple_of(*edge);
+    // Block columns are counted twice at most where rows of a block have different ones.
+    let bytes = |edge: usize| {
+        let blocks: usize = (0..a.rows() / edge).map(|row| blocks_of(a, row, edge)).sum();
+        blocks * (8 * edge * edge + 2)
+    };
+    [1, 2, 3, 4].into_iter().filter(fits).min_by_key(|&edge| bytes(edge)).unwrap_or(1)
+}
+
+/// Blocks of a row of blocks that have elements.
+fn blocks_of(a: &Csr, row: usize, edge: usize) -> usize {
+    let mut rows: Vec<&[u32]> = (0..edge).map(|i| a.row(row * edge + i).0).collect();
+    let mut count = 0;
+    while let Some(first) = rows.iter().filter_map(|columns| columns.first()).min() {
+        let end = (first / edge as u32 + 1) * edge as u32;
+        rows.iter_mut().for_each(|columns| *columns = &columns[columns.partition_point(|&j| j < end)..]);
+        count += 1;
+    }
+    count
+}
+
+impl Operator for Stored {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn accuracy(&self) -> f64 {
+        self.accuracy
+    }
+
+    fn apply(&self, steps: &Steps<'_>, x: &Vector, y: &Vector) -> Result<(), Error> {
+        for (i, panel) in self.panels.iter().enumerate() {
+            let needed = panel.needed.clone();
+            let first = self.from.first_of(&needed);
+            let operands = (
+                steps.scalars(),
+                read(&panel.rows),
+                reads(&x.stretches()[needed]),
+                update(&y.stretches()[i]),
+            );
+            let busy = Arc::clone(&self.busy);
+            steps
+                .graph()
+                .task("spmv")
+                .operands(operands)
+                .cpu(move |(s, rows, x, y)| -> Result<(), TaskError> {
+                    if Scalars::new(s).is_done() {
+                        return Ok(());
+                    }
+                    let begin = Instant::now();
+                    rows.panel()?.multiply_part(1, first, &joined(x), y)?;
+                    busy.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                    Ok(())
+                })
+                .coords([i as u32])
+                .submit()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
+
+    #[test]
+    fn blocks_are_found() -> Result<(), Error> {
+        let solid = elasticity(&Elasticity { elements: Elements([4, 4, 4]), ..Elasticity::default() })?;
+        assert_eq!(best_edge(&solid), 3);
+        assert_eq!(best_edge(&flow(&Flow { cells: [6, 6, 6], ..Flow::default() })?), 1);
+        Ok(())
+    }
+}
