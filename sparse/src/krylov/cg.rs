@@ -3,6 +3,7 @@
 use zellige_runtime::{Graph, Runtime, Submit};
 
 use super::grains::dots;
+use super::reliable::Reliable;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::steps::{ScalarsHandle, Steps, Sums};
@@ -30,11 +31,25 @@ impl Method for Cg {
     }
 
     fn prepare<'r>(
+        &'r self,
+        rt: &'r Runtime,
+        space: &'r Space,
+        a: &'r dyn Operator,
+        m: Option<&'r dyn Preconditioner>,
+    ) -> Result<Box<dyn Correction + 'r>, Error> {
+        self.prepared(rt, space, a, m, None)
+    }
+}
+
+impl Cg {
+    /// Ready for a system, with residuals that are replaced or not.
+    pub(super) fn prepared<'r>(
         &self,
         rt: &'r Runtime,
         space: &Space,
         a: &dyn Operator,
         m: Option<&dyn Preconditioner>,
+        reliable: Option<&Reliable<'_>>,
     ) -> Result<Box<dyn Correction + 'r>, Error> {
         if let Some(m) = m
             && !m.is_fixed()
@@ -45,7 +60,7 @@ impl Method for Cg {
                 "cg needs a preconditioner that stays the same: take fcg",
             ));
         }
-        Ok(Box::new(Prepared::new(self, rt, space, a, m)?))
+        Ok(Box::new(Prepared::new(self, rt, space, a, m, reliable)?))
     }
 }
 
@@ -81,6 +96,7 @@ impl<'r> Prepared<'r> {
         space: &Space,
         a: &dyn Operator,
         m: Option<&dyn Preconditioner>,
+        reliable: Option<&Reliable<'_>>,
     ) -> Result<Self, Error> {
         let zeros = || space.zeros(rt);
         let vectors = Vectors {
@@ -95,11 +111,16 @@ impl<'r> Prepared<'r> {
         let sums = Sums::new(rt, space, 3);
         let begin = rt.record(|graph| {
             let steps = Steps::new(graph, space, &scalars);
-            begin(&steps, &vectors, m, &sums)
+            begin(&steps, &vectors, m, &sums)?;
+            reliable.map_or(Ok(()), |reliable| reliable.begin(&steps, &vectors.r, &sums, 0))
         })?;
         let step = rt.record(|graph| {
             let steps = Steps::new(graph, space, &scalars);
-            step(&steps, &vectors, a, m, &sums)
+            descend(&steps, &vectors, a, &sums)?;
+            if let Some(reliable) = reliable {
+                reliable.replace(&steps, &vectors.d, &vectors.r, &sums, [3, 0])?;
+            }
+            direct(&steps, &vectors, m, &sums)
         })?;
         Ok(Prepared { rt, vectors, scalars, begin, step })
     }
@@ -157,14 +178,8 @@ fn begin(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, sums: &
     })
 }
 
-/// One step: `alpha = rho / p . A p`, `d += alpha p`, `r -= alpha A p`, `beta = r . z / rho`, `p = z + beta p`.
-fn step(
-    steps: &Steps<'_>,
-    v: &Vectors,
-    a: &dyn Operator,
-    m: Option<&dyn Preconditioner>,
-    sums: &Sums,
-) -> Result<(), Error> {
+/// The first half of a step: `alpha = rho / p . A p`, `d += alpha p`, `r -= alpha A p`.
+fn descend(steps: &Steps<'_>, v: &Vectors, a: &dyn Operator, sums: &Sums) -> Result<(), Error> {
     a.apply(steps, &v.p, &v.q)?;
     steps.each(
         "cg.curvature",
@@ -194,11 +209,10 @@ fn step(
                 dots(r, r, sums, 3, 0);
             }
         },
-    )?;
-    direct(steps, v, m, sums)
+    )
 }
 
-/// The second half of a step: the next direction.
+/// The second half of a step, the next direction: `beta = r . z / rho`, `p = z + beta p`.
 fn direct(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, sums: &Sums) -> Result<(), Error> {
     if let (Some(m), Some(z)) = (m, &v.z) {
         m.apply(steps, &v.r, z)?;

@@ -7,10 +7,11 @@
 //! | to | see |
 //! |---|---|
 //! | say what is solved | [`Operator`], [`Stored`], [`Preconditioner`] |
-//! | say how | [`Method`], [`Cg`], [`precondition`] |
+//! | say how | [`Method`], [`Cg`], [`ReliableCg`], [`Minres`], [`Gmres`], [`RelaxedGmres`], [`BiCgStab`], [`precondition`] |
+//! | solve for several shifts at once | [`solve_shifted`], [`Shifted`] |
 //! | say when to stop | [`StoppingCriterion`], [`Stop`] |
 //! | watch | [`Logger`], [`History`] |
-//! | write a method | [`Steps`], [`Sums`], [`Scalars`], [`rounds`] |
+//! | write a method | [`Steps`], [`Sums`], [`Scalars`], [`Reliable`], [`rounds`] |
 //!
 //! Vectors are cut into stretches ([`Space`](crate::space::Space)), one task works on one stretch. Inner products are summed grain by grain
 //! in one order: results have the same bits on any number of workers.
@@ -36,22 +37,34 @@
 //! # Ok::<(), zellige_sparse::Error>(())
 //! ```
 
+mod bicgstab;
 mod cg;
+mod gmres;
 pub mod grains;
 mod log;
+mod minres;
+mod multishift;
 mod operator;
 pub mod precondition;
+mod reliable;
 pub mod rounds;
 mod scalars;
+mod shifted;
 mod solve;
 mod steps;
 mod stop;
 mod stored;
 
+pub use bicgstab::BiCgStab;
 pub use cg::Cg;
+pub use gmres::{BasisFormat, Gmres, Orthogonalisation, RelaxedGmres};
 pub use log::{History, Logger};
+pub use minres::Minres;
+pub use multishift::{ShiftedSolutions, solve_shifted};
 pub use operator::{Operator, Preconditioner};
+pub use reliable::{Reliable, ReliableCg};
 pub use scalars::{Scalars, State};
+pub use shifted::Shifted;
 pub use solve::{Reason, Solution, Solve, solve};
 pub use steps::{ScalarsHandle, Steps, Sums};
 pub use stop::{Progress, Stop, StoppingCriterion};
@@ -68,16 +81,16 @@ pub trait Method {
     /// As options name it.
     fn name(&self) -> String;
 
-    /// Makes its vectors and records its graphs for a system.
+    /// Makes its vectors and records its graphs for a system; some of them when they are first needed.
     ///
     /// # Errors
     /// [`Error::Parameter`] for an operator or preconditioner that it cannot use; those of submission.
     fn prepare<'r>(
-        &self,
+        &'r self,
         rt: &'r Runtime,
-        space: &Space,
-        a: &dyn Operator,
-        m: Option<&dyn Preconditioner>,
+        space: &'r Space,
+        a: &'r dyn Operator,
+        m: Option<&'r dyn Preconditioner>,
     ) -> Result<Box<dyn Correction + 'r>, Error>;
 }
 

@@ -45,19 +45,40 @@ pub fn run(
     log: &mut dyn Logger,
 ) -> Result<Ended, Error> {
     let step = Bindings::recorded(graph);
-    let (mut ahead, mut seen) = (1, 0);
-    loop {
+    run_each(rt, scalars, limits, log, &mut |_, _| {
+        rt.replay(&step)?;
+        Ok(())
+    })
+}
+
+/// Submits step after step, where they are not alike: `submit` is told how many have been submitted before, and the last residual that is known,
+/// which may be a few steps old.
+///
+/// # Errors
+/// Those of `submit`; what went wrong in a task.
+pub fn run_each(
+    rt: &Runtime,
+    scalars: &ScalarsHandle,
+    limits: &Limits<'_>,
+    log: &mut dyn Logger,
+    submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
+) -> Result<Ended, Error> {
+    let (mut ahead, mut submitted, mut seen) = (1, 0, 0);
+    let mut ended = look(rt, scalars, &mut seen, log)?;
+    while ended.state == State::Running {
         let start = Instant::now();
         for _ in 0..ahead {
-            rt.replay(&step)?;
+            submit(submitted, ended.residual)?;
+            submitted += 1;
         }
-        let ended = look(rt, scalars, &mut seen, log)?;
-        if ended.state != State::Running || (limits.is_late)() {
-            return Ok(ended);
+        ended = look(rt, scalars, &mut seen, log)?;
+        if (limits.is_late)() {
+            break;
         }
         let is_soon = start.elapsed() < BETWEEN_LOOKS / 2;
         ahead = if is_soon { (2 * ahead).min(Scalars::REMEMBERED) } else { (ahead / 2).max(1) };
     }
+    Ok(ended)
 }
 
 /// Waits for what has been submitted, and tells the logger of the steps after `seen`.

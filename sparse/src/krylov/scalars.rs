@@ -66,6 +66,11 @@ impl<S: Deref<Target = [f64]>> Scalars<S> {
         self.0[STEPS] as usize
     }
 
+    /// True for a residual norm that is small enough.
+    pub fn is_reached(&self, norm: f64) -> bool {
+        norm <= self.0[GOAL]
+    }
+
     /// The norm of the last residual.
     pub fn residual(&self) -> f64 {
         self.0[RESIDUAL]
@@ -93,6 +98,11 @@ impl<S: DerefMut<Target = [f64]>> Scalars<S> {
         self.0[STATE] = state as u8 as f64;
     }
 
+    /// Has what has ended run again.
+    pub fn go_on(&mut self) {
+        self.0[STATE] = State::Running as u8 as f64;
+    }
+
     /// The residual that the solver begins with.
     pub fn first_residual(&mut self, norm: f64) {
         self.0[RESIDUAL] = norm;
@@ -108,11 +118,18 @@ impl<S: DerefMut<Target = [f64]>> Scalars<S> {
         self.judge();
     }
 
+    /// Makes what has been done of a step the last one, if its residual is small enough.
+    pub fn end_if_reached(&mut self, norm: f64) {
+        if self.is_reached(norm) {
+            self.step(norm);
+        }
+    }
+
     fn judge(&mut self) {
         let norm = self.0[RESIDUAL];
         if !norm.is_finite() {
             self.end(State::NotANumber);
-        } else if norm <= self.0[GOAL] {
+        } else if self.is_reached(norm) {
             self.end(State::Reached);
         } else if self.0[STEPS] >= self.0[LIMIT] {
             self.end(State::Limited);

@@ -90,7 +90,7 @@ const IN_VAIN: f64 = 0.99;
 /// ... and after so many one after the other there is nothing to hope for.
 const PATIENCE: usize = 3;
 /// A method's own residual goes a little further than the true one has to.
-const BEYOND: f64 = 0.9;
+pub(super) const BEYOND: f64 = 0.9;
 
 /// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in it.
 ///
@@ -174,7 +174,10 @@ fn outcome(
     progress: &Progress,
     in_vain: usize,
 ) -> Option<Reason> {
-    if residual <= goal || residual == 0.0 {
+    if !residual.is_finite() || !progress.rhs.is_finite() {
+        // Norms that are too large would be small beside each other.
+        Some(Reason::NotANumber)
+    } else if residual <= goal || residual == 0.0 {
         Some(Reason::Converged)
     } else if stop.steps_left(progress) == Some(0) {
         Some(Reason::Steps)
@@ -187,7 +190,7 @@ fn outcome(
     }
 }
 
-fn check(what: &'static str, vector: &[f64], problem: &Solve<'_>) -> Result<(), Error> {
+pub(super) fn check(what: &'static str, vector: &[f64], problem: &Solve<'_>) -> Result<(), Error> {
     if vector.len() != problem.space.len() {
         let problem = format!("{} elements for {} rows", vector.len(), problem.space.len());
         return Err(Error::shape(what, problem));

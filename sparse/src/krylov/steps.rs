@@ -45,6 +45,11 @@ impl<'g> Steps<'g> {
         self.space
     }
 
+    /// The solver's numbers.
+    pub fn numbers(&self) -> &'g ScalarsHandle {
+        self.scalars
+    }
+
     /// The solver's numbers, for a task that reads them.
     pub fn scalars(&self) -> Read<Vec<f64>> {
         read(self.scalars)
@@ -86,6 +91,34 @@ impl<'g> Steps<'g> {
             }
         };
         self.graph.task(name).operands(operands).cpu(body).submit()?;
+        Ok(())
+    }
+}
+
+impl Steps<'_> {
+    /// Records a task that adds up partial sums and changes numbers of a part of the solver by them. It runs also where the solver is done.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn decide<F>(
+        &self,
+        name: &'static str,
+        sums: &Sums,
+        part: &ScalarsHandle,
+        body: F,
+    ) -> Result<(), Error>
+    where
+        F: Fn(&[f64], &Scalars<&[f64]>, &mut Scalars<&mut [f64]>) + Send + Sync + 'static,
+    {
+        let operands = (reads(&sums.partial), update(&sums.totals), self.scalars(), update(part));
+        self.graph
+            .task(name)
+            .operands(operands)
+            .cpu(move |(partial, totals, solver, part)| {
+                grains::total(partial.iter(), totals);
+                body(totals, &Scalars::new(solver), &mut Scalars::new(part));
+            })
+            .submit()?;
         Ok(())
     }
 }

@@ -1,49 +1,135 @@
+//! Methods on systems that are made here, against residuals in doubled precision and a direct solver.
+
+mod bicgstab;
+mod gmres;
+mod minres;
+mod multishift;
+mod reliable;
+
 use zellige_runtime::{Emulated, Runtime};
 
 use super::precondition::Jacobi;
 use super::*;
 use crate::csr::Csr;
-use crate::generate::{Flow, flow};
+use crate::exact::ExactProduct;
+use crate::generate::{Flow, Transport, flow, transport};
 
-fn system() -> Result<(Csr, Vec<f64>), Error> {
-    let a = flow(&Flow { cells: [30, 30, 30], spread: 0.5, ..Flow::default() })?;
-    let b = (0..a.rows()).map(|i| ((i * 37 % 101) as f64 - 50.0) / 50.0).collect();
+/// Symmetric positive definite.
+fn flowing() -> Result<(Csr, Vec<f64>), Error> {
+    let a = flow(&Flow { cells: [24, 24, 24], spread: 0.5, ..Flow::default() })?;
+    let b = rhs(a.rows());
     Ok((a, b))
 }
 
-fn solved(rt: &Runtime, method: &dyn Method, a: &Csr, b: &[f64]) -> Result<(Solution, Vec<f64>), Error> {
+/// Not symmetric.
+fn streaming(cells: usize) -> Result<(Csr, Vec<f64>), Error> {
+    let flow = Flow { cells: [cells; 3], spread: 0.5, ..Flow::default() };
+    let a = transport(&Transport { flow, step: 10.0, ..Transport::default() })?;
+    let b = rhs(a.rows());
+    Ok((a, b))
+}
+
+fn rhs(rows: usize) -> Vec<f64> {
+    (0..rows).map(|i| ((i * 37 % 101) as f64 - 50.0) / 50.0).collect()
+}
+
+fn small(rows: usize, triplets: &[(usize, usize, f64)]) -> Csr {
+    let triplets: Vec<_> = triplets.iter().map(|&(i, j, a)| (i as u32, j as u32, a)).collect();
+    Csr::from_triplets(rows, rows, &triplets).expect("a small matrix")
+}
+
+fn diagonal(elements: &[f64]) -> Csr {
+    let triplets: Vec<_> = elements.iter().enumerate().map(|(i, &a)| (i, i, a)).collect();
+    small(elements.len(), &triplets)
+}
+
+/// What is asked of a solver here.
+#[derive(Clone, Copy)]
+struct Ask {
+    jacobi: bool,
+    tolerance: f64,
+    steps: usize,
+}
+
+const JACOBI: Ask = Ask { jacobi: true, tolerance: 1e-10, steps: 2000 };
+const PLAIN: Ask = Ask { jacobi: false, ..JACOBI };
+
+fn solved(
+    rt: &Runtime,
+    method: &dyn Method,
+    a: &Csr,
+    b: &[f64],
+    ask: Ask,
+    log: &mut dyn Logger,
+) -> Result<(Solution, Vec<f64>), Error> {
     // Small panels, so that there are several.
     let space = Space::new(a.rows(), 64 * a.bytes());
     let exact = Stored::exact(rt, &space, a)?;
-    let jacobi = Jacobi::new(rt, &space, a)?;
-    let preconditioner: Option<&dyn Preconditioner> = Some(&jacobi);
+    let jacobi = if ask.jacobi { Some(Jacobi::new(rt, &space, a)?) } else { None };
+    let preconditioner = jacobi.as_ref().map(|jacobi| jacobi as &dyn Preconditioner);
     let problem = Solve { rt, space: &space, exact: &exact, inner: &exact, preconditioner, reduction: 0.0 };
     let mut x = vec![0.0; a.rows()];
-    let stop = [Stop::RelativeToRhs(1e-10), Stop::Steps(2000)];
-    let solution = solve(&problem, method, b, &mut x, &stop[..], &mut ())?;
+    let stop = [Stop::RelativeToRhs(ask.tolerance), Stop::Steps(ask.steps)];
+    let solution = solve(&problem, method, b, &mut x, &stop[..], log)?;
     Ok((solution, x))
 }
 
-#[test]
-fn answers_have_the_residual_that_was_asked_for() -> Result<(), Error> {
-    let (a, b) = system()?;
+/// `|b - A x| / |b|`, in doubled precision.
+fn residual(a: &Csr, b: &[f64], x: &[f64]) -> Result<f64, Error> {
+    let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
+    Ok(norm(&ExactProduct::of(a, x)?.errors(b)?) / norm(b))
+}
+
+/// Solves, and checks that it is solved.
+fn answers(method: &dyn Method, a: &Csr, b: &[f64], ask: Ask) -> Result<Solution, Error> {
     let rt = Runtime::builder().workers(2).build()?;
-    for method in [Cg { flexible: false }, Cg { flexible: true }] {
-        let (solution, x) = solved(&rt, &method, &a, &b)?;
-        println!("{}: {solution:?}", method.name());
-        assert!(solution.reason.is_converged());
-        let residual = crate::exact::ExactProduct::of(&a, &x)?.errors(&b)?;
-        let norm = residual.iter().map(|r| r * r).sum::<f64>().sqrt();
-        assert!(norm <= 1.01e-10 * solution.rhs, "{norm:e} beside {:e}", solution.rhs);
+    let (solution, x) = solved(&rt, method, a, b, ask, &mut ())?;
+    println!("{}: {solution:?}", method.name());
+    assert!(solution.reason.is_converged(), "{}: {solution:?}", method.name());
+    let residual = residual(a, b, &x)?;
+    assert!(residual <= 1.01 * ask.tolerance, "{}: {residual:e}", method.name());
+    Ok(solution)
+}
+
+/// Solves a system of a few unknowns, and compares with Gauss' elimination.
+fn agrees_with_elimination(method: &dyn Method, a: &Csr) -> Result<(), Error> {
+    let (rt, b) = (Runtime::builder().workers(1).build()?, rhs(a.rows()));
+    let (solution, x) = solved(&rt, method, a, &b, Ask { tolerance: 1e-13, ..PLAIN }, &mut ())?;
+    assert!(solution.reason.is_converged(), "{}: {solution:?}", method.name());
+    let expected = eliminated(a, &b);
+    let scale = crate::exact::largest(expected.iter().copied());
+    for (x, expected) in x.iter().zip(&expected) {
+        assert!((x - expected).abs() <= 1e-9 * scale, "{}: {x} for {expected}", method.name());
     }
     Ok(())
 }
 
-#[test]
-fn bits_do_not_depend_on_workers_or_devices() -> Result<(), Error> {
-    let (a, b) = system()?;
+/// Gauss' elimination with pivots from the column.
+fn eliminated(a: &Csr, b: &[f64]) -> Vec<f64> {
+    let n = a.rows();
+    let row = |i: usize| (0..n).map(|j| a.get(i, j)).chain([b[i]]).collect();
+    let mut rows: Vec<Vec<f64>> = (0..n).map(row).collect();
+    for k in 0..n {
+        let pivot = (k..n).max_by(|&i, &j| rows[i][k].abs().total_cmp(&rows[j][k].abs())).expect("a row");
+        rows.swap(k, pivot);
+        let (above, below) = rows.split_at_mut(k + 1);
+        for row in below {
+            let factor = row[k] / above[k][k];
+            row[k..].iter_mut().zip(&above[k][k..]).for_each(|(a, pivot)| *a -= factor * pivot);
+        }
+    }
+    let mut x = vec![0.0; n];
+    for i in (0..n).rev() {
+        let known: f64 = (i + 1..n).map(|j| rows[i][j] * x[j]).sum();
+        x[i] = (rows[i][n] - known) / rows[i][i];
+    }
+    x
+}
+
+/// The same bits with one worker, four, and two devices with memories of their own.
+fn has_the_same_bits_everywhere(method: &dyn Method, a: &Csr, b: &[f64], ask: Ask) -> Result<(), Error> {
     let one = Runtime::builder().workers(1).build()?;
-    let (_, expected) = solved(&one, &Cg::default(), &a, &b)?;
+    let (_, expected) = solved(&one, method, a, b, ask, &mut ())?;
     let four = Runtime::builder().workers(4).build()?;
     let devices = Runtime::builder()
         .workers(1)
@@ -51,8 +137,49 @@ fn bits_do_not_depend_on_workers_or_devices() -> Result<(), Error> {
         .device(Emulated::new(1 << 30))
         .build()?;
     for rt in [four, devices] {
-        let (_, x) = solved(&rt, &Cg::default(), &a, &b)?;
-        assert!(x.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits()));
+        let (_, x) = solved(&rt, method, a, b, ask, &mut ())?;
+        assert!(x.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits()), "{}", method.name());
     }
     Ok(())
+}
+
+/// What every method does with systems that are no work, or have no answer.
+fn is_honest(method: &dyn Method) -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let ask = Ask { steps: 200, ..PLAIN };
+    // The answer is known before the first step.
+    let (solution, x) = solved(&rt, method, &diagonal(&[1.0, 2.0]), &[0.0; 2], ask, &mut ())?;
+    assert_eq!((solution.reason, solution.steps, &x[..]), (Reason::Converged, 0, &[0.0; 2][..]));
+    // The Krylov space has one dimension.
+    let (solution, _) = solved(&rt, method, &diagonal(&[1.0; 3]), &[3.0, -4.0, 5.0], ask, &mut ())?;
+    assert!(solution.reason.is_converged(), "{}: {solution:?}", method.name());
+    // Singular, with answers and without.
+    let singular = small(
+        3,
+        &[(0, 0, 1.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0), (1, 2, -1.0), (2, 1, -1.0), (2, 2, 1.0)],
+    );
+    for b in [[1.0, 0.0, -1.0], [1.0, 1.0, 1.0]] {
+        let (solution, x) = solved(&rt, method, &singular, &b, ask, &mut ())?;
+        let residual = residual(&singular, &b, &x)?;
+        assert_eq!(solution.reason.is_converged(), residual <= 1e-10, "{}: {solution:?}", method.name());
+        assert!(b[1] == 0.0 || !solution.reason.is_converged());
+    }
+    // Infinite on the way.
+    let huge = diagonal(&[1e200, -1e300]);
+    let (solution, x) = solved(&rt, method, &huge, &[1e200, 1e200], ask, &mut ())?;
+    assert!(!solution.reason.is_converged(), "{}: {solution:?}", method.name());
+    assert!(x.iter().all(|x| x.is_finite()));
+    Ok(())
+}
+
+#[test]
+fn conjugate_gradients_answer() -> Result<(), Error> {
+    let (a, b) = flowing()?;
+    let few = flow(&Flow { cells: [4, 3, 2], spread: 0.5, ..Flow::default() })?;
+    for method in [Cg { flexible: false }, Cg { flexible: true }] {
+        answers(&method, &a, &b, Ask { tolerance: 1e-8, ..JACOBI })?;
+        agrees_with_elimination(&method, &few)?;
+        is_honest(&method)?;
+    }
+    has_the_same_bits_everywhere(&Cg::default(), &a, &b, Ask { steps: 60, ..JACOBI })
 }

@@ -1,0 +1,168 @@
+//! The vectors of a Krylov space, stored in as few bits as they deserve.
+
+use std::ops::Range;
+
+use zellige_kernels::packed::block::{BlockFormat, blocks_bytes, pack_blocks, unpack_blocks};
+use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
+use zellige_runtime::{Handle, ReadList, Runtime, Stretch, Submit, reads, update};
+
+use crate::error::Error;
+use crate::krylov::{Scalars, Steps};
+use crate::space::{GRAIN, Space, Vector};
+
+/// Elements that are decoded at a time: they stay in the nearest cache. A whole number of them is a grain, and whole blocks are one of them.
+pub(super) const PIECE: usize = GRAIN / 4;
+
+/// How the vectors of a Krylov space are stored (compressed basis: Aliaga, Anzt, Grützmacher, Quintana-Ortí and Tomás 2022). Arithmetic is in `f64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BasisFormat {
+    /// Number by number, in a format that needs no scale; `fp64` without any conversion.
+    Packed(PackedFormat),
+    /// In blocks of eight that share an exponent.
+    Blocks(BlockFormat),
+}
+
+impl Default for BasisFormat {
+    fn default() -> Self {
+        BasisFormat::Packed(PackedFormat::Fp64)
+    }
+}
+
+impl BasisFormat {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BasisFormat::Packed(format) => format.name(),
+            BasisFormat::Blocks(format) => format.name(),
+        }
+    }
+
+    /// Refuses the formats that have no numbers outside `[1, 2^8)`.
+    pub(super) fn check(self) -> Result<(), Error> {
+        match self {
+            BasisFormat::Packed(format) if format.is_scaled() => Err(Error::parameter(
+                "basis",
+                format!(
+                    "{format} stores multiples of a scale, and vectors have none: take fp64 .. rp16, or blocks"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// True where elements are stored as they are computed.
+    fn is_plain(self) -> bool {
+        self == BasisFormat::default()
+    }
+
+    fn bytes(self, elements: usize) -> usize {
+        match self {
+            BasisFormat::Packed(format) => elements * format.bytes(),
+            BasisFormat::Blocks(format) => blocks_bytes(format, elements),
+        }
+    }
+
+    /// Elements `at` of a stretch whose codes are `words`; `at` begins at a multiple of [`PIECE`]. `buffer` is where they are decoded.
+    pub(super) fn piece<'a>(
+        self,
+        words: &'a [f64],
+        at: Range<usize>,
+        buffer: &'a mut [f64; PIECE],
+    ) -> &'a [f64] {
+        if self.is_plain() {
+            return &words[at];
+        }
+        let codes = &bytemuck::cast_slice(words)[self.bytes(at.start)..self.bytes(at.end)];
+        let decoded = &mut buffer[..at.len()];
+        match self {
+            BasisFormat::Packed(format) => unpack(codes, format, decoded),
+            BasisFormat::Blocks(format) => unpack_blocks(codes, format, decoded),
+        }
+        .expect("as many codes as elements");
+        decoded
+    }
+
+    /// Stores elements of a stretch from `start` on, a multiple of [`PIECE`].
+    fn store(self, elements: &[f64], words: &mut [f64], start: usize) {
+        let codes = self.bytes(start)..self.bytes(start + elements.len());
+        let codes = &mut bytemuck::cast_slice_mut(words)[codes];
+        match self {
+            BasisFormat::Packed(format) => pack(elements, format, Rounding::Nearest, codes),
+            BasisFormat::Blocks(format) => pack_blocks(elements, format, codes),
+        }
+        .expect("as many codes as elements");
+    }
+}
+
+/// Vectors `v_0, v_1, ...`.
+pub(super) struct Basis {
+    pub(super) format: BasisFormat,
+    /// `[stretch][vector]`: elements, or the bytes of their codes in words of 64 bits.
+    stretches: Vec<Vec<Handle<Stretch<f64>>>>,
+    /// The vectors where they are plain; otherwise the last one that was stored, as it is read back.
+    readable: Vec<Vector>,
+}
+
+impl Basis {
+    pub(super) fn new(rt: &Runtime, space: &Space, vectors: usize, format: BasisFormat) -> Basis {
+        let readable: Vec<Vector> =
+            (0..if format.is_plain() { vectors } else { 1 }).map(|_| space.zeros(rt)).collect();
+        let packed = |elements: usize| {
+            let words = vec![0.0; format.bytes(elements).div_ceil(size_of::<f64>())];
+            let whole = Stretch::cut(words, &[]).pop().expect("an array that is not cut is one stretch");
+            rt.register(whole)
+        };
+        let of_stretch = |i: usize| -> Vec<_> {
+            match format.is_plain() {
+                true => readable.iter().map(|vector| vector.stretches()[i].clone()).collect(),
+                false => (0..vectors).map(|_| packed(space.range(i).len())).collect(),
+            }
+        };
+        let stretches = (0..space.stretches()).map(of_stretch).collect();
+        Basis { format, stretches, readable }
+    }
+
+    /// Stretch `i` of some vectors, for a task that reads them.
+    pub(super) fn read(&self, i: usize, vectors: Range<usize>) -> ReadList<Stretch<f64>> {
+        reads(&self.stretches[i][vectors])
+    }
+
+    /// Vector `j` as it was stored; unless they are plain, of the last one only.
+    pub(super) fn readable(&self, j: usize) -> &Vector {
+        self.readable.get(j).unwrap_or(&self.readable[0])
+    }
+
+    /// Records `v_j = w / s[norm]`.
+    pub(super) fn store(&self, steps: &Steps<'_>, j: usize, w: &Vector, norm: usize) -> Result<(), Error> {
+        if self.format.is_plain() {
+            return steps.each(
+                "gmres.normalise",
+                |i| (steps.scalars(), w.read(i), self.readable[j].update(i)),
+                move |(s, w, v)| {
+                    let s = Scalars::new(s);
+                    if !s.is_done() {
+                        v.iter_mut().zip(&*w).for_each(|(v, w)| *v = w / s[norm]);
+                    }
+                },
+            );
+        }
+        let format = self.format;
+        steps.each(
+            "gmres.compress",
+            |i| (steps.scalars(), w.read(i), update(&self.stretches[i][j]), self.readable[0].update(i)),
+            move |(s, w, words, v)| {
+                let s = Scalars::new(s);
+                if s.is_done() {
+                    return;
+                }
+                let mut buffer = [0.0; PIECE];
+                for (piece, (v, w)) in v.chunks_mut(PIECE).zip(w.chunks(PIECE)).enumerate() {
+                    let start = piece * PIECE;
+                    v.iter_mut().zip(w).for_each(|(v, w)| *v = w / s[norm]);
+                    format.store(v, words, start);
+                    v.copy_from_slice(format.piece(words, start..start + v.len(), &mut buffer));
+                }
+            },
+        )
+    }
+}

@@ -1,0 +1,281 @@
+//! Generalised minimal residuals.
+
+mod arnoldi;
+mod basis;
+mod hessenberg;
+mod relaxed;
+
+pub use arnoldi::Orthogonalisation;
+pub use basis::BasisFormat;
+pub use relaxed::RelaxedGmres;
+
+use zellige_runtime::{Bindings, Graph, Runtime, Submit, read, update};
+
+use self::arnoldi::Arnoldi;
+use self::basis::{Basis, PIECE};
+use self::hessenberg::{Hessenberg, Solved};
+use super::grains::dots;
+use super::rounds::{self, Ended, Limits};
+use super::scalars::Scalars;
+use super::steps::{ScalarsHandle, Steps, Sums};
+use super::{Correction, Logger, Method, Operator, Preconditioner};
+use crate::error::Error;
+use crate::space::{Space, Vector};
+
+/// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible (FGMRES, Saad 1993) where the preconditioner changes from
+/// step to step. A run is one cycle: the loop around it restarts with the true residual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gmres {
+    /// Steps of a cycle, and vectors that are kept for it.
+    pub restart: usize,
+    /// Keeps `M^-1 v_j` as well, in `f64`: one more vector per step, for preconditioners that change.
+    pub flexible: bool,
+    /// How vectors are made orthogonal.
+    pub orthogonalisation: Orthogonalisation,
+    /// How vectors are stored.
+    pub basis: BasisFormat,
+}
+
+impl Default for Gmres {
+    /// 50 steps, vectors in `f64`, orthogonalised twice.
+    fn default() -> Self {
+        Gmres {
+            restart: 50,
+            flexible: false,
+            orthogonalisation: Orthogonalisation::default(),
+            basis: BasisFormat::default(),
+        }
+    }
+}
+
+impl Method for Gmres {
+    fn name(&self) -> String {
+        let name = if self.flexible { "fgmres" } else { "gmres" };
+        if self.basis == BasisFormat::default() {
+            format!("{name}({})", self.restart)
+        } else {
+            format!("{name}({},{})", self.restart, self.basis.name())
+        }
+    }
+
+    fn prepare<'r>(
+        &'r self,
+        rt: &'r Runtime,
+        space: &'r Space,
+        a: &'r dyn Operator,
+        m: Option<&'r dyn Preconditioner>,
+    ) -> Result<Box<dyn Correction + 'r>, Error> {
+        Ok(Box::new(Prepared::new(self, rt, space, vec![a], 1.0, m)?))
+    }
+}
+
+struct Vectors {
+    /// The residual.
+    r: Vector,
+    v: Basis,
+    /// `A M^-1 v_j`, on its way to be `v_{j+1}`; at the end `V y`.
+    w: Vector,
+    /// `M^-1 v_j`: all of them (flexible), one, or none without a preconditioner.
+    z: Z,
+    d: Vector,
+}
+
+enum Z {
+    Same,
+    One(Vector),
+    Each(Basis),
+}
+
+/// A method ready for a system, that multiplies with one of several operators.
+struct Prepared<'r> {
+    rt: &'r Runtime,
+    space: &'r Space,
+    gmres: Gmres,
+    /// The most accurate first.
+    operators: Vec<&'r dyn Operator>,
+    /// How inaccurate a product may be, beside `goal / residual`.
+    slack: f64,
+    m: Option<&'r dyn Preconditioner>,
+    vectors: Vectors,
+    sums: Sums,
+    small: Hessenberg,
+    scalars: ScalarsHandle,
+    begin: Graph,
+    /// `[step][operator]`, recorded when they are first needed.
+    steps: Vec<Vec<Option<Bindings>>>,
+    finish: Graph,
+}
+
+impl<'r> Prepared<'r> {
+    fn new(
+        gmres: &Gmres,
+        rt: &'r Runtime,
+        space: &'r Space,
+        operators: Vec<&'r dyn Operator>,
+        slack: f64,
+        m: Option<&'r dyn Preconditioner>,
+    ) -> Result<Self, Error> {
+        check(gmres, m)?;
+        let (most, zeros) = (gmres.restart, || space.zeros(rt));
+        let z = match m {
+            None => Z::Same,
+            Some(_) if gmres.flexible => Z::Each(Basis::new(rt, space, most, BasisFormat::default())),
+            Some(_) => Z::One(zeros()),
+        };
+        let v = Basis::new(rt, space, most, gmres.basis);
+        let vectors = Vectors { r: zeros(), v, w: zeros(), z, d: zeros() };
+        let small = Hessenberg::new(most);
+        let scalars = rt.register(Scalars::zeros(small.numbers()));
+        let sums = Sums::new(rt, space, most + 1);
+        let begin =
+            rt.record(|graph| begin(&Steps::new(graph, space, &scalars), &vectors, small, &sums, most + 1))?;
+        let of_solution = rt.register(Scalars::zeros(Solved::Y + most));
+        let finish = rt.record(|graph| {
+            graph
+                .task("gmres.solve")
+                .operands((read(&scalars), update(&of_solution)))
+                .cpu(move |(s, solved)| {
+                    small.solve(&Scalars::new(s), &mut Scalars::new(solved));
+                })
+                .submit()?;
+            finish(&Steps::new(graph, space, &of_solution), &vectors, m, most)
+        })?;
+        let steps = (0..most).map(|_| operators.iter().map(|_| None).collect()).collect();
+        Ok(Prepared {
+            rt,
+            space,
+            gmres: *gmres,
+            operators,
+            slack,
+            m,
+            vectors,
+            sums,
+            small,
+            scalars,
+            begin,
+            steps,
+            finish,
+        })
+    }
+
+    /// The least accurate operator that is accurate enough beside this residual, or the most accurate one.
+    fn operator(&self, goal: f64, residual: f64) -> usize {
+        let wanted = self.slack * goal / residual;
+        self.operators.iter().rposition(|a| a.accuracy() <= wanted).unwrap_or(0)
+    }
+
+    /// The graph of step `j` with an operator.
+    fn step(&mut self, j: usize, operator: usize) -> Result<&Bindings, Error> {
+        if self.steps[j][operator].is_none() {
+            let graph = self.rt.record(|graph| {
+                let steps = Steps::new(graph, self.space, &self.scalars);
+                self.record(&steps, j, self.operators[operator])
+            })?;
+            self.steps[j][operator] = Some(Bindings::recorded(&graph));
+        }
+        Ok(self.steps[j][operator].as_ref().expect("it was just recorded"))
+    }
+
+    fn record(&self, steps: &Steps<'_>, j: usize, a: &dyn Operator) -> Result<(), Error> {
+        let Vectors { v, w, z, .. } = &self.vectors;
+        let of_v = v.readable(j);
+        let z = match z {
+            Z::Same => of_v,
+            Z::One(z) => z,
+            Z::Each(z) => z.readable(j),
+        };
+        if let Some(m) = self.m {
+            m.apply(steps, of_v, z)?;
+        }
+        a.apply(steps, z, w)?;
+        let width = self.gmres.restart + 1;
+        let arnoldi = Arnoldi { basis: v, small: self.small, w, sums: &self.sums, width };
+        arnoldi.orthogonalise(steps, j, self.gmres.orthogonalisation)?;
+        if j + 1 < self.gmres.restart {
+            v.store(steps, j + 1, w, Hessenberg::NEXT)?;
+        }
+        Ok(())
+    }
+}
+
+fn check(gmres: &Gmres, m: Option<&dyn Preconditioner>) -> Result<(), Error> {
+    gmres.basis.check()?;
+    if gmres.restart == 0 {
+        return Err(Error::parameter("restart", "a cycle has at least one step"));
+    }
+    if m.is_some_and(|m| !m.is_fixed()) && !gmres.flexible {
+        return Err(Error::parameter(
+            "method",
+            "gmres needs a preconditioner that stays the same: take fgmres",
+        ));
+    }
+    Ok(())
+}
+
+impl Correction for Prepared<'_> {
+    fn residual(&self) -> &Vector {
+        &self.vectors.r
+    }
+
+    fn correction(&self) -> &Vector {
+        &self.vectors.d
+    }
+
+    fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
+        let (rt, scalars, most) = (self.rt, self.scalars.clone(), self.gmres.restart);
+        Scalars::new(rt.write(&scalars)?.as_mut_slice()).begin(limits.goal, limits.steps.min(most));
+        rt.replay(&Bindings::recorded(&self.begin))?;
+        let ended = rounds::run_each(rt, &scalars, limits, log, &mut |j, residual| {
+            // The last step of a cycle ends it: whatever would be submitted after it has nothing to do.
+            if j < most {
+                let operator = self.operator(limits.goal, residual);
+                rt.replay(self.step(j, operator)?)?;
+            }
+            Ok(())
+        })?;
+        rt.replay(&Bindings::recorded(&self.finish))?;
+        Ok(ended)
+    }
+}
+
+/// `v_0 = r / |r|`.
+fn begin(steps: &Steps<'_>, v: &Vectors, small: Hessenberg, sums: &Sums, width: usize) -> Result<(), Error> {
+    steps.each("gmres.norm", |i| (v.r.read(i), sums.of(i)), move |(r, sums)| dots(&r, &r, sums, width, 0))?;
+    steps.combine("gmres.begin", sums, move |sums, s| small.begin(s, sums[0].sqrt()))?;
+    v.v.store(steps, 0, &v.r, Hessenberg::NEXT)
+}
+
+/// `d = M^-1 V y`, or `Z y`.
+fn finish(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, most: usize) -> Result<(), Error> {
+    match (&v.z, m) {
+        (Z::One(_), Some(m)) => {
+            combination(steps, &v.v, most, &v.w)?;
+            m.apply(steps, &v.w, &v.d)
+        }
+        (Z::Each(z), _) => combination(steps, z, most, &v.d),
+        _ => combination(steps, &v.v, most, &v.d),
+    }
+}
+
+/// `to = sum_k y_k v_k`.
+fn combination(steps: &Steps<'_>, basis: &Basis, most: usize, to: &Vector) -> Result<(), Error> {
+    let format = basis.format;
+    steps.each(
+        "gmres.combination",
+        |i| (steps.scalars(), basis.read(i, 0..most), to.update(i)),
+        move |(s, basis, to)| {
+            let s = Scalars::new(s);
+            let columns = s[Solved::COLUMNS] as usize;
+            let mut buffer = [0.0; PIECE];
+            for (piece, to) in to.chunks_mut(PIECE).enumerate() {
+                to.fill(0.0);
+                for k in 0..columns {
+                    let start = piece * PIECE;
+                    let v = format.piece(basis.get(k).slice(), start..start + to.len(), &mut buffer);
+                    let y = s[Solved::Y + k];
+                    to.iter_mut().zip(v).for_each(|(to, v)| *to += y * v);
+                }
+            }
+        },
+    )
+}
