@@ -122,7 +122,7 @@ impl Correction for Prepared<'_> {
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
         Scalars::new(self.rt.write(&self.scalars)?.as_mut_slice()).begin(limits.goal, limits.steps);
         self.rt.replay(&Bindings::recorded(&self.begin))?;
-        rounds::run_each(self.rt, &self.scalars, limits, log, &mut |step, _| {
+        rounds::run_each(self.rt, &self.scalars, limits, log, Scalars::REMEMBERED, &mut |step, _| {
             self.rt.replay(&self.steps[step % 2])?;
             Ok(())
         })

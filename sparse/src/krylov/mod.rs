@@ -13,7 +13,7 @@
 //! | watch | [`Logger`], [`History`] |
 //! | write a method | [`Steps`], [`Sums`], [`Scalars`], [`Reliable`], [`rounds`] |
 //!
-//! Vectors are cut into stretches ([`Space`](crate::space::Space)), one task works on one stretch. Inner products are summed grain by grain
+//! Vectors are cut into stretches ([`Space`]), one task works on one stretch. Inner products are summed grain by grain
 //! in one order: results have the same bits on any number of workers.
 //!
 //! ```

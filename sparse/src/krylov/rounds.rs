@@ -45,14 +45,14 @@ pub fn run(
     log: &mut dyn Logger,
 ) -> Result<Ended, Error> {
     let step = Bindings::recorded(graph);
-    run_each(rt, scalars, limits, log, &mut |_, _| {
+    run_each(rt, scalars, limits, log, Scalars::REMEMBERED, &mut |_, _| {
         rt.replay(&step)?;
         Ok(())
     })
 }
 
 /// Submits step after step, where they are not alike: `submit` is told how many have been submitted before, and the last residual that is known,
-/// which may be a few steps old.
+/// which may be `most_ahead` steps old. A method whose steps go by that residual has to say 1: answers would depend on the host's speed.
 ///
 /// # Errors
 /// Those of `submit`; what went wrong in a task.
@@ -61,6 +61,7 @@ pub fn run_each(
     scalars: &ScalarsHandle,
     limits: &Limits<'_>,
     log: &mut dyn Logger,
+    most_ahead: usize,
     submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
 ) -> Result<Ended, Error> {
     let (mut ahead, mut submitted, mut seen) = (1, 0, 0);
@@ -76,7 +77,7 @@ pub fn run_each(
             break;
         }
         let is_soon = start.elapsed() < BETWEEN_LOOKS / 2;
-        ahead = if is_soon { (2 * ahead).min(Scalars::REMEMBERED) } else { (ahead / 2).max(1) };
+        ahead = if is_soon { (2 * ahead).min(most_ahead) } else { (ahead / 2).max(1) };
     }
     Ok(ended)
 }

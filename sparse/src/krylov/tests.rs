@@ -126,21 +126,27 @@ fn eliminated(a: &Csr, b: &[f64]) -> Vec<f64> {
     x
 }
 
-/// The same bits with one worker, four, and two devices with memories of their own.
-fn has_the_same_bits_everywhere(method: &dyn Method, a: &Csr, b: &[f64], ask: Ask) -> Result<(), Error> {
-    let one = Runtime::builder().workers(1).build()?;
-    let (_, expected) = solved(&one, method, a, b, ask, &mut ())?;
-    let four = Runtime::builder().workers(4).build()?;
-    let devices = Runtime::builder()
-        .workers(1)
-        .device(Emulated::new(1 << 30))
-        .device(Emulated::new(1 << 30))
-        .build()?;
-    for rt in [four, devices] {
-        let (_, x) = solved(&rt, method, a, b, ask, &mut ())?;
-        assert!(x.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits()), "{}", method.name());
+/// One worker, four, and two devices with memories of their own.
+fn places() -> Result<[Runtime; 3], Error> {
+    let devices = Runtime::builder().workers(1).device(Emulated::new(1 << 30)).device(Emulated::new(1 << 30));
+    Ok([Runtime::builder().workers(1).build()?, Runtime::builder().workers(4).build()?, devices.build()?])
+}
+
+/// Has something computed in every place, and compares the bits.
+fn same_bits_everywhere(compute: impl Fn(&Runtime) -> Result<Vec<f64>, Error>) -> Result<(), Error> {
+    let [one, others @ ..] = places()?;
+    let expected = compute(&one)?;
+    for rt in others {
+        let x = compute(&rt)?;
+        assert!(
+            x.len() == expected.len() && x.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits())
+        );
     }
     Ok(())
+}
+
+fn has_the_same_bits_everywhere(method: &dyn Method, a: &Csr, b: &[f64], ask: Ask) -> Result<(), Error> {
+    same_bits_everywhere(|rt| Ok(solved(rt, method, a, b, ask, &mut ())?.1))
 }
 
 /// What every method does with systems that are no work, or have no answer.
@@ -164,12 +170,65 @@ fn is_honest(method: &dyn Method) -> Result<(), Error> {
         assert_eq!(solution.reason.is_converged(), residual <= 1e-10, "{}: {solution:?}", method.name());
         assert!(b[1] == 0.0 || !solution.reason.is_converged());
     }
-    // Infinite on the way.
-    let huge = diagonal(&[1e200, -1e300]);
-    let (solution, x) = solved(&rt, method, &huge, &[1e200, 1e200], ask, &mut ())?;
-    assert!(!solution.reason.is_converged(), "{}: {solution:?}", method.name());
-    assert!(x.iter().all(|x| x.is_finite()));
+    // Infinite on the way, or at once.
+    for b in [[1.0, 1.0], [1e200, 1e200]] {
+        let (solution, x) = solved(&rt, method, &diagonal(&[1e200, -1e300]), &b, ask, &mut ())?;
+        assert!(!solution.reason.is_converged(), "{}: {solution:?}", method.name());
+        assert!(x.iter().all(|x| x.is_finite()));
+    }
+    tells_what_is_no_number(&rt, method)
+}
+
+/// Its products are no numbers.
+struct Spoilt;
+
+impl Operator for Spoilt {
+    fn rows(&self) -> usize {
+        3
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+
+    fn apply(
+        &self,
+        steps: &Steps<'_>,
+        _x: &crate::space::Vector,
+        y: &crate::space::Vector,
+    ) -> Result<(), Error> {
+        steps.each("spoil", |i| (y.update(i),), |(y,)| y.fill(f64::NAN))
+    }
+}
+
+fn tells_what_is_no_number(rt: &Runtime, method: &dyn Method) -> Result<(), Error> {
+    let (a, space) = (diagonal(&[1.0, 2.0, 3.0]), Space::new(3, 0));
+    let exact = Stored::new(rt, &space, &a)?;
+    let problem =
+        Solve { rt, space: &space, exact: &exact, inner: &Spoilt, preconditioner: None, reduction: 0.0 };
+    let mut x = [0.5; 3];
+    let solution = solve(&problem, method, &[1.0; 3], &mut x, &[Stop::RelativeToRhs(1e-9)][..], &mut ())?;
+    assert_eq!((solution.reason, x), (Reason::NotANumber, [0.5; 3]), "{}", method.name());
     Ok(())
+}
+
+/// Solves a system of two unknowns on which the method breaks down at once.
+fn breaks_down(method: &dyn Method, a: [[f64; 2]; 2], b: [f64; 2]) -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let a = small(2, &[(0, 0, a[0][0]), (0, 1, a[0][1]), (1, 0, a[1][0]), (1, 1, a[1][1])]);
+    let (solution, x) = solved(&rt, method, &a, &b, PLAIN, &mut ())?;
+    assert_eq!((solution.reason, &x[..]), (Reason::BrokenDown, &[0.0; 2][..]), "{}", method.name());
+    Ok(())
+}
+
+/// Each has numbers that it divides by, and a matrix that makes one of them 0.
+#[test]
+fn breakdowns_are_told() -> Result<(), Error> {
+    breaks_down(&Cg::default(), [[1.0, 0.0], [0.0, -1.0]], [1.0, 1.0])?;
+    breaks_down(&Gmres::default(), [[0.0, 1.0], [0.0, 0.0]], [1.0, 0.0])?;
+    breaks_down(&Minres, [[0.0, 0.0], [0.0, 1.0]], [1.0, 0.0])?;
+    breaks_down(&BiCgStab { l: 1 }, [[0.0, 1.0], [-1.0, 0.0]], [1.0, 0.0])?;
+    breaks_down(&BiCgStab { l: 2 }, [[0.0, 1.0], [-1.0, 0.0]], [1.0, 0.0])
 }
 
 #[test]

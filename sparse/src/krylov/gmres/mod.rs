@@ -225,7 +225,8 @@ impl Correction for Prepared<'_> {
         let (rt, scalars, most) = (self.rt, self.scalars.clone(), self.gmres.restart);
         Scalars::new(rt.write(&scalars)?.as_mut_slice()).begin(limits.goal, limits.steps.min(most));
         rt.replay(&Bindings::recorded(&self.begin))?;
-        let ended = rounds::run_each(rt, &scalars, limits, log, &mut |j, residual| {
+        let most_ahead = if self.operators.len() == 1 { Scalars::REMEMBERED } else { 1 };
+        let ended = rounds::run_each(rt, &scalars, limits, log, most_ahead, &mut |j, residual| {
             // The last step of a cycle ends it: whatever would be submitted after it has nothing to do.
             if j < most {
                 let operator = self.operator(limits.goal, residual);

@@ -14,13 +14,16 @@ use crate::space::Space;
 /// ```text
 /// accuracy <= slack goal / |r_j|
 /// ```
+///
+/// The host chooses after each step, and submits none ahead.
 #[derive(Clone, Copy)]
 pub struct RelaxedGmres<'o> {
     /// How cycles are made.
     pub gmres: Gmres,
     /// Copies of the matrix that are less accurate than the one the problem has, the most accurate of them first.
     pub narrower: &'o [&'o dyn Operator],
-    /// 1 does for most matrices; `sigma_min(H_m) / (m |A|)`, which is at most that, is certain (Simoncini and Szyld).
+    /// `sigma_min(H_m) / (m |A|)` is certain (Simoncini and Szyld), and hardly ever needed: 0.01 is a good guess. One that is too large costs another
+    /// cycle, since the true residual decides.
     pub slack: f64,
 }
 

@@ -3,11 +3,20 @@ use super::*;
 const SHIFTS: [f64; 4] = [0.5, 0.0, 0.02, 30.0];
 
 fn all(workers: usize, a: &Csr, b: &[f64], shifts: &[f64], stop: &[Stop]) -> Result<ShiftedSolutions, Error> {
-    let rt = Runtime::builder().workers(workers).build()?;
+    all_in(&Runtime::builder().workers(workers).build()?, a, b, shifts, stop)
+}
+
+fn all_in(
+    rt: &Runtime,
+    a: &Csr,
+    b: &[f64],
+    shifts: &[f64],
+    stop: &[Stop],
+) -> Result<ShiftedSolutions, Error> {
     let space = Space::new(a.rows(), 64 * a.bytes());
-    let exact = Stored::exact(&rt, &space, a)?;
+    let exact = Stored::exact(rt, &space, a)?;
     let problem =
-        Solve { rt: &rt, space: &space, exact: &exact, inner: &exact, preconditioner: None, reduction: 0.0 };
+        Solve { rt, space: &space, exact: &exact, inner: &exact, preconditioner: None, reduction: 0.0 };
     solve_shifted(&problem, shifts, b, stop, &mut ())
 }
 
@@ -60,11 +69,12 @@ fn each_shift_says_how_it_ended() -> Result<(), Error> {
 }
 
 #[test]
-fn bits_do_not_depend_on_workers() -> Result<(), Error> {
+fn bits_do_not_depend_on_workers_or_devices() -> Result<(), Error> {
     let (a, b) = flowing()?;
-    let stop = [Stop::Steps(20)];
-    assert_eq!(all(1, &a, &b, &SHIFTS, &stop)?, all(4, &a, &b, &SHIFTS, &stop)?);
-    Ok(())
+    same_bits_everywhere(|rt| {
+        let found = all_in(rt, &a, &b, &SHIFTS, &[Stop::Steps(20)])?;
+        Ok(found.each.into_iter().flat_map(|(_, x)| x).collect())
+    })
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Stabilised bi-conjugate gradients.
 
+mod polynomial;
+
 use zellige_runtime::{Bindings, Graph, ReadList, Runtime, Stretch, Submit, reads};
 
+use self::polynomial::{MOST, at, pairs, polynomial};
 use super::grains::{dot, dots};
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
@@ -27,9 +30,6 @@ impl Default for BiCgStab {
         BiCgStab { l: 1 }
     }
 }
-
-/// Inner products in `f64` tell no more powers apart.
-const MOST: usize = 8;
 
 impl Method for BiCgStab {
     fn name(&self) -> String {
@@ -355,67 +355,11 @@ impl Step<'_> {
     }
 }
 
-/// Where the product of `r_i` and `r_j`, `i <= j`, is among those of a grain.
-fn at(i: usize, j: usize) -> usize {
-    j * (j + 1) / 2 + i
-}
-
-fn pairs(l: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..=l).flat_map(|j| (0..=j).map(move |i| (i, j)))
-}
-
-/// The coefficients with the least `|r_0 - sum_i gamma_i r_i|`, from inner products; none where `r_1 .. r_l` depend on each other, or the last
-/// coefficient is 0.
-fn polynomial(l: usize, products: &[f64]) -> Option<[f64; MOST]> {
-    let mut factor = [[0.0; MOST]; MOST];
-    let mut gamma = [0.0; MOST];
-    for j in 0..l {
-        for i in 0..=j {
-            let known: f64 = (0..i).map(|k| factor[j][k] * factor[i][k]).sum();
-            let rest = products[at(i + 1, j + 1)] - known;
-            if i < j {
-                factor[j][i] = rest / factor[i][i];
-            } else if rest > MOST as f64 * f64::EPSILON * products[at(j + 1, j + 1)] {
-                factor[j][j] = rest.sqrt();
-            } else {
-                return None;
-            }
-        }
-    }
-    for i in 0..l {
-        let known: f64 = (0..i).map(|k| factor[i][k] * gamma[k]).sum();
-        gamma[i] = (products[at(0, i + 1)] - known) / factor[i][i];
-    }
-    for i in (0..l).rev() {
-        let known: f64 = (i + 1..l).map(|k| factor[k][i] * gamma[k]).sum();
-        gamma[i] = (gamma[i] - known) / factor[i][i];
-    }
-    (gamma[l - 1] != 0.0 && gamma.iter().all(|gamma| gamma.is_finite())).then_some(gamma)
-}
-
 /// Ends where a number that is divided by is 0.
 fn refuse_unless_usable(s: &mut Scalars<&mut [f64]>, number: f64) {
     if !number.is_finite() {
         s.end(State::NotANumber);
     } else if number == 0.0 {
         s.end(State::BrokenDown);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn polynomials_leave_what_is_orthogonal_to_the_powers() {
-        let r = [[1.0, 2.0, -1.0, 3.0], [2.0, 0.5, 1.0, 1.0], [0.0, 1.0, -2.0, 0.25]];
-        let product = |x: &[f64; 4], y: &[f64; 4]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-        let products: Vec<f64> = pairs(2).map(|(i, j)| product(&r[i], &r[j])).collect();
-        let gamma = polynomial(2, &products).expect("independent vectors");
-        let rest = std::array::from_fn(|k| r[0][k] - gamma[0] * r[1][k] - gamma[1] * r[2][k]);
-        assert!(product(&rest, &r[1]).abs() < 1e-14 && product(&rest, &r[2]).abs() < 1e-14);
-        assert_eq!(polynomial(2, &[1.0, 0.5, 1.0, 0.5, 1.0, 1.0]), None);
-        assert_eq!(polynomial(1, &[1.0, 0.0, 1.0]), None);
-        assert_eq!(polynomial(1, &[1.0, f64::NAN, 1.0]), None);
     }
 }
