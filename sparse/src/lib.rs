@@ -8,6 +8,11 @@
 //! | [`adaptive`] | which element is stored in which format, the layout of the thesis, error bounds |
 //! | [`survey`] | storage, errors and times of several sets, accuracies and criteria |
 //! | [`describe()`] | what a matrix is like |
+//! | [`system`] | solving `A x = b`: what users call |
+//! | [`krylov`] | methods, preconditioners and the loop around them, as graphs of tasks |
+//! | [`space`] | vectors, cut into stretches |
+//! | [`reorder`] | orders of unknowns |
+//! | [`read_vector`], [`write_vector_to`] | vectors in files |
 //! | [`exact`] | products in doubled precision, and backward errors by them |
 //!
 //! ```
@@ -36,9 +41,13 @@ pub mod exact;
 pub mod generate;
 pub mod krylov;
 pub mod market;
+pub mod reorder;
 pub mod space;
 pub mod survey;
+pub mod system;
+mod vector_file;
 
 pub use csr::Csr;
 pub use describe::{Description, describe};
 pub use error::Error;
+pub use vector_file::{read_vector, write_vector_to};

@@ -5,6 +5,7 @@ mod execution;
 mod machine;
 mod selftest;
 mod simulate;
+mod solve;
 mod sparse;
 mod tor;
 
@@ -17,6 +18,7 @@ pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
+pub use solve::{Rhs, SolveArgs};
 pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem, Round, Size, SpmvArgs};
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
@@ -26,6 +28,7 @@ const TOP_EXAMPLES: &str = "\
 Begin with
   zellige tor run apps/tor/systems/demo.toml --precision fp32 --precision hp1:operand=1e-2 --report report.html
   zellige tor info SYSTEM.toml          how large it is, before anything runs
+  zellige solve A.mtx.gz -b b.npy -o x.npy  a sparse system, by whatever method works
   zellige spmv A.mtx.gz                 what a sparse matrix takes with elements as accurate as they deserve
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
@@ -34,7 +37,7 @@ Begin with
 
 Exit codes
   0  done        1  failed       2  bad parameter or option     3  no precision rule survived
-  4  no such device              130  Ctrl-C";
+  4  no such device              5  a system not solved to what was asked for                130  Ctrl-C";
 
 /// Task graphs over tiles, each tile in the precision it deserves.
 #[derive(Debug, Parser)]
@@ -54,6 +57,8 @@ pub enum Verb {
     /// Tomographic reconstructors for adaptive optics.
     #[command(subcommand)]
     Tor(Box<Tor>),
+    /// Solve A x = b by a Krylov method, to a residual that is true.
+    Solve(SolveArgs),
     /// A sparse product with elements as accurate as their magnitude deserves: storage, errors and times.
     Spmv(SpmvArgs),
     /// Sparse matrices: describe, make and convert them.

@@ -12,6 +12,8 @@ pub const BAD_PARAMETER: u8 = 2;
 pub const NO_RULE_SURVIVED: u8 = 3;
 /// A device was asked for that this machine does not have, or not the libraries that it needs.
 pub const NO_DEVICE: u8 = 4;
+/// A system was not solved to the residual that was asked for.
+pub const NOT_CONVERGED: u8 = 5;
 /// Ctrl-C, or a signal that asks to end.
 pub const INTERRUPTED: u8 = 130;
 
@@ -39,6 +41,9 @@ pub enum CommandError {
         /// What is missing and what would help, a line each.
         problem: String,
     },
+    /// A system has no answer yet.
+    #[error("{0}")]
+    NotConverged(String),
     /// Somebody pressed Ctrl-C.
     #[error("interrupted: tasks cancelled, no partial file left")]
     Interrupted,
@@ -62,6 +67,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             CommandError::Option { .. } => BAD_PARAMETER,
             CommandError::NoRuleSurvived(_) => NO_RULE_SURVIVED,
             CommandError::NoDevice { .. } => NO_DEVICE,
+            CommandError::NotConverged(_) => NOT_CONVERGED,
             CommandError::Interrupted => INTERRUPTED,
         });
     }
@@ -71,7 +77,10 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(tor::Error::Parameter { .. }) = cause.downcast_ref() {
         return Some(BAD_PARAMETER);
     }
-    if let Some(sparse::Error::Parameter { .. }) = cause.downcast_ref() {
+    if let Some(
+        sparse::Error::Parameter { .. } | sparse::Error::Shape { .. } | sparse::Error::Unsolvable { .. },
+    ) = cause.downcast_ref()
+    {
         return Some(BAD_PARAMETER);
     }
     if cause.downcast_ref::<linalg::RuleError>().is_some() {

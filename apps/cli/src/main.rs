@@ -14,6 +14,7 @@ mod out;
 mod progress;
 mod selftest;
 mod simulate;
+mod solve;
 mod spmv;
 mod table;
 mod tor;
@@ -60,6 +61,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Verb::Matrix(verb) => matrix::run(verb),
         Verb::Simulate(verb) => simulate::run(verb),
         Verb::Selftest(args) => selftest::run(args),
+        Verb::Solve(args) => solve::run(args),
         Verb::Spmv(args) => spmv::run(args),
         Verb::Tor(verb) => tor::run(verb),
     }

@@ -65,6 +65,16 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Changes the words of the stage.
+    pub fn say(&self, words: &str) {
+        words.clone_into(&mut self.stage.lock().name);
+        if let Some(bar) = &*SHOWN.lock() {
+            bar.set_message(words.to_string());
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         clear();

@@ -203,7 +203,7 @@ impl Operator for Spoilt {
 
 fn tells_what_is_no_number(rt: &Runtime, method: &dyn Method) -> Result<(), Error> {
     let (a, space) = (diagonal(&[1.0, 2.0, 3.0]), Space::new(3, 0));
-    let exact = Stored::new(rt, &space, &a)?;
+    let exact = Stored::exact(rt, &space, &a)?;
     let problem =
         Solve { rt, space: &space, exact: &exact, inner: &Spoilt, preconditioner: None, reduction: 0.0 };
     let mut x = [0.5; 3];

@@ -1,10 +1,10 @@
 //! Precision maps: which precision the products on each tile had.
 
-use super::svg::{Chart, escape};
 use crate::pipeline::{Outcome, RuleResult};
 use std::cmp::Reverse;
 use std::fmt::Write;
 use zellige_linalg::GemmPrecision;
+use zellige_page::svg::{Chart, escape};
 
 /// Up to so many tiles per side each tile shows its mixture and says its numbers; above, runs of equal tiles are one mark.
 const DETAILED: usize = 64;

@@ -4,7 +4,6 @@ mod charts;
 mod image;
 mod map;
 mod sky;
-mod svg;
 mod table;
 
 use crate::files::write_whole;
@@ -13,7 +12,8 @@ use crate::pipeline::{Error, Outcome};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
-use svg::{escape, short};
+use zellige_page::Page;
+use zellige_page::svg::{escape, short};
 use zellige_runtime::Trace;
 
 /// Targets that the report lists.
@@ -39,29 +39,20 @@ pub fn write_report(path: &Path, outcome: &Outcome, trace: Option<TraceLink<'_>>
 
 /// The page as text.
 fn page(outcome: &Outcome, trace: Option<TraceLink<'_>>) -> Result<String, Error> {
-    let mut out = String::with_capacity(1 << 18);
-    // The empty icon keeps browsers from asking a server for one.
-    out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-    out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    out.push_str(
-        "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n",
-    );
-    out.push_str("<title>Tomographic reconstructor</title>\n<style>\n");
-    out.push_str(include_str!("page.css"));
-    out.push_str("</style></head><body><main>\n");
-    head(&mut out, outcome);
-    rules(&mut out, outcome);
-    strehl(&mut out, outcome);
-    maps(&mut out, outcome);
-    images(&mut out, outcome);
-    xray(&mut out, outcome);
+    let mut page = Page::new("Tomographic reconstructor");
+    let out = page.markup();
+    head(out, outcome);
+    rules(out, outcome);
+    strehl(out, outcome);
+    maps(out, outcome);
+    images(out, outcome);
+    xray(out, outcome);
     let geometry = Geometry::new(&outcome.input.system)?;
-    places(&mut out, outcome, &geometry);
+    places(out, outcome, &geometry);
     if let Some(link) = trace {
-        summary(&mut out, link);
+        summary(out, link);
     }
-    out.push_str("</main></body></html>\n");
-    Ok(out)
+    Ok(page.finish())
 }
 
 fn section(out: &mut String, title: &str, words: &str) {
@@ -69,7 +60,7 @@ fn section(out: &mut String, title: &str, words: &str) {
 }
 
 fn figure(out: &mut String, picture: &str, caption: &str) {
-    let _ = writeln!(out, "<figure>{picture}<figcaption>{caption}</figcaption></figure>");
+    out.push_str(&zellige_page::figure(picture, caption));
 }
 
 fn head(out: &mut String, outcome: &Outcome) {

@@ -1,8 +1,8 @@
 //! Where the stars are, and what the sensors see of the pupil.
 
-use super::svg::{Chart, Scale};
 use crate::geometry::Geometry;
 use crate::params::{StarKind, System};
+use zellige_page::svg::{Chart, Scale};
 
 /// Guide stars and targets on the sky, north of arcsec.
 pub(super) fn sky(system: &System) -> String {

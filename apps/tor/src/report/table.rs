@@ -1,8 +1,8 @@
 //! The rules in one table.
 
-use super::svg::{escape, short};
 use crate::pipeline::{Measured, Outcome, RuleResult};
 use std::fmt::Write;
+use zellige_page::svg::{escape, short};
 
 /// One line per rule.
 pub(super) fn table(outcome: &Outcome) -> String {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Text made harmless for HTML.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -20,7 +20,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A number with about three digits.
-pub(super) fn short(x: f64) -> String {
+pub fn short(x: f64) -> String {
     if x == 0.0 {
         "0".into()
     } else if !x.is_finite() {
@@ -35,7 +35,7 @@ pub(super) fn short(x: f64) -> String {
 
 /// Linear or logarithmic way from values to pixels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
+pub struct Scale {
     from: f64,
     to: f64,
     low: f64,
@@ -45,13 +45,13 @@ pub(super) struct Scale {
 
 impl Scale {
     /// Maps `from..to` linearly to the pixels `low..high`.
-    pub(super) fn linear(from: f64, to: f64, low: f64, high: f64) -> Self {
+    pub fn linear(from: f64, to: f64, low: f64, high: f64) -> Self {
         let to = if to > from { to } else { from + 1.0 };
         Scale { from, to, low, high, log: false }
     }
 
     /// Maps at least the decades that hold `from..to` to the pixels `low..high`.
-    pub(super) fn log(from: f64, to: f64, low: f64, high: f64) -> Self {
+    pub fn log(from: f64, to: f64, low: f64, high: f64) -> Self {
         let usable = |x: f64| x.is_finite() && x > 0.0;
         let from = if usable(from) { from.log10().floor() } else { -1.0 };
         let to = if usable(to) { to.log10().ceil() } else { from + 1.0 };
@@ -59,14 +59,14 @@ impl Scale {
     }
 
     /// The pixel of a value; values outside lie on the edge.
-    pub(super) fn at(&self, x: f64) -> f64 {
+    pub fn at(&self, x: f64) -> f64 {
         let x = if self.log { x.max(1e-300).log10() } else { x };
         let share = ((x - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
         self.low + share * (self.high - self.low)
     }
 
     /// Values for ticks, and their labels.
-    pub(super) fn ticks(&self, about: usize) -> Vec<(f64, String)> {
+    pub fn ticks(&self, about: usize) -> Vec<(f64, String)> {
         if self.log {
             let step = ((self.to - self.from) / about as f64).ceil().max(1.0);
             let count = ((self.to - self.from) / step).floor() as usize;
@@ -101,20 +101,27 @@ fn superscript(x: i32) -> String {
 }
 
 /// The frame of a chart: its size, its plotting area, and what has been drawn.
-pub(super) struct Chart {
-    pub(super) width: f64,
-    pub(super) height: f64,
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) right: f64,
-    pub(super) bottom: f64,
+#[derive(Debug)]
+pub struct Chart {
+    /// Of the picture (pixels), as all that follow.
+    pub width: f64,
+    /// Of the picture.
+    pub height: f64,
+    /// Where the plotting area begins.
+    pub left: f64,
+    /// Where it begins.
+    pub top: f64,
+    /// Where it ends.
+    pub right: f64,
+    /// Where it ends.
+    pub bottom: f64,
     body: String,
     label: String,
 }
 
 impl Chart {
-    /// An empty chart whose picture is described by `label`.
-    pub(super) fn new(width: f64, height: f64, margins: [f64; 4], label: &str) -> Self {
+    /// An empty chart whose picture is described by `label`; margins are top, right, bottom, left.
+    pub fn new(width: f64, height: f64, margins: [f64; 4], label: &str) -> Self {
         let [top, right, bottom, left] = margins;
         Chart {
             width,
@@ -129,14 +136,14 @@ impl Chart {
     }
 
     /// Appends markup.
-    pub(super) fn put(&mut self, markup: std::fmt::Arguments<'_>) {
+    pub fn put(&mut self, markup: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.body.write_fmt(markup);
         self.body.push('\n');
     }
 
     /// Text at a place; `anchor` is start, middle or end.
-    pub(super) fn text(&mut self, x: f64, y: f64, anchor: &str, class: &str, text: &str) {
+    pub fn text(&mut self, x: f64, y: f64, anchor: &str, class: &str, text: &str) {
         let text = escape(text);
         self.put(format_args!(
             r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" class="{class}">{text}</text>"#
@@ -144,7 +151,7 @@ impl Chart {
     }
 
     /// Vertical axis with grid lines and a title above.
-    pub(super) fn y_axis(&mut self, scale: &Scale, title: &str) {
+    pub fn y_axis(&mut self, scale: &Scale, title: &str) {
         for (value, label) in scale.ticks(6) {
             let y = scale.at(value);
             let (left, right) = (self.left, self.right);
@@ -155,7 +162,7 @@ impl Chart {
     }
 
     /// Horizontal axis with a title below.
-    pub(super) fn x_axis(&mut self, scale: &Scale, title: &str, grid: bool) {
+    pub fn x_axis(&mut self, scale: &Scale, title: &str, grid: bool) {
         let (left, right, top, bottom) = (self.left, self.right, self.top, self.bottom);
         self.put(format_args!(r#"<path d="M{left:.1} {bottom:.1}H{right:.1}" class="base"/>"#));
         for (value, label) in scale.ticks(5) {
@@ -169,7 +176,7 @@ impl Chart {
     }
 
     /// A line through points.
-    pub(super) fn line(&mut self, points: &[(f64, f64)], class: &str) {
+    pub fn line(&mut self, points: &[(f64, f64)], class: &str) {
         let mut path = String::new();
         for (k, (x, y)) in points.iter().enumerate() {
             let _ = write!(path, "{}{x:.1} {y:.1}", if k == 0 { "M" } else { "L" });
@@ -178,7 +185,7 @@ impl Chart {
     }
 
     /// The whole picture.
-    pub(super) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         format!(
             r#"<svg viewBox="0 0 {0:.0} {1:.0}" style="max-width:{0:.0}px" role="img" aria-label="{2}">{3}</svg>"#,
             self.width, self.height, self.label, self.body

@@ -1,0 +1,123 @@
+//! The words after `zellige solve`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
+
+const EXAMPLES: &str = "\
+Methods (--method)
+  cg, fcg            conjugate gradients, for symmetric positive definite matrices; flexible
+  minres             minimal residuals, for symmetric ones
+  gmres:40, fgmres:40  for any matrix, restarted after so many steps; flexible
+  bicgstab, bicgstabl:4  for any matrix, without a basis to keep
+Preconditioners (--precond)
+  none, jacobi, ilu0 (of a symmetric matrix ic0), chebyshev:4, amg
+With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
+
+The method may multiply with a copy (--inner) whose elements are stored as accurately as their magnitude deserves: a set of formats, what magnitudes are
+compared with (nw: the matrix, cw: their row) and the accuracy of products. Residuals are always those of the matrix in the file.
+
+Exit codes
+  0  the true residual is as small as was asked for
+  5  it is not; the best answer is written all the same
+  2  an option, a matrix or a vector that cannot be used
+
+Examples
+  zellige solve A.mtx.gz -b b.mtx -o x.npy
+  zellige solve A.mtx --method gmres:40 --inner ap7:cw:2^-24 --precond ilu0 --tol 1e-12 --json - --report solve.html";
+
+/// `zellige solve`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SolveArgs {
+    /// Matrix Market file, compressed or not.
+    #[arg(value_name = "A.mtx[.gz]")]
+    pub matrix: PathBuf,
+    /// The right-hand side: a file (Matrix Market or .npy), ones, or random:SEED (uniform in [-1, 1)).
+    #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
+    pub rhs: Rhs,
+    /// The initial guess, a file; zeros without it.
+    #[arg(long, value_name = "FILE")]
+    pub x0: Option<PathBuf>,
+    /// The method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
+    pub method: MethodChoice,
+    /// What the method multiplies with: fp64, or SET:nw|cw:EPS, like ap7:cw:2^-24.
+    #[arg(long, value_name = "COPY", default_value = "fp64")]
+    pub inner: Inner,
+    /// The preconditioner: auto, none, jacobi, ilu0, ic0, chebyshev:DEGREE, amg.
+    #[arg(long, value_name = "M", default_value = "auto")]
+    pub precond: PreconditionerChoice,
+    /// What rows and columns are multiplied by for the method: auto (both, for a copy and for rows of very different sizes), none, rows, both.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub scale: ScalingChoice,
+    /// The norm of the true residual that is small enough, beside that of the right-hand side.
+    #[arg(long, value_name = "RATIO", default_value = "1e-10", value_parser = positive)]
+    pub tol: f64,
+    /// The same in absolute terms; whichever is reached first.
+    #[arg(long, value_name = "NORM", value_parser = positive)]
+    pub abs_tol: Option<f64>,
+    /// Steps that may be made in all.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub max_steps: usize,
+    /// Time that may be taken.
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    pub max_time: Option<f64>,
+    /// A vector that the matrix makes zero: constant; it is taken out of the right-hand side and the answer.
+    #[arg(long, value_name = "VECTOR", value_parser = ["constant"])]
+    pub nullspace: Option<String>,
+    /// Order the unknowns anew first (reverse Cuthill-McKee).
+    #[arg(long)]
+    pub reorder: bool,
+    /// Worker threads; by default one per core that this process may use.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Write the answer, as Matrix Market or .npy by its name.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Write figures and the history of residuals as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+    /// Write the history of residuals as CSV; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub csv: Option<PathBuf>,
+    /// Write a page with figures and the residuals as a picture.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("a number above 0 is needed".into()),
+    }
+}
+
+/// Where the right-hand side comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rhs {
+    /// All ones.
+    Ones,
+    /// Random, with this seed.
+    Random(u64),
+    /// A file.
+    File(PathBuf),
+}
+
+impl FromStr for Rhs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("random:") {
+            Some(seed) => {
+                let seed =
+                    seed.parse().map_err(|_| format!("{seed:?} is no seed: a whole number is needed"))?;
+                Ok(Rhs::Random(seed))
+            }
+            None if text == "ones" => Ok(Rhs::Ones),
+            None => Ok(Rhs::File(text.into())),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What users choose, as words.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
+use crate::error::Error;
+
+/// Which method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MethodChoice {
+    /// Several are tried, as the matrix suggests.
+    #[default]
+    Auto,
+    /// Conjugate gradients.
+    Cg,
+    /// The flexible kind.
+    Fcg,
+    /// Minimal residuals, for symmetric matrices.
+    Minres,
+    /// BiCGStab(l).
+    BiCgStab {
+        /// Degree of the polynomial.
+        l: usize,
+    },
+    /// GMRES with restarts.
+    Gmres {
+        /// Steps of a cycle.
+        restart: usize,
+        /// FGMRES.
+        flexible: bool,
+    },
+}
+
+/// A number after the name, as `gmres:40`.
+fn number(name: &'static str, text: Option<&str>, otherwise: usize, most: usize) -> Result<usize, Error> {
+    let Some(text) = text else { return Ok(otherwise) };
+    match text.parse() {
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        _ => Err(Error::parameter(name, format!("{text:?} is no number from 1 to {most}"))),
+    }
+}
+
+/// A word, and what is behind its colon.
+fn split(text: &str) -> (String, Option<&str>) {
+    match text.trim().split_once(':') {
+        Some((name, rest)) => (name.to_lowercase(), Some(rest)),
+        None => (text.trim().to_lowercase(), None),
+    }
+}
+
+impl FromStr for MethodChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (name, rest) = split(text);
+        if rest.is_some() && !["bicgstabl", "gmres", "fgmres"].contains(&name.as_str()) {
+            return Err(Error::parameter("method", format!("{name} takes no number: {text:?}")));
+        }
+        let restart = || number("method", rest, 40, 1000);
+        match name.as_str() {
+            "auto" => Ok(MethodChoice::Auto),
+            "cg" => Ok(MethodChoice::Cg),
+            "fcg" => Ok(MethodChoice::Fcg),
+            "minres" => Ok(MethodChoice::Minres),
+            "bicgstab" => Ok(MethodChoice::BiCgStab { l: 1 }),
+            "bicgstabl" => Ok(MethodChoice::BiCgStab { l: number("method", rest, 2, 8)? }),
+            "gmres" => Ok(MethodChoice::Gmres { restart: restart()?, flexible: false }),
+            "fgmres" => Ok(MethodChoice::Gmres { restart: restart()?, flexible: true }),
+            _ => {
+                let known = "auto, cg, fcg, minres, bicgstab, bicgstabl:4, gmres:40, fgmres:40";
+                Err(Error::parameter("method", format!("{text:?} is none of {known}")))
+            }
+        }
+    }
+}
+
+/// Which preconditioner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreconditionerChoice {
+    /// Several are tried, as the matrix suggests.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// The diagonal.
+    Jacobi,
+    /// Incomplete factors.
+    Ilu0,
+    /// A polynomial.
+    Chebyshev {
+        /// Its degree.
+        degree: usize,
+    },
+    /// Smoothed aggregation.
+    Amg,
+}
+
+impl FromStr for PreconditionerChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (name, rest) = split(text);
+        if rest.is_some() && name != "chebyshev" {
+            return Err(Error::parameter("precond", format!("{name} takes no number: {text:?}")));
+        }
+        match name.as_str() {
+            "auto" => Ok(PreconditionerChoice::Auto),
+            "none" => Ok(PreconditionerChoice::None),
+            "jacobi" => Ok(PreconditionerChoice::Jacobi),
+            "ilu0" | "ic0" => Ok(PreconditionerChoice::Ilu0),
+            "chebyshev" => Ok(PreconditionerChoice::Chebyshev { degree: number("precond", rest, 4, 100)? }),
+            "amg" => Ok(PreconditionerChoice::Amg),
+            _ => {
+                let known = "auto, none, jacobi, ilu0, ic0, chebyshev:4, amg";
+                Err(Error::parameter("precond", format!("{text:?} is none of {known}")))
+            }
+        }
+    }
+}
+
+impl fmt::Display for PreconditionerChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PreconditionerChoice::Auto => f.pad("auto"),
+            PreconditionerChoice::None => f.pad("none"),
+            PreconditionerChoice::Jacobi => f.pad("jacobi"),
+            PreconditionerChoice::Ilu0 => f.pad("ilu0"),
+            PreconditionerChoice::Chebyshev { degree } => write!(f, "chebyshev:{degree}"),
+            PreconditionerChoice::Amg => f.pad("amg"),
+        }
+    }
+}
+
+/// What the method multiplies with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Inner {
+    /// The matrix itself, in `f64`.
+    #[default]
+    Exact,
+    /// A copy whose elements are as accurate as their magnitude deserves.
+    Adaptive {
+        /// Its formats.
+        set: FormatSet,
+        /// Whether magnitudes are compared within rows, or within the matrix.
+        by_rows: bool,
+        /// The accuracy of products.
+        accuracy: Accuracy,
+    },
+}
+
+impl Inner {
+    /// How its elements are chosen.
+    pub fn adaptation(&self) -> Adaptation<'static> {
+        match *self {
+            Inner::Exact => Adaptation::exact(),
+            Inner::Adaptive { set, by_rows, accuracy } => {
+                let criterion = if by_rows { Criterion::Componentwise } else { Criterion::Normwise };
+                Adaptation::new(set, criterion, accuracy)
+            }
+        }
+    }
+}
+
+impl FromStr for Inner {
+    type Err = Error;
+
+    /// `fp64`, `ap7:nw:2^-24`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if text.trim().eq_ignore_ascii_case("fp64") {
+            return Ok(Inner::Exact);
+        }
+        let parts: Vec<&str> = text.trim().split(':').collect();
+        let [set, criterion, eps] = parts[..] else {
+            let problem = format!("{text:?}: fp64, or a set, a criterion and an accuracy like ap7:cw:2^-24");
+            return Err(Error::parameter("inner", problem));
+        };
+        let by_rows = match criterion.to_lowercase().as_str() {
+            "nw" => false,
+            "cw" => true,
+            _ => return Err(Error::parameter("inner", format!("{criterion:?} is neither nw nor cw"))),
+        };
+        let set = set
+            .parse()
+            .map_err(|error: crate::adaptive::UnknownSet| Error::parameter("inner", error.to_string()))?;
+        Ok(Inner::Adaptive { set, by_rows, accuracy: eps.parse()? })
+    }
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Inner::Exact => f.pad("fp64"),
+            Inner::Adaptive { set, by_rows, accuracy } => {
+                write!(f, "{}:{}:{accuracy}", set.name().to_lowercase(), if *by_rows { "cw" } else { "nw" })
+            }
+        }
+    }
+}
+
+/// What rows and columns are multiplied by before a narrow copy or a preconditioner is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScalingChoice {
+    /// Both for a narrow copy and for rows of very different sizes, nothing otherwise.
+    #[default]
+    Auto,
+    /// Nothing.
+    None,
+    /// Rows (thesis, section 3.6): `D^-1 A`; symmetric matrices are not any more.
+    Rows,
+    /// Rows and columns by the same numbers: symmetric matrices stay so.
+    Both,
+}
+
+impl FromStr for ScalingChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text.trim().to_lowercase().as_str() {
+            "auto" => Ok(ScalingChoice::Auto),
+            "none" => Ok(ScalingChoice::None),
+            "rows" => Ok(ScalingChoice::Rows),
+            "both" => Ok(ScalingChoice::Both),
+            _ => Err(Error::parameter("scale", format!("{text:?} is none of auto, none, rows, both"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_understood() -> Result<(), Error> {
+        assert_eq!("GMRES:80".parse::<MethodChoice>()?, MethodChoice::Gmres { restart: 80, flexible: false });
+        assert_eq!("bicgstabl:4".parse::<MethodChoice>()?, MethodChoice::BiCgStab { l: 4 });
+        assert_eq!("chebyshev:7".parse::<PreconditionerChoice>()?.to_string(), "chebyshev:7");
+        assert_eq!("AP7:nw:2^-24".parse::<Inner>()?.to_string(), "ap7:nw:2^-24");
+        assert_eq!("fp64".parse::<Inner>()?, Inner::Exact);
+        Ok(())
+    }
+
+    #[test]
+    fn other_words_are_refused_with_what_would_do() {
+        let problem = |error: Error| error.to_string();
+        assert!(problem("cg:3".parse::<MethodChoice>().unwrap_err()).contains("takes no number"));
+        assert!(problem("gmres:0".parse::<MethodChoice>().unwrap_err()).contains("1 to 1000"));
+        assert!(problem("gmers".parse::<MethodChoice>().unwrap_err()).contains("gmres:40"));
+        assert!(problem("ilu".parse::<PreconditionerChoice>().unwrap_err()).contains("ilu0"));
+        assert!(problem("ap7:xw:2^-24".parse::<Inner>().unwrap_err()).contains("neither nw nor cw"));
+        assert!(problem("ap9:nw:2^-24".parse::<Inner>().unwrap_err()).contains("ap7"));
+        assert!(problem("ap7".parse::<Inner>().unwrap_err()).contains("ap7:cw:2^-24"));
+        assert!("ap7:nw:2".parse::<Inner>().is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! Methods on systems whose rows and columns are multiplied by powers of two.
+
+use libm::{frexp, ldexp};
+use zellige_runtime::{Bindings, Graph, Runtime, Submit};
+
+use crate::csr::Csr;
+use crate::error::Error;
+use crate::krylov::grains::dots;
+use crate::krylov::rounds::{Ended, Limits};
+use crate::krylov::{
+    Correction, Logger, Method, Operator, Preconditioner, Scalars, ScalarsHandle, Steps, Sums,
+};
+use crate::space::{Space, Vector};
+
+/// What rows and columns are multiplied by: powers of two, so that no element is rounded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scales {
+    /// Of each row.
+    pub rows: Vec<f64>,
+    /// Of each column.
+    pub columns: Vec<f64>,
+}
+
+impl Scales {
+    /// The inverse of each row's largest magnitude (thesis, section 3.6), as a power of two.
+    pub fn of_rows(a: &Csr) -> Scales {
+        let rows = largest(a).map(|largest| ldexp(1.0, -exponent(largest))).collect();
+        Scales { rows, columns: vec![1.0; a.columns()] }
+    }
+
+    /// The inverse square root of each row's largest magnitude for the row and the column of its number, as a power of two: a symmetric matrix
+    /// stays symmetric.
+    pub fn of_both(a: &Csr) -> Scales {
+        let rows: Vec<f64> = largest(a).map(|largest| ldexp(1.0, -exponent(largest).div_euclid(2))).collect();
+        Scales { columns: rows.clone(), rows }
+    }
+
+    /// The matrix, so multiplied.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where an element becomes infinite.
+    pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
+        let scaled =
+            a.clone().map_elements(|i, j, value| Some(self.rows[i] * value * self.columns[j as usize]));
+        scaled.scaled(0)
+    }
+}
+
+fn largest(a: &Csr) -> impl Iterator<Item = f64> {
+    a.iter().map(|(_, value)| value.iter().fold(0.0, |most: f64, value| most.max(value.abs())))
+}
+
+/// `e` with `2^(e-1) <= x < 2^e`; 0 for 0. Far from where powers of two end.
+fn exponent(x: f64) -> i32 {
+    if x == 0.0 { 0 } else { frexp(x).1.clamp(-1000, 1000) }
+}
+
+/// A method that is given the scaled system, for a caller who knows only the other.
+pub struct Scaled<'m> {
+    /// The method.
+    pub method: &'m dyn Method,
+    /// What its system was multiplied by.
+    pub scales: &'m Scales,
+}
+
+impl Method for Scaled<'_> {
+    fn name(&self) -> String {
+        self.method.name()
+    }
+
+    fn prepare<'r>(
+        &'r self,
+        rt: &'r Runtime,
+        space: &'r Space,
+        a: &'r dyn Operator,
+        m: Option<&'r dyn Preconditioner>,
+    ) -> Result<Box<dyn Correction + 'r>, Error> {
+        let inner = self.method.prepare(rt, space, a, m)?;
+        let (r, d, norms) = (space.zeros(rt), space.zeros(rt), rt.register(Scalars::zeros(2)));
+        let (rows, columns) =
+            (space.vector(rt, self.scales.rows.clone()), space.vector(rt, self.scales.columns.clone()));
+        let sums = Sums::new(rt, space, 2);
+        let there = rt.record(|graph| {
+            let steps = Steps::new(graph, space, &norms);
+            steps.each(
+                "scale",
+                |i| (r.read(i), rows.read(i), inner.residual().update(i), sums.of(i)),
+                |(r, rows, scaled, sums)| {
+                    scaled
+                        .iter_mut()
+                        .zip(r.iter().zip(&*rows))
+                        .for_each(|(scaled, (r, scale))| *scaled = r * scale);
+                    dots(&r, &r, sums, 2, 0);
+                    dots(scaled, scaled, sums, 2, 1);
+                },
+            )?;
+            steps.combine("scale.norms", &sums, |sums, s| {
+                s[0] = sums[0].sqrt();
+                s[1] = sums[1].sqrt();
+            })
+        })?;
+        let back = rt.record(|graph| {
+            Steps::new(graph, space, &norms).each(
+                "scale",
+                |i| (inner.correction().read(i), columns.read(i), d.update(i)),
+                |(scaled, columns, d)| {
+                    d.iter_mut()
+                        .zip(scaled.iter().zip(&*columns))
+                        .for_each(|(d, (scaled, scale))| *d = scaled * scale);
+                },
+            )
+        })?;
+        Ok(Box::new(Prepared { rt, inner, r, d, norms, there, back }))
+    }
+}
+
+struct Prepared<'r> {
+    rt: &'r Runtime,
+    inner: Box<dyn Correction + 'r>,
+    r: Vector,
+    d: Vector,
+    norms: ScalarsHandle,
+    there: Graph,
+    back: Graph,
+}
+
+impl Correction for Prepared<'_> {
+    fn residual(&self) -> &Vector {
+        &self.r
+    }
+
+    fn correction(&self) -> &Vector {
+        &self.d
+    }
+
+    fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
+        self.rt.replay(&Bindings::recorded(&self.there))?;
+        let ratio = {
+            let guard = self.rt.read(&self.norms)?;
+            let norms = Scalars::new(guard.as_slice());
+            if norms[0] > 0.0 { norms[1] / norms[0] } else { 1.0 }
+        };
+        let limits = Limits { goal: limits.goal * ratio, ..*limits };
+        let ended = self.inner.run(&limits, &mut Rescaled { log, ratio })?;
+        self.rt.replay(&Bindings::recorded(&self.back))?;
+        Ok(Ended { residual: ended.residual / ratio, ..ended })
+    }
+}
+
+/// Tells of residuals as if they were those of the system that is not scaled.
+struct Rescaled<'l> {
+    log: &'l mut dyn Logger,
+    ratio: f64,
+}
+
+impl Logger for Rescaled<'_> {
+    fn step(&mut self, residual: f64) {
+        self.log.step(residual / self.ratio);
+    }
+}

@@ -1,0 +1,129 @@
+use faer::Mat;
+use zellige_runtime::Runtime;
+
+use super::*;
+use crate::generate::{
+    Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
+};
+
+fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
+    let cells = Flow { cells: [9, 8, 6], ..Flow::default() };
+    let elements = Elements([4, 3, 3]);
+    Ok(vec![
+        ("flow", flow(&cells)?),
+        ("transport", transport(&Transport { flow: cells, ..Transport::default() })?),
+        ("elasticity", elasticity(&Elasticity { elements, ..Elasticity::default() })?),
+        ("biot", biot(&Biot { elements, ..Biot::default() })?),
+        ("stokes", stokes(&Stokes { elements, ..Stokes::default() })?),
+    ])
+}
+
+fn rhs(n: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * 37 % 101) as f64 - 50.0) / 50.0).collect()
+}
+
+/// `A^-1 b` by LU, and the condition number.
+fn direct(a: &Csr, b: &[f64]) -> (Vec<f64>, f64) {
+    use faer::linalg::solvers::Solve;
+    let n = a.rows();
+    let dense = Mat::from_fn(n, n, |i, j| a.get(i, j));
+    let singular = dense.singular_values().expect("singular values");
+    let x = dense.full_piv_lu().solve(Mat::from_fn(n, 1, |i, _| b[i]));
+    ((0..n).map(|i| x[(i, 0)]).collect(), singular[0] / singular[n - 1])
+}
+
+fn norm(v: impl Iterator<Item = f64>) -> f64 {
+    v.map(|v| v * v).sum::<f64>().sqrt()
+}
+
+/// Relative residuals of `tol` mean relative errors of `cond tol`; the answers of a direct solver, which has errors of its own.
+#[test]
+fn answers_agree_with_those_of_a_direct_solver() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    for (name, a) in matrices()? {
+        let (mut b, mut x) = (vec![0.0; a.rows()], vec![0.0; a.rows()]);
+        a.multiply(&rhs(a.rows()), &mut b)?;
+        let answer = solve(&rt, &a, &b, &mut x, &Options::default(), &mut ())?;
+        assert!(answer.solution.reason.is_converged(), "{name}: {:?}", answer.attempts);
+        let (expected, condition) = direct(&a, &b);
+        let error = norm(x.iter().zip(&expected).map(|(x, y)| x - y)) / norm(expected.iter().copied());
+        assert!(error <= 100.0 * condition * 1e-10, "{name}: {error:e}, condition {condition:e}");
+    }
+    Ok(())
+}
+
+#[test]
+fn narrow_copies_give_answers_of_the_same_quality() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(2).build()?;
+    let a = elasticity(&Elasticity { elements: Elements([6, 6, 5]), ..Elasticity::default() })?;
+    let b = rhs(a.rows());
+    for (inner, method) in
+        [("ap7:cw:2^-24", "cg"), ("ap2:cw:2^-20", "gmres:60"), ("ap7re:cw:2^-37", "bicgstabl:2")]
+    {
+        let mut x = vec![0.0; a.rows()];
+        let options = Options {
+            inner: inner.parse()?,
+            method: method.parse()?,
+            preconditioner: PreconditionerChoice::Ilu0,
+            ..Options::default()
+        };
+        let answer = solve(&rt, &a, &b, &mut x, &options, &mut ())?;
+        assert!(answer.solution.reason.is_converged(), "{inner}: {:?}", answer.attempts);
+        assert!(answer.bytes.inner < answer.bytes.matrix * 9 / 10, "{inner}: {:?}", answer.bytes);
+        let residual = crate::exact::ExactProduct::of(&a, &x)?.errors(&b)?;
+        assert!(norm(residual.into_iter()) <= 1.001e-10 * norm(b.iter().copied()), "{inner}");
+    }
+    Ok(())
+}
+
+#[test]
+fn orders_and_null_spaces_are_taken_care_of() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    // A ring: the graph Laplacian makes constants zero.
+    let n = 500u32;
+    let triplets = (0..n).flat_map(|i| [(i, i, 2.0), (i, (i + 1) % n, -1.0), ((i + 1) % n, i, -1.0)]);
+    let ring = Csr::from_triplets(n as usize, n as usize, &triplets.collect::<Vec<_>>())?;
+    let b = rhs(n as usize);
+    let mut x = vec![0.0; n as usize];
+    let options = Options { without_constant: true, reorder: true, ..Options::default() };
+    let answer = solve(&rt, &ring, &b, &mut x, &options, &mut ())?;
+    assert!(answer.solution.reason.is_converged(), "{:?}", answer.attempts);
+    assert!(x.iter().sum::<f64>().abs() < 1e-8 * norm(x.iter().copied()));
+    let mean = b.iter().sum::<f64>() / f64::from(n);
+    let mut product = vec![0.0; n as usize];
+    ring.multiply(&x, &mut product)?;
+    let residual = norm(product.iter().zip(&b).map(|(product, b)| b - mean - product));
+    assert!(residual < 2e-10 * norm(b.iter().copied()), "{residual:e}");
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_solved_is_named() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let problem = |triplets: &[(u32, u32, f64)], size: (usize, usize), options: &Options| {
+        let a = Csr::from_triplets(size.0, size.1, triplets).expect("a matrix");
+        let b = vec![1.0; size.0];
+        solve(&rt, &a, &b, &mut vec![0.0; size.1], options, &mut ()).expect_err("no answer").to_string()
+    };
+    let auto = Options::default();
+    assert!(problem(&[(0, 0, 1.0)], (1, 2), &auto).contains("only square"));
+    assert!(problem(&[(0, 0, 1.0), (0, 1, 1.0)], (2, 2), &auto).contains("row 2 is all zeros"));
+    let jacobi =
+        Options { preconditioner: PreconditionerChoice::Jacobi, method: MethodChoice::Cg, ..auto.clone() };
+    assert!(problem(&[(0, 1, 1.0), (1, 0, 1.0)], (2, 2), &jacobi).contains("row 1"));
+    let constant = Options { without_constant: true, ..auto };
+    assert!(problem(&[(0, 0, 1.0), (1, 1, 1.0)], (2, 2), &constant).contains("not in the null space"));
+    Ok(())
+}
+
+/// A singular system without an answer: nobody says that there is one.
+#[test]
+fn what_has_no_answer_gets_none() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 1.0)])?;
+    let mut x = vec![0.0; 2];
+    let answer = solve(&rt, &a, &[1.0, -1.0], &mut x, &Options::default(), &mut ())?;
+    assert!(!answer.solution.reason.is_converged(), "{:?}", answer.attempts);
+    assert!(answer.solution.true_residual >= 0.99 * 2f64.sqrt());
+    Ok(())
+}
