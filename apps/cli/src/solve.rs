@@ -261,7 +261,7 @@ fn text(answer: &Answer) -> String {
     );
     let narrow =
         if stored.inner > 0 { format!(", {} of its copy", bytes(stored.inner)) } else { String::new() };
-    text + &format!(
+    text + &*format!(
         "{} of matrix{narrow}, {} of preconditioner\n",
         bytes(stored.matrix),
         bytes(stored.preconditioner)
