@@ -8,6 +8,8 @@ use crate::packed::{code, unpack_first};
 
 /// How many vectors at most are multiplied at once.
 const MOST: usize = 8;
+/// Vectors of more bytes are in no cache by the time they are read again (16 MiB).
+const CACHE: usize = 1 << 24;
 /// Most rows of numbers in a tile.
 const ROWS: usize = 288;
 
@@ -35,6 +37,17 @@ pub(super) struct Section<'a> {
 
 /// A way through the groups of a section: adds to the sums of the tile's rows, says how many bytes there were.
 pub(super) trait Way {
+    /// Asks for numbers that will be read soon.
+    fn fetch(_: &[f64]) {}
+
+    /// `y = factor * sums`, for a `y` that nobody reads soon.
+    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+        multiply_all(sums, factor, y);
+    }
+
+    /// Makes others see what was streamed.
+    fn fence() {}
+
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize;
 }
 
@@ -56,7 +69,7 @@ pub(super) fn multiply(panel: &Panel, count: usize, x: &[f64], y: &mut [f64]) ->
     #[cfg(target_arch = "x86_64")]
     {
         use super::x86::{Avx2, Avx512};
-        if Avx512::is_here() && std::env::var_os("NO512").is_none() {
+        if Avx512::is_here() {
             multiply_by::<Avx512>(panel, count, x, y);
             return Ok(());
         }
@@ -88,12 +101,13 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, x: &[f64], y: &mu
 }
 
 /// Why nothing here fails: whoever has a panel has had it checked.
-const CHECKED: &str = "panels are checked";
+pub(super) const CHECKED: &str = "panels are checked";
 
 fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, x: &[f64], y: &mut [f64]) {
     let (bytes, head) = (&panel.bytes[..], &panel.head);
     let mut sums = [0.0; ROWS * MOST];
     let (mut at, mut y) = (head.len(), y);
+    let streams = size_of_val(x) > CACHE;
     for _ in 0..head.tiles {
         let tile = TileHead::read(bytes, &mut at).expect(CHECKED);
         let rows = tile.rows * B;
@@ -101,22 +115,37 @@ fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, x: &[f64], y: &mu
         at += exponents.len();
         let sums = &mut sums[..tile.rows.next_multiple_of(LANES) * B * K];
         sums.fill(0.0);
-        let x = &x[tile.base * B * K..(tile.base + tile.window) * B * K];
+        let (before, next) = x.split_at((tile.base + tile.window) * B * K);
+        W::fetch(&next[..next.len().min(tile.rows * B * K)]);
+        let x = &before[tile.base * B * K..];
         for _ in 0..tile.sections {
             let head = SectionHead::read(bytes, &mut at).expect(CHECKED);
             let bucket = panel.head.buckets[head.bucket];
             at += W::section::<B, K>(&Section { bytes: &bytes[at..], head, tile, bucket, x }, sums);
         }
         let (rows, rest) = y.split_at_mut(rows * K);
-        finish::<K>(&sums[..rows.len()], head.exponent, exponents, rows);
+        finish::<W, K>(&sums[..rows.len()], head.exponent, exponents, streams, rows);
         y = rest;
     }
+    W::fence();
+}
+
+/// `y = factor * sums`.
+pub(super) fn multiply_all(sums: &[f64], factor: f64, y: &mut [f64]) {
+    y.iter_mut().zip(sums).for_each(|(y, &sum)| *y = sum * factor);
 }
 
 /// Sums to `y`, with the powers of two of the panel and of the rows.
-fn finish<const K: usize>(sums: &[f64], exponent: i32, exponents: &[u8], y: &mut [f64]) {
-    if exponents.is_empty() && exponent == 0 {
-        return y.copy_from_slice(sums);
+fn finish<W: Way, const K: usize>(
+    sums: &[f64],
+    exponent: i32,
+    exponents: &[u8],
+    streams: bool,
+    y: &mut [f64],
+) {
+    if exponents.is_empty() && (-1022..=1023).contains(&exponent) {
+        let factor = code::power_of_two(exponent);
+        return if streams { W::stream(sums, factor, y) } else { multiply_all(sums, factor, y) };
     }
     let mut at = 0;
     for (y, sums) in y.chunks_exact_mut(K).zip(sums.chunks_exact(K)) {

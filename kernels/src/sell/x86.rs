@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::LANES;
 use super::bytes::{GroupHead, Rows, element_bytes};
-use super::product::{Section, Way, any_section};
+use super::product::{CHECKED, Section, Way, any_section, multiply_all};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
 use crate::packed::x86::{Double, Reduced, Single};
@@ -62,6 +62,19 @@ macro_rules! by_format {
 }
 
 impl Way for Avx2 {
+    fn fetch(numbers: &[f64]) {
+        fetch(numbers);
+    }
+
+    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+        stream(sums, factor, y);
+    }
+
+    fn fence() {
+        // SAFETY: every machine of this kind has SSE.
+        unsafe { _mm_sfence() };
+    }
+
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
         // SAFETY: this way is taken only where it `is_here`.
         unsafe { by_format!(narrow_avx2, section, sums) }
@@ -69,10 +82,46 @@ impl Way for Avx2 {
 }
 
 impl Way for Avx512 {
+    fn fetch(numbers: &[f64]) {
+        fetch(numbers);
+    }
+
+    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+        stream(sums, factor, y);
+    }
+
+    fn fence() {
+        // SAFETY: every machine of this kind has SSE.
+        unsafe { _mm_sfence() };
+    }
+
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
         // SAFETY: this way is taken only where it `is_here`.
         unsafe { by_format!(narrow_avx512, section, sums) }
     }
+}
+
+fn fetch(numbers: &[f64]) {
+    for line in numbers.chunks(8) {
+        // SAFETY: every machine of this kind has SSE; the numbers are there.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+}
+
+/// Writes past the caches.
+fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+    if !y.as_ptr().cast::<__m128d>().is_aligned() {
+        return multiply_all(sums, factor, y);
+    }
+    let (pairs, last) = y.as_chunks_mut::<2>();
+    let (sums, last_sums) = sums.as_chunks::<2>();
+    for (y, sums) in pairs.iter_mut().zip(sums) {
+        // SAFETY: every machine of this kind has SSE2; two numbers are written to two, at a multiple of 16 bytes.
+        unsafe {
+            _mm_stream_pd(y.as_mut_ptr(), _mm_mul_pd(_mm_loadu_pd(sums.as_ptr()), _mm_set1_pd(factor)))
+        };
+    }
+    multiply_all(last_sums, factor, last);
 }
 
 #[target_feature(enable = "avx2,fma")]
@@ -255,29 +304,44 @@ impl Eights for Whole {
 #[inline(always)]
 unsafe fn narrow<V: Eights, E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
     let Section { bytes, head, tile: _, bucket, x } = *section;
-    let element_bytes = element_bytes(2, B, bucket.format);
+    let element_bytes = const { element_bytes(2, B, E::FORMAT) };
     let scale = bucket.scale();
     let mut at = 0;
     for _ in 0..head.groups {
-        let group = GroupHead::read(bytes, &mut at).expect("panels are checked");
-        let steps = &bytes[at..at + group.elements() * element_bytes];
-        at += steps.len();
-        let (full, mut ragged) = steps.split_at(group.full * LANES * element_bytes);
+        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
         // SAFETY: the caller's promise; all of the steps' columns are in the window `x`, and the panel goes on for 64 bytes after its steps.
         unsafe {
             let mut lanes = [V::zero(); B];
-            for step in full.chunks_exact(LANES * element_bytes) {
-                add_step::<V, E, B>(step.as_ptr(), x.as_ptr(), &mut lanes);
+            let full = &bytes[at..][..group.full * LANES * element_bytes];
+            for step in 0..group.full {
+                let step = full.as_ptr().add(step * LANES * element_bytes);
+                ahead(step, LANES * element_bytes);
+                add_step::<V, E, B>(step, x.as_ptr(), &mut lanes);
             }
+            at += full.len();
             for &active in group.ragged {
                 let active = usize::from(active);
-                add_first::<V, E, B>(ragged.as_ptr(), active, x.as_ptr(), &mut lanes);
-                ragged = &ragged[active * element_bytes..];
+                let step = &bytes[at..][..active * element_bytes];
+                ahead(step.as_ptr(), LANES * element_bytes);
+                add_first::<V, E, B>(step.as_ptr(), active, x.as_ptr(), &mut lanes);
+                at += step.len();
             }
             add_rows::<V, B>(&lanes, group.rows, scale, sums);
         }
     }
     at
+}
+
+/// How far ahead of its use the stream is asked for: about what memory takes to answer, and no more than a few steps of blocks.
+const AHEAD: usize = 2048;
+
+/// Asks for the bytes of a step to come. Without it the reads of `x` in between keep the machine from seeing that the panel is one stream.
+#[inline(always)]
+fn ahead(step: *const u8, len: usize) {
+    for line in (0..len).step_by(64) {
+        // SAFETY: an address that cannot be read is not; every machine of this kind has SSE.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(step.wrapping_add(AHEAD + line).cast()) };
+    }
 }
 
 /// Adds lanes to the sums of their rows.
@@ -287,7 +351,7 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize>(section: &Section<'_>,
 #[inline(always)]
 unsafe fn add_rows<V: Eights, const B: usize>(lanes: &[V; B], rows: Rows, scale: f64, sums: &mut [f64]) {
     if let (Rows::From(row), 1) = (rows, B) {
-        let sums = sums[row..].first_chunk_mut().expect("panels are checked");
+        let sums = sums[row..].first_chunk_mut().expect(CHECKED);
         // SAFETY: the caller's promise.
         return unsafe { lanes[0].add_to(scale, sums) };
     }
@@ -298,7 +362,7 @@ unsafe fn add_rows<V: Eights, const B: usize>(lanes: &[V; B], rows: Rows, scale:
     }
     for lane in 0..LANES {
         let row = rows.of(lane);
-        let sums: &mut [f64; B] = sums[row * B..].first_chunk_mut().expect("panels are checked");
+        let sums: &mut [f64; B] = sums[row * B..].first_chunk_mut().expect(CHECKED);
         for i in 0..B {
             sums[i] += out[i][lane];
         }

@@ -1,7 +1,7 @@
 //! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers or blocks.
 
 use zellige_kernels::packed::PackedFormat;
-use zellige_kernels::sell::{Bucket, Elements, Panel, PanelWriter, tile_rows};
+use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
 
 use super::thresholds::{RowThresholds, power_below, scales};
 use super::{Adaptation, FormatSet, Scaling, Thresholds, to_one};
@@ -39,28 +39,24 @@ impl TiledMatrix {
     /// # Errors
     /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are no multiples of the edge.
     pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
+        TiledMatrix::of_tiles(a, edge, adaptation, 1)
+    }
+
+    /// Every so many tiles, as if there were no others: for figures, not for products.
+    pub(super) fn of_tiles(
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+        every: usize,
+    ) -> Result<TiledMatrix, Error> {
         adaptation.check(a)?;
-        if edge > 1 && adaptation.set.has_scales() {
-            let problem = format!(
-                "{} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or an edge of 1",
-                adaptation.set
-            );
-            return Err(Error::parameter("edge", problem));
-        }
-        if edge > 0 && (!a.rows().is_multiple_of(edge) || !a.columns().is_multiple_of(edge)) {
-            let problem = format!(
-                "{} x {} cannot be cut into blocks of {edge} x {edge}: take an edge of 1",
-                a.rows(),
-                a.columns()
-            );
-            return Err(Error::shape("matrix", problem));
-        }
+        check_edge(a, edge, adaptation.set)?;
+        let tiles = (0..).step_by(every);
         match edge {
-            1 => Encoder::<1>::encode(a, adaptation),
-            2 => Encoder::<2>::encode(a, adaptation),
-            3 => Encoder::<3>::encode(a, adaptation),
-            4 => Encoder::<4>::encode(a, adaptation),
-            _ => Err(Error::parameter("edge", format!("{edge}: blocks have an edge of 1, 2, 3 or 4"))),
+            1 => Encoder::<1>::encode(a, adaptation, tiles),
+            2 => Encoder::<2>::encode(a, adaptation, tiles),
+            3 => Encoder::<3>::encode(a, adaptation, tiles),
+            _ => Encoder::<4>::encode(a, adaptation, tiles),
         }
     }
 
@@ -140,6 +136,25 @@ impl TiledMatrix {
     }
 }
 
+/// Refuses blocks that a matrix cannot be cut into, or a set cannot store.
+pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Error> {
+    if !EDGES.contains(&edge) {
+        return Err(Error::parameter("edge", format!("{edge}: blocks have an edge of 1, 2, 3 or 4")));
+    }
+    if edge > 1 && set.has_scales() {
+        let problem =
+            format!("{set} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or an edge of 1");
+        return Err(Error::parameter("edge", problem));
+    }
+    if !a.rows().is_multiple_of(edge) || !a.columns().is_multiple_of(edge) {
+        let (rows, columns) = (a.rows(), a.columns());
+        let problem =
+            format!("{rows} x {columns} cannot be cut into blocks of {edge} x {edge}: take an edge of 1");
+        return Err(Error::shape("matrix", problem));
+    }
+    Ok(())
+}
+
 /// Blocks of `B x B` on their way into panels.
 struct Encoder<'a, const B: usize> {
     a: &'a Csr,
@@ -193,13 +208,18 @@ impl<'a, const B: usize> Encoder<'a, B> {
         }
     }
 
-    fn encode(a: &Csr, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
+    /// These tiles of the matrix; all that are there, to store it.
+    fn encode(
+        a: &Csr,
+        adaptation: &Adaptation<'_>,
+        tiles: impl Iterator<Item = usize>,
+    ) -> Result<TiledMatrix, Error> {
         let mut encoder = Encoder::<B>::new(a, adaptation);
         let enough = LEAST_PANEL.max(a.elements() * size_of::<f32>() / PANELS);
         let mut panels = Vec::new();
         let mut writer = encoder.writer(0)?;
         let blocks = a.rows() / B;
-        for first in (0..blocks).step_by(tile_rows(B)) {
+        for first in tiles.map(|tile| tile * tile_rows(B)).take_while(|&first| first < blocks) {
             if writer.bytes() > enough {
                 let next = encoder.writer(writer.next_row())?;
                 panels.push(finish(std::mem::replace(&mut writer, next))?);

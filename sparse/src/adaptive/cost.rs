@@ -1,0 +1,283 @@
+//! Which layout and which set give the fastest product: measured costs, not bytes alone.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use zellige_kernels::packed::{PackedFormat, Rounding};
+use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
+
+use super::tiled::check_edge;
+use super::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
+use crate::csr::Csr;
+use crate::error::Error;
+
+/// What the parts of a product cost on a machine, on one worker while the others work too.
+///
+/// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for elements and groups: memory and computing hide each other, but not wholly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CostModel {
+    /// Bytes that memory gives (bytes/s).
+    pub bandwidth: f64,
+    /// For each edge of [`EDGES`]: a group of eight rows (s).
+    pub group: [f64; 4],
+    /// For each edge and each format of [`PackedFormat::ALL`]: an element, or a block (s). Infinite where blocks have no such format.
+    pub element: [[f64; PackedFormat::ALL.len()]; 4],
+}
+
+/// Elements that a sample has about.
+const SAMPLE: usize = 300_000;
+/// Above this part of the time of `f64` the model is not trusted, and products are timed.
+const CLOSE: f64 = 0.85;
+/// How often they are.
+const PAIRS: usize = 7;
+/// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
+const ARRAY: usize = 1 << 23;
+
+/// The matrix in the layout and the set that are expected to multiply fastest on this machine with so many workers, for this accuracy; never one that
+/// was seen to be slower than `f64`.
+///
+/// Measures the machine at the first call (a fraction of a second). What is measured differs from run to run, and so may the choice between ways that are equally
+/// fast; with [`CostModel::choose`] it does not.
+///
+/// # Errors
+/// As for storing the matrix.
+pub fn auto(
+    a: &Csr,
+    criterion: Criterion<'_>,
+    accuracy: Accuracy,
+    rounding: Rounding,
+    workers: usize,
+) -> Result<TiledMatrix, Error> {
+    static MODEL: OnceLock<CostModel> = OnceLock::new();
+    let model = MODEL.get_or_init(|| CostModel::measure(workers));
+    let choice = model.choose(a, criterion, accuracy, rounding)?;
+    let adaptation = Adaptation { rounding, ..Adaptation::new(choice.set, criterion, accuracy) };
+    let stored = |edge, set: FormatSet| match set {
+        FormatSet::Fp64 => TiledMatrix::new(a, edge, &Adaptation::double()),
+        _ => TiledMatrix::new(a, edge, &adaptation),
+    };
+    let best = stored(choice.edge, choice.set)?;
+    if choice.set == FormatSet::Fp64 || choice.of_double < CLOSE {
+        return Ok(best);
+    }
+    let double = stored(choice.double_edge, FormatSet::Fp64)?;
+    Ok(if is_faster(&best, &double)? { best } else { double })
+}
+
+/// Whether products with one take less time than with the other, in turns.
+fn is_faster(one: &TiledMatrix, other: &TiledMatrix) -> Result<bool, Error> {
+    let (x, mut y) = (vec![1.0; one.columns()], vec![0.0; one.rows()]);
+    let mut ratios = Vec::new();
+    for _ in 0..PAIRS {
+        let mut time = |matrix: &TiledMatrix| {
+            let begin = Instant::now();
+            matrix.multiply(&x, &mut y).map(|()| begin.elapsed().as_secs_f64())
+        };
+        ratios.push(time(one)? / time(other)?);
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    Ok(ratios[PAIRS / 2] < 1.0)
+}
+
+/// What a model thinks is fastest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Rows and columns of a block.
+    pub edge: usize,
+    /// The formats.
+    pub set: FormatSet,
+    /// The time beside that of `f64` in its fastest layout, which has blocks of this edge.
+    pub of_double: f64,
+    /// Of the fastest layout in `f64`.
+    pub double_edge: usize,
+}
+
+impl CostModel {
+    /// Measures this machine: reading memory with so many workers at once, and panels of one format that the nearest cache holds.
+    pub fn measure(workers: usize) -> CostModel {
+        let bandwidth = bandwidth(workers.max(1)) / workers.max(1) as f64;
+        let mut model =
+            CostModel { bandwidth, group: [0.0; 4], element: [[f64::INFINITY; PackedFormat::ALL.len()]; 4] };
+        for (at, edge) in EDGES.into_iter().enumerate() {
+            // The same elements in few long rows, and in many short ones.
+            let (long, short) = (panel(edge, PackedFormat::Fp64, 16), panel(edge, PackedFormat::Fp64, 1));
+            let (elements, groups) =
+                (|panel: &Panel| panel.loads()[0].elements, |panel: &Panel| panel.loads()[0].groups);
+            let per_element = seconds(&long) / elements(&long) as f64;
+            let rest = seconds(&short) - per_element * elements(&short) as f64;
+            model.group[at] = rest.max(0.0) / groups(&short) as f64;
+            for (format, cost) in PackedFormat::ALL.into_iter().zip(&mut model.element[at]) {
+                if edge == 1 || !format.is_scaled() {
+                    let panel = panel(edge, format, 16);
+                    let groups = model.group[at] * groups(&panel) as f64;
+                    *cost = (seconds(&panel) - groups).max(0.0) / elements(&panel) as f64;
+                }
+            }
+        }
+        model
+    }
+
+    /// Seconds of a product with these panels, without reading `x` and writing `y`.
+    pub fn seconds(&self, panels: &[Panel]) -> f64 {
+        let memory = panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth;
+        let of_panel = |panel: &Panel| {
+            let at = EDGES.iter().position(|&edge| edge == panel.edge()).expect("an edge of EDGES");
+            let cost = |format| {
+                let place = PackedFormat::ALL.iter().position(|&other| other == format);
+                self.element[at][place.expect("one of all")]
+            };
+            let loads = panel.loads().iter().filter(|load| load.elements > 0);
+            loads
+                .map(|load| {
+                    load.elements as f64 * cost(load.bucket.format) + load.groups as f64 * self.group[at]
+                })
+                .sum::<f64>()
+        };
+        memory.hypot(panels.iter().map(of_panel).sum())
+    }
+
+    /// The fastest edge and set by this model, from a sample of the matrix' tiles. The same model gives the same answer.
+    ///
+    /// # Errors
+    /// As for storing the matrix.
+    pub fn choose(
+        &self,
+        a: &Csr,
+        criterion: Criterion<'_>,
+        accuracy: Accuracy,
+        rounding: Rounding,
+    ) -> Result<Choice, Error> {
+        let edges = EDGES.into_iter().filter(|&edge| check_edge(a, edge, FormatSet::Fp64).is_ok());
+        let vectors = 8.0 * (a.rows() + a.columns()) as f64 / self.bandwidth;
+        let seconds = |edge: usize, adaptation: &Adaptation<'_>| {
+            let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
+            let every = (a.elements() / SAMPLE + 1).min(tiles);
+            let sample = TiledMatrix::of_tiles(a, edge, adaptation, every)?;
+            let part = tiles.div_ceil(every) as f64 / tiles as f64;
+            Ok::<f64, Error>(vectors + self.seconds(sample.panels()) / part)
+        };
+        let (mut double, mut double_edge) = (f64::INFINITY, 1);
+        for edge in edges.clone() {
+            let time = seconds(edge, &Adaptation::double())?;
+            if time < double {
+                (double, double_edge) = (time, edge);
+            }
+        }
+        let mut best = Choice { edge: double_edge, set: FormatSet::Fp64, of_double: 1.0, double_edge };
+        for (edge, set) in edges.flat_map(|edge| FormatSet::ALL.map(|set| (edge, set))) {
+            let adaptation = Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy) };
+            if check_edge(a, edge, set).is_err() || adaptation.check(a).is_err() {
+                continue;
+            }
+            let of_double = seconds(edge, &adaptation)? / double;
+            if of_double < best.of_double {
+                best = Choice { edge, set, of_double, double_edge };
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// Bytes per second that so many threads read together.
+fn bandwidth(workers: usize) -> f64 {
+    let array = vec![1.0; ARRAY];
+    let sum = |part: &[f64]| {
+        let mut sums = [0.0; 32];
+        for part in part.chunks_exact(32) {
+            sums.iter_mut().zip(part).for_each(|(sum, a)| *sum += a);
+        }
+        black_box(sums);
+    };
+    let time = |_| {
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            array.chunks(ARRAY.div_ceil(workers)).for_each(|part| {
+                scope.spawn(move || sum(part));
+            });
+        });
+        begin.elapsed().as_secs_f64()
+    };
+    8.0 * ARRAY as f64 / (0..5).map(time).fold(f64::INFINITY, f64::min)
+}
+
+/// A panel of one tile with about 2000 numbers, in rows of so many elements.
+fn panel(edge: usize, format: PackedFormat, row: usize) -> Panel {
+    let rows = (2048 / (row * edge * edge)).clamp(16, tile_rows(edge));
+    let mut elements = Elements::default();
+    let block = [1.5; 16];
+    for (i, k) in (0..rows).flat_map(|i| (0..row).map(move |k| (i, k))) {
+        // Neighbours have columns that are near each other, but not side by side.
+        elements.push(i as u8, ((i * 3 + k * 7) % 128) as u32, &block[..edge * edge]);
+    }
+    let mut writer =
+        PanelWriter::new(edge, 0, 128 * edge, 0, &[Bucket::unscaled(format)]).expect("an edge of EDGES");
+    writer.tile(rows, None, &[elements], Rounding::Nearest).expect("rows of one tile");
+    writer.finish().expect("a panel that was just made")
+}
+
+/// Least time of a product of a panel that is in a cache.
+fn seconds(panel: &Panel) -> f64 {
+    const PRODUCTS: usize = 20;
+    let (x, mut y) = (vec![1.0; 128 * panel.edge()], vec![0.0; panel.rows().len()]);
+    let mut time = |_| {
+        let begin = Instant::now();
+        for _ in 0..PRODUCTS {
+            panel.multiply(&x, black_box(&mut y)).expect("sizes that fit");
+        }
+        begin.elapsed().as_secs_f64() / PRODUCTS as f64
+    };
+    (0..20).map(&mut time).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
+
+    /// A machine of 20 GB/s on which every element takes the same time.
+    fn model(element: f64) -> CostModel {
+        CostModel { bandwidth: 2e10, group: [0.0; 4], element: [[element; PackedFormat::ALL.len()]; 4] }
+    }
+
+    #[test]
+    fn where_computing_costs_nothing_the_fewest_bytes_win() {
+        let a = flow(&Flow { cells: [16, 14, 12], ..Flow::default() }).unwrap();
+        let choice =
+            model(0.0).choose(&a, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest).unwrap();
+        let bytes = |edge, set| {
+            let adaptation = Adaptation::new(set, Criterion::Normwise, "2^-37".parse().unwrap());
+            TiledMatrix::new(&a, edge, &adaptation).unwrap().bytes()
+        };
+        let chosen = bytes(choice.edge, choice.set);
+        assert!(choice.of_double < 1.0 && choice.double_edge == 1);
+        for set in FormatSet::ALL {
+            assert!(chosen <= bytes(1, set), "{set}");
+        }
+    }
+
+    #[test]
+    fn where_memory_costs_nothing_f64_wins() {
+        let a = elasticity(&Elasticity { elements: Elements([6, 6, 6]), ..Elasticity::default() }).unwrap();
+        let mut model = model(1e-9);
+        model.bandwidth = 1e30;
+        model.group = [1e-8; 4];
+        let choice = model.choose(&a, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest).unwrap();
+        // A block costs as much as a number here: the larger the better.
+        assert_eq!((choice.edge, choice.set, choice.of_double), (choice.double_edge, FormatSet::Fp64, 1.0));
+        assert!(choice.edge > 1);
+    }
+
+    #[test]
+    fn the_machine_is_measured_and_its_choice_multiplies() {
+        let a = flow(&Flow { cells: [10, 9, 8], ..Flow::default() }).unwrap();
+        let matrix = auto(&a, Criterion::Normwise, "2^-24".parse().unwrap(), Rounding::Nearest, 1).unwrap();
+        let (x, mut y) = (vec![1.0; a.columns()], vec![f64::NAN; a.rows()]);
+        matrix.multiply(&x, &mut y).unwrap();
+        let error = crate::exact::ExactProduct::of(&a, &x).unwrap().backward_error(&y).unwrap();
+        assert!(error.normwise < 12.0 * 2f64.powi(-24));
+        let model = CostModel::measure(1);
+        assert!(model.bandwidth > 1e8 && model.element[0].iter().all(|cost| (1e-12..1e-6).contains(cost)));
+        assert!(model.element[1].iter().any(|cost| cost.is_infinite()));
+    }
+}
