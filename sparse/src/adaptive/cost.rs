@@ -25,6 +25,12 @@ pub struct CostModel {
     pub element: [[f64; PackedFormat::ALL.len()]; 4],
 }
 
+/// All sets that a model chooses from.
+pub const SETS: [FormatSet; 7] = {
+    let [a, b, c, d, e, f] = FormatSet::ALL;
+    [FormatSet::Fp64, a, b, c, d, e, f]
+};
+
 /// Elements that a sample has about.
 const SAMPLE: usize = 300_000;
 /// Above this part of the time of `f64` the model is not trusted, and products are timed.
@@ -34,7 +40,7 @@ const PAIRS: usize = 7;
 /// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
 const ARRAY: usize = 1 << 23;
 
-/// The matrix in the layout and the set that are expected to multiply fastest on this machine with so many workers, for this accuracy; never one that
+/// The matrix in the layout and the set that are expected to multiply fastest on this machine with one worker, for this accuracy; never one that
 /// was seen to be slower than `f64`.
 ///
 /// Measures the machine at the first call (a fraction of a second). What is measured differs from run to run, and so may the choice between ways that are equally
@@ -47,11 +53,9 @@ pub fn auto(
     criterion: Criterion<'_>,
     accuracy: Accuracy,
     rounding: Rounding,
-    workers: usize,
 ) -> Result<TiledMatrix, Error> {
-    static MODEL: OnceLock<CostModel> = OnceLock::new();
-    let model = MODEL.get_or_init(|| CostModel::measure(workers));
-    let choice = model.choose(a, criterion, accuracy, rounding)?;
+    let model = machine();
+    let choice = model.choose(a, &EDGES, &SETS, criterion, accuracy, rounding)?;
     let adaptation = Adaptation { rounding, ..Adaptation::new(choice.set, criterion, accuracy) };
     let stored = |edge, set: FormatSet| match set {
         FormatSet::Fp64 => TiledMatrix::new(a, edge, &Adaptation::double()),
@@ -63,6 +67,12 @@ pub fn auto(
     }
     let double = stored(choice.double_edge, FormatSet::Fp64)?;
     Ok(if is_faster(&best, &double)? { best } else { double })
+}
+
+/// What this machine costs with one worker, measured once.
+pub fn machine() -> &'static CostModel {
+    static MODEL: OnceLock<CostModel> = OnceLock::new();
+    MODEL.get_or_init(|| CostModel::measure(1))
 }
 
 /// Whether products with one take less time than with the other, in turns.
@@ -137,45 +147,57 @@ impl CostModel {
         memory.hypot(panels.iter().map(of_panel).sum())
     }
 
-    /// The fastest edge and set by this model, from a sample of the matrix' tiles. The same model gives the same answer.
+    /// The fastest of these edges and sets by this model, from a sample of the matrix' tiles. The same model gives the same answer.
     ///
     /// # Errors
-    /// As for storing the matrix.
+    /// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.
     pub fn choose(
         &self,
         a: &Csr,
+        edges: &[usize],
+        sets: &[FormatSet],
         criterion: Criterion<'_>,
         accuracy: Accuracy,
         rounding: Rounding,
     ) -> Result<Choice, Error> {
-        let edges = EDGES.into_iter().filter(|&edge| check_edge(a, edge, FormatSet::Fp64).is_ok());
-        let vectors = 8.0 * (a.rows() + a.columns()) as f64 / self.bandwidth;
-        let seconds = |edge: usize, adaptation: &Adaptation<'_>| {
-            let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
-            let every = (a.elements() / SAMPLE + 1).min(tiles);
-            let sample = TiledMatrix::of_tiles(a, edge, adaptation, every)?;
-            let part = tiles.div_ceil(every) as f64 / tiles as f64;
-            Ok::<f64, Error>(vectors + self.seconds(sample.panels()) / part)
-        };
+        let fits = |edge: &usize| check_edge(a, *edge, FormatSet::Fp64).is_ok();
         let (mut double, mut double_edge) = (f64::INFINITY, 1);
-        for edge in edges.clone() {
-            let time = seconds(edge, &Adaptation::double())?;
+        for edge in EDGES.into_iter().filter(fits) {
+            let time = self.of_sample(a, edge, &Adaptation::double())?;
             if time < double {
                 (double, double_edge) = (time, edge);
             }
         }
-        let mut best = Choice { edge: double_edge, set: FormatSet::Fp64, of_double: 1.0, double_edge };
-        for (edge, set) in edges.flat_map(|edge| FormatSet::ALL.map(|set| (edge, set))) {
-            let adaptation = Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy) };
+        let mut best: Option<Choice> = None;
+        let edges = edges.iter().copied().filter(fits);
+        for (edge, set) in edges.flat_map(|edge| sets.iter().map(move |&set| (edge, set))) {
+            let adaptation = match set {
+                FormatSet::Fp64 => Adaptation::double(),
+                _ => Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy) },
+            };
             if check_edge(a, edge, set).is_err() || adaptation.check(a).is_err() {
                 continue;
             }
-            let of_double = seconds(edge, &adaptation)? / double;
-            if of_double < best.of_double {
-                best = Choice { edge, set, of_double, double_edge };
+            let of_double = self.of_sample(a, edge, &adaptation)? / double;
+            if best.is_none_or(|best| of_double < best.of_double) {
+                best = Some(Choice { edge, set, of_double, double_edge });
             }
         }
-        Ok(best)
+        best.ok_or_else(|| {
+            let problem =
+                "no block goes with the matrix, the sets and the criterion: allow an edge of 1 and ap7";
+            Error::parameter("layout", problem)
+        })
+    }
+
+    /// Seconds of a product, from some of the matrix' tiles.
+    fn of_sample(&self, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<f64, Error> {
+        let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
+        let every = (a.elements() / SAMPLE + 1).min(tiles);
+        let sample = TiledMatrix::of_tiles(a, edge, adaptation, every)?;
+        let part = tiles.div_ceil(every) as f64 / tiles as f64;
+        let vectors = 8.0 * (a.rows() + a.columns()) as f64 / self.bandwidth;
+        Ok(vectors + self.seconds(sample.panels()) / part)
     }
 }
 
@@ -243,8 +265,9 @@ mod tests {
     #[test]
     fn where_computing_costs_nothing_the_fewest_bytes_win() {
         let a = flow(&Flow { cells: [16, 14, 12], ..Flow::default() }).unwrap();
-        let choice =
-            model(0.0).choose(&a, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest).unwrap();
+        let choice = model(0.0)
+            .choose(&a, &EDGES, &SETS, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest)
+            .unwrap();
         let bytes = |edge, set| {
             let adaptation = Adaptation::new(set, Criterion::Normwise, "2^-37".parse().unwrap());
             TiledMatrix::new(&a, edge, &adaptation).unwrap().bytes()
@@ -262,7 +285,9 @@ mod tests {
         let mut model = model(1e-9);
         model.bandwidth = 1e30;
         model.group = [1e-8; 4];
-        let choice = model.choose(&a, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest).unwrap();
+        let choice = model
+            .choose(&a, &EDGES, &SETS, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest)
+            .unwrap();
         // A block costs as much as a number here: the larger the better.
         assert_eq!((choice.edge, choice.set, choice.of_double), (choice.double_edge, FormatSet::Fp64, 1.0));
         assert!(choice.edge > 1);
@@ -271,7 +296,7 @@ mod tests {
     #[test]
     fn the_machine_is_measured_and_its_choice_multiplies() {
         let a = flow(&Flow { cells: [10, 9, 8], ..Flow::default() }).unwrap();
-        let matrix = auto(&a, Criterion::Normwise, "2^-24".parse().unwrap(), Rounding::Nearest, 1).unwrap();
+        let matrix = auto(&a, Criterion::Normwise, "2^-24".parse().unwrap(), Rounding::Nearest).unwrap();
         let (x, mut y) = (vec![1.0; a.columns()], vec![f64::NAN; a.rows()]);
         matrix.multiply(&x, &mut y).unwrap();
         let error = crate::exact::ExactProduct::of(&a, &x).unwrap().backward_error(&y).unwrap();

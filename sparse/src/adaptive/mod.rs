@@ -17,7 +17,7 @@ mod tiled;
 
 pub use accuracy::Accuracy;
 pub use bound::error_bound;
-pub use cost::{Choice, CostModel, auto};
+pub use cost::{Choice, CostModel, SETS, auto, machine};
 pub use set::{FormatSet, UnknownSet};
 pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
 pub use thresholds::{Criterion, Thresholds};

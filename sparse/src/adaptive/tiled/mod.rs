@@ -75,6 +75,11 @@ impl TiledMatrix {
         self.edge
     }
 
+    /// The formats there were.
+    pub fn set(&self) -> FormatSet {
+        self.set
+    }
+
     /// The panels, from the first row to the last.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
