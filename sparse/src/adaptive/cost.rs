@@ -33,18 +33,18 @@ pub const SETS: [FormatSet; 7] = {
 
 /// Elements that a sample has about.
 const SAMPLE: usize = 300_000;
-/// Above this part of the time of `f64` the model is not trusted, and products are timed.
-const CLOSE: f64 = 0.85;
-/// How often they are.
+/// So many of the ways that a model thinks are fastest are tried.
+const TRIED: usize = 4;
+/// How often products are timed in turns.
 const PAIRS: usize = 7;
 /// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
 const ARRAY: usize = 1 << 23;
 
-/// The matrix in the layout and the set that are expected to multiply fastest on this machine with one worker, for this accuracy; never one that
-/// was seen to be slower than `f64`.
+/// The matrix in the layout and the set that multiply fastest on this machine with one worker, for this accuracy; never one that was seen to be slower than `f64`.
 ///
-/// Measures the machine at the first call (a fraction of a second). What is measured differs from run to run, and so may the choice between ways that are equally
-/// fast; with [`CostModel::choose`] it does not.
+/// The model of the machine, which is measured at the first call (a fraction of a second), says which ways are worth a trial on a sample of the tiles; the best of these has to be
+/// faster than plain `f64` on the whole matrix. What is measured differs from run to run, and so may the answer between ways that are
+/// equally fast; that of [`CostModel::choose`] does not.
 ///
 /// # Errors
 /// As for storing the matrix.
@@ -55,18 +55,50 @@ pub fn auto(
     rounding: Rounding,
 ) -> Result<TiledMatrix, Error> {
     let model = machine();
-    let choice = model.choose(a, &EDGES, &SETS, criterion, accuracy, rounding)?;
-    let adaptation = Adaptation { rounding, ..Adaptation::new(choice.set, criterion, accuracy) };
-    let stored = |edge, set: FormatSet| match set {
-        FormatSet::Fp64 => TiledMatrix::new(a, edge, &Adaptation::double()),
-        _ => TiledMatrix::new(a, edge, &adaptation),
-    };
-    let best = stored(choice.edge, choice.set)?;
-    if choice.set == FormatSet::Fp64 || choice.of_double < CLOSE {
-        return Ok(best);
+    let mut ways = model.rank(a, &EDGES, &SETS, criterion, accuracy, rounding)?;
+    let double_edge = ways[0].double_edge;
+    ways.retain(|way| way.set != FormatSet::Fp64);
+    ways.truncate(TRIED);
+    let adaptation = |set| adaptation(set, criterion, accuracy, rounding);
+    let (x, mut y) = (vec![1.0; a.columns()], vec![0.0; a.rows()]);
+    let mut best: Option<(f64, Choice)> = None;
+    for way in ways {
+        let (sample, part) = sample(a, way.edge, &adaptation(way.set))?;
+        let mut time = |_| {
+            let begin = Instant::now();
+            sample.multiply(&x, &mut y).map(|()| begin.elapsed().as_secs_f64())
+        };
+        let computing =
+            (0..PAIRS).map(&mut time).try_fold(f64::INFINITY, |least, time| time.map(|t| t.min(least)))?;
+        let time = model.memory(sample.panels()).hypot(computing) / part;
+        if best.is_none_or(|best| time < best.0) {
+            best = Some((time, way));
+        }
     }
-    let double = stored(choice.double_edge, FormatSet::Fp64)?;
-    Ok(if is_faster(&best, &double)? { best } else { double })
+    let double = TiledMatrix::new(a, double_edge, &Adaptation::double())?;
+    let Some((_, best)) = best else { return Ok(double) };
+    let narrow = TiledMatrix::new(a, best.edge, &adaptation(best.set))?;
+    Ok(if is_faster(&narrow, &double)? { narrow } else { double })
+}
+
+fn adaptation<'x>(
+    set: FormatSet,
+    criterion: Criterion<'x>,
+    accuracy: Accuracy,
+    rounding: Rounding,
+) -> Adaptation<'x> {
+    match set {
+        FormatSet::Fp64 => Adaptation::double(),
+        _ => Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy) },
+    }
+}
+
+/// Some of a matrix' tiles, and what part of all they are.
+fn sample(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMatrix, f64), Error> {
+    let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
+    let every = (a.elements() / SAMPLE + 1).min(tiles);
+    let sample = TiledMatrix::of_tiles(a, edge, adaptation, every)?;
+    Ok((sample, tiles.div_ceil(every) as f64 / tiles as f64))
 }
 
 /// What this machine costs with one worker, measured once.
@@ -130,7 +162,6 @@ impl CostModel {
 
     /// Seconds of a product with these panels, without reading `x` and writing `y`.
     pub fn seconds(&self, panels: &[Panel]) -> f64 {
-        let memory = panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth;
         let of_panel = |panel: &Panel| {
             let at = EDGES.iter().position(|&edge| edge == panel.edge()).expect("an edge of EDGES");
             let cost = |format| {
@@ -144,7 +175,12 @@ impl CostModel {
                 })
                 .sum::<f64>()
         };
-        memory.hypot(panels.iter().map(of_panel).sum())
+        self.memory(panels).hypot(panels.iter().map(of_panel).sum())
+    }
+
+    /// Seconds of reading these panels.
+    fn memory(&self, panels: &[Panel]) -> f64 {
+        panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth
     }
 
     /// The fastest of these edges and sets by this model, from a sample of the matrix' tiles. The same model gives the same answer.
@@ -160,6 +196,19 @@ impl CostModel {
         accuracy: Accuracy,
         rounding: Rounding,
     ) -> Result<Choice, Error> {
+        Ok(self.rank(a, edges, sets, criterion, accuracy, rounding)?[0])
+    }
+
+    /// All that go together, the fastest first.
+    fn rank(
+        &self,
+        a: &Csr,
+        edges: &[usize],
+        sets: &[FormatSet],
+        criterion: Criterion<'_>,
+        accuracy: Accuracy,
+        rounding: Rounding,
+    ) -> Result<Vec<Choice>, Error> {
         let fits = |edge: &usize| check_edge(a, *edge, FormatSet::Fp64).is_ok();
         let (mut double, mut double_edge) = (f64::INFINITY, 1);
         for edge in EDGES.into_iter().filter(fits) {
@@ -168,34 +217,27 @@ impl CostModel {
                 (double, double_edge) = (time, edge);
             }
         }
-        let mut best: Option<Choice> = None;
+        let mut ways = Vec::new();
         let edges = edges.iter().copied().filter(fits);
         for (edge, set) in edges.flat_map(|edge| sets.iter().map(move |&set| (edge, set))) {
-            let adaptation = match set {
-                FormatSet::Fp64 => Adaptation::double(),
-                _ => Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy) },
-            };
-            if check_edge(a, edge, set).is_err() || adaptation.check(a).is_err() {
-                continue;
-            }
-            let of_double = self.of_sample(a, edge, &adaptation)? / double;
-            if best.is_none_or(|best| of_double < best.of_double) {
-                best = Some(Choice { edge, set, of_double, double_edge });
+            let adaptation = adaptation(set, criterion, accuracy, rounding);
+            if check_edge(a, edge, set).is_ok() && adaptation.check(a).is_ok() {
+                let of_double = self.of_sample(a, edge, &adaptation)? / double;
+                ways.push(Choice { edge, set, of_double, double_edge });
             }
         }
-        best.ok_or_else(|| {
+        ways.sort_by(|one, other| one.of_double.total_cmp(&other.of_double));
+        if ways.is_empty() {
             let problem =
                 "no block goes with the matrix, the sets and the criterion: allow an edge of 1 and ap7";
-            Error::parameter("layout", problem)
-        })
+            return Err(Error::parameter("layout", problem));
+        }
+        Ok(ways)
     }
 
     /// Seconds of a product, from some of the matrix' tiles.
     fn of_sample(&self, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<f64, Error> {
-        let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
-        let every = (a.elements() / SAMPLE + 1).min(tiles);
-        let sample = TiledMatrix::of_tiles(a, edge, adaptation, every)?;
-        let part = tiles.div_ceil(every) as f64 / tiles as f64;
+        let (sample, part) = sample(a, edge, adaptation)?;
         let vectors = 8.0 * (a.rows() + a.columns()) as f64 / self.bandwidth;
         Ok(vectors + self.seconds(sample.panels()) / part)
     }
