@@ -1,12 +1,16 @@
-//! What products in tiles cost beside `f64` and beside the memory: `product_bars elasticity|flow [threads] [sets] [eps] [criteria] [edges]`.
+//! What products in tiles cost beside `f64` and beside the memory: `product_bars elasticity|flow [threads] [sets] [eps] [criteria] [edges]`; the
+//! set `auto` is what [`zellige_sparse::adaptive::auto`] takes. After `csr=FILE` the matrix is written for the peers, and nothing is measured.
 //!
 //! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an array; medians of 21 pairs.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io::{BufWriter, Write};
 use std::time::Instant;
 
+use zellige_kernels::packed::Rounding;
 use zellige_kernels::sell::Panel;
-use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
+use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix, auto};
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
 use zellige_sparse::{Csr, Error};
 
@@ -22,6 +26,13 @@ fn main() -> Result<(), Error> {
         "small" => elasticity(&Elasticity { elements: Elements([20; 3]), ..Elasticity::default() })?,
         _ => elasticity(&Elasticity::default())?,
     };
+    if let Some(file) = arg(1, "").strip_prefix("csr=") {
+        return write(&a, file).map_err(|source| Error::File {
+            path: file.into(),
+            problem: "cannot be written",
+            source,
+        });
+    }
     let edges: Vec<usize> = list(5, if name == "flow" { "1" } else { "1,3" })
         .iter()
         .map(|edge| edge.parse().expect("a number"))
@@ -47,18 +58,35 @@ fn main() -> Result<(), Error> {
             }
         }
         bench.print_csr(&a, best.1);
+        for count in [2, 4, 8] {
+            bench.print_many(best.1, count, "fp64");
+        }
         for eps in list(3, "2^-53,2^-37,2^-24") {
-            for set in list(2, "ap2,ap4,ap7,ap7re,ap7reu") {
-                for &edge in &edges {
-                    for criterion in list(4, "nw") {
-                        let (set, eps) = (set.parse().expect("a set"), eps.parse()?);
-                        bench.beside_double(&a, edge, set, eps, &criterion, best.1)?;
-                    }
+            for set in list(2, "auto,ap2,ap4,ap7,ap7re,ap7reu") {
+                for criterion in list(4, "nw") {
+                    bench.beside_double(&a, &edges, &set, eps.parse()?, &criterion, best.1)?;
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Rows and elements, row starts, columns, values, as the peers read them.
+fn write(a: &Csr, file: &str) -> std::io::Result<()> {
+    let mut out = BufWriter::new(File::create(file)?);
+    for size in [a.rows() as u64, a.elements() as u64] {
+        out.write_all(&size.to_le_bytes())?;
+    }
+    let mut start = 0u32;
+    out.write_all(&start.to_le_bytes())?;
+    for (column, _) in a.iter() {
+        start += column.len() as u32;
+        out.write_all(&start.to_le_bytes())?;
+    }
+    a.iter().flat_map(|row| row.0).try_for_each(|j| out.write_all(&j.to_le_bytes()))?;
+    a.iter().flat_map(|row| row.1).try_for_each(|value| out.write_all(&value.to_le_bytes()))?;
+    out.flush()
 }
 
 struct Bench<'a> {
@@ -80,26 +108,38 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 impl Bench<'_> {
-    /// Panels in as many parts of about the same bytes as there are threads.
     fn product(&mut self, matrix: &TiledMatrix) -> f64 {
-        let (share, x) = (matrix.bytes() as usize / self.threads + 1, self.x);
+        let x = self.x;
+        let mut y = std::mem::take(&mut self.y);
+        let time = self.panels(matrix, 1, &mut y, &|panel, y| panel.multiply(x, y).expect("sizes that fit"));
+        self.y = y;
+        time
+    }
+
+    /// Panels in as many parts of about the same bytes as there are threads.
+    fn panels(
+        &self,
+        matrix: &TiledMatrix,
+        count: usize,
+        mut y: &mut [f64],
+        run: &(impl Fn(&Panel, &mut [f64]) + Sync),
+    ) -> f64 {
+        let share = matrix.bytes() as usize / self.threads + 1;
         let mut parts: Vec<Vec<(&Panel, &mut [f64])>> = (0..self.threads).map(|_| Vec::new()).collect();
-        let (mut y, mut done) = (&mut self.y[..], 0);
+        let mut done = 0;
         for panel in matrix.panels() {
-            let (rows, rest) = y.split_at_mut(panel.rows().len());
+            let (rows, rest) = y.split_at_mut(count * panel.rows().len());
             parts[done / share].push((panel, rows));
             (y, done) = (rest, done + panel.bytes());
         }
-        let run = move |part: Vec<(&Panel, &mut [f64])>| {
-            part.into_iter().for_each(|(panel, y)| panel.multiply(x, y).expect("sizes that fit"))
-        };
+        let all = |part: Vec<(&Panel, &mut [f64])>| part.into_iter().for_each(|(panel, y)| run(panel, y));
         let mine = parts.pop().expect("one at least");
         seconds(|| {
             std::thread::scope(|scope| {
                 parts.into_iter().for_each(|part| {
-                    scope.spawn(move || run(part));
+                    scope.spawn(move || all(part));
                 });
-                run(mine);
+                all(mine);
             })
         })
     }
@@ -162,37 +202,72 @@ impl Bench<'_> {
         println!("by rows, 1 thread: {:.2} of the best fp64 time", median(ratios));
     }
 
+    /// Products of several vectors at once, in the time of one.
+    fn print_many(&mut self, matrix: &TiledMatrix, count: usize, name: &str) {
+        let x = vec![1.0; count * self.x.len()];
+        let mut y = vec![0.0; count * self.y.len()];
+        let mut ratios = Vec::new();
+        for _ in 0..PAIRS {
+            let run = |panel: &Panel, y: &mut [f64]| {
+                panel.multiply_many(count, &x, y).expect("sizes that fit");
+            };
+            let many = self.panels(matrix, count, &mut y, &run);
+            ratios.push(many / count as f64 / self.product(matrix));
+        }
+        println!(
+            "{name} edge {}: {count} vectors, {:.2} of the time of one, each",
+            matrix.edge(),
+            median(ratios)
+        );
+    }
+
     fn beside_double(
         &mut self,
         a: &Csr,
-        edge: usize,
-        set: FormatSet,
+        edges: &[usize],
+        set: &str,
         eps: Accuracy,
         criterion: &str,
         double: &TiledMatrix,
     ) -> Result<(), Error> {
-        if edge > 1 && set.has_scales() {
-            return Ok(());
-        }
         let criterion = if criterion == "cw" { Criterion::Componentwise } else { Criterion::Normwise };
         let begin = Instant::now();
-        let matrix = TiledMatrix::new(a, edge, &Adaptation::new(set, criterion, eps))?;
+        if set == "auto" {
+            let matrix = auto(a, criterion, eps, Rounding::Nearest)?;
+            self.compare(a, &matrix, &format!("{eps} auto {}", criterion.name()), begin, double);
+            return Ok(());
+        }
+        let set: FormatSet = set.parse().expect("a set");
+        for &edge in edges.iter().filter(|&&edge| edge == 1 || !set.has_scales()) {
+            let begin = Instant::now();
+            let matrix = TiledMatrix::new(a, edge, &Adaptation::new(set, criterion, eps))?;
+            self.compare(a, &matrix, &format!("{eps} {set} {}", criterion.name()), begin, double);
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, a: &Csr, matrix: &TiledMatrix, name: &str, begin: Instant, double: &TiledMatrix) {
         let stored = begin.elapsed().as_secs_f64();
         let (mut times, mut ratios) = (Vec::new(), Vec::new());
         for _ in 0..PAIRS {
-            let (time, of_double) = (self.product(&matrix), self.product(double));
+            let (time, of_double) = (self.product(matrix), self.product(double));
             times.push(time);
             ratios.push(time / of_double);
         }
         let time = median(times);
+        let sets: Vec<&str> =
+            matrix.counts().iter().filter(|count| count.1 > 0).map(|count| count.0.name()).collect();
         println!(
-            "{eps} {set} {} edge {edge}: {:.2} ms, {:.3} of fp64, {:.1} GB/s, {:.1} % bytes (stored in {stored:.1} s)",
-            criterion.name(),
+            "{name} edge {}: {:.2} ms, {:.3} of fp64, {:.1} GB/s, {:.1} % bytes (stored in {stored:.1} s; {})",
+            matrix.edge(),
             1e3 * time,
             median(ratios),
-            self.moved(&matrix) / time / 1e9,
-            100.0 * matrix.bytes() as f64 / a.bytes() as f64
+            self.moved(matrix) / time / 1e9,
+            100.0 * matrix.bytes() as f64 / a.bytes() as f64,
+            sets.join(" ")
         );
-        Ok(())
+        if name.contains("auto") {
+            [2, 4, 8].into_iter().for_each(|count| self.print_many(matrix, count, name));
+        }
     }
 }

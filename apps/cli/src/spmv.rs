@@ -34,11 +34,11 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(row: Row, layout: &str) -> Self {
+    fn of(row: Row) -> Self {
         Figures {
             set: row.set.to_string(),
             criterion: row.criterion,
-            layout: layout.to_string(),
+            layout: row.layout,
             eps_log2: row.accuracy.log2(),
             counts: row.counts,
             positive: row.positive,
@@ -62,8 +62,10 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let matrix = market::read(&args.matrix)?.matrix.without_zeros();
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
+    let sets: Vec<_> = args.sets.iter().map(|set| set.0).collect();
     let survey = Survey {
-        sets: &args.sets,
+        layout: args.layout,
+        sets: &sets,
         accuracies: &args.eps,
         criteria: &criteria,
         rounding: match args.round {
@@ -83,7 +85,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     drop(progress);
     let text = table(&args.matrix.display().to_string(), matrix.bytes(), &rows);
     if let Some(target) = &target {
-        let figures: Vec<Figures> = rows.into_iter().map(|row| Figures::of(row, &args.layout)).collect();
+        let figures: Vec<Figures> = rows.into_iter().map(Figures::of).collect();
         target.write_json(&figures)?;
     }
     if target.as_ref().is_some_and(Target::is_stdout) {
@@ -97,6 +99,7 @@ fn table(name: &str, by_rows: u64, rows: &[Row]) -> String {
         ("criterion", Side::Left),
         ("eps", Side::Left),
         ("set", Side::Left),
+        ("layout", Side::Left),
         ("bytes", Side::Right),
         ("% of fp64", Side::Right),
         ("dropped", Side::Right),
@@ -111,6 +114,7 @@ fn table(name: &str, by_rows: u64, rows: &[Row]) -> String {
             row.criterion.to_string(),
             row.accuracy.to_string(),
             row.set.to_string(),
+            row.layout.clone(),
             bytes(row.bytes),
             format!("{:.1}", row.percent),
             row.counts["drop"].to_string(),
@@ -121,7 +125,10 @@ fn table(name: &str, by_rows: u64, rows: &[Row]) -> String {
             digits(row.seconds.0 / row.seconds.1),
         ]);
     }
-    let heading = format!("{name}: {} by rows in fp64; x fp64: time beside that product's\n", bytes(by_rows));
+    let heading = format!(
+        "{name}: {} by rows in fp64; x fp64: time beside that of a product in fp64\n",
+        bytes(by_rows)
+    );
     heading + table.render(out::colours(&std::io::stdout())).as_str()
 }
 

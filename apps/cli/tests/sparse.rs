@@ -53,6 +53,10 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
         assert!(row["percent"].as_f64().unwrap() < 101.0 && row["seconds"].as_f64().unwrap() > 0.0, "{row}");
     }
     assert!(ok(&["spmv", "b.mtx", "--sets", "ap7", "--eps", "2^-24"]).contains("AP7"));
+    for layout in ["tiled", "auto"] {
+        let text = ok(&["spmv", "b.mtx", "--layout", layout, "--sets", "auto,ap7", "--eps", "2^-24"]);
+        assert!(text.contains("tiled") || text.contains("bsr"), "{text}");
+    }
 }
 
 #[test]
@@ -70,6 +74,8 @@ fn what_is_wrong_has_a_code_and_a_name() {
         (&["spmv", "a.mtx", "--eps", "1"], 2, "below 1"),
         (&["spmv", "a.mtx", "--sets", "ap5"], 2, "ap7reu"),
         (&["spmv", "a.mtx", "--criterion", "cw-exact"], 2, "AP7RE"),
+        (&["spmv", "a.mtx", "--layout", "csr"], 2, "bsr"),
+        (&["spmv", "a.mtx", "--sets", "auto"], 2, "tiled"),
         (&["spmv", "a.mtx", "--sets", "ap7re", "--no-drop"], 2, "dropping"),
         (&["matrix", "generate", "flow", "--size", "0x1x1", "-o", "b.mtx"], 2, "48x48x48"),
         (&["matrix", "generate", "flow", "--size", "9999x9999x9999", "-o", "b.mtx"], 2, "cells"),

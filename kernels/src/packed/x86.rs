@@ -6,8 +6,10 @@ use super::PackedFormat::{self, *};
 
 /// Bytes that lie one after the other, as eight numbers.
 pub(crate) trait Eight {
+    /// Which format it is.
+    const FORMAT: PackedFormat;
     /// Of one code.
-    const BYTES: usize;
+    const BYTES: usize = Self::FORMAT.bytes();
     /// How many bytes are read from the first code on: may be more than eight codes have.
     const READS: usize;
 
@@ -107,7 +109,7 @@ fn widened(singles: __m256i) -> [__m256d; 2] {
 }
 
 impl<const B: usize> Eight for Double<B> {
-    const BYTES: usize = B;
+    const FORMAT: PackedFormat = [Rp40, Rp48, Rp56, Fp64][B - 5];
     const READS: usize = reads_as_doubles(B);
 
     #[target_feature(enable = "avx2")]
@@ -119,7 +121,7 @@ impl<const B: usize> Eight for Double<B> {
 }
 
 impl<const B: usize> Eight for Single<B> {
-    const BYTES: usize = B;
+    const FORMAT: PackedFormat = [Rp16, Rp24, Fp32][B - 2];
     const READS: usize = reads_as_singles(B);
 
     #[target_feature(enable = "avx2")]
@@ -131,7 +133,11 @@ impl<const B: usize> Eight for Single<B> {
 }
 
 impl<const B: usize, const SIGNED: bool> Eight for Reduced<B, SIGNED> {
-    const BYTES: usize = B;
+    const FORMAT: PackedFormat = if SIGNED {
+        [Rpre8, Rpre16, Rpre24, Rpre32, Rpre40, Rpre48][B - 1]
+    } else {
+        [Rpreu8, Rpreu16, Rpreu24, Rpreu32, Rpreu40, Rpreu48][B - 1]
+    };
     const READS: usize = if B > 3 { reads_as_doubles(B) } else { reads_as_singles(B) };
 
     #[target_feature(enable = "avx2")]

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use super::bytes::{GroupHead, Head, Rows, SectionHead, TAIL, TileHead, element_bytes, take};
-use super::{EDGES, LANES, tile_rows};
+use super::{EDGES, LANES, Load, tile_rows};
 use crate::KernelError;
 
 fn wrong<T>(problem: &'static str, at: usize) -> Result<T, KernelError> {
     Err(KernelError::Panel { problem, at })
 }
 
-/// The head, and which part of `x` is read.
-pub(super) fn check(bytes: &[u8]) -> Result<(Head, Range<usize>), KernelError> {
+/// The head, which part of `x` is read, and what there is of each bucket.
+pub(super) fn check(bytes: &[u8]) -> Result<(Head, Range<usize>, Vec<Load>), KernelError> {
     let Some(head) = Head::read(bytes) else { return wrong("its head is not that of a panel", 0) };
     if !EDGES.contains(&head.edge) || head.buckets.len() > usize::from(u8::MAX) {
         return wrong("blocks have an edge of 1 to 4", 4);
@@ -21,8 +21,10 @@ pub(super) fn check(bytes: &[u8]) -> Result<(Head, Range<usize>), KernelError> {
     }
     let [mut first, mut last, mut rows] = [usize::MAX, 0, 0];
     let mut at = head.len();
+    let empty = |&bucket| Load { bucket, elements: 0, groups: 0 };
+    let mut loads: Vec<Load> = head.buckets.iter().map(empty).collect();
     for _ in 0..head.tiles {
-        let tile = check_tile(bytes, &mut at, &head)?;
+        let tile = check_tile(bytes, &mut at, &head, &mut loads)?;
         rows += tile.rows * head.edge;
         if tile.window > 0 {
             first = first.min(tile.base * head.edge);
@@ -35,10 +37,15 @@ pub(super) fn check(bytes: &[u8]) -> Result<(Head, Range<usize>), KernelError> {
     if bytes.len() != at + TAIL {
         return wrong("64 bytes have to follow the last tile, and nothing more", at);
     }
-    Ok((head, first.min(last)..last))
+    Ok((head, first.min(last)..last, loads))
 }
 
-fn check_tile(bytes: &[u8], at: &mut usize, head: &Head) -> Result<TileHead, KernelError> {
+fn check_tile(
+    bytes: &[u8],
+    at: &mut usize,
+    head: &Head,
+    loads: &mut [Load],
+) -> Result<TileHead, KernelError> {
     let begin = *at;
     let Some(tile) = TileHead::read(bytes, at) else { return wrong("a tile is cut off", begin) };
     if tile.rows > tile_rows(head.edge) {
@@ -51,18 +58,25 @@ fn check_tile(bytes: &[u8], at: &mut usize, head: &Head) -> Result<TileHead, Ker
         *at += 2 * tile.rows * head.edge;
     }
     for _ in 0..tile.sections {
-        check_section(bytes, at, head, &tile)?;
+        check_section(bytes, at, head.edge, &tile, loads)?;
     }
     Ok(tile)
 }
 
-fn check_section(bytes: &[u8], at: &mut usize, head: &Head, tile: &TileHead) -> Result<(), KernelError> {
+fn check_section(
+    bytes: &[u8],
+    at: &mut usize,
+    edge: usize,
+    tile: &TileHead,
+    loads: &mut [Load],
+) -> Result<(), KernelError> {
     let begin = *at;
     let Some(section) = SectionHead::read(bytes, at) else { return wrong("a section is cut off", begin) };
-    let Some(bucket) = head.buckets.get(section.bucket) else {
+    let Some(load) = loads.get_mut(section.bucket) else {
         return wrong("a section's bucket is not in the panel's list", begin);
     };
-    let element_bytes = element_bytes(tile.column_bytes(), head.edge, bucket.format);
+    load.groups += section.groups as u64;
+    let element_bytes = element_bytes(tile.column_bytes(), edge, load.bucket.format);
     for _ in 0..section.groups {
         let begin = *at;
         let Some(group) = GroupHead::read(bytes, at) else { return wrong("a group is cut off", begin) };
@@ -77,6 +91,7 @@ fn check_section(bytes: &[u8], at: &mut usize, head: &Head, tile: &TileHead) -> 
         if group.ragged.iter().any(|&lanes| lanes == 0 || usize::from(lanes) > LANES) {
             return wrong("a step has one to eight elements", begin);
         }
+        load.elements += group.elements() as u64;
         let lanes = std::iter::repeat_n(LANES, group.full).chain(group.ragged.iter().map(|&n| n.into()));
         for lanes in lanes {
             let Some(step) = bytes.get(*at..*at + lanes * element_bytes) else {

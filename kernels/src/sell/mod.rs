@@ -90,6 +90,17 @@ impl Bucket {
     }
 }
 
+/// What a panel has of one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Its elements.
+    pub elements: u64,
+    /// In so many groups of eight rows.
+    pub groups: u64,
+}
+
 /// Some rows of a matrix, ready for products.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
@@ -98,6 +109,7 @@ pub struct Panel {
     head: Head,
     /// Those of `x` that are read.
     columns: Range<usize>,
+    loads: Vec<Load>,
 }
 
 impl Panel {
@@ -106,8 +118,8 @@ impl Panel {
     /// # Errors
     /// [`KernelError::Panel`] for bytes that are none, with what is wrong and where.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Panel, KernelError> {
-        let (head, columns) = check::check(&bytes)?;
-        Ok(Panel { bytes, head, columns })
+        let (head, columns, loads) = check::check(&bytes)?;
+        Ok(Panel { bytes, head, columns, loads })
     }
 
     /// As bytes, for a file or another machine.
@@ -128,6 +140,11 @@ impl Panel {
     /// The part of `x` that products read.
     pub fn columns(&self) -> Range<usize> {
         self.columns.clone()
+    }
+
+    /// What there is of each bucket, empty ones too.
+    pub fn loads(&self) -> &[Load] {
+        &self.loads
     }
 
     /// Rows and columns of an element.

@@ -4,10 +4,12 @@ use super::bytes::{GroupHead, SectionHead, TileHead, take};
 use super::{Bucket, LANES, Panel};
 use crate::KernelError;
 use crate::error::check_shape;
-use crate::packed::{code, unpack_first};
+use crate::packed::{PackedFormat, code, unpack_first};
 
 /// How many vectors at most are multiplied at once.
 const MOST: usize = 8;
+/// Vectors of more bytes are in no cache by the time they are read again (16 MiB).
+const CACHE: usize = 1 << 24;
 /// Most rows of numbers in a tile.
 const ROWS: usize = 288;
 
@@ -35,6 +37,17 @@ pub(super) struct Section<'a> {
 
 /// A way through the groups of a section: adds to the sums of the tile's rows, says how many bytes there were.
 pub(super) trait Way {
+    /// Asks for numbers that will be read soon.
+    fn fetch(_: &[f64]) {}
+
+    /// `y = factor * sums`, for a `y` that nobody reads soon.
+    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+        multiply_all(sums, factor, y);
+    }
+
+    /// Makes others see what was streamed.
+    fn fence() {}
+
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize;
 }
 
@@ -72,7 +85,7 @@ pub(super) fn multiply(
     #[cfg(target_arch = "x86_64")]
     {
         use super::x86::{Avx2, Avx512};
-        if Avx512::is_here() && std::env::var_os("NO512").is_none() {
+        if Avx512::is_here() {
             multiply_by::<Avx512>(panel, count, part, y);
             return Ok(());
         }
@@ -104,12 +117,13 @@ pub(super) fn multiply_by<W: Way>(panel: &Panel, count: usize, part: Part<'_>, y
 }
 
 /// Why nothing here fails: whoever has a panel has had it checked.
-const CHECKED: &str = "panels are checked";
+pub(super) const CHECKED: &str = "panels are checked";
 
 fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y: &mut [f64]) {
     let (bytes, head) = (&panel.bytes[..], &panel.head);
     let mut sums = [0.0; ROWS * MOST];
     let (mut at, mut y) = (head.len(), y);
+    let streams = size_of_val(part.x) > CACHE;
     for _ in 0..head.tiles {
         let tile = TileHead::read(bytes, &mut at).expect(CHECKED);
         let rows = tile.rows * B;
@@ -119,22 +133,37 @@ fn walk<W: Way, const B: usize, const K: usize>(panel: &Panel, part: Part<'_>, y
         sums.fill(0.0);
         // A tile that reads nothing may begin anywhere.
         let first = if tile.window == 0 { 0 } else { tile.base * B - part.first };
-        let x = &part.x[first * K..(first + tile.window * B) * K];
+        let (before, next) = part.x.split_at((first + tile.window * B) * K);
+        W::fetch(&next[..next.len().min(tile.rows * B * K)]);
+        let x = &before[first * K..];
         for _ in 0..tile.sections {
             let head = SectionHead::read(bytes, &mut at).expect(CHECKED);
             let bucket = panel.head.buckets[head.bucket];
             at += W::section::<B, K>(&Section { bytes: &bytes[at..], head, tile, bucket, x }, sums);
         }
         let (rows, rest) = y.split_at_mut(rows * K);
-        finish::<K>(&sums[..rows.len()], head.exponent, exponents, rows);
+        finish::<W, K>(&sums[..rows.len()], head.exponent, exponents, streams, rows);
         y = rest;
     }
+    W::fence();
+}
+
+/// `y = factor * sums`.
+pub(super) fn multiply_all(sums: &[f64], factor: f64, y: &mut [f64]) {
+    y.iter_mut().zip(sums).for_each(|(y, &sum)| *y = sum * factor);
 }
 
 /// Sums to `y`, with the powers of two of the panel and of the rows.
-fn finish<const K: usize>(sums: &[f64], exponent: i32, exponents: &[u8], y: &mut [f64]) {
-    if exponents.is_empty() && exponent == 0 {
-        return y.copy_from_slice(sums);
+fn finish<W: Way, const K: usize>(
+    sums: &[f64],
+    exponent: i32,
+    exponents: &[u8],
+    streams: bool,
+    y: &mut [f64],
+) {
+    if exponents.is_empty() && (-1022..=1023).contains(&exponent) {
+        let factor = code::power_of_two(exponent);
+        return if streams { W::stream(sums, factor, y) } else { multiply_all(sums, factor, y) };
     }
     let mut at = 0;
     for (y, sums) in y.chunks_exact_mut(K).zip(sums.chunks_exact(K)) {
@@ -155,46 +184,89 @@ fn column(step: &[u8], wide: bool, lane: usize) -> usize {
     }
 }
 
-/// A section of any kind: each step is decoded once, for all vectors.
-#[inline(always)]
-pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
-    let Section { bytes, head, tile, bucket, x } = *section;
-    let (scale, bytes_of_code) = (bucket.scale(), bucket.format.bytes());
-    let mut numbers = [[[0.0; LANES]; B]; B];
-    let mut at = 0;
-    for _ in 0..head.groups {
-        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
-        let mut lanes = [[[0.0; K]; B]; LANES];
-        for step in 0..group.full + group.ragged.len() {
-            let active = step.checked_sub(group.full).map_or(LANES, |ragged| group.ragged[ragged].into());
-            let step = &bytes[at..];
-            at += active * tile.column_bytes();
-            if active == LANES {
-                let numbers = numbers.as_flattened_mut().as_flattened_mut();
-                unpack_first(&bytes[at..], bucket.format, numbers);
-                at += numbers.len() * bytes_of_code;
-            } else {
-                for numbers in numbers.as_flattened_mut() {
-                    unpack_first(&bytes[at..], bucket.format, numbers);
-                    at += active * bytes_of_code;
-                }
+/// Steps that are decoded before they are multiplied.
+const CHUNK: usize = 8;
+
+/// Some steps of a group, decoded; `B` is the edge of elements.
+struct Steps<const B: usize> {
+    /// By columns of the elements.
+    numbers: [[[[f64; LANES]; B]; B]; CHUNK],
+    columns: [[usize; LANES]; CHUNK],
+    /// How many lanes have an element.
+    active: [usize; CHUNK],
+}
+
+impl<const B: usize> Steps<B> {
+    /// Decodes a step; says how many bytes it has.
+    #[inline(always)]
+    fn decode(&mut self, at: usize, active: usize, bytes: &[u8], wide: bool, format: PackedFormat) -> usize {
+        let numbers = self.numbers[at].as_flattened_mut();
+        let mut end = active * if wide { 4 } else { 2 };
+        if active == LANES {
+            unpack_first(&bytes[end..], format, numbers.as_flattened_mut());
+        } else {
+            for (place, numbers) in numbers.iter_mut().enumerate() {
+                unpack_first(&bytes[end + place * active * format.bytes()..], format, numbers);
             }
-            for (lane, sums) in lanes.iter_mut().enumerate().take(active) {
-                let first = column(step, tile.wide, lane) * B * K;
-                for j in 0..B {
-                    let x: &[f64; K] = x[first + j * K..].first_chunk().expect(CHECKED);
-                    for i in 0..B {
-                        let a = numbers[j][i][lane];
-                        for k in 0..K {
-                            sums[i][k] = a.mul_add(x[k], sums[i][k]);
-                        }
+        }
+        end += active * B * B * format.bytes();
+        for (lane, to) in self.columns[at].iter_mut().enumerate().take(active) {
+            *to = column(bytes, wide, lane);
+        }
+        self.active[at] = active;
+        end
+    }
+
+    /// Adds what a lane has in these steps to its sums of `K` vectors.
+    #[inline(always)]
+    fn add<const K: usize>(&self, count: usize, lane: usize, x: &[f64], sums: &mut [[f64; K]; B]) {
+        let mut local = *sums;
+        for step in 0..count {
+            if lane >= self.active[step] {
+                continue;
+            }
+            let x = &x[self.columns[step][lane] * B * K..][..B * K];
+            for j in 0..B {
+                for i in 0..B {
+                    let a = self.numbers[step][j][i][lane];
+                    for k in 0..K {
+                        local[i][k] = a.mul_add(x[j * K + k], local[i][k]);
                     }
                 }
             }
         }
+        *sums = local;
+    }
+}
+
+/// A section of any kind: steps are decoded once, for all vectors, and multiplied lane by lane, so that a lane's sums stay in registers.
+#[inline(always)]
+pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    let Section { bytes, head, tile, bucket, x } = *section;
+    let scale = bucket.scale();
+    let mut steps = Steps::<B> {
+        numbers: [[[[0.0; LANES]; B]; B]; CHUNK],
+        columns: [[0; LANES]; CHUNK],
+        active: [0; CHUNK],
+    };
+    let mut at = 0;
+    for _ in 0..head.groups {
+        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
+        let mut lanes = [[[0.0; K]; B]; LANES];
+        let all = group.full + group.ragged.len();
+        for first in (0..all).step_by(CHUNK) {
+            let count = CHUNK.min(all - first);
+            for step in 0..count {
+                let ragged = (first + step).checked_sub(group.full);
+                let active = ragged.map_or(LANES, |ragged| group.ragged[ragged].into());
+                at += steps.decode(step, active, &bytes[at..], tile.wide, bucket.format);
+            }
+            for (lane, sums) in lanes.iter_mut().enumerate() {
+                steps.add(count, lane, x, sums);
+            }
+        }
         for (lane, lanes) in lanes.iter().enumerate() {
-            let row = group.rows.of(lane);
-            let sums = &mut sums[row * B * K..][..B * K];
+            let sums = &mut sums[group.rows.of(lane) * B * K..][..B * K];
             for (sum, lane) in sums.iter_mut().zip(lanes.as_flattened()) {
                 *sum += scale * lane;
             }

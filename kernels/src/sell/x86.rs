@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use super::LANES;
 use super::bytes::{GroupHead, Rows, element_bytes};
-use super::product::{Section, Way, any_section};
+use super::product::{CHECKED, Section, Way, any_section, multiply_all};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
 use crate::packed::x86::{Double, Reduced, Single};
@@ -33,46 +33,106 @@ impl Avx512 {
     }
 }
 
-/// A section by its format, one vector and columns of 16 bits; all else by `any_section_avx2`.
+/// A section by its format, for `$k` vectors and columns of 16 bits.
 macro_rules! by_format {
-    ($narrow:ident, $section:ident, $sums:ident) => {
+    ($narrow:ident, $k:literal, $section:ident, $sums:ident) => {
         match $section.bucket.format {
-            _ if K > 1 || $section.tile.wide => any_section_avx2::<B, K>($section, $sums),
-            Fp64 => $narrow::<Double<8>, B>($section, $sums),
-            Rp56 => $narrow::<Double<7>, B>($section, $sums),
-            Rp48 => $narrow::<Double<6>, B>($section, $sums),
-            Rp40 => $narrow::<Double<5>, B>($section, $sums),
-            Fp32 => $narrow::<Single<4>, B>($section, $sums),
-            Rp24 => $narrow::<Single<3>, B>($section, $sums),
-            Rp16 => $narrow::<Single<2>, B>($section, $sums),
+            Fp64 => $narrow::<Double<8>, B, $k>($section, $sums),
+            Rp56 => $narrow::<Double<7>, B, $k>($section, $sums),
+            Rp48 => $narrow::<Double<6>, B, $k>($section, $sums),
+            Rp40 => $narrow::<Double<5>, B, $k>($section, $sums),
+            Fp32 => $narrow::<Single<4>, B, $k>($section, $sums),
+            Rp24 => $narrow::<Single<3>, B, $k>($section, $sums),
+            Rp16 => $narrow::<Single<2>, B, $k>($section, $sums),
             // Blocks have no scaled formats.
-            Rpre48 if B == 1 => $narrow::<Reduced<6, true>, 1>($section, $sums),
-            Rpre40 if B == 1 => $narrow::<Reduced<5, true>, 1>($section, $sums),
-            Rpre32 if B == 1 => $narrow::<Reduced<4, true>, 1>($section, $sums),
-            Rpre16 if B == 1 => $narrow::<Reduced<2, true>, 1>($section, $sums),
-            Rpre8 if B == 1 => $narrow::<Reduced<1, true>, 1>($section, $sums),
-            Rpreu48 if B == 1 => $narrow::<Reduced<6, false>, 1>($section, $sums),
-            Rpreu40 if B == 1 => $narrow::<Reduced<5, false>, 1>($section, $sums),
-            Rpreu32 if B == 1 => $narrow::<Reduced<4, false>, 1>($section, $sums),
-            Rpreu16 if B == 1 => $narrow::<Reduced<2, false>, 1>($section, $sums),
-            Rpreu8 if B == 1 => $narrow::<Reduced<1, false>, 1>($section, $sums),
+            Rpre48 if B == 1 => $narrow::<Reduced<6, true>, 1, $k>($section, $sums),
+            Rpre40 if B == 1 => $narrow::<Reduced<5, true>, 1, $k>($section, $sums),
+            Rpre32 if B == 1 => $narrow::<Reduced<4, true>, 1, $k>($section, $sums),
+            Rpre16 if B == 1 => $narrow::<Reduced<2, true>, 1, $k>($section, $sums),
+            Rpre8 if B == 1 => $narrow::<Reduced<1, true>, 1, $k>($section, $sums),
+            Rpreu48 if B == 1 => $narrow::<Reduced<6, false>, 1, $k>($section, $sums),
+            Rpreu40 if B == 1 => $narrow::<Reduced<5, false>, 1, $k>($section, $sums),
+            Rpreu32 if B == 1 => $narrow::<Reduced<4, false>, 1, $k>($section, $sums),
+            Rpreu16 if B == 1 => $narrow::<Reduced<2, false>, 1, $k>($section, $sums),
+            Rpreu8 if B == 1 => $narrow::<Reduced<1, false>, 1, $k>($section, $sums),
+            // No set has the scaled formats of 24 bits.
+            _ => any_section_avx2::<B, K>($section, $sums),
+        }
+    };
+}
+
+/// The fastest way: gathers for one and two vectors, lane by lane for more.
+macro_rules! by_size {
+    ($narrow:ident, $section:ident, $sums:ident) => {
+        match K {
+            1 if !$section.tile.wide => by_format!($narrow, 1, $section, $sums),
+            2 if !$section.tile.wide => by_format!($narrow, 2, $section, $sums),
             _ => any_section_avx2::<B, K>($section, $sums),
         }
     };
 }
 
 impl Way for Avx2 {
+    fn fetch(numbers: &[f64]) {
+        fetch(numbers);
+    }
+
+    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+        stream(sums, factor, y);
+    }
+
+    fn fence() {
+        // SAFETY: every machine of this kind has SSE.
+        unsafe { _mm_sfence() };
+    }
+
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
         // SAFETY: this way is taken only where it `is_here`.
-        unsafe { by_format!(narrow_avx2, section, sums) }
+        unsafe { by_size!(narrow_avx2, section, sums) }
     }
 }
 
 impl Way for Avx512 {
+    fn fetch(numbers: &[f64]) {
+        fetch(numbers);
+    }
+
+    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+        stream(sums, factor, y);
+    }
+
+    fn fence() {
+        // SAFETY: every machine of this kind has SSE.
+        unsafe { _mm_sfence() };
+    }
+
     fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
         // SAFETY: this way is taken only where it `is_here`.
-        unsafe { by_format!(narrow_avx512, section, sums) }
+        unsafe { by_size!(narrow_avx512, section, sums) }
     }
+}
+
+fn fetch(numbers: &[f64]) {
+    for line in numbers.chunks(8) {
+        // SAFETY: every machine of this kind has SSE; the numbers are there.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+}
+
+/// Writes past the caches.
+fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+    if !y.as_ptr().cast::<__m128d>().is_aligned() {
+        return multiply_all(sums, factor, y);
+    }
+    let (pairs, last) = y.as_chunks_mut::<2>();
+    let (sums, last_sums) = sums.as_chunks::<2>();
+    for (y, sums) in pairs.iter_mut().zip(sums) {
+        // SAFETY: every machine of this kind has SSE2; two numbers are written to two, at a multiple of 16 bytes.
+        unsafe {
+            _mm_stream_pd(y.as_mut_ptr(), _mm_mul_pd(_mm_loadu_pd(sums.as_ptr()), _mm_set1_pd(factor)))
+        };
+    }
+    multiply_all(last_sums, factor, last);
 }
 
 #[target_feature(enable = "avx2,fma")]
@@ -81,15 +141,21 @@ fn any_section_avx2<const B: usize, const K: usize>(section: &Section<'_>, sums:
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn narrow_avx2<E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+fn narrow_avx2<E: EightWide, const B: usize, const K: usize>(
+    section: &Section<'_>,
+    sums: &mut [f64],
+) -> usize {
     // SAFETY: the machine has what `Halves` needs.
-    unsafe { narrow::<Halves, E, B>(section, sums) }
+    unsafe { narrow::<Halves, E, B, K>(section, sums) }
 }
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn narrow_avx512<E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+fn narrow_avx512<E: EightWide, const B: usize, const K: usize>(
+    section: &Section<'_>,
+    sums: &mut [f64],
+) -> usize {
     // SAFETY: the machine has what `Whole` needs.
-    unsafe { narrow::<Whole, E, B>(section, sums) }
+    unsafe { narrow::<Whole, E, B, K>(section, sums) }
 }
 
 /// Eight numbers. All functions are unsafe because they need a machine with the instructions; they become part of a caller that may use them.
@@ -248,36 +314,54 @@ impl Eights for Whole {
     }
 }
 
-/// One vector, columns of 16 bits.
+/// `K` vectors, columns of 16 bits.
 ///
 /// # Safety
 /// The machine has the instructions of `V`, and the caller may use them.
 #[inline(always)]
-unsafe fn narrow<V: Eights, E: EightWide, const B: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize>(
+    section: &Section<'_>,
+    sums: &mut [f64],
+) -> usize {
     let Section { bytes, head, tile: _, bucket, x } = *section;
-    let element_bytes = element_bytes(2, B, bucket.format);
+    let element_bytes = const { element_bytes(2, B, E::FORMAT) };
     let scale = bucket.scale();
     let mut at = 0;
     for _ in 0..head.groups {
-        let group = GroupHead::read(bytes, &mut at).expect("panels are checked");
-        let steps = &bytes[at..at + group.elements() * element_bytes];
-        at += steps.len();
-        let (full, mut ragged) = steps.split_at(group.full * LANES * element_bytes);
+        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
         // SAFETY: the caller's promise; all of the steps' columns are in the window `x`, and the panel goes on for 64 bytes after its steps.
         unsafe {
-            let mut lanes = [V::zero(); B];
-            for step in full.chunks_exact(LANES * element_bytes) {
-                add_step::<V, E, B>(step.as_ptr(), x.as_ptr(), &mut lanes);
+            let mut lanes = [[V::zero(); K]; B];
+            let full = &bytes[at..][..group.full * LANES * element_bytes];
+            for step in 0..group.full {
+                let step = full.as_ptr().add(step * LANES * element_bytes);
+                ahead(step, LANES * element_bytes);
+                add_step::<V, E, B, K>(step, x.as_ptr(), &mut lanes);
             }
+            at += full.len();
             for &active in group.ragged {
                 let active = usize::from(active);
-                add_first::<V, E, B>(ragged.as_ptr(), active, x.as_ptr(), &mut lanes);
-                ragged = &ragged[active * element_bytes..];
+                let step = &bytes[at..][..active * element_bytes];
+                ahead(step.as_ptr(), LANES * element_bytes);
+                add_first::<V, E, B, K>(step.as_ptr(), active, x.as_ptr(), &mut lanes);
+                at += step.len();
             }
-            add_rows::<V, B>(&lanes, group.rows, scale, sums);
+            add_rows::<V, B, K>(&lanes, group.rows, scale, sums);
         }
     }
     at
+}
+
+/// How far ahead of its use the stream is asked for: about what memory takes to answer, and no more than a few steps of blocks.
+const AHEAD: usize = 2048;
+
+/// Asks for the bytes of a step to come. Without it the reads of `x` in between keep the machine from seeing that the panel is one stream.
+#[inline(always)]
+fn ahead(step: *const u8, len: usize) {
+    for line in (0..len).step_by(64) {
+        // SAFETY: an address that cannot be read is not; every machine of this kind has SSE.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(step.wrapping_add(AHEAD + line).cast()) };
+    }
 }
 
 /// Adds lanes to the sums of their rows.
@@ -285,22 +369,26 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize>(section: &Section<'_>,
 /// # Safety
 /// That of [`narrow`].
 #[inline(always)]
-unsafe fn add_rows<V: Eights, const B: usize>(lanes: &[V; B], rows: Rows, scale: f64, sums: &mut [f64]) {
-    if let (Rows::From(row), 1) = (rows, B) {
-        let sums = sums[row..].first_chunk_mut().expect("panels are checked");
+unsafe fn add_rows<V: Eights, const B: usize, const K: usize>(
+    lanes: &[[V; K]; B],
+    rows: Rows,
+    scale: f64,
+    sums: &mut [f64],
+) {
+    if let (Rows::From(row), 1) = (rows, B * K) {
+        let sums = sums[row..].first_chunk_mut().expect(CHECKED);
         // SAFETY: the caller's promise.
-        return unsafe { lanes[0].add_to(scale, sums) };
+        return unsafe { lanes[0][0].add_to(scale, sums) };
     }
-    let mut out = [[0.0; LANES]; B];
-    for i in 0..B {
+    let mut out = [[[0.0; LANES]; K]; B];
+    for (out, lanes) in out.as_flattened_mut().iter_mut().zip(lanes.as_flattened()) {
         // SAFETY: the caller's promise.
-        unsafe { lanes[i].add_to(scale, &mut out[i]) };
+        unsafe { lanes.add_to(scale, out) };
     }
     for lane in 0..LANES {
-        let row = rows.of(lane);
-        let sums: &mut [f64; B] = sums[row * B..].first_chunk_mut().expect("panels are checked");
-        for i in 0..B {
-            sums[i] += out[i][lane];
+        let sums = &mut sums[rows.of(lane) * B * K..][..B * K];
+        for (sum, out) in sums.iter_mut().zip(out.as_flattened()) {
+            *sum += out[lane];
         }
     }
 }
@@ -310,7 +398,11 @@ unsafe fn add_rows<V: Eights, const B: usize>(lanes: &[V; B], rows: Rows, scale:
 /// # Safety
 /// That of [`add_first`].
 #[inline(always)]
-unsafe fn places<const B: usize>(step: *const u8, active: usize, x: *const f64) -> [*const f64; LANES] {
+unsafe fn places<const B: usize, const K: usize>(
+    step: *const u8,
+    active: usize,
+    x: *const f64,
+) -> [*const f64; LANES] {
     let mut at = [x; LANES];
     for lane in 0..LANES {
         // Lanes without an element look where the first one does.
@@ -318,7 +410,7 @@ unsafe fn places<const B: usize>(step: *const u8, active: usize, x: *const f64) 
         // SAFETY: so many columns are there, of 16 bits, less than the window has.
         at[lane] = unsafe {
             let column = u16::from_le(step.cast::<u16>().add(lane_or_first).read_unaligned());
-            x.add(usize::from(column) * B)
+            x.add(usize::from(column) * B * K)
         };
     }
     at
@@ -329,19 +421,25 @@ unsafe fn places<const B: usize>(step: *const u8, active: usize, x: *const f64) 
 /// # Safety
 /// That of [`add_first`].
 #[inline(always)]
-unsafe fn add_step<V: Eights, E: EightWide, const B: usize>(
+unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize>(
     step: *const u8,
     x: *const f64,
-    lanes: &mut [V; B],
+    lanes: &mut [[V; K]; B],
 ) {
     // SAFETY: the caller's promise; a step has eight columns of 16 bits, and then `B B` times eight codes.
     unsafe {
-        let at = places::<B>(step, LANES, x);
+        let at = places::<B, K>(step, LANES, x);
         let mut codes = step.add(2 * LANES);
         for j in 0..B {
-            let x = V::gather(&at, j);
+            let mut of_column = [V::zero(); K];
+            for k in 0..K {
+                of_column[k] = V::gather(&at, j * K + k);
+            }
             for i in 0..B {
-                lanes[i] = V::decode::<E>(codes).mul_add(x, lanes[i]);
+                let a = V::decode::<E>(codes);
+                for k in 0..K {
+                    lanes[i][k] = a.mul_add(of_column[k], lanes[i][k]);
+                }
                 codes = codes.add(LANES * E::BYTES);
             }
         }
@@ -353,20 +451,26 @@ unsafe fn add_step<V: Eights, E: EightWide, const B: usize>(
 /// # Safety
 /// `step` is one of a panel that was checked, with so many elements (one at least), `x` its tile's window; and that of [`narrow`].
 #[inline(always)]
-unsafe fn add_first<V: Eights, E: EightWide, const B: usize>(
+unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize>(
     step: *const u8,
     active: usize,
     x: *const f64,
-    lanes: &mut [V; B],
+    lanes: &mut [[V; K]; B],
 ) {
     // SAFETY: the caller's promise; more codes are read than there are, but no more than 64 bytes behind the first of them.
     unsafe {
-        let at = places::<B>(step, active, x);
+        let at = places::<B, K>(step, active, x);
         let mut codes = step.add(2 * active);
         for j in 0..B {
-            let x = V::gather(&at, j);
+            let mut of_column = [V::zero(); K];
+            for k in 0..K {
+                of_column[k] = V::gather(&at, j * K + k);
+            }
             for i in 0..B {
-                lanes[i] = V::decode::<E>(codes).mul_add_first(x, lanes[i], active);
+                let a = V::decode::<E>(codes);
+                for k in 0..K {
+                    lanes[i][k] = a.mul_add_first(of_column[k], lanes[i][k], active);
+                }
                 codes = codes.add(active * E::BYTES);
             }
         }

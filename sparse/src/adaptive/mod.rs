@@ -2,13 +2,14 @@
 //!
 //! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a norm: small elements have fewer digits to
 //! keep, and the smallest none. [`Adaptation`] says which element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the
-//! thesis does, [`TiledMatrix`] for fast products, and [`error_bound`] says what that costs at most.
+//! thesis does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest), and [`error_bound`] says what that costs at most.
 //!
 //! After Molina, "Adaptive precision sparse linear algebra" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina, "Adaptive
 //! precision sparse matrix-vector product and its application to Krylov solvers", SIAM J. Sci. Comput. (2024).
 
 mod accuracy;
 mod bound;
+mod cost;
 mod set;
 mod thesis;
 mod thresholds;
@@ -16,6 +17,7 @@ mod tiled;
 
 pub use accuracy::Accuracy;
 pub use bound::error_bound;
+pub use cost::{Choice, CostModel, SETS, auto, machine};
 pub use set::{FormatSet, UnknownSet};
 pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
 pub use thresholds::{Criterion, Thresholds};
@@ -51,17 +53,6 @@ impl<'x> Adaptation<'x> {
     pub fn double() -> Self {
         let accuracy = Accuracy::DOUBLE;
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
-    }
-
-    /// Everything in `f64`, and nothing left out.
-    pub const fn exact() -> Self {
-        Adaptation {
-            set: FormatSet::Fp64,
-            criterion: Criterion::Normwise,
-            accuracy: Accuracy::DOUBLE,
-            rounding: Rounding::Nearest,
-            drops: false,
-        }
     }
 
     /// Refuses what has no meaning together.

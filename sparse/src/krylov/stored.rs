@@ -109,7 +109,7 @@ impl Stored {
     /// # Errors
     /// Those of [`new`](Stored::new).
     pub fn exact(rt: &Runtime, space: &Space, a: &Csr) -> Result<Stored, Error> {
-        Stored::new(rt, space, a, best_edge(a), &Adaptation::exact())
+        Stored::new(rt, space, a, best_edge(a), &Adaptation::double())
     }
 
     /// As [`new`](Stored::new), for a matrix that makes vectors of one space from those of another.

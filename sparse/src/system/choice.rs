@@ -153,7 +153,7 @@ impl Inner {
     /// How its elements are chosen.
     pub fn adaptation(&self) -> Adaptation<'static> {
         match *self {
-            Inner::Exact => Adaptation::exact(),
+            Inner::Exact => Adaptation::double(),
             Inner::Adaptive { set, by_rows, accuracy } => {
                 let criterion = if by_rows { Criterion::Componentwise } else { Criterion::Normwise };
                 Adaptation::new(set, criterion, accuracy)

@@ -1,9 +1,11 @@
 //! The words after `zellige matrix` and `zellige spmv`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use zellige_sparse::adaptive::{Accuracy, FormatSet};
+use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
+use zellige_sparse::survey::Layout;
 
 const GENERATE_EXAMPLES: &str = "\
 Kinds
@@ -24,6 +26,7 @@ one in doubled precision, and medians of times, the adaptive product and the one
 Examples
   zellige spmv A.mtx.gz
   zellige spmv A.mtx --sets ap2,ap7,ap7re --eps 2^-53,2^-37,2^-24 --criterion nw,cw --json rows.json
+  zellige spmv A.mtx --layout auto --sets auto --criterion nw   the fastest way for each accuracy
   zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop        as the thesis does, errors about twice as large";
 
 /// `zellige matrix`.
@@ -124,18 +127,19 @@ pub struct SpmvArgs {
     /// Matrix Market file, compressed or not; zeros that it names are left out.
     #[arg(value_name = "A.mtx[.gz]")]
     pub matrix: PathBuf,
-    /// Sets of formats: ap2, ap3, ap4, ap7, ap7re, ap7reu.
+    /// Sets of formats: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, that which is expected to be fastest.
     #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
-    pub sets: Vec<FormatSet>,
+    pub sets: Vec<SetOrAuto>,
     /// Accuracies in [2^-53, 1).
     #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24")]
     pub eps: Vec<Accuracy>,
     /// What magnitudes are compared with: nw, the norm of the matrix; cw, that of the row; cw-exact, of the row times x.
     #[arg(long, value_name = "C,..", value_delimiter = ',', default_value = "nw,cw", value_parser = ["nw", "cw", "cw-exact"])]
     pub criterion: Vec<String>,
-    /// How elements are arranged: thesis, a matrix by rows for each format.
-    #[arg(long, value_name = "L", default_value = "thesis", value_parser = ["thesis"])]
-    pub layout: String,
+    /// How elements are arranged: thesis, a matrix by rows for each format; tiled, eight rows side by side; bsr, the same with blocks of 2, 3
+    /// or 4 rows and columns; auto, what is expected to be fastest.
+    #[arg(long, value_name = "L", default_value = "thesis")]
+    pub layout: Layout,
     /// How elements are rounded to their formats: nearest, once; chop, cut off as the thesis does.
     #[arg(long, value_name = "R", default_value = "nearest")]
     pub round: Round,
@@ -148,6 +152,22 @@ pub struct SpmvArgs {
     /// Write the rows as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
+}
+
+/// One of `--sets`: none is that which is expected to be fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetOrAuto(pub Option<FormatSet>);
+
+impl FromStr for SetOrAuto {
+    type Err = UnknownSet;
+
+    fn from_str(s: &str) -> Result<Self, UnknownSet> {
+        if s.eq_ignore_ascii_case("auto") {
+            Ok(SetOrAuto(None))
+        } else {
+            s.parse().map(|set| SetOrAuto(Some(set)))
+        }
+    }
 }
 
 /// `--round`.

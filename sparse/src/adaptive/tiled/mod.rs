@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use zellige_kernels::packed::PackedFormat;
-use zellige_kernels::sell::{Bucket, Elements, Panel, PanelWriter, tile_rows};
+use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
 
 use super::thresholds::{RowThresholds, power_below, scales};
 use super::{Adaptation, FormatSet, Scaling, Thresholds, to_one};
@@ -42,7 +42,7 @@ impl TiledMatrix {
     /// # Errors
     /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for sizes that are no multiples of the edge.
     pub fn new(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<TiledMatrix, Error> {
-        Self::store(a, edge, adaptation, None)
+        Self::store(a, edge, adaptation, &Cut::default())
     }
 
     /// The same, with a panel for each stretch of a space.
@@ -59,37 +59,27 @@ impl TiledMatrix {
             let problem = format!("{} rows in a space of {}", a.rows(), space.len());
             return Err(Error::shape("matrix", problem));
         }
-        Self::store(a, edge, adaptation, Some(space))
+        Self::store(a, edge, adaptation, &Cut { space: Some(space), ..Cut::default() })
     }
 
-    fn store(
+    /// Every so many tiles, as if there were no others: for figures, not for products.
+    pub(super) fn of_tiles(
         a: &Csr,
         edge: usize,
         adaptation: &Adaptation<'_>,
-        space: Option<&Space>,
+        every: usize,
     ) -> Result<TiledMatrix, Error> {
+        Self::store(a, edge, adaptation, &Cut { every, ..Cut::default() })
+    }
+
+    fn store(a: &Csr, edge: usize, adaptation: &Adaptation<'_>, cut: &Cut<'_>) -> Result<TiledMatrix, Error> {
         adaptation.check(a)?;
-        if edge > 1 && adaptation.set.has_scales() {
-            let problem = format!(
-                "{} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or an edge of 1",
-                adaptation.set
-            );
-            return Err(Error::parameter("edge", problem));
-        }
-        if edge > 0 && (!a.rows().is_multiple_of(edge) || !a.columns().is_multiple_of(edge)) {
-            let problem = format!(
-                "{} x {} cannot be cut into blocks of {edge} x {edge}: take an edge of 1",
-                a.rows(),
-                a.columns()
-            );
-            return Err(Error::shape("matrix", problem));
-        }
+        check_edge(a, edge, adaptation.set)?;
         match edge {
-            1 => Encoder::<1>::encode(a, adaptation, space),
-            2 => Encoder::<2>::encode(a, adaptation, space),
-            3 => Encoder::<3>::encode(a, adaptation, space),
-            4 => Encoder::<4>::encode(a, adaptation, space),
-            _ => Err(Error::parameter("edge", format!("{edge}: blocks have an edge of 1, 2, 3 or 4"))),
+            1 => Encoder::<1>::encode(a, adaptation, cut),
+            2 => Encoder::<2>::encode(a, adaptation, cut),
+            3 => Encoder::<3>::encode(a, adaptation, cut),
+            _ => Encoder::<4>::encode(a, adaptation, cut),
         }
     }
 
@@ -106,6 +96,11 @@ impl TiledMatrix {
     /// Rows and columns of a block.
     pub fn edge(&self) -> usize {
         self.edge
+    }
+
+    /// The formats there were.
+    pub fn set(&self) -> FormatSet {
+        self.set
     }
 
     /// The panels, from the first row to the last.
@@ -169,6 +164,42 @@ impl TiledMatrix {
     }
 }
 
+/// Refuses blocks that a matrix cannot be cut into, or a set cannot store.
+pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Error> {
+    if !EDGES.contains(&edge) {
+        return Err(Error::parameter("edge", format!("{edge}: blocks have an edge of 1, 2, 3 or 4")));
+    }
+    if edge > 1 && set.has_scales() {
+        let problem =
+            format!("{set} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or an edge of 1");
+        return Err(Error::parameter("edge", problem));
+    }
+    if !a.rows().is_multiple_of(edge) || !a.columns().is_multiple_of(edge) {
+        let (rows, columns) = (a.rows(), a.columns());
+        let problem =
+            format!("{rows} x {columns} cannot be cut into blocks of {edge} x {edge}: take an edge of 1");
+        return Err(Error::shape("matrix", problem));
+    }
+    Ok(())
+}
+
+/// Which rows become a panel.
+#[derive(Clone, Copy)]
+struct Cut<'s> {
+    /// Those of a stretch.
+    space: Option<&'s Space>,
+    /// Of the tiles, the first of so many.
+    every: usize,
+    /// Bytes with which a panel ends.
+    enough: usize,
+}
+
+impl Default for Cut<'_> {
+    fn default() -> Self {
+        Cut { space: None, every: 1, enough: usize::MAX }
+    }
+}
+
 /// Blocks of `B x B` on their way into panels.
 struct Encoder<'a, const B: usize> {
     a: &'a Csr,
@@ -222,14 +253,15 @@ impl<'a, const B: usize> Encoder<'a, B> {
         }
     }
 
-    fn encode(a: &Csr, adaptation: &Adaptation<'_>, space: Option<&Space>) -> Result<TiledMatrix, Error> {
+    fn encode(a: &Csr, adaptation: &Adaptation<'_>, cut: &Cut<'_>) -> Result<TiledMatrix, Error> {
         let mut encoder = Encoder::<B>::new(a, adaptation);
-        let panels = match space {
+        let panels = match cut.space {
             Some(space) => {
-                let panel = |rows: Range<usize>| encoder.panel(rows.start / B..rows.end / B, usize::MAX);
+                let whole = Cut { enough: usize::MAX, ..*cut };
+                let panel = |rows: Range<usize>| encoder.panel(rows.start / B..rows.end / B, &whole);
                 space.ranges().map(panel).map(|panel| Ok(panel?.0)).collect::<Result<_, Error>>()?
             }
-            None => encoder.panels(a.rows() / B)?,
+            None => encoder.panels(a.rows() / B, cut)?,
         };
         Ok(TiledMatrix {
             rows: a.rows(),
@@ -243,27 +275,27 @@ impl<'a, const B: usize> Encoder<'a, B> {
     }
 
     /// Panels of about one size.
-    fn panels(&mut self, blocks: usize) -> Result<Vec<Panel>, Error> {
+    fn panels(&mut self, blocks: usize, cut: &Cut<'_>) -> Result<Vec<Panel>, Error> {
         let enough = LEAST_PANEL.max(self.a.elements() * size_of::<f32>() / PANELS);
+        let cut = Cut { enough, ..*cut };
         let (mut panels, mut first) = (Vec::new(), 0);
         while first < blocks || panels.is_empty() {
-            let (panel, end) = self.panel(first..blocks, enough)?;
+            let (panel, end) = self.panel(first..blocks, &cut)?;
             panels.push(panel);
             first = end;
         }
         Ok(panels)
     }
 
-    /// A panel of these rows of blocks, or of the first of them that have enough bytes; the row behind it.
-    fn panel(&mut self, blocks: Range<usize>, enough: usize) -> Result<(Panel, usize), Error> {
+    /// A panel of these rows of blocks, or of the first of them that have enough bytes; the row of blocks behind it.
+    fn panel(&mut self, blocks: Range<usize>, cut: &Cut<'_>) -> Result<(Panel, usize), Error> {
         let mut writer = self.writer(blocks.start * B)?;
         let mut first = blocks.start;
-        while first < blocks.end && writer.bytes() <= enough {
-            let end = blocks.end.min(first + tile_rows(B));
-            self.tile(first..end, &mut writer)?;
-            first = end;
+        while first < blocks.end && writer.bytes() <= cut.enough {
+            self.tile(first..blocks.end.min(first + tile_rows(B)), &mut writer)?;
+            first += cut.every * tile_rows(B);
         }
-        Ok((writer.finish().map_err(refused)?, first))
+        Ok((writer.finish().map_err(refused)?, first.min(blocks.end)))
     }
 
     fn writer(&self, first_row: usize) -> Result<PanelWriter, Error> {

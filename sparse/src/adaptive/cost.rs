@@ -1,0 +1,350 @@
+//! Which layout and which set give the fastest product: measured costs, not bytes alone.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use zellige_kernels::packed::{PackedFormat, Rounding};
+use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
+
+use super::tiled::check_edge;
+use super::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
+use crate::csr::Csr;
+use crate::error::Error;
+
+/// What the parts of a product cost on a machine, on one worker while the others work too.
+///
+/// A product takes `sqrt(m^2 + c^2)` with the time `m` for bytes and `c` for elements and groups: memory and computing hide each other, but not wholly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CostModel {
+    /// Bytes that memory gives (bytes/s).
+    pub bandwidth: f64,
+    /// For each edge of [`EDGES`]: a group of eight rows (s).
+    pub group: [f64; 4],
+    /// For each edge and each format of [`PackedFormat::ALL`]: an element, or a block (s). Infinite where blocks have no such format.
+    pub element: [[f64; PackedFormat::ALL.len()]; 4],
+}
+
+/// All sets that a model chooses from.
+pub const SETS: [FormatSet; 7] = {
+    let [a, b, c, d, e, f] = FormatSet::ALL;
+    [FormatSet::Fp64, a, b, c, d, e, f]
+};
+
+/// Elements that a sample has about.
+const SAMPLE: usize = 300_000;
+/// So many of the ways that a model thinks are fastest are tried.
+const TRIED: usize = 4;
+/// How often products are timed in turns.
+const PAIRS: usize = 7;
+/// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
+const ARRAY: usize = 1 << 23;
+
+/// The matrix in the layout and the set that multiply fastest on this machine with one worker, for this accuracy; never one that was seen to be slower than `f64`.
+///
+/// The model of the machine, which is measured at the first call (a fraction of a second), says which ways are worth a trial on a sample of the tiles; the best of these has to be
+/// faster than plain `f64` on the whole matrix. What is measured differs from run to run, and so may the answer between ways that are
+/// equally fast; that of [`CostModel::choose`] does not.
+///
+/// # Errors
+/// As for storing the matrix.
+pub fn auto(
+    a: &Csr,
+    criterion: Criterion<'_>,
+    accuracy: Accuracy,
+    rounding: Rounding,
+) -> Result<TiledMatrix, Error> {
+    let model = machine();
+    let mut ways = model.rank(a, &EDGES, &SETS, criterion, accuracy, rounding)?;
+    let double_edge = ways[0].double_edge;
+    ways.retain(|way| way.set != FormatSet::Fp64);
+    ways.truncate(TRIED);
+    let adaptation = |set| adaptation(set, criterion, accuracy, rounding);
+    let (x, mut y) = (vec![1.0; a.columns()], vec![0.0; a.rows()]);
+    let mut best: Option<(f64, Choice)> = None;
+    for way in ways {
+        let (sample, part) = sample(a, way.edge, &adaptation(way.set))?;
+        let mut time = |_| {
+            let begin = Instant::now();
+            sample.multiply(&x, &mut y).map(|()| begin.elapsed().as_secs_f64())
+        };
+        let computing =
+            (0..PAIRS).map(&mut time).try_fold(f64::INFINITY, |least, time| time.map(|t| t.min(least)))?;
+        let time = model.memory(sample.panels()).hypot(computing) / part;
+        if best.is_none_or(|best| time < best.0) {
+            best = Some((time, way));
+        }
+    }
+    let double = TiledMatrix::new(a, double_edge, &Adaptation::double())?;
+    let Some((_, best)) = best else { return Ok(double) };
+    let narrow = TiledMatrix::new(a, best.edge, &adaptation(best.set))?;
+    Ok(if is_faster(&narrow, &double)? { narrow } else { double })
+}
+
+fn adaptation<'x>(
+    set: FormatSet,
+    criterion: Criterion<'x>,
+    accuracy: Accuracy,
+    rounding: Rounding,
+) -> Adaptation<'x> {
+    match set {
+        FormatSet::Fp64 => Adaptation::double(),
+        _ => Adaptation { rounding, ..Adaptation::new(set, criterion, accuracy) },
+    }
+}
+
+/// Some of a matrix' tiles, and what part of all they are.
+fn sample(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMatrix, f64), Error> {
+    let tiles = (a.rows() / edge).div_ceil(tile_rows(edge)).max(1);
+    let every = (a.elements() / SAMPLE + 1).min(tiles);
+    let sample = TiledMatrix::of_tiles(a, edge, adaptation, every)?;
+    Ok((sample, tiles.div_ceil(every) as f64 / tiles as f64))
+}
+
+/// What this machine costs with one worker, measured once.
+pub fn machine() -> &'static CostModel {
+    static MODEL: OnceLock<CostModel> = OnceLock::new();
+    MODEL.get_or_init(|| CostModel::measure(1))
+}
+
+/// Whether products with one take less time than with the other, in turns.
+fn is_faster(one: &TiledMatrix, other: &TiledMatrix) -> Result<bool, Error> {
+    let (x, mut y) = (vec![1.0; one.columns()], vec![0.0; one.rows()]);
+    let mut ratios = Vec::new();
+    for _ in 0..PAIRS {
+        let mut time = |matrix: &TiledMatrix| {
+            let begin = Instant::now();
+            matrix.multiply(&x, &mut y).map(|()| begin.elapsed().as_secs_f64())
+        };
+        ratios.push(time(one)? / time(other)?);
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    Ok(ratios[PAIRS / 2] < 1.0)
+}
+
+/// What a model thinks is fastest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Rows and columns of a block.
+    pub edge: usize,
+    /// The formats.
+    pub set: FormatSet,
+    /// The time beside that of `f64` in its fastest layout, which has blocks of this edge.
+    pub of_double: f64,
+    /// Of the fastest layout in `f64`.
+    pub double_edge: usize,
+}
+
+impl CostModel {
+    /// Measures this machine: reading memory with so many workers at once, and panels of one format that the nearest cache holds.
+    pub fn measure(workers: usize) -> CostModel {
+        let bandwidth = bandwidth(workers.max(1)) / workers.max(1) as f64;
+        let mut model =
+            CostModel { bandwidth, group: [0.0; 4], element: [[f64::INFINITY; PackedFormat::ALL.len()]; 4] };
+        for (at, edge) in EDGES.into_iter().enumerate() {
+            // The same elements in few long rows, and in many short ones.
+            let (long, short) = (panel(edge, PackedFormat::Fp64, 16), panel(edge, PackedFormat::Fp64, 1));
+            let (elements, groups) =
+                (|panel: &Panel| panel.loads()[0].elements, |panel: &Panel| panel.loads()[0].groups);
+            let per_element = seconds(&long) / elements(&long) as f64;
+            let rest = seconds(&short) - per_element * elements(&short) as f64;
+            model.group[at] = rest.max(0.0) / groups(&short) as f64;
+            for (format, cost) in PackedFormat::ALL.into_iter().zip(&mut model.element[at]) {
+                if edge == 1 || !format.is_scaled() {
+                    let panel = panel(edge, format, 16);
+                    let groups = model.group[at] * groups(&panel) as f64;
+                    *cost = (seconds(&panel) - groups).max(0.0) / elements(&panel) as f64;
+                }
+            }
+        }
+        model
+    }
+
+    /// Seconds of a product with these panels, without reading `x` and writing `y`.
+    pub fn seconds(&self, panels: &[Panel]) -> f64 {
+        let of_panel = |panel: &Panel| {
+            let at = EDGES.iter().position(|&edge| edge == panel.edge()).expect("an edge of EDGES");
+            let cost = |format| {
+                let place = PackedFormat::ALL.iter().position(|&other| other == format);
+                self.element[at][place.expect("one of all")]
+            };
+            let loads = panel.loads().iter().filter(|load| load.elements > 0);
+            loads
+                .map(|load| {
+                    load.elements as f64 * cost(load.bucket.format) + load.groups as f64 * self.group[at]
+                })
+                .sum::<f64>()
+        };
+        self.memory(panels).hypot(panels.iter().map(of_panel).sum())
+    }
+
+    /// Seconds of reading these panels.
+    fn memory(&self, panels: &[Panel]) -> f64 {
+        panels.iter().map(|panel| panel.bytes() as f64).sum::<f64>() / self.bandwidth
+    }
+
+    /// The fastest of these edges and sets by this model, from a sample of the matrix' tiles. The same model gives the same answer.
+    ///
+    /// # Errors
+    /// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.
+    pub fn choose(
+        &self,
+        a: &Csr,
+        edges: &[usize],
+        sets: &[FormatSet],
+        criterion: Criterion<'_>,
+        accuracy: Accuracy,
+        rounding: Rounding,
+    ) -> Result<Choice, Error> {
+        Ok(self.rank(a, edges, sets, criterion, accuracy, rounding)?[0])
+    }
+
+    /// All that go together, the fastest first.
+    fn rank(
+        &self,
+        a: &Csr,
+        edges: &[usize],
+        sets: &[FormatSet],
+        criterion: Criterion<'_>,
+        accuracy: Accuracy,
+        rounding: Rounding,
+    ) -> Result<Vec<Choice>, Error> {
+        let fits = |edge: &usize| check_edge(a, *edge, FormatSet::Fp64).is_ok();
+        let (mut double, mut double_edge) = (f64::INFINITY, 1);
+        for edge in EDGES.into_iter().filter(fits) {
+            let time = self.of_sample(a, edge, &Adaptation::double())?;
+            if time < double {
+                (double, double_edge) = (time, edge);
+            }
+        }
+        let mut ways = Vec::new();
+        let edges = edges.iter().copied().filter(fits);
+        for (edge, set) in edges.flat_map(|edge| sets.iter().map(move |&set| (edge, set))) {
+            let adaptation = adaptation(set, criterion, accuracy, rounding);
+            if check_edge(a, edge, set).is_ok() && adaptation.check(a).is_ok() {
+                let of_double = self.of_sample(a, edge, &adaptation)? / double;
+                ways.push(Choice { edge, set, of_double, double_edge });
+            }
+        }
+        ways.sort_by(|one, other| one.of_double.total_cmp(&other.of_double));
+        if ways.is_empty() {
+            let problem =
+                "no block goes with the matrix, the sets and the criterion: allow an edge of 1 and ap7";
+            return Err(Error::parameter("layout", problem));
+        }
+        Ok(ways)
+    }
+
+    /// Seconds of a product, from some of the matrix' tiles.
+    fn of_sample(&self, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<f64, Error> {
+        let (sample, part) = sample(a, edge, adaptation)?;
+        let vectors = 8.0 * (a.rows() + a.columns()) as f64 / self.bandwidth;
+        Ok(vectors + self.seconds(sample.panels()) / part)
+    }
+}
+
+/// Bytes per second that so many threads read together.
+fn bandwidth(workers: usize) -> f64 {
+    let array = vec![1.0; ARRAY];
+    let sum = |part: &[f64]| {
+        let mut sums = [0.0; 32];
+        for part in part.chunks_exact(32) {
+            sums.iter_mut().zip(part).for_each(|(sum, a)| *sum += a);
+        }
+        black_box(sums);
+    };
+    let time = |_| {
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            array.chunks(ARRAY.div_ceil(workers)).for_each(|part| {
+                scope.spawn(move || sum(part));
+            });
+        });
+        begin.elapsed().as_secs_f64()
+    };
+    8.0 * ARRAY as f64 / (0..5).map(time).fold(f64::INFINITY, f64::min)
+}
+
+/// A panel of one tile with about 2000 numbers, in rows of so many elements.
+fn panel(edge: usize, format: PackedFormat, row: usize) -> Panel {
+    let rows = (2048 / (row * edge * edge)).clamp(16, tile_rows(edge));
+    let mut elements = Elements::default();
+    let block = [1.5; 16];
+    for (i, k) in (0..rows).flat_map(|i| (0..row).map(move |k| (i, k))) {
+        // Neighbours have columns that are near each other, but not side by side.
+        elements.push(i as u8, ((i * 3 + k * 7) % 128) as u32, &block[..edge * edge]);
+    }
+    let mut writer =
+        PanelWriter::new(edge, 0, 128 * edge, 0, &[Bucket::unscaled(format)]).expect("an edge of EDGES");
+    writer.tile(rows, None, &[elements], Rounding::Nearest).expect("rows of one tile");
+    writer.finish().expect("a panel that was just made")
+}
+
+/// Least time of a product of a panel that is in a cache.
+fn seconds(panel: &Panel) -> f64 {
+    const PRODUCTS: usize = 20;
+    let (x, mut y) = (vec![1.0; 128 * panel.edge()], vec![0.0; panel.rows().len()]);
+    let mut time = |_| {
+        let begin = Instant::now();
+        for _ in 0..PRODUCTS {
+            panel.multiply(&x, black_box(&mut y)).expect("sizes that fit");
+        }
+        begin.elapsed().as_secs_f64() / PRODUCTS as f64
+    };
+    (0..20).map(&mut time).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
+
+    /// A machine of 20 GB/s on which every element takes the same time.
+    fn model(element: f64) -> CostModel {
+        CostModel { bandwidth: 2e10, group: [0.0; 4], element: [[element; PackedFormat::ALL.len()]; 4] }
+    }
+
+    #[test]
+    fn where_computing_costs_nothing_the_fewest_bytes_win() {
+        let a = flow(&Flow { cells: [16, 14, 12], ..Flow::default() }).unwrap();
+        let choice = model(0.0)
+            .choose(&a, &EDGES, &SETS, Criterion::Normwise, "2^-37".parse().unwrap(), Rounding::Nearest)
+            .unwrap();
+        let bytes = |edge, set| {
+            let adaptation = Adaptation::new(set, Criterion::Normwise, "2^-37".parse().unwrap());
+            TiledMatrix::new(&a, edge, &adaptation).unwrap().bytes()
+        };
+        let chosen = bytes(choice.edge, choice.set);
+        assert!(choice.of_double < 1.0 && choice.double_edge == 1);
+        for set in FormatSet::ALL {
+            assert!(chosen <= bytes(1, set), "{set}");
+        }
+    }
+
+    #[test]
+    fn where_memory_costs_nothing_f64_wins() {
+        let a = elasticity(&Elasticity { elements: Elements([6, 6, 6]), ..Elasticity::default() }).unwrap();
+        let mut model = model(1e-9);
+        model.bandwidth = 1e30;
+        model.group = [1e-8; 4];
+        let choice = model
+            .choose(&a, &EDGES, &SETS, Criterion::Componentwise, Accuracy::DOUBLE, Rounding::Nearest)
+            .unwrap();
+        // A block costs as much as a number here: the larger the better.
+        assert_eq!((choice.edge, choice.set, choice.of_double), (choice.double_edge, FormatSet::Fp64, 1.0));
+        assert!(choice.edge > 1);
+    }
+
+    #[test]
+    fn the_machine_is_measured_and_its_choice_multiplies() {
+        let a = flow(&Flow { cells: [10, 9, 8], ..Flow::default() }).unwrap();
+        let matrix = auto(&a, Criterion::Normwise, "2^-24".parse().unwrap(), Rounding::Nearest).unwrap();
+        let (x, mut y) = (vec![1.0; a.columns()], vec![f64::NAN; a.rows()]);
+        matrix.multiply(&x, &mut y).unwrap();
+        let error = crate::exact::ExactProduct::of(&a, &x).unwrap().backward_error(&y).unwrap();
+        assert!(error.normwise < 12.0 * 2f64.powi(-24));
+        let model = CostModel::measure(1);
+        assert!(model.bandwidth > 1e8 && model.element[0].iter().all(|cost| (1e-12..1e-6).contains(cost)));
+        assert!(model.element[1].iter().any(|cost| cost.is_infinite()));
+    }
+}
