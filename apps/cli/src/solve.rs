@@ -149,6 +149,8 @@ struct Figures {
     true_residual: f64,
     rhs: f64,
     backward_error: f64,
+    /// The residual that answers in f64 can have.
+    attainable_residual: f64,
     seconds: Seconds,
     bytes: Bytes,
     attempts: Vec<Attempt>,
@@ -204,6 +206,7 @@ impl Figures {
             true_residual: solution.true_residual,
             rhs: solution.rhs,
             backward_error: answer.backward_error,
+            attainable_residual: answer.attainable,
             seconds: Seconds {
                 setup: answer.setup.as_secs_f64(),
                 solve: answer.solve.as_secs_f64(),
@@ -272,6 +275,14 @@ fn text(answer: &Answer) -> String {
 fn advice(args: &SolveArgs, answer: &Answer) -> String {
     let solution = &answer.solution;
     let (ratio, steps) = (solution.true_residual / solution.rhs, solution.steps);
+    let floor = answer.attainable / solution.rhs;
+    if floor > args.tol {
+        return format!(
+            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, {:.0e} was asked for: rounding an answer as large as this one to \
+             f64 leaves {floor:.1e}, whatever the method; ask for a --tol above that",
+            args.tol
+        );
+    }
     format!(
         "the residual is {ratio:.2e} of the right-hand side after {steps} steps, {:.0e} was asked for ({}): allow more --max-steps, or take \
          another --method, --precond or a more accurate --inner",

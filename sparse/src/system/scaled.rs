@@ -28,10 +28,27 @@ impl Scales {
         Scales { rows, columns: vec![1.0; a.columns()] }
     }
 
-    /// The inverse square root of each row's largest magnitude for the row and the column of its number, as a power of two: a symmetric matrix
-    /// stays symmetric.
+    /// The same numbers for rows and columns, powers of two with which the largest magnitude of every row is about 1 (Ruiz 2001, for symmetric
+    /// patterns): a symmetric matrix stays symmetric.
     pub fn of_both(a: &Csr) -> Scales {
-        let rows: Vec<f64> = largest(a).map(|largest| ldexp(1.0, -exponent(largest).div_euclid(2))).collect();
+        let mut exponents = vec![0i32; a.rows()];
+        for _ in 0..PASSES {
+            let of_row = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
+                let elements = column.iter().zip(value).filter(|(_, value)| **value != 0.0);
+                let sizes =
+                    elements.map(|(&j, &value)| exponent(value) + exponents[i] + exponents[j as usize]);
+                sizes.max().map_or(0, |size| -size.div_euclid(2))
+            };
+            let change: Vec<i32> = a.iter().enumerate().map(of_row).collect();
+            exponents
+                .iter_mut()
+                .zip(&change)
+                .for_each(|(exponent, change)| *exponent = (*exponent + change).clamp(-500, 500));
+            if change.iter().all(|&change| change == 0) {
+                break;
+            }
+        }
+        let rows: Vec<f64> = exponents.iter().map(|&exponent| ldexp(1.0, exponent)).collect();
         Scales { columns: rows.clone(), rows }
     }
 
@@ -45,6 +62,9 @@ impl Scales {
         scaled.scaled(0)
     }
 }
+
+/// Rounds of balancing at most: each halves the exponents.
+const PASSES: usize = 20;
 
 fn largest(a: &Csr) -> impl Iterator<Item = f64> {
     a.iter().map(|(_, value)| value.iter().fold(0.0, |most: f64, value| most.max(value.abs())))
@@ -156,5 +176,22 @@ struct Rescaled<'l> {
 impl Logger for Rescaled<'_> {
     fn step(&mut self, residual: f64) {
         self.log.step(residual / self.ratio);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Biot, Elements, biot};
+
+    #[test]
+    fn rows_become_alike() -> Result<(), Error> {
+        let a = biot(&Biot { elements: Elements([4, 3, 3]), ..Biot::default() })?;
+        let scaled = Scales::of_both(&a).matrix(&a)?;
+        assert!(scaled.is_symmetric());
+        assert!(largest(&scaled).all(|largest| (0.125..=2.0).contains(&largest)));
+        let rows = Scales::of_rows(&a).matrix(&a)?;
+        assert!(largest(&rows).all(|largest| (0.5..1.0).contains(&largest)));
+        Ok(())
     }
 }

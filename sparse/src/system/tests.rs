@@ -116,6 +116,19 @@ fn what_cannot_be_solved_is_named() -> Result<(), Error> {
     Ok(())
 }
 
+/// Some right-hand sides have answers so large that none in `f64` has a small residual: that is said.
+#[test]
+fn what_rounding_does_is_told() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let a = biot(&Biot { elements: Elements([4, 3, 3]), ..Biot::default() })?;
+    let (b, mut x) = (vec![1.0; a.rows()], vec![0.0; a.rows()]);
+    let answer = solve(&rt, &a, &b, &mut x, &Options::default(), &mut ())?;
+    assert!(!answer.solution.reason.is_converged());
+    assert!(answer.attainable > 1e-10 * answer.solution.rhs);
+    assert!(answer.solution.true_residual < 100.0 * answer.attainable, "{answer:?}");
+    Ok(())
+}
+
 /// A singular system without an answer: nobody says that there is one.
 #[test]
 fn what_has_no_answer_gets_none() -> Result<(), Error> {

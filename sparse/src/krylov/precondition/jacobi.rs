@@ -15,6 +15,15 @@ pub struct Jacobi {
 }
 
 impl Jacobi {
+    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite matrices.
+    ///
+    /// # Errors
+    /// As [`new`](Jacobi::new).
+    pub fn absolute(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
+        let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs).collect();
+        Ok(Jacobi { inverse: space.vector(target, inverse), bytes: 8 * a.rows() as u64 })
+    }
+
     /// Of a matrix.
     ///
     /// # Errors

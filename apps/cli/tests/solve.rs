@@ -1,0 +1,74 @@
+//! `zellige solve`.
+
+mod common;
+
+use std::path::Path;
+
+use common::run;
+use serde_json::Value;
+
+fn ok(here: &Path, args: &[&str]) -> String {
+    let ran = run(here, args);
+    assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
+    ran.stdout
+}
+
+fn json(here: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&ok(here, &[args, &["--json", "-"]].concat())).unwrap()
+}
+
+#[test]
+fn systems_are_solved_and_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["matrix", "generate", "elasticity", "--size", "7x6x5", "-o", "a.mtx.gz"]);
+    let words = ["solve", "a.mtx.gz", "-b", "random:3", "--tol", "1e-11"];
+    let exact = json(here, &[&words[..], &["-o", "x.npy", "--report", "x.html", "--csv", "x.csv"]].concat());
+    assert_eq!((&exact["converged"], &exact["reason"]), (&Value::Bool(true), &Value::from("converged")));
+    let ratio = exact["true_residual"].as_f64().unwrap() / exact["rhs"].as_f64().unwrap();
+    assert!(ratio <= 1e-11, "{exact}");
+    let steps = exact["iterations"].as_u64().unwrap() as usize;
+    assert_eq!(exact["history"]["iterated"].as_array().unwrap().len(), steps);
+    assert_eq!(std::fs::read_to_string(here.join("x.csv")).unwrap().lines().count(), steps + 1);
+    let page = std::fs::read_to_string(here.join("x.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("converged"));
+
+    // The answer is where a second run begins, and has nothing to do.
+    let again = json(here, &[&words[..], &["--x0", "x.npy"]].concat());
+    assert_eq!(again["iterations"], 0);
+
+    let narrow = json(
+        here,
+        &[&words[..], &["--inner", "ap7:cw:2^-24", "--method", "gmres:60", "--precond", "ilu0"]].concat(),
+    );
+    assert_eq!((&narrow["converged"], &narrow["method"]), (&Value::Bool(true), &Value::from("gmres(60)")));
+    assert!(narrow["bytes"]["inner"].as_u64().unwrap() * 4 < narrow["bytes"]["matrix"].as_u64().unwrap() * 3);
+    assert!(
+        ok(here, &["solve", "a.mtx.gz", "--reorder", "--precond", "amg", "--workers", "2"])
+            .contains("converged")
+    );
+}
+
+#[test]
+fn what_is_wrong_has_a_code_and_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("z.mtx"), "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n")
+        .unwrap();
+    std::fs::write(here.join("b.mtx"), "%%MatrixMarket matrix array real general\n3 1\n1\n1\n1\n").unwrap();
+    ok(here, &["matrix", "generate", "flow", "--size", "8x8x8", "-o", "a.mtx"]);
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["solve", "z.mtx"], 2, "row 2 is all zeros"),
+        (&["solve", "a.mtx", "-b", "b.mtx"], 2, "3"),
+        (&["solve", "a.mtx", "--method", "gmers"], 2, "gmres:40"),
+        (&["solve", "a.mtx", "--inner", "ap7:2^-24"], 2, "ap7:cw:2^-24"),
+        (&["solve", "a.mtx", "-b", "random:x"], 2, "seed"),
+        (&["solve", "a.mtx", "--nullspace", "constant"], 2, "not in the null space"),
+        (&["solve", "a.mtx", "--method", "cg", "--precond", "jacobi", "--max-steps", "3"], 5, "--max-steps"),
+    ];
+    for (args, code, word) in cases {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(word), "{args:?}: {}", ran.stderr);
+    }
+}
