@@ -122,8 +122,8 @@ impl Targets {
         if let Some(target) = &self.csv {
             target.write(|to| {
                 writeln!(to, "step,residual")?;
-                let steps = history.steps.iter().enumerate();
-                steps.map(|(step, residual)| writeln!(to, "{},{residual:e}", step + 1)).collect()
+                let mut steps = history.steps.iter().enumerate();
+                steps.try_for_each(|(step, residual)| writeln!(to, "{},{residual:e}", step + 1))
             })?;
         }
         if let Some(target) = &self.report {
