@@ -1,4 +1,5 @@
-//! What products in tiles cost beside `f64` and beside the memory: `product_bars elasticity|flow [threads] [sets] [eps] [criteria] [edges]`; the
+//! What products in tiles cost beside `f64` and beside the memory:
+//! `cargo run --release -p zellige-bench --example product_bars -- elasticity|flow [threads] [sets] [eps] [criteria] [edges]`; the
 //! set `auto` is what [`zellige_sparse::adaptive::auto`] takes. After `csr=FILE` the matrix is written for the peers, and nothing is measured.
 //!
 //! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an array; medians of 21 pairs.
