@@ -149,6 +149,8 @@ impl SectionHead {
 
 /// In the number of steps: rows follow one another, and only the first one's number is there.
 pub(super) const FOLLOW: u8 = 1 << 7;
+/// In the number of full steps: some more steps are runs, and their number follows.
+pub(super) const RUNS: u8 = 1 << 7;
 /// The longest row, or piece of one, that a group has.
 pub(super) const LONGEST: usize = FOLLOW as usize - 1;
 
@@ -156,7 +158,9 @@ pub(super) const LONGEST: usize = FOLLOW as usize - 1;
 pub(super) struct GroupHead<'a> {
     /// Of the tile, of elements; a piece of a row has the row's number.
     pub rows: Rows,
-    /// Steps in which all lanes have an element.
+    /// Steps in which all lanes have an element, in columns that follow one another: only the first one's is there. They come first.
+    pub runs: usize,
+    /// Other steps in which all lanes have one.
     pub full: usize,
     /// How many lanes have one, of each step after those: the first ones.
     pub ragged: &'a [u8],
@@ -185,20 +189,28 @@ impl<'a> GroupHead<'a> {
     #[inline(always)]
     pub fn read(bytes: &'a [u8], at: &mut usize) -> Option<GroupHead<'a>> {
         let [steps, full] = take::<2>(bytes, at)?;
+        let runs = if full & RUNS == 0 { 0 } else { take::<1>(bytes, at)?[0] };
+        let full = full & !RUNS;
         let rows = match steps & FOLLOW {
             0 => Rows::These(take(bytes, at)?),
             _ => Rows::From(take::<1>(bytes, at)?[0].into()),
         };
-        let ragged = bytes.get(*at..)?.get(..usize::from((steps & !FOLLOW).checked_sub(full)?))?;
+        let ragged =
+            bytes.get(*at..)?.get(..usize::from((steps & !FOLLOW).checked_sub(full)?.checked_sub(runs)?))?;
         *at += ragged.len();
-        Some(GroupHead { rows, full: full.into(), ragged })
+        Some(GroupHead { rows, runs: runs.into(), full: full.into(), ragged })
     }
 
     /// Elements of all steps.
     #[inline(always)]
     pub fn elements(&self) -> usize {
-        self.full * LANES + self.ragged.iter().map(|&lanes| usize::from(lanes)).sum::<usize>()
+        (self.runs + self.full) * LANES + self.ragged.iter().map(|&lanes| usize::from(lanes)).sum::<usize>()
     }
+}
+
+/// Bytes of a run: one column, and the codes of all lanes.
+pub(super) const fn run_bytes(column_bytes: usize, edge: usize, format: PackedFormat) -> usize {
+    column_bytes + LANES * edge * edge * format.bytes()
 }
 
 /// Bytes of one element in a step.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::bytes::{GroupHead, Head, Rows, SectionHead, TAIL, TileHead, element_bytes, take};
+use super::bytes::{GroupHead, Head, Rows, SectionHead, TAIL, TileHead, element_bytes, run_bytes, take};
 use super::{EDGES, LANES, Load, tile_rows};
 use crate::KernelError;
 
@@ -76,7 +76,8 @@ fn check_section(
         return wrong("a section's bucket is not in the panel's list", begin);
     };
     load.groups += section.groups as u64;
-    let element_bytes = element_bytes(tile.column_bytes(), edge, load.bucket.format);
+    let format = load.bucket.format;
+    let element_bytes = element_bytes(tile.column_bytes(), edge, format);
     for _ in 0..section.groups {
         let begin = *at;
         let Some(group) = GroupHead::read(bytes, at) else { return wrong("a group is cut off", begin) };
@@ -92,22 +93,37 @@ fn check_section(
             return wrong("a step has one to eight elements", begin);
         }
         load.elements += group.elements() as u64;
+        for _ in 0..group.runs {
+            let Some(step) = bytes.get(*at..*at + run_bytes(tile.column_bytes(), edge, format)) else {
+                return wrong("a group is cut off", begin);
+            };
+            // The last lane's column is seven behind that of the first.
+            let window = (tile.window + 1).saturating_sub(LANES);
+            if !are_below(step, 1, tile.wide, window) {
+                return wrong("a column is beyond its tile's window", *at);
+            }
+            *at += step.len();
+        }
         let lanes = std::iter::repeat_n(LANES, group.full).chain(group.ragged.iter().map(|&n| n.into()));
         for lanes in lanes {
             let Some(step) = bytes.get(*at..*at + lanes * element_bytes) else {
                 return wrong("a group is cut off", begin);
             };
-            let is_inside = match tile.wide {
-                true => all_below::<4>(step, lanes, tile.window),
-                false => all_below::<2>(step, lanes, tile.window),
-            };
-            if !is_inside {
+            if !are_below(step, lanes, tile.wide, tile.window) {
                 return wrong("a column is beyond its tile's window", *at);
             }
             *at += step.len();
         }
     }
     Ok(())
+}
+
+/// Whether the columns of so many lanes of a step are in the window.
+fn are_below(step: &[u8], lanes: usize, wide: bool, window: usize) -> bool {
+    match wide {
+        true => all_below::<4>(step, lanes, window),
+        false => all_below::<2>(step, lanes, window),
+    }
 }
 
 /// Whether the columns of a step, of `N` bytes each, are in the window.

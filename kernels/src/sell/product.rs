@@ -1,6 +1,6 @@
 //! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that give the same bits.
 
-use super::bytes::{GroupHead, SectionHead, TileHead, take};
+use super::bytes::{GroupHead, SectionHead, TileHead, run_bytes, take};
 use super::{Bucket, LANES, Panel};
 use crate::KernelError;
 use crate::error::check_shape;
@@ -197,6 +197,17 @@ struct Steps<const B: usize> {
 }
 
 impl<const B: usize> Steps<B> {
+    /// Decodes a run; says how many bytes it has.
+    #[inline(always)]
+    fn decode_run(&mut self, at: usize, bytes: &[u8], wide: bool, format: PackedFormat) -> usize {
+        let codes = if wide { 4 } else { 2 };
+        unpack_first(&bytes[codes..], format, self.numbers[at].as_flattened_mut().as_flattened_mut());
+        let first = column(bytes, wide, 0);
+        self.columns[at].iter_mut().enumerate().for_each(|(lane, to)| *to = first + lane);
+        self.active[at] = LANES;
+        run_bytes(codes, B, format)
+    }
+
     /// Decodes a step; says how many bytes it has.
     #[inline(always)]
     fn decode(&mut self, at: usize, active: usize, bytes: &[u8], wide: bool, format: PackedFormat) -> usize {
@@ -253,11 +264,15 @@ pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>,
     for _ in 0..head.groups {
         let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
         let mut lanes = [[[0.0; K]; B]; LANES];
-        let all = group.full + group.ragged.len();
+        let all = group.runs + group.full + group.ragged.len();
         for first in (0..all).step_by(CHUNK) {
             let count = CHUNK.min(all - first);
             for step in 0..count {
-                let ragged = (first + step).checked_sub(group.full);
+                if first + step < group.runs {
+                    at += steps.decode_run(step, &bytes[at..], tile.wide, bucket.format);
+                    continue;
+                }
+                let ragged = (first + step).checked_sub(group.runs + group.full);
                 let active = ragged.map_or(LANES, |ragged| group.ragged[ragged].into());
                 at += steps.decode(step, active, &bytes[at..], tile.wide, bucket.format);
             }

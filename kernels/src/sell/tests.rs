@@ -102,6 +102,32 @@ fn parts(edge: usize, rows: u8, most: usize) -> impl Strategy<Value = Parts> {
     prop::collection::vec(part, buckets(edge).len())
 }
 
+/// Elements of one bucket in 16 rows, each a column further than the row before, but for the first two.
+fn band(edge: usize, bucket: usize, first: [u8; 2]) -> Parts {
+    let mut parts: Parts = vec![Vec::new(); buckets(edge).len()];
+    for row in 0..16u8 {
+        let shift = if row < 2 { first[usize::from(row)] } else { row };
+        parts[bucket].extend((0..3).map(|k| (row, u32::from(shift) + 7 * k, 1.5 + f64::from(row))));
+    }
+    parts
+}
+
+#[test]
+fn neighbouring_columns_have_one_number() {
+    for edge in EDGES {
+        for bucket in 0..buckets(edge).len() {
+            let bytes = |first| {
+                let parts = band(edge, bucket, first);
+                check(edge, 16, &parts, 1);
+                panel(edge, 16, &parts, 1, None).bytes()
+            };
+            let (runs, mixed) = (bytes([0, 1]), bytes([1, 0]));
+            // Of the first group, three steps with seven more columns each, and no number of runs.
+            assert_eq!(mixed - runs, 3 * 7 * 2 - 1, "{edge}, {:?}", buckets(edge)[bucket]);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -120,7 +146,9 @@ proptest! {
         (edge, parts) in (1..=4usize).prop_flat_map(|edge| (Just(edge), parts(edge, 20, 60))),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in 0..200usize,
+        is_band in any::<bool>(),
     ) {
+        let parts = if is_band { band(edge, 1, [0, 1]) } else { parts };
         let mut bytes = panel(edge, 20, &parts, 1, None).into_bytes();
         for (at, byte) in changes {
             let at = at.index(bytes.len());

@@ -1,6 +1,6 @@
 //! Making panels.
 
-use super::bytes::{FOLLOW, Head, LONGEST, SectionHead, TAIL, TileHead};
+use super::bytes::{FOLLOW, Head, LONGEST, RUNS, SectionHead, TAIL, TileHead};
 use super::{Bucket, EDGES, LANES, Panel, tile_rows};
 use crate::KernelError;
 use crate::packed::{PackedFormat, Rounding};
@@ -190,29 +190,47 @@ impl Section<'_> {
     /// Up to eight lanes, the longest first.
     fn write_group(&self, group: &[Lane], bytes: &mut Vec<u8>) {
         let (first, last) = (group[0], group[group.len() - 1]);
-        let full = if group.len() == LANES { last.len } else { 0 };
+        let all = if group.len() == LANES { last.len } else { 0 };
+        let (runs, full): (Vec<usize>, Vec<usize>) = (0..all).partition(|&step| self.is_run(group, step));
         let follow = group.len() == LANES
             && group.windows(2).all(|pair| usize::from(pair[0].row) + 1 == pair[1].row.into());
-        bytes.extend_from_slice(&[first.len as u8 | if follow { FOLLOW } else { 0 }, full as u8]);
+        let flags = [if follow { FOLLOW } else { 0 }, if runs.is_empty() { 0 } else { RUNS }];
+        bytes.extend_from_slice(&[first.len as u8 | flags[0], full.len() as u8 | flags[1]]);
+        bytes.extend((!runs.is_empty()).then_some(runs.len() as u8));
         match follow {
             true => bytes.push(first.row),
             // Lanes that are not there add nothing to the row of the last.
             false => bytes.extend((0..LANES).map(|lane| group.get(lane).unwrap_or(&last).row)),
         }
-        let active = |step: usize| group.iter().take_while(move |lane| step < lane.len);
-        bytes.extend((full..first.len).map(|step| active(step).count() as u8));
+        let active = |step: usize| group.iter().take_while(|lane| step < lane.len).count();
+        bytes.extend((all..first.len).map(|step| active(step) as u8));
+        for step in runs {
+            self.write_step(&group[..1], &group[..LANES], step, bytes);
+        }
+        for step in full.into_iter().chain(all..first.len) {
+            let lanes = &group[..active(step)];
+            self.write_step(lanes, lanes, step, bytes);
+        }
+    }
+
+    /// True where the columns of all lanes follow one another.
+    fn is_run(&self, group: &[Lane], step: usize) -> bool {
+        let column = |lane: &Lane| self.elements.columns[lane.begin + step];
+        group.windows(2).all(|pair| column(&pair[0]) + 1 == column(&pair[1]))
+    }
+
+    /// The columns of some lanes, and the codes of others.
+    fn write_step(&self, columns: &[Lane], lanes: &[Lane], step: usize, bytes: &mut Vec<u8>) {
+        for lane in columns {
+            let column = self.elements.columns[lane.begin + step] - self.tile.base as u32;
+            bytes.extend_from_slice(&column.to_le_bytes()[..self.tile.column_bytes()]);
+        }
         let places = self.edge * self.edge;
-        for step in 0..first.len {
-            for lane in active(step) {
-                let column = self.elements.columns[lane.begin + step] - self.tile.base as u32;
-                bytes.extend_from_slice(&column.to_le_bytes()[..self.tile.column_bytes()]);
-            }
-            for place in 0..places {
-                for lane in active(step) {
-                    let value = self.elements.values[(lane.begin + step) * places + place];
-                    let code = self.format.encode(value, self.rounding);
-                    bytes.extend_from_slice(&code.to_le_bytes()[..self.format.bytes()]);
-                }
+        for place in 0..places {
+            for lane in lanes {
+                let value = self.elements.values[(lane.begin + step) * places + place];
+                let code = self.format.encode(value, self.rounding);
+                bytes.extend_from_slice(&code.to_le_bytes()[..self.format.bytes()]);
             }
         }
     }

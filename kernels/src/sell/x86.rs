@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::LANES;
-use super::bytes::{GroupHead, Rows, element_bytes};
+use super::bytes::{GroupHead, Rows, element_bytes, run_bytes};
 use super::product::{CHECKED, Section, Way, any_section, multiply_all};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
@@ -173,6 +173,12 @@ trait Eights: Copy {
     /// There is a number at each.
     unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self;
 
+    /// Numbers that follow one another.
+    ///
+    /// # Safety
+    /// There are eight.
+    unsafe fn load(at: *const f64) -> Self;
+
     /// `self * x + sum`, rounded once.
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self;
 
@@ -229,6 +235,12 @@ impl Eights for Halves {
             let high = two(at[6].add(offset), at[7].add(offset));
             Halves([first, _mm256_set_m128d(high, low)])
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load(at: *const f64) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Halves([_mm256_loadu_pd(at), _mm256_loadu_pd(at.add(4))]) }
     }
 
     #[inline(always)]
@@ -293,6 +305,12 @@ impl Eights for Whole {
     }
 
     #[inline(always)]
+    unsafe fn load(at: *const f64) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(_mm512_loadu_pd(at)) }
+    }
+
+    #[inline(always)]
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Whole(_mm512_fmadd_pd(self.0, x.0, sum.0)) }
@@ -332,6 +350,13 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize>(
         // SAFETY: the caller's promise; all of the steps' columns are in the window `x`, and the panel goes on for 64 bytes after its steps.
         unsafe {
             let mut lanes = [[V::zero(); K]; B];
+            let runs = &bytes[at..][..group.runs * const { run_bytes(2, B, E::FORMAT) }];
+            for step in 0..group.runs {
+                let step = runs.as_ptr().add(step * const { run_bytes(2, B, E::FORMAT) });
+                ahead(step, LANES * element_bytes);
+                add_run::<V, E, B, K>(step, x.as_ptr(), &mut lanes);
+            }
+            at += runs.len();
             let full = &bytes[at..][..group.full * LANES * element_bytes];
             for step in 0..group.full {
                 let step = full.as_ptr().add(step * LANES * element_bytes);
@@ -416,6 +441,56 @@ unsafe fn places<const B: usize, const K: usize>(
     at
 }
 
+/// Adds a run to the sums of its lanes.
+///
+/// # Safety
+/// That of [`add_first`].
+#[inline(always)]
+unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize>(
+    step: *const u8,
+    x: *const f64,
+    lanes: &mut [[V; K]; B],
+) {
+    // SAFETY: the caller's promise; a run has one column of 16 bits, seven before the end of the window at least, and then `B B` times eight codes.
+    unsafe {
+        let first = x.add(usize::from(u16::from_le(step.cast::<u16>().read_unaligned())) * B * K);
+        let mut at = [first; LANES];
+        for lane in 0..LANES {
+            at[lane] = first.add(lane * B * K);
+        }
+        add_codes::<V, E, B, K, true>(step.add(2), &at, lanes);
+    }
+}
+
+/// Adds eight codes for each place of an element, with the `x` at eight places.
+///
+/// # Safety
+/// That of [`add_first`]; the places of a `RUN` are `B K` numbers apart.
+#[inline(always)]
+unsafe fn add_codes<V: Eights, E: EightWide, const B: usize, const K: usize, const RUN: bool>(
+    codes: *const u8,
+    at: &[*const f64; LANES],
+    lanes: &mut [[V; K]; B],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut codes = codes;
+        for j in 0..B {
+            let mut of_column = [V::zero(); K];
+            for k in 0..K {
+                of_column[k] = if RUN && B * K == 1 { V::load(at[0]) } else { V::gather(at, j * K + k) };
+            }
+            for i in 0..B {
+                let a = V::decode::<E>(codes);
+                for k in 0..K {
+                    lanes[i][k] = a.mul_add(of_column[k], lanes[i][k]);
+                }
+                codes = codes.add(LANES * E::BYTES);
+            }
+        }
+    }
+}
+
 /// Adds a full step to the sums of its lanes.
 ///
 /// # Safety
@@ -429,20 +504,7 @@ unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize>(
     // SAFETY: the caller's promise; a step has eight columns of 16 bits, and then `B B` times eight codes.
     unsafe {
         let at = places::<B, K>(step, LANES, x);
-        let mut codes = step.add(2 * LANES);
-        for j in 0..B {
-            let mut of_column = [V::zero(); K];
-            for k in 0..K {
-                of_column[k] = V::gather(&at, j * K + k);
-            }
-            for i in 0..B {
-                let a = V::decode::<E>(codes);
-                for k in 0..K {
-                    lanes[i][k] = a.mul_add(of_column[k], lanes[i][k]);
-                }
-                codes = codes.add(LANES * E::BYTES);
-            }
-        }
+        add_codes::<V, E, B, K, false>(step.add(2 * LANES), &at, lanes);
     }
 }
 
