@@ -36,6 +36,8 @@
 pub mod adaptive;
 pub mod csr;
 mod describe;
+#[cfg(test)]
+mod direct;
 mod error;
 pub mod exact;
 pub mod generate;

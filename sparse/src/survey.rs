@@ -60,7 +60,7 @@ impl FromStr for Layout {
 }
 
 /// A matrix in one of the layouts, and what its products are timed beside.
-enum Stored<'a> {
+enum Timed<'a> {
     Thesis(ThesisMatrix, &'a Csr),
     Tiled(TiledMatrix, TiledMatrix),
 }
@@ -191,10 +191,10 @@ impl Survey<'_> {
             _ => adaptation,
         };
         let stored = match self.layout {
-            Layout::Thesis => Stored::Thesis(ThesisMatrix::new(a, adaptation)?, a),
+            Layout::Thesis => Timed::Thesis(ThesisMatrix::new(a, adaptation)?, a),
             _ => {
                 let double = TiledMatrix::new(a, edge, &Adaptation::double())?;
-                Stored::Tiled(TiledMatrix::new(a, edge, adaptation)?, double)
+                Timed::Tiled(TiledMatrix::new(a, edge, adaptation)?, double)
             }
         };
         let mut y = vec![0.0; a.rows()];
@@ -231,7 +231,7 @@ impl Survey<'_> {
     }
 
     /// Products take turns, so that both see the same machine.
-    fn times(&self, stored: &Stored<'_>, x: &[f64], y: &mut [f64]) -> Result<(f64, f64), Error> {
+    fn times(&self, stored: &Timed<'_>, x: &[f64], y: &mut [f64]) -> Result<(f64, f64), Error> {
         let (mut narrow, mut wide) = (Vec::new(), Vec::new());
         for _ in 0..self.repeats.max(1) {
             let begin = Instant::now();
@@ -246,34 +246,34 @@ impl Survey<'_> {
     }
 }
 
-impl Stored<'_> {
+impl Timed<'_> {
     fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
         match self {
-            Stored::Thesis(matrix, _) => matrix.multiply(x, y),
-            Stored::Tiled(matrix, _) => matrix.multiply(x, y),
+            Timed::Thesis(matrix, _) => matrix.multiply(x, y),
+            Timed::Tiled(matrix, _) => matrix.multiply(x, y),
         }
     }
 
     fn multiply_double(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
         match self {
-            Stored::Thesis(_, double) => double.multiply(x, y),
-            Stored::Tiled(_, double) => double.multiply(x, y),
+            Timed::Thesis(_, double) => double.multiply(x, y),
+            Timed::Tiled(_, double) => double.multiply(x, y),
         }
     }
 
     /// Of each format; and what is left out.
     fn counts(&self) -> (Vec<(PackedFormat, u64, u64)>, u64) {
         match self {
-            Stored::Thesis(matrix, _) => (matrix.counts(), matrix.dropped()),
-            Stored::Tiled(matrix, _) => (matrix.counts(), matrix.dropped()),
+            Timed::Thesis(matrix, _) => (matrix.counts(), matrix.dropped()),
+            Timed::Tiled(matrix, _) => (matrix.counts(), matrix.dropped()),
         }
     }
 
     /// Bytes, and bytes with the row starts of all buckets.
     fn bytes(&self) -> (u64, u64) {
         match self {
-            Stored::Thesis(matrix, _) => (matrix.bytes(), matrix.bytes_with_all_row_starts()),
-            Stored::Tiled(matrix, _) => (matrix.bytes(), matrix.bytes()),
+            Timed::Thesis(matrix, _) => (matrix.bytes(), matrix.bytes_with_all_row_starts()),
+            Timed::Tiled(matrix, _) => (matrix.bytes(), matrix.bytes()),
         }
     }
 }

@@ -72,45 +72,32 @@ macro_rules! by_size {
     };
 }
 
-impl Way for Avx2 {
-    fn fetch(numbers: &[f64]) {
-        fetch(numbers);
-    }
+/// The ways differ in how a section is gone through, and in nothing else.
+macro_rules! way {
+    ($way:ident, $narrow:ident) => {
+        impl Way for $way {
+            fn fetch(numbers: &[f64]) {
+                fetch(numbers);
+            }
 
-    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
-        stream(sums, factor, y);
-    }
+            fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
+                stream(sums, factor, y);
+            }
 
-    fn fence() {
-        // SAFETY: every machine of this kind has SSE.
-        unsafe { _mm_sfence() };
-    }
+            fn fence() {
+                // SAFETY: every machine of this kind has SSE.
+                unsafe { _mm_sfence() };
+            }
 
-    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
-        // SAFETY: this way is taken only where it `is_here`.
-        unsafe { by_size!(narrow_avx2, section, sums) }
-    }
+            fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+                // SAFETY: this way is taken only where it `is_here`.
+                unsafe { by_size!($narrow, section, sums) }
+            }
+        }
+    };
 }
-
-impl Way for Avx512 {
-    fn fetch(numbers: &[f64]) {
-        fetch(numbers);
-    }
-
-    fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
-        stream(sums, factor, y);
-    }
-
-    fn fence() {
-        // SAFETY: every machine of this kind has SSE.
-        unsafe { _mm_sfence() };
-    }
-
-    fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
-        // SAFETY: this way is taken only where it `is_here`.
-        unsafe { by_size!(narrow_avx512, section, sums) }
-    }
-}
+way!(Avx2, narrow_avx2);
+way!(Avx512, narrow_avx512);
 
 fn fetch(numbers: &[f64]) {
     for line in numbers.chunks(8) {

@@ -20,7 +20,7 @@ use super::{Data, Element, Meta, Portability, Portable};
 /// for part in &parts {
 ///     rt.task("double").operands((update(part),)).cpu(|(x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
 /// }
-/// let sum = rt.register(0.0);
+/// let sum = rt.register(0.0_f64);
 /// rt.task("sum")
 ///     .operands((reads(&parts), update(&sum)))
 ///     .cpu(|(x, sum)| *sum = StretchRef::joined(x.iter()).expect("neighbours").iter().sum())

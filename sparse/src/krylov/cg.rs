@@ -3,9 +3,10 @@
 use zellige_runtime::{Graph, Runtime, Submit};
 
 use super::grains::dots;
+use super::operator::check_fixed;
 use super::reliable::Reliable;
 use super::rounds::{self, Ended, Limits};
-use super::scalars::{Scalars, State};
+use super::scalars::Scalars;
 use super::steps::{ScalarsHandle, Steps, Sums};
 use super::{Correction, Logger, Method, Operator, Preconditioner};
 use crate::error::Error;
@@ -51,14 +52,8 @@ impl Cg {
         m: Option<&dyn Preconditioner>,
         reliable: Option<&Reliable<'_>>,
     ) -> Result<Box<dyn Correction + 'r>, Error> {
-        if let Some(m) = m
-            && !m.is_fixed()
-            && !self.flexible
-        {
-            return Err(Error::parameter(
-                "method",
-                "cg needs a preconditioner that stays the same: take fcg",
-            ));
+        if !self.flexible {
+            check_fixed(m, "cg", "fcg")?;
         }
         Ok(Box::new(Prepared::new(self, rt, space, a, m, reliable)?))
     }
@@ -136,8 +131,7 @@ impl Correction for Prepared<'_> {
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
-        Scalars::new(self.rt.write(&self.scalars)?.as_mut_slice()).begin(limits.goal, limits.steps);
-        self.rt.replay(&zellige_runtime::Bindings::recorded(&self.begin))?;
+        rounds::begin(self.rt, &self.begin, &self.scalars, limits)?;
         rounds::run(self.rt, &self.step, &self.scalars, limits, log)
     }
 }
@@ -147,34 +141,20 @@ fn begin(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, sums: &
     if let (Some(m), Some(z)) = (m, &v.z) {
         m.apply(steps, &v.r, z)?;
     }
-    let z = v.z();
-    if v.z.is_some() {
-        steps.each(
-            "cg.begin",
-            |i| (v.p.update(i), v.d.update(i), v.r.read(i), z.read(i), sums.of(i)),
-            |(p, d, r, z, sums)| {
-                d.fill(0.0);
-                p.copy_from_slice(&z);
-                dots(&r, &r, sums, 3, 0);
-                dots(&r, &z, sums, 3, 1);
-            },
-        )?;
-    } else {
-        steps.each(
-            "cg.begin",
-            |i| (v.p.update(i), v.d.update(i), v.r.read(i), sums.of(i)),
-            |(p, d, r, sums)| {
-                d.fill(0.0);
-                p.copy_from_slice(&r);
-                dots(&r, &r, sums, 3, 0);
-                dots(&r, &r, sums, 3, 1);
-            },
-        )?;
-    }
+    steps.each(
+        "cg.begin",
+        |i| (v.p.update(i), v.d.update(i), v.r.read(i), v.z().read(i), sums.of(i)),
+        |(p, d, r, z, sums)| {
+            d.fill(0.0);
+            p.copy_from_slice(&z);
+            dots(&r, &r, sums, 3, 0);
+            dots(&r, &z, sums, 3, 1);
+        },
+    )?;
     steps.combine("cg.rho", sums, |sums, s| {
         s[RHO] = sums[1];
         s.first_residual(sums[0].sqrt());
-        refuse_unless_positive(s, sums[1]);
+        s.end_unless_positive(sums[1]);
     })
 }
 
@@ -192,7 +172,7 @@ fn descend(steps: &Steps<'_>, v: &Vectors, a: &dyn Operator, sums: &Sums) -> Res
     )?;
     steps.combine("cg.alpha", sums, |sums, s| {
         s[ALPHA] = s[RHO] / sums[0];
-        refuse_unless_positive(s, sums[0]);
+        s.end_unless_positive(sums[0]);
     })?;
     if let Some(old) = &v.r_old {
         steps.each("cg.keep", |i| (v.r.read(i), old.update(i)), |(r, old)| old.copy_from_slice(&r))?;
@@ -245,9 +225,7 @@ fn direct(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, sums: 
         s[BETA] = gained / s[RHO];
         s[RHO] = rho;
         s.step(sums[0].sqrt());
-        if !s.is_done() {
-            refuse_unless_positive(s, rho);
-        }
+        s.end_unless_positive(rho);
     })?;
     steps.each(
         "cg.direct",
@@ -260,13 +238,4 @@ fn direct(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, sums: 
             }
         },
     )
-}
-
-/// Ends where a form that is positive for every vector is not: the matrix or the preconditioner is not positive definite.
-fn refuse_unless_positive(s: &mut Scalars<&mut [f64]>, form: f64) {
-    if form.is_nan() {
-        s.end(State::NotANumber);
-    } else if form <= 0.0 && !s.is_done() {
-        s.end(State::BrokenDown);
-    }
 }

@@ -3,6 +3,7 @@
 use zellige_runtime::{Bindings, Graph, Runtime, Submit};
 
 use super::grains::dots;
+use super::operator::check_fixed;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::steps::{ScalarsHandle, Steps, Sums};
@@ -27,12 +28,7 @@ impl Method for Minres {
         a: &'r dyn Operator,
         m: Option<&'r dyn Preconditioner>,
     ) -> Result<Box<dyn Correction + 'r>, Error> {
-        if m.is_some_and(|m| !m.is_fixed()) {
-            return Err(Error::parameter(
-                "method",
-                "minres needs a preconditioner that stays the same: take fgmres",
-            ));
-        }
+        check_fixed(m, "minres", "fgmres")?;
         Ok(Box::new(Prepared::new(rt, space, a, m)?))
     }
 }
@@ -120,8 +116,7 @@ impl Correction for Prepared<'_> {
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
-        Scalars::new(self.rt.write(&self.scalars)?.as_mut_slice()).begin(limits.goal, limits.steps);
-        self.rt.replay(&Bindings::recorded(&self.begin))?;
+        rounds::begin(self.rt, &self.begin, &self.scalars, limits)?;
         rounds::run_each(self.rt, &self.scalars, limits, log, Scalars::REMEMBERED, &mut |step, _| {
             self.rt.replay(&self.steps[step % 2])?;
             Ok(())
@@ -155,29 +150,15 @@ fn begin(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, sums: &
         (s[GAMMA], s[GAMMA_OLD], s[ETA]) = (sums[1].sqrt(), 1.0, sums[1].sqrt());
         (s[COSINE], s[COSINE_OLD], s[SINE], s[SINE_OLD]) = (1.0, 1.0, 0.0, 0.0);
         s.first_residual(sums[2].sqrt());
-        if !s.is_done() {
-            refuse_unless_positive(s, sums[1]);
-        }
+        s.end_unless_positive(sums[1]);
     })
 }
 
 /// `v . z`, of one parity.
 fn form(steps: &Steps<'_>, v: &Vectors, sums: &Sums, parity: usize) -> Result<(), Error> {
-    let v_now = &v.v[parity];
-    if v.z.is_none() {
-        return steps.each(
-            "minres.form",
-            |i| (steps.scalars(), v_now.read(i), sums.of(i)),
-            |(s, v, sums)| {
-                if !Scalars::new(s).is_done() {
-                    dots(&v, &v, sums, WIDTH, 1);
-                }
-            },
-        );
-    }
     steps.each(
         "minres.form",
-        |i| (steps.scalars(), v_now.read(i), v.z(parity).read(i), sums.of(i)),
+        |i| (steps.scalars(), v.v[parity].read(i), v.z(parity).read(i), sums.of(i)),
         |(s, v, z, sums)| {
             if !Scalars::new(s).is_done() {
                 dots(&v, &z, sums, WIDTH, 1);
@@ -306,13 +287,4 @@ fn rotate(s: &mut Scalars<&mut [f64]>, form: f64) {
     s[OF_V] = -s[OF_D] / diagonal;
     s[ETA] *= -s[SINE];
     (s[GAMMA_OLD], s[GAMMA]) = (gamma, next);
-}
-
-/// Ends where a form that is positive for every vector is not: the preconditioner is not positive definite.
-fn refuse_unless_positive(s: &mut Scalars<&mut [f64]>, form: f64) {
-    if !form.is_finite() {
-        s.end(State::NotANumber);
-    } else if form <= 0.0 {
-        s.end(State::BrokenDown);
-    }
 }

@@ -1,6 +1,6 @@
 //! Several multiples of the identity added to one matrix, solved at the price of one.
 
-use zellige_runtime::{Bindings, Graph, Runtime, Submit};
+use zellige_runtime::{Graph, Runtime, Submit};
 
 use super::grains::dots;
 use super::rounds::{self, Ended, Limits};
@@ -192,8 +192,7 @@ impl<'r> Prepared<'r> {
     }
 
     fn run(&self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
-        Scalars::new(self.rt.write(&self.scalars)?.as_mut_slice()).begin(limits.goal, limits.steps);
-        self.rt.replay(&Bindings::recorded(&self.begin))?;
+        rounds::begin(self.rt, &self.begin, &self.scalars, limits)?;
         rounds::run(self.rt, &self.step, &self.scalars, limits, log)
     }
 }

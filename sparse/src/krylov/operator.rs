@@ -40,3 +40,18 @@ pub trait Preconditioner: Send + Sync {
     /// Those of submission.
     fn apply(&self, steps: &Steps<'_>, r: &Vector, z: &Vector) -> Result<(), Error>;
 }
+
+/// Refuses a preconditioner that changes from step to step, for a method that knows no use for it; `instead` names one that does.
+pub(super) fn check_fixed(
+    m: Option<&dyn Preconditioner>,
+    method: &'static str,
+    instead: &'static str,
+) -> Result<(), Error> {
+    match m {
+        Some(m) if !m.is_fixed() => {
+            let problem = format!("{method} needs a preconditioner that stays the same: take {instead}");
+            Err(Error::parameter("method", problem))
+        }
+        _ => Ok(()),
+    }
+}

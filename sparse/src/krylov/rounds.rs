@@ -33,6 +33,16 @@ pub struct Ended {
     pub residual: f64,
 }
 
+/// Begins a run: the solver's numbers anew, then the graph that everything begins with.
+///
+/// # Errors
+/// What went wrong in a task.
+pub fn begin(rt: &Runtime, graph: &Graph, scalars: &ScalarsHandle, limits: &Limits<'_>) -> Result<(), Error> {
+    Scalars::new(rt.write(scalars)?.as_mut_slice()).begin(limits.goal, limits.steps);
+    rt.replay(&Bindings::recorded(graph))?;
+    Ok(())
+}
+
 /// Replays `graph` until the solver's numbers say that it is done, or the time is up.
 ///
 /// # Errors

@@ -125,6 +125,19 @@ impl<S: DerefMut<Target = [f64]>> Scalars<S> {
         }
     }
 
+    /// Ends where a form that is positive for every vector is not: the matrix, or the preconditioner, is not positive definite. What is done stays
+    /// as it is.
+    pub fn end_unless_positive(&mut self, form: f64) {
+        if self.is_done() {
+            return;
+        }
+        if !form.is_finite() {
+            self.end(State::NotANumber);
+        } else if form <= 0.0 {
+            self.end(State::BrokenDown);
+        }
+    }
+
     fn judge(&mut self) {
         let norm = self.0[RESIDUAL];
         if !norm.is_finite() {

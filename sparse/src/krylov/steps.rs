@@ -12,7 +12,7 @@ pub type ScalarsHandle = Handle<Vec<f64>>;
 
 /// A graph that is being recorded: tasks over stretches of vectors, and what they share.
 ///
-/// Every task reads the solver's numbers, and does nothing where they say that the solver is done: steps can be submitted ahead of what
+/// Every task of a step reads the solver's numbers, and does nothing where they say that the solver is done: steps can be submitted ahead of what
 /// the host knows.
 #[derive(Clone, Copy)]
 pub struct Steps<'g> {
@@ -78,24 +78,20 @@ impl<'g> Steps<'g> {
     where
         F: Fn(&[f64], &mut Scalars<&mut [f64]>) + Send + Sync + 'static,
     {
-        let operands = (reads(&sums.partial), update(&sums.totals), update(self.scalars));
-        let body = move |(partial, totals, scalars): (
-            zellige_runtime::List<'_, Vec<f64>>,
-            &mut [f64],
-            &mut [f64],
-        )| {
-            let mut scalars = Scalars::new(scalars);
-            if !scalars.is_done() {
-                grains::total(partial.iter(), totals);
-                body(totals, &mut scalars);
-            }
-        };
-        self.graph.task(name).operands(operands).cpu(body).submit()?;
+        self.graph
+            .task(name)
+            .operands((reads(&sums.partial), update(&sums.totals), update(self.scalars)))
+            .cpu(move |(partial, totals, scalars)| {
+                let mut scalars = Scalars::new(scalars);
+                if !scalars.is_done() {
+                    grains::total(partial.iter(), totals);
+                    body(totals, &mut scalars);
+                }
+            })
+            .submit()?;
         Ok(())
     }
-}
 
-impl Steps<'_> {
     /// Records a task that adds up partial sums and changes numbers of a part of the solver by them. It runs also where the solver is done.
     ///
     /// # Errors

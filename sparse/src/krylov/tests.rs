@@ -91,39 +91,17 @@ fn answers(method: &dyn Method, a: &Csr, b: &[f64], ask: Ask) -> Result<Solution
     Ok(solution)
 }
 
-/// Solves a system of a few unknowns, and compares with Gauss' elimination.
+/// Solves a system of a few unknowns, and compares with elimination.
 fn agrees_with_elimination(method: &dyn Method, a: &Csr) -> Result<(), Error> {
     let (rt, b) = (Runtime::builder().workers(1).build()?, rhs(a.rows()));
     let (solution, x) = solved(&rt, method, a, &b, Ask { tolerance: 1e-13, ..PLAIN }, &mut ())?;
     assert!(solution.reason.is_converged(), "{}: {solution:?}", method.name());
-    let expected = eliminated(a, &b);
+    let expected = crate::direct::solved(a, &b);
     let scale = crate::exact::largest(expected.iter().copied());
     for (x, expected) in x.iter().zip(&expected) {
         assert!((x - expected).abs() <= 1e-9 * scale, "{}: {x} for {expected}", method.name());
     }
     Ok(())
-}
-
-/// Gauss' elimination with pivots from the column.
-fn eliminated(a: &Csr, b: &[f64]) -> Vec<f64> {
-    let n = a.rows();
-    let row = |i: usize| (0..n).map(|j| a.get(i, j)).chain([b[i]]).collect();
-    let mut rows: Vec<Vec<f64>> = (0..n).map(row).collect();
-    for k in 0..n {
-        let pivot = (k..n).max_by(|&i, &j| rows[i][k].abs().total_cmp(&rows[j][k].abs())).expect("a row");
-        rows.swap(k, pivot);
-        let (above, below) = rows.split_at_mut(k + 1);
-        for row in below {
-            let factor = row[k] / above[k][k];
-            row[k..].iter_mut().zip(&above[k][k..]).for_each(|(a, pivot)| *a -= factor * pivot);
-        }
-    }
-    let mut x = vec![0.0; n];
-    for i in (0..n).rev() {
-        let known: f64 = (i + 1..n).map(|j| rows[i][j] * x[j]).sum();
-        x[i] = (rows[i][n] - known) / rows[i][i];
-    }
-    x
 }
 
 /// One worker, four, and two devices with memories of their own.

@@ -1,7 +1,7 @@
-use faer::Mat;
 use zellige_runtime::Runtime;
 
 use super::*;
+use crate::direct;
 use crate::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
@@ -22,16 +22,6 @@ fn rhs(n: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 37 % 101) as f64 - 50.0) / 50.0).collect()
 }
 
-/// `A^-1 b` by LU, and the condition number.
-fn direct(a: &Csr, b: &[f64]) -> (Vec<f64>, f64) {
-    use faer::linalg::solvers::Solve;
-    let n = a.rows();
-    let dense = Mat::from_fn(n, n, |i, j| a.get(i, j));
-    let singular = dense.singular_values().expect("singular values");
-    let x = dense.full_piv_lu().solve(Mat::from_fn(n, 1, |i, _| b[i]));
-    ((0..n).map(|i| x[(i, 0)]).collect(), singular[0] / singular[n - 1])
-}
-
 fn norm(v: impl Iterator<Item = f64>) -> f64 {
     v.map(|v| v * v).sum::<f64>().sqrt()
 }
@@ -45,7 +35,7 @@ fn answers_agree_with_those_of_a_direct_solver() -> Result<(), Error> {
         a.multiply(&rhs(a.rows()), &mut b)?;
         let answer = solve(&rt, &a, &b, &mut x, &Options::default(), &mut ())?;
         assert!(answer.solution.reason.is_converged(), "{name}: {:?}", answer.attempts);
-        let (expected, condition) = direct(&a, &b);
+        let (expected, condition) = (direct::solved(&a, &b), direct::condition(&a));
         let error = norm(x.iter().zip(&expected).map(|(x, y)| x - y)) / norm(expected.iter().copied());
         assert!(error <= 100.0 * condition * 1e-10, "{name}: {error:e}, condition {condition:e}");
     }

@@ -51,7 +51,7 @@ fn residuals(history: &History) -> String {
     for &(step, norm) in &history.checks {
         let (cx, cy) = (x.at(step as f64), y.at(norm));
         chart.put(format_args!(
-            r#"<circle cx="{cx:.1}" cy="{cy:.1}" r="3.5" class="dot moao"><title>step {step}: {}</title></circle>"#,
+            r#"<circle cx="{cx:.1}" cy="{cy:.1}" r="3.5" class="dot mark"><title>step {step}: {}</title></circle>"#,
             short(norm)
         ));
     }

@@ -6,6 +6,7 @@ use zellige_runtime::{Bindings, Graph, ReadList, Runtime, Stretch, Submit, reads
 
 use self::polynomial::{MOST, at, pairs, polynomial};
 use super::grains::{dot, dots};
+use super::operator::check_fixed;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::steps::{ScalarsHandle, Steps, Sums};
@@ -46,12 +47,7 @@ impl Method for BiCgStab {
         if !(1..=MOST).contains(&self.l) {
             return Err(Error::parameter("l", format!("{}: 1 to {MOST}", self.l)));
         }
-        if m.is_some_and(|m| !m.is_fixed()) {
-            return Err(Error::parameter(
-                "method",
-                "bicgstab needs a preconditioner that stays the same: take fgmres",
-            ));
-        }
+        check_fixed(m, "bicgstab", "fgmres")?;
         Ok(Box::new(Prepared::new(self.l, rt, space, a, m)?))
     }
 }
@@ -139,8 +135,7 @@ impl Correction for Prepared<'_> {
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
-        Scalars::new(self.rt.write(&self.scalars)?.as_mut_slice()).begin(limits.goal, limits.steps);
-        self.rt.replay(&Bindings::recorded(&self.begin))?;
+        rounds::begin(self.rt, &self.begin, &self.scalars, limits)?;
         let ended = rounds::run(self.rt, &self.step, &self.scalars, limits, log)?;
         if let Some(finish) = &self.finish {
             self.rt.replay(&Bindings::recorded(finish))?;

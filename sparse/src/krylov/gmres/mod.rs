@@ -15,6 +15,7 @@ use self::arnoldi::Arnoldi;
 use self::basis::{Basis, PIECE};
 use self::hessenberg::{Hessenberg, Solved};
 use super::grains::dots;
+use super::operator::check_fixed;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::Scalars;
 use super::steps::{ScalarsHandle, Steps, Sums};
@@ -203,13 +204,7 @@ fn check(gmres: &Gmres, m: Option<&dyn Preconditioner>) -> Result<(), Error> {
     if gmres.restart == 0 {
         return Err(Error::parameter("restart", "a cycle has at least one step"));
     }
-    if m.is_some_and(|m| !m.is_fixed()) && !gmres.flexible {
-        return Err(Error::parameter(
-            "method",
-            "gmres needs a preconditioner that stays the same: take fgmres",
-        ));
-    }
-    Ok(())
+    if gmres.flexible { Ok(()) } else { check_fixed(m, "gmres", "fgmres") }
 }
 
 impl Correction for Prepared<'_> {
@@ -223,8 +218,8 @@ impl Correction for Prepared<'_> {
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
         let (rt, scalars, most) = (self.rt, self.scalars.clone(), self.gmres.restart);
-        Scalars::new(rt.write(&scalars)?.as_mut_slice()).begin(limits.goal, limits.steps.min(most));
-        rt.replay(&Bindings::recorded(&self.begin))?;
+        let of_cycle = Limits { steps: limits.steps.min(most), ..*limits };
+        rounds::begin(rt, &self.begin, &scalars, &of_cycle)?;
         let most_ahead = if self.operators.len() == 1 { Scalars::REMEMBERED } else { 1 };
         let ended = rounds::run_each(rt, &scalars, limits, log, most_ahead, &mut |j, residual| {
             // The last step of a cycle ends it: whatever would be submitted after it has nothing to do.

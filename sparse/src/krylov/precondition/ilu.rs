@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zellige_runtime::{Handle, Submit, read, reads};
+use zellige_runtime::{Data, Handle, Submit, read, reads};
 
 use super::factor::{Factors, factors};
 use super::rows::Rows;
@@ -21,7 +21,6 @@ pub struct Ilu {
     panels: Vec<Panel>,
     /// `D^-1`.
     inverse: Vector,
-    shift: f64,
     bytes: u64,
 }
 
@@ -44,9 +43,9 @@ impl Ilu {
     /// # Errors
     /// [`Error::Unsolvable`] for a row without a diagonal element, or where no enlargement helps.
     pub fn new(target: &impl Submit, space: &Space, a: &Csr) -> Result<Ilu, Error> {
-        let Factors { lower, upper, pivots, shift } = factors(a)?;
-        let bytes = lower.bytes() / 2 + upper.bytes() / 2 + 8 * a.rows() as u64;
-        let triangle = |factor: &Csr, i: usize, before: bool| {
+        let Factors { lower, upper, pivots, .. } = factors(a)?;
+        let mut bytes = 8 * a.rows() as u64;
+        let mut triangle = |factor: &Csr, i: usize, before: bool| {
             let range = space.range(i);
             let narrow: Vec<Vec<f32>> = range
                 .clone()
@@ -54,6 +53,7 @@ impl Ilu {
                 .collect();
             let columns = range.clone().map(|row| factor.row(row).0);
             let rows = Rows::of(columns.zip(narrow.iter().map(Vec::as_slice)));
+            bytes += rows.meta().bytes as u64;
             let columns = rows.columns();
             let outside = if before {
                 columns.start.min(range.start)..range.start
@@ -63,18 +63,9 @@ impl Ilu {
             Triangle { rows: target.register(rows), needed: space.covering(outside) }
         };
         let panel = |i| Panel { lower: triangle(&lower, i, true), upper: triangle(&upper, i, false) };
+        let panels = (0..space.stretches()).map(panel).collect();
         let inverse = pivots.iter().map(|pivot| 1.0 / pivot).collect();
-        Ok(Ilu {
-            panels: (0..space.stretches()).map(panel).collect(),
-            inverse: space.vector(target, inverse),
-            shift,
-            bytes,
-        })
-    }
-
-    /// By which factor the diagonal was enlarged before the matrix was factored; 0 where that was not needed.
-    pub fn shift(&self) -> f64 {
-        self.shift
+        Ok(Ilu { panels, inverse: space.vector(target, inverse), bytes })
     }
 }
 

@@ -15,21 +15,25 @@ pub struct Jacobi {
 }
 
 impl Jacobi {
-    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite matrices.
-    ///
-    /// # Errors
-    /// As [`new`](Jacobi::new).
-    pub fn absolute(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
-        let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs).collect();
-        Ok(Jacobi { inverse: space.vector(target, inverse), bytes: 8 * a.rows() as u64 })
-    }
-
     /// Of a matrix.
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a diagonal element that is zero, or whose inverse is no finite number, with its row.
     pub fn new(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
-        Ok(Jacobi { inverse: space.vector(target, inverse_diagonal(a)?), bytes: 8 * a.rows() as u64 })
+        Ok(Jacobi::of(target, space, inverse_diagonal(a)?))
+    }
+
+    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite matrices.
+    ///
+    /// # Errors
+    /// As [`new`](Jacobi::new).
+    pub fn absolute(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
+        let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs);
+        Ok(Jacobi::of(target, space, inverse.collect()))
+    }
+
+    fn of(target: &impl Submit, space: &Space, inverse: Vec<f64>) -> Jacobi {
+        Jacobi { bytes: 8 * inverse.len() as u64, inverse: space.vector(target, inverse) }
     }
 }
 

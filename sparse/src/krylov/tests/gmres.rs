@@ -4,6 +4,7 @@ use zellige_kernels::packed::PackedFormat;
 use zellige_kernels::packed::block::BlockFormat;
 
 use super::*;
+use crate::adaptive::{Adaptation, Criterion, FormatSet};
 
 fn variants() -> Vec<Gmres> {
     let plain = Gmres { restart: 30, ..Gmres::default() };
@@ -160,4 +161,23 @@ fn relaxed_products_are_enough() -> Result<(), Error> {
     let narrow = solved(&gmres, &Solve { inner: &narrow, ..problem })?;
     assert!(narrow.runs > 1, "{narrow:?}");
     Ok(())
+}
+
+#[test]
+fn relaxed_bits_do_not_depend_on_workers_or_devices() -> Result<(), Error> {
+    let (a, b) = streaming(24)?;
+    let adaptation = Adaptation::new(FormatSet::Ap2, Criterion::Componentwise, "2^-24".parse()?);
+    same_bits_everywhere(|rt| {
+        let space = Space::new(a.rows(), 64 * a.bytes());
+        let (exact, narrow) = (Stored::exact(rt, &space, &a)?, Stored::new(rt, &space, &a, 1, &adaptation)?);
+        let jacobi = Jacobi::new(rt, &space, &a)?;
+        let preconditioner: Option<&dyn Preconditioner> = Some(&jacobi);
+        let problem =
+            Solve { rt, space: &space, exact: &exact, inner: &exact, preconditioner, reduction: 0.0 };
+        let gmres = Gmres { restart: 40, ..Gmres::default() };
+        let method = RelaxedGmres { gmres, narrower: &[&narrow], slack: 0.01 };
+        let (mut x, stop) = (vec![0.0; a.rows()], [Stop::RelativeToRhs(1e-6), Stop::Steps(40)]);
+        solve(&problem, &method, &b, &mut x, &stop[..], &mut ())?;
+        Ok(x)
+    })
 }

@@ -37,7 +37,6 @@ pub struct Amg {
     levels: Vec<Level>,
     coarse: Coarse,
     bytes: u64,
-    rows: Vec<usize>,
 }
 
 /// A level but the coarsest.
@@ -67,7 +66,6 @@ impl Amg {
         }
         let (mut levels, mut here, mut strength) = (Vec::new(), a.clone(), STRENGTH);
         let mut space = space.clone();
-        let mut rows = vec![a.rows()];
         while here.rows() > SMALL && levels.len() < MOST_LEVELS {
             let inverse = inverse_diagonal(&here)?;
             let aggregates = aggregate(&here, block, strength);
@@ -90,17 +88,11 @@ impl Amg {
                 space: std::mem::replace(&mut space, next_space),
             });
             (here, strength) = (next, strength / 2.0);
-            rows.push(here.rows());
         }
         let coarse = Coarse::new(rt, &space, &here)?;
         let of_level = |level: &Level| 4 * level.a.bytes() + level.prolong.bytes() + level.restrict.bytes();
         let bytes = levels.iter().map(of_level).sum::<u64>() + coarse.bytes();
-        Ok(Amg { levels, coarse, bytes, rows })
-    }
-
-    /// Rows of each level, the finest first.
-    pub fn rows(&self) -> &[usize] {
-        &self.rows
+        Ok(Amg { levels, coarse, bytes })
     }
 
     fn cycle(&self, level: usize, steps: &Steps<'_>, b: &Vector, x: &Vector) -> Result<(), Error> {
