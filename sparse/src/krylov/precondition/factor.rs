@@ -12,8 +12,6 @@ pub struct Factors {
     pub upper: Csr,
     /// `D`.
     pub pivots: Vec<f64>,
-    /// By which factor the diagonal was enlarged first.
-    pub shift: f64,
 }
 
 /// The first factor by which a diagonal is enlarged, and how often it is doubled (Manteuffel 1980).
@@ -159,7 +157,7 @@ impl<'a> Work<'a> {
         let lower = matrix(self.lower)?;
         // The two differ by rounding; the preconditioner of a symmetric matrix has to be symmetric.
         let upper = if is_symmetric { lower.transposed() } else { matrix(self.upper)? };
-        Ok(Factors { lower, upper, pivots: self.pivots, shift: self.shift })
+        Ok(Factors { lower, upper, pivots: self.pivots })
     }
 }
 
@@ -175,8 +173,7 @@ mod tests {
             flow: crate::generate::Flow { cells: [6, 5, 4], ..Default::default() },
             ..Transport::default()
         })?;
-        let Factors { lower, upper, pivots, shift } = factors(&a)?;
-        assert_eq!(shift, 0.0);
+        let Factors { lower, upper, pivots } = factors(&a)?;
         for (i, (column, value)) in a.iter().enumerate() {
             for (&j, &a) in column.iter().zip(value) {
                 let j = j as usize;

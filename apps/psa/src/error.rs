@@ -1,0 +1,54 @@
+//! The one error type of the crate.
+
+use std::path::PathBuf;
+
+/// What went wrong, where, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("{}: {problem}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done with it.
+        problem: &'static str,
+        /// The operating system's word.
+        source: std::io::Error,
+    },
+    /// A file does not hold what its format promises.
+    #[error("{}{}: {problem}", path.display(), offset.map(|o| format!(", byte {o}")).unwrap_or_default())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Where in it; none for what concerns the whole.
+        offset: Option<u64>,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// Sizes that do not fit each other.
+    #[error("{what}: {problem}")]
+    Shape {
+        /// The thing with the wrong size.
+        what: &'static str,
+        /// Found and wanted sizes.
+        problem: String,
+    },
+    /// A parameter without meaning.
+    #[error("{name}: {problem}")]
+    Parameter {
+        /// Name of the parameter.
+        name: &'static str,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// A task failed, or could not be submitted.
+    #[error(transparent)]
+    Runtime(#[from] zellige_runtime::Error),
+}
+
+impl Error {
+    pub(crate) fn shape(what: &'static str, problem: impl Into<String>) -> Self {
+        Error::Shape { what, problem: problem.into() }
+    }
+}

@@ -1,0 +1,28 @@
+//! Pulse-shape analysis of segmented germanium detectors: where in a crystal a gamma ray gave its energy.
+//!
+//! A crystal of AGATA or GRETINA has 36 segments and a core, 37 contacts in all. A charge that drifts in it is seen by all of them, and the
+//! shapes of their signals say where it started: they are compared with the signals of known points, the *basis*.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`channels`] | segments, channels, and which of them are compared |
+//! | [`basis`] | signals of known points |
+//!
+//! Lengths are in mm, times in ns, energies in keV; a signal of 1 is the whole charge, positive on the contacts that collect it.
+//!
+//! ```
+//! use zellige_psa::channels::{Channel, ChannelSet, Segment};
+//!
+//! let hit = Segment::new(2, 2).expect("there are six sectors of six rings");
+//! assert_eq!(hit.index(), 14);
+//! assert_eq!(ChannelSet::HitCore.of(hit), [Channel::from(hit), Channel::CORE]);
+//! assert_eq!(ChannelSet::Neighbours.of(hit).len(), 10);
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod basis;
+pub mod channels;
+mod error;
+
+pub use error::Error;
