@@ -4,11 +4,11 @@
 //!
 //! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an array; medians of 21 pairs.
 
-use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Instant;
 
+use zellige_bench::{median, write_rows};
 use zellige_kernels::packed::Rounding;
 use zellige_kernels::sell::Panel;
 use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix, auto};
@@ -28,7 +28,7 @@ fn main() -> Result<(), Error> {
         _ => elasticity(&Elasticity::default())?,
     };
     if let Some(file) = arg(1, "").strip_prefix("csr=") {
-        return write(&a, file).map_err(|source| Error::File {
+        return write_rows(&a, Path::new(file)).map_err(|source| Error::File {
             path: file.into(),
             problem: "cannot be written",
             source,
@@ -73,23 +73,6 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Rows and elements, row starts, columns, values, as the peers read them.
-fn write(a: &Csr, file: &str) -> std::io::Result<()> {
-    let mut out = BufWriter::new(File::create(file)?);
-    for size in [a.rows() as u64, a.elements() as u64] {
-        out.write_all(&size.to_le_bytes())?;
-    }
-    let mut start = 0u32;
-    out.write_all(&start.to_le_bytes())?;
-    for (column, _) in a.iter() {
-        start += column.len() as u32;
-        out.write_all(&start.to_le_bytes())?;
-    }
-    a.iter().flat_map(|row| row.0).try_for_each(|j| out.write_all(&j.to_le_bytes()))?;
-    a.iter().flat_map(|row| row.1).try_for_each(|value| out.write_all(&value.to_le_bytes()))?;
-    out.flush()
-}
-
 struct Bench<'a> {
     threads: usize,
     x: &'a [f64],
@@ -101,11 +84,6 @@ fn seconds(run: impl FnOnce()) -> f64 {
     let begin = Instant::now();
     run();
     begin.elapsed().as_secs_f64()
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_unstable_by(f64::total_cmp);
-    all[all.len() / 2]
 }
 
 impl Bench<'_> {

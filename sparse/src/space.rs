@@ -11,8 +11,8 @@ use crate::error::Error;
 /// computes them, so that every sum has the same bits on any number of workers.
 pub const GRAIN: usize = 4096;
 
-/// Stretches begin at multiples of this: whole grains, and whole blocks of 1, 2, 3, 4 and 6 rows.
-const STEP: usize = 3 * GRAIN;
+/// Stretches begin at multiples of this: whole tiles of 256 rows and of 288, and whole blocks of 1, 2, 3, 4 and 6.
+const STEP: usize = 2304;
 
 /// A stretch has at least so many bytes of a matrix: a task should take much longer than starting it.
 const LEAST_BYTES: u64 = 1 << 20;

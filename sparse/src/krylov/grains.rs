@@ -1,21 +1,8 @@
 //! Sums over stretches of vectors, grain by grain.
 
-use crate::space::GRAIN;
+use zellige_kernels::vectors::dot;
 
-/// `x . y` of slices of one length: eight sums side by side, then one order.
-pub fn dot(x: &[f64], y: &[f64]) -> f64 {
-    let (x, x_rest) = x.as_chunks::<8>();
-    let (y, y_rest) = y.as_chunks::<8>();
-    let mut sums = [0.0; 8];
-    for (x, y) in x.iter().zip(y) {
-        for lane in 0..8 {
-            sums[lane] += x[lane] * y[lane];
-        }
-    }
-    let rest: f64 = x_rest.iter().zip(y_rest).map(|(x, y)| x * y).sum();
-    let [a, b, c, d, e, f, g, h] = sums;
-    (((a + e) + (c + g)) + ((b + f) + (d + h))) + rest
-}
+use crate::space::GRAIN;
 
 /// Overwrites sum `at` of each grain, `width` sums to a grain, with that of `x . y`.
 pub fn dots(x: &[f64], y: &[f64], sums: &mut [f64], width: usize, at: usize) {

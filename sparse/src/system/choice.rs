@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
 use crate::error::Error;
+use crate::krylov::precondition::BlockJacobi;
 
 /// Which method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +86,11 @@ pub enum PreconditionerChoice {
     None,
     /// The diagonal.
     Jacobi,
+    /// Blocks on the diagonal.
+    BlockJacobi {
+        /// Rows that a block may have.
+        most: usize,
+    },
     /// Incomplete factors.
     Ilu0,
     /// A polynomial.
@@ -101,18 +107,21 @@ impl FromStr for PreconditionerChoice {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (name, rest) = split(text);
-        if rest.is_some() && name != "chebyshev" {
+        if rest.is_some() && !["block", "chebyshev"].contains(&name.as_str()) {
             return Err(Error::parameter("precond", format!("{name} takes no number: {text:?}")));
         }
         match name.as_str() {
             "auto" => Ok(PreconditionerChoice::Auto),
             "none" => Ok(PreconditionerChoice::None),
             "jacobi" => Ok(PreconditionerChoice::Jacobi),
+            "block" => Ok(PreconditionerChoice::BlockJacobi {
+                most: number("precond", rest, 16, BlockJacobi::MOST)?,
+            }),
             "ilu0" | "ic0" => Ok(PreconditionerChoice::Ilu0),
             "chebyshev" => Ok(PreconditionerChoice::Chebyshev { degree: number("precond", rest, 4, 100)? }),
             "amg" => Ok(PreconditionerChoice::Amg),
             _ => {
-                let known = "auto, none, jacobi, ilu0, ic0, chebyshev:4, amg";
+                let known = "auto, none, jacobi, block:16, ilu0, ic0, chebyshev:4, amg";
                 Err(Error::parameter("precond", format!("{text:?} is none of {known}")))
             }
         }
@@ -125,6 +134,7 @@ impl fmt::Display for PreconditionerChoice {
             PreconditionerChoice::Auto => f.pad("auto"),
             PreconditionerChoice::None => f.pad("none"),
             PreconditionerChoice::Jacobi => f.pad("jacobi"),
+            PreconditionerChoice::BlockJacobi { most } => write!(f, "block:{most}"),
             PreconditionerChoice::Ilu0 => f.pad("ilu0"),
             PreconditionerChoice::Chebyshev { degree } => write!(f, "chebyshev:{degree}"),
             PreconditionerChoice::Amg => f.pad("amg"),
@@ -235,6 +245,7 @@ mod tests {
         assert_eq!("GMRES:80".parse::<MethodChoice>()?, MethodChoice::Gmres { restart: 80, flexible: false });
         assert_eq!("bicgstabl:4".parse::<MethodChoice>()?, MethodChoice::BiCgStab { l: 4 });
         assert_eq!("chebyshev:7".parse::<PreconditionerChoice>()?.to_string(), "chebyshev:7");
+        assert_eq!("block".parse::<PreconditionerChoice>()?.to_string(), "block:16");
         assert_eq!("AP7:nw:2^-24".parse::<Inner>()?.to_string(), "ap7:nw:2^-24");
         assert_eq!("fp64".parse::<Inner>()?, Inner::Exact);
         Ok(())

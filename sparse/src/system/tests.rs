@@ -5,6 +5,7 @@ use crate::direct;
 use crate::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
+use crate::krylov::History;
 
 fn matrices() -> Result<Vec<(&'static str, Csr)>, Error> {
     let cells = Flow { cells: [9, 8, 6], ..Flow::default() };
@@ -128,5 +129,34 @@ fn what_has_no_answer_gets_none() -> Result<(), Error> {
     let answer = solve(&rt, &a, &[1.0, -1.0], &mut x, &Options::default(), &mut ())?;
     assert!(!answer.solution.reason.is_converged(), "{:?}", answer.attempts);
     assert!(answer.solution.true_residual >= 0.99 * 2f64.sqrt());
+    Ok(())
+}
+
+/// Whatever is solved beside it, an answer has the bits that it has alone; preconditioners with vectors of their own are shared, too.
+#[test]
+fn right_hand_sides_at_once_have_the_bits_of_one_at_a_time() -> Result<(), Error> {
+    let a = flow(&Flow { cells: [24, 20, 18], ..Flow::default() })?;
+    let rt = Runtime::builder().workers(3).build()?;
+    let b: Vec<Vec<f64>> =
+        (0..7).map(|k| (0..a.rows()).map(|i| ((i * (k + 3)) % 29) as f64 - 14.0).collect()).collect();
+    for preconditioner in ["ilu0", "amg", "chebyshev:3"] {
+        let options = Options { preconditioner: preconditioner.parse()?, ..Options::default() };
+        let system = System::new(&rt, &a, &options)?;
+        let (mut x, mut logs) = (vec![vec![0.0; a.rows()]; b.len()], vec![History::default(); b.len()]);
+        let answers = system.solve_each(&b, &mut x, &mut logs)?;
+        for (k, answer) in answers.iter().enumerate() {
+            assert!(answer.solution.reason.is_converged(), "{answer:?}");
+            let mut alone = vec![0.0; a.rows()];
+            let expected = solve(&rt, &a, &b[k], &mut alone, &options, &mut ())?;
+            assert!(
+                x[k].iter().zip(&alone).all(|(x, alone)| x.to_bits() == alone.to_bits()),
+                "{preconditioner} {k}"
+            );
+            assert_eq!(answer.solution, expected.solution);
+            assert_eq!(logs[k].steps.len(), expected.solution.steps);
+        }
+    }
+    let system = System::new(&rt, &a, &Options::default())?;
+    assert!(system.solve_each(&b, &mut [], &mut [(); 7]).is_err());
     Ok(())
 }

@@ -13,7 +13,7 @@ Methods (--method)
   gmres:40, fgmres:40  for any matrix, restarted after so many steps; flexible
   bicgstab, bicgstabl:4  for any matrix, without a basis to keep
 Preconditioners (--precond)
-  none, jacobi, ilu0 (of a symmetric matrix ic0), chebyshev:4, amg
+  none, jacobi, block:16 (diagonal blocks of at most so many rows), ilu0 (of a symmetric matrix ic0), chebyshev:4, amg
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
 
 The method may multiply with a copy (--inner) whose elements are stored as accurately as their magnitude deserves: a set of formats, what magnitudes are
@@ -47,7 +47,7 @@ pub struct SolveArgs {
     /// What the method multiplies with: fp64, or SET:nw|cw:EPS, like ap7:cw:2^-24.
     #[arg(long, value_name = "COPY", default_value = "fp64")]
     pub inner: Inner,
-    /// The preconditioner: auto, none, jacobi, ilu0, ic0, chebyshev:DEGREE, amg.
+    /// The preconditioner: auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg.
     #[arg(long, value_name = "M", default_value = "auto")]
     pub precond: PreconditionerChoice,
     /// What rows and columns are multiplied by for the method: auto (both, for a copy and for rows of very different sizes), none, rows, both.

@@ -2,10 +2,11 @@
 
 mod polynomial;
 
+use zellige_kernels::vectors::dot;
 use zellige_runtime::{Bindings, Graph, ReadList, Runtime, Stretch, Submit, reads};
 
 use self::polynomial::{MOST, at, pairs, polynomial};
-use super::grains::{dot, dots};
+use super::grains::dots;
 use super::operator::check_fixed;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use super::basis::{Basis, PIECE};
+use zellige_kernels::vectors::{dot, dots, subtract};
+use zellige_runtime::{List, Stretch};
+
+use super::basis::{Basis, BasisFormat, PIECE};
 use super::hessenberg::Hessenberg;
 use crate::error::Error;
-use crate::krylov::grains::dot;
 use crate::krylov::{Scalars, Steps, Sums};
 use crate::space::{GRAIN, Vector};
 
@@ -107,26 +109,68 @@ impl Arnoldi<'_> {
                 if s.is_done() {
                     return;
                 }
-                let mut buffer = [0.0; PIECE];
+                let mut buffers = [[0.0; PIECE]; AT_ONCE];
                 let of_all = projected[1] - projected[0];
                 for (grain, (w, sums)) in w.chunks_mut(GRAIN).zip(sums.chunks_exact_mut(width)).enumerate() {
                     sums[..=of_all].fill(0.0);
                     for (piece, w) in w.chunks_mut(PIECE).enumerate() {
-                        let at = grain * GRAIN + piece * PIECE;
-                        let at = at..at + w.len();
-                        for k in subtracted[0]..subtracted[1] {
-                            let v = format.piece(basis.get(k).slice(), at.clone(), &mut buffer);
-                            let h = s[coefficients + k - subtracted[0]];
-                            w.iter_mut().zip(v).for_each(|(w, v)| *w -= h * v);
-                        }
-                        for k in projected[0]..projected[1] {
-                            let v = format.piece(basis.get(k).slice(), at.clone(), &mut buffer);
-                            sums[k - projected[0]] += dot(w, v);
-                        }
+                        let start = grain * GRAIN + piece * PIECE;
+                        let mut pieces = Pieces {
+                            format,
+                            basis: &basis,
+                            at: start..start + w.len(),
+                            buffers: &mut buffers,
+                        };
+                        pieces.subtract(subtracted, |k| s[coefficients + k], w);
+                        pieces.project(projected, w, sums);
                         sums[of_all] += dot(w, w);
                     }
                 }
             },
         )
+    }
+}
+
+/// Vectors that are gone through together.
+const AT_ONCE: usize = 4;
+
+/// The same elements of several vectors.
+struct Pieces<'p, 'v> {
+    format: BasisFormat,
+    basis: &'p List<'v, Stretch<f64>>,
+    at: Range<usize>,
+    buffers: &'p mut [[f64; PIECE]; AT_ONCE],
+}
+
+impl Pieces<'_, '_> {
+    /// `w -= sum_k h(k - first) v_k` for the vectors from `first` to before `end`.
+    fn subtract(&mut self, [first, end]: [usize; 2], h: impl Fn(usize) -> f64, w: &mut [f64]) {
+        let mut k = first;
+        while k + AT_ONCE <= end {
+            let h = std::array::from_fn(|i| h(k - first + i));
+            subtract(w, h, self.of::<AT_ONCE>(k));
+            k += AT_ONCE;
+        }
+        (k..end).for_each(|k| subtract(w, [h(k - first)], self.of::<1>(k)));
+    }
+
+    /// Adds `w . v_k` to the sums of these vectors.
+    fn project(&mut self, [first, end]: [usize; 2], w: &[f64], sums: &mut [f64]) {
+        let mut k = first;
+        while k + AT_ONCE <= end {
+            let of_four = dots(w, self.of::<AT_ONCE>(k));
+            sums[k - first..].iter_mut().zip(of_four).for_each(|(sum, of_piece)| *sum += of_piece);
+            k += AT_ONCE;
+        }
+        (k..end).for_each(|k| sums[k - first] += dots(w, self.of::<1>(k))[0]);
+    }
+
+    /// The pieces of vectors from `k` on.
+    fn of<const N: usize>(&mut self, k: usize) -> [&[f64]; N] {
+        let mut buffers = self.buffers.iter_mut();
+        std::array::from_fn(|i| {
+            let buffer = buffers.next().expect("as many as are gone through together");
+            self.format.piece(self.basis.get(k + i).slice(), self.at.clone(), buffer)
+        })
     }
 }

@@ -11,7 +11,7 @@ use crate::krylov::{Scalars, Steps};
 use crate::space::{GRAIN, Space, Vector};
 
 /// Elements that are decoded at a time: they stay in the nearest cache. A whole number of them is a grain, and whole blocks are one of them.
-pub(super) const PIECE: usize = GRAIN / 4;
+pub(super) const PIECE: usize = GRAIN / 8;
 
 /// How the vectors of a Krylov space are stored (compressed basis: Aliaga, Anzt, Grützmacher, Quintana-Ortí and Tomás 2022). Arithmetic is in `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

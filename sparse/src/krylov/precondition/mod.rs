@@ -1,6 +1,7 @@
 //! Preconditioners.
 
 mod amg;
+mod block_jacobi;
 mod chebyshev;
 mod factor;
 mod ilu;
@@ -8,6 +9,7 @@ mod jacobi;
 mod rows;
 
 pub use amg::Amg;
+pub use block_jacobi::BlockJacobi;
 pub use chebyshev::Chebyshev;
 pub use ilu::Ilu;
 pub use jacobi::Jacobi;

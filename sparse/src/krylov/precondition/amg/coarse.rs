@@ -1,11 +1,12 @@
 //! The coarsest level.
 
 use faer::Mat;
+use zellige_kernels::vectors::dot;
 use zellige_runtime::{Handle, Runtime, Submit, read};
 
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::{Scalars, Steps, grains};
+use crate::krylov::{Scalars, Steps};
 use crate::space::{Space, Vector, joined};
 
 /// Singular values that are smaller than this beside the largest belong to the null space.
@@ -64,7 +65,7 @@ impl Coarse {
             move |(s, inverse, b, x)| {
                 if !Scalars::new(s).is_done() {
                     let b = joined(b);
-                    x.iter_mut().zip(inverse.chunks_exact(n)).for_each(|(x, row)| *x = grains::dot(row, &b));
+                    x.iter_mut().zip(inverse.chunks_exact(n)).for_each(|(x, row)| *x = dot(row, &b));
                 }
             },
         )

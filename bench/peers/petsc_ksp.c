@@ -1,0 +1,134 @@
+/* PETSc: one method with one preconditioner, to a relative true residual of 1e-10.
+ * Needs petsc-dev. Usage: petsc_ksp CSR RHS ksp_type pc_type [rows-of-a-block] ; options of PETSc's own may follow.
+ * CSR: rows and elements (u64), row starts and columns (i32), values (f64); RHS: values (f64); both as solver_bars writes them.
+ * Prints: petsc ksp pc processes steps setup_s solve_s true_residual reason */
+#include <petscksp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Below the goal, so that the residual that the method keeps may differ a little from the true one. */
+#define GOAL 0.9e-10
+
+static void take(FILE *file, long at, size_t size, size_t count, void *to)
+{
+	if (fseek(file, at, SEEK_SET) || fread(to, size, count, file) != count) {
+		fprintf(stderr, "the file is cut off\n");
+		exit(1);
+	}
+}
+
+static PetscErrorCode read_matrix(const char *name, PetscInt block, Mat *a)
+{
+	FILE *file = fopen(name, "rb");
+	uint64_t sizes[2];
+	if (!file) {
+		perror(name);
+		exit(1);
+	}
+	take(file, 0, sizeof *sizes, 2, sizes);
+	PetscInt rows = (PetscInt)sizes[0], first = 0, last = 0;
+	PetscCall(MatCreate(PETSC_COMM_WORLD, a));
+	PetscCall(MatSetSizes(*a, PETSC_DECIDE, PETSC_DECIDE, rows, rows));
+	PetscCall(MatSetBlockSize(*a, block));
+	PetscCall(MatSetType(*a, MATAIJ));
+	PetscLayout by_rows, by_columns;
+	PetscCall(MatGetLayouts(*a, &by_rows, &by_columns));
+	PetscCall(PetscLayoutSetUp(by_rows));
+	PetscCall(PetscLayoutSetUp(by_columns));
+	PetscCall(PetscLayoutGetRange(by_rows, &first, &last));
+	PetscInt mine = last - first, *starts, *columns;
+	PetscScalar *values;
+	PetscCall(PetscMalloc1(mine + 1, &starts));
+	take(file, 16 + 4 * (long)first, sizeof *starts, (size_t)mine + 1, starts);
+	PetscInt begin = starts[0], count = starts[mine] - begin;
+	for (PetscInt i = 0; i <= mine; i++) starts[i] -= begin;
+	PetscCall(PetscMalloc2(count, &columns, count, &values));
+	long after = 16 + 4 * ((long)rows + 1);
+	take(file, after + 4 * (long)begin, sizeof *columns, (size_t)count, columns);
+	take(file, after + 4 * (long)sizes[1] + 8 * (long)begin, sizeof *values, (size_t)count, values);
+	PetscCall(MatSeqAIJSetPreallocationCSR(*a, starts, columns, values));
+	PetscCall(MatMPIAIJSetPreallocationCSR(*a, starts, columns, values));
+	PetscCall(PetscFree(starts));
+	PetscCall(PetscFree2(columns, values));
+	fclose(file);
+	return 0;
+}
+
+static PetscErrorCode read_rhs(const char *name, Vec b)
+{
+	FILE *file = fopen(name, "rb");
+	PetscInt first, last;
+	PetscScalar *values;
+	if (!file) {
+		perror(name);
+		exit(1);
+	}
+	PetscCall(VecGetOwnershipRange(b, &first, &last));
+	PetscCall(VecGetArray(b, &values));
+	take(file, 8 * (long)first, sizeof *values, (size_t)(last - first), values);
+	PetscCall(VecRestoreArray(b, &values));
+	fclose(file);
+	return 0;
+}
+
+static PetscErrorCode choose(KSP ksp, const char *method, const char *helper)
+{
+	PC pc;
+	int processes;
+	PetscCall(KSPSetType(ksp, method));
+	PetscCall(KSPGetPC(ksp, &pc));
+	MPI_Comm_size(PETSC_COMM_WORLD, &processes);
+	int is_factor = !strcmp(helper, PCICC) || !strcmp(helper, PCILU);
+	if (is_factor && processes > 1) { /* factors of what each process has: PETSc's own are for one */
+		PetscCall(PCSetType(pc, PCBJACOBI));
+		PetscCall(PetscOptionsSetValue(NULL, "-sub_pc_type", helper));
+	} else {
+		PetscCall(PCSetType(pc, helper));
+	}
+	if (!strcmp(method, KSPGMRES) || !strcmp(method, KSPBCGS)) PetscCall(KSPSetPCSide(ksp, PC_RIGHT));
+	if (strcmp(method, KSPMINRES)) PetscCall(KSPSetNormType(ksp, KSP_NORM_UNPRECONDITIONED));
+	PetscCall(KSPSetTolerances(ksp, GOAL, 0.0, PETSC_DEFAULT, 10000));
+	return KSPSetFromOptions(ksp);
+}
+
+int main(int argc, char **argv)
+{
+	Mat a;
+	Vec x, b, r;
+	KSP ksp;
+	KSPConvergedReason reason;
+	PetscInt steps;
+	PetscLogDouble begun, ready, done;
+	PetscReal residual, rhs;
+	int processes;
+	if (argc < 5) {
+		fprintf(stderr, "usage: petsc_ksp CSR RHS ksp_type pc_type [rows-of-a-block]\n");
+		return 2;
+	}
+	PetscCall(PetscInitialize(&argc, &argv, NULL, NULL));
+	MPI_Comm_size(PETSC_COMM_WORLD, &processes);
+	PetscCall(read_matrix(argv[1], argc > 5 && argv[5][0] != '-' ? atoi(argv[5]) : 1, &a));
+	PetscCall(MatCreateVecs(a, &x, &b));
+	PetscCall(read_rhs(argv[2], b));
+	PetscCall(VecDuplicate(b, &r));
+	MPI_Barrier(PETSC_COMM_WORLD);
+	PetscCall(PetscTime(&begun));
+	PetscCall(KSPCreate(PETSC_COMM_WORLD, &ksp));
+	PetscCall(KSPSetOperators(ksp, a, a));
+	PetscCall(choose(ksp, argv[3], argv[4]));
+	PetscCall(KSPSetUp(ksp));
+	PetscCall(KSPSetUpOnBlocks(ksp));
+	PetscCall(PetscTime(&ready));
+	PetscCall(KSPSolve(ksp, b, x));
+	PetscCall(PetscTime(&done));
+	PetscCall(KSPGetIterationNumber(ksp, &steps));
+	PetscCall(KSPGetConvergedReason(ksp, &reason));
+	PetscCall(MatMult(a, x, r));
+	PetscCall(VecAYPX(r, -1.0, b));
+	PetscCall(VecNorm(r, NORM_2, &residual));
+	PetscCall(VecNorm(b, NORM_2, &rhs));
+	PetscCall(PetscPrintf(PETSC_COMM_WORLD, "petsc %s %s %d %d %.4f %.4f %.3e %s\n", argv[3], argv[4], processes, (int)steps,
+	                      ready - begun, done - ready, residual / rhs, KSPConvergedReasons[reason]));
+	return PetscFinalize();
+}

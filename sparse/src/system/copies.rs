@@ -1,0 +1,85 @@
+//! Copies of the matrix.
+
+use std::time::Duration;
+
+use zellige_runtime::Runtime;
+
+use super::scaled::Scales;
+use super::{Inner, Options, ScalingChoice};
+use crate::csr::Csr;
+use crate::error::Error;
+use crate::krylov::{Operator, Stored, best_edge};
+use crate::space::Space;
+
+/// The matrix as methods see it.
+pub struct Copies {
+    /// Where vectors are cut.
+    pub space: Space,
+    /// In `f64`.
+    pub exact: Stored,
+    /// A narrow or a scaled copy.
+    pub inner: Option<Stored>,
+    /// What rows and columns of it were multiplied by.
+    pub scales: Option<Scales>,
+    /// The matrix that preconditioners are of, if it is not the one that was given.
+    pub scaled: Option<Csr>,
+    /// By how much a method may reduce its residual before the true one is looked at.
+    pub reduction: f64,
+}
+
+impl Copies {
+    /// Makes those that the options ask for.
+    ///
+    /// # Errors
+    /// Those of [`Stored::new`], and [`Error::Shape`] for elements that become infinite.
+    pub fn new(rt: &Runtime, a: &Csr, options: &Options) -> Result<Copies, Error> {
+        let space = Space::new(a.rows(), a.bytes());
+        let exact = Stored::exact(rt, &space, a)?;
+        let scales = match (options.scaling, options.inner) {
+            (ScalingChoice::None, _) => None,
+            (ScalingChoice::Auto, Inner::Exact) if !has_large_rows(a) => None,
+            (ScalingChoice::Rows, _) => Some(Scales::of_rows(a)),
+            (ScalingChoice::Both, _) | (ScalingChoice::Auto, _) => Some(Scales::of_both(a)),
+        };
+        let scaled = scales.as_ref().map(|scales| scales.matrix(a)).transpose()?;
+        let matrix = scaled.as_ref().unwrap_or(a);
+        let adaptation = options.inner.adaptation();
+        let inner = match (options.inner, &scales) {
+            (Inner::Exact, None) => None,
+            _ => {
+                let edge = if adaptation.set.has_scales() { 1 } else { best_edge(matrix) };
+                Some(Stored::new(rt, &space, matrix, edge, &adaptation)?)
+            }
+        };
+        let reduction = reduction(inner.as_ref().map_or(0.0, Operator::accuracy));
+        Ok(Copies { space, exact, inner, scales, scaled, reduction })
+    }
+
+    /// What methods multiply with.
+    pub fn inner(&self) -> &Stored {
+        self.inner.as_ref().unwrap_or(&self.exact)
+    }
+
+    /// How long workers have been busy with products so far, added up.
+    pub fn busy(&self) -> Duration {
+        self.exact.busy() + self.inner.as_ref().map_or(Duration::ZERO, Stored::busy)
+    }
+
+    /// Bytes of the matrix, and of the copy.
+    pub fn bytes(&self) -> [u64; 2] {
+        [self.exact.bytes(), self.inner.as_ref().map_or(0, Operator::bytes)]
+    }
+}
+
+/// Rows that are larger than others by more than this (`2^20`) are of other units.
+const LARGE: f64 = 1_048_576.0;
+
+fn has_large_rows(a: &Csr) -> bool {
+    let sums = || a.iter().map(|(_, value)| crate::csr::abs_sum(value));
+    sums().fold(0.0, f64::max) > LARGE * sums().fold(f64::INFINITY, f64::min)
+}
+
+/// By how much a method may reduce its residual before the true one is looked at: products that are accurate to `eps` support little more.
+fn reduction(accuracy: f64) -> f64 {
+    if accuracy <= f64::EPSILON { 0.0 } else { (64.0 * accuracy).min(0.1) }
+}
