@@ -319,7 +319,7 @@ fn can_execute_with<C: Codelet>(codelet: &C, implementation: usize, device: &Dev
 
 impl<C: Codelet> Body for TypedBody<C> {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
-        if env.gpu().is_some() {
+        if !C::IS_CLOSURE && env.gpu().is_some() {
             return self.launch(env);
         }
         let (codelet, operands) = self.payload().expect("a task runs once");
@@ -355,15 +355,21 @@ impl<C: Codelet> Body for TypedBody<C> {
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
+        if C::IS_CLOSURE { None } else { Some(self) }
     }
 
     fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
-        super::batch::run::<C>(members, site)
+        match C::IS_CLOSURE {
+            true => unreachable!("a closure runs alone"),
+            false => super::batch::run::<C>(members, site),
+        }
     }
 
     fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
-        super::launch::run::<C>(members, site)
+        match C::IS_CLOSURE {
+            true => unreachable!("a closure runs alone"),
+            false => super::launch::run::<C>(members, site),
+        }
     }
 
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {

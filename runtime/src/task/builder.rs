@@ -196,6 +196,8 @@ where
 {
     type Operands = O;
 
+    const IS_CLOSURE: bool = true;
+
     fn name(&self) -> &'static str {
         self.name
     }

@@ -124,6 +124,10 @@ pub trait Codelet: Send + Sync + 'static {
     /// names count as none.
     const IMPLEMENTATIONS: &'static [&'static str] = &[];
 
+    /// A function for the CPU and nothing else: what it takes to run on a GPU, or with others of its kind, is not compiled for it.
+    #[doc(hidden)]
+    const IS_CLOSURE: bool = false;
+
     /// The name in traces, models and errors.
     fn name(&self) -> &'static str;
 
