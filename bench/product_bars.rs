@@ -212,7 +212,7 @@ impl Bench<'_> {
         let criterion = if criterion == "cw" { Criterion::Componentwise } else { Criterion::Normwise };
         let begin = Instant::now();
         if set == "auto" {
-            let matrix = auto(a, criterion, eps, Rounding::Nearest)?;
+            let matrix = auto(a, criterion, eps, Rounding::Nearest, self.threads)?;
             self.compare(a, &matrix, &format!("{eps} auto {}", criterion.name()), begin, double);
             return Ok(());
         }

@@ -1,7 +1,8 @@
-//! Systems solved to a true residual of 1e-10 by `zellige solve`'s defaults and by PETSc, in turn:
-//! `cargo run --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3] [peer=PROGRAM] SYSTEM...`. A system is a
-//! Matrix Market file, `flow` or `elasticity` (as `zellige matrix generate` makes them), and `:product` after it for `b = A x` with a random
-//! `x` instead of ones. The peer is `bench/peers/petsc_ksp.c`, whose first lines say what it needs; several processes of it with `mpirun`.
+//! Systems solved to a true residual of 1e-10 by `zellige solve` and by PETSc, in turn:
+//! `cargo run --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3] [peer=PROGRAM] [method=M] [precond=P] [inner=I] SYSTEM...`,
+//! with the words of `zellige solve`. A system is a Matrix Market file, `flow` or `elasticity` (as `zellige matrix generate` makes them), and
+//! `:product` after it for `b = A x` with a random `x` instead of ones. The peer is `bench/peers/petsc_ksp.c`, whose first lines say what it needs;
+//! `mpirun` starts as many processes of it as there are workers.
 //!
 //! Times are medians of setting up and solving together. Each method of PETSc that reaches the goal has a row.
 
@@ -28,17 +29,21 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let (mut workers, mut repeats, mut peer, mut systems) = (vec![1, 2], 3, None, Vec::new());
+    let mut options = Options::default();
     for arg in std::env::args().skip(1) {
         match arg.split_once('=') {
             Some(("workers", list)) => workers = list.split(',').map(str::parse).collect::<Result<_, _>>()?,
             Some(("repeats", number)) => repeats = number.parse()?,
             Some(("peer", program)) => peer = Some(program.to_owned()),
+            Some(("method", method)) => options.method = method.parse()?,
+            Some(("precond", preconditioner)) => options.preconditioner = preconditioner.parse()?,
+            Some(("inner", inner)) => options.inner = inner.parse()?,
             _ => systems.push(arg),
         }
     }
     let folder = tempfile::tempdir()?;
     for name in systems {
-        let system = System::new(&name, folder.path())?;
+        let system = System::new(&name, folder.path(), options.clone())?;
         println!("{name}: {} rows, {} elements", system.a.rows(), system.a.elements());
         for &workers in &workers {
             system.compare(workers, repeats, peer.as_deref())?;
@@ -51,10 +56,11 @@ struct System<'f> {
     a: Csr,
     b: Vec<f64>,
     folder: &'f Path,
+    options: Options,
 }
 
 impl<'f> System<'f> {
-    fn new(name: &str, folder: &'f Path) -> Result<Self, Failure> {
+    fn new(name: &str, folder: &'f Path, options: Options) -> Result<Self, Failure> {
         let (matrix, is_product) = match name.strip_suffix(":product") {
             Some(matrix) => (matrix, true),
             None => (name, false),
@@ -72,7 +78,7 @@ impl<'f> System<'f> {
         }
         write_rows(&a, &folder.join("rows"))?;
         write_vector(&b, &folder.join("rhs"))?;
-        Ok(System { a, b, folder })
+        Ok(System { a, b, folder, options })
     }
 
     fn compare(&self, workers: usize, repeats: usize, peer: Option<&str>) -> Result<(), Failure> {
@@ -107,7 +113,7 @@ impl<'f> System<'f> {
     fn solve(&self, workers: usize) -> Result<Answer, Failure> {
         let rt = Runtime::builder().workers(workers).build()?;
         let mut x = vec![0.0; self.a.rows()];
-        Ok(solve(&rt, &self.a, &self.b, &mut x, &Options::default(), &mut ())?)
+        Ok(solve(&rt, &self.a, &self.b, &mut x, &self.options, &mut ())?)
     }
 
     /// Runs what of the peer's methods has not failed yet.

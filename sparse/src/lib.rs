@@ -12,7 +12,7 @@
 //! | [`krylov`] | methods, preconditioners and the loop around them, as graphs of tasks |
 //! | [`space`] | vectors, cut into stretches |
 //! | [`reorder`] | orders of unknowns |
-//! | [`read_vector`], [`write_vector_to`] | vectors in files |
+//! | [`read_vectors`], [`write_vectors_to`] | vectors in files |
 //! | [`exact`] | products in doubled precision, and backward errors by them |
 //!
 //! ```
@@ -47,9 +47,9 @@ pub mod reorder;
 pub mod space;
 pub mod survey;
 pub mod system;
-mod vector_file;
+mod vectors_file;
 
 pub use csr::Csr;
 pub use describe::{Description, describe};
 pub use error::Error;
-pub use vector_file::{read_vector, write_vector_to};
+pub use vectors_file::{read_vectors, write_vectors_to};

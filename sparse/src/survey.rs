@@ -171,7 +171,7 @@ impl Survey<'_> {
             }
             (Some(set), &[edge], _) => Ok((set, edge)),
             _ => {
-                let choice = machine().choose(a, edges, sets, criterion, accuracy, self.rounding)?;
+                let choice = machine(1).choose(a, edges, sets, criterion, accuracy, self.rounding)?;
                 Ok((choice.set, choice.edge))
             }
         }
@@ -185,9 +185,10 @@ impl Survey<'_> {
         x: &[f64],
         exact: &ExactProduct,
     ) -> Result<Row, Error> {
-        // Nothing of a matrix in `f64` is left out.
+        // Nothing of a matrix in one format is left out.
         let adaptation = match adaptation.set {
             FormatSet::Fp64 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::double() },
+            FormatSet::Fp32 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::single() },
             _ => adaptation,
         };
         let stored = match self.layout {

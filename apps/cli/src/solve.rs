@@ -2,6 +2,7 @@
 
 mod report;
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -9,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use zellige_runtime::Runtime;
 use zellige_sparse::krylov::{History, Logger, Stop};
-use zellige_sparse::system::{self, Answer, Options};
-use zellige_sparse::{Csr, market, read_vector, write_vector_to};
+use zellige_sparse::system::{self, Answer, Options, System};
+use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
 use zellige_tor::pipeline::Observer;
 
 use crate::args::{Rhs, SolveArgs};
@@ -29,8 +30,8 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let a = market::read(&args.matrix)?.matrix;
     let b = rhs(&args.rhs, a.rows())?;
     let mut x = match &args.x0 {
-        Some(path) => read_vector(path)?,
-        None => vec![0.0; a.columns()],
+        Some(path) => read_vectors(path)?,
+        None => vec![vec![0.0; a.columns()]; b.len()],
     };
     let mut rt = Runtime::builder();
     if let Some(workers) = args.workers {
@@ -38,17 +39,32 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     }
     let rt = rt.build()?;
     let _armed = interrupt::cancels(rt.canceller());
-    let (mut history, mut progress) = (History::default(), Watch::new(args.max_steps as u64));
-    let answer = system::solve(&rt, &a, &b, &mut x, &options(args), &mut (&mut history, &mut progress))?;
-    drop(progress);
-    targets.write(args, &a, &x, &answer, &history)?;
+    let watch = Mutex::new(Watch::new((args.max_steps * b.len()) as u64));
+    let told = |_: &Vec<f64>| Told { history: History::default(), watch: &watch };
+    let mut told: Vec<_> = b.iter().map(told).collect();
+    let answers = System::new(&rt, &a, &options(args))?.solve_each(&b, &mut x, &mut told)?;
+    let histories = told.into_iter().map(|told| told.history);
+    let solved: Vec<Solved> =
+        answers.into_iter().zip(histories).map(|(answer, history)| Solved { answer, history }).collect();
+    drop(watch);
+    targets.write(args, &a, &x, &solved)?;
     if !targets.is_stdout() {
-        out::print(&text(&answer))?;
+        out::print(&text(&solved))?;
     }
-    match answer.solution.reason.is_converged() {
-        true => Ok(()),
-        false => Err(CommandError::NotConverged(advice(args, &answer)).into()),
+    match solved.iter().position(|solved| !solved.answer.solution.reason.is_converged()) {
+        None => Ok(()),
+        Some(failed) => {
+            let which =
+                if solved.len() > 1 { format!("right-hand side {}: ", failed + 1) } else { String::new() };
+            Err(CommandError::NotConverged(which + &*advice(args, &solved[failed].answer)).into())
+        }
     }
+}
+
+/// What was found for one right-hand side.
+struct Solved {
+    answer: Answer,
+    history: History,
 }
 
 fn options(args: &SolveArgs) -> Options {
@@ -59,6 +75,7 @@ fn options(args: &SolveArgs) -> Options {
         method: args.method,
         preconditioner: args.precond,
         inner: args.inner,
+        basis: args.basis,
         scaling: args.scale,
         stop: stop.into_iter().chain(absolute).chain(time).collect(),
         reorder: args.reorder,
@@ -66,14 +83,14 @@ fn options(args: &SolveArgs) -> Options {
     }
 }
 
-fn rhs(from: &Rhs, rows: usize) -> anyhow::Result<Vec<f64>> {
+fn rhs(from: &Rhs, rows: usize) -> anyhow::Result<Vec<Vec<f64>>> {
     Ok(match from {
-        Rhs::Ones => vec![1.0; rows],
+        Rhs::Ones => vec![vec![1.0; rows]],
         Rhs::Random(seed) => {
             let mut random = ChaCha8Rng::seed_from_u64(*seed);
-            (0..rows).map(|_| random.random_range(-1.0..1.0)).collect()
+            vec![(0..rows).map(|_| random.random_range(-1.0..1.0)).collect()]
         }
-        Rhs::File(path) => read_vector(path)?,
+        Rhs::File(path) => read_vectors(path)?,
     })
 }
 
@@ -105,33 +122,38 @@ impl Targets {
         [&self.json, &self.csv].into_iter().flatten().any(Target::is_stdout)
     }
 
-    fn write(
-        &self,
-        args: &SolveArgs,
-        a: &Csr,
-        x: &[f64],
-        answer: &Answer,
-        history: &History,
-    ) -> anyhow::Result<()> {
+    fn write(&self, args: &SolveArgs, a: &Csr, x: &[Vec<f64>], solved: &[Solved]) -> anyhow::Result<()> {
         if let (Some(target), Some(name)) = (&self.answer, &args.out) {
-            target.write(|to| write_vector_to(to, name, x).map_err(std::io::Error::other))?;
+            target.write(|to| write_vectors_to(to, name, x).map_err(std::io::Error::other))?;
         }
         if let Some(target) = &self.json {
-            target.write_json(&Figures::of(a, answer, history))?;
+            let mut figures: Vec<_> = solved.iter().map(|solved| Figures::of(a, solved)).collect();
+            match figures.len() {
+                1 => target.write_json(&figures.remove(0))?,
+                _ => target.write_json(&figures)?,
+            }
         }
         if let Some(target) = &self.csv {
-            target.write(|to| {
-                writeln!(to, "step,residual")?;
-                let mut steps = history.steps.iter().enumerate();
-                steps.try_for_each(|(step, residual)| writeln!(to, "{},{residual:e}", step + 1))
-            })?;
+            target.write(|to| write_csv(to, solved))?;
         }
         if let Some(target) = &self.report {
-            let page = report::page(&args.matrix.display().to_string(), answer, history);
+            let page = report::page(&args.matrix.display().to_string(), solved);
             target.write(|to| to.write_all(page.as_bytes()))?;
         }
         Ok(())
     }
+}
+
+/// A line for each step; for several right-hand sides with their number.
+fn write_csv(to: &mut dyn std::io::Write, solved: &[Solved]) -> std::io::Result<()> {
+    let several = solved.len() > 1;
+    writeln!(to, "{}step,residual", if several { "rhs," } else { "" })?;
+    for (k, solved) in solved.iter().enumerate() {
+        let rhs = if several { format!("{},", k + 1) } else { String::new() };
+        let mut steps = solved.history.steps.iter().enumerate();
+        steps.try_for_each(|(step, residual)| writeln!(to, "{rhs}{},{residual:e}", step + 1))?;
+    }
+    Ok(())
 }
 
 /// The JSON.
@@ -189,7 +211,7 @@ struct Residuals {
 }
 
 impl Figures {
-    fn of(a: &Csr, answer: &Answer, history: &History) -> Self {
+    fn of(a: &Csr, Solved { answer, history }: &Solved) -> Self {
         let solution = &answer.solution;
         let attempts: Vec<Attempt> = answer.attempts.iter().map(Attempt::of).collect();
         let last = attempts.last();
@@ -239,7 +261,13 @@ impl Attempt {
     }
 }
 
-fn text(answer: &Answer) -> String {
+fn text(solved: &[Solved]) -> String {
+    let heading =
+        |k: usize| if solved.len() > 1 { format!("right-hand side {}\n", k + 1) } else { String::new() };
+    solved.iter().enumerate().map(|(k, solved)| heading(k) + &*text_of(&solved.answer)).collect()
+}
+
+fn text_of(answer: &Answer) -> String {
     let mut text = String::new();
     for attempt in answer.attempts.iter().map(Attempt::of) {
         let residual = attempt.true_residual.map(|residual| format!(", true residual {residual:.2e}"));
@@ -310,7 +338,7 @@ impl Watch {
     }
 }
 
-impl Logger for Watch {
+impl Watch {
     fn step(&mut self, residual: f64) {
         self.steps += 1;
         if self.last.elapsed() >= REFRESH {
@@ -319,5 +347,22 @@ impl Logger for Watch {
             self.progress.say(&format!("residual {residual:.2e}, {} steps/s", digits(rate)));
             self.progress.advance(self.steps);
         }
+    }
+}
+
+/// Keeps the residuals of one right-hand side, and shows those of all.
+struct Told<'w> {
+    history: History,
+    watch: &'w Mutex<Watch>,
+}
+
+impl Logger for Told<'_> {
+    fn step(&mut self, residual: f64) {
+        self.history.step(residual);
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).step(residual);
+    }
+
+    fn true_residual(&mut self, steps: usize, residual: f64) {
+        self.history.true_residual(steps, residual);
     }
 }

@@ -1,5 +1,7 @@
 //! `zellige spmv`.
 
+mod report;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -60,6 +62,7 @@ impl Figures {
 /// A file that is no matrix, options without meaning together, an output that cannot be written.
 pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let page = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
     let matrix = market::read(&args.matrix)?.matrix.without_zeros();
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
     let sets: Vec<_> = args.sets.iter().map(|set| set.0).collect();
@@ -84,6 +87,10 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     })?;
     drop(progress);
     let text = table(&args.matrix.display().to_string(), matrix.bytes(), &rows);
+    if let Some(page) = page {
+        let text = report::page(&args.matrix.display().to_string(), &rows);
+        page.write(|to| to.write_all(text.as_bytes()))?;
+    }
     if let Some(target) = &target {
         let figures: Vec<Figures> = rows.into_iter().map(Figures::of).collect();
         target.write_json(&figures)?;

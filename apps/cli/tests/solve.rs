@@ -50,6 +50,31 @@ fn systems_are_solved_and_told_of() {
 }
 
 #[test]
+fn each_column_of_a_file_is_solved_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["matrix", "generate", "flow", "--size", "9x8x7", "-o", "a.mtx"]);
+    let n = 9 * 8 * 7;
+    let mut columns = format!("%%MatrixMarket matrix array real general\n{n} 3\n");
+    (0..3 * n).for_each(|i| columns += &format!("{}\n", i % 11));
+    std::fs::write(here.join("b.mtx"), columns).unwrap();
+    let words = ["solve", "a.mtx", "-b", "b.mtx", "--method", "gmres:50", "--basis", "block16"];
+    let all = json(here, &[&words[..], &["-o", "x.mtx", "--csv", "x.csv", "--report", "x.html"]].concat());
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), 3);
+    assert!(all.iter().all(|answer| answer["converged"] == true));
+    let steps: u64 = all.iter().map(|answer| answer["iterations"].as_u64().unwrap()).sum();
+    assert_eq!(std::fs::read_to_string(here.join("x.csv")).unwrap().lines().count() as u64, steps + 1);
+    assert!(std::fs::read_to_string(here.join("x.mtx")).unwrap().contains(&format!("{n} 3")));
+    // The answers are right: from them there is nothing to do.
+    let again = json(here, &["solve", "a.mtx", "-b", "b.mtx", "--x0", "x.mtx"]);
+    assert!(again.as_array().unwrap().iter().all(|answer| answer["iterations"] == 0));
+    let wrong = run(here, &["solve", "a.mtx", "-b", "b.mtx", "--basis", "rpre16"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("scale"), "{}", wrong.stderr);
+}
+
+#[test]
 fn what_is_wrong_has_a_code_and_a_name() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();

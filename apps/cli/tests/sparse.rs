@@ -53,6 +53,10 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
         assert!(row["percent"].as_f64().unwrap() < 101.0 && row["seconds"].as_f64().unwrap() > 0.0, "{row}");
     }
     assert!(ok(&["spmv", "b.mtx", "--sets", "ap7", "--eps", "2^-24"]).contains("AP7"));
+    ok(&["spmv", "b.mtx", "--sets", "ap2,ap7", "--eps", "2^-37,2^-24", "--report", "b.html"]);
+    let page = std::fs::read_to_string(here.join("b.html")).unwrap();
+    // Two pictures for storage, two for time, one of formats; a line of it for each of eight ways.
+    assert_eq!((page.matches("<svg").count(), page.matches("class=\"name\"").count()), (5, 8));
     for layout in ["tiled", "auto"] {
         let text = ok(&["spmv", "b.mtx", "--layout", layout, "--sets", "auto,ap7", "--eps", "2^-24"]);
         assert!(text.contains("tiled") || text.contains("bsr"), "{text}");

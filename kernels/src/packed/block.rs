@@ -27,7 +27,7 @@ impl BlockFormat {
     /// Every format, widest first.
     pub const ALL: [Self; 4] = [Self::B24, Self::B16, Self::B12, Self::B8];
 
-    /// Its name.
+    /// The name that [`FromStr`](core::str::FromStr) reads back.
     pub const fn name(self) -> &'static str {
         match self {
             Self::B24 => "block24",
@@ -66,6 +66,20 @@ impl fmt::Display for BlockFormat {
 
 /// What a last block that is not full is filled up with.
 const PADDING: f64 = 0.0;
+
+/// A name that is none of [`BlockFormat::ALL`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown block format {0:?}: one of block24, block16, block12, block8 is needed")]
+pub struct UnknownBlock(pub String);
+
+impl core::str::FromStr for BlockFormat {
+    type Err = UnknownBlock;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let is_named = |format: &BlockFormat| format.name().eq_ignore_ascii_case(s);
+        Self::ALL.into_iter().find(is_named).ok_or_else(|| UnknownBlock(s.to_owned()))
+    }
+}
 
 /// Bytes of `len` numbers; the last block is filled up with zeros.
 pub const fn blocks_bytes(format: BlockFormat, len: usize) -> usize {

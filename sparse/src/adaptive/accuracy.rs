@@ -13,6 +13,9 @@ impl Accuracy {
     /// That of `f64`: `2^-53`.
     pub const DOUBLE: Accuracy = Accuracy(f64::EPSILON / 2.0);
 
+    /// That of `f32`: `2^-24`.
+    pub const SINGLE: Accuracy = Accuracy(f32::EPSILON as f64 / 2.0);
+
     /// An accuracy.
     ///
     /// # Errors

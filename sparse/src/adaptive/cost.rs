@@ -1,7 +1,8 @@
 //! Which layout and which set give the fastest product: measured costs, not bytes alone.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use zellige_kernels::packed::{PackedFormat, Rounding};
@@ -40,9 +41,9 @@ const PAIRS: usize = 7;
 /// Numbers that are read to measure the bandwidth (64 MB), more than caches hold.
 const ARRAY: usize = 1 << 23;
 
-/// The matrix in the layout and the set that multiply fastest on this machine with one worker, for this accuracy; never one that was seen to be slower than `f64`.
+/// The matrix in the layout and the set that multiply fastest on this machine with so many workers, for this accuracy; never one that was seen to be slower than `f64`.
 ///
-/// The model of the machine, which is measured at the first call (a fraction of a second), says which ways are worth a trial on a sample of the tiles; the best of these has to be
+/// The model of the machine, which is measured at the first call (a fraction of a second) for a number of workers, says which ways are worth a trial on a sample of the tiles; the best of these has to be
 /// faster than plain `f64` on the whole matrix. What is measured differs from run to run, and so may the answer between ways that are
 /// equally fast; that of [`CostModel::choose`] does not.
 ///
@@ -53,8 +54,9 @@ pub fn auto(
     criterion: Criterion<'_>,
     accuracy: Accuracy,
     rounding: Rounding,
+    workers: usize,
 ) -> Result<TiledMatrix, Error> {
-    let model = machine();
+    let model = machine(workers);
     let mut ways = model.rank(a, &EDGES, &SETS, criterion, accuracy, rounding)?;
     let double_edge = ways[0].double_edge;
     ways.retain(|way| way.set != FormatSet::Fp64);
@@ -78,7 +80,7 @@ pub fn auto(
     let double = TiledMatrix::new(a, double_edge, &Adaptation::double())?;
     let Some((_, best)) = best else { return Ok(double) };
     let narrow = TiledMatrix::new(a, best.edge, &adaptation(best.set))?;
-    Ok(if is_faster(&narrow, &double)? { narrow } else { double })
+    Ok(if is_faster(&narrow, &double, workers) { narrow } else { double })
 }
 
 fn adaptation<'x>(
@@ -101,25 +103,52 @@ fn sample(a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> Result<(TiledMat
     Ok((sample, tiles.div_ceil(every) as f64 / tiles as f64))
 }
 
-/// What this machine costs with one worker, measured once.
-pub fn machine() -> &'static CostModel {
-    static MODEL: OnceLock<CostModel> = OnceLock::new();
-    MODEL.get_or_init(|| CostModel::measure(1))
+/// What this machine costs with so many workers, measured once for each number.
+pub fn machine(workers: usize) -> CostModel {
+    static MODELS: Mutex<BTreeMap<usize, CostModel>> = Mutex::new(BTreeMap::new());
+    let mut models = MODELS.lock().unwrap_or_else(PoisonError::into_inner);
+    models.entry(workers).or_insert_with(|| CostModel::measure(workers)).clone()
 }
 
 /// Whether products with one take less time than with the other, in turns.
-fn is_faster(one: &TiledMatrix, other: &TiledMatrix) -> Result<bool, Error> {
+fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool {
     let (x, mut y) = (vec![1.0; one.columns()], vec![0.0; one.rows()]);
-    let mut ratios = Vec::new();
-    for _ in 0..PAIRS {
-        let mut time = |matrix: &TiledMatrix| {
-            let begin = Instant::now();
-            matrix.multiply(&x, &mut y).map(|()| begin.elapsed().as_secs_f64())
-        };
-        ratios.push(time(one)? / time(other)?);
-    }
+    let mut time = |matrix: &TiledMatrix| {
+        let begin = Instant::now();
+        multiply_with(matrix, workers, &x, &mut y);
+        begin.elapsed().as_secs_f64()
+    };
+    let mut ratios: Vec<f64> = (0..PAIRS).map(|_| time(one) / time(other)).collect();
     ratios.sort_unstable_by(f64::total_cmp);
-    Ok(ratios[PAIRS / 2] < 1.0)
+    ratios[PAIRS / 2] < 1.0
+}
+
+/// `y = A x`, each worker with panels that lie side by side and have about as many bytes.
+fn multiply_with(matrix: &TiledMatrix, workers: usize, x: &[f64], y: &mut [f64]) {
+    let run = |panels: &[Panel], mut y: &mut [f64]| {
+        for panel in panels {
+            let (part, rest) = y.split_at_mut(panel.rows().len());
+            panel.multiply_many(1, x, part).expect("vectors of the matrix' lengths");
+            y = rest;
+        }
+    };
+    let share = matrix.bytes() as usize / workers.max(1);
+    let (mut panels, mut y) = (matrix.panels(), y);
+    std::thread::scope(|scope| {
+        for _ in 1..workers {
+            let mut bytes = 0;
+            let is_enough = |panel: &Panel| {
+                bytes += panel.bytes();
+                bytes >= share
+            };
+            let count = panels.iter().position(is_enough).map_or(panels.len(), |last| last + 1);
+            let (mine, others) = panels.split_at(count);
+            let (part, rest) = y.split_at_mut(mine.iter().map(|panel| panel.rows().len()).sum());
+            (panels, y) = (others, rest);
+            scope.spawn(move || run(mine, part));
+        }
+        run(panels, y);
+    });
 }
 
 /// What a model thinks is fastest.
@@ -338,11 +367,14 @@ mod tests {
     #[test]
     fn the_machine_is_measured_and_its_choice_multiplies() {
         let a = flow(&Flow { cells: [10, 9, 8], ..Flow::default() }).unwrap();
-        let matrix = auto(&a, Criterion::Normwise, "2^-24".parse().unwrap(), Rounding::Nearest).unwrap();
-        let (x, mut y) = (vec![1.0; a.columns()], vec![f64::NAN; a.rows()]);
-        matrix.multiply(&x, &mut y).unwrap();
-        let error = crate::exact::ExactProduct::of(&a, &x).unwrap().backward_error(&y).unwrap();
-        assert!(error.normwise < 12.0 * 2f64.powi(-24));
+        for workers in [1, 3] {
+            let eps = "2^-24".parse().unwrap();
+            let matrix = auto(&a, Criterion::Normwise, eps, Rounding::Nearest, workers).unwrap();
+            let (x, mut y) = (vec![1.0; a.columns()], vec![f64::NAN; a.rows()]);
+            multiply_with(&matrix, workers, &x, &mut y);
+            let error = crate::exact::ExactProduct::of(&a, &x).unwrap().backward_error(&y).unwrap();
+            assert!(error.normwise < 12.0 * 2f64.powi(-24));
+        }
         let model = CostModel::measure(1);
         assert!(model.bandwidth > 1e8 && model.element[0].iter().all(|cost| (1e-12..1e-6).contains(cost)));
         assert!(model.element[1].iter().any(|cost| cost.is_infinite()));

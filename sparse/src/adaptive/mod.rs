@@ -2,7 +2,7 @@
 //!
 //! A product `A x` to a relative accuracy `eps` needs no digits of an element beyond `eps` times a norm: small elements have fewer digits to
 //! keep, and the smallest none. [`Adaptation`] says which element is stored in which format ([`Thresholds`]), [`ThesisMatrix`] stores them as the
-//! thesis does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest), and [`error_bound`] says what that costs at most.
+//! thesis does, [`TiledMatrix`] for fast products (and [`auto`] the way that is fastest; a [`StoragePolicy`] chooses formats block by block), and [`error_bound`] says what that costs at most.
 //!
 //! After Molina, "Adaptive precision sparse linear algebra" (thesis, 2024), chapters 3 and 4; Graillat, Jézéquel, Mary and Molina, "Adaptive
 //! precision sparse matrix-vector product and its application to Krylov solvers", SIAM J. Sci. Comput. (2024).
@@ -21,7 +21,7 @@ pub use cost::{Choice, CostModel, SETS, auto, machine};
 pub use set::{FormatSet, UnknownSet};
 pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
 pub use thresholds::{Criterion, Thresholds};
-pub use tiled::TiledMatrix;
+pub use tiled::{BlockNorms, StoragePolicy, TiledMatrix};
 
 use zellige_kernels::packed::Rounding;
 
@@ -53,6 +53,12 @@ impl<'x> Adaptation<'x> {
     pub fn double() -> Self {
         let accuracy = Accuracy::DOUBLE;
         Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp64, Criterion::Normwise, accuracy) }
+    }
+
+    /// All elements that are not zero, rounded to `f32`.
+    pub fn single() -> Self {
+        let accuracy = Accuracy::SINGLE;
+        Adaptation { drops: false, ..Adaptation::new(FormatSet::Fp32, Criterion::Normwise, accuracy) }
     }
 
     /// Refuses what has no meaning together.

@@ -8,11 +8,12 @@ use zellige_kernels::packed::PackedFormat::{
     Rpreu32, Rpreu40, Rpreu48,
 };
 
-/// The sets of the thesis (Tables 3.1, 4.1 and 4.2), and `f64` alone.
+/// The sets of the thesis (Tables 3.1, 4.1 and 4.2), and `f64` or `f32` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the names are the thesis'; `formats` says what is in them
 pub enum FormatSet {
     Fp64,
+    Fp32,
     Ap2,
     Ap3,
     Ap4,
@@ -29,6 +30,7 @@ impl FormatSet {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fp64 => "FP64",
+            Self::Fp32 => "FP32",
             Self::Ap2 => "AP2",
             Self::Ap3 => "AP3",
             Self::Ap4 => "AP4",
@@ -47,6 +49,7 @@ impl FormatSet {
     pub const fn formats(self) -> &'static [PackedFormat] {
         match self {
             Self::Fp64 => &[Fp64],
+            Self::Fp32 => &[Fp32],
             Self::Ap2 => &[Fp64, Fp32],
             Self::Ap3 => &[Fp64, Fp32, Rp16],
             Self::Ap4 => &[Fp64, Rp48, Fp32, Rp16],
@@ -65,7 +68,7 @@ impl fmt::Display for FormatSet {
 
 /// A name that no set has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown set of formats {0:?}: one of fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu is needed")]
+#[error("unknown set of formats {0:?}: one of fp64, fp32, ap2, ap3, ap4, ap7, ap7re, ap7reu is needed")]
 pub struct UnknownSet(pub String);
 
 impl FromStr for FormatSet {
@@ -73,6 +76,10 @@ impl FromStr for FormatSet {
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let is_named = |set: &FormatSet| set.name().eq_ignore_ascii_case(s);
-        Self::ALL.into_iter().chain([Self::Fp64]).find(is_named).ok_or_else(|| UnknownSet(s.to_owned()))
+        Self::ALL
+            .into_iter()
+            .chain([Self::Fp64, Self::Fp32])
+            .find(is_named)
+            .ok_or_else(|| UnknownSet(s.to_owned()))
     }
 }

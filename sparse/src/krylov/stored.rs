@@ -13,7 +13,7 @@ use zellige_runtime::{
 use super::operator::Operator;
 use super::scalars::Scalars;
 use super::steps::Steps;
-use crate::adaptive::{Adaptation, TiledMatrix};
+use crate::adaptive::{Adaptation, StoragePolicy, TiledMatrix};
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::space::{Space, Vector, joined};
@@ -96,11 +96,7 @@ impl Stored {
         edge: usize,
         adaptation: &Adaptation<'_>,
     ) -> Result<Stored, Error> {
-        if a.rows() != a.columns() {
-            let problem =
-                format!("{} rows, {} columns: only square systems are solved", a.rows(), a.columns());
-            return Err(Error::unsolvable("matrix", problem));
-        }
+        check_square(a)?;
         Stored::between(rt, space, space, a, edge, adaptation)
     }
 
@@ -128,7 +124,31 @@ impl Stored {
             let problem = format!("{} columns for vectors of {}", a.columns(), from.len());
             return Err(Error::shape("matrix", problem));
         }
-        let matrix = TiledMatrix::cut(a, edge, adaptation, to)?;
+        Stored::of(rt, from, TiledMatrix::cut(a, edge, adaptation, to)?, adaptation)
+    }
+
+    /// As [`new`](Stored::new), with the set of formats that a policy chooses for each stretch.
+    ///
+    /// # Errors
+    /// Those of [`TiledMatrix::cut_by`].
+    pub fn by_policy(
+        rt: &Runtime,
+        space: &Space,
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+        policy: &dyn StoragePolicy,
+    ) -> Result<Stored, Error> {
+        check_square(a)?;
+        Stored::of(rt, space, TiledMatrix::cut_by(a, edge, adaptation, space, policy)?, adaptation)
+    }
+
+    fn of(
+        rt: &Runtime,
+        from: &Space,
+        matrix: TiledMatrix,
+        adaptation: &Adaptation<'_>,
+    ) -> Result<Stored, Error> {
         let (rows, bytes) = (matrix.rows(), matrix.bytes());
         let panel = |panel: Panel| StoredPanel {
             needed: from.covering(panel.columns()),
@@ -150,8 +170,16 @@ impl Stored {
     }
 }
 
+fn check_square(a: &Csr) -> Result<(), Error> {
+    if a.rows() == a.columns() {
+        return Ok(());
+    }
+    let problem = format!("{} rows, {} columns: only square systems are solved", a.rows(), a.columns());
+    Err(Error::unsolvable("matrix", problem))
+}
+
 /// Rows of blocks that are looked at.
-const SAMPLE: usize = 2000;
+const SAMPLE: usize = 300;
 
 /// The edge of the blocks that a matrix has, if they are nearly full: 1, 2, 3 or 4.
 pub fn best_edge(a: &Csr) -> usize {

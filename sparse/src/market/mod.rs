@@ -16,5 +16,5 @@ mod read;
 mod write;
 
 pub use header::{Field, Format, Symmetry};
-pub use read::{Market, read, read_from, read_vector};
+pub use read::{Market, read, read_from, read_vectors};
 pub use write::write_to;

@@ -56,17 +56,26 @@ pub fn read_from(source: &mut dyn BufRead, name: &Path) -> Result<Market, Error>
     read_sized(source, name, u64::MAX)
 }
 
-/// Reads a vector: a matrix of one column.
+/// Columns that files of vectors may have.
+const MOST_VECTORS: usize = 1 << 16;
+
+/// Reads vectors: the columns of a matrix.
 ///
 /// # Errors
-/// As [`read`], and for a matrix that has more or fewer columns.
-pub fn read_vector(path: &Path) -> Result<Vec<f64>, Error> {
+/// As [`read`], and for a matrix with more columns than anybody solves for.
+pub fn read_vectors(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
     let matrix = read(path)?.matrix;
-    if matrix.columns() != 1 {
-        let problem = format!("{} columns where a vector has one", matrix.columns());
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    // A file without elements may claim any size.
+    if columns > MOST_VECTORS {
+        let problem = format!("{columns} columns where a file of vectors has {MOST_VECTORS} at most");
         return Err(Error::Market { file: path.to_owned(), line: None, problem });
     }
-    Ok((0..matrix.rows()).map(|i| matrix.get(i, 0)).collect())
+    let mut vectors = vec![vec![0.0; rows]; columns];
+    for (i, (column, value)) in matrix.iter().enumerate() {
+        column.iter().zip(value).for_each(|(&j, &value)| vectors[j as usize][i] = value);
+    }
+    Ok(vectors)
 }
 
 fn read_sized(source: &mut dyn BufRead, name: &Path, length: u64) -> Result<Market, Error> {

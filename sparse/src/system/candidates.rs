@@ -6,7 +6,7 @@ use super::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::krylov::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi};
-use crate::krylov::{BiCgStab, Cg, Gmres, Method, Minres, Preconditioner, best_edge};
+use crate::krylov::{BasisFormat, BiCgStab, Cg, Gmres, Method, Minres, Preconditioner, best_edge};
 use crate::space::Space;
 
 /// What is tried, in this order.
@@ -22,7 +22,7 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     } else if is_symmetric {
         &[(gmres(100), Ilu0), (Minres, Jacobi), (BiCgStab { l: 4 }, Ilu0), (gmres(200), Jacobi)]
     } else {
-        &[(gmres(40), Ilu0), (BiCgStab { l: 2 }, Ilu0), (gmres(100), Ilu0), (gmres(100), Jacobi)]
+        &[(BiCgStab { l: 2 }, Ilu0), (gmres(40), Ilu0), (gmres(100), Ilu0), (gmres(100), Jacobi)]
     };
     let mut chosen = Vec::new();
     for &(method, preconditioner) in all {
@@ -36,8 +36,8 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     chosen
 }
 
-/// The method of a choice that is not automatic.
-pub fn method_of(choice: MethodChoice) -> Box<dyn Method> {
+/// The method of a choice that is not automatic; GMRES with vectors in this format.
+pub fn method_of(choice: MethodChoice, basis: BasisFormat) -> Box<dyn Method> {
     match choice {
         MethodChoice::Auto => unreachable!("candidates are none"),
         MethodChoice::Cg => Box::new(Cg { flexible: false }),
@@ -45,7 +45,7 @@ pub fn method_of(choice: MethodChoice) -> Box<dyn Method> {
         MethodChoice::Minres => Box::new(Minres),
         MethodChoice::BiCgStab { l } => Box::new(BiCgStab { l }),
         MethodChoice::Gmres { restart, flexible } => {
-            Box::new(Gmres { restart, flexible, ..Gmres::default() })
+            Box::new(Gmres { restart, flexible, basis, ..Gmres::default() })
         }
     }
 }

@@ -148,6 +148,8 @@ pub enum Inner {
     /// The matrix itself, in `f64`.
     #[default]
     Exact,
+    /// A copy in `f32`.
+    Single,
     /// A copy whose elements are as accurate as their magnitude deserves.
     Adaptive {
         /// Its formats.
@@ -164,6 +166,7 @@ impl Inner {
     pub fn adaptation(&self) -> Adaptation<'static> {
         match *self {
             Inner::Exact => Adaptation::double(),
+            Inner::Single => Adaptation::single(),
             Inner::Adaptive { set, by_rows, accuracy } => {
                 let criterion = if by_rows { Criterion::Componentwise } else { Criterion::Normwise };
                 Adaptation::new(set, criterion, accuracy)
@@ -175,14 +178,18 @@ impl Inner {
 impl FromStr for Inner {
     type Err = Error;
 
-    /// `fp64`, `ap7:nw:2^-24`.
+    /// `fp64`, `fp32`, `ap7:nw:2^-24`.
     fn from_str(text: &str) -> Result<Self, Error> {
         if text.trim().eq_ignore_ascii_case("fp64") {
             return Ok(Inner::Exact);
         }
+        if text.trim().eq_ignore_ascii_case("fp32") {
+            return Ok(Inner::Single);
+        }
         let parts: Vec<&str> = text.trim().split(':').collect();
         let [set, criterion, eps] = parts[..] else {
-            let problem = format!("{text:?}: fp64, or a set, a criterion and an accuracy like ap7:cw:2^-24");
+            let problem =
+                format!("{text:?}: fp64, fp32, or a set, a criterion and an accuracy like ap7:cw:2^-24");
             return Err(Error::parameter("inner", problem));
         };
         let by_rows = match criterion.to_lowercase().as_str() {
@@ -201,6 +208,7 @@ impl fmt::Display for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Inner::Exact => f.pad("fp64"),
+            Inner::Single => f.pad("fp32"),
             Inner::Adaptive { set, by_rows, accuracy } => {
                 write!(f, "{}:{}:{accuracy}", set.name().to_lowercase(), if *by_rows { "cw" } else { "nw" })
             }
@@ -248,6 +256,7 @@ mod tests {
         assert_eq!("block".parse::<PreconditionerChoice>()?.to_string(), "block:16");
         assert_eq!("AP7:nw:2^-24".parse::<Inner>()?.to_string(), "ap7:nw:2^-24");
         assert_eq!("fp64".parse::<Inner>()?, Inner::Exact);
+        assert_eq!("FP32".parse::<Inner>()?.to_string(), "fp32");
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use zellige_runtime::Runtime;
 
 use super::scaled::Scales;
 use super::{Inner, Options, ScalingChoice};
+use crate::adaptive::Adaptation;
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::krylov::{Operator, Stored, best_edge};
@@ -34,7 +35,9 @@ impl Copies {
     /// Those of [`Stored::new`], and [`Error::Shape`] for elements that become infinite.
     pub fn new(rt: &Runtime, a: &Csr, options: &Options) -> Result<Copies, Error> {
         let space = Space::new(a.rows(), a.bytes());
-        let exact = Stored::exact(rt, &space, a)?;
+        // Scaling leaves blocks where they are.
+        let edge = best_edge(a);
+        let exact = Stored::new(rt, &space, a, edge, &Adaptation::double())?;
         let scales = match (options.scaling, options.inner) {
             (ScalingChoice::None, _) => None,
             (ScalingChoice::Auto, Inner::Exact) if !has_large_rows(a) => None,
@@ -47,7 +50,7 @@ impl Copies {
         let inner = match (options.inner, &scales) {
             (Inner::Exact, None) => None,
             _ => {
-                let edge = if adaptation.set.has_scales() { 1 } else { best_edge(matrix) };
+                let edge = if adaptation.set.has_scales() { 1 } else { edge };
                 Some(Stored::new(rt, &space, matrix, edge, &adaptation)?)
             }
         };

@@ -136,7 +136,11 @@ impl<'a> System<'a> {
             });
             match result {
                 Err(error) if self.candidates.len() == 1 => return Err(error),
-                result => tried.add(candidate, result),
+                result => tried.add(
+                    method_of(candidate.method, self.options.basis).name(),
+                    candidate.preconditioner,
+                    result,
+                ),
             }
             if tried.is_over(&self.options.stop) {
                 break;
@@ -191,7 +195,7 @@ impl<'a> System<'a> {
         let Copies { space, exact, scales, reduction, .. } = &self.copies;
         let (inner, reduction) = (self.copies.inner(), *reduction);
         let problem = Solve { rt: self.rt, space, exact, inner, preconditioner, reduction };
-        let method = method_of(method);
+        let method = method_of(method, self.options.basis);
         match scales {
             Some(scales) => solve_by(&problem, &Scaled { method: &*method, scales }, b, x, stop, log),
             None => solve_by(&problem, &*method, b, x, stop, log),
@@ -221,17 +225,14 @@ struct Tried {
 const STEPS_OF_ONE: usize = 2000;
 
 impl Tried {
-    fn add(&mut self, candidate: &Candidate, result: Result<Solution, Error>) {
+    fn add(&mut self, method: String, preconditioner: PreconditionerChoice, result: Result<Solution, Error>) {
         if let Ok(solution) = &result {
             self.steps += solution.steps;
             self.runs += solution.runs;
             self.solution = Some(*solution);
         }
-        self.attempts.push(Attempt {
-            method: method_of(candidate.method).name(),
-            preconditioner: candidate.preconditioner,
-            result: result.map_err(|error| error.to_string()),
-        });
+        let result = result.map_err(|error| error.to_string());
+        self.attempts.push(Attempt { method, preconditioner, result });
     }
 
     /// True if nothing more is to be tried.

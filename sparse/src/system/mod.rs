@@ -32,7 +32,7 @@ pub use made::System;
 
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::{Logger, Solution, Stop};
+use crate::krylov::{BasisFormat, Logger, Solution, Stop};
 
 /// How a system is solved.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Options {
     pub preconditioner: PreconditionerChoice,
     /// What it multiplies with.
     pub inner: Inner,
+    /// How GMRES stores its vectors.
+    pub basis: BasisFormat,
     /// What rows and columns are multiplied by for it.
     pub scaling: ScalingChoice,
     /// When to stop: whichever comes first.
@@ -60,6 +62,7 @@ impl Default for Options {
             method: MethodChoice::default(),
             preconditioner: PreconditionerChoice::default(),
             inner: Inner::default(),
+            basis: BasisFormat::default(),
             scaling: ScalingChoice::default(),
             stop: vec![Stop::RelativeToRhs(1e-10), Stop::Steps(10_000)],
             reorder: false,

@@ -72,7 +72,11 @@ fn largest(a: &Csr) -> impl Iterator<Item = f64> {
 
 /// `e` with `2^(e-1) <= x < 2^e`; 0 for 0. Far from where powers of two end.
 fn exponent(x: f64) -> i32 {
-    if x == 0.0 { 0 } else { frexp(x).1.clamp(-1000, 1000) }
+    match (x.to_bits() >> 52) as i32 & 0x7ff {
+        // Subnormal numbers, and zero.
+        0 => frexp(x).1.clamp(-1000, 1000),
+        biased => (biased - 1022).clamp(-1000, 1000),
+    }
 }
 
 /// A method that is given the scaled system, for a caller who knows only the other.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use zellige_sparse::krylov::BasisFormat;
 use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 
 const EXAMPLES: &str = "\
@@ -35,18 +36,21 @@ pub struct SolveArgs {
     /// Matrix Market file, compressed or not.
     #[arg(value_name = "A.mtx[.gz]")]
     pub matrix: PathBuf,
-    /// The right-hand side: a file (Matrix Market or .npy), ones, or random:SEED (uniform in [-1, 1)).
+    /// The right-hand side: a file (Matrix Market or .npy; each column is one, and all are solved for), ones, or random:SEED (uniform in [-1, 1)).
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub rhs: Rhs,
-    /// The initial guess, a file; zeros without it.
+    /// The initial guess, a file with as many columns; zeros without it.
     #[arg(long, value_name = "FILE")]
     pub x0: Option<PathBuf>,
     /// The method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub method: MethodChoice,
-    /// What the method multiplies with: fp64, or SET:nw|cw:EPS, like ap7:cw:2^-24.
+    /// What the method multiplies with: fp64, fp32, or SET:nw|cw:EPS, like ap7:cw:2^-24.
     #[arg(long, value_name = "COPY", default_value = "fp64")]
     pub inner: Inner,
+    /// How gmres stores its vectors: fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
+    #[arg(long, value_name = "FORMAT", default_value = "fp64")]
+    pub basis: BasisFormat,
     /// The preconditioner: auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg.
     #[arg(long, value_name = "M", default_value = "auto")]
     pub precond: PreconditionerChoice,
@@ -77,7 +81,7 @@ pub struct SolveArgs {
     /// Write the answer, as Matrix Market or .npy by its name.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Write figures and the history of residuals as JSON; `-` is standard output.
+    /// Write figures and the history of residuals as JSON, an array of them for several right-hand sides; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Write the history of residuals as CSV; `-` is standard output.

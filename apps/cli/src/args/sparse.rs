@@ -152,6 +152,9 @@ pub struct SpmvArgs {
     /// Write the rows as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
+    /// Write a page with storage, times and formats as pictures.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
 }
 
 /// One of `--sets`: none is that which is expected to be fastest.

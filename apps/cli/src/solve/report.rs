@@ -5,16 +5,33 @@ use zellige_page::{Page, figure};
 use zellige_sparse::krylov::History;
 use zellige_sparse::system::Answer;
 
+use super::Solved;
 use crate::table::bytes;
 
 /// Most points of the line: more than the picture has pixels would only make it large.
 const POINTS: usize = 800;
 
 /// The page.
-pub fn page(matrix: &str, answer: &Answer, history: &History) -> String {
-    let mut page = Page::new(&format!("{matrix}: {}", answer.solution.reason.name()));
-    let solution = &answer.solution;
+pub fn page(matrix: &str, solved: &[Solved]) -> String {
+    let all = match &solved {
+        [one] => one.answer.solution.reason.name().to_owned(),
+        several => format!("{} right-hand sides", several.len()),
+    };
+    let mut page = Page::new(&format!("{matrix}: {all}"));
     page.section(matrix, "A linear system, and how it was solved.", "");
+    for (k, solved) in solved.iter().enumerate() {
+        facts(&mut page, &solved.answer);
+        let words = "The line is the residual that the method itself keeps, points are true residuals b - A x: where the line goes on below \
+                     them, the method has lost touch with the system, and is started again from the true one.";
+        let title =
+            if k == 0 { "Residuals".to_owned() } else { format!("Residuals of right-hand side {}", k + 1) };
+        page.section(&title, words, &figure(&residuals(&solved.history), "2-norms, step by step"));
+    }
+    page.finish()
+}
+
+fn facts(page: &mut Page, answer: &Answer) {
+    let solution = &answer.solution;
     page.facts(&[
         ("reason to stop", solution.reason.name().to_owned()),
         ("steps", solution.steps.to_string()),
@@ -27,10 +44,6 @@ pub fn page(matrix: &str, answer: &Answer, history: &History) -> String {
         ("narrow copy", bytes(answer.bytes.inner)),
         ("preconditioner", bytes(answer.bytes.preconditioner)),
     ]);
-    let words = "The line is the residual that the method itself keeps, points are true residuals b - A x: where the line goes on below them, \
-                 the method has lost touch with the system, and is started again from the true one.";
-    page.section("Residuals", words, &figure(&residuals(history), "2-norms, step by step"));
-    page.finish()
 }
 
 fn residuals(history: &History) -> String {

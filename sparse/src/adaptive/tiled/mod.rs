@@ -1,10 +1,14 @@
 //! The layout of products: tiles of rows, buckets side by side in each, elements that are numbers or blocks.
 
+mod policy;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use zellige_kernels::packed::PackedFormat;
 use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_rows};
 
+pub use self::policy::{BlockNorms, StoragePolicy};
 use super::thresholds::{RowThresholds, power_below, scales};
 use super::{Adaptation, FormatSet, Scaling, Thresholds, to_one};
 use crate::csr::Csr;
@@ -24,10 +28,9 @@ pub struct TiledMatrix {
     rows: usize,
     columns: usize,
     edge: usize,
-    set: FormatSet,
     panels: Vec<Panel>,
-    /// Elements, and positive ones, of each format of the set.
-    counts: Vec<(u64, u64)>,
+    /// Elements, and positive ones, of each format of its sets.
+    counts: BTreeMap<PackedFormat, (u64, u64)>,
     dropped: u64,
 }
 
@@ -55,11 +58,28 @@ impl TiledMatrix {
         adaptation: &Adaptation<'_>,
         space: &Space,
     ) -> Result<TiledMatrix, Error> {
+        Self::cut_by(a, edge, adaptation, space, &adaptation.set)
+    }
+
+    /// The same, with the set of formats that a policy chooses for each stretch, whatever that of the adaptation.
+    ///
+    /// # Errors
+    /// Those of [`cut`](TiledMatrix::cut), for every set that is chosen.
+    pub fn cut_by(
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+        space: &Space,
+        policy: &dyn StoragePolicy,
+    ) -> Result<TiledMatrix, Error> {
         if a.rows() != space.len() {
             let problem = format!("{} rows in a space of {}", a.rows(), space.len());
             return Err(Error::shape("matrix", problem));
         }
-        Self::store(a, edge, adaptation, &Cut { space: Some(space), ..Cut::default() })
+        let of_matrix = a.norm_inf();
+        let choose = |(id, rows)| policy.choose(id, &BlockNorms::of(a, rows, of_matrix), adaptation.accuracy);
+        let sets: Vec<FormatSet> = space.ranges().enumerate().map(choose).collect();
+        Self::store(a, edge, adaptation, &Cut { stretches: Some((space, &sets)), ..Cut::default() })
     }
 
     /// Every so many tiles, as if there were no others: for figures, not for products.
@@ -73,8 +93,14 @@ impl TiledMatrix {
     }
 
     fn store(a: &Csr, edge: usize, adaptation: &Adaptation<'_>, cut: &Cut<'_>) -> Result<TiledMatrix, Error> {
-        adaptation.check(a)?;
-        check_edge(a, edge, adaptation.set)?;
+        let sets = cut.stretches.map_or(std::slice::from_ref(&adaptation.set), |(_, sets)| sets);
+        for (i, &set) in sets.iter().enumerate().filter(|(i, set)| !sets[..*i].contains(set)) {
+            let of_set = Adaptation { set, ..*adaptation };
+            of_set.check(a).and_then(|()| check_edge(a, edge, set)).map_err(|error| match cut.stretches {
+                Some(_) => Error::parameter("storage policy", format!("stretch {i}: {error}")),
+                None => error,
+            })?;
+        }
         match edge {
             1 => Encoder::<1>::encode(a, adaptation, cut),
             2 => Encoder::<2>::encode(a, adaptation, cut),
@@ -98,11 +124,6 @@ impl TiledMatrix {
         self.edge
     }
 
-    /// The formats there were.
-    pub fn set(&self) -> FormatSet {
-        self.set
-    }
-
     /// The panels, from the first row to the last.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
@@ -113,10 +134,9 @@ impl TiledMatrix {
         self.panels
     }
 
-    /// Elements and positive elements of each format of the set; zeros in blocks do not count.
+    /// Elements and positive elements of each format that there was, the most accurate first; zeros in blocks do not count.
     pub fn counts(&self) -> Vec<(PackedFormat, u64, u64)> {
-        let formats = self.set.formats().iter();
-        formats.zip(&self.counts).map(|(&format, &(all, positive))| (format, all, positive)).collect()
+        self.counts.iter().map(|(&format, &(all, positive))| (format, all, positive)).collect()
     }
 
     /// Elements that were left out.
@@ -186,8 +206,8 @@ pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Err
 /// Which rows become a panel.
 #[derive(Clone, Copy)]
 struct Cut<'s> {
-    /// Those of a stretch.
-    space: Option<&'s Space>,
+    /// Those of a stretch, each with its set of formats.
+    stretches: Option<(&'s Space, &'s [FormatSet])>,
     /// Of the tiles, the first of so many.
     every: usize,
     /// Bytes with which a panel ends.
@@ -196,7 +216,7 @@ struct Cut<'s> {
 
 impl Default for Cut<'_> {
     fn default() -> Self {
-        Cut { space: None, every: 1, enough: usize::MAX }
+        Cut { stretches: None, every: 1, enough: usize::MAX }
     }
 }
 
@@ -254,24 +274,44 @@ impl<'a, const B: usize> Encoder<'a, B> {
     }
 
     fn encode(a: &Csr, adaptation: &Adaptation<'_>, cut: &Cut<'_>) -> Result<TiledMatrix, Error> {
-        let mut encoder = Encoder::<B>::new(a, adaptation);
-        let panels = match cut.space {
-            Some(space) => {
-                let whole = Cut { enough: usize::MAX, ..*cut };
-                let panel = |rows: Range<usize>| encoder.panel(rows.start / B..rows.end / B, &whole);
-                space.ranges().map(panel).map(|panel| Ok(panel?.0)).collect::<Result<_, Error>>()?
-            }
-            None => encoder.panels(a.rows() / B, cut)?,
-        };
-        Ok(TiledMatrix {
+        let mut matrix = TiledMatrix {
             rows: a.rows(),
             columns: a.columns(),
             edge: B,
-            set: adaptation.set,
-            panels,
-            counts: encoder.counts,
-            dropped: encoder.dropped,
-        })
+            panels: Vec::new(),
+            counts: BTreeMap::new(),
+            dropped: 0,
+        };
+        let Some((space, sets)) = cut.stretches else {
+            let mut encoder = Encoder::<B>::new(a, adaptation);
+            matrix.panels = encoder.panels(a.rows() / B, cut)?;
+            encoder.tell(&mut matrix);
+            return Ok(matrix);
+        };
+        let mut adaptations: Vec<Adaptation<'_>> = Vec::new();
+        for &set in sets {
+            if adaptations.iter().all(|known| known.set != set) {
+                adaptations.push(Adaptation { set, ..*adaptation });
+            }
+        }
+        let mut encoders: Vec<_> =
+            adaptations.iter().map(|adaptation| Encoder::<B>::new(a, adaptation)).collect();
+        for (rows, &set) in space.ranges().zip(sets) {
+            let encoder = encoders.iter_mut().find(|encoder| encoder.adaptation.set == set);
+            let encoder = encoder.expect("one for each set that is chosen");
+            matrix.panels.push(encoder.panel(rows.start / B..rows.end / B, cut)?.0);
+        }
+        encoders.iter().for_each(|encoder| encoder.tell(&mut matrix));
+        Ok(matrix)
+    }
+
+    /// Adds what it has counted.
+    fn tell(&self, matrix: &mut TiledMatrix) {
+        for (&format, &(all, positive)) in self.adaptation.set.formats().iter().zip(&self.counts) {
+            let counts = matrix.counts.entry(format).or_default();
+            *counts = (counts.0 + all, counts.1 + positive);
+        }
+        matrix.dropped += self.dropped;
     }
 
     /// Panels of about one size.

@@ -193,3 +193,44 @@ proptest! {
         }
     }
 }
+
+/// Each stretch keeps the bound of the set that was chosen for it, and has the bytes that it has in a matrix of that set alone.
+#[test]
+fn policies_choose_by_stretch() -> Result<(), Error> {
+    let a = flow(&Flow { cells: [30, 25, 20], ..Flow::default() })?;
+    let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
+    let space = Space::new(a.rows(), 1 << 40);
+    let adaptation = Adaptation::new(FormatSet::Fp64, Criterion::Componentwise, accuracy(-24));
+    let norms = std::sync::Mutex::new(Vec::new());
+    let set_of = |id: usize| [FormatSet::Ap2, FormatSet::Ap7Re, FormatSet::Ap7][id % 3];
+    let policy = |id: usize, of_block: &BlockNorms, _: Accuracy| {
+        norms.lock().expect("nobody panicked").push((id, of_block.clone()));
+        set_of(id)
+    };
+    let matrix = TiledMatrix::cut_by(&a, 1, &adaptation, &space, &policy)?;
+    let mut y = vec![0.0; a.rows()];
+    matrix.multiply(&x, &mut y)?;
+    let errors = ExactProduct::of(&a, &x)?.errors(&y)?;
+    for (id, rows) in space.ranges().enumerate() {
+        let of_set = Adaptation { set: set_of(id), ..adaptation };
+        let bound = error_bound(&a, &of_set, &x)?;
+        assert!(rows.clone().all(|i| errors[i] <= bound[i]), "stretch {id}");
+        let alone = TiledMatrix::cut(&a, 1, &of_set, &space)?;
+        assert_eq!(matrix.panels()[id].bytes(), alone.panels()[id].bytes());
+    }
+    let norms = norms.lock().expect("nobody panicked").clone();
+    assert_eq!(
+        norms.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+        (0..space.stretches()).collect::<Vec<_>>()
+    );
+    assert!(space.stretches() >= 3);
+    let largest = norms.iter().map(|(_, of_block)| of_block.norm).fold(0.0, f64::max);
+    assert!(
+        norms.iter().all(|(_, of_block)| of_block.of_matrix == largest && of_block.largest <= of_block.norm)
+    );
+    assert_eq!(norms.iter().map(|(_, of_block)| of_block.elements).sum::<usize>(), a.elements());
+
+    let error = TiledMatrix::cut_by(&a, 2, &adaptation, &space, &policy).expect_err("scales").to_string();
+    assert!(error.contains("stretch 1") && error.contains("AP7RE"), "{error}");
+    Ok(())
+}

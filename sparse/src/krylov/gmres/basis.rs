@@ -1,6 +1,7 @@
 //! The vectors of a Krylov space, stored in as few bits as they deserve.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 use zellige_kernels::packed::block::{BlockFormat, blocks_bytes, pack_blocks, unpack_blocks};
 use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
@@ -29,7 +30,7 @@ impl Default for BasisFormat {
 }
 
 impl BasisFormat {
-    /// Its name.
+    /// The name that [`FromStr`] reads back.
     pub const fn name(self) -> &'static str {
         match self {
             BasisFormat::Packed(format) => format.name(),
@@ -91,6 +92,23 @@ impl BasisFormat {
             BasisFormat::Blocks(format) => pack_blocks(elements, format, codes),
         }
         .expect("as many codes as elements");
+    }
+}
+
+impl FromStr for BasisFormat {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let packed = name.parse().map(BasisFormat::Packed).ok();
+        let format = packed.or_else(|| name.parse().map(BasisFormat::Blocks).ok());
+        let unknown = || {
+            let problem = format!(
+                "{name:?} is none of fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8"
+            );
+            Error::parameter("basis", problem)
+        };
+        let format = format.ok_or_else(unknown)?;
+        format.check().map(|()| format)
     }
 }
 

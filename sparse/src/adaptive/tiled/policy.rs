@@ -1,0 +1,53 @@
+//! Formats that differ from block to block of rows.
+
+use std::ops::Range;
+
+use super::super::{Accuracy, FormatSet};
+use crate::csr::{Csr, abs_sum};
+
+/// Which formats there are for a block of rows: the same kind of function as a precision policy for tiles of dense matrices. Blocks are the stretches
+/// of a [`Space`](crate::space::Space), whose numbers depend on nothing but the matrix' size.
+pub trait StoragePolicy {
+    /// The set of block `id`, for products that are accurate to `accuracy`.
+    fn choose(&self, id: usize, norms: &BlockNorms, accuracy: Accuracy) -> FormatSet;
+}
+
+/// What a policy knows of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockNorms {
+    /// Its rows.
+    pub rows: Range<usize>,
+    /// Its elements.
+    pub elements: usize,
+    /// The largest magnitude of an element.
+    pub largest: f64,
+    /// The largest sum of magnitudes of a row: its infinity norm.
+    pub norm: f64,
+    /// The infinity norm of the matrix.
+    pub of_matrix: f64,
+}
+
+impl BlockNorms {
+    pub(super) fn of(a: &Csr, rows: Range<usize>, of_matrix: f64) -> BlockNorms {
+        let mut norms = BlockNorms { rows: rows.clone(), elements: 0, largest: 0.0, norm: 0.0, of_matrix };
+        for (_, value) in rows.map(|i| a.row(i)) {
+            norms.elements += value.len();
+            norms.largest = value.iter().fold(norms.largest, |most, value| most.max(value.abs()));
+            norms.norm = norms.norm.max(abs_sum(value));
+        }
+        norms
+    }
+}
+
+/// The same set everywhere.
+impl StoragePolicy for FormatSet {
+    fn choose(&self, _: usize, _: &BlockNorms, _: Accuracy) -> FormatSet {
+        *self
+    }
+}
+
+impl<F: Fn(usize, &BlockNorms, Accuracy) -> FormatSet> StoragePolicy for F {
+    fn choose(&self, id: usize, norms: &BlockNorms, accuracy: Accuracy) -> FormatSet {
+        self(id, norms, accuracy)
+    }
+}
