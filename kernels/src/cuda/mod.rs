@@ -21,6 +21,7 @@ mod blocks;
 mod convert;
 mod launch;
 mod norms;
+mod sell;
 mod source;
 mod update;
 
@@ -29,6 +30,7 @@ pub use blocks::{copy, fill, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
+pub use sell::{PanelAt, STRETCHES, Stretches, sell_product};
 pub use source::SOURCES;
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};

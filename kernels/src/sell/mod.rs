@@ -33,6 +33,7 @@
 
 mod bytes;
 mod check;
+mod guide;
 mod parcel;
 mod product;
 mod write;
@@ -46,6 +47,7 @@ use crate::KernelError;
 use crate::error::check_shape;
 use crate::packed::PackedFormat;
 use bytes::Head;
+pub use guide::{Guide, Outline};
 pub use parcel::Parcel;
 use product::Part;
 pub use write::{Elements, PanelWriter};
