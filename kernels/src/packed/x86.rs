@@ -188,9 +188,11 @@ fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mu
     let mut done = 0;
     for (at, dst) in dst.chunks_mut(count.max(1)).enumerate() {
         let codes = src.get(at * stride..).unwrap_or_default();
-        // Of so many eights all that is read is there.
-        let there = codes.len().checked_sub(E::READS).map_or(0, |more| more / (8 * E::BYTES) + 1);
-        let eights = there.min(dst.len() / 8);
+        // Of so many eights all that is read is there: mostly of all.
+        let mut eights = dst.len() / 8;
+        if codes.len() + 8 * E::BYTES < 8 * E::BYTES * eights + E::READS {
+            eights = codes.len().checked_sub(E::READS).map_or(0, |more| more / (8 * E::BYTES) + 1);
+        }
         let (mut from, mut to) = (codes.as_ptr(), dst.as_mut_ptr());
         for _ in 0..eights {
             // SAFETY: the bytes are there, and this function has AVX2; eight numbers are written, within `dst`.

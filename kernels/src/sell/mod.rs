@@ -35,6 +35,7 @@ mod bytes;
 mod check;
 mod guide;
 mod parcel;
+mod portable;
 mod product;
 mod write;
 #[cfg(target_arch = "x86_64")]

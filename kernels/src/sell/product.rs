@@ -1,10 +1,11 @@
 //! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that give the same bits.
 
-use super::bytes::{GroupHead, SectionHead, TileHead, take};
+use super::bytes::{SectionHead, TileHead, take};
+use super::portable::any_section;
 use super::{Bucket, LANES, Panel};
 use crate::KernelError;
 use crate::error::check_shape;
-use crate::packed::{PackedFormat, code, unpack_apart, unpack_first};
+use crate::packed::code;
 
 /// How many vectors at most are multiplied at once.
 const MOST: usize = 8;
@@ -172,150 +173,4 @@ fn finish<W: Way, const K: usize>(
             *y = times_power_of_two(sum, exponent + i32::from(of_row));
         }
     }
-}
-
-/// A column of a step.
-#[inline(always)]
-fn column(step: &[u8], wide: bool, lane: usize) -> usize {
-    let wrong = "a step has eight columns";
-    match wide {
-        true => u32::from_le_bytes(take(step, &mut (4 * lane)).expect(wrong)) as usize,
-        false => u16::from_le_bytes(take(step, &mut (2 * lane)).expect(wrong)).into(),
-    }
-}
-
-/// Steps that are decoded before they are multiplied.
-const CHUNK: usize = 8;
-
-/// How the steps of a section are stored.
-#[derive(Clone, Copy)]
-struct Storage {
-    wide: bool,
-    format: PackedFormat,
-}
-
-impl Storage {
-    fn column_bytes(self) -> usize {
-        if self.wide { 4 } else { 2 }
-    }
-}
-
-/// Some steps of a group, decoded; `B` is the edge of elements.
-struct Steps<const B: usize> {
-    /// By columns of the elements.
-    numbers: [[[[f64; LANES]; B]; B]; CHUNK],
-    columns: [[usize; LANES]; CHUNK],
-}
-
-impl<const B: usize> Steps<B> {
-    /// Decodes steps in which all lanes have an element; says how many bytes they have.
-    #[inline(always)]
-    fn decode(&mut self, count: usize, bytes: &[u8], storage: Storage, are_runs: bool) -> usize {
-        let codes = storage.column_bytes() * if are_runs { 1 } else { LANES };
-        let stride = codes + LANES * B * B * storage.format.bytes();
-        let numbers = self.numbers[..count].as_flattened_mut().as_flattened_mut().as_flattened_mut();
-        // One call for all: what it looks up for the format is worth several steps.
-        unpack_apart(&bytes[codes..], storage.format, (LANES * B * B, stride), numbers);
-        for (step, columns) in self.columns[..count].iter_mut().enumerate() {
-            let bytes = &bytes[step * stride..];
-            let first = column(bytes, storage.wide, 0);
-            for (lane, to) in columns.iter_mut().enumerate() {
-                *to = if are_runs { first + lane } else { column(bytes, storage.wide, lane) };
-            }
-        }
-        count * stride
-    }
-
-    /// Decodes one step, which the first lanes have; says how many bytes it has.
-    #[inline(always)]
-    fn decode_first(&mut self, active: usize, bytes: &[u8], storage: Storage) -> usize {
-        let mut end = active * storage.column_bytes();
-        for numbers in self.numbers[0].as_flattened_mut() {
-            unpack_first(&bytes[end..], storage.format, &mut numbers[..]);
-            end += active * storage.format.bytes();
-        }
-        for (lane, to) in self.columns[0].iter_mut().enumerate().take(active) {
-            *to = column(bytes, storage.wide, lane);
-        }
-        end
-    }
-
-    /// Adds what `L` lanes, from `first` on, have in these steps to their sums of `K` vectors. So many chains of sums run side by side, in registers.
-    #[inline(always)]
-    fn add<const K: usize, const L: usize>(
-        &self,
-        count: usize,
-        first: usize,
-        x: &[f64],
-        sums: &mut [[[f64; K]; B]; L],
-    ) {
-        let mut local = *sums;
-        for (numbers, columns) in self.numbers.iter().zip(&self.columns).take(count) {
-            for lane in 0..L {
-                let x = &x[columns[first + lane] * B * K..][..B * K];
-                for j in 0..B {
-                    for i in 0..B {
-                        let a = numbers[j][i][first + lane];
-                        for k in 0..K {
-                            local[lane][i][k] = a.mul_add(x[j * K + k], local[lane][i][k]);
-                        }
-                    }
-                }
-            }
-        }
-        *sums = local;
-    }
-
-    /// The same for all lanes.
-    #[inline(always)]
-    fn add_all<const K: usize>(&self, count: usize, x: &[f64], sums: &mut [[[f64; K]; B]; LANES]) {
-        macro_rules! at_once {
-            ($l:literal) => {
-                for (at, sums) in sums.as_chunks_mut::<$l>().0.iter_mut().enumerate() {
-                    self.add::<K, $l>(count, at * $l, x, sums);
-                }
-            };
-        }
-        // Eight registers of four numbers hide how long an addition takes, and leave room for operands.
-        match const { 8 / (B * K.div_ceil(4)) } {
-            8.. => at_once!(8),
-            4..8 => at_once!(4),
-            2..4 => at_once!(2),
-            _ => at_once!(1),
-        }
-    }
-}
-
-/// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a time, whose sums stay in registers.
-#[inline(always)]
-pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
-    let Section { bytes, head, tile, bucket, x } = *section;
-    let storage = Storage { wide: tile.wide, format: bucket.format };
-    let scale = bucket.scale();
-    let mut steps = Steps::<B> { numbers: [[[[0.0; LANES]; B]; B]; CHUNK], columns: [[0; LANES]; CHUNK] };
-    let mut at = 0;
-    for _ in 0..head.groups {
-        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
-        let mut lanes = [[[0.0; K]; B]; LANES];
-        for (all, are_runs) in [(group.runs, true), (group.full, false)] {
-            for first in (0..all).step_by(CHUNK) {
-                let count = CHUNK.min(all - first);
-                at += steps.decode(count, &bytes[at..], storage, are_runs);
-                steps.add_all(count, x, &mut lanes);
-            }
-        }
-        for &active in group.ragged {
-            at += steps.decode_first(active.into(), &bytes[at..], storage);
-            for (lane, sums) in lanes.as_chunks_mut::<1>().0.iter_mut().enumerate().take(active.into()) {
-                steps.add::<K, 1>(1, lane, x, sums);
-            }
-        }
-        for (lane, lanes) in lanes.iter().enumerate() {
-            let sums = &mut sums[group.rows.of(lane) * B * K..][..B * K];
-            for (sum, lane) in sums.iter_mut().zip(lanes.as_flattened()) {
-                *sum += scale * lane;
-            }
-        }
-    }
-    at
 }

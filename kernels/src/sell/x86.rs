@@ -4,7 +4,8 @@ use core::arch::x86_64::*;
 
 use super::LANES;
 use super::bytes::{GroupHead, Rows, element_bytes, run_bytes};
-use super::product::{CHECKED, Section, Way, any_section, multiply_all};
+use super::portable::any_section;
+use super::product::{CHECKED, Section, Way, multiply_all};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
 use crate::packed::x86::{Double, Reduced, Single};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zellige_kernels::cuda::SOURCES;
-use zellige_runtime::{Gpu, RuntimeBuilder};
+use zellige_runtime::{Bindings, Gpu, RuntimeBuilder, Submit};
 
 use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
@@ -29,7 +29,7 @@ fn product(rt: &Runtime, a: &Csr, edge: usize, adaptation: &Adaptation<'_>) -> R
     let (x, y) = (space.vector(rt, rhs(a.rows())), space.zeros(rt));
     let scalars = rt.register(Scalars::zeros(0));
     let graph = rt.record(|graph| stored.apply(&Steps::new(graph, &space, &scalars), &x, &y))?;
-    rt.replay(&zellige_runtime::Bindings::recorded(&graph))?;
+    rt.replay(&Bindings::recorded(&graph))?;
     let mut found = vec![f64::NAN; a.rows()];
     y.copy_to(rt, &mut found)?;
     Ok(found)
