@@ -12,6 +12,7 @@
 //! | [`factors`], [`accumulate`], [`sum`], [`store`], [`rescale`], [`product_hp3`] | around products whose scales only the device knows |
 //! | [`copy`], [`fill`], [`zero_upper`], [`mirror`], [`transpose`] | blocks |
 //! | [`small_products`] | many products of small tiles in one launch |
+//! | [`sell_product`] | products with panels of sparse matrices |
 //!
 //! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have an order of their own,
 //! fixed by the shape; where it is not the CPU's, the source says so.

@@ -123,6 +123,15 @@ fn check(
         let what = "the last stretch, beside the first (bytes)";
         return Err(LaunchError::TooLarge { kernel, what, got: last, most: each });
     }
+    // An element is to be in one stretch.
+    let (numbers, edge) = ((each / (8 * count as u64)) as usize, outline.edge);
+    if x.at.len() > 1 && !(numbers.is_multiple_of(edge) && x.first.is_multiple_of(edge)) {
+        return small(
+            "a stretch of columns, cut within an element,",
+            numbers,
+            numbers.next_multiple_of(edge),
+        );
+    }
     let (needed, here) = (outline.columns, x.columns(count));
     if needed.0 < needed.1 && needed.0 < here.start {
         return small("the first column that is read", needed.0, here.start);
@@ -130,5 +139,5 @@ fn check(
     if needed.0 < needed.1 && needed.1 > here.end {
         return small("the end of the columns of x", here.end, needed.1);
     }
-    Ok((each / (8 * count as u64)).max(1))
+    Ok(numbers.max(1) as u64)
 }
