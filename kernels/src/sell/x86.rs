@@ -62,15 +62,16 @@ macro_rules! by_format {
     };
 }
 
-/// The fastest way: eight lanes at a time for one and two vectors, and for up to `$most` where an element is one number; some lanes at a time where
-/// the sums of eight have no room in registers.
+/// The fastest way: eight lanes at a time as long as their sums have room in registers, of which `$eights` hold eight numbers each; else some lanes at
+/// a time.
 macro_rules! by_size {
-    ($narrow:ident, $most:literal, $section:ident, $sums:ident) => {
+    ($narrow:ident, $eights:literal, $section:ident, $sums:ident) => {
         match K {
             1 if !$section.tile.wide => by_format!($narrow, B, 1, $section, $sums),
             2 if !$section.tile.wide => by_format!($narrow, B, 2, $section, $sums),
+            4 if $eights == 32 && !$section.tile.wide => by_format!($narrow, B, 4, $section, $sums),
             4 if B == 1 && !$section.tile.wide => by_format!($narrow, 1, 4, $section, $sums),
-            8 if B == 1 && $most == 8 && !$section.tile.wide => by_format!($narrow, 1, 8, $section, $sums),
+            8 if $eights == 32 && B == 1 && !$section.tile.wide => by_format!($narrow, 1, 8, $section, $sums),
             _ => any_section_avx2::<B, K>($section, $sums),
         }
     };
@@ -78,7 +79,7 @@ macro_rules! by_size {
 
 /// The ways differ in how a section is gone through, and in nothing else.
 macro_rules! way {
-    ($way:ident, $narrow:ident, $most:literal) => {
+    ($way:ident, $narrow:ident, $eights:literal) => {
         impl Way for $way {
             fn fetch(numbers: &[f64]) {
                 fetch(numbers);
@@ -95,13 +96,13 @@ macro_rules! way {
 
             fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
                 // SAFETY: this way is taken only where it `is_here`.
-                unsafe { by_size!($narrow, $most, section, sums) }
+                unsafe { by_size!($narrow, $eights, section, sums) }
             }
         }
     };
 }
-way!(Avx2, narrow_avx2, 4);
-way!(Avx512, narrow_avx512, 8);
+way!(Avx2, narrow_avx2, 8);
+way!(Avx512, narrow_avx512, 32);
 
 fn fetch(numbers: &[f64]) {
     for line in numbers.chunks(8) {
