@@ -30,7 +30,7 @@
 //! assert!(narrow.bytes() < a.bytes());
 //! # Ok::<(), zellige_sparse::Error>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod adaptive;

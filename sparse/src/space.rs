@@ -18,7 +18,7 @@ const STEP: usize = 2304;
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// Stretches that are enough for any number of workers this is meant for.
-const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// Where vectors of one length are cut, and a matrix with as many rows.
 #[derive(Clone, Debug, PartialEq, Eq)]

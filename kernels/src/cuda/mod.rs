@@ -12,6 +12,7 @@
 //! | [`factors`], [`accumulate`], [`sum`], [`store`], [`rescale`], [`product_hp3`] | around products whose scales only the device knows |
 //! | [`copy`], [`fill`], [`zero_upper`], [`mirror`], [`transpose`] | blocks |
 //! | [`small_products`] | many products of small tiles in one launch |
+//! | [`sell_product`] | products with panels of sparse matrices |
 //!
 //! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have an order of their own,
 //! fixed by the shape; where it is not the CPU's, the source says so.
@@ -21,6 +22,7 @@ mod blocks;
 mod convert;
 mod launch;
 mod norms;
+mod sell;
 mod source;
 mod update;
 
@@ -29,6 +31,7 @@ pub use blocks::{copy, fill, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
+pub use sell::{PanelAt, STRETCHES, Stretches, sell_product};
 pub use source::SOURCES;
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};

@@ -64,6 +64,21 @@ pub const SOURCES: &[Source] = &[
         "zellige_small_products_f16",
         "zellige_small_products_bf16",
     ),
+    source!(
+        "sell",
+        "zellige_sell_1_1",
+        "zellige_sell_1_2",
+        "zellige_sell_1_4",
+        "zellige_sell_2_1",
+        "zellige_sell_2_2",
+        "zellige_sell_2_4",
+        "zellige_sell_3_1",
+        "zellige_sell_3_2",
+        "zellige_sell_3_4",
+        "zellige_sell_4_1",
+        "zellige_sell_4_2",
+        "zellige_sell_4_4",
+    ),
 ];
 
 #[cfg(test)]

@@ -249,12 +249,23 @@ pub fn unpack(src: &[u8], format: PackedFormat, dst: &mut [f64]) -> Result<(), K
 
 /// The first numbers of `src`, as many as `dst` has room for. It is faster where `src` goes on for 64 bytes.
 pub(crate) fn unpack_first(src: &[u8], format: PackedFormat, dst: &mut [f64]) {
+    unpack_apart(src, format, (dst.len(), 0), dst);
+}
+
+/// The same for codes that do not all follow one another: after each `count` of them the next begin `stride` bytes behind the first of these.
+pub(crate) fn unpack_apart(
+    src: &[u8],
+    format: PackedFormat,
+    (count, stride): (usize, usize),
+    dst: &mut [f64],
+) {
     #[cfg(target_arch = "x86_64")]
-    let done = x86::unpack(src, format, dst);
+    let done = x86::unpack(src, format, (count, stride), dst);
     #[cfg(not(target_arch = "x86_64"))]
     let done = 0;
-    for (code, value) in src.chunks_exact(format.bytes()).zip(dst).skip(done) {
-        *value = code::decode_bytes(format, code);
+    for (at, value) in dst.iter_mut().enumerate().skip(done) {
+        let code = at / count * stride + at % count * format.bytes();
+        *value = code::decode_bytes(format, &src[code..][..format.bytes()]);
     }
 }
 

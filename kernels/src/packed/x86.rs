@@ -79,7 +79,7 @@ unsafe fn spread<const B: usize, const LANE: usize>(low: *const u8, high: *const
 #[inline]
 unsafe fn four<const B: usize>(at: *const u8) -> __m256i {
     // SAFETY: the caller's promise.
-    unsafe { spread::<B, 8>(at, at.add(2 * B)) }
+    unsafe { if B == 8 { _mm256_loadu_si256(at.cast()) } else { spread::<B, 8>(at, at.add(2 * B)) } }
 }
 
 /// Eight codes, each the leading bytes of a lane of 32 bits.
@@ -182,51 +182,62 @@ fn reduced_single<const SIGNED: bool>(codes: __m256i) -> __m256i {
     }
 }
 
-/// # Safety
-/// The machine has AVX2.
+/// Decodes the first eights of as many as follow one another, and of those behind, `stride` bytes further on each time.
 #[target_feature(enable = "avx2")]
-fn unpack_eights<E: Eight>(src: &[u8], dst: &mut [f64]) -> usize {
+fn unpack_eights<E: Eight>(src: &[u8], (count, stride): (usize, usize), dst: &mut [f64]) -> usize {
     let mut done = 0;
-    for eight in dst.chunks_exact_mut(8) {
-        let Some(codes) = src.get(done * E::BYTES..).filter(|codes| codes.len() >= E::READS) else { break };
-        // SAFETY: so many bytes are there, and the caller has AVX2; eight numbers are written.
-        unsafe {
-            let [low, high] = E::load(codes.as_ptr());
-            _mm256_storeu_pd(eight.as_mut_ptr(), low);
-            _mm256_storeu_pd(eight.as_mut_ptr().add(4), high);
+    for (at, dst) in dst.chunks_mut(count.max(1)).enumerate() {
+        let codes = src.get(at * stride..).unwrap_or_default();
+        // Of so many eights all that is read is there: mostly of all.
+        let mut eights = dst.len() / 8;
+        if codes.len() + 8 * E::BYTES < 8 * E::BYTES * eights + E::READS {
+            eights = codes.len().checked_sub(E::READS).map_or(0, |more| more / (8 * E::BYTES) + 1);
         }
-        done += 8;
+        let (mut from, mut to) = (codes.as_ptr(), dst.as_mut_ptr());
+        for _ in 0..eights {
+            // SAFETY: the bytes are there, and this function has AVX2; eight numbers are written, within `dst`.
+            unsafe {
+                let [low, high] = E::load(from);
+                _mm256_storeu_pd(to, low);
+                _mm256_storeu_pd(to.add(4), high);
+                (from, to) = (from.wrapping_add(8 * E::BYTES), to.wrapping_add(8));
+            }
+        }
+        done += 8 * eights;
+        if 8 * eights < dst.len() {
+            break;
+        }
     }
     done
 }
 
-/// Decodes from the front as far as eight numbers at a time go; says how many.
-pub(super) fn unpack(src: &[u8], format: PackedFormat, dst: &mut [f64]) -> usize {
+/// Decodes from the front as far as eight numbers at a time go; says how many. See [`unpack_apart`](super::unpack_apart).
+pub(super) fn unpack(src: &[u8], format: PackedFormat, apart: (usize, usize), dst: &mut [f64]) -> usize {
     if !is_x86_feature_detected!("avx2") {
         return 0;
     }
     // SAFETY: AVX2 was detected.
     unsafe {
         match format {
-            Fp64 => unpack_eights::<Double<8>>(src, dst),
-            Rp56 => unpack_eights::<Double<7>>(src, dst),
-            Rp48 => unpack_eights::<Double<6>>(src, dst),
-            Rp40 => unpack_eights::<Double<5>>(src, dst),
-            Fp32 => unpack_eights::<Single<4>>(src, dst),
-            Rp24 => unpack_eights::<Single<3>>(src, dst),
-            Rp16 => unpack_eights::<Single<2>>(src, dst),
-            Rpre48 => unpack_eights::<Reduced<6, true>>(src, dst),
-            Rpre40 => unpack_eights::<Reduced<5, true>>(src, dst),
-            Rpre32 => unpack_eights::<Reduced<4, true>>(src, dst),
-            Rpre24 => unpack_eights::<Reduced<3, true>>(src, dst),
-            Rpre16 => unpack_eights::<Reduced<2, true>>(src, dst),
-            Rpre8 => unpack_eights::<Reduced<1, true>>(src, dst),
-            Rpreu48 => unpack_eights::<Reduced<6, false>>(src, dst),
-            Rpreu40 => unpack_eights::<Reduced<5, false>>(src, dst),
-            Rpreu32 => unpack_eights::<Reduced<4, false>>(src, dst),
-            Rpreu24 => unpack_eights::<Reduced<3, false>>(src, dst),
-            Rpreu16 => unpack_eights::<Reduced<2, false>>(src, dst),
-            Rpreu8 => unpack_eights::<Reduced<1, false>>(src, dst),
+            Fp64 => unpack_eights::<Double<8>>(src, apart, dst),
+            Rp56 => unpack_eights::<Double<7>>(src, apart, dst),
+            Rp48 => unpack_eights::<Double<6>>(src, apart, dst),
+            Rp40 => unpack_eights::<Double<5>>(src, apart, dst),
+            Fp32 => unpack_eights::<Single<4>>(src, apart, dst),
+            Rp24 => unpack_eights::<Single<3>>(src, apart, dst),
+            Rp16 => unpack_eights::<Single<2>>(src, apart, dst),
+            Rpre48 => unpack_eights::<Reduced<6, true>>(src, apart, dst),
+            Rpre40 => unpack_eights::<Reduced<5, true>>(src, apart, dst),
+            Rpre32 => unpack_eights::<Reduced<4, true>>(src, apart, dst),
+            Rpre24 => unpack_eights::<Reduced<3, true>>(src, apart, dst),
+            Rpre16 => unpack_eights::<Reduced<2, true>>(src, apart, dst),
+            Rpre8 => unpack_eights::<Reduced<1, true>>(src, apart, dst),
+            Rpreu48 => unpack_eights::<Reduced<6, false>>(src, apart, dst),
+            Rpreu40 => unpack_eights::<Reduced<5, false>>(src, apart, dst),
+            Rpreu32 => unpack_eights::<Reduced<4, false>>(src, apart, dst),
+            Rpreu24 => unpack_eights::<Reduced<3, false>>(src, apart, dst),
+            Rpreu16 => unpack_eights::<Reduced<2, false>>(src, apart, dst),
+            Rpreu8 => unpack_eights::<Reduced<1, false>>(src, apart, dst),
         }
     }
 }

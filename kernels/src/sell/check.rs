@@ -6,6 +6,11 @@ use super::bytes::{GroupHead, Head, Rows, SectionHead, TAIL, TileHead, element_b
 use super::{EDGES, LANES, Load, tile_rows};
 use crate::KernelError;
 
+/// Most bytes of a tile, and most rows, sections and groups of a panel: their places and numbers have 32 bits in a
+/// [`Guide`](super::Guide).
+const MOST_TILE: usize = u32::MAX as usize - 2 * TAIL;
+const MOST: u64 = u32::MAX as u64;
+
 fn wrong<T>(problem: &'static str, at: usize) -> Result<T, KernelError> {
     Err(KernelError::Panel { problem, at })
 }
@@ -20,16 +25,22 @@ pub(super) fn check(bytes: &[u8]) -> Result<(Head, Range<usize>, Vec<Load>), Ker
         return wrong("blocks have formats with their own exponents", head.len());
     }
     let [mut first, mut last, mut rows] = [usize::MAX, 0, 0];
+    let mut sections = 0;
     let mut at = head.len();
     let empty = |&bucket| Load { bucket, elements: 0, groups: 0 };
     let mut loads: Vec<Load> = head.buckets.iter().map(empty).collect();
     for _ in 0..head.tiles {
         let tile = check_tile(bytes, &mut at, &head, &mut loads)?;
         rows += tile.rows * head.edge;
+        sections += tile.sections as u64;
         if tile.window > 0 {
             first = first.min(tile.base * head.edge);
             last = last.max((tile.base + tile.window) * head.edge);
         }
+    }
+    let groups = loads.iter().map(|load| load.groups).sum::<u64>();
+    if groups.max(sections).max(head.row_count as u64) > MOST {
+        return wrong("a panel has too many rows, sections or groups", at);
     }
     if rows != head.row_count {
         return wrong("its tiles have not the rows that its head says", at);
@@ -59,6 +70,9 @@ fn check_tile(
     }
     for _ in 0..tile.sections {
         check_section(bytes, at, head.edge, &tile, loads)?;
+    }
+    if *at - begin > MOST_TILE {
+        return wrong("a tile has too many bytes", begin);
     }
     Ok(tile)
 }

@@ -33,7 +33,9 @@
 
 mod bytes;
 mod check;
+mod guide;
 mod parcel;
+mod portable;
 mod product;
 mod write;
 #[cfg(target_arch = "x86_64")]
@@ -46,6 +48,7 @@ use crate::KernelError;
 use crate::error::check_shape;
 use crate::packed::PackedFormat;
 use bytes::Head;
+pub use guide::{Guide, Outline};
 pub use parcel::Parcel;
 use product::Part;
 pub use write::{Elements, PanelWriter};

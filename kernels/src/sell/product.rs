@@ -1,10 +1,11 @@
 //! Products with panels. What is here runs everywhere; `x86` has faster ways through a section that give the same bits.
 
-use super::bytes::{GroupHead, SectionHead, TileHead, run_bytes, take};
+use super::bytes::{SectionHead, TileHead, take};
+use super::portable::any_section;
 use super::{Bucket, LANES, Panel};
 use crate::KernelError;
 use crate::error::check_shape;
-use crate::packed::{PackedFormat, code, unpack_first};
+use crate::packed::code;
 
 /// How many vectors at most are multiplied at once.
 const MOST: usize = 8;
@@ -172,120 +173,4 @@ fn finish<W: Way, const K: usize>(
             *y = times_power_of_two(sum, exponent + i32::from(of_row));
         }
     }
-}
-
-/// A column of a step.
-#[inline(always)]
-fn column(step: &[u8], wide: bool, lane: usize) -> usize {
-    let wrong = "a step has eight columns";
-    match wide {
-        true => u32::from_le_bytes(take(step, &mut (4 * lane)).expect(wrong)) as usize,
-        false => u16::from_le_bytes(take(step, &mut (2 * lane)).expect(wrong)).into(),
-    }
-}
-
-/// Steps that are decoded before they are multiplied.
-const CHUNK: usize = 8;
-
-/// Some steps of a group, decoded; `B` is the edge of elements.
-struct Steps<const B: usize> {
-    /// By columns of the elements.
-    numbers: [[[[f64; LANES]; B]; B]; CHUNK],
-    columns: [[usize; LANES]; CHUNK],
-    /// How many lanes have an element.
-    active: [usize; CHUNK],
-}
-
-impl<const B: usize> Steps<B> {
-    /// Decodes a run; says how many bytes it has.
-    #[inline(always)]
-    fn decode_run(&mut self, at: usize, bytes: &[u8], wide: bool, format: PackedFormat) -> usize {
-        let codes = if wide { 4 } else { 2 };
-        unpack_first(&bytes[codes..], format, self.numbers[at].as_flattened_mut().as_flattened_mut());
-        let first = column(bytes, wide, 0);
-        self.columns[at].iter_mut().enumerate().for_each(|(lane, to)| *to = first + lane);
-        self.active[at] = LANES;
-        run_bytes(codes, B, format)
-    }
-
-    /// Decodes a step; says how many bytes it has.
-    #[inline(always)]
-    fn decode(&mut self, at: usize, active: usize, bytes: &[u8], wide: bool, format: PackedFormat) -> usize {
-        let numbers = self.numbers[at].as_flattened_mut();
-        let mut end = active * if wide { 4 } else { 2 };
-        if active == LANES {
-            unpack_first(&bytes[end..], format, numbers.as_flattened_mut());
-        } else {
-            for (place, numbers) in numbers.iter_mut().enumerate() {
-                unpack_first(&bytes[end + place * active * format.bytes()..], format, numbers);
-            }
-        }
-        end += active * B * B * format.bytes();
-        for (lane, to) in self.columns[at].iter_mut().enumerate().take(active) {
-            *to = column(bytes, wide, lane);
-        }
-        self.active[at] = active;
-        end
-    }
-
-    /// Adds what a lane has in these steps to its sums of `K` vectors.
-    #[inline(always)]
-    fn add<const K: usize>(&self, count: usize, lane: usize, x: &[f64], sums: &mut [[f64; K]; B]) {
-        let mut local = *sums;
-        for step in 0..count {
-            if lane >= self.active[step] {
-                continue;
-            }
-            let x = &x[self.columns[step][lane] * B * K..][..B * K];
-            for j in 0..B {
-                for i in 0..B {
-                    let a = self.numbers[step][j][i][lane];
-                    for k in 0..K {
-                        local[i][k] = a.mul_add(x[j * K + k], local[i][k]);
-                    }
-                }
-            }
-        }
-        *sums = local;
-    }
-}
-
-/// A section of any kind: steps are decoded once, for all vectors, and multiplied lane by lane, so that a lane's sums stay in registers.
-#[inline(always)]
-pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
-    let Section { bytes, head, tile, bucket, x } = *section;
-    let scale = bucket.scale();
-    let mut steps = Steps::<B> {
-        numbers: [[[[0.0; LANES]; B]; B]; CHUNK],
-        columns: [[0; LANES]; CHUNK],
-        active: [0; CHUNK],
-    };
-    let mut at = 0;
-    for _ in 0..head.groups {
-        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
-        let mut lanes = [[[0.0; K]; B]; LANES];
-        let all = group.runs + group.full + group.ragged.len();
-        for first in (0..all).step_by(CHUNK) {
-            let count = CHUNK.min(all - first);
-            for step in 0..count {
-                if first + step < group.runs {
-                    at += steps.decode_run(step, &bytes[at..], tile.wide, bucket.format);
-                    continue;
-                }
-                let ragged = (first + step).checked_sub(group.runs + group.full);
-                let active = ragged.map_or(LANES, |ragged| group.ragged[ragged].into());
-                at += steps.decode(step, active, &bytes[at..], tile.wide, bucket.format);
-            }
-            for (lane, sums) in lanes.iter_mut().enumerate() {
-                steps.add(count, lane, x, sums);
-            }
-        }
-        for (lane, lanes) in lanes.iter().enumerate() {
-            let sums = &mut sums[group.rows.of(lane) * B * K..][..B * K];
-            for (sum, lane) in sums.iter_mut().zip(lanes.as_flattened()) {
-                *sum += scale * lane;
-            }
-        }
-    }
-    at
 }

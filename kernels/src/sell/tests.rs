@@ -228,6 +228,27 @@ fn what_does_not_fit_is_refused() {
     assert!(Panel::from_bytes(Vec::new()).unwrap_err().to_string().contains("byte 0"));
 }
 
+/// Twins of the GPU's kernel prove the rest (`tests/cuda_twins/sell.rs`).
+#[test]
+fn guides_name_every_group_and_travel_as_words() {
+    let parts = vec![vec![(0, 0, 1.0), (0, 1, 2.0), (1, 0, 3.0), (20, 5, 1.0)]; 6];
+    for edge in EDGES {
+        let panel = panel(edge, 40, &parts, 1, None);
+        let guide = Guide::of(&panel);
+        let groups: u64 = panel.loads().iter().map(|load| load.groups).sum();
+        let outline = guide.outline();
+        // One tile and one end; a section for each bucket and one end.
+        assert_eq!(guide.words().len(), 2 * 8 + 2 * (panel.loads().len() + 1) + groups as usize);
+        assert_eq!((outline.words(), outline.bytes()), (guide.words().len(), panel.bytes()));
+        let mut arrived = Guide::blank(outline);
+        arrived.words_mut().copy_from_slice(guide.words());
+        assert_eq!(arrived, guide);
+        // Groups begin one after the other within the panel.
+        let begins = &guide.words()[guide.words().len() - groups as usize..];
+        assert!(begins.is_sorted() && (begins[begins.len() - 1] as usize) < panel.bytes());
+    }
+}
+
 /// Infinite numbers of `x` stay with the rows that have an element there.
 #[test]
 fn lanes_without_element_read_nothing() {

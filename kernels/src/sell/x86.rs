@@ -4,7 +4,8 @@ use core::arch::x86_64::*;
 
 use super::LANES;
 use super::bytes::{GroupHead, Rows, element_bytes, run_bytes};
-use super::product::{CHECKED, Section, Way, any_section, multiply_all};
+use super::portable::any_section;
+use super::product::{CHECKED, Section, Way, multiply_all};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
 use crate::packed::x86::{Double, Reduced, Single};
@@ -33,17 +34,17 @@ impl Avx512 {
     }
 }
 
-/// A section by its format, for `$k` vectors and columns of 16 bits.
+/// A section by its format, for elements of an edge of `$b`, `$k` vectors, and columns of 16 bits.
 macro_rules! by_format {
-    ($narrow:ident, $k:literal, $section:ident, $sums:ident) => {
+    ($narrow:ident, $b:tt, $k:literal, $section:ident, $sums:ident) => {
         match $section.bucket.format {
-            Fp64 => $narrow::<Double<8>, B, $k>($section, $sums),
-            Rp56 => $narrow::<Double<7>, B, $k>($section, $sums),
-            Rp48 => $narrow::<Double<6>, B, $k>($section, $sums),
-            Rp40 => $narrow::<Double<5>, B, $k>($section, $sums),
-            Fp32 => $narrow::<Single<4>, B, $k>($section, $sums),
-            Rp24 => $narrow::<Single<3>, B, $k>($section, $sums),
-            Rp16 => $narrow::<Single<2>, B, $k>($section, $sums),
+            Fp64 => $narrow::<Double<8>, $b, $k>($section, $sums),
+            Rp56 => $narrow::<Double<7>, $b, $k>($section, $sums),
+            Rp48 => $narrow::<Double<6>, $b, $k>($section, $sums),
+            Rp40 => $narrow::<Double<5>, $b, $k>($section, $sums),
+            Fp32 => $narrow::<Single<4>, $b, $k>($section, $sums),
+            Rp24 => $narrow::<Single<3>, $b, $k>($section, $sums),
+            Rp16 => $narrow::<Single<2>, $b, $k>($section, $sums),
             // Blocks have no scaled formats.
             Rpre48 if B == 1 => $narrow::<Reduced<6, true>, 1, $k>($section, $sums),
             Rpre40 if B == 1 => $narrow::<Reduced<5, true>, 1, $k>($section, $sums),
@@ -61,12 +62,16 @@ macro_rules! by_format {
     };
 }
 
-/// The fastest way: gathers for one and two vectors, lane by lane for more.
+/// The fastest way: eight lanes at a time as long as their sums have room in registers, of which `$eights` hold eight numbers each; else some lanes at
+/// a time.
 macro_rules! by_size {
-    ($narrow:ident, $section:ident, $sums:ident) => {
+    ($narrow:ident, $eights:literal, $section:ident, $sums:ident) => {
         match K {
-            1 if !$section.tile.wide => by_format!($narrow, 1, $section, $sums),
-            2 if !$section.tile.wide => by_format!($narrow, 2, $section, $sums),
+            1 if !$section.tile.wide => by_format!($narrow, B, 1, $section, $sums),
+            2 if !$section.tile.wide => by_format!($narrow, B, 2, $section, $sums),
+            4 if $eights == 32 && !$section.tile.wide => by_format!($narrow, B, 4, $section, $sums),
+            4 if B == 1 && !$section.tile.wide => by_format!($narrow, 1, 4, $section, $sums),
+            8 if $eights == 32 && B == 1 && !$section.tile.wide => by_format!($narrow, 1, 8, $section, $sums),
             _ => any_section_avx2::<B, K>($section, $sums),
         }
     };
@@ -74,7 +79,7 @@ macro_rules! by_size {
 
 /// The ways differ in how a section is gone through, and in nothing else.
 macro_rules! way {
-    ($way:ident, $narrow:ident) => {
+    ($way:ident, $narrow:ident, $eights:literal) => {
         impl Way for $way {
             fn fetch(numbers: &[f64]) {
                 fetch(numbers);
@@ -91,13 +96,13 @@ macro_rules! way {
 
             fn section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
                 // SAFETY: this way is taken only where it `is_here`.
-                unsafe { by_size!($narrow, section, sums) }
+                unsafe { by_size!($narrow, $eights, section, sums) }
             }
         }
     };
 }
-way!(Avx2, narrow_avx2);
-way!(Avx512, narrow_avx512);
+way!(Avx2, narrow_avx2, 8);
+way!(Avx512, narrow_avx512, 32);
 
 fn fetch(numbers: &[f64]) {
     for line in numbers.chunks(8) {
@@ -160,6 +165,12 @@ trait Eights: Copy {
     /// There is a number at each.
     unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self;
 
+    /// The first and the second numbers from eight places.
+    ///
+    /// # Safety
+    /// There are two numbers at each.
+    unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2];
+
     /// Numbers that follow one another.
     ///
     /// # Safety
@@ -184,6 +195,20 @@ trait Eights: Copy {
 unsafe fn two(low: *const f64, high: *const f64) -> __m128d {
     // SAFETY: the caller's promise.
     unsafe { _mm_loadh_pd(_mm_load_sd(low), high) }
+}
+
+/// The first and the second numbers from four places.
+///
+/// # Safety
+/// There are two numbers at each.
+#[inline(always)]
+unsafe fn four_twos(at: [*const f64; 4]) -> [__m256d; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let even = _mm256_set_m128d(_mm_loadu_pd(at[2]), _mm_loadu_pd(at[0]));
+        let odd = _mm256_set_m128d(_mm_loadu_pd(at[3]), _mm_loadu_pd(at[1]));
+        [_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd)]
+    }
 }
 
 /// All ones in those of four lanes, from `from` on, that are before `lanes`.
@@ -221,6 +246,17 @@ impl Eights for Halves {
             let low = two(at[4].add(offset), at[5].add(offset));
             let high = two(at[6].add(offset), at[7].add(offset));
             Halves([first, _mm256_set_m128d(high, low)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = four_twos([at[0].add(offset), at[1].add(offset), at[2].add(offset), at[3].add(offset)]);
+            let high =
+                four_twos([at[4].add(offset), at[5].add(offset), at[6].add(offset), at[7].add(offset)]);
+            [Halves([low[0], high[0]]), Halves([low[1], high[1]])]
         }
     }
 
@@ -288,6 +324,17 @@ impl Eights for Whole {
         unsafe {
             let Halves([low, high]) = Halves::gather(at, offset);
             Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [Halves([a, b]), Halves([c, d])] = Halves::gather_two(at, offset);
+            let first = _mm512_insertf64x4::<1>(_mm512_castpd256_pd512(a), b);
+            let second = _mm512_insertf64x4::<1>(_mm512_castpd256_pd512(c), d);
+            [Whole(first), Whole(second)]
         }
     }
 
@@ -449,6 +496,28 @@ unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize>(
     }
 }
 
+/// The `K` numbers of `x` for column `j` of an element, from eight places.
+///
+/// # Safety
+/// That of [`add_codes`].
+#[inline(always)]
+unsafe fn column<V: Eights, const B: usize, const K: usize, const RUN: bool>(
+    at: &[*const f64; LANES],
+    j: usize,
+) -> [V; K] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut numbers = [V::zero(); K];
+        for (pair, two) in numbers.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            *two = V::gather_two(at, j * K + 2 * pair);
+        }
+        if K == 1 {
+            numbers[0] = if RUN && B == 1 { V::load(at[0]) } else { V::gather(at, j) };
+        }
+        numbers
+    }
+}
+
 /// Adds eight codes for each place of an element, with the `x` at eight places.
 ///
 /// # Safety
@@ -463,10 +532,7 @@ unsafe fn add_codes<V: Eights, E: EightWide, const B: usize, const K: usize, con
     unsafe {
         let mut codes = codes;
         for j in 0..B {
-            let mut of_column = [V::zero(); K];
-            for k in 0..K {
-                of_column[k] = if RUN && B * K == 1 { V::load(at[0]) } else { V::gather(at, j * K + k) };
-            }
+            let of_column = column::<V, B, K, RUN>(at, j);
             for i in 0..B {
                 let a = V::decode::<E>(codes);
                 for k in 0..K {
@@ -511,10 +577,7 @@ unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize>(
         let at = places::<B, K>(step, active, x);
         let mut codes = step.add(2 * active);
         for j in 0..B {
-            let mut of_column = [V::zero(); K];
-            for k in 0..K {
-                of_column[k] = V::gather(&at, j * K + k);
-            }
+            let of_column = column::<V, B, K, false>(&at, j);
             for i in 0..B {
                 let a = V::decode::<E>(codes);
                 for k in 0..K {

@@ -8,6 +8,7 @@ mod blocks;
 mod convert;
 mod e4m3;
 mod norms;
+mod sell;
 mod tile;
 mod update;
 

@@ -46,6 +46,7 @@ mod minres;
 mod multishift;
 mod operator;
 pub mod precondition;
+mod product;
 mod reliable;
 pub mod rounds;
 mod scalars;

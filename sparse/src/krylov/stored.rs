@@ -3,66 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use zellige_kernels::sell::{Panel, Parcel};
-use zellige_runtime::{
-    Data, Handle, Meta, Portability, Portable, Runtime, Submit, TaskError, read, reads, update,
-};
+use zellige_kernels::sell::Panel;
+use zellige_runtime::{Handle, Runtime, Submit, read, reads, update};
 
 use super::operator::Operator;
-use super::scalars::Scalars;
+use super::product::{Product, Rows};
 use super::steps::Steps;
 use crate::adaptive::{Adaptation, StoragePolicy, TiledMatrix};
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::space::{Space, Vector, joined};
-
-/// The rows of a stretch, as one value: opaque bytes that nobody converts.
-#[derive(Debug)]
-struct Rows(Parcel);
-
-impl Data for Rows {
-    type Ref<'v> = &'v Parcel;
-    type Mut<'v> = &'v mut Parcel;
-
-    fn view(&self) -> &Parcel {
-        &self.0
-    }
-
-    fn view_mut(&mut self) -> &mut Parcel {
-        &mut self.0
-    }
-
-    fn meta(&self) -> Meta {
-        Meta { bytes: self.0.bytes().len(), ..Meta::default() }
-    }
-
-    fn portability() -> Option<Portability<Self>> {
-        Some(Portability::of())
-    }
-}
-
-impl Portable for Rows {
-    /// Bytes.
-    type Header = usize;
-
-    fn header(&self) -> usize {
-        self.0.bytes().len()
-    }
-
-    fn blank(&bytes: &usize) -> Self {
-        Rows(Parcel::blank(bytes))
-    }
-
-    fn parts(&self) -> Vec<&[u8]> {
-        vec![self.0.bytes()]
-    }
-
-    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
-        vec![self.0.bytes_mut()]
-    }
-}
+use crate::space::{Space, Vector};
 
 /// A matrix whose elements are as accurate as was asked for, a handle for the rows of each stretch.
 #[derive(Debug)]
@@ -73,7 +25,7 @@ pub struct Stored {
     panels: Vec<StoredPanel>,
     /// The space of the vectors that it multiplies.
     from: Space,
-    /// Nanoseconds that workers were busy with products.
+    /// Nanoseconds that CPU workers were busy with products.
     busy: Arc<AtomicU64>,
 }
 
@@ -152,7 +104,7 @@ impl Stored {
         let (rows, bytes) = (matrix.rows(), matrix.bytes());
         let panel = |panel: Panel| StoredPanel {
             needed: from.covering(panel.columns()),
-            rows: rt.register(Rows(panel.into())),
+            rows: rt.register(Rows::from(panel)),
         };
         Ok(Stored {
             rows,
@@ -164,7 +116,7 @@ impl Stored {
         })
     }
 
-    /// How long workers have been busy with products so far, added up.
+    /// How long CPU workers have been busy with products so far, added up.
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy.load(Ordering::Relaxed))
     }
@@ -229,22 +181,8 @@ impl Operator for Stored {
                 reads(&x.stretches()[needed]),
                 update(&y.stretches()[i]),
             );
-            let busy = Arc::clone(&self.busy);
-            steps
-                .graph()
-                .task("spmv")
-                .operands(operands)
-                .cpu(move |(s, rows, x, y)| -> Result<(), TaskError> {
-                    if Scalars::new(s).is_done() {
-                        return Ok(());
-                    }
-                    let begin = Instant::now();
-                    rows.panel()?.multiply_part(1, first, &joined(x), y)?;
-                    busy.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                    Ok(())
-                })
-                .coords([i as u32])
-                .submit()?;
+            let product = Product { first, busy: Arc::clone(&self.busy) };
+            steps.graph().codelet(product, operands).coords([i as u32]).submit()?;
         }
         Ok(())
     }

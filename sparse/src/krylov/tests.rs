@@ -2,6 +2,7 @@
 
 mod bicgstab;
 mod gmres;
+mod gpu;
 mod minres;
 mod multishift;
 mod reliable;

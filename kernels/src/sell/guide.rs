@@ -1,0 +1,196 @@
+//! Where in a panel what begins, for those who do not go through it from the front.
+
+use super::bytes::{GroupHead, SectionHead, TileHead, element_bytes, run_bytes};
+use super::product::CHECKED;
+use super::{Bucket, LANES, Panel};
+use crate::packed::PackedFormat;
+
+/// Words of a tile's and of a section's entry.
+const TILE: usize = 8;
+const SECTION: usize = 2;
+/// A tile's flags.
+const WIDE: u32 = 1;
+const HAS_EXPONENTS: u32 = 2;
+/// In a section's second word, beside the format: elements are negative; some row has several lanes.
+const NEGATIVE: u32 = 1 << 5;
+const PIECES: u32 = 1 << 6;
+
+/// A panel's table of contents: with it and the panel's bytes a GPU begins at every group at once
+/// ([`sell_product`](crate::cuda::sell_product)).
+///
+/// | entry | words of 32 bits |
+/// |---|---|
+/// | tile | where it begins (two), its first row within the panel, of numbers, its rows, the window's first column and columns, of elements, flags, its first section |
+/// | section | its first group; format, sign, whether rows have several lanes, exponent |
+/// | group | where it begins, from the tile on |
+///
+/// Tiles and sections have one more entry, whose section or group is the one after the last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guide {
+    pub(crate) outline: Outline,
+    words: Vec<u32>,
+}
+
+/// What a [`Guide`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    pub(crate) edge: usize,
+    /// What sums of all rows are multiplied by, as a power of two.
+    pub(crate) exponent: i32,
+    /// Of numbers.
+    pub(crate) rows: usize,
+    /// The part of `x` that is read.
+    pub(crate) columns: (usize, usize),
+    pub(crate) tiles: usize,
+    pub(crate) sections: usize,
+    groups: usize,
+    /// Those of the panel.
+    pub(crate) bytes: usize,
+}
+
+impl Outline {
+    /// Words of the guide.
+    pub fn words(&self) -> usize {
+        TILE * (self.tiles + 1) + SECTION * (self.sections + 1) + self.groups
+    }
+
+    /// Rows of the panel, of numbers.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of the panel.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Guide {
+    /// That of a panel.
+    pub fn of(panel: &Panel) -> Guide {
+        let mut found = Found::default();
+        let mut at = panel.head.len();
+        let mut row = 0;
+        for _ in 0..panel.head.tiles {
+            row += found.tile(panel, row, &mut at);
+        }
+        found.ends(row);
+        let outline = Outline {
+            edge: panel.head.edge,
+            exponent: panel.head.exponent,
+            rows: panel.head.row_count,
+            columns: (panel.columns.start, panel.columns.end),
+            tiles: panel.head.tiles,
+            sections: found.sections.len() - 1,
+            groups: found.groups.len(),
+            bytes: panel.bytes.len(),
+        };
+        let Found { tiles, sections, groups } = found;
+        let words = [tiles.into_flattened(), sections.into_flattened(), groups].concat();
+        Guide { outline, words }
+    }
+
+    /// Room for one, whose words are to be brought here.
+    pub fn blank(outline: Outline) -> Guide {
+        Guide { outline, words: vec![0; outline.words()] }
+    }
+
+    /// What it is about.
+    pub fn outline(&self) -> Outline {
+        self.outline
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// The words, to be overwritten by those of another guide of the same outline.
+    pub fn words_mut(&mut self) -> &mut [u32] {
+        &mut self.words
+    }
+}
+
+/// Entries so far. Their numbers fit into words: panels are checked for that.
+#[derive(Default)]
+struct Found {
+    tiles: Vec<[u32; TILE]>,
+    sections: Vec<[u32; SECTION]>,
+    groups: Vec<u32>,
+}
+
+impl Found {
+    /// Enters a tile, whose rows begin at `row`; says how many it has, of numbers.
+    fn tile(&mut self, panel: &Panel, row: usize, at: &mut usize) -> usize {
+        let bytes = &panel.bytes[..];
+        let tile = TileHead::read(bytes, at).expect(CHECKED);
+        let begin = *at;
+        let flags = if tile.wide { WIDE } else { 0 } | if tile.has_exponents { HAS_EXPONENTS } else { 0 };
+        self.tiles.push([
+            begin as u32,
+            (begin as u64 >> 32) as u32,
+            row as u32,
+            tile.rows as u32,
+            tile.base as u32,
+            tile.window as u32,
+            flags,
+            self.sections.len() as u32,
+        ]);
+        let rows = tile.rows * panel.head.edge;
+        *at += if tile.has_exponents { 2 * rows } else { 0 };
+        for _ in 0..tile.sections {
+            self.section(panel, &tile, begin, at);
+        }
+        rows
+    }
+
+    fn section(&mut self, panel: &Panel, tile: &TileHead, begin: usize, at: &mut usize) {
+        let section = SectionHead::read(&panel.bytes, at).expect(CHECKED);
+        let bucket = panel.head.buckets[section.bucket];
+        let first = self.groups.len() as u32;
+        let [run, element] = [run_bytes, element_bytes]
+            .map(|bytes| bytes(tile.column_bytes(), panel.head.edge, bucket.format));
+        let mut seen = Seen::default();
+        for _ in 0..section.groups {
+            self.groups.push((*at - begin) as u32);
+            let group = GroupHead::read(&panel.bytes, at).expect(CHECKED);
+            seen.lanes(&group);
+            *at += group.runs * run + (group.elements() - LANES * group.runs) * element;
+        }
+        self.sections.push([first, described(bucket, seen.twice)]);
+    }
+
+    /// What comes after the last.
+    fn ends(&mut self, rows: usize) {
+        self.tiles.push([0, 0, rows as u32, 0, 0, 0, 0, self.sections.len() as u32]);
+        self.sections.push([self.groups.len() as u32, 0]);
+    }
+}
+
+fn described(bucket: Bucket, has_pieces: bool) -> u32 {
+    let format = PackedFormat::ALL.iter().position(|&format| format == bucket.format).expect("one of all");
+    format as u32
+        | if bucket.negative { NEGATIVE } else { 0 }
+        | if has_pieces { PIECES } else { 0 }
+        | u32::from(bucket.exponent as u16) << 16
+}
+
+/// Rows that have come in a section, and whether one has come twice.
+#[derive(Default)]
+struct Seen {
+    rows: [u64; 4],
+    twice: bool,
+}
+
+impl Seen {
+    /// The lanes of a group that have elements.
+    fn lanes(&mut self, group: &GroupHead<'_>) {
+        let ragged = group.ragged.iter().max().map_or(0, |&lanes| lanes.into());
+        let lanes = if group.runs + group.full > 0 { LANES } else { ragged };
+        for row in (0..lanes).map(|lane| group.rows.of(lane)) {
+            let bit = 1 << (row % 64);
+            self.twice |= self.rows[row / 64] & bit != 0;
+            self.rows[row / 64] |= bit;
+        }
+    }
+}

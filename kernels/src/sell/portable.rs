@@ -1,0 +1,195 @@
+//! The way through a section that every machine has.
+
+use super::LANES;
+use super::bytes::GroupHead;
+use super::product::{CHECKED, Section};
+use crate::packed::{PackedFormat, unpack_apart, unpack_first};
+
+/// The columns of the first lanes of a step, `N` bytes each.
+#[inline(always)]
+fn columns_of<const N: usize>(step: &[u8], active: usize, columns: &mut [u32; LANES]) {
+    for (to, column) in columns.iter_mut().zip(&step[..N * active].as_chunks::<N>().0[..active]) {
+        let mut whole = [0; 4];
+        whole[..N].copy_from_slice(column);
+        *to = u32::from_le_bytes(whole);
+    }
+}
+
+/// Steps that are decoded before they are multiplied.
+const CHUNK: usize = 8;
+
+/// How the steps of a section are stored.
+#[derive(Clone, Copy)]
+struct Storage {
+    wide: bool,
+    format: PackedFormat,
+}
+
+impl Storage {
+    fn column_bytes(self) -> usize {
+        if self.wide { 4 } else { 2 }
+    }
+
+    /// The columns of the first lanes of a step.
+    #[inline(always)]
+    fn columns(self, step: &[u8], active: usize, columns: &mut [u32; LANES]) {
+        if self.wide {
+            columns_of::<4>(step, active, columns)
+        } else {
+            columns_of::<2>(step, active, columns)
+        }
+    }
+}
+
+/// Some steps of a group, decoded; `B` is the edge of elements.
+struct Steps<const B: usize> {
+    /// By columns of the elements.
+    numbers: [[[[f64; LANES]; B]; B]; CHUNK],
+    columns: [[u32; LANES]; CHUNK],
+}
+
+impl<const B: usize> Steps<B> {
+    /// Decodes steps in which all lanes have an element; says how many bytes they have.
+    #[inline(always)]
+    fn decode(&mut self, count: usize, bytes: &[u8], storage: Storage, are_runs: bool) -> usize {
+        let codes = storage.column_bytes() * if are_runs { 1 } else { LANES };
+        let stride = codes + LANES * B * B * storage.format.bytes();
+        let numbers = self.numbers[..count].as_flattened_mut().as_flattened_mut().as_flattened_mut();
+        // One call for all: what it looks up for the format is worth several steps.
+        unpack_apart(&bytes[codes..], storage.format, (LANES * B * B, stride), numbers);
+        for (step, columns) in self.columns[..count].iter_mut().enumerate() {
+            let bytes = &bytes[step * stride..];
+            if are_runs {
+                storage.columns(bytes, 1, columns);
+                let first = columns[0];
+                columns.iter_mut().zip(first..).for_each(|(to, column)| *to = column);
+            } else {
+                storage.columns(bytes, LANES, columns);
+            }
+        }
+        count * stride
+    }
+
+    /// Decodes a step that the first lanes have; says how many bytes it has.
+    #[inline(always)]
+    fn decode_first(&mut self, at: usize, active: usize, bytes: &[u8], storage: Storage) -> usize {
+        let mut end = active * storage.column_bytes();
+        for numbers in self.numbers[at].as_flattened_mut() {
+            unpack_first(&bytes[end..], storage.format, &mut numbers[..]);
+            end += active * storage.format.bytes();
+        }
+        storage.columns(bytes, active, &mut self.columns[at]);
+        end
+    }
+
+    /// Adds what all lanes have in these steps to their sums of `K` vectors.
+    #[inline(always)]
+    fn add_all<const K: usize>(&self, count: usize, x: &[[f64; K]], sums: &mut [[[f64; K]; B]; LANES]) {
+        macro_rules! at_once {
+            ($l:literal) => {
+                for (at, sums) in sums.as_chunks_mut::<$l>().0.iter_mut().enumerate() {
+                    self.add::<K, $l>(count, at * $l, x, sums);
+                }
+            };
+        }
+        // Eight registers of four numbers hide how long an addition takes, and leave room for operands.
+        match const { 8 / (B * K.div_ceil(4)) } {
+            8.. => at_once!(8),
+            4..8 => at_once!(4),
+            2..4 => at_once!(2),
+            _ => at_once!(1),
+        }
+    }
+
+    /// The same for `L` lanes, from `first` on. So many chains of sums run side by side, in registers.
+    #[inline(always)]
+    fn add<const K: usize, const L: usize>(
+        &self,
+        count: usize,
+        first: usize,
+        x: &[[f64; K]],
+        sums: &mut [[[f64; K]; B]; L],
+    ) {
+        let mut local = *sums;
+        for step in 0..count {
+            for (lane, sums) in local.iter_mut().enumerate() {
+                self.add_element(step, first + lane, x, sums);
+            }
+        }
+        *sums = local;
+    }
+
+    /// Adds what a lane has in steps that the first lanes have, so many of each.
+    #[inline(always)]
+    fn add_first<const K: usize>(
+        &self,
+        active: &[u8],
+        lane: usize,
+        x: &[[f64; K]],
+        sums: &mut [[f64; K]; B],
+    ) {
+        let mut local = *sums;
+        for (step, &active) in active.iter().enumerate() {
+            if lane < usize::from(active) {
+                self.add_element(step, lane, x, &mut local);
+            }
+        }
+        *sums = local;
+    }
+
+    #[inline(always)]
+    fn add_element<const K: usize>(
+        &self,
+        step: usize,
+        lane: usize,
+        x: &[[f64; K]],
+        sums: &mut [[f64; K]; B],
+    ) {
+        let column = self.columns[step][lane] as usize;
+        let x = if B == 1 { std::slice::from_ref(&x[column]) } else { &x[column * B..][..B] };
+        for j in 0..B {
+            for i in 0..B {
+                let a = self.numbers[step][j][i][lane];
+                for k in 0..K {
+                    sums[i][k] = a.mul_add(x[j][k], sums[i][k]);
+                }
+            }
+        }
+    }
+}
+
+/// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a time, whose sums stay in registers.
+#[inline(always)]
+pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    let Section { bytes, head, tile, bucket, x } = *section;
+    let storage = Storage { wide: tile.wide, format: bucket.format };
+    let (scale, x) = (bucket.scale(), x.as_chunks::<K>().0);
+    let mut steps = Steps::<B> { numbers: [[[[0.0; LANES]; B]; B]; CHUNK], columns: [[0; LANES]; CHUNK] };
+    let mut at = 0;
+    for _ in 0..head.groups {
+        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
+        let mut lanes = [[[0.0; K]; B]; LANES];
+        for (all, are_runs) in [(group.runs, true), (group.full, false)] {
+            for first in (0..all).step_by(CHUNK) {
+                let count = CHUNK.min(all - first);
+                at += steps.decode(count, &bytes[at..], storage, are_runs);
+                steps.add_all(count, x, &mut lanes);
+            }
+        }
+        for ragged in group.ragged.chunks(CHUNK) {
+            for (step, &active) in ragged.iter().enumerate() {
+                at += steps.decode_first(step, active.into(), &bytes[at..], storage);
+            }
+            for (lane, sums) in lanes.iter_mut().enumerate() {
+                steps.add_first(ragged, lane, x, sums);
+            }
+        }
+        for (lane, lanes) in lanes.iter().enumerate() {
+            let sums = &mut sums[group.rows.of(lane) * B * K..][..B * K];
+            for (sum, lane) in sums.iter_mut().zip(lanes.as_flattened()) {
+                *sum += scale * lane;
+            }
+        }
+    }
+    at
+}

@@ -1,0 +1,235 @@
+//! Products with panels against those of the CPU, bit by bit.
+
+use rand::{Rng, RngExt};
+use zellige_gpu::Address;
+use zellige_kernels::cuda::{PanelAt, Stretches, sell_product};
+use zellige_kernels::packed::{PackedFormat, Rounding};
+use zellige_kernels::sell::{Bucket, EDGES, Elements, Guide, Panel, PanelWriter, tile_rows};
+
+use super::run;
+use super::tile::{Cell, assert_same, rng, same_f64};
+
+/// Bytes at a multiple of eight, as device memory has them.
+struct Aligned(Vec<u64>);
+
+impl Aligned {
+    fn new(bytes: &[u8]) -> Self {
+        let mut words = vec![0u64; bytes.len().div_ceil(8) + 1];
+        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+        Aligned(words)
+    }
+
+    fn at(&mut self) -> Address {
+        Address(self.0.as_mut_ptr().expose_provenance() as u64)
+    }
+}
+
+/// A bucket of each format that an edge may have; scaled ones with exponents and signs.
+fn buckets(edge: usize) -> Vec<Bucket> {
+    let of = |(at, format): (usize, PackedFormat)| match format.is_scaled() {
+        true => Bucket { format, exponent: -(at as i16), negative: at % 2 == 1 },
+        false => Bucket::unscaled(format),
+    };
+    let formats = PackedFormat::ALL.into_iter().filter(|format| edge == 1 || !format.is_scaled());
+    formats.enumerate().map(of).collect()
+}
+
+/// Rows of a tile, and how many elements they have: none, a few, many, or neighbours of the diagonal.
+#[derive(Clone, Copy, Debug)]
+enum Rows {
+    Empty(usize),
+    Few(usize),
+    Uneven(usize),
+    Band(usize),
+}
+
+/// A panel of these tiles, with an element in a column of `columns` elements.
+struct Make {
+    edge: usize,
+    columns: u32,
+    exponent: i32,
+    has_exponents: bool,
+}
+
+impl Make {
+    fn panel(&self, tiles: &[Rows], rng: &mut impl Rng) -> Panel {
+        let Make { edge, columns, exponent, .. } = *self;
+        let buckets = buckets(edge);
+        let mut writer =
+            PanelWriter::new(edge, 3 * edge, columns as usize * edge, exponent, &buckets).unwrap();
+        for &tile in tiles {
+            let (Rows::Empty(rows) | Rows::Few(rows) | Rows::Uneven(rows) | Rows::Band(rows)) = tile;
+            let elements: Vec<Elements> = buckets.iter().map(|_| self.elements(tile, rows, rng)).collect();
+            let exponents: Vec<i16> = (0..rows * edge).map(|_| rng.random_range(-1200..1200)).collect();
+            let exponents = self.has_exponents.then_some(&exponents[..]);
+            writer.tile(rows, exponents, &elements, Rounding::Nearest).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    fn elements(&self, tile: Rows, rows: usize, rng: &mut impl Rng) -> Elements {
+        let mut elements = Elements::default();
+        for row in 0..rows {
+            let len = match tile {
+                Rows::Empty(_) => 0,
+                Rows::Few(_) => rng.random_range(0..4),
+                // Some rows are far longer than the others: they are cut into pieces.
+                Rows::Uneven(_) if row % 29 == 3 => 300,
+                Rows::Uneven(_) => rng.random_range(0..6),
+                Rows::Band(_) => 3,
+            };
+            for k in 0..len {
+                let column = match tile {
+                    Rows::Band(_) => (row as u32 + 9 * k) % self.columns,
+                    _ => rng.random_range(0..self.columns),
+                };
+                let values: Vec<f64> =
+                    (0..self.edge * self.edge).map(|_| rng.random_range(-4.0..4.0)).collect();
+                elements.push(row as u8, column, &values);
+            }
+        }
+        elements
+    }
+}
+
+/// Multiplies on the CPU and by the twin, with `x` in so many stretches; false without g++.
+fn compare(panel: &Panel, columns: usize, count: usize, stretches: usize, seed: u64) -> bool {
+    let mut rng = rng(seed);
+    let x: Vec<f64> = (0..columns * count).map(|_| rng.random_range(-1.0..1.0)).collect();
+    let rows = panel.rows().len();
+    let mut want = vec![f64::NAN; rows * count];
+    panel.multiply_part(count, 0, &x, &mut want).unwrap();
+    // Stretches begin at whole elements of any edge.
+    let each = columns.div_ceil(stretches).next_multiple_of(12);
+    let first = panel.columns().start / each;
+    let mut parts: Vec<Vec<f64>> = x.chunks(each * count).skip(first).map(<[f64]>::to_vec).collect();
+    let at: Vec<(Address, u64)> = parts
+        .iter_mut()
+        .map(|part| (Address(part.as_mut_ptr().expose_provenance() as u64), 8 * part.len() as u64))
+        .collect();
+    let guide = Guide::of(panel);
+    let mut bytes = Aligned::new(&panel.clone().into_bytes());
+    let mut words = guide.words().to_vec();
+    let at_gpu = PanelAt {
+        outline: guide.outline(),
+        bytes: bytes.at(),
+        guide: Address(words.as_mut_ptr().expose_provenance() as u64),
+    };
+    let mut y = vec![f64::NAN; rows * count + 2];
+    let y_at = Address(y[1..].as_mut_ptr().expose_provenance() as u64);
+    let x = Stretches { first: first * each, at: &at };
+    let launch = sell_product(&at_gpu, count, &x, y_at, None).unwrap();
+    if !run(&launch, seed) {
+        return false;
+    }
+    let what = format!("edge {}, {count} vectors, {stretches} stretches", panel.edge());
+    assert_same(&y[1..rows * count + 1], &want, same_f64, &what);
+    assert!(y[0].is_nan() && y[rows * count + 1].is_nan(), "{what}: numbers beside y were written");
+    true
+}
+
+#[test]
+fn products_have_the_bits_of_the_cpu() {
+    let mut seed = 0;
+    for edge in EDGES {
+        let most = tile_rows(edge);
+        let full = [Rows::Few(most), Rows::Empty(most), Rows::Uneven(most), Rows::Band(most)];
+        let odd = [Rows::Few(most), Rows::Uneven(most - 3)];
+        for tiles in [&full[..], &odd, &[Rows::Few(1)], &[Rows::Empty(5)], &[Rows::Band(8)], &[]] {
+            for (count, stretches) in [(1, 1), (2, 3), (4, 1), (8, 2)] {
+                seed += 1;
+                let make = Make { edge, columns: 500, exponent: -2, has_exponents: seed % 3 == 0 };
+                let panel = make.panel(tiles, &mut rng(seed));
+                if !compare(&panel, 500 * edge, count, stretches, seed) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn windows_may_be_wide_and_powers_of_two_extreme() {
+    for (seed, edge) in (100..).zip(EDGES) {
+        for (exponent, stretches) in [(-1500, 1), (1500, 64), (-1060, 5)] {
+            let make = Make { edge, columns: 90_000, exponent, has_exponents: exponent > 0 };
+            let panel = make.panel(&[Rows::Few(40), Rows::Uneven(30)], &mut rng(seed));
+            for count in [1, 2] {
+                if !compare(&panel, 90_000 * edge, count, stretches, seed) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Each format alone: all its codes' kinds, at every place within a word.
+#[test]
+fn every_code_is_decoded_as_on_the_cpu() {
+    for (seed, format) in (200..).zip(PackedFormat::ALL) {
+        let mut rng = rng(seed);
+        let mut writer = PanelWriter::new(1, 0, 64, 0, &[Bucket::unscaled(format)]).unwrap();
+        let mut elements = Elements::default();
+        for row in 0..200u8 {
+            // Two elements of different signs in each row would hide what is small.
+            let value = f64::from_bits(rng.random());
+            elements.push(row, rng.random_range(0..64), &[value]);
+        }
+        writer.tile(200, None, &[elements], Rounding::Chop).unwrap();
+        if !compare(&writer.finish().unwrap(), 64, 1, 1, seed) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_product_that_is_not_wanted_changes_nothing() {
+    let make = Make { edge: 1, columns: 30, exponent: 0, has_exponents: false };
+    let panel = make.panel(&[Rows::Few(20)], &mut rng(7));
+    let guide = Guide::of(&panel);
+    let (mut bytes, mut words) = (Aligned::new(&panel.clone().into_bytes()), guide.words().to_vec());
+    let there = PanelAt {
+        outline: guide.outline(),
+        bytes: bytes.at(),
+        guide: Address(words.as_mut_ptr().expose_provenance() as u64),
+    };
+    let (mut x, mut y) = (Cell::new([1.0; 30]), Cell::new([7.0; 20]));
+    let x_at = [(x.at(), 240)];
+    for state in [1.0, 0.0] {
+        let mut done = Cell::new(state);
+        let x = Stretches { first: 0, at: &x_at };
+        let launch = sell_product(&there, 1, &x, y.at(), Some(done.at())).unwrap();
+        if !run(&launch, 1) {
+            return;
+        }
+        assert_eq!(y.get() == [7.0; 20], state != 0.0);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let make = Make { edge: 2, columns: 60, exponent: 0, has_exponents: false };
+    let panel = make.panel(&[Rows::Band(64)], &mut rng(8));
+    let outline = Guide::of(&panel).outline();
+    let there = PanelAt { outline, bytes: Address(0), guide: Address(0) };
+    let product = |count, first, lengths: &[u64]| {
+        let at: Vec<_> = lengths.iter().map(|&len| (Address(0), 8 * len)).collect();
+        sell_product(&there, count, &Stretches { first, at: &at }, Address(0), None).map(|_| ())
+    };
+    assert_eq!(product(1, 0, &[120]), Ok(()));
+    assert_eq!(product(4, 0, &[240, 240]), Ok(()));
+    for (count, first, lengths) in [
+        (3, 0, &[360][..]),
+        (1, 0, &[119]),
+        (1, 2, &[118]),
+        (1, 0, &[24, 60, 36]),
+        (1, 0, &[50, 70]),
+        (1, 0, &[61, 59]),
+        (2, 0, &[120]),
+        (1, 0, &[]),
+        (1, 0, &[2; 65]),
+    ] {
+        let error = product(count, first, lengths).unwrap_err().to_string();
+        assert!(error.contains("zellige_sell"), "{error}");
+    }
+}
