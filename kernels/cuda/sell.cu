@@ -39,20 +39,17 @@ __device__ inline double times_power_of_two(double value, int exponent)
 
 // --- Formats: zellige_kernels::packed ------------------------------------------------------------------------------------------------
 
-// What the bits of a code are the leading bits of.
-enum Family { DOUBLE, SINGLE, REDUCED, UNSIGNED };
-
 struct Format {
-    Family family;
-    u32 bytes;
+    u32 bytes;     // of a code
+    bool scaled;   // three bits of exponent, and a sign where it has one; else the leading bytes of an f64, or of an f32 where there are up to four
+    bool has_sign;
 };
 
-// PackedFormat::ALL[at]: 8 to 5 bytes, 4 to 2, twice 6 to 1.
+// PackedFormat::ALL[at]: 8 to 5 bytes, 4 to 2; scaled ones of 6 to 1, first with a sign.
 __device__ inline Format format_of(u32 at)
 {
-    Format double_one = {DOUBLE, 8 - at}, single = {SINGLE, 8 - at};
-    Format reduced = {REDUCED, 13 - at}, unsigned_one = {UNSIGNED, 19 - at};
-    return at < 4 ? double_one : at < 7 ? single : at < 13 ? reduced : unsigned_one;
+    Format format = {at < 7 ? 8 - at : at < 13 ? 13 - at : 19 - at, at >= 7, at < 13};
+    return format;
 }
 
 // Bytes at any place: those of the panel from the aligned word before a tile on.
@@ -80,17 +77,17 @@ __device__ inline u64 code(Bytes from, u32 at, u32 bytes)
     return whole << (64 - 8 * bytes);
 }
 
-template <Family FAMILY>
-__device__ inline double decoded(u64 code)
+template <bool SCALED>
+__device__ inline double decoded(u64 code, Format format)
 {
-    const u64 sign = 1ull << 63, one = 1023ull << 52;
-    if (FAMILY == DOUBLE)
+    if (SCALED) {
+        u64 sign = format.has_sign ? 1ull << 63 : 0;
+        u64 magnitude = ((code & ~sign) >> (format.has_sign ? 8 : 9)) + (1023ull << 52);
+        return __longlong_as_double((long long)(magnitude | (code & sign)));
+    }
+    if (format.bytes > 4)
         return __longlong_as_double((long long)code);
-    if (FAMILY == SINGLE)
-        return (double)__uint_as_float((u32)(code >> 32));
-    if (FAMILY == REDUCED)
-        return __longlong_as_double((long long)((((code & ~sign) >> 8) + one) | (code & sign)));
-    return __longlong_as_double((long long)((code >> 9) + one));
+    return (double)__uint_as_float((u32)(code >> 32));
 }
 
 // --- Where x is --------------------------------------------------------------------------------------------------------------------------
@@ -101,6 +98,7 @@ struct Window {
     const double *const *stretches;
     u64 first, each; // numbers of one vector
     u32 count;       // of vectors
+    u32 vector;      // the first one of this block
 };
 
 template <int B>
@@ -109,7 +107,7 @@ __device__ inline const double *place(const Window &window, u32 column)
     if (window.whole)
         return window.whole + (u64)column * B * window.count;
     u64 first = window.first + (u64)column * B, stretch = first / window.each;
-    return window.stretches[stretch] + (first - stretch * window.each) * window.count;
+    return window.stretches[stretch] + (first - stretch * window.each) * window.count + window.vector;
 }
 
 // --- One lane ----------------------------------------------------------------------------------------------------------------------------
@@ -119,14 +117,14 @@ struct Lane {
     u32 lane, row; // of the group; of the element
     u32 at;        // the next step
     u32 column_bytes;
-    u32 bytes; // of a code
+    Format format;
 };
 
 // Adds a step of `active` lanes with so many columns; those of a run follow the only one that is there.
-template <int B, int K, Family FAMILY>
+template <int B, int K, bool SCALED>
 __device__ inline void add_step(Bytes from, Lane &lane, u32 active, u32 columns, const Window &window, double (&sums)[K])
 {
-    u32 codes = lane.at + columns * lane.column_bytes;
+    u32 codes = lane.at + columns * lane.column_bytes, bytes = lane.format.bytes;
     if (lane.lane < active) {
         bool is_run = columns < active;
         u32 column = four_bytes(from, lane.at + (is_run ? 0 : lane.lane * lane.column_bytes));
@@ -136,12 +134,12 @@ __device__ inline void add_step(Bytes from, Lane &lane, u32 active, u32 columns,
         const double *x = place<B>(window, column);
         for (int j = 0; j < B; j++, x += window.count) {
             u32 at = (j * B + lane.row) * active + lane.lane;
-            double a = decoded<FAMILY>(code(from, codes + at * lane.bytes, lane.bytes));
+            double a = decoded<SCALED>(code(from, codes + at * bytes, bytes), lane.format);
             for (int k = 0; k < K; k++)
                 sums[k] = fma(a, x[k], sums[k]);
         }
     }
-    lane.at = codes + active * (B * B) * lane.bytes;
+    lane.at = codes + active * (B * B) * bytes;
 }
 
 // What comes before the steps of a group.
@@ -174,7 +172,7 @@ __device__ inline u32 row_of(Bytes from, const Group &group, u32 lane)
 }
 
 // The chain of one thread; false where its lane has no element.
-template <int B, int K, Family FAMILY>
+template <int B, int K, bool SCALED>
 __device__ inline bool add_lane(Bytes from, const Group &group, Lane lane, const Window &window, double (&sums)[K])
 {
     u32 filled = group.runs + group.full;
@@ -182,24 +180,10 @@ __device__ inline bool add_lane(Bytes from, const Group &group, Lane lane, const
 #pragma unroll 1
     for (u32 step = 0; step < filled + group.ragged; step++) {
         u32 active = step < filled ? LANES : from.bytes[group.lanes + step - filled];
-        add_step<B, K, FAMILY>(from, lane, active, step < group.runs ? 1 : active, window, sums);
+        add_step<B, K, SCALED>(from, lane, active, step < group.runs ? 1 : active, window, sums);
         has = has || lane.lane < active;
     }
     return has;
-}
-
-// Blocks have no scaled formats.
-template <int B, int K>
-__device__ inline bool add_lane_of(Family family, Bytes from, const Group &group, Lane lane, const Window &window,
-                                   double (&sums)[K])
-{
-    if (family == DOUBLE)
-        return add_lane<B, K, DOUBLE>(from, group, lane, window, sums);
-    if (B > 1 || family == SINGLE)
-        return add_lane<B, K, SINGLE>(from, group, lane, window, sums);
-    if (family == REDUCED)
-        return add_lane<B, K, B == 1 ? REDUCED : SINGLE>(from, group, lane, window, sums);
-    return add_lane<B, K, B == 1 ? UNSIGNED : SINGLE>(from, group, lane, window, sums);
 }
 
 // --- One tile ----------------------------------------------------------------------------------------------------------------------------
@@ -246,8 +230,11 @@ __device__ inline void add_section(Bytes from, u32 start, const u32 *groups, u32
             sums[k] = 0.0;
         if (first + t / each < count) {
             Group group = group_at(from, start + groups[first + t / each]);
-            Lane lane = {t % LANES, t % each / LANES, group.steps, column_bytes, format.bytes};
-            if (add_lane_of<B, K>(format.family, from, group, lane, window, sums))
+            Lane lane = {t % LANES, t % each / LANES, group.steps, column_bytes, format};
+            // Blocks have no scaled formats.
+            bool has = B == 1 && format.scaled ? add_lane<B, K, B == 1>(from, group, lane, window, sums)
+                                               : add_lane<B, K, false>(from, group, lane, window, sums);
+            if (has)
                 row = row_of(from, group, lane.lane);
         }
         if ((about & PIECES) != 0) {
@@ -278,16 +265,13 @@ __device__ inline void multiply_tile(const u8 *panel, const u32 *guide, u32 tile
     u64 aligned = begin / 4 * 4;
     Bytes from = {panel + aligned, (const u32 *)(panel + aligned)};
     u32 start = (u32)(begin - aligned), t = threadIdx.x;
-    u32 vector = blockIdx.y * K; // the first one of this block
-    if (t < MOST_STRETCHES)
-        shared.stretches[t] += vector;
     for (int k = 0; k < K; k++)
         shared.sums[t * K + k] = 0.0;
     __syncthreads();
-    Window window = {0, shared.stretches, columns == 0 ? 0 : (u64)base * B - first, each, count};
+    Window window = {0, shared.stretches, columns == 0 ? 0 : (u64)base * B - first, each, count, blockIdx.y * K};
     u64 stretch = window.first / each, last = (window.first + (columns == 0 ? 0 : (u64)columns * B - 1)) / each;
     if (stretch == last)
-        window.whole = shared.stretches[stretch] + (window.first - stretch * each) * count;
+        window.whole = shared.stretches[stretch] + (window.first - stretch * each) * count + window.vector;
     for (u32 section = tile[7]; section < tile[TILE + 7]; section++) {
         const u32 *about = of_sections + (u64)section * SECTION;
         add_section<B, K>(from, start, groups + about[0], about[SECTION] - about[0], about[1],
@@ -297,20 +281,18 @@ __device__ inline void multiply_tile(const u8 *panel, const u32 *guide, u32 tile
         u32 at = start + 2 * t;
         int of_row = (flags & HAS_EXPONENTS) != 0 ? (short)(from.bytes[at] | from.bytes[at + 1] << 8) : 0;
         for (int k = 0; k < K; k++)
-            y[((u64)row + t) * count + vector + k] = times_power_of_two(shared.sums[t * K + k], exponent + of_row);
+            y[((u64)row + t) * count + window.vector + k] = times_power_of_two(shared.sums[t * K + k], exponent + of_row);
     }
 }
 
 // --- Kernels -----------------------------------------------------------------------------------------------------------------------------
 
-// The stretches of x as arguments, so that no table has to be brought to the device, and how threads make a table of them.
+// The stretches of x as arguments, so that no table has to be brought to the device, and how one thread makes a table of them.
 #define FOUR(X, p) X(p, 0) X(p, 1) X(p, 2) X(p, 3)
 #define SIXTEEN(X, p) FOUR(X, p##0) FOUR(X, p##1) FOUR(X, p##2) FOUR(X, p##3)
 #define EVERY(X) SIXTEEN(X, 0) SIXTEEN(X, 1) SIXTEEN(X, 2) SIXTEEN(X, 3)
 #define STRETCH(p, q) , const double *x##p##q
-#define ENTER(p, q)                                                                                          \
-    if (threadIdx.x == quaternary(1##p##q))                                                                  \
-        shared.stretches[threadIdx.x] = x##p##q;
+#define ENTER(p, q) shared.stretches[quaternary(1##p##q)] = x##p##q;
 
 // What the last three digits of a number stand for to base 4.
 __device__ constexpr u32 quaternary(u32 digits)
@@ -328,7 +310,9 @@ __device__ constexpr u32 quaternary(u32 digits)
         __shared__ Shared<B, K> shared;                                                                      \
         if (blockIdx.x >= tiles || (asks != 0 && *done != 0.0))                                              \
             return;                                                                                          \
-        EVERY(ENTER)                                                                                         \
+        if (threadIdx.x == 0) {                                                                              \
+            EVERY(ENTER)                                                                                     \
+        }                                                                                                    \
         multiply_tile<B, K>(panel, guide, tiles, sections, exponent, first, each, count, y, shared);        \
     }
 SELL(zellige_sell_1_1, 1, 1)

@@ -25,18 +25,25 @@ pub fn check_sources<'a>(
     options: &[&str],
 ) {
     let Some(nvrtc) = nvrtc() else { return };
-    for (name, text, kernels) in sources {
-        for arch in ARCHITECTURES {
+    let sources: Vec<_> = sources.into_iter().collect();
+    let check = &|arch: &str| {
+        for (name, text, kernels) in &sources {
             let image = nvrtc.compile(name, text, arch, options, Image::Cubin);
             let image = image.unwrap_or_else(|error| panic!("{error}"));
-            for kernel in kernels {
+            for kernel in *kernels {
                 // A code object names each of its kernels' sections.
                 let section = format!(".text.{kernel}\0");
                 let there = image.windows(section.len()).any(|w| w == section.as_bytes());
                 assert!(there, "{name} for {arch} has no kernel {kernel}");
             }
         }
-    }
+    };
+    // It takes seconds for each.
+    std::thread::scope(|scope| {
+        for arch in ARCHITECTURES {
+            scope.spawn(move || check(arch));
+        }
+    });
 }
 
 /// The PTX of a source is what NVRTC 12.9 makes of it now, after a first line that names the source's contents. That line is looked at
