@@ -22,7 +22,17 @@
 #![deny(missing_docs)]
 
 pub mod basis;
+pub mod body;
 pub mod channels;
+pub mod crystal;
+pub mod detector;
+pub mod drift;
+pub mod electronics;
 mod error;
+pub mod fields;
+pub mod files;
+pub mod grid;
+pub mod observe;
+pub mod simulate;
 
 pub use error::Error;
