@@ -6,7 +6,7 @@ use zellige_runtime::Runtime;
 
 use crate::Error;
 use crate::basis::Sampling;
-use crate::body::Vec3;
+use crate::body::{Body, Vec3};
 use crate::channels::{CHANNELS, Channel, Segment};
 use crate::crystal::Crystal;
 use crate::drift::{Drift, Mobility, Pulse};
@@ -27,6 +27,14 @@ pub fn fields(rt: &Runtime, crystal: &Crystal, step: f64, observer: &dyn Observe
     Fields::solve(rt, &Problem { body: crystal, grid: &grid, voltages: &voltages, charge: &charge }, observer)
 }
 
+/// Whether the potential has its extremes on the contacts: elsewhere it has one only where charge stays that the bias should have swept out.
+pub fn is_depleted(crystal: &Crystal, fields: &Fields) -> bool {
+    let (low, high) = (crystal.bias.min(0.0), crystal.bias.max(0.0));
+    // The values outside continue those inside: they may go beyond.
+    let inside = (0..fields.grid().len()).filter(|&node| crystal.contains(fields.grid().position(node)));
+    inside.map(|node| f64::from(fields.potential()[node])).all(|volts| (low..=high).contains(&volts))
+}
+
 /// Makes signals of points.
 #[derive(Clone, Debug)]
 pub struct Detector {
@@ -40,7 +48,12 @@ impl Detector {
     ///
     /// # Errors
     /// [`Error::Parameter`] for electronics or a speed without meaning.
-    pub fn new(crystal: &Crystal, fields: Arc<Fields>, electronics: Electronics, speed: f64) -> Result<Self, Error> {
+    pub fn new(
+        crystal: &Crystal,
+        fields: Arc<Fields>,
+        electronics: Electronics,
+        speed: f64,
+    ) -> Result<Self, Error> {
         let wrong = |name, problem| Err(Error::Parameter { name, problem });
         if !(electronics.tau >= 0.0 && electronics.tau < 1e6) {
             return wrong("tau", format!("{} ns: give a time from 0", electronics.tau));

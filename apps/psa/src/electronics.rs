@@ -29,8 +29,20 @@ impl Electronics {
     ///
     /// # Panics
     /// If there are not [`CHANNELS`] contacts, or not that many traces.
-    pub fn add(&self, pulse: &Pulse, polarity: f32, charge: f32, late: f64, sampling: Sampling, samples: &mut [f32]) {
-        assert_eq!((pulse.contacts, samples.len()), (CHANNELS, CHANNELS * sampling.samples), "a crystal's channels");
+    pub fn add(
+        &self,
+        pulse: &Pulse,
+        polarity: f32,
+        charge: f32,
+        late: f64,
+        sampling: Sampling,
+        samples: &mut [f32],
+    ) {
+        assert_eq!(
+            (pulse.contacts, samples.len()),
+            (CHANNELS, CHANNELS * sampling.samples),
+            "a crystal's channels"
+        );
         let mut values = vec![[0.0f32; 2]; samples.len()];
         for (channel, values) in values.chunks_mut(sampling.samples).enumerate() {
             self.trace(pulse, channel, late, sampling, values);
@@ -38,7 +50,8 @@ impl Electronics {
         for sample in 0..sampling.samples {
             let at = |channel: usize| values[channel * sampling.samples + sample];
             // What all segments show, so that each gets what the others do.
-            let sum = (0..SEGMENTS).map(at).fold([0.0; 2], |sum, [value, slope]| [sum[0] + value, sum[1] + slope]);
+            let sum =
+                (0..SEGMENTS).map(at).fold([0.0; 2], |sum, [value, slope]| [sum[0] + value, sum[1] + slope]);
             for channel in 0..CHANNELS {
                 let [value, slope] = at(channel);
                 let seen = match channel == Channel::CORE.index() {
@@ -131,7 +144,10 @@ mod tests {
             };
             for channel in [3, 36] {
                 let found = f64::from(samples[channel * 60 + sample]);
-                assert!((found - expected).abs() < 1e-6, "channel {channel} sample {sample}: {found} {expected}");
+                assert!(
+                    (found - expected).abs() < 1e-6,
+                    "channel {channel} sample {sample}: {found} {expected}"
+                );
             }
         }
         assert!(samples[..60].iter().all(|&value| value == 0.0));

@@ -29,6 +29,7 @@ pub mod detector;
 pub mod drift;
 pub mod electronics;
 mod error;
+pub mod events;
 pub mod fields;
 pub mod files;
 pub mod grid;

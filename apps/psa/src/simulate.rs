@@ -51,7 +51,8 @@ pub fn basis(
     observer.stage("signals", points.len() as u64);
     let mut tasks = Vec::new();
     for block in points.chunks(BLOCK) {
-        let (detector, points, values) = (Arc::clone(detector), block.to_vec(), rt.register_empty::<Vec<f32>>());
+        let (detector, points, values) =
+            (Arc::clone(detector), block.to_vec(), rt.register_empty::<Vec<f32>>());
         rt.task("signals")
             .operands((write(&values),))
             .cpu(move |(mut values,)| {
@@ -77,7 +78,9 @@ pub fn basis(
 /// The segment whose signal is largest at the end.
 fn collects(signals: &[f32], samples: usize) -> Segment {
     let end = |segment: Segment| signals[(segment.index() + 1) * samples - 1];
-    Segment::all().reduce(|best, other| if end(other) > end(best) { other } else { best }).expect("there are segments")
+    Segment::all()
+        .reduce(|best, other| if end(other) > end(best) { other } else { best })
+        .expect("there are segments")
 }
 
 /// Points whose charge is not settled at the end of their signals: their segment or the core differs from the whole charge by more than

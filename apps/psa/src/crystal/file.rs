@@ -47,13 +47,16 @@ pub(super) fn read(path: &Path) -> Result<Crystal, Error> {
 
 pub(super) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {
     let file: File = toml::from_str(text).map_err(|e| {
-        let line = e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
+        let line =
+            e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
         Error::Text { path: name.to_owned(), line, problem: e.message().to_owned() }
     })?;
     let corners = match (file.corners_front, file.corners_back) {
         (Some(front), Some(back)) => Some([front, back]),
         (None, None) => None,
-        _ => return Err(wrong("corners_front, corners_back", "one without the other: give both, or neither")),
+        _ => {
+            return Err(wrong("corners_front, corners_back", "one without the other: give both, or neither"));
+        }
     };
     let crystal = Crystal {
         name: file.name,
@@ -109,14 +112,29 @@ const MOST: f64 = 500.0;
 fn check(crystal: &Crystal) -> Result<(), Error> {
     range("length", crystal.length, 1.0, MOST, "mm")?;
     range("radius", crystal.radius, 1.0, MOST, "mm")?;
-    range("bore_radius", crystal.bore_radius, 0.1, 0.9 * crystal.radius, "mm: the bore ends inside the crystal")?;
-    range("bore_start", crystal.bore_start, 0.0, 0.95 * crystal.length, "mm: the bore begins inside the crystal")?;
+    range(
+        "bore_radius",
+        crystal.bore_radius,
+        0.1,
+        0.9 * crystal.radius,
+        "mm: the bore ends inside the crystal",
+    )?;
+    range(
+        "bore_start",
+        crystal.bore_start,
+        0.0,
+        0.95 * crystal.length,
+        "mm: the bore begins inside the crystal",
+    )?;
     for ring in crystal.rings {
         range("rings", ring, 0.01, MOST, "mm")?;
     }
     let sum: f64 = crystal.rings.iter().sum();
     if (sum - crystal.length).abs() > 1e-6 * crystal.length {
-        return Err(wrong("rings", format!("{sum} mm in all, but the crystal is {} mm long", crystal.length)));
+        return Err(wrong(
+            "rings",
+            format!("{sum} mm in all, but the crystal is {} mm long", crystal.length),
+        ));
     }
     range("bias", crystal.bias, -20_000.0, 20_000.0, "V")?;
     if crystal.bias == 0.0 {
@@ -128,7 +146,10 @@ fn check(crystal: &Crystal) -> Result<(), Error> {
     range("temperature", crystal.temperature, 20.0, 150.0, "K")?;
     range("axis_angle", crystal.axis_angle, -360.0, 360.0, "degrees")?;
     if crystal.bore_start == 0.0 && crystal.front == Front::Contact {
-        return Err(wrong("front", "a contact that touches the bore: begin the bore deeper, or let the face reflect"));
+        return Err(wrong(
+            "front",
+            "a contact that touches the bore: begin the bore deeper, or let the face reflect",
+        ));
     }
     check_corners(crystal)
 }
@@ -173,7 +194,11 @@ mod tests {
         let with = |from: &str, to: &str| parsed(&EXAMPLE.replace(from, to)).expect_err(to).to_string();
         assert!(with("length = 90.0", "length = 91.0").contains("90 mm in all"));
         assert!(with("bias = 5000.0", "bias = nan").contains("bias"));
-        assert!(with("bias = 5000.0", "bais = 1").contains("line 18"), "{}", with("bias = 5000.0", "bais = 1"));
+        assert!(
+            with("bias = 5000.0", "bais = 1").contains("line 16"),
+            "{}",
+            with("bias = 5000.0", "bais = 1")
+        );
         assert!(with("bore_start = 13.0", "bore_start = 0").contains("touches the bore"));
         assert!(with("[33.906, 0.0], ", "[-33.906, 0.0], ").contains("anticlockwise"));
         assert!(with("corners_back", "#").contains("give both"));

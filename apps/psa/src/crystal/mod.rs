@@ -205,7 +205,8 @@ mod tests {
     /// 1e10 charges per cm3 in germanium: 11.31 V/mm2 (`e N / eps` by hand).
     #[test]
     fn space_charge_is_linear() {
-        let crystal = Crystal { impurity: [1.0, 0.5], ..Crystal::parse(Path::new("x"), EXAMPLE).expect("one") };
+        let crystal =
+            Crystal { impurity: [1.0, 0.5], ..Crystal::parse(Path::new("x"), EXAMPLE).expect("one") };
         assert!((crystal.space_charge(0.0) - 11.31).abs() < 0.01);
         assert!((crystal.space_charge(crystal.length) - 11.31 / 2.0).abs() < 0.01);
     }

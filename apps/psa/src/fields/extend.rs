@@ -47,7 +47,8 @@ impl Extension {
     /// Continues a field: `at(contact)` on the contacts, `values` at all nodes of the grid.
     pub fn apply(&self, values: &mut [f64], at: impl Fn(usize) -> f64) {
         for ghost in &self.0 {
-            let from_contacts: f64 = ghost.contacts.iter().map(|&(contact, weight)| weight * at(contact)).sum();
+            let from_contacts: f64 =
+                ghost.contacts.iter().map(|&(contact, weight)| weight * at(contact)).sum();
             let from_nodes: f64 = ghost.nodes.iter().map(|&(node, weight)| weight * values[node]).sum();
             values[ghost.node] = from_contacts + from_nodes;
         }
@@ -69,8 +70,8 @@ fn beside(nodes: &Nodes<'_>, has_contacts: bool) -> Vec<Ghost> {
             };
             let (before, second) = (step_back(node), step_back(node).and_then(step_back));
             let ghost = match link {
-                Link::Contact { contact, share } if has_contacts => {
-                    parabola(outside, (contact, share), [Some(node), before, second])
+                Link::Surface { share, parts } if has_contacts => {
+                    parabola(outside, share, &parts, [Some(node), before, second])
                 }
                 Link::Face if has_contacts => mirrored(nodes, outside, node, axis, forwards),
                 _ => line(outside, node, before),
@@ -88,7 +89,7 @@ fn directions() -> impl Iterator<Item = (usize, bool)> {
 
 /// The value one step on from node 0, by the polynomial through a contact at `share` and nodes at 0, -1, -2, as far as they are there and
 /// the contact is not too near to them.
-fn parabola(outside: usize, (contact, share): (usize, f64), nodes: [Option<usize>; 3]) -> Ghost {
+fn parabola(outside: usize, share: f64, parts: &[(usize, f64)], nodes: [Option<usize>; 3]) -> Ghost {
     let is_near = share < NEAR && nodes[1].is_some();
     let supports: Vec<(f64, usize)> = nodes
         .into_iter()
@@ -103,7 +104,9 @@ fn parabola(outside: usize, (contact, share): (usize, f64), nodes: [Option<usize
         others.map(|(_, place)| (1.0 - place) / (places[at] - place)).product()
     };
     let nodes = supports.iter().enumerate().map(|(at, &(_, node))| (node, weight(at))).collect();
-    Ghost { node: outside, nodes, contacts: vec![(contact, weight(supports.len()))] }
+    let of_surface = weight(supports.len());
+    let contacts = parts.iter().map(|&(contact, part)| (contact, part * of_surface)).collect();
+    Ghost { node: outside, nodes, contacts }
 }
 
 /// The value at the mirror image behind a reflecting face.
@@ -113,7 +116,9 @@ fn mirrored(nodes: &Nodes<'_>, outside: usize, node: usize, axis: usize, forward
     // Steps from the node to the image, away from the face; an image between node and ghost has the value of both.
     let share = (2.0 * (face - grid.position(outside)[axis]).abs() / grid.step() - 1.0).max(0.0);
     match grid.neighbour(node, axis, !forwards).filter(|&before| nodes.unknown(before).is_some()) {
-        Some(before) => Ghost { node: outside, nodes: vec![(node, 1.0 - share), (before, share)], contacts: vec![] },
+        Some(before) => {
+            Ghost { node: outside, nodes: vec![(node, 1.0 - share), (before, share)], contacts: vec![] }
+        }
         None => Ghost { node: outside, nodes: vec![(node, 1.0)], contacts: vec![] },
     }
 }

@@ -34,9 +34,10 @@ impl Equations {
                             diagonal += face;
                             row.extend(nodes.unknown(other).map(|column| (column, -face)));
                         }
-                        Link::Contact { contact, share } => {
+                        Link::Surface { share, parts } => {
                             diagonal += face / share;
-                            contacts.push((unknown as u32, contact, face / share));
+                            let part = |(contact, part)| (unknown as u32, contact, part * face / share);
+                            contacts.extend(parts.into_iter().map(part));
                         }
                         Link::Face => {}
                     }

@@ -59,7 +59,8 @@ impl Fields {
         let Problem { body, grid, voltages, charge } = *problem;
         let nodes = Nodes::new(body, grid);
         if nodes.inside.is_empty() {
-            let problem = format!("{} mm: no node lies in the germanium; take a smaller distance", grid.step());
+            let problem =
+                format!("{} mm: no node lies in the germanium; take a smaller distance", grid.step());
             return Err(Error::Parameter { name: "grid", problem });
         }
         let equations = Equations::new(&nodes)?;
@@ -94,7 +95,12 @@ impl Fields {
     ///
     /// # Errors
     /// [`Error::Shape`] where the lengths do not fit each other.
-    pub fn new(grid: Grid, contacts: usize, potential: Vec<f32>, weighting: Vec<f32>) -> Result<Fields, Error> {
+    pub fn new(
+        grid: Grid,
+        contacts: usize,
+        potential: Vec<f32>,
+        weighting: Vec<f32>,
+    ) -> Result<Fields, Error> {
         if potential.len() != grid.len() || Some(weighting.len()) != grid.len().checked_mul(contacts) {
             let found = format!("{} and {} values", potential.len(), weighting.len());
             let problem = format!("{found} for {} nodes and {contacts} contacts", grid.len());
@@ -194,12 +200,17 @@ impl Solver {
         let mut answer = vec![0.0; rhs.len()];
         let stop = [Stop::RelativeToRhs(RESIDUAL), Stop::Steps(MOST_STEPS)];
         let solution = solve(&problem, &Cg::default(), rhs, &mut answer, &stop[..], &mut ())?;
-        if std::env::var_os("PSA_T").is_some() {eprintln!("{solution:?}");}
+        if std::env::var_os("PSA_T").is_some() {
+            eprintln!("{solution:?}");
+        }
         match solution.reason.is_converged() {
             true => Ok(answer),
             false => {
                 let problem = format!("{} after {} steps", solution.reason.name(), solution.steps);
-                Err(Error::Parameter { name: "grid", problem: format!("a potential was not found: {problem}") })
+                Err(Error::Parameter {
+                    name: "grid",
+                    problem: format!("a potential was not found: {problem}"),
+                })
             }
         }
     }

@@ -1,21 +1,24 @@
 //! Which nodes lie in the germanium, and what lies between them and their neighbours.
 
-use crate::body::{Body, crossing};
+use crate::body::{Body, Vec3, between, crossing};
 use crate::grid::Grid;
 
 /// What a node of the germanium meets on the way to a neighbour.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Link {
     /// A node of the germanium.
     Inside(usize),
-    /// A contact, at this share of the way.
-    Contact { contact: usize, share: f64 },
+    /// The surface, at this share of the way, and the parts that contacts have of it around there.
+    Surface { share: f64, parts: Vec<(usize, f64)> },
     /// A reflecting face.
     Face,
 }
 
 /// Contacts closer to a node than this share of a step are taken to be that far away: the matrix stays well conditioned.
 const CLOSEST: f64 = 0.02;
+
+/// Places along each side of a step at which contacts are asked for. An even number: none lies on a border that goes through a node.
+const SAMPLES: usize = 4;
 
 /// The nodes that a potential is computed on.
 pub(super) struct Nodes<'b> {
@@ -52,13 +55,32 @@ impl<'b> Nodes<'b> {
             return Link::Inside(other);
         }
         let (from, to) = (self.grid.position(node), self.grid.position(other));
-        let ([low, high], [low_reflects, high_reflects]) = (self.body.bounds()[axis], self.body.reflects()[axis]);
+        let ([low, high], [low_reflects, high_reflects]) =
+            (self.body.bounds()[axis], self.body.reflects()[axis]);
         if (low_reflects && to[axis] < low) || (high_reflects && to[axis] > high) {
             return Link::Face;
         }
         let share = crossing(self.body, from, to);
-        let contact = self.body.contact(crate::body::between(from, to, share));
-        Link::Contact { contact, share: share.max(CLOSEST) }
+        let parts = self.parts(between(from, to, share), axis);
+        Link::Surface { share: share.max(CLOSEST), parts }
+    }
+
+    /// The parts that contacts have of the surface within half a step across a link: where two contacts meet between nodes, potentials know where.
+    fn parts(&self, place: Vec3, axis: usize) -> Vec<(usize, f64)> {
+        let offset = |sample: usize| self.grid.step() * ((sample as f64 + 0.5) / SAMPLES as f64 - 0.5);
+        let mut parts: Vec<(usize, f64)> = Vec::new();
+        for (one, other) in (0..SAMPLES).flat_map(|one| (0..SAMPLES).map(move |other| (one, other))) {
+            let mut at = place;
+            at[(axis + 1) % 3] += offset(one);
+            at[(axis + 2) % 3] += offset(other);
+            let contact = self.body.contact(at);
+            let part = 1.0 / (SAMPLES * SAMPLES) as f64;
+            match parts.iter_mut().find(|(known, _)| *known == contact) {
+                Some((_, sum)) => *sum += part,
+                None => parts.push((contact, part)),
+            }
+        }
+        parts
     }
 
     /// The part of a node's cell that is in front of reflecting faces, along each axis.

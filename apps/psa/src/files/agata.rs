@@ -79,7 +79,8 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
         positions.push([float(0)?, float(4)?, float(8)?]);
         let number = i32::from_le_bytes(word(&record, 20));
         let segment = usize::try_from(number).ok().and_then(Segment::from_index);
-        segments.push(segment.ok_or_else(|| wrong(begin + 20, format!("segment {number}: there are 0 to 35")))?);
+        segments
+            .push(segment.ok_or_else(|| wrong(begin + 20, format!("segment {number}: there are 0 to 35")))?);
         for at in (SCALARS..RECORD).step_by(4) {
             values.push(float(at)?);
         }

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::npy::{self, Array};
-use super::{make_folder, read_toml, unseal, write_whole};
+use super::{make_folder, npy, read_toml, unseal, write_whole};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
-use crate::channels::{CHANNELS, Segment};
+use crate::channels::CHANNELS;
 use crate::crystal::Crystal;
 use crate::electronics::Electronics;
 
@@ -107,24 +106,19 @@ pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     let (file, origin) = parameters(folder)?;
     let sampling = Sampling { samples: file.samples, step: file.step, before: file.before };
     let path = folder.join("positions.npy");
-    let positions = of_points(&path, &["<f4"], &[file.points, 3])?;
-    let positions = npy::finite(positions, &path)?.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect();
+    let positions = npy::finite(npy::sized(&path, &["<f4"], &[file.points, 3])?, &path)?;
+    let positions = positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect();
     let path = folder.join("segments.npy");
-    let array = of_points(&path, &["<u1"], &[file.points])?;
-    let begin = array.begin();
-    let segments = array.values::<u8>(&path)?.into_iter().enumerate().map(|(point, number)| {
-        Segment::from_index(number.into()).ok_or_else(|| Error::Format {
-            path: path.clone(),
-            offset: Some(begin + point as u64),
-            problem: format!("segment {number}: there are 0 to 35"),
-        })
-    });
-    let segments = segments.collect::<Result<Vec<_>, _>>()?;
+    let segments = npy::segments(npy::sized(&path, &["<u1"], &[file.points])?, &path)?;
     let path = folder.join("signals.npy");
-    let array = of_points(&path, &["<f4", "<i2"], &[file.points, CHANNELS, file.samples])?;
+    let array = npy::sized(&path, &["<f4", "<i2"], &[file.points, CHANNELS, file.samples])?;
     let values = match array.kind().as_str() {
         "<f4" => npy::finite(array, &path)?,
-        _ => array.values::<i16>(&path)?.into_iter().map(|value| f32::from(value) / file.whole as f32).collect(),
+        _ => array
+            .values::<i16>(&path)?
+            .into_iter()
+            .map(|value| f32::from(value) / file.whole as f32)
+            .collect(),
     };
     Ok((Basis::new(sampling, positions, segments, values)?, origin))
 }
@@ -152,13 +146,4 @@ fn parameters(folder: &Path) -> Result<(File, Origin), Error> {
     let crystal = Crystal::parse(&path, &file.crystal)?;
     let origin = Origin { crystal, electronics: file.electronics, grid: file.grid };
     Ok((file, origin))
-}
-
-fn of_points(path: &Path, known: &[&str], sides: &[usize]) -> Result<Array, Error> {
-    let array = Array::open(path, known, sides.len())?;
-    if array.sides() == sides {
-        return Ok(array);
-    }
-    let problem = format!("an array of shape {:?} where basis.toml says {sides:?}", array.sides());
-    Err(Error::Format { path: path.to_owned(), offset: Some(10), problem })
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::npy::{self, Array};
+use super::npy;
 use crate::Error;
+use crate::body::Body;
 use crate::crystal::Crystal;
 use crate::fields::Fields;
 use crate::grid::Grid;
@@ -19,22 +20,21 @@ pub fn write(folder: &Path, fields: &Fields) -> Result<(), Error> {
     npy::write(&folder.join("weighting.npy"), &sides, fields.weighting().iter().copied())
 }
 
+/// Whether a folder holds fields.
+pub fn are_there(folder: &Path) -> bool {
+    ["potential.npy", "weighting.npy"].iter().all(|name| folder.join(name).exists())
+}
+
 /// Reads the fields of a crystal on a grid with this distance of nodes (mm) from a folder.
 ///
 /// # Errors
 /// [`Error::File`] where they are not there, [`Error::Format`] where they do not fit the grid.
 pub fn read(folder: &Path, crystal: &Crystal, step: f64) -> Result<Fields, Error> {
-    use crate::body::Body;
     let grid = Grid::around(crystal, step)?;
     let [nx, ny, nz] = grid.nodes();
     let values = |name: &str, sides: &[usize]| {
         let path = folder.join(name);
-        let array = Array::open(&path, &["<f4"], sides.len())?;
-        if array.sides() != sides {
-            let problem = format!("an array of shape {:?} where the grid has {sides:?}", array.sides());
-            return Err(Error::Format { path, offset: Some(10), problem });
-        }
-        npy::finite(array, &path)
+        npy::finite(npy::sized(&path, &["<f4"], sides)?, &path)
     };
     let potential = values("potential.npy", &[nz, ny, nx])?;
     let weighting = values("weighting.npy", &[nz, ny, nx, crystal.contacts()])?;

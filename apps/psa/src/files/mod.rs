@@ -84,7 +84,8 @@ pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &s
         _ => Error::File { path: path.to_owned(), problem: "cannot read", source },
     })?;
     toml::from_str(&text).map_err(|e| {
-        let line = e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
+        let line =
+            e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
         wrong(line, e.message().to_owned())
     })
 }

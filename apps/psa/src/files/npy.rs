@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
-use npyz::{AutoSerialize, Deserialize, DType, NpyFile, Order, Serialize, TypeStr, WriterBuilder};
+use npyz::{AutoSerialize, DType, Deserialize, NpyFile, Order, Serialize, TypeStr, WriterBuilder};
 
 use super::write_whole;
 use crate::Error;
+use crate::channels::Segment;
 
 /// Writes an array with these sides; there must be as many values as they hold.
 ///
@@ -50,28 +51,37 @@ impl Array {
         let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
         let size = file.get_ref().metadata().map_err(cannot)?.len();
         let begin = begin(&mut file, size).map_err(cannot)?;
-        let begin = begin.ok_or_else(|| wrong(Some(0), "no npy file: it begins otherwise, or is cut off".into()))?;
-        let npy = NpyFile::new(file).map_err(|e| wrong(Some(10), format!("no header of an npy file: {e}")))?;
+        let begin = begin.ok_or_else(|| {
+            wrong(Some(0), "no npy file of an array in memory: it begins otherwise, or is cut off".into())
+        })?;
+        let npy =
+            NpyFile::new(file).map_err(|e| wrong(Some(10), format!("no header of an npy file: {e}")))?;
         let name = match npy.dtype() {
             DType::Plain(kind) => kind.to_string(),
             other => other.descr(),
         };
         // One byte has no order: '|u1' is '<u1'.
-        let (name, width) = match known.iter().find(|known| name == **known || name.replace('|', "<") == **known) {
-            Some(known) => (name, known.parse::<TypeStr>().map_or(0, |kind| kind.size_field())),
-            None => {
-                let problem = format!("elements of type {name} where {} are wanted", known.join(" or "));
-                return Err(wrong(Some(10), problem));
-            }
-        };
+        let (name, width) =
+            match known.iter().find(|known| name == **known || name.replace('|', "<") == **known) {
+                Some(known) => (name, known.parse::<TypeStr>().map_or(0, |kind| kind.size_field())),
+                None => {
+                    let problem = format!("elements of type {name} where {} are wanted", known.join(" or "));
+                    return Err(wrong(Some(10), problem));
+                }
+            };
         if npy.order() != Order::C || npy.shape().len() != dimensions {
-            let problem = format!("an array of shape {:?} in {:?} order: {dimensions} sides in C order are wanted", npy.shape(), npy.order());
+            let problem = format!(
+                "an array of shape {:?} in {:?} order: {dimensions} sides in C order are wanted",
+                npy.shape(),
+                npy.order()
+            );
             return Err(wrong(Some(10), problem));
         }
         let elements = npy.shape().iter().try_fold(1u64, |product, &side| product.checked_mul(side));
         let end = elements.and_then(|n| n.checked_mul(width)).and_then(|bytes| bytes.checked_add(begin));
         if end != Some(size) {
-            let problem = format!("the file ends here, but {:?} elements of type {name} end elsewhere", npy.shape());
+            let problem =
+                format!("the file ends here, but {:?} elements of type {name} end elsewhere", npy.shape());
             return Err(wrong(Some(size), problem));
         }
         let sides = npy.shape().iter().map(|&side| side as usize).collect();
@@ -115,8 +125,24 @@ fn begin(file: &mut BufReader<File>, size: u64) -> std::io::Result<Option<u64>> 
         1 => (10, u64::from(u16::from_le_bytes([head[8], head[9]]))),
         _ => (12, u64::from(u32::from_le_bytes([head[8], head[9], head[10], head[11]]))),
     };
-    let is_npy = &head[..6] == b"\x93NUMPY" && length <= LONGEST_HEADER && fixed + length <= size;
-    Ok(is_npy.then_some(fixed + length))
+    if &head[..6] != b"\x93NUMPY" || length > LONGEST_HEADER || fixed + length > size {
+        return Ok(None);
+    }
+    let mut header = vec![0; (fixed + length) as usize];
+    file.read_exact(&mut header)?;
+    file.rewind()?;
+    Ok(numbers_fit(&header[fixed as usize..]).then_some(fixed + length))
+}
+
+/// Whether all numbers of a header are decimal, and their product is a number: who reads it multiplies without a check.
+fn numbers_fit(header: &[u8]) -> bool {
+    let words = header.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+    let mut numbers = words.filter(|word| word.first().is_some_and(u8::is_ascii_digit));
+    let product = numbers.try_fold(1u64, |product, word| {
+        let number: u64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+        product.checked_mul(number.max(1))
+    });
+    product.is_some()
 }
 
 /// Reads `float32` values that have to be numbers.
@@ -134,4 +160,34 @@ pub fn finite(array: Array, path: &Path) -> Result<Vec<f32>, Error> {
             problem: format!("{} where a number is needed", values[at]),
         }),
     }
+}
+
+/// Opens an array that has to have these sides.
+///
+/// # Errors
+/// As [`Array::open`]; [`Error::Format`] for other sides.
+pub fn sized(path: &Path, known: &[&str], sides: &[usize]) -> Result<Array, Error> {
+    let array = Array::open(path, known, sides.len())?;
+    if array.sides() == sides {
+        return Ok(array);
+    }
+    let problem =
+        format!("an array of shape {:?} where {sides:?} belongs with the files beside it", array.sides());
+    Err(Error::Format { path: path.to_owned(), offset: Some(10), problem })
+}
+
+/// Reads numbers of segments.
+///
+/// # Errors
+/// As [`Array::values`]; [`Error::Format`] with the byte of one that does not exist.
+pub fn segments(array: Array, path: &Path) -> Result<Vec<Segment>, Error> {
+    let begin = array.begin();
+    let segment = |(at, number): (usize, u8)| {
+        Segment::from_index(number.into()).ok_or_else(|| Error::Format {
+            path: path.to_owned(),
+            offset: Some(begin + at as u64),
+            problem: format!("segment {number}: there are 0 to 35"),
+        })
+    };
+    array.values::<u8>(path)?.into_iter().enumerate().map(segment).collect()
 }
