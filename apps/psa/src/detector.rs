@@ -62,8 +62,7 @@ impl Detector {
             ("cross_talk", electronics.cross_talk),
             ("differential_cross_talk", electronics.differential_cross_talk),
         ] {
-            // NaN is in no range.
-            if !(value.abs() <= 1.0) {
+            if !(-1.0..=1.0).contains(&value) {
                 return wrong(name, format!("{value}: give a number from -1 to 1"));
             }
         }

@@ -50,9 +50,10 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         events::write_to(&args.out, &events, &spec, electronics, args.speed)?;
     }
     out::print(&format!(
-        "{} events of {} hits, {} keV, noise {} keV, {} s\nwritten: {}\n",
+        "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",
         events.count(),
         events.hits,
+        if events.hits == 1 { "" } else { "s" },
         spec.energies,
         spec.noise,
         table::digits(begin.elapsed().as_secs_f64()),
