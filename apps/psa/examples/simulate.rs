@@ -49,8 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} points, {} of them not settled\n", points.len(), unsettled(&basis, 0.01).len());
 
     println!(
-        "{:>5}  {:>15}  {:>7}  {:>4} ns  60 ns 120 ns 240 ns, of the segment hit",
-        "point", "mm", "segment", 30
+        "point       x, y, z (mm)   segment   and its signal 30, 60, 120, 240 ns after the charge was made"
     );
     for point in [points.len() / 4, points.len() / 2, 3 * points.len() / 4] {
         let (place, segment) = (basis.positions()[point], basis.segments()[point]);
