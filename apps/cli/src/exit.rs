@@ -1,6 +1,7 @@
 //! Exit codes: what each kind of failure means to a script.
 
 use zellige_linalg as linalg;
+use zellige_psa as psa;
 use zellige_sparse as sparse;
 use zellige_tor as tor;
 
@@ -73,6 +74,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     }
     if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::Error>() {
         return Some(pipeline.exit_code());
+    }
+    if let Some(psa::Error::Parameter { .. } | psa::Error::Text { .. }) = cause.downcast_ref() {
+        return Some(BAD_PARAMETER);
     }
     if let Some(tor::Error::Parameter { .. }) = cause.downcast_ref() {
         return Some(BAD_PARAMETER);

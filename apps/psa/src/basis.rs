@@ -66,6 +66,11 @@ impl Basis {
         &self.values[(point * CHANNELS + channel.index()) * samples..][..samples]
     }
 
+    /// All signals, by point, channel and sample.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
     /// The points of one segment, with the channels that a search compares and the first `window` samples.
     ///
     /// # Errors

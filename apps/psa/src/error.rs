@@ -26,6 +26,16 @@ pub enum Error {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A text file says what makes no sense.
+    #[error("{}{}: {problem}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, counted from 1; none for what concerns the whole.
+        line: Option<usize>,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// Sizes that do not fit each other.
     #[error("{what}: {problem}")]
     Shape {
@@ -42,6 +52,9 @@ pub enum Error {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// Fields could not be solved for.
+    #[error(transparent)]
+    Solve(#[from] zellige_sparse::Error),
     /// A task failed, or could not be submitted.
     #[error(transparent)]
     Runtime(#[from] zellige_runtime::Error),

@@ -7,6 +7,17 @@
 //! |---|---|
 //! | [`channels`] | segments, channels, and which of them are compared |
 //! | [`basis`] | signals of known points |
+//! | [`body`], [`crystal`] | pieces of germanium with contacts, and the one that a text file describes |
+//! | [`grid`], [`fields`] | nodes, and the potentials at them |
+//! | [`drift`] | how fast electrons and holes go, where to, and what contacts see of it |
+//! | [`electronics`] | preamplifiers, cross-talk, samples |
+//! | [`detector`] | all of that together: a point goes in, signals come out |
+//! | [`simulate`] | a basis |
+//! | [`events`] | events at known places, with noise |
+//! | [`files`] | all of that in files |
+//! | [`observe`] | who watches work that takes a while |
+//!
+//! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
 //!
 //! Lengths are in mm, times in ns, energies in keV; a signal of 1 is the whole charge, positive on the contacts that collect it.
 //!
@@ -22,7 +33,18 @@
 #![deny(missing_docs)]
 
 pub mod basis;
+pub mod body;
 pub mod channels;
+pub mod crystal;
+pub mod detector;
+pub mod drift;
+pub mod electronics;
 mod error;
+pub mod events;
+pub mod fields;
+pub mod files;
+pub mod grid;
+pub mod observe;
+pub mod simulate;
 
 pub use error::Error;

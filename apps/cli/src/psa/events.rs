@@ -1,0 +1,62 @@
+//! `zellige psa events`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use zellige_psa::detector::{self, Detector};
+use zellige_psa::events::{self, Spec};
+use zellige_psa::files;
+
+use super::{electronics, failed, runtime};
+use crate::args::PsaEvents;
+use crate::progress::Progress;
+use crate::{interrupt, out, table};
+
+/// Simulates events and writes them.
+///
+/// # Errors
+/// A basis that cannot be read, options without meaning, an output that cannot be written, tasks that fail, Ctrl-C.
+pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
+    files::make_folder(&args.out)?;
+    let (sampling, origin) = files::basis::origin(&args.basis)?;
+    let electronics = electronics(args.electronics, origin.electronics);
+    let spec = Spec {
+        count: args.events as usize,
+        seed: args.seed,
+        energies: args.energy,
+        hits: args.hits.into(),
+        within: args.within,
+        noise: args.noise,
+        correlation: args.correlation,
+        adc_step: args.adc_step,
+        jitter: args.jitter,
+        rate: args.rate,
+        sampling,
+    };
+    let rt = runtime(args.workers)?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let begin = Instant::now();
+    let fields = match files::fields::are_there(&args.basis) {
+        true => files::fields::read(&args.basis, &origin.crystal, origin.grid)?,
+        false => detector::fields(&rt, &origin.crystal, origin.grid, &progress).map_err(failed)?,
+    };
+    let detector = Arc::new(Detector::new(&origin.crystal, Arc::new(fields), electronics, args.speed)?);
+    let events = events::simulate(&rt, &detector, &spec, &progress).map_err(failed)?;
+    drop((progress, armed));
+    interrupt::check()?;
+    {
+        let _held = out::writing();
+        events::write_to(&args.out, &events, &spec, electronics, args.speed)?;
+    }
+    out::print(&format!(
+        "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",
+        events.count(),
+        events.hits,
+        if events.hits == 1 { "" } else { "s" },
+        spec.energies,
+        spec.noise,
+        table::digits(begin.elapsed().as_secs_f64()),
+        args.out.display()
+    ))
+}

@@ -1,0 +1,60 @@
+//! `zellige psa ...`.
+
+mod events;
+mod simulate;
+
+use zellige_psa::crystal::EXAMPLE;
+use zellige_psa::electronics::Electronics;
+use zellige_runtime::Runtime;
+use zellige_tor::pipeline::Observer;
+
+use crate::args::{self, Psa};
+use crate::progress::Progress;
+use crate::{interrupt, out};
+
+/// Does what the word after `psa` says.
+///
+/// # Errors
+/// Files that cannot be read or written, parameters without meaning, tasks that fail, Ctrl-C.
+pub fn run(verb: &Psa) -> anyhow::Result<()> {
+    match verb {
+        Psa::Crystal => out::print(EXAMPLE),
+        Psa::Simulate(args) => simulate::run(args),
+        Psa::Events(args) => events::run(args),
+    }
+}
+
+impl zellige_psa::observe::Observer for Progress {
+    fn stage(&self, name: &str, total: u64) {
+        Observer::stage(self, name, total);
+    }
+
+    fn advance(&self, done: u64) {
+        Observer::advance(self, done);
+    }
+}
+
+fn runtime(workers: Option<u16>) -> anyhow::Result<Runtime> {
+    let mut rt = Runtime::builder();
+    if let Some(workers) = workers {
+        rt = rt.workers(workers.into());
+    }
+    Ok(rt.build()?)
+}
+
+/// What was said of the electronics, and of the rest what is known.
+fn electronics(said: args::Electronics, known: Electronics) -> Electronics {
+    Electronics {
+        tau: said.tau.unwrap_or(known.tau),
+        cross_talk: said.cross_talk.unwrap_or(known.cross_talk),
+        differential_cross_talk: said.differential_cross_talk.unwrap_or(known.differential_cross_talk),
+    }
+}
+
+/// An error of the library; after Ctrl-C whatever it is, it is that.
+fn failed(error: zellige_psa::Error) -> anyhow::Error {
+    match interrupt::check() {
+        Err(interrupted) => interrupted.into(),
+        Ok(()) => error.into(),
+    }
+}

@@ -1,0 +1,141 @@
+//! `zellige psa simulate`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zellige_psa::basis::{Basis, Sampling};
+use zellige_psa::channels::Segment;
+use zellige_psa::crystal::{Crystal, EXAMPLE};
+use zellige_psa::detector::{self, Detector};
+use zellige_psa::electronics::Electronics;
+use zellige_psa::fields::Fields;
+use zellige_psa::files;
+use zellige_psa::simulate::{basis, lattice, unsettled};
+
+use super::{electronics, failed, runtime};
+use crate::args::{BasisValues, PsaSimulate};
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::{interrupt, table};
+
+/// A signal is settled where it is this close to its end (parts of the whole charge).
+const SETTLED: f32 = 0.01;
+
+/// Simulates a crystal and writes its basis.
+///
+/// # Errors
+/// A crystal that cannot be read or cannot be, an output that cannot be written, tasks that fail, Ctrl-C.
+pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
+    let target = args.agata.as_deref().map(|path| Target::regular("--agata", path)).transpose()?;
+    if let Some(folder) = &args.out {
+        files::make_folder(folder)?;
+    }
+    let crystal = crystal(args)?;
+    let points = lattice(&crystal, args.step)?;
+    let electronics = electronics(args.electronics, Electronics::default());
+    let rt = runtime(args.workers)?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let begin = Instant::now();
+    let fields = Arc::new(detector::fields(&rt, &crystal, args.grid, &progress).map_err(failed)?);
+    let solved = begin.elapsed();
+    let detector = Arc::new(Detector::new(&crystal, Arc::clone(&fields), electronics, 1.0)?);
+    let basis = basis(&rt, &detector, &points, sampling(args), &progress).map_err(failed)?;
+    let times = [solved, begin.elapsed() - solved];
+    drop((progress, armed));
+    interrupt::check()?;
+    let written = {
+        let _held = out::writing();
+        match (&target, &args.out) {
+            (Some(target), _) => {
+                files::agata::write(target.path(), &basis)?;
+                target.path()
+            }
+            (None, Some(folder)) => {
+                let origin = files::basis::Origin { crystal: crystal.clone(), electronics, grid: args.grid };
+                let values = match args.values {
+                    BasisValues::F32 => files::basis::Values::Float32,
+                    BasisValues::I16 => files::basis::Values::Int16,
+                };
+                if !args.no_fields {
+                    files::fields::write(folder, &fields)?;
+                }
+                files::basis::write(folder, &basis, &origin, values)?;
+                folder
+            }
+            (None, None) => unreachable!("one of the two is required"),
+        }
+    };
+    out::print(&text(&crystal, &fields, &basis, times, written))
+}
+
+fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {
+    let crystal = match &args.crystal {
+        Some(path) => Crystal::read(path)?,
+        None => Crystal::parse(Path::new("zellige psa crystal"), EXAMPLE)?,
+    };
+    match args.bias {
+        // Read again: what a file may not say, an option may not either.
+        Some(bias) => Crystal::parse(Path::new("--bias"), &Crystal { bias, ..crystal }.to_toml()),
+        None => Ok(crystal),
+    }
+}
+
+fn sampling(args: &PsaSimulate) -> Sampling {
+    match args.agata {
+        Some(_) => files::agata::SAMPLING,
+        None => Sampling { samples: args.samples.into(), step: args.sample_step, before: args.before.into() },
+    }
+}
+
+fn text(crystal: &Crystal, fields: &Fields, basis: &Basis, times: [Duration; 2], written: &Path) -> String {
+    let mut counts = vec![0usize; Segment::all().count()];
+    basis.segments().iter().for_each(|segment| counts[segment.index()] += 1);
+    let (least, most) =
+        (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
+    let points = basis.positions().len();
+    let lines = [
+        format!("{}: {points} points, {least} to {most} in a segment", crystal.name),
+        format!(
+            "fields: {} nodes, weighting potentials add up to 1 within {:.0e}, {} s",
+            fields.grid().len(),
+            fields.worst_sum(crystal),
+            table::digits(times[0].as_secs_f64())
+        ),
+        format!("signals: {} s", table::digits(times[1].as_secs_f64())),
+        settled(basis),
+        depleted(crystal, fields),
+        format!("written: {}", written.display()),
+    ];
+    lines.into_iter().filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
+}
+
+/// Points whose charge has not settled, some of them by name.
+fn settled(basis: &Basis) -> String {
+    const NAMED: usize = 5;
+    let points = unsettled(basis, SETTLED);
+    if points.is_empty() {
+        return format!("every charge is settled within {} % at the last sample", 100.0 * SETTLED);
+    }
+    let place = |&point: &usize| format!("{:?}", basis.positions()[point]);
+    let named: Vec<String> = points.iter().take(NAMED).map(place).collect();
+    format!(
+        "warning: {} charges are not settled within {} % at the last sample (--samples): {}{}",
+        points.len(),
+        100.0 * SETTLED,
+        named.join(", "),
+        if points.len() > NAMED { ", ..." } else { "" }
+    )
+}
+
+/// A potential beyond those of the contacts is that of charge that a real crystal keeps.
+fn depleted(crystal: &Crystal, fields: &Fields) -> String {
+    match detector::is_depleted(crystal, fields) {
+        true => String::new(),
+        false => format!(
+            "warning: {} V do not deplete the crystal: fields are wrong where it is not (--bias)",
+            crystal.bias
+        ),
+    }
+}

@@ -1,0 +1,157 @@
+//! The way of a charge to the contacts, and what they see of it.
+
+use std::sync::Arc;
+
+use super::Mobility;
+use crate::body::{Body, Vec3, between, crossing};
+use crate::fields::Fields;
+
+/// What drifts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Negative.
+    Electron,
+    /// Positive.
+    Hole,
+}
+
+/// What charges do in a body: their velocities at the nodes of its fields.
+#[derive(Clone, Debug)]
+pub struct Drift {
+    body: Arc<dyn Body>,
+    fields: Arc<Fields>,
+    /// Of electrons and of holes (mm/ns).
+    velocities: [Vec<[f32; 3]>; 2],
+    /// Cells that lie in the germanium whole: where charges do not meet its surface.
+    is_deep: Vec<bool>,
+}
+
+/// The charge that a unit pair of an electron and a hole induces on every contact, in equal steps of time from when it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pulse {
+    /// Time between two values (ns).
+    pub step: f64,
+    /// Contacts.
+    pub contacts: usize,
+    /// Charge by time and contact: that of a hole counts as positive.
+    pub charges: Vec<f32>,
+    /// Whether both carriers came to a contact.
+    pub is_collected: bool,
+}
+
+impl Pulse {
+    /// How many times there are.
+    pub fn times(&self) -> usize {
+        self.charges.len() / self.contacts.max(1)
+    }
+}
+
+/// Time between two places of a charge (ns): about 0.1 mm.
+pub const STEP: f64 = 1.0;
+
+/// A charge that has not come to a contact by then (ns) is trapped.
+const LONGEST: f64 = 3000.0;
+
+/// A charge slower than this (mm/ns) is trapped.
+const SLOWEST: f64 = 1e-5;
+
+impl Drift {
+    /// Of charges in a body with these fields, all speeds times `speed`.
+    pub fn new(body: Arc<dyn Body>, fields: Arc<Fields>, mobility: &Mobility, speed: f64) -> Self {
+        let electric = fields.electric(&*body);
+        let velocities = [Carrier::Electron, Carrier::Hole].map(|carrier| {
+            let velocity = |field: &[f32; 3]| {
+                mobility.velocity(carrier, field.map(f64::from)).map(|part| (speed * part) as f32)
+            };
+            electric.iter().map(velocity).collect()
+        });
+        let grid = fields.grid();
+        let is_inside: Vec<bool> = (0..grid.len()).map(|node| body.contains(grid.position(node))).collect();
+        let along = |corner: usize| (0..3).filter(move |axis| corner >> axis & 1 == 1);
+        let corners: Vec<usize> =
+            (0..8).map(|corner| along(corner).map(|axis| grid.stride(axis)).sum()).collect();
+        let is_whole = |node: usize| corners.iter().all(|corner| is_inside.get(node + corner) == Some(&true));
+        let is_deep = (0..grid.len()).map(is_whole).collect();
+        Drift { body, fields, velocities, is_deep }
+    }
+
+    /// What the contacts see of a unit pair that is made at a point of the germanium (mm): `Q_k = phi_k(x_h) - phi_k(x_e)` (Shockley and Ramo).
+    pub fn pulse(&self, point: Vec3) -> Pulse {
+        let contacts = self.fields.contacts();
+        let (mut charges, of_hole) = self.follow(Carrier::Hole, point);
+        let (electron, of_electron) = self.follow(Carrier::Electron, point);
+        let times = charges.len().max(electron.len()) / contacts;
+        // Who has come to its contact stays there.
+        for _ in charges.len() / contacts..times {
+            charges.extend_from_within(charges.len() - contacts..);
+        }
+        let last = &electron[electron.len() - contacts..];
+        let seen = electron.chunks(contacts).chain(std::iter::repeat(last));
+        for (charges, seen) in charges.chunks_mut(contacts).zip(seen) {
+            charges.iter_mut().zip(seen).for_each(|(charge, seen)| *charge -= seen);
+        }
+        Pulse { step: STEP, contacts, charges, is_collected: of_hole && of_electron }
+    }
+
+    /// The weighting potentials where a carrier is, by time and contact; and whether it came to a contact.
+    fn follow(&self, carrier: Carrier, start: Vec3) -> (Vec<f32>, bool) {
+        let contacts = self.fields.contacts();
+        let (mut track, mut place) = (Vec::with_capacity(contacts * 256), start);
+        let most = (LONGEST / STEP) as usize;
+        for _ in 0..most {
+            let begin = track.len();
+            track.resize(begin + contacts, 0.0);
+            self.fields.weighting_at(place, &mut track[begin..]);
+            let next = self.next(carrier, place);
+            if !self.is_inside(next) {
+                let end = between(place, next, crossing(&*self.body, place, next));
+                track.resize(begin + 2 * contacts, 0.0);
+                track[begin + contacts + self.body.contact(end)] = 1.0;
+                return (track, true);
+            }
+            let moved = (0..3).map(|axis| (next[axis] - place[axis]).abs()).fold(0.0, f64::max);
+            if moved < SLOWEST * STEP {
+                break;
+            }
+            place = next;
+        }
+        (track, false)
+    }
+
+    /// Where a carrier is a step later (the midpoint rule), in front of reflecting faces.
+    fn next(&self, carrier: Carrier, place: Vec3) -> Vec3 {
+        let moved = |velocity: Vec3, time: f64| {
+            self.in_front(std::array::from_fn(|axis| place[axis] + time * velocity[axis]))
+        };
+        let middle = moved(self.velocity(carrier, place), 0.5 * STEP);
+        moved(self.velocity(carrier, middle), STEP)
+    }
+
+    fn in_front(&self, mut place: Vec3) -> Vec3 {
+        let (bounds, reflects) = (self.body.bounds(), self.body.reflects());
+        for axis in 0..3 {
+            let ([low, high], [at_low, at_high]) = (bounds[axis], reflects[axis]);
+            if at_low {
+                place[axis] = place[axis].max(low);
+            }
+            if at_high {
+                place[axis] = place[axis].min(high);
+            }
+        }
+        place
+    }
+
+    fn velocity(&self, carrier: Carrier, place: Vec3) -> Vec3 {
+        let velocities = &self.velocities[usize::from(carrier == Carrier::Hole)];
+        let grid = self.fields.grid();
+        let mut sum = [0.0f32; 3];
+        for (node, weight) in grid.corners(&grid.cell(place)) {
+            sum.iter_mut().zip(velocities[node]).for_each(|(sum, part)| *sum += weight * part);
+        }
+        sum.map(f64::from)
+    }
+
+    fn is_inside(&self, place: Vec3) -> bool {
+        self.is_deep[self.fields.grid().cell(place).node] || self.body.contains(place)
+    }
+}

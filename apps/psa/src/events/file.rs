@@ -1,0 +1,125 @@
+//! Events in a folder: `signals.npy` (keV, events x 37 x samples), `energies.npy` (keV, events x hits), `positions.npy` (mm, events x hits x 3),
+//! `segments.npy` (0 to 35, events x hits), `timestamps.npy` (ns, events) and `events.toml`, which is written last.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Events, Spec};
+use crate::Error;
+use crate::basis::Sampling;
+use crate::channels::CHANNELS;
+use crate::electronics::Electronics;
+use crate::files::npy::{self, Array};
+use crate::files::{make_folder, read_toml, unseal, write_whole};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: String,
+    events: usize,
+    hits: usize,
+    samples: usize,
+    /// ns
+    step: f64,
+    before: usize,
+    seed: u64,
+    energies: String,
+    within: String,
+    /// keV
+    noise: f64,
+    correlation: f64,
+    /// keV
+    adc_step: f64,
+    /// ns
+    jitter: f64,
+    /// 1/s
+    rate: f64,
+    speed: f64,
+    electronics: Electronics,
+}
+
+const FORMAT: &str = "zellige psa events 1";
+
+/// Writes events into a folder, which is made if need be, with what they were made by.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn write(
+    folder: &Path,
+    events: &Events,
+    spec: &Spec,
+    electronics: Electronics,
+    speed: f64,
+) -> Result<(), Error> {
+    make_folder(folder)?;
+    let (seal, sampling, count) = (folder.join("events.toml"), events.sampling, events.count());
+    unseal(&seal)?;
+    let signals = events.signals.iter().copied();
+    npy::write(&folder.join("signals.npy"), &[count, CHANNELS, sampling.samples], signals)?;
+    npy::write(&folder.join("energies.npy"), &[count, events.hits], events.energies.iter().copied())?;
+    let positions = events.positions.iter().flatten().copied();
+    npy::write(&folder.join("positions.npy"), &[count, events.hits, 3], positions)?;
+    let segments = events.segments.iter().map(|segment| segment.index() as u8);
+    npy::write(&folder.join("segments.npy"), &[count, events.hits], segments)?;
+    npy::write(&folder.join("timestamps.npy"), &[count], events.timestamps.iter().copied())?;
+    let file = File {
+        format: FORMAT.into(),
+        events: count,
+        hits: events.hits,
+        samples: sampling.samples,
+        step: sampling.step,
+        before: sampling.before,
+        seed: spec.seed,
+        energies: spec.energies.to_string(),
+        within: spec.within.to_string(),
+        noise: spec.noise,
+        correlation: spec.correlation,
+        adc_step: spec.adc_step,
+        jitter: spec.jitter,
+        rate: spec.rate,
+        speed,
+        electronics,
+    };
+    let text = toml::to_string(&file).expect("numbers and words are TOML");
+    write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
+}
+
+/// Reads events from a folder.
+///
+/// # Errors
+/// [`Error::Text`] for a folder that is not complete, [`Error::Format`] with the byte for arrays that do not fit each other.
+pub fn read(folder: &Path) -> Result<Events, Error> {
+    let path = folder.join("events.toml");
+    let missing = "no such file: the folder holds no events, or ones that were not written to their end";
+    let file: File = read_toml(&path, missing)?;
+    if file.format != FORMAT || !(file.step > 0.0 && file.step.is_finite()) {
+        let problem =
+            format!("format {:?}, step {}: {FORMAT:?} and a step above 0 are known", file.format, file.step);
+        return Err(Error::Text { path, line: None, problem });
+    }
+    let (events, hits) = (file.events, file.hits);
+    let path = folder.join("positions.npy");
+    let positions = npy::finite(npy::sized(&path, &["<f4"], &[events, hits, 3])?, &path)?;
+    let path = folder.join("signals.npy");
+    let signals = npy::finite(npy::sized(&path, &["<f4"], &[events, CHANNELS, file.samples])?, &path)?;
+    let values = |name: &str, kind: &str, sides: &[usize]| -> Result<(std::path::PathBuf, Array), Error> {
+        let path = folder.join(name);
+        let array = npy::sized(&path, &[kind], sides)?;
+        Ok((path, array))
+    };
+    let (path, array) = values("energies.npy", "<f8", &[events, hits])?;
+    let energies = array.values(&path)?;
+    let (path, array) = values("segments.npy", "<u1", &[events, hits])?;
+    let segments = npy::segments(array, &path)?;
+    let (path, array) = values("timestamps.npy", "<u8", &[events])?;
+    Ok(Events {
+        sampling: Sampling { samples: file.samples, step: file.step, before: file.before },
+        hits,
+        signals,
+        energies,
+        positions: positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect(),
+        segments,
+        timestamps: array.values(&path)?,
+    })
+}

@@ -1,0 +1,176 @@
+//! Simulated events: charges at known places, as an experiment would record them.
+//!
+//! Places are uniform in the crystal, not those of a basis; every signal is that of a drift from there. Every event has random numbers of its own,
+//! so that events are the same, to the bit, for any number of workers, and the first ones do not depend on how many follow.
+
+mod choice;
+mod draw;
+mod file;
+
+use std::sync::Arc;
+
+use zellige_runtime::{Runtime, Submit, write};
+
+use crate::Error;
+use crate::basis::Sampling;
+use crate::channels::{CHANNELS, Segment};
+use crate::detector::Detector;
+use crate::observe::Observer;
+pub use choice::{Energies, Within};
+use draw::{Hit, draw, times};
+pub use file::{read, write as write_to};
+
+/// What events are like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// How many.
+    pub count: usize,
+    /// Begins the random numbers.
+    pub seed: u64,
+    /// The energy of an event, which its hits share.
+    pub energies: Energies,
+    /// Charges of an event.
+    pub hits: usize,
+    /// Where they may be.
+    pub within: Within,
+    /// Noise of a sample (keV rms).
+    pub noise: f64,
+    /// Correlation of the noise of a sample with that of the one before.
+    pub correlation: f64,
+    /// Step of the digitiser (keV); 0 for none.
+    pub adc_step: f64,
+    /// Standard deviation of the time at which charges begin to move (ns).
+    pub jitter: f64,
+    /// Mean rate of events (1/s).
+    pub rate: f64,
+    /// How signals are sampled.
+    pub sampling: Sampling,
+}
+
+impl Default for Spec {
+    /// 1000 events of one hit of 15 keV to 5 MeV, noise of 2.5 keV with a correlation of 0.55, steps of 0.4 keV, no jitter, 10 000 a second,
+    /// 60 samples of 10 ns, 2 of them before charges move.
+    fn default() -> Self {
+        Spec {
+            count: 1000,
+            seed: 1,
+            energies: Energies::LogUniform { from: 15.0, to: 5000.0 },
+            hits: 1,
+            within: Within::Crystal,
+            noise: 2.5,
+            correlation: 0.55,
+            adc_step: 0.4,
+            jitter: 0.0,
+            rate: 1e4,
+            sampling: Sampling { samples: 60, step: 10.0, before: 2 },
+        }
+    }
+}
+
+/// Hits that an event may have.
+pub const MOST_HITS: usize = 16;
+
+impl Spec {
+    /// # Errors
+    /// [`Error::Parameter`] that names what has no meaning.
+    fn check(&self) -> Result<(), Error> {
+        let range = |name, value: f64, low: f64, high: f64| match value >= low && value <= high {
+            true => Ok(()),
+            false => Err(Error::Parameter {
+                name,
+                problem: format!("{value}: give a number from {low} to {high}"),
+            }),
+        };
+        self.energies.check()?;
+        range("hits", self.hits as f64, 1.0, MOST_HITS as f64)?;
+        range("noise", self.noise, 0.0, 1e6)?;
+        range("correlation", self.correlation, 0.0, 0.999)?;
+        range("adc_step", self.adc_step, 0.0, 1e6)?;
+        range("jitter", self.jitter, 0.0, 1e4)?;
+        range("rate", self.rate, 1e-6, 1e9)?;
+        range("samples", self.sampling.samples as f64, 1.0, 1e5)?;
+        range("sampling step", self.sampling.step, 1e-3, 1e6)
+    }
+}
+
+/// Events, and the truth about them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Events {
+    /// How signals are sampled.
+    pub sampling: Sampling,
+    /// Hits of each event.
+    pub hits: usize,
+    /// Signals (keV) by event, channel (37) and sample.
+    pub signals: Vec<f32>,
+    /// Energies (keV) by event and hit.
+    pub energies: Vec<f64>,
+    /// Where they are (mm), by event and hit.
+    pub positions: Vec<[f32; 3]>,
+    /// Which segment collects each, by event and hit.
+    pub segments: Vec<Segment>,
+    /// When each event happened (ns since the first moment).
+    pub timestamps: Vec<u64>,
+}
+
+impl Events {
+    /// How many events there are.
+    pub fn count(&self) -> usize {
+        self.timestamps.len()
+    }
+}
+
+/// Events of one task.
+const BLOCK: usize = 32;
+
+/// Simulates events in a crystal, blocks of them by tasks.
+///
+/// # Errors
+/// [`Error::Parameter`] for what has no meaning; those of tasks: a crystal in which no charge comes to a contact.
+pub fn simulate(
+    rt: &Runtime,
+    detector: &Arc<Detector>,
+    spec: &Spec,
+    observer: &dyn Observer,
+) -> Result<Events, Error> {
+    spec.check()?;
+    observer.stage("events", spec.count as u64);
+    let mut blocks = Vec::new();
+    for begin in (0..spec.count).step_by(BLOCK) {
+        let range = begin..(begin + BLOCK).min(spec.count);
+        let (hits, signals) = (rt.register_empty::<Vec<Hit>>(), rt.register_empty::<Vec<f32>>());
+        let (detector, spec) = (Arc::clone(detector), spec.clone());
+        rt.task("events")
+            .operands((write(&hits), write(&signals)))
+            .cpu(move |(mut hits, mut signals)| {
+                let length = CHANNELS * spec.sampling.samples;
+                let (mut all, mut values) = (Vec::new(), vec![0.0; range.len() * length]);
+                for (event, values) in range.clone().zip(values.chunks_mut(length)) {
+                    all.extend(draw(&detector, &spec, event, values)?);
+                }
+                hits.put(all);
+                signals.put(values);
+                Ok::<(), Error>(())
+            })
+            .submit()?;
+        blocks.push((hits, signals));
+    }
+    let mut all = Events {
+        sampling: spec.sampling,
+        hits: spec.hits,
+        signals: Vec::with_capacity(spec.count * CHANNELS * spec.sampling.samples),
+        energies: Vec::new(),
+        positions: Vec::new(),
+        segments: Vec::new(),
+        timestamps: times(spec),
+    };
+    for (hits, signals) in blocks {
+        all.signals.extend(rt.take(signals)?);
+        for hit in rt.take(hits)? {
+            all.energies.push(hit.energy);
+            all.positions.push(hit.place.map(|at| at as f32));
+            all.segments.push(hit.segment);
+        }
+        observer.advance((all.energies.len() / spec.hits) as u64);
+    }
+    Ok(all)
+}

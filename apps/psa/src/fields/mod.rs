@@ -1,0 +1,217 @@
+//! Potentials in the germanium: that of the bias and the space charge, and the weighting potential of every contact.
+//!
+//! Poisson's equation `div grad V = -rho / eps` for the first, Laplace's with 1 on one contact and 0 on the others for the weighting potentials: one
+//! matrix, one preconditioner, one right-hand side each.
+
+mod extend;
+mod matrix;
+mod nodes;
+
+use zellige_runtime::Runtime;
+use zellige_sparse::krylov::precondition::Amg;
+use zellige_sparse::krylov::{Cg, Solve, Stop, Stored, solve};
+use zellige_sparse::space::Space;
+
+use crate::Error;
+use crate::body::{Body, Vec3};
+use crate::grid::Grid;
+use crate::observe::Observer;
+use extend::Extension;
+use matrix::Equations;
+use nodes::Nodes;
+
+/// What charges feel, and what contacts see of them, at the nodes of a grid.
+///
+/// Around every point of the germanium there are eight nodes with values: those outside continue what is inside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fields {
+    grid: Grid,
+    contacts: usize,
+    potential: Vec<f32>,
+    weighting: Vec<f32>,
+}
+
+/// Potentials are solved for to this residual beside the right-hand side.
+const RESIDUAL: f64 = 1e-7;
+
+/// More steps than any crystal takes.
+const MOST_STEPS: usize = 5000;
+
+/// What the fields are of.
+pub struct Problem<'p> {
+    /// The germanium.
+    pub body: &'p dyn Body,
+    /// Where potentials are computed.
+    pub grid: &'p Grid,
+    /// Voltage of each contact (V).
+    pub voltages: &'p [f64],
+    /// Charge density over permittivity at a point (V/mm2).
+    pub charge: &'p dyn Fn(Vec3) -> f64,
+}
+
+impl Fields {
+    /// Solves for all potentials of a body, one after the other, each by conjugate gradients as a graph of tasks. The bits do not depend on the
+    /// number of workers.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a grid too coarse to have a node inside, [`Error::Solve`] where the solver fails.
+    pub fn solve(rt: &Runtime, problem: &Problem<'_>, observer: &dyn Observer) -> Result<Fields, Error> {
+        let Problem { body, grid, voltages, charge } = *problem;
+        let nodes = Nodes::new(body, grid);
+        if nodes.inside.is_empty() {
+            let problem =
+                format!("{} mm: no node lies in the germanium; take a smaller distance", grid.step());
+            return Err(Error::Parameter { name: "grid", problem });
+        }
+        let equations = Equations::new(&nodes)?;
+        let solver = Solver::new(rt, &equations)?;
+        let extension = Extension::of_potentials(&nodes);
+        let whole = |inside: &[f64], at: &dyn Fn(usize) -> f64| {
+            let mut values = vec![0.0; grid.len()];
+            nodes.inside.iter().zip(inside).for_each(|(&node, &value)| values[node] = value);
+            extension.apply(&mut values, at);
+            values
+        };
+        let contacts = body.contacts();
+        observer.stage("fields", contacts as u64 + 1);
+        let charges = |unknown: usize| charge(grid.position(nodes.inside[unknown]));
+        let inside = solver.solve(rt, &equations.rhs(|contact| voltages[contact], charges))?;
+        let potential = whole(&inside, &|contact| voltages[contact]);
+        observer.advance(1);
+        let mut weighting = vec![0.0; grid.len() * contacts];
+        for contact in 0..contacts {
+            let at = |other: usize| f64::from(u8::from(other == contact));
+            let inside = solver.solve(rt, &equations.rhs(at, |_| 0.0))?;
+            for (node, value) in whole(&inside, &at).into_iter().enumerate() {
+                weighting[node * contacts + contact] = value as f32;
+            }
+            observer.advance(contact as u64 + 2);
+        }
+        let potential = potential.into_iter().map(|volts| volts as f32).collect();
+        Ok(Fields { grid: grid.clone(), contacts, potential, weighting })
+    }
+
+    /// Of values at the nodes of a grid: the potential (V), and the weighting potentials by node and contact.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where the lengths do not fit each other.
+    pub fn new(
+        grid: Grid,
+        contacts: usize,
+        potential: Vec<f32>,
+        weighting: Vec<f32>,
+    ) -> Result<Fields, Error> {
+        if potential.len() != grid.len() || Some(weighting.len()) != grid.len().checked_mul(contacts) {
+            let found = format!("{} and {} values", potential.len(), weighting.len());
+            let problem = format!("{found} for {} nodes and {contacts} contacts", grid.len());
+            return Err(Error::shape("fields", problem));
+        }
+        Ok(Fields { grid, contacts, potential, weighting })
+    }
+
+    /// Where its nodes are.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// How many contacts there are.
+    pub fn contacts(&self) -> usize {
+        self.contacts
+    }
+
+    /// The potential at the nodes (V).
+    pub fn potential(&self) -> &[f32] {
+        &self.potential
+    }
+
+    /// The weighting potentials, by node and contact.
+    pub fn weighting(&self) -> &[f32] {
+        &self.weighting
+    }
+
+    /// The weighting potentials at a point of the germanium (mm), one for each contact.
+    pub fn weighting_at(&self, point: Vec3, values: &mut [f32]) {
+        values.fill(0.0);
+        for (node, weight) in self.grid.corners(&self.grid.cell(point)) {
+            let of_node = &self.weighting[node * self.contacts..][..self.contacts];
+            values.iter_mut().zip(of_node).for_each(|(value, of_node)| *value += weight * of_node);
+        }
+    }
+
+    /// The potential at a point of the germanium (V).
+    pub fn potential_at(&self, point: Vec3) -> f64 {
+        let corners = self.grid.corners(&self.grid.cell(point));
+        corners.iter().map(|&(node, weight)| f64::from(weight * self.potential[node])).sum()
+    }
+
+    /// The electric field at every node, `-grad V` (V/mm): differences over two steps inside, continued outside.
+    pub fn electric(&self, body: &dyn Body) -> Vec<[f32; 3]> {
+        let nodes = Nodes::new(body, &self.grid);
+        let extension = Extension::of_slopes(&nodes);
+        let mut field = vec![[0.0; 3]; self.grid.len()];
+        for axis in 0..3 {
+            let mut slopes = vec![0.0; self.grid.len()];
+            let stride = self.grid.stride(axis);
+            for &node in &nodes.inside {
+                let ahead = f64::from(self.potential[node + stride]);
+                let behind = f64::from(self.potential[node - stride]);
+                slopes[node] = (behind - ahead) / (2.0 * self.grid.step());
+            }
+            extension.apply(&mut slopes, |_| 0.0);
+            field.iter_mut().zip(slopes).for_each(|(field, slope)| field[axis] = slope as f32);
+        }
+        field
+    }
+
+    /// The largest difference between 1 and the sum of all weighting potentials at a node in the germanium: what solving left.
+    pub fn worst_sum(&self, body: &dyn Body) -> f64 {
+        let inside = (0..self.grid.len()).filter(|&node| body.contains(self.grid.position(node)));
+        let of_node = |node: usize| &self.weighting[node * self.contacts..][..self.contacts];
+        let error = |node| (of_node(node).iter().map(|&value| f64::from(value)).sum::<f64>() - 1.0).abs();
+        inside.map(error).fold(0.0, f64::max)
+    }
+}
+
+/// The matrix and its preconditioner, made once for all right-hand sides.
+struct Solver {
+    space: Space,
+    exact: Stored,
+    helper: Amg,
+}
+
+impl Solver {
+    fn new(rt: &Runtime, equations: &Equations) -> Result<Self, Error> {
+        let matrix = &equations.matrix;
+        let space = Space::new(matrix.rows(), matrix.bytes());
+        let exact = Stored::exact(rt, &space, matrix)?;
+        let helper = Amg::new(rt, &space, matrix, 1)?;
+        Ok(Solver { space, exact, helper })
+    }
+
+    fn solve(&self, rt: &Runtime, rhs: &[f64]) -> Result<Vec<f64>, Error> {
+        let problem = Solve {
+            rt,
+            space: &self.space,
+            exact: &self.exact,
+            inner: &self.exact,
+            preconditioner: Some(&self.helper),
+            reduction: 0.0,
+        };
+        let mut answer = vec![0.0; rhs.len()];
+        let stop = [Stop::RelativeToRhs(RESIDUAL), Stop::Steps(MOST_STEPS)];
+        let solution = solve(&problem, &Cg::default(), rhs, &mut answer, &stop[..], &mut ())?;
+        if std::env::var_os("PSA_T").is_some() {
+            eprintln!("{solution:?}");
+        }
+        match solution.reason.is_converged() {
+            true => Ok(answer),
+            false => {
+                let problem = format!("{} after {} steps", solution.reason.name(), solution.steps);
+                Err(Error::Parameter {
+                    name: "grid",
+                    problem: format!("a potential was not found: {problem}"),
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Bases in records as AGATA keeps them: 17 932 bytes a point, little-endian.
+//!
+//! Of each point 24 bytes of scalars, x, y, z (mm), T0 (ns), energy (keV) in `float32` and the segment (0 to 35) in `int32`, and then 37 signals of 121
+//! samples of 5 ns in `float32`, the core last; 1 is the whole charge. The sizes are those of the thesis and of AGATA's records; the order of the scalars
+//! is ours.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+use super::write_whole;
+use crate::Error;
+use crate::basis::{Basis, Sampling};
+use crate::channels::{CHANNELS, Segment};
+
+/// How signals are sampled in these records.
+pub const SAMPLING: Sampling = Sampling { samples: 121, step: 5.0, before: 10 };
+
+/// Bytes of a point.
+pub const RECORD: usize = SCALARS + 4 * CHANNELS * SAMPLING.samples;
+
+const SCALARS: usize = 24;
+
+/// The energy that is written for every point (keV): signals are those of a unit charge.
+const ENERGY: f32 = 1.0;
+
+/// Writes a basis that is sampled like these records.
+///
+/// # Errors
+/// [`Error::Parameter`] for another sampling, [`Error::File`].
+pub fn write(path: &Path, basis: &Basis) -> Result<(), Error> {
+    if basis.sampling() != SAMPLING {
+        let problem = format!("{:?}: these records have {SAMPLING:?}", basis.sampling());
+        return Err(Error::Parameter { name: "sampling", problem });
+    }
+    write_whole(path, |out| {
+        for (point, position) in basis.positions().iter().enumerate() {
+            let [x, y, z] = *position;
+            for scalar in [x, y, z, 0.0, ENERGY] {
+                out.write_all(&scalar.to_le_bytes())?;
+            }
+            out.write_all(&(basis.segments()[point].index() as i32).to_le_bytes())?;
+            let length = CHANNELS * SAMPLING.samples;
+            for value in &basis.values()[point * length..][..length] {
+                out.write_all(&value.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Reads a basis.
+///
+/// # Errors
+/// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where a record is cut off, a value is no number, or a segment does not exist.
+pub fn read(path: &Path) -> Result<Basis, Error> {
+    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
+    let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };
+    let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
+    let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let mut record = vec![0; RECORD];
+    loop {
+        let begin = (positions.len() * RECORD) as u64;
+        match fill(&mut file, &mut record).map_err(cannot)? {
+            0 => break,
+            RECORD => {}
+            part => {
+                let problem = format!("a record of {part} bytes where one has {RECORD}: it is cut off");
+                return Err(wrong(begin + part as u64, problem));
+            }
+        }
+        let float = |at: usize| {
+            let value = f32::from_le_bytes(word(&record, at));
+            match value.is_finite() {
+                true => Ok(value),
+                false => Err(wrong(begin + at as u64, format!("{value} where a number is needed"))),
+            }
+        };
+        positions.push([float(0)?, float(4)?, float(8)?]);
+        let number = i32::from_le_bytes(word(&record, 20));
+        let segment = usize::try_from(number).ok().and_then(Segment::from_index);
+        segments
+            .push(segment.ok_or_else(|| wrong(begin + 20, format!("segment {number}: there are 0 to 35")))?);
+        for at in (SCALARS..RECORD).step_by(4) {
+            values.push(float(at)?);
+        }
+    }
+    Basis::new(SAMPLING, positions, segments, values)
+}
+
+fn word(bytes: &[u8], at: usize) -> [u8; 4] {
+    [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
+}
+
+/// Reads until the buffer is full or the file ends; how many bytes came.
+fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}

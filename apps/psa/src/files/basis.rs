@@ -1,0 +1,149 @@
+//! A basis in a folder: `positions.npy` (mm, points x 3), `segments.npy` (0 to 35, points), `signals.npy` (points x 37 x samples) and
+//! `basis.toml`, which is written last: a folder without it is not complete.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{make_folder, npy, read_toml, unseal, write_whole};
+use crate::Error;
+use crate::basis::{Basis, Sampling};
+use crate::channels::CHANNELS;
+use crate::crystal::Crystal;
+use crate::electronics::Electronics;
+
+/// What a basis was made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Origin {
+    /// The crystal.
+    pub crystal: Crystal,
+    /// The electronics.
+    pub electronics: Electronics,
+    /// Distance of the nodes of its fields (mm).
+    pub grid: f64,
+}
+
+/// How signals are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Values {
+    /// As they are, 4 bytes.
+    #[default]
+    Float32,
+    /// In multiples of 1/30000 of the whole charge, 2 bytes.
+    Int16,
+}
+
+/// The multiples that make the whole charge in [`Values::Int16`].
+const WHOLE: f32 = 30_000.0;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: String,
+    points: usize,
+    samples: usize,
+    /// ns
+    step: f64,
+    before: usize,
+    /// What stands for the whole charge.
+    whole: f64,
+    /// mm
+    grid: f64,
+    /// The text of the crystal's file.
+    crystal: String,
+    electronics: Electronics,
+}
+
+const FORMAT: &str = "zellige psa basis 1";
+
+/// Writes a basis into a folder, which is made if need be.
+///
+/// # Errors
+/// [`Error::File`]; [`Error::Parameter`] for signals that do not fit 16 bits.
+pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> Result<(), Error> {
+    make_folder(folder)?;
+    let (seal, sampling) = (folder.join("basis.toml"), basis.sampling());
+    let points = basis.positions().len();
+    let sides = [points, CHANNELS, sampling.samples];
+    if values == Values::Int16 {
+        let largest = basis.values().iter().fold(0.0, |most: f32, value| most.max(value.abs()));
+        if largest * WHOLE > f32::from(i16::MAX) {
+            let problem = format!("a signal of {largest} of the whole charge does not fit 16 bits: take f32");
+            return Err(Error::Parameter { name: "values", problem });
+        }
+    }
+    unseal(&seal)?;
+    npy::write(&folder.join("positions.npy"), &[points, 3], basis.positions().iter().flatten().copied())?;
+    let segments = basis.segments().iter().map(|segment| segment.index() as u8);
+    npy::write(&folder.join("segments.npy"), &[points], segments)?;
+    let signals = folder.join("signals.npy");
+    match values {
+        Values::Float32 => npy::write(&signals, &sides, basis.values().iter().copied())?,
+        Values::Int16 => {
+            npy::write(&signals, &sides, basis.values().iter().map(|value| (value * WHOLE).round() as i16))?;
+        }
+    }
+    let file = File {
+        format: FORMAT.into(),
+        points,
+        samples: sampling.samples,
+        step: sampling.step,
+        before: sampling.before,
+        whole: if values == Values::Int16 { WHOLE.into() } else { 1.0 },
+        grid: origin.grid,
+        electronics: origin.electronics,
+        crystal: origin.crystal.to_toml(),
+    };
+    let text = toml::to_string(&file).expect("numbers and words are TOML");
+    write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
+}
+
+/// Reads a basis from a folder, and what it was made of.
+///
+/// # Errors
+/// [`Error::Text`] for a folder that is not complete or parameters without meaning, [`Error::Format`] with the byte for arrays that do not fit them.
+pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
+    let (file, origin) = parameters(folder)?;
+    let sampling = Sampling { samples: file.samples, step: file.step, before: file.before };
+    let path = folder.join("positions.npy");
+    let positions = npy::finite(npy::sized(&path, &["<f4"], &[file.points, 3])?, &path)?;
+    let positions = positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect();
+    let path = folder.join("segments.npy");
+    let segments = npy::segments(npy::sized(&path, &["<u1"], &[file.points])?, &path)?;
+    let path = folder.join("signals.npy");
+    let array = npy::sized(&path, &["<f4", "<i2"], &[file.points, CHANNELS, file.samples])?;
+    let values = match array.kind().as_str() {
+        "<f4" => npy::finite(array, &path)?,
+        _ => array
+            .values::<i16>(&path)?
+            .into_iter()
+            .map(|value| f32::from(value) / file.whole as f32)
+            .collect(),
+    };
+    Ok((Basis::new(sampling, positions, segments, values)?, origin))
+}
+
+/// What a basis in a folder was made of, without its signals.
+///
+/// # Errors
+/// As [`read`].
+pub fn origin(folder: &Path) -> Result<(Sampling, Origin), Error> {
+    let (file, origin) = parameters(folder)?;
+    Ok((Sampling { samples: file.samples, step: file.step, before: file.before }, origin))
+}
+
+fn parameters(folder: &Path) -> Result<(File, Origin), Error> {
+    let path = folder.join("basis.toml");
+    let missing = "no such file: the folder holds no basis, or one that was not written to its end";
+    let file: File = read_toml(&path, missing)?;
+    let wrong = |problem: String| Error::Text { path: path.clone(), line: None, problem };
+    if file.format != FORMAT {
+        return Err(wrong(format!("format {:?} where {FORMAT:?} is known", file.format)));
+    }
+    if !(file.step > 0.0 && file.step.is_finite() && file.whole > 0.0 && file.grid > 0.0) {
+        return Err(wrong("step, whole and grid have to be above 0".into()));
+    }
+    let crystal = Crystal::parse(&path, &file.crystal)?;
+    let origin = Origin { crystal, electronics: file.electronics, grid: file.grid };
+    Ok((file, origin))
+}

@@ -1,0 +1,91 @@
+//! Bases, fields and events in files.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`npy`] | arrays of numbers |
+//! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
+//! | [`fields`] | the fields of a crystal in such a folder |
+//! | [`agata`] | records as AGATA keeps its bases |
+//!
+//! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
+
+pub mod agata;
+pub mod basis;
+pub mod fields;
+pub mod npy;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use crate::Error;
+
+/// Writes a file through `body` and puts it in place only if everything worked.
+///
+/// # Errors
+/// [`Error::File`]; nothing is left behind.
+pub fn write_whole(
+    path: &Path,
+    body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> Result<(), Error> {
+    let cannot = |problem| move |source| Error::File { path: path.to_owned(), problem, source };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".zellige-").suffix(".part");
+    // Temporary files are private by default; this one becomes the result and shall have ordinary permissions.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let temporary = builder.tempfile_in(folder).map_err(cannot("cannot write into the folder"))?;
+    let mut writer = BufWriter::with_capacity(1 << 20, temporary.as_file());
+    body(&mut writer).and_then(|()| writer.flush()).map_err(cannot("cannot write"))?;
+    drop(writer);
+    temporary.as_file().sync_all().map_err(cannot("cannot write"))?;
+    let put = temporary.persist(path).map_err(|e| e.error);
+    put.map_err(cannot("cannot put the finished file in place"))?;
+    Ok(())
+}
+
+/// Makes a folder for results, or takes one that is there.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn make_folder(path: &Path) -> Result<(), Error> {
+    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot make the folder", source };
+    std::fs::create_dir_all(path).map_err(cannot)
+}
+
+/// Removes the file that says that a folder is complete, before its other files are written anew.
+pub(crate) fn unseal(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::File { path: path.to_owned(), problem: "cannot replace", source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a text file of parameters says; of one that is not there, `missing` says what that means.
+pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &str) -> Result<T, Error> {
+    /// More than any of our files of parameters.
+    const MOST: u64 = 1 << 20;
+    let wrong = |line, problem| Error::Text { path: path.to_owned(), line, problem };
+    let read = || match std::fs::metadata(path)?.len() {
+        size if size > MOST => Err(io::Error::other(format!("{size} bytes are no parameters"))),
+        _ => std::fs::read_to_string(path),
+    };
+    let text = read().map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => wrong(None, missing.to_owned()),
+        _ => Error::File { path: path.to_owned(), problem: "cannot read", source },
+    })?;
+    toml::from_str(&text).map_err(|e| {
+        let line =
+            e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
+        wrong(line, e.message().to_owned())
+    })
+}

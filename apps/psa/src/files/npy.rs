@@ -1,0 +1,193 @@
+//! Arrays of numbers in NumPy's npy format, in C order.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use npyz::{AutoSerialize, DType, Deserialize, NpyFile, Order, Serialize, TypeStr, WriterBuilder};
+
+use super::write_whole;
+use crate::Error;
+use crate::channels::Segment;
+
+/// Writes an array with these sides; there must be as many values as they hold.
+///
+/// # Errors
+/// [`Error::File`]; nothing is left behind.
+pub fn write<T: Serialize + AutoSerialize + Copy>(
+    path: &Path,
+    sides: &[usize],
+    values: impl IntoIterator<Item = T>,
+) -> Result<(), Error> {
+    let sides: Vec<u64> = sides.iter().map(|&side| side as u64).collect();
+    write_whole(path, |out| {
+        let mut npy = npyz::WriteOptions::new().default_dtype().shape(&sides).writer(out).begin_nd()?;
+        for value in values {
+            npy.push(&value)?;
+        }
+        npy.finish()
+    })
+}
+
+/// An array that is open, its size checked against that of its file.
+pub struct Array {
+    npy: NpyFile<BufReader<File>>,
+    sides: Vec<usize>,
+    /// Where its values begin.
+    begin: u64,
+}
+
+/// A header of more bytes than this belongs to no array of numbers.
+const LONGEST_HEADER: u64 = 1024;
+
+impl Array {
+    /// Opens an array whose elements have one of the types `known` (`"<f4"`), with this many sides.
+    ///
+    /// # Errors
+    /// [`Error::File`] where it cannot be read, [`Error::Format`] where it is no such array or its file is shorter or longer than it should be.
+    pub fn open(path: &Path, known: &[&str], dimensions: usize) -> Result<Array, Error> {
+        let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
+        let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
+        let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
+        let size = file.get_ref().metadata().map_err(cannot)?.len();
+        let begin = begin(&mut file, size).map_err(cannot)?;
+        let begin = begin.ok_or_else(|| {
+            wrong(Some(0), "no npy file of an array in memory: it begins otherwise, or is cut off".into())
+        })?;
+        let npy =
+            NpyFile::new(file).map_err(|e| wrong(Some(10), format!("no header of an npy file: {e}")))?;
+        let name = match npy.dtype() {
+            DType::Plain(kind) => kind.to_string(),
+            other => other.descr(),
+        };
+        // One byte has no order: '|u1' is '<u1'.
+        let (name, width) =
+            match known.iter().find(|known| name == **known || name.replace('|', "<") == **known) {
+                Some(known) => (name, known.parse::<TypeStr>().map_or(0, |kind| kind.size_field())),
+                None => {
+                    let problem = format!("elements of type {name} where {} are wanted", known.join(" or "));
+                    return Err(wrong(Some(10), problem));
+                }
+            };
+        if npy.order() != Order::C || npy.shape().len() != dimensions {
+            let problem = format!(
+                "an array of shape {:?} in {:?} order: {dimensions} sides in C order are wanted",
+                npy.shape(),
+                npy.order()
+            );
+            return Err(wrong(Some(10), problem));
+        }
+        let elements = npy.shape().iter().try_fold(1u64, |product, &side| product.checked_mul(side));
+        let end = elements.and_then(|n| n.checked_mul(width)).and_then(|bytes| bytes.checked_add(begin));
+        if end != Some(size) {
+            let problem =
+                format!("the file ends here, but {:?} elements of type {name} end elsewhere", npy.shape());
+            return Err(wrong(Some(size), problem));
+        }
+        let sides = npy.shape().iter().map(|&side| side as usize).collect();
+        Ok(Array { npy, sides, begin })
+    }
+
+    /// Its sides.
+    pub fn sides(&self) -> &[usize] {
+        &self.sides
+    }
+
+    /// The type of its elements, as `"<f4"`.
+    pub fn kind(&self) -> String {
+        self.npy.dtype().descr().replace('\'', "").replace('|', "<")
+    }
+
+    /// Where the values begin in the file (bytes).
+    pub fn begin(&self) -> u64 {
+        self.begin
+    }
+
+    /// Its values.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn values<T: Deserialize>(self, path: &Path) -> Result<Vec<T>, Error> {
+        let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
+        self.npy.into_vec().map_err(cannot)
+    }
+}
+
+/// Where the values of an npy file begin; none for what is no such file. The reader is at its beginning again.
+fn begin(file: &mut BufReader<File>, size: u64) -> std::io::Result<Option<u64>> {
+    let mut head = [0; 12];
+    if size < head.len() as u64 {
+        return Ok(None);
+    }
+    file.read_exact(&mut head)?;
+    file.rewind()?;
+    let (fixed, length) = match head[6] {
+        1 => (10, u64::from(u16::from_le_bytes([head[8], head[9]]))),
+        _ => (12, u64::from(u32::from_le_bytes([head[8], head[9], head[10], head[11]]))),
+    };
+    if &head[..6] != b"\x93NUMPY" || length > LONGEST_HEADER || fixed + length > size {
+        return Ok(None);
+    }
+    let mut header = vec![0; (fixed + length) as usize];
+    file.read_exact(&mut header)?;
+    file.rewind()?;
+    Ok(numbers_fit(&header[fixed as usize..]).then_some(fixed + length))
+}
+
+/// Whether all numbers of a header are decimal, and their product is a number: who reads it multiplies without a check.
+fn numbers_fit(header: &[u8]) -> bool {
+    let words = header.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+    let mut numbers = words.filter(|word| word.first().is_some_and(u8::is_ascii_digit));
+    let product = numbers.try_fold(1u64, |product, word| {
+        let number: u64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+        product.checked_mul(number.max(1))
+    });
+    product.is_some()
+}
+
+/// Reads `float32` values that have to be numbers.
+///
+/// # Errors
+/// As [`Array::values`]; [`Error::Format`] with the byte of one that is infinite or no number.
+pub fn finite(array: Array, path: &Path) -> Result<Vec<f32>, Error> {
+    let begin = array.begin();
+    let values: Vec<f32> = array.values(path)?;
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(values),
+        Some(at) => Err(Error::Format {
+            path: path.to_owned(),
+            offset: Some(begin + 4 * at as u64),
+            problem: format!("{} where a number is needed", values[at]),
+        }),
+    }
+}
+
+/// Opens an array that has to have these sides.
+///
+/// # Errors
+/// As [`Array::open`]; [`Error::Format`] for other sides.
+pub fn sized(path: &Path, known: &[&str], sides: &[usize]) -> Result<Array, Error> {
+    let array = Array::open(path, known, sides.len())?;
+    if array.sides() == sides {
+        return Ok(array);
+    }
+    let problem =
+        format!("an array of shape {:?} where {sides:?} belongs with the files beside it", array.sides());
+    Err(Error::Format { path: path.to_owned(), offset: Some(10), problem })
+}
+
+/// Reads numbers of segments.
+///
+/// # Errors
+/// As [`Array::values`]; [`Error::Format`] with the byte of one that does not exist.
+pub fn segments(array: Array, path: &Path) -> Result<Vec<Segment>, Error> {
+    let begin = array.begin();
+    let segment = |(at, number): (usize, u8)| {
+        Segment::from_index(number.into()).ok_or_else(|| Error::Format {
+            path: path.to_owned(),
+            offset: Some(begin + at as u64),
+            problem: format!("segment {number}: there are 0 to 35"),
+        })
+    };
+    array.values::<u8>(path)?.into_iter().enumerate().map(segment).collect()
+}

@@ -1,0 +1,97 @@
+//! A basis: the signals of the points of a lattice.
+
+use std::sync::Arc;
+
+use zellige_runtime::{Runtime, Submit, write};
+
+use crate::Error;
+use crate::basis::{Basis, Sampling};
+use crate::body::{Body, Vec3};
+use crate::channels::{CHANNELS, Channel, Segment};
+use crate::crystal::Crystal;
+use crate::detector::Detector;
+use crate::observe::Observer;
+
+/// The points of a crystal at odd multiples of half a step along each axis (mm), in the order of z, y, x.
+///
+/// # Errors
+/// [`Error::Parameter`] for a step that is not positive, or makes more than ten million points.
+pub fn lattice(crystal: &Crystal, step: f64) -> Result<Vec<Vec3>, Error> {
+    let bounds = crystal.bounds();
+    let ends = bounds.map(|[from, to]| [(from / step - 0.5).ceil(), (to / step - 0.5).floor()]);
+    let count: f64 = ends.iter().map(|[from, to]| (to - from + 1.0).max(0.0)).product();
+    // NaN is no count.
+    if !(step > 0.0 && (1.0..=1e7).contains(&count)) {
+        let problem = format!("{step} mm gives {count} points: take a distance that gives 1 to 10 million");
+        return Err(Error::Parameter { name: "basis step", problem });
+    }
+    let along = |axis: usize| {
+        let [from, to] = ends[axis];
+        (from as i64..=to as i64).map(move |i| (i as f64 + 0.5) * step)
+    };
+    let points = along(2).flat_map(|z| along(1).flat_map(move |y| along(0).map(move |x| [x, y, z])));
+    Ok(points.filter(|&point| crystal.contains(point)).collect())
+}
+
+/// Points of one task.
+const BLOCK: usize = 128;
+
+/// The signals of points (mm) of a crystal, blocks of points by tasks. Each point belongs to the segment that collects its charge.
+///
+/// # Errors
+/// [`Error::Shape`] for a sampling without samples; those of tasks.
+pub fn basis(
+    rt: &Runtime,
+    detector: &Arc<Detector>,
+    points: &[Vec3],
+    sampling: Sampling,
+    observer: &dyn Observer,
+) -> Result<Basis, Error> {
+    let length = CHANNELS * sampling.samples;
+    observer.stage("signals", points.len() as u64);
+    let mut tasks = Vec::new();
+    for block in points.chunks(BLOCK) {
+        let (detector, points, values) =
+            (Arc::clone(detector), block.to_vec(), rt.register_empty::<Vec<f32>>());
+        rt.task("signals")
+            .operands((write(&values),))
+            .cpu(move |(mut values,)| {
+                let mut signals = vec![0.0; points.len() * length];
+                for (&point, samples) in points.iter().zip(signals.chunks_mut(length)) {
+                    detector.add(&detector.pulse(point), 1.0, 0.0, sampling, samples);
+                }
+                values.put(signals);
+            })
+            .submit()?;
+        tasks.push(values);
+    }
+    let mut values = Vec::with_capacity(points.len() * length);
+    for task in tasks {
+        values.extend(rt.take(task)?);
+        observer.advance((values.len() / length.max(1)) as u64);
+    }
+    let segments = values.chunks(length.max(1)).map(|signals| collects(signals, sampling.samples)).collect();
+    let positions = points.iter().map(|point| point.map(|at| at as f32)).collect();
+    Basis::new(sampling, positions, segments, values)
+}
+
+/// The segment whose signal is largest at the end.
+fn collects(signals: &[f32], samples: usize) -> Segment {
+    let end = |segment: Segment| signals[(segment.index() + 1) * samples - 1];
+    Segment::all()
+        .reduce(|best, other| if end(other) > end(best) { other } else { best })
+        .expect("there are segments")
+}
+
+/// Points whose charge is not settled at the end of their signals: their segment or the core differs from the whole charge by more than
+/// `tolerance`, or another segment from none.
+pub fn unsettled(basis: &Basis, tolerance: f32) -> Vec<usize> {
+    let is_settled = |point: usize| {
+        (0..CHANNELS).filter_map(Channel::from_index).all(|channel| {
+            let collects = channel == Channel::CORE || channel == Channel::from(basis.segments()[point]);
+            let end = basis.signal(point, channel).last().copied().unwrap_or(0.0);
+            (end - f32::from(u8::from(collects))).abs() <= tolerance
+        })
+    };
+    (0..basis.positions().len()).filter(|&point| !is_settled(point)).collect()
+}
