@@ -31,6 +31,8 @@ pub struct Ended {
     pub steps: usize,
     /// The norm of the residual that it keeps.
     pub residual: f64,
+    /// The norm of the residual that it began with, where it measures residuals otherwise than the caller.
+    pub begun: Option<f64>,
 }
 
 /// Begins a run: the solver's numbers anew, then the graph that everything begins with.
@@ -106,5 +108,6 @@ pub fn look(
     let scalars = Scalars::new(guard.as_slice());
     scalars.residuals_from(*seen).for_each(|residual| log.step(residual));
     *seen = scalars.steps();
-    Ok(Ended { state: scalars.state(), steps: scalars.steps(), residual: scalars.residual() })
+    let (state, steps, residual) = (scalars.state(), scalars.steps(), scalars.residual());
+    Ok(Ended { state, steps, residual, begun: None })
 }

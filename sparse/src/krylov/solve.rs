@@ -89,6 +89,8 @@ pub struct Solution {
 const IN_VAIN: f64 = 0.99;
 /// ... and after so many one after the other there is nothing to hope for.
 const PATIENCE: usize = 3;
+/// An answer that is worse than the best one by more than this is not worth going on from.
+const FAR: f64 = 1e6;
 /// A method's own residual goes a little further than the true one has to.
 pub(super) const BEYOND: f64 = 0.9;
 
@@ -120,7 +122,7 @@ pub fn solve(
         true_residual: first,
         rhs,
     };
-    let mut in_vain = 0;
+    let (mut residual, mut least_begun, mut in_vain) = (first, f64::INFINITY, 0);
     loop {
         let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first };
         let now = progress(solution.steps);
@@ -130,7 +132,7 @@ pub fn solve(
             break;
         }
         let limits = Limits {
-            goal: (BEYOND * goal).max(problem.reduction * solution.true_residual),
+            goal: (BEYOND * goal).max(problem.reduction * residual),
             steps: stop.steps_left(&now).unwrap_or(usize::MAX),
             is_late: &|| stop.is_late(&progress(0)),
         };
@@ -138,15 +140,22 @@ pub fn solve(
         solution.runs += 1;
         solution.steps += ended.steps;
         solution.iterated_residual = ended.residual;
-        let residual = outer.correct()?;
-        log.true_residual(solution.steps, residual);
-        // NaN is no gain.
-        let has_gained = residual <= IN_VAIN * solution.true_residual;
-        if residual < solution.true_residual {
-            solution.true_residual = residual;
+        let corrected = outer.correct()?;
+        log.true_residual(solution.steps, corrected);
+        // A method that measures otherwise makes progress first where the caller does not see it. NaN is no gain.
+        let has_gained = corrected <= IN_VAIN * solution.true_residual
+            || ended.begun.is_some_and(|begun| begun <= IN_VAIN * least_begun);
+        least_begun = ended.begun.map_or(least_begun, |begun| least_begun.min(begun));
+        // The next run goes on from there even so: from where this one began it would find the same.
+        if corrected <= FAR * solution.true_residual {
             outer.accept()?;
+            residual = corrected;
         } else {
             outer.begin()?;
+        }
+        if corrected < solution.true_residual {
+            solution.true_residual = corrected;
+            outer.keep()?;
         }
         in_vain = if has_gained { 0 } else { in_vain + 1 };
         let failed = match ended.state {
@@ -163,7 +172,7 @@ pub fn solve(
             break;
         }
     }
-    outer.x.copy_to(problem.rt, x)?;
+    outer.best.copy_to(problem.rt, x)?;
     Ok(solution)
 }
 
@@ -204,11 +213,13 @@ pub(super) fn check(what: &'static str, vector: &[f64], problem: &Solve<'_>) -> 
 /// The vectors and graphs around a method.
 struct Outer<'s> {
     rt: &'s Runtime,
-    x: Vector,
+    /// The answer with the least residual so far.
+    best: Vector,
     scalars: ScalarsHandle,
     begin: Graph,
     correct: Graph,
     accept: Graph,
+    keep: Graph,
 }
 
 /// Its own numbers: norms of the right-hand side and the residual.
@@ -218,7 +229,8 @@ const RESIDUAL: usize = 1;
 impl<'s> Outer<'s> {
     fn new(problem: &Solve<'s>, method: &dyn Correction, b: &[f64], x: &[f64]) -> Result<Self, Error> {
         let (rt, space) = (problem.rt, problem.space);
-        let (b, x) = (space.vector(rt, b.to_vec()), space.vector(rt, x.to_vec()));
+        let (b, best) = (space.vector(rt, b.to_vec()), space.vector(rt, x.to_vec()));
+        let x = space.vector(rt, x.to_vec());
         let (trial, product) = (space.zeros(rt), space.zeros(rt));
         let scalars = rt.register(Scalars::zeros(2));
         let sums = Sums::new(rt, space, 2);
@@ -251,11 +263,14 @@ impl<'s> Outer<'s> {
             )?;
             residual_of(&steps, &trial)
         })?;
-        let accept = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &scalars);
-            steps.each("accept", |i| (x.update(i), trial.read(i)), |(x, trial)| x.copy_from_slice(&trial))
-        })?;
-        Ok(Outer { rt, x, scalars, begin, correct, accept })
+        let copy = |to: &Vector, from: &Vector| {
+            rt.record(|graph| {
+                let steps = Steps::new(graph, space, &scalars);
+                steps.each("accept", |i| (to.update(i), from.read(i)), |(to, from)| to.copy_from_slice(&from))
+            })
+        };
+        let (accept, keep) = (copy(&x, &trial)?, copy(&best, &trial)?);
+        Ok(Outer { rt, best, scalars, begin, correct, accept, keep })
     }
 
     /// The residual of `x`; norms of the right-hand side and of it.
@@ -268,9 +283,15 @@ impl<'s> Outer<'s> {
         Ok(self.replay(&self.correct)?[RESIDUAL])
     }
 
-    /// Keeps the `x` that [`correct`](Outer::correct) has made.
+    /// Goes on from the `x` that [`correct`](Outer::correct) has made.
     fn accept(&self) -> Result<(), Error> {
         self.rt.replay(&Bindings::recorded(&self.accept))?;
+        Ok(())
+    }
+
+    /// Keeps it as the best one.
+    fn keep(&self) -> Result<(), Error> {
+        self.rt.replay(&Bindings::recorded(&self.keep))?;
         Ok(())
     }
 

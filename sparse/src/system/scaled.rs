@@ -159,15 +159,16 @@ impl Correction for Prepared<'_> {
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
         self.rt.replay(&Bindings::recorded(&self.there))?;
-        let ratio = {
+        let [of_caller, scaled] = {
             let guard = self.rt.read(&self.norms)?;
             let norms = Scalars::new(guard.as_slice());
-            if norms[0] > 0.0 { norms[1] / norms[0] } else { 1.0 }
+            [norms[0], norms[1]]
         };
+        let ratio = if of_caller > 0.0 { scaled / of_caller } else { 1.0 };
         let limits = Limits { goal: limits.goal * ratio, ..*limits };
         let ended = self.inner.run(&limits, &mut Rescaled { log, ratio })?;
         self.rt.replay(&Bindings::recorded(&self.back))?;
-        Ok(Ended { residual: ended.residual / ratio, ..ended })
+        Ok(Ended { residual: ended.residual / ratio, begun: Some(scaled), ..ended })
     }
 }
 

@@ -163,3 +163,27 @@ fn right_hand_sides_at_once_have_the_bits_of_one_at_a_time() -> Result<(), Error
     assert!(system.solve_each(&b, &mut [], &mut [(); 7]).is_err());
     Ok(())
 }
+
+/// Rows of other units dominate the residual that the caller sees; a scaled method works on all of them, and narrow copies do so, too.
+#[test]
+fn rows_of_other_units_are_solved_with_narrow_copies() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let a =
+        transport(&Transport { flow: Flow { cells: [9, 8, 7], ..Flow::default() }, ..Transport::default() })?;
+    let unit = |i: usize| if i.is_multiple_of(50) { 1e-12 } else { 1.0 };
+    let a = a.map_elements(|i, _, value| Some(unit(i) * value));
+    let b = vec![1.0; a.rows()];
+    for inner in ["fp32", "ap7:cw:2^-20"] {
+        let mut x = vec![0.0; a.rows()];
+        let options = Options {
+            method: "gmres:40".parse()?,
+            preconditioner: PreconditionerChoice::None,
+            inner: inner.parse()?,
+            scaling: ScalingChoice::Rows,
+            ..Options::default()
+        };
+        let answer = solve(&rt, &a, &b, &mut x, &options, &mut ())?;
+        assert!(answer.solution.reason.is_converged(), "{inner}: {:?}", answer.attempts);
+    }
+    Ok(())
+}
