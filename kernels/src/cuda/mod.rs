@@ -32,6 +32,6 @@ pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, tr
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use sell::{PanelAt, STRETCHES, Stretches, sell_product};
-pub use source::SOURCES;
+pub use source::{SOURCES, SPARSE_SOURCES};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};

@@ -90,8 +90,19 @@ fn check(edge: usize, rows: usize, parts: &Parts, spread: u32) {
     for count in [2, 4, 8] {
         let many: Vec<f64> = x.iter().flat_map(|&x| (0..count).map(move |k| x * (k + 1) as f64)).collect();
         let mut out = vec![f64::NAN; rows * edge * count];
+        let is_same =
+            |out: &[f64]| out.chunks(count).zip(&y).all(|(out, y)| out[0] == *y && out[1] == 2.0 * y);
         panel.multiply_many(count, &many, &mut out).unwrap();
-        assert!(out.chunks(count).zip(&y).all(|(out, y)| out[0] == *y && out[1] == 2.0 * y));
+        assert!(is_same(&out), "{count}");
+        out.fill(f64::NAN);
+        multiply_by::<Portable>(&panel, count, Part { first: 0, x: &many }, &mut out);
+        assert!(is_same(&out), "{count}");
+        #[cfg(target_arch = "x86_64")]
+        if Avx2::is_here() {
+            out.fill(f64::NAN);
+            multiply_by::<Avx2>(&panel, count, Part { first: 0, x: &many }, &mut out);
+            assert!(is_same(&out), "{count}");
+        }
     }
     let same = Panel::from_bytes(panel.clone().into_bytes()).unwrap();
     assert_eq!(same, panel);

@@ -185,6 +185,12 @@ trait Eights: Copy {
 
     /// Adds to eight numbers, times `scale`.
     unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]);
+
+    /// Writes each lane's number and that of `other` beside each other, times `scale`, `stride` numbers apart.
+    ///
+    /// # Safety
+    /// There is room for eight pairs.
+    unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize);
 }
 
 /// Two numbers.
@@ -299,6 +305,33 @@ impl Eights for Halves {
             _mm256_storeu_pd(to, _mm256_fmadd_pd(self.0[1], scale, _mm256_loadu_pd(to)));
         }
     }
+
+    #[inline(always)]
+    unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            put_four_twos(self.0[0], other.0[0], scale, to, stride);
+            put_four_twos(self.0[1], other.0[1], scale, to.add(4 * stride), stride);
+        }
+    }
+}
+
+/// Four lanes' part of [`Eights::put_two`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn put_four_twos(first: __m256d, second: __m256d, scale: f64, to: *mut f64, stride: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scale = _mm256_set1_pd(scale);
+        let (first, second) = (_mm256_mul_pd(first, scale), _mm256_mul_pd(second, scale));
+        let (even, odd) = (_mm256_unpacklo_pd(first, second), _mm256_unpackhi_pd(first, second));
+        _mm_storeu_pd(to, _mm256_castpd256_pd128(even));
+        _mm_storeu_pd(to.add(stride), _mm256_castpd256_pd128(odd));
+        _mm_storeu_pd(to.add(2 * stride), _mm256_extractf128_pd::<1>(even));
+        _mm_storeu_pd(to.add(3 * stride), _mm256_extractf128_pd::<1>(odd));
+    }
 }
 
 /// With AVX-512.
@@ -362,6 +395,16 @@ impl Eights for Whole {
         unsafe {
             let (scale, to) = (_mm512_set1_pd(scale), to.as_mut_ptr());
             _mm512_storeu_pd(to, _mm512_fmadd_pd(self.0, scale, _mm512_loadu_pd(to)));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let halves = Halves([_mm512_castpd512_pd256(self.0), _mm512_extractf64x4_pd::<1>(self.0)]);
+            let others = Halves([_mm512_castpd512_pd256(other.0), _mm512_extractf64x4_pd::<1>(other.0)]);
+            halves.put_two(others, scale, to, stride);
         }
     }
 }
@@ -439,15 +482,25 @@ unsafe fn add_rows<V: Eights, const B: usize, const K: usize>(
         // SAFETY: the caller's promise.
         return unsafe { lanes[0][0].add_to(scale, sums) };
     }
-    let mut out = [[[0.0; LANES]; K]; B];
-    for (out, lanes) in out.as_flattened_mut().iter_mut().zip(lanes.as_flattened()) {
-        // SAFETY: the caller's promise.
-        unsafe { lanes.add_to(scale, out) };
+    let mut out = [[[0.0; K]; B]; LANES];
+    for (i, lanes) in lanes.iter().enumerate() {
+        for (pair, two) in lanes.as_chunks::<2>().0.iter().enumerate() {
+            // SAFETY: the caller's promise; there are `B K` numbers for each lane.
+            unsafe {
+                two[0].put_two(two[1], scale, out.as_mut_ptr().cast::<f64>().add(i * K + 2 * pair), B * K)
+            };
+        }
+        if K == 1 {
+            let mut of_lanes = [0.0; LANES];
+            // SAFETY: the caller's promise.
+            unsafe { lanes[0].add_to(scale, &mut of_lanes) };
+            out.iter_mut().zip(of_lanes).for_each(|(out, sum)| out[i][0] = sum);
+        }
     }
-    for lane in 0..LANES {
+    for (lane, out) in out.iter().enumerate() {
         let sums = &mut sums[rows.of(lane) * B * K..][..B * K];
         for (sum, out) in sums.iter_mut().zip(out.as_flattened()) {
-            *sum += out[lane];
+            *sum += out;
         }
     }
 }

@@ -14,15 +14,16 @@ mod update;
 
 use std::sync::OnceLock;
 
-use zellige_kernels::cuda::{Launch, SOURCES};
+use zellige_kernels::cuda::{Launch, SOURCES, SPARSE_SOURCES};
 use zellige_twins::Twins;
 
 /// The twins of a source, built once; `None` where there is no g++, which the first to ask has printed.
 fn twins_of(kernel: &str) -> Option<&'static Twins> {
-    static BUILT: [OnceLock<Option<Twins>>; SOURCES.len()] = [const { OnceLock::new() }; SOURCES.len()];
-    let at = SOURCES.iter().position(|s| s.kernels.contains(&kernel));
-    let at = at.unwrap_or_else(|| panic!("{kernel} is in no source"));
-    let source = SOURCES[at];
+    const ALL: usize = SOURCES.len() + SPARSE_SOURCES.len();
+    static BUILT: [OnceLock<Option<Twins>>; ALL] = [const { OnceLock::new() }; ALL];
+    let mut all = SOURCES.iter().chain(SPARSE_SOURCES).enumerate();
+    let found = all.find(|(_, source)| source.kernels.contains(&kernel));
+    let (at, source) = found.unwrap_or_else(|| panic!("{kernel} is in no source"));
     BUILT[at].get_or_init(|| Twins::build(source.name, source.text, source.kernels).unwrap()).as_ref()
 }
 

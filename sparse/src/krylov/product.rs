@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use zellige_kernels::cuda::{Loaded, PanelAt, SOURCES, STRETCHES, Source, Stretches, sell_product};
+use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretches, sell_product};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_runtime::{
     Codelet, Cpu, Cuda, Data, Meta, Operands, Portability, Portable, Read, ReadList, Stretch, TaskContext,
@@ -129,7 +129,7 @@ impl Codelet for Product {
 
     fn cuda(&self, (s, rows, x, y): Views<'_, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
-        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), source())?;
+        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
         let outline = *rows.header();
         let panel = PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0 };
         let at: Vec<_> = x.iter().map(|stretch| stretch.part(0)).collect();
@@ -143,10 +143,4 @@ impl Codelet for Product {
         unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
         Ok(())
     }
-}
-
-/// The source of products.
-fn source() -> &'static [Source] {
-    let at = SOURCES.iter().position(|source| source.name == "sell").expect("a source of the kernels");
-    &SOURCES[at..=at]
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zellige_kernels::cuda::SOURCES;
+use zellige_kernels::cuda::SPARSE_SOURCES;
 use zellige_runtime::{Bindings, Gpu, RuntimeBuilder, Submit};
 
 use super::*;
@@ -11,8 +11,7 @@ use crate::generate::{Elasticity, Elements, elasticity};
 
 /// A GPU beside so many CPU workers, which leave to it what it can run; what `compute` finds there, and nothing is in disorder. `None` without g++.
 fn on_gpu<T>(workers: usize, compute: impl FnOnce(&Runtime) -> Result<T, Error>) -> Result<Option<T>, Error> {
-    let is_sell = |source: &&zellige_kernels::cuda::Source| source.name == "sell";
-    let Some(fake) = zellige_twins::fake(SOURCES.iter().filter(is_sell)) else { return Ok(None) };
+    let Some(fake) = zellige_twins::fake(SPARSE_SOURCES) else { return Ok(None) };
     let fake = Arc::new(fake.seed(5).build());
     let builder: RuntimeBuilder = Runtime::builder().workers(workers).leave_to_gpus(true);
     let found = compute(&builder.device(Gpu::new(fake.clone(), 0).memory(1 << 28)).build()?)?;
