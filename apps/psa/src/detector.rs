@@ -29,7 +29,9 @@ pub fn fields(rt: &Runtime, crystal: &Crystal, step: f64, observer: &dyn Observe
 
 /// Whether the potential has its extremes on the contacts: elsewhere it has one only where charge stays that the bias should have swept out.
 pub fn is_depleted(crystal: &Crystal, fields: &Fields) -> bool {
-    let (low, high) = (crystal.bias.min(0.0), crystal.bias.max(0.0));
+    // What solving leaves is no charge.
+    let slack = 1e-5 * crystal.bias.abs();
+    let (low, high) = (crystal.bias.min(0.0) - slack, crystal.bias.max(0.0) + slack);
     // The values outside continue those inside: they may go beyond.
     let inside = (0..fields.grid().len()).filter(|&node| crystal.contains(fields.grid().position(node)));
     inside.map(|node| f64::from(fields.potential()[node])).all(|volts| (low..=high).contains(&volts))

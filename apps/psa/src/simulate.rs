@@ -39,7 +39,7 @@ const BLOCK: usize = 128;
 /// The signals of points (mm) of a crystal, blocks of points by tasks. Each point belongs to the segment that collects its charge.
 ///
 /// # Errors
-/// [`Error::Shape`] for a sampling without samples; those of tasks.
+/// [`Error::Parameter`] for a sampling without samples or time between them; those of tasks.
 pub fn basis(
     rt: &Runtime,
     detector: &Arc<Detector>,
@@ -47,6 +47,10 @@ pub fn basis(
     sampling: Sampling,
     observer: &dyn Observer,
 ) -> Result<Basis, Error> {
+    if sampling.samples == 0 || !(sampling.step > 0.0 && sampling.step.is_finite()) {
+        let problem = format!("{sampling:?}: take samples, and a time above 0 between them");
+        return Err(Error::Parameter { name: "sampling", problem });
+    }
     let length = CHANNELS * sampling.samples;
     observer.stage("signals", points.len() as u64);
     let mut tasks = Vec::new();
@@ -68,9 +72,9 @@ pub fn basis(
     let mut values = Vec::with_capacity(points.len() * length);
     for task in tasks {
         values.extend(rt.take(task)?);
-        observer.advance((values.len() / length.max(1)) as u64);
+        observer.advance((values.len() / length) as u64);
     }
-    let segments = values.chunks(length.max(1)).map(|signals| collects(signals, sampling.samples)).collect();
+    let segments = values.chunks(length).map(|signals| collects(signals, sampling.samples)).collect();
     let positions = points.iter().map(|point| point.map(|at| at as f32)).collect();
     Basis::new(sampling, positions, segments, values)
 }

@@ -57,6 +57,20 @@ fn segments_together_show_what_the_core_shows_and_every_charge_settles() {
     assert!(unsettled(&cut, 0.01).len() > points.len() / 2);
 }
 
+/// Acceptors and a negative core: electrons come to the segments, and signals are positive again.
+#[test]
+fn p_type_crystals_have_signals_of_the_same_sign() {
+    let n_type = common::coaxial(3.0, 12.0);
+    let p_type = Crystal { bias: -n_type.bias, impurity: n_type.impurity.map(|n| -n), ..n_type };
+    let detector = detector(&p_type, 1.0);
+    let points: Vec<Vec3> = vec![[6.0, 1.0, 1.2], [-4.0, 5.0, 2.0]];
+    let basis = basis(&runtime(1), &detector, &points, SAMPLING, &Silent).expect("a basis");
+    assert_eq!(unsettled(&basis, 0.01), Vec::<usize>::new());
+    for sampling in [Sampling { samples: 0, ..SAMPLING }, Sampling { step: f64::NAN, ..SAMPLING }] {
+        assert!(zellige_psa::simulate::basis(&runtime(1), &detector, &points, sampling, &Silent).is_err());
+    }
+}
+
 /// The largest difference between the charges of a point and those of its image, with sectors renamed.
 fn asymmetry(
     detector: &Detector,

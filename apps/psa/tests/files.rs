@@ -12,7 +12,7 @@ use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::files::basis::{Origin, Values};
-use zellige_psa::files::{agata, basis as folder, fields as field_files};
+use zellige_psa::files::{agata, basis as folder, fields as field_files, gretina};
 use zellige_psa::observe::Silent;
 use zellige_psa::{Error, detector::Detector};
 
@@ -121,6 +121,52 @@ fn the_byte_of_what_is_wrong_is_named() {
     assert_eq!(byte(&folder::read(place.path()).expect_err("damaged")), Some(last as u64));
 }
 
+/// A basis of GRETINA with two points, byte by byte: of point `p` sample `t` of signal `s` is `1000 p + 10 s + t / 100`.
+fn of_gretina() -> Vec<u8> {
+    let mut bytes =
+        b"GRETA basis signals; Cylindrical; version 1.2\n2 basis point, 36 grid segments, 50 time steps\n\
+        grid_pos_lu_rpz SRAD SPHI SZ: 2 1 1\n"
+            .to_vec();
+    bytes.resize(256, 0);
+    for point in 0..2u8 {
+        bytes.extend([13, point, 0, 0]);
+        [1.0f32, 2.0, 3.0].iter().for_each(|at| bytes.extend(at.to_le_bytes()));
+        for (signal, sample) in (0..37u16).flat_map(|signal| (0..50u16).map(move |sample| (signal, sample))) {
+            let value = 1000.0 * f32::from(point) + 10.0 * f32::from(signal) + f32::from(sample) / 100.0;
+            bytes.extend(value.to_le_bytes());
+        }
+        (0..74i32).for_each(|_| bytes.extend(7i32.to_le_bytes()));
+    }
+    (0..72i32).for_each(|place| bytes.extend((place % 3 - 1).to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn bases_of_gretina_are_read() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (path, whole) = (place.path().join("basis.dat"), of_gretina());
+    let read = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("written");
+        gretina::read(&path)
+    };
+    let basis = read(&whole).expect("a basis");
+    // Its segment 13 is sector 1 of ring 2.
+    let segment = Segment::new(1, 2).expect("a segment");
+    assert_eq!((basis.segments(), basis.positions()), (&[segment; 2][..], &[[1.0, 2.0, 3.0]; 2][..]));
+    assert_eq!(basis.signal(1, segment.into())[7], 1000.0 + 130.0 + 0.07);
+    assert_eq!(basis.signal(0, zellige_psa::channels::Channel::CORE)[49], 360.0 + 0.49);
+    let with = |at: usize, byte_there: u8| {
+        let mut damaged = whole.clone();
+        damaged[at] = byte_there;
+        byte(&read(&damaged).expect_err("damaged"))
+    };
+    assert_eq!(with(3, b'x'), Some(0));
+    assert_eq!(with(256 + 7712, 36), Some(256 + 7712));
+    assert_eq!(with(whole.len() - 4, 2), Some(whole.len() as u64 - 4));
+    assert_eq!(byte(&read(&whole[..9000]).expect_err("cut")), Some(9000));
+    assert_eq!(byte(&read(&whole[..100]).expect_err("cut")), Some(100));
+}
+
 /// The files of a basis and of events, by name.
 fn written() -> &'static [(&'static str, Vec<u8>)] {
     static FILES: OnceLock<Vec<(&str, Vec<u8>)>> = OnceLock::new();
@@ -165,6 +211,18 @@ proptest! {
             let error = if file < 4 { of_folder } else { of_records }.expect_err("a file that is cut off");
             prop_assert!(error.to_string().contains(written()[file].0), "{}", error);
         }
+    }
+
+    /// The same of a basis of GRETINA.
+    #[test]
+    fn damaged_bases_of_gretina_are_refused(at in 0usize..16_000, value: u8, cut: bool) {
+        let place = tempfile::tempdir().expect("a folder");
+        let (path, mut bytes) = (place.path().join("basis.dat"), of_gretina());
+        let at = at % bytes.len();
+        if cut { bytes.truncate(at) } else { bytes[at] = value }
+        std::fs::write(&path, bytes).expect("written");
+        let read = gretina::read(&path);
+        prop_assert!(!cut || read.is_err_and(|error| byte(&error).is_some()));
     }
 
     /// Headers of npy files may promise anything.

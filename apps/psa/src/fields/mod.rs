@@ -200,9 +200,6 @@ impl Solver {
         let mut answer = vec![0.0; rhs.len()];
         let stop = [Stop::RelativeToRhs(RESIDUAL), Stop::Steps(MOST_STEPS)];
         let solution = solve(&problem, &Cg::default(), rhs, &mut answer, &stop[..], &mut ())?;
-        if std::env::var_os("PSA_T").is_some() {
-            eprintln!("{solution:?}");
-        }
         match solution.reason.is_converged() {
             true => Ok(answer),
             false => {

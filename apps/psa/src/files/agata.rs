@@ -5,10 +5,10 @@
 //! is ours.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::path::Path;
 
-use super::write_whole;
+use super::{fill, word, write_whole};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
 use crate::channels::{CHANNELS, Segment};
@@ -86,22 +86,4 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
         }
     }
     Basis::new(SAMPLING, positions, segments, values)
-}
-
-fn word(bytes: &[u8], at: usize) -> [u8; 4] {
-    [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
-}
-
-/// Reads until the buffer is full or the file ends; how many bytes came.
-fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(more) => filled += more,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(filled)
 }

@@ -6,16 +6,18 @@
 //! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
 //! | [`fields`] | the fields of a crystal in such a folder |
 //! | [`agata`] | records as AGATA keeps its bases |
+//! | [`gretina`] | bases of GRETINA, which are read |
 //!
 //! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
 
 pub mod agata;
 pub mod basis;
 pub mod fields;
+pub mod gretina;
 pub mod npy;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use crate::Error;
@@ -88,4 +90,23 @@ pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &s
             e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
         wrong(line, e.message().to_owned())
     })
+}
+
+/// Four bytes of a record.
+pub(crate) fn word(bytes: &[u8], at: usize) -> [u8; 4] {
+    [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
+}
+
+/// Reads until the buffer is full or the file ends; how many bytes came.
+pub(crate) fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
 }
