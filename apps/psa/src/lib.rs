@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`channels`] | segments, channels, and which of them are compared |
 //! | [`basis`] | signals of known points |
+//! | [`search`] | which known point an event is most like |
 //!
 //! Lengths are in mm, times in ns, energies in keV; a signal of 1 is the whole charge, positive on the contacts that collect it.
 //!
@@ -24,5 +25,6 @@
 pub mod basis;
 pub mod channels;
 mod error;
+pub mod search;
 
 pub use error::Error;

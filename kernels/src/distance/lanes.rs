@@ -42,7 +42,7 @@ pub(super) trait Lanes: Copy {
     fn shift_right_signed<const N: u32>(self, a: Self::Vector) -> Self::Vector;
     fn shift_left<const N: u32>(self, a: Self::Vector) -> Self::Vector;
     /// Signed integers as numbers, to the nearest.
-    fn from_int(self, a: Self::Vector) -> Self::Vector;
+    fn number_of(self, a: Self::Vector) -> Self::Vector;
     /// The nearest integers of numbers that are smaller than 2^31.
     fn to_int(self, a: Self::Vector) -> Self::Vector;
     /// Numbers that are smaller than 2^31 without what comes after the point.
@@ -148,7 +148,7 @@ impl Lanes for Portable {
         int(a, |x| x << N)
     }
 
-    fn from_int(self, a: Self::Vector) -> Self::Vector {
+    fn number_of(self, a: Self::Vector) -> Self::Vector {
         map(a, |x| (x.to_bits() as i32) as f32)
     }
 

@@ -64,7 +64,7 @@ enum Kind {
 
 impl Metric {
     /// `|d|^p` for a `p` above 0: roots for 1/4 and 1/2, products for 1 and 2, elsewhere polynomials. For `p = 0.3` their relative error is
-    /// below 3e-7 for magnitudes from 2^-10 to 2, and below 4e-6 for all normal numbers below 2.
+    /// below 3e-7 for magnitudes from 2^-10 to 2, and below 4e-6 for all normal numbers below 16.
     pub fn power(p: f64) -> Self {
         Metric(match p {
             0.25 => Kind::FourthRoot,

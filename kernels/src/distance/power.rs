@@ -60,7 +60,7 @@ impl Power for AnyPower {
         let x = l.and(d, MAGNITUDE);
         // x = 2^e m with m from sqrt(1/2) to sqrt(2).
         let over = l.sub_int(x, l.splat(f32::from_bits(ROOT_OF_HALF)));
-        let e = l.from_int(l.shift_right_signed::<MANTISSA>(over));
+        let e = l.number_of(l.shift_right_signed::<MANTISSA>(over));
         let m = l.sub_int(x, l.and(over, 0xff80_0000));
         let t = l.sub(m, l.splat(1.0));
         let mut log2 = l.splat(self.log2[7]);
@@ -101,7 +101,7 @@ impl BitPower {
 impl Power for BitPower {
     #[inline(always)]
     fn of<L: Lanes>(&self, l: L, d: L::Vector) -> L::Vector {
-        let bits = l.from_int(l.and(d, MAGNITUDE));
+        let bits = l.number_of(l.and(d, MAGNITUDE));
         l.to_int(l.mul_add(bits, l.splat(self.factor), l.splat(self.offset)))
     }
 }
@@ -219,7 +219,7 @@ impl Power for LogTable {
         let place = l.shift_right::<REST>(bits);
         let next = l.add_int(place, l.splat(f32::from_bits(1)));
         let (low, high) = (l.look_up(&self.table, place), l.look_up(&self.table, next));
-        let rest = l.mul(l.from_int(l.and(x, (1 << REST) - 1)), l.splat(1.0 / (1 << REST) as f32));
+        let rest = l.mul(l.number_of(l.and(x, (1 << REST) - 1)), l.splat(1.0 / (1 << REST) as f32));
         l.mul_add(rest, l.sub(high, low), low)
     }
 }

@@ -119,7 +119,7 @@ impl Lanes for Avx2 {
             _mm256_castsi256_ps(_mm256_sra_epi32(_mm256_castps_si256(a), _mm_cvtsi32_si128(N as i32)));
         fn shift_left<const N: u32>(a)
             _mm256_castsi256_ps(_mm256_sll_epi32(_mm256_castps_si256(a), _mm_cvtsi32_si128(N as i32)));
-        fn from_int(a) _mm256_cvtepi32_ps(_mm256_castps_si256(a));
+        fn number_of(a) _mm256_cvtepi32_ps(_mm256_castps_si256(a));
         fn to_int(a) _mm256_castsi256_ps(_mm256_cvtps_epi32(a));
         fn truncate(a) _mm256_castsi256_ps(_mm256_cvttps_epi32(a));
     }
@@ -225,7 +225,7 @@ impl Lanes for Avx512 {
             _mm512_castsi512_ps(_mm512_srai_epi32::<N>(_mm512_castps_si512(a)));
         fn shift_left<const N: u32>(a)
             _mm512_castsi512_ps(_mm512_slli_epi32::<N>(_mm512_castps_si512(a)));
-        fn from_int(a) _mm512_cvtepi32_ps(_mm512_castps_si512(a));
+        fn number_of(a) _mm512_cvtepi32_ps(_mm512_castps_si512(a));
         fn to_int(a) _mm512_castsi512_ps(_mm512_cvtps_epi32(a));
         fn truncate(a) _mm512_castsi512_ps(_mm512_cvttps_epi32(a));
     }

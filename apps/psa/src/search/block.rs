@@ -1,7 +1,7 @@
 //! The signals of one segment's points, laid out for searches, in one of the formats that searches know.
 
 use zellige_kernels::distance::{LANES, Shape, Values, place};
-use zellige_kernels::formats::{bf16_from_f32, f16_from_f32};
+use zellige_kernels::formats::bits::{bf16_from_f32, f16_from_f32};
 use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
 
 use crate::basis::SegmentBasis;
@@ -58,6 +58,8 @@ pub struct BlockHeader {
     format: SampleFormat,
     /// What a sample of 1 is stored as.
     scale: f32,
+    /// The largest magnitude of a sample.
+    most: f32,
 }
 
 /// The signals of the points of one segment, sixteen points side by side ([`zellige_kernels::distance`]). Runtimes convert it to the other formats of
@@ -73,14 +75,20 @@ impl Block {
     pub fn new(basis: &SegmentBasis) -> Block {
         let shape = Shape { channels: basis.channels(), samples: basis.samples() };
         let points = basis.positions().len();
-        let header = BlockHeader { points, shape, format: SampleFormat::F32, scale: 1.0 };
+        let mut header = BlockHeader { points, shape, format: SampleFormat::F32, scale: 1.0, most: 0.0 };
         let mut samples = Buffer::zeroed(header.stored());
         for point in 0..points {
             for (term, &sample) in basis.point(point).iter().enumerate() {
                 samples[place(point, term, shape)] = sample;
             }
         }
+        header.most = samples.iter().fold(0.0, |most, x| most.max(x.abs()));
         Block { header, samples: Samples::Single(samples) }
+    }
+
+    /// The largest magnitude of a sample of the basis; 1 is the whole charge.
+    pub fn most(&self) -> f32 {
+        self.header.most
     }
 
     /// How many points it has.
@@ -115,10 +123,7 @@ impl Block {
             SampleFormat::F32 => return Some(self.clone()),
             SampleFormat::F16 => THOUSAND as f32,
             SampleFormat::Bf16 => 1.0,
-            SampleFormat::I16 => {
-                let most = from.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-                STEPS.min(f32::from(i16::MAX) / most.max(f32::MIN_POSITIVE))
-            }
+            SampleFormat::I16 => STEPS.min(f32::from(i16::MAX) / self.header.most.max(f32::MIN_POSITIVE)),
         };
         let samples = match format {
             SampleFormat::I16 => {
@@ -188,11 +193,7 @@ impl BlockHeader {
     }
 
     fn meta(&self) -> Meta {
-        Meta {
-            format: self.format.number(),
-            bytes: self.stored() * self.format.bytes(),
-            ..Meta::default()
-        }
+        Meta { format: self.format.number(), bytes: self.stored() * self.format.bytes(), ..Meta::default() }
     }
 }
 

@@ -54,11 +54,11 @@ fn is_near(a: &[f32; 3], b: &[f32; 3]) -> bool {
 }
 
 fn nearest_to_centroid(positions: &[[f32; 3]]) -> Option<usize> {
-    let mean = |axis: usize| {
-        positions.iter().map(|at| f64::from(at[axis])).sum::<f64>() / positions.len() as f64
-    };
+    let mean =
+        |axis: usize| positions.iter().map(|at| f64::from(at[axis])).sum::<f64>() / positions.len() as f64;
     let centre = [mean(0), mean(1), mean(2)];
-    let distance = |at: &[f32; 3]| at.iter().zip(centre).map(|(&x, c)| (f64::from(x) - c).powi(2)).sum::<f64>();
+    let distance =
+        |at: &[f32; 3]| at.iter().zip(centre).map(|(&x, c)| (f64::from(x) - c).powi(2)).sum::<f64>();
     (0..positions.len()).min_by(|&i, &j| distance(&positions[i]).total_cmp(&distance(&positions[j])))
 }
 

@@ -88,12 +88,14 @@ pub struct Plan {
     pub precision: Precision,
     /// Where powers come from, in `f32` and less.
     pub table: Table,
+    /// Whether a screen is to say for each event if its answer is proven to be that of a full search in `f64`: for [`Screen::Bits`] with samples in `f32`.
+    pub certify: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         let method = Method::Screen { by: Screen::Quarter, keep: 8 };
-        Plan { method, p: 0.3, precision: Precision::Fp32, table: Table::None }
+        Plan { method, p: 0.3, precision: Precision::Fp32, table: Table::None, certify: false }
     }
 }
 
@@ -115,14 +117,19 @@ impl Plan {
             return wrong("p", "an exponent above 0 and at most 4 is needed");
         }
         match self.method {
-            Method::Full if self.precision == Precision::Mixed => {
-                wrong("precision", "mixed is for methods of two stages: take cfgs or screen, or another precision")
-            }
+            Method::Full if self.precision == Precision::Mixed => wrong(
+                "precision",
+                "mixed is for methods of two stages: take cfgs or screen, or another precision",
+            ),
             Method::CoarseFine { cells: 0 } => wrong("cells", "one cell at least has to be searched"),
             Method::Screen { keep: 0, .. } => wrong("top", "one point at least has to be kept"),
             Method::Screen { by: Screen::Bits, .. } | Method::Exact { .. } if self.p > 1.0 => {
                 wrong("p", "a screen by bits, and with it an exact search, is for exponents of 1 and less")
             }
+            Method::Screen { by: Screen::Bits, .. } if self.certify && self.precision == Precision::Fp32 => {
+                Ok(())
+            }
+            _ if self.certify => wrong("certify", "there is a proof for the screen bits in fp32 only"),
             Method::Exact { .. } if !matches!(self.precision, Precision::Fp32 | Precision::Fp64) => {
                 wrong("precision", "an exact search screens in fp32 and ends in fp64")
             }
