@@ -3,6 +3,7 @@
 mod bench;
 mod execution;
 mod machine;
+mod psa;
 mod selftest;
 mod simulate;
 mod solve;
@@ -16,6 +17,7 @@ use zellige_runtime::POLICIES;
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
+pub use psa::{Psa, PsaCompareArgs, PsaMethod, PsaRunArgs};
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
 pub use solve::{Rhs, SolveArgs};
@@ -30,6 +32,7 @@ Begin with
   zellige tor info SYSTEM.toml          how large it is, before anything runs
   zellige solve A.mtx.gz -b b.npy -o x.npy  a sparse system, by whatever method works
   zellige spmv A.mtx.gz                 what a sparse matrix takes with elements as accurate as they deserve
+  zellige psa run --help                where in a germanium crystal gamma rays gave their energy
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
   zellige selftest                      whether the runtime does what it should here
@@ -57,6 +60,9 @@ pub enum Verb {
     /// Tomographic reconstructors for adaptive optics.
     #[command(subcommand)]
     Tor(Box<Tor>),
+    /// Pulse-shape analysis of segmented germanium detectors.
+    #[command(subcommand)]
+    Psa(Psa),
     /// Solve A x = b by a Krylov method, to a residual that is true.
     Solve(SolveArgs),
     /// A sparse product with elements as accurate as their magnitude deserves: storage, errors and times.

@@ -1,6 +1,7 @@
 //! Exit codes: what each kind of failure means to a script.
 
 use zellige_linalg as linalg;
+use zellige_psa as psa;
 use zellige_sparse as sparse;
 use zellige_tor as tor;
 
@@ -81,6 +82,9 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         sparse::Error::Parameter { .. } | sparse::Error::Shape { .. } | sparse::Error::Unsolvable { .. },
     ) = cause.downcast_ref()
     {
+        return Some(BAD_PARAMETER);
+    }
+    if let Some(psa::Error::Parameter { .. } | psa::Error::Shape { .. }) = cause.downcast_ref() {
         return Some(BAD_PARAMETER);
     }
     if cause.downcast_ref::<linalg::RuleError>().is_some() {

@@ -12,6 +12,7 @@ mod matrix;
 mod nodes;
 mod out;
 mod progress;
+mod psa;
 mod selftest;
 mod simulate;
 mod solve;
@@ -59,6 +60,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Verb::Bench(verb) => bench::run(verb),
         Verb::Machine(verb) => machine::run(verb),
         Verb::Matrix(verb) => matrix::run(verb),
+        Verb::Psa(verb) => psa::run(verb),
         Verb::Simulate(verb) => simulate::run(verb),
         Verb::Selftest(args) => selftest::run(args),
         Verb::Solve(args) => solve::run(args),

@@ -8,6 +8,7 @@
 //! | [`channels`] | segments, channels, and which of them are compared |
 //! | [`basis`] | signals of known points |
 //! | [`search`] | which known point an event is most like |
+//! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
 //!
 //! Lengths are in mm, times in ns, energies in keV; a signal of 1 is the whole charge, positive on the contacts that collect it.
 //!
@@ -24,7 +25,9 @@
 
 pub mod basis;
 pub mod channels;
+pub mod compare;
 mod error;
+pub mod results;
 pub mod search;
 
 pub use error::Error;

@@ -8,6 +8,8 @@
 //! | [`Plan`] | method, exponent, precision, tables |
 //! | [`search`], [`Prepared`] | one segment on the calling thread |
 //! | [`Searcher`] | segments of a crystal on a runtime: queues, batches, tasks |
+//! | [`Crystal`] | events with hits in several segments |
+//! | [`search_shifted`], [`crosstalk`] | events that begin early or late; cross-talk between segments |
 //! | [`Found`] | an answer |
 //! | [`Proof`], [`Bound`] | what a screen's sums prove |
 //! | [`arrays`] | npy files |
@@ -16,14 +18,18 @@ pub mod arrays;
 mod best;
 mod block;
 mod bound;
+pub mod crosstalk;
 mod engine;
 mod events;
 mod found;
+mod input;
 mod lattice;
 mod plan;
 mod proof;
 mod queue;
 mod reference;
+mod several;
+mod shift;
 mod tasks;
 
 pub use block::{Block, BlockHeader, SampleFormat, THOUSAND};
@@ -31,8 +37,11 @@ pub use bound::Bound;
 pub use engine::Map;
 pub use events::Events;
 pub use found::{Flags, Found};
+pub use input::{Files, Input};
 pub use lattice::Lattice;
 pub use plan::{Method, Plan, Precision, Screen, Table};
 pub use proof::Proof;
 pub use queue::{EnergyClass, Key, Queue};
+pub use several::{Crystal, Place};
+pub use shift::{Shifted, search_shifted};
 pub use tasks::{Batching, Hit, Prepared, Query, SearchRule, Searcher, search};
