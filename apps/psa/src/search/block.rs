@@ -181,8 +181,9 @@ impl Block {
 
 fn gather<T: Copy>(from: &[T], shape: Shape, points: &[usize], to: &mut [T]) {
     for (lane, &point) in points.iter().enumerate() {
-        let column = from[place(point, 0, shape)..].iter().step_by(LANES);
-        to[lane..].iter_mut().step_by(LANES).zip(column).for_each(|(to, &from)| *to = from);
+        let block = &from[point / LANES * LANES * shape.terms()..][..LANES * shape.terms()];
+        let terms = to.as_chunks_mut::<LANES>().0.iter_mut().zip(block.as_chunks::<LANES>().0);
+        terms.for_each(|(to, from)| to[lane % LANES] = from[point % LANES]);
     }
 }
 

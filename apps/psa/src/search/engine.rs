@@ -43,6 +43,7 @@ pub(super) struct Engine<'a> {
     best: Best,
     /// Figures of merit of the points that were compared last.
     scored: Vec<(f64, usize)>,
+    sums: Vec<f32>,
 }
 
 /// A stage: what it compares with, and room for it.
@@ -102,7 +103,7 @@ impl<'a> Engine<'a> {
     pub fn new(plan: &'a Plan, map: &'a Map, blocks: [&'a Block; 2], proof: Option<&'a Proof>) -> Self {
         let [first, last] = blocks;
         let (first, last) = (Side::new(plan, Stage::First, first), Side::new(plan, Stage::Last, last));
-        Engine { plan, map, first, last, proof, best: Best::default(), scored: Vec::new() }
+        Engine { plan, map, first, last, proof, best: Best::default(), scored: Vec::new(), sums: Vec::new() }
     }
 
     /// The answer for each event, of which samples come one after the other; `coarse_only` says of which only coarse points are to be compared.
@@ -123,11 +124,14 @@ impl<'a> Engine<'a> {
     /// What compares all points first, for several events at a time.
     fn batch(&mut self, events: &[&[f64]]) -> Vec<Found> {
         let (stride, points) = (self.first.block.stride(), self.first.block.points());
-        let mut sums = vec![0.0; events.len() * stride];
+        // Kept for the next events: fresh memory of this size costs a page fault every few points.
+        let mut all = std::mem::take(&mut self.sums);
+        all.resize(events.len() * stride, 0.0);
+        let sums = &mut all[..];
         let lost = match self.proof {
-            Some(proof) => proof.screen(self.first.block, events, &mut sums),
+            Some(proof) => proof.screen(self.first.block, events, sums),
             None => {
-                self.first.all(events, &mut sums);
+                self.first.all(events, sums);
                 Vec::new()
             }
         };
@@ -142,6 +146,7 @@ impl<'a> Engine<'a> {
                 _ => self.full(sums),
             });
         }
+        self.sums = all;
         found
     }
 
