@@ -195,10 +195,10 @@ mod tests {
         let basis = basis();
         let plan = Plan { method: Method::Full, ..Plan::default() };
         let crystal = Crystal::new(basis.clone(), &plan, ChannelSet::Neighbours, SAMPLES).expect("a crystal");
-        let of = |segment: usize| {
-            (0..basis.segments().len()).filter(move |&i| basis.segments()[i].index() == segment)
+        let of = |segment: usize| -> Vec<usize> {
+            (0..basis.segments().len()).filter(|&i| basis.segments()[i].index() == segment).collect()
         };
-        let (first, second): (Vec<_>, Vec<_>) = (of(14).collect(), of(20).collect());
+        let (first, second) = (of(14), of(20));
         for (i, j) in [(0, 26), (13, 5), (22, 17)] {
             let signals = event(&basis, &[(first[i], 300.0), (second[j], 800.0)]);
             let places = crystal.search(&signals).expect("an event");
