@@ -5,6 +5,25 @@
 pub(super) struct Best {
     most: usize,
     found: Vec<(f64, usize)>,
+    /// Of each sixteen sums the smallest, as they come and in another order.
+    least: Vec<f32>,
+    sorted: Vec<f32>,
+}
+
+const SIXTEEN: usize = 16;
+
+/// The smallest of sixteen, by halves: an instruction for each.
+#[inline(always)]
+fn smallest(sums: &[f32; SIXTEEN]) -> f32 {
+    let mut sums = *sums;
+    let mut half = SIXTEEN / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] = if sums[i + half] < sums[i] { sums[i + half] } else { sums[i] };
+        }
+        half /= 2;
+    }
+    sums[0]
 }
 
 impl Best {
@@ -28,21 +47,28 @@ impl Best {
     }
 
     /// Looks at the sums of points from 0 on.
+    ///
+    /// Sums are alike for points that are neighbours, so that a list that is kept while they pass changes often. The smallest of each sixteen are found first:
+    /// none of the points that are wanted is larger than as many of those.
     pub fn offer_all(&mut self, sums: &[f32]) {
-        for (first, few) in sums.chunks(16).enumerate() {
-            let limit = self.limit();
-            // What most sixteens have none of; the test is one instruction or two.
-            if few.iter().fold(false, |any, &sum| any | (sum <= limit)) {
-                few.iter().enumerate().for_each(|(i, &sum)| self.offer(sum.into(), first * 16 + i));
+        let (whole, rest) = sums.as_chunks::<SIXTEEN>();
+        let last = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(f32::INFINITY));
+        self.least.clear();
+        self.least.extend(whole.iter().chain([&last]).map(smallest));
+        let limit = match self.most {
+            most if most <= self.least.len() => {
+                self.sorted.clone_from(&self.least);
+                *self.sorted.select_nth_unstable_by(most - 1, f32::total_cmp).1
             }
-        }
-    }
-
-    /// What a sum must not exceed to be of use.
-    fn limit(&self) -> f32 {
-        match self.found.last() {
-            Some(&(sum, _)) if self.found.len() == self.most => sum as f32,
             _ => f32::INFINITY,
+        };
+        for first in 0..self.least.len() {
+            if self.least[first] <= limit {
+                let few = &sums[first * SIXTEEN..sums.len().min((first + 1) * SIXTEEN)];
+                for (i, &sum) in few.iter().enumerate().filter(|&(_, &sum)| sum <= limit) {
+                    self.offer(sum.into(), first * SIXTEEN + i);
+                }
+            }
         }
     }
 

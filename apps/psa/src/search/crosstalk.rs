@@ -28,7 +28,7 @@ impl CrossTalk {
         }
         for (i, row) in coefficients.chunks_exact(SEGMENTS).enumerate() {
             let sum: f64 = row.iter().enumerate().map(|(j, c)| (c - f64::from(u8::from(i == j))).abs()).sum();
-            if !(sum <= 0.25) {
+            if sum.is_nan() || sum > 0.25 {
                 let problem =
                     format!("segment {i}: {sum} of the charge of others; cross-talk is a few percent");
                 return Err(Error::Parameter { name: "cross-talk", problem });
