@@ -6,6 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`blas`] | `gemm`, `syrk`, `trsm`, `potrf` on one `f32` or `f64` tile |
+//! | [`distance`] | sums of powers of differences, for many points at once |
 //! | [`formats`] | `f16`, `bf16` and E4M3 tiles with a power-of-two scale, conversions, norms |
 //! | [`packed`] | elements of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
 //! | [`sell`] | sparse matrices of such elements, laid out for products |
@@ -54,13 +55,14 @@
 //! # Ok::<(), zellige_kernels::KernelError>(())
 //! ```
 //!
-//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd`, `packed::x86` and
+//! `unsafe` is confined to `mat` (views that share one slice), the wrapper of crate `gemm`, `formats::simd`, `packed::x86`, `distance::x86` and
 //! `sell::x86` (instructions by name) and the one launch of `cuda`.
 #![deny(missing_docs, unsafe_code, unsafe_op_in_unsafe_fn)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod blas;
 pub mod cuda;
+pub mod distance;
 mod error;
 pub mod formats;
 #[allow(unsafe_code)]

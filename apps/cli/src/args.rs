@@ -17,7 +17,7 @@ use zellige_runtime::POLICIES;
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
-pub use psa::{BasisValues, Electronics, Psa, PsaEvents, PsaSimulate};
+pub use psa::{BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaMethod, PsaRunArgs, PsaSimulate};
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
 pub use solve::{Rhs, SolveArgs};
@@ -33,6 +33,7 @@ Begin with
   zellige solve A.mtx.gz -b b.npy -o x.npy  a sparse system, by whatever method works
   zellige spmv A.mtx.gz                 what a sparse matrix takes with elements as accurate as they deserve
   zellige psa simulate -o basis         the signals of all points of a germanium crystal
+  zellige psa run --help                where in a germanium crystal gamma rays gave their energy
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
   zellige selftest                      whether the runtime does what it should here

@@ -75,15 +75,17 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::Error>() {
         return Some(pipeline.exit_code());
     }
-    if let Some(psa::Error::Parameter { .. } | psa::Error::Text { .. }) = cause.downcast_ref() {
-        return Some(BAD_PARAMETER);
-    }
     if let Some(tor::Error::Parameter { .. }) = cause.downcast_ref() {
         return Some(BAD_PARAMETER);
     }
     if let Some(
         sparse::Error::Parameter { .. } | sparse::Error::Shape { .. } | sparse::Error::Unsolvable { .. },
     ) = cause.downcast_ref()
+    {
+        return Some(BAD_PARAMETER);
+    }
+    if let Some(psa::Error::Parameter { .. } | psa::Error::Shape { .. } | psa::Error::Text { .. }) =
+        cause.downcast_ref()
     {
         return Some(BAD_PARAMETER);
     }

@@ -16,6 +16,8 @@
 //! | [`events`] | events at known places, with noise |
 //! | [`files`] | all of that in files |
 //! | [`observe`] | who watches work that takes a while |
+//! | [`search`] | which known point an event is most like |
+//! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
 //!
 //! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
 //!
@@ -35,6 +37,7 @@
 pub mod basis;
 pub mod body;
 pub mod channels;
+pub mod compare;
 pub mod crystal;
 pub mod detector;
 pub mod drift;
@@ -45,6 +48,8 @@ pub mod fields;
 pub mod files;
 pub mod grid;
 pub mod observe;
+pub mod results;
+pub mod search;
 pub mod simulate;
 
 pub use error::Error;

@@ -1,6 +1,8 @@
 //! `zellige psa ...`.
 
+mod compare;
 mod events;
+mod run;
 mod simulate;
 
 use zellige_psa::crystal::EXAMPLE;
@@ -21,6 +23,8 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
         Psa::Crystal => out::print(EXAMPLE),
         Psa::Simulate(args) => simulate::run(args),
         Psa::Events(args) => events::run(args),
+        Psa::Run(args) => run::run(args),
+        Psa::Compare(args) => compare::run(args),
     }
 }
 

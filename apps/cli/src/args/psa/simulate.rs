@@ -1,11 +1,11 @@
-//! The words after `zellige psa`.
+//! `zellige psa simulate` and `zellige psa events`.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use zellige_psa::events::{Energies, Within};
 
-const SIMULATE_EXAMPLES: &str = "\
+pub(super) const SIMULATE_EXAMPLES: &str = "\
 Fields on a grid (Poisson, and a weighting potential for each of the 37 contacts), drift of electrons and holes, the signals of all contacts
 behind preamplifiers. A crystal of AGATA at 2 mm has 47 589 points and takes half a minute on two cores.
 
@@ -18,7 +18,7 @@ Examples
   zellige psa simulate --values i16 -o basis            2 bytes a sample, 1/30000 of the whole charge
   zellige psa simulate --agata basis.dat                AGATA's records: 121 samples of 5 ns, 17 932 bytes a point";
 
-const EVENTS_EXAMPLES: &str = "\
+pub(super) const EVENTS_EXAMPLES: &str = "\
 Places are uniform in the crystal and not those of the basis; signals are those of a drift from there. The same seed gives the same events on any
 number of workers. The folder holds signals.npy (keV, events x 37 x samples), energies.npy, positions.npy and segments.npy (events x hits),
 timestamps.npy (ns) and events.toml.
@@ -29,19 +29,6 @@ Examples
   zellige psa events --basis basis --speed 1.04 --tau 38 --jitter 3 --cross-talk -0.0015 -o other
                                                                   a detector that is not quite what the basis says
   zellige psa events --basis basis --hits 2 --within segment -o pairs";
-
-/// `zellige psa`.
-#[derive(Debug, Subcommand)]
-pub enum Psa {
-    /// Print a crystal as a file that `simulate` reads: copy it and edit it.
-    Crystal,
-    /// A basis: the signals of all points of a crystal.
-    #[command(after_help = SIMULATE_EXAMPLES)]
-    Simulate(PsaSimulate),
-    /// Events at known places, with noise.
-    #[command(after_help = EVENTS_EXAMPLES)]
-    Events(PsaEvents),
-}
 
 /// `psa simulate`.
 #[derive(Debug, Args)]

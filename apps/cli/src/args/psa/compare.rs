@@ -1,0 +1,30 @@
+//! `zellige psa compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+const EXAMPLES: &str = "\
+Answers that agree name one point; others are within 5 mm of each other, beyond 20 mm, or in between. All figures are given for all events and for each
+energy class of the first run's events.
+
+Example
+  zellige psa compare fast.json full.json --truth places.npy --json -";
+
+/// `zellige psa compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PsaCompareArgs {
+    /// What a run wrote (`zellige psa run --json`).
+    #[arg(value_name = "A.json")]
+    pub a: PathBuf,
+    /// What another run of the same events wrote: the one to compare with.
+    #[arg(value_name = "B.json")]
+    pub b: PathBuf,
+    /// Where the events happened: an npy array of events x 3 (mm).
+    #[arg(long, value_name = "FILE.npy")]
+    pub truth: Option<PathBuf>,
+    /// Write the figures as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}

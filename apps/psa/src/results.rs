@@ -1,0 +1,77 @@
+//! What searches found, in files.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::basis::SegmentBasis;
+use crate::channels::Segment;
+use crate::search::Found;
+
+/// The answers of a run, as they stand in JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// One after the other, in the order of the events.
+    pub events: Vec<EventResult>,
+}
+
+/// The answer for an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventResult {
+    /// The best point's place among those of the basis.
+    pub index: usize,
+    /// Its figure of merit, with a charge of 1000.
+    pub fom: f64,
+    /// The next best point; none where there was no other.
+    pub second: Option<usize>,
+    /// How much larger its figure of merit is; none where there was no other.
+    pub gap: Option<f64>,
+    /// Where the best point is (mm).
+    pub position: [f32; 3],
+    /// Root mean square distance from it of points whose figures of merit are up to 2 % larger (mm).
+    #[serde(default)]
+    pub spread: f64,
+    /// The event's energy (keV).
+    #[serde(default)]
+    pub energy: f64,
+    /// The segment that was searched.
+    #[serde(default)]
+    pub segment: usize,
+    /// How the answer came about.
+    #[serde(default)]
+    pub flags: Vec<String>,
+}
+
+impl EventResult {
+    /// Of an answer for an event of an energy (keV) in a segment.
+    pub fn new(found: &Found, energy: f64, segment: Segment, basis: &SegmentBasis) -> EventResult {
+        EventResult {
+            index: found.index,
+            fom: found.fom,
+            second: found.second,
+            gap: found.gap.is_finite().then_some(found.gap),
+            position: basis.positions()[found.index],
+            spread: found.spread,
+            energy,
+            segment: segment.index(),
+            flags: found.flags.words().into_iter().map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl Results {
+    /// Reads what a run has written.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, with line and column.
+    pub fn read(path: &Path) -> Result<Results, Error> {
+        let problem = "cannot read the results";
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), problem, source })?;
+        serde_json::from_slice(&bytes).map_err(|e| {
+            let problem = format!("no results of a run: {e}");
+            Error::Format { path: path.to_owned(), offset: None, problem }
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! The signals of one segment's points, laid out for searches, in one of the formats that searches know.
+
+use zellige_kernels::distance::{LANES, Shape, Values, place};
+use zellige_kernels::formats::bits::{bf16_from_f32, f16_from_f32};
+use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
+
+use crate::basis::SegmentBasis;
+
+/// How many units of a sample are the whole charge where figures of merit are reported, and where samples are `f16`.
+pub const THOUSAND: f64 = 1000.0;
+/// Steps of the fixed-point format in the whole charge.
+const STEPS: f32 = 30_000.0;
+
+/// How the samples of a block are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SampleFormat {
+    /// As they are.
+    F32,
+    /// `f16` of a thousandth of the charge.
+    F16,
+    /// `bf16`.
+    Bf16,
+    /// Fixed point: 1/30000 of the charge, or more where a sample would not fit.
+    I16,
+}
+
+impl SampleFormat {
+    const ALL: [SampleFormat; 4] =
+        [SampleFormat::F32, SampleFormat::F16, SampleFormat::Bf16, SampleFormat::I16];
+
+    /// As the runtime knows it.
+    pub fn number(self) -> Format {
+        Format(self as u16)
+    }
+
+    /// Bytes of a sample.
+    pub fn bytes(self) -> usize {
+        if self == SampleFormat::F32 { 4 } else { 2 }
+    }
+
+    fn of(format: Format) -> Option<Self> {
+        SampleFormat::ALL.into_iter().find(|known| known.number() == format)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Samples {
+    Single(Buffer<f32>),
+    Half(Buffer<u16>),
+    Fixed(Buffer<i16>),
+}
+
+/// What is known of a block without its samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockHeader {
+    points: usize,
+    shape: Shape,
+    format: SampleFormat,
+    /// What a sample of 1 is stored as.
+    scale: f32,
+    /// The largest magnitude of a sample.
+    most: f32,
+}
+
+/// The signals of the points of one segment, sixteen points side by side ([`zellige_kernels::distance`]). Runtimes convert it to the other formats of
+/// [`SampleFormat`] where a task asks for one, and bring it to devices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    header: BlockHeader,
+    samples: Samples,
+}
+
+impl Block {
+    /// Of a segment's basis, in `f32`.
+    pub fn new(basis: &SegmentBasis) -> Block {
+        let shape = Shape { channels: basis.channels(), samples: basis.samples() };
+        let points = basis.positions().len();
+        let mut header = BlockHeader { points, shape, format: SampleFormat::F32, scale: 1.0, most: 0.0 };
+        let mut samples = Buffer::zeroed(header.stored());
+        for point in 0..points {
+            for (term, &sample) in basis.point(point).iter().enumerate() {
+                samples[place(point, term, shape)] = sample;
+            }
+        }
+        header.most = samples.iter().fold(0.0, |most, x| most.max(x.abs()));
+        Block { header, samples: Samples::Single(samples) }
+    }
+
+    /// The largest magnitude of a sample of the basis; 1 is the whole charge.
+    pub fn most(&self) -> f32 {
+        self.header.most
+    }
+
+    /// How many points it has.
+    pub fn points(&self) -> usize {
+        self.header.points
+    }
+
+    /// Points with those that fill up the last sixteen.
+    pub fn stride(&self) -> usize {
+        self.header.points.next_multiple_of(LANES)
+    }
+
+    /// Channels and samples.
+    pub fn shape(&self) -> Shape {
+        self.header.shape
+    }
+
+    /// How its samples are stored.
+    pub fn format(&self) -> SampleFormat {
+        self.header.format
+    }
+
+    /// What a sample of 1 is stored as: samples of events have to be multiplied by it.
+    pub fn scale(&self) -> f32 {
+        self.header.scale
+    }
+
+    /// Its samples in another format; from `f32` only.
+    pub fn to_format(&self, format: SampleFormat) -> Option<Block> {
+        let Samples::Single(from) = &self.samples else { return None };
+        let scale = match format {
+            SampleFormat::F32 => return Some(self.clone()),
+            SampleFormat::F16 => THOUSAND as f32,
+            SampleFormat::Bf16 => 1.0,
+            SampleFormat::I16 => STEPS.min(f32::from(i16::MAX) / self.header.most.max(f32::MIN_POSITIVE)),
+        };
+        let samples = match format {
+            SampleFormat::I16 => {
+                let mut to = Buffer::unfilled(from.len());
+                to.iter_mut().zip(from.iter()).for_each(|(to, x)| *to = (x * scale).round_ties_even() as i16);
+                Samples::Fixed(to)
+            }
+            _ => {
+                let narrow = if format == SampleFormat::F16 { f16_from_f32 } else { bf16_from_f32 };
+                let mut to = Buffer::unfilled(from.len());
+                to.iter_mut().zip(from.iter()).for_each(|(to, x)| *to = narrow(x * scale));
+                Samples::Half(to)
+            }
+        };
+        Some(Block { header: BlockHeader { format, scale, ..self.header }, samples })
+    }
+
+    /// What the loops of [`zellige_kernels::distance`] read; `halves`: where samples are `f16`, sums are to be as well.
+    pub fn values(&self, halves: bool) -> Values<'_> {
+        match &self.samples {
+            Samples::Single(samples) => Values::F32(samples),
+            Samples::Fixed(samples) => Values::I16(samples),
+            Samples::Half(bits) if self.header.format == SampleFormat::Bf16 => Values::Bf16(bits),
+            Samples::Half(bits) if halves => Values::Halves(bits),
+            Samples::Half(bits) => Values::F16(bits),
+        }
+    }
+
+    /// A sample of a block in `f32`.
+    ///
+    /// # Panics
+    /// Where samples are stored otherwise, or there is no such point or sample.
+    pub fn sample(&self, point: usize, term: usize) -> f32 {
+        let Samples::Single(samples) = &self.samples else { panic!("samples are not stored as f32") };
+        samples[place(point, term, self.header.shape)]
+    }
+
+    /// Up to sixteen of its points side by side, in the place of `few`, a block of [`few`](Block::few); lanes without a point keep what they had.
+    pub(super) fn gather(&self, points: &[usize], few: &mut Block) {
+        let shape = self.header.shape;
+        few.header = BlockHeader { points: LANES, ..self.header };
+        match (&self.samples, &mut few.samples) {
+            (Samples::Single(from), Samples::Single(to)) => gather(from, shape, points, to),
+            (Samples::Half(from), Samples::Half(to)) => gather(from, shape, points, to),
+            (Samples::Fixed(from), Samples::Fixed(to)) => gather(from, shape, points, to),
+            _ => unreachable!("a block of a few points has the format of the block that it was made for"),
+        }
+    }
+
+    /// Room for [`gather`](Block::gather).
+    pub(super) fn few(&self) -> Block {
+        Block::blank(&BlockHeader { points: LANES, ..self.header })
+    }
+}
+
+fn gather<T: Copy>(from: &[T], shape: Shape, points: &[usize], to: &mut [T]) {
+    for (lane, &point) in points.iter().enumerate() {
+        let block = &from[point / LANES * LANES * shape.terms()..][..LANES * shape.terms()];
+        let terms = to.as_chunks_mut::<LANES>().0.iter_mut().zip(block.as_chunks::<LANES>().0);
+        terms.for_each(|(to, from)| to[lane % LANES] = from[point % LANES]);
+    }
+}
+
+impl BlockHeader {
+    /// Samples, with those that fill up.
+    fn stored(&self) -> usize {
+        self.points.next_multiple_of(LANES) * self.shape.terms()
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { format: self.format.number(), bytes: self.stored() * self.format.bytes(), ..Meta::default() }
+    }
+}
+
+impl Data for Block {
+    type Ref<'v> = &'v Block;
+    type Mut<'v> = &'v mut Block;
+
+    fn view(&self) -> &Block {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut Block {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        self.header.meta()
+    }
+
+    fn size_as(meta: &Meta, to: Format) -> Option<usize> {
+        let (from, format) = (SampleFormat::of(meta.format)?, SampleFormat::of(to)?);
+        Some(meta.bytes / from.bytes() * format.bytes())
+    }
+
+    fn format_name(format: Format) -> &'static str {
+        match SampleFormat::of(format) {
+            Some(SampleFormat::F32) => "f32",
+            Some(SampleFormat::F16) => "f16",
+            Some(SampleFormat::Bf16) => "bf16",
+            Some(SampleFormat::I16) => "i16",
+            None => "",
+        }
+    }
+
+    fn convert(&self, to: Format) -> Option<Block> {
+        self.to_format(SampleFormat::of(to)?)
+    }
+
+    fn portability() -> Option<Portability<Block>> {
+        Some(Portability::of())
+    }
+}
+
+impl Portable for Block {
+    type Header = BlockHeader;
+
+    fn header(&self) -> BlockHeader {
+        self.header
+    }
+
+    fn blank(header: &BlockHeader) -> Block {
+        let len = header.stored();
+        let samples = match header.format {
+            SampleFormat::F32 => Samples::Single(Buffer::zeroed(len)),
+            SampleFormat::F16 | SampleFormat::Bf16 => Samples::Half(Buffer::zeroed(len)),
+            SampleFormat::I16 => Samples::Fixed(Buffer::zeroed(len)),
+        };
+        Block { header: *header, samples }
+    }
+
+    fn part_sizes(header: &BlockHeader) -> Vec<usize> {
+        vec![header.meta().bytes]
+    }
+
+    fn header_meta(header: &BlockHeader) -> Meta {
+        header.meta()
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![match &self.samples {
+            Samples::Single(samples) => samples.as_bytes(),
+            Samples::Half(samples) => samples.as_bytes(),
+            Samples::Fixed(samples) => samples.as_bytes(),
+        }]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        vec![match &mut self.samples {
+            Samples::Single(samples) => samples.as_bytes_mut(),
+            Samples::Half(samples) => samples.as_bytes_mut(),
+            Samples::Fixed(samples) => samples.as_bytes_mut(),
+        }]
+    }
+}

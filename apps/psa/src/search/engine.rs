@@ -1,0 +1,250 @@
+//! One batch of events on one segment: what a task does.
+
+use zellige_kernels::distance::{LANES, Metric, sums};
+
+use super::THOUSAND;
+use super::best::Best;
+use super::block::Block;
+use super::events::narrowed;
+use super::found::{Flags, Found};
+use super::lattice::Lattice;
+use super::plan::{Method, Plan, Stage};
+use super::proof::Proof;
+use super::reference::figure_of_merit;
+
+/// How many events go through a block at a time: so many sums stay in a core's cache.
+const AT_A_TIME: usize = 32;
+/// Figures of merit that are so much larger than the smallest, as a ratio, are near it.
+const NEAR: f64 = 1.02;
+
+/// Where the points of a segment are, and which are coarse ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// Where they are (mm).
+    pub positions: Vec<[f32; 3]>,
+    /// Coarse and fine ones.
+    pub lattice: Lattice,
+}
+
+impl Map {
+    /// Of points at `positions` (mm).
+    pub fn new(positions: &[[f32; 3]]) -> Map {
+        Map { positions: positions.to_vec(), lattice: Lattice::new(positions) }
+    }
+}
+
+/// A search of one segment.
+pub(super) struct Engine<'a> {
+    plan: &'a Plan,
+    map: &'a Map,
+    first: Side<'a>,
+    last: Side<'a>,
+    proof: Option<&'a Proof>,
+    best: Best,
+    /// Figures of merit of the points that were compared last.
+    scored: Vec<(f64, usize)>,
+    sums: Vec<f32>,
+}
+
+/// A stage: what it compares with, and room for it.
+struct Side<'a> {
+    block: &'a Block,
+    metric: Metric,
+    is_double: bool,
+    /// What makes a sum a figure of merit.
+    unit: f64,
+    few: Block,
+    event: Vec<f32>,
+    scratch: Vec<f32>,
+    p: f64,
+}
+
+const SIZES: &str = "blocks and events have been checked";
+
+impl<'a> Side<'a> {
+    fn new(plan: &Plan, stage: Stage, block: &'a Block) -> Self {
+        let metric = plan.metric(stage, block.scale());
+        let unit = metric.unit() * (THOUSAND / f64::from(block.scale())).powf(plan.p);
+        let scratch = vec![0.0; block.values(true).scratch_len(block.shape())];
+        let (few, event) = (block.few(), Vec::new());
+        Side { block, metric, is_double: plan.is_double(stage), unit, few, event, scratch, p: plan.p }
+    }
+
+    /// Sums of all points for several events.
+    fn all(&mut self, events: &[&[f64]], out: &mut [f32]) {
+        self.event.clear();
+        events.iter().for_each(|event| narrowed(event, self.block, &mut self.event));
+        let (values, shape) = (self.block.values(true), self.block.shape());
+        sums(&self.metric, values, shape, &self.event, &[], &mut self.scratch, out).expect(SIZES);
+    }
+
+    /// Figures of merit of some points for one event, with the bits that all points together have.
+    fn some(&mut self, samples: &[f64], points: &[usize], out: &mut Vec<(f64, usize)>) {
+        out.clear();
+        if self.is_double {
+            let fom = |&point| (figure_of_merit(self.block, point, samples, self.p), point);
+            out.extend(points.iter().map(fom));
+            return;
+        }
+        self.event.clear();
+        narrowed(samples, self.block, &mut self.event);
+        let mut lanes = [0.0; LANES];
+        for points in points.chunks(LANES) {
+            self.block.gather(points, &mut self.few);
+            let (values, shape) = (self.few.values(true), self.block.shape());
+            sums(&self.metric, values, shape, &self.event, &[], &mut self.scratch, &mut lanes).expect(SIZES);
+            out.extend(points.iter().zip(lanes).map(|(&point, sum)| (f64::from(sum) * self.unit, point)));
+        }
+    }
+}
+
+impl<'a> Engine<'a> {
+    /// With the segment's signals as the stages of a plan want them; `proof` where the plan is to prove its answers.
+    pub fn new(plan: &'a Plan, map: &'a Map, blocks: [&'a Block; 2], proof: Option<&'a Proof>) -> Self {
+        let [first, last] = blocks;
+        let (first, last) = (Side::new(plan, Stage::First, first), Side::new(plan, Stage::Last, last));
+        Engine { plan, map, first, last, proof, best: Best::default(), scored: Vec::new(), sums: Vec::new() }
+    }
+
+    /// The answer for each event, of which samples come one after the other; `coarse_only` says of which only coarse points are to be compared.
+    pub fn run(&mut self, samples: &[f64], coarse_only: &[bool]) -> Vec<Found> {
+        let events: Vec<&[f64]> = samples.chunks_exact(self.last.block.shape().terms()).collect();
+        match self.plan.method {
+            Method::CoarseFine { cells } => {
+                let each = |(event, &only): (&&[f64], &bool)| self.coarse_fine(event, cells, only);
+                events.iter().zip(coarse_only).map(each).collect()
+            }
+            Method::Full if self.last.is_double => {
+                events.into_iter().map(|event| self.full_double(event)).collect()
+            }
+            _ => events.chunks(AT_A_TIME).flat_map(|events| self.batch(events)).collect(),
+        }
+    }
+
+    /// What compares all points first, for several events at a time.
+    fn batch(&mut self, events: &[&[f64]]) -> Vec<Found> {
+        let (stride, points) = (self.first.block.stride(), self.first.block.points());
+        // Kept for the next events: fresh memory of this size costs a page fault every few points.
+        let mut all = std::mem::take(&mut self.sums);
+        all.resize(events.len() * stride, 0.0);
+        let sums = &mut all[..];
+        let lost = match self.proof {
+            Some(proof) => proof.screen(self.first.block, events, sums),
+            None => {
+                self.first.all(events, sums);
+                Vec::new()
+            }
+        };
+        let mut found = Vec::with_capacity(events.len());
+        for (e, event) in events.iter().enumerate() {
+            let sums = &sums[e * stride..][..points];
+            found.push(match (self.plan.method, self.proof) {
+                (Method::Screen { keep, .. }, proof) => {
+                    self.screened(event, sums, keep, proof.map(|proof| (proof, lost[e])))
+                }
+                (Method::Exact { cap }, Some(proof)) => self.exact(event, sums, proof, lost[e], cap),
+                _ => self.full(sums),
+            });
+        }
+        self.sums = all;
+        found
+    }
+
+    fn full(&mut self, sums: &[f32]) -> Found {
+        self.best.restart(2);
+        self.best.offer_all(sums);
+        let unit = self.last.unit;
+        let best = self.best.found()[0].0;
+        let limit = (best * NEAR) as f32;
+        self.scored.clear();
+        let near = sums.iter().enumerate().filter(|&(_, &sum)| sum <= limit);
+        self.scored.extend(near.map(|(point, &sum)| (f64::from(sum) * unit, point)));
+        let two: Vec<_> = self.best.found().iter().map(|&(sum, point)| (sum * unit, point)).collect();
+        self.answer(&two, Flags::default())
+    }
+
+    fn full_double(&mut self, samples: &[f64]) -> Found {
+        let all: Vec<usize> = (0..self.last.block.points()).collect();
+        self.last.some(samples, &all, &mut self.scored);
+        self.best_of_scored(Flags::default())
+    }
+
+    /// The best of the points that were compared last.
+    fn best_of_scored(&mut self, flags: Flags) -> Found {
+        self.best.restart(2);
+        for &(fom, point) in &self.scored {
+            self.best.offer(fom, point);
+        }
+        let two = self.best.found().to_vec();
+        self.answer(&two, flags)
+    }
+
+    /// From the best and the second, and the points that were compared last.
+    fn answer(&self, two: &[(f64, usize)], flags: Flags) -> Found {
+        let (fom, index) = two[0];
+        let (second, gap) = two.get(1).map_or((None, f64::INFINITY), |&(other, i)| (Some(i), other - fom));
+        let place = self.map.positions[index];
+        let square = |at: [f32; 3]| at.iter().zip(place).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>();
+        let near = self.scored.iter().filter(|(other, _)| *other <= fom * NEAR);
+        let (count, sum) =
+            near.fold((0, 0.0), |(count, sum), &(_, i)| (count + 1, sum + square(self.map.positions[i])));
+        let spread = (sum / f64::from(count.max(1))).sqrt();
+        Found { index, fom, second, gap, spread, flags: flags.with_if(gap == 0.0, Flags::TIE) }
+    }
+
+    /// Coarse points, and the fine ones around the best of them.
+    fn coarse_fine(&mut self, samples: &[f64], cells: usize, coarse_only: bool) -> Found {
+        let lattice = &self.map.lattice;
+        if coarse_only {
+            self.last.some(samples, &lattice.coarse, &mut self.scored);
+            return self.best_of_scored(Flags::COARSE_ONLY);
+        }
+        self.first.some(samples, &lattice.coarse, &mut self.scored);
+        self.best.restart(cells);
+        for (cell, &(fom, _)) in self.scored.iter().enumerate() {
+            self.best.offer(fom, cell);
+        }
+        let cells = self.best.found().iter().map(|&(_, cell)| cell);
+        let mut points: Vec<usize> =
+            cells.flat_map(|cell| lattice.fine[cell].iter().copied().chain([lattice.coarse[cell]])).collect();
+        points.sort_unstable();
+        points.dedup();
+        self.last.some(samples, &points, &mut self.scored);
+        self.best_of_scored(Flags::default())
+    }
+
+    /// The best of those that a screen has kept; `doubt`: what proves, and what the event's samples have lost.
+    fn screened(
+        &mut self,
+        samples: &[f64],
+        sums: &[f32],
+        keep: usize,
+        doubt: Option<(&Proof, f64)>,
+    ) -> Found {
+        self.best.restart(keep + 1);
+        self.best.offer_all(sums);
+        let kept = &self.best.found()[..keep.min(self.best.found().len())];
+        let points: Vec<usize> = kept.iter().map(|&(_, point)| point).collect();
+        let next = self.best.found().get(keep).map(|&(sum, _)| sum);
+        self.last.some(samples, &points, &mut self.scored);
+        let mut found = self.best_of_scored(Flags::default());
+        if let Some((proof, lost)) = doubt {
+            let proven = proof.holds(self.last.block, samples, &points, &found, next, lost);
+            found.flags = found.flags.with_if(proven, Flags::CERTIFIED);
+        }
+        found
+    }
+
+    /// The best of all, by a screen whose error is known.
+    fn exact(&mut self, samples: &[f64], sums: &[f32], proof: &Proof, lost: f64, cap: usize) -> Found {
+        let points = proof.in_question(self.last.block, samples, sums, lost, cap);
+        let (points, flags) = match points {
+            Some(points) => (points, Flags::CERTIFIED),
+            None => ((0..sums.len()).collect(), Flags::CERTIFIED.with(Flags::FELL_BACK)),
+        };
+        let fom = |&point: &usize| (figure_of_merit(self.last.block, point, samples, self.plan.p), point);
+        self.scored.clear();
+        self.scored.extend(points.iter().map(fom));
+        self.best_of_scored(flags)
+    }
+}

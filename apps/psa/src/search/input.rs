@@ -1,0 +1,100 @@
+//! A basis and events from npy files, as searches want them.
+
+use std::path::{Path, PathBuf};
+
+use super::arrays::{self, Array};
+use super::{Events, Hit};
+use crate::Error;
+use crate::basis::SegmentBasis;
+use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
+
+/// Which files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Files {
+    /// Signals of points, by point, channel and sample; 1 is the whole charge, in `int16` 16384 is.
+    pub basis: PathBuf,
+    /// Where the points are (mm), by point.
+    pub positions: PathBuf,
+    /// Signals of events (keV), by event, channel and sample.
+    pub events: PathBuf,
+    /// Energies of events (keV).
+    pub energies: PathBuf,
+}
+
+/// A segment's basis and hits in it.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The segment.
+    pub segment: Segment,
+    /// Its points.
+    pub basis: SegmentBasis,
+    /// Its events.
+    pub events: Events,
+}
+
+impl Input {
+    /// Reads the basis and the events of one segment. Of files with all 37 channels those that `channels` has for the segment are compared. Files may have fewer:
+    /// the hit segment's first and the core last; the segment and the core are then [`ChannelSet::HitCore`], and all of the file's anything else.
+    ///
+    /// # Errors
+    /// [`Error::File`] and [`Error::Format`] for files, [`Error::Shape`] where they do not fit each other, and those of [`Events::new`].
+    pub fn read(files: &Files, segment: Segment, channels: ChannelSet) -> Result<Input, Error> {
+        let basis = arrays::read(&files.basis, 3)?;
+        let positions = arrays::read(&files.positions, 2)?;
+        let events = arrays::read(&files.events, 3)?;
+        let energies = arrays::read(&files.energies, 1)?;
+        let [points, in_file, samples] = sides(&basis);
+        let [_, of_events, window] = sides(&events);
+        if (of_events, window) != (in_file, samples) {
+            let problem =
+                format!("{of_events} channels of {window} samples, {in_file} of {samples} in the basis");
+            return Err(bad(&files.events, problem));
+        }
+        if positions.shape != [points, 3] {
+            let problem =
+                format!("an array of shape {:?}; {points} points have {points} x 3", positions.shape);
+            return Err(bad(&files.positions, problem));
+        }
+        if basis.numbers.iter().any(|x| !x.is_finite()) {
+            return Err(bad(&files.basis, "a sample is not a finite number".into()));
+        }
+        let kept = kept(segment, channels, in_file);
+        let place = |at: &[f64; 3]| at.map(|x| x as f32);
+        let positions = positions.numbers.as_chunks().0.iter().map(place).collect();
+        let basis = SegmentBasis::new(kept.len(), samples, positions, picked(&basis, &kept))?;
+        let events = Events::new(kept.len(), samples, &energies.numbers, &picked(&events, &kept))?;
+        Ok(Input { segment, basis, events })
+    }
+
+    /// Its events as hits, each the only one of its event.
+    pub fn hits(&self) -> impl Iterator<Item = (Hit, &[f64])> {
+        let hit = |(number, &energy)| Hit { number, segment: self.segment, energy, rank: 0 };
+        let hits = self.events.energies().iter().enumerate().map(hit);
+        hits.zip(self.events.all().chunks_exact(self.events.shape().terms().max(1)))
+    }
+}
+
+fn bad(path: &Path, problem: String) -> Error {
+    Error::Format { path: path.to_owned(), offset: None, problem }
+}
+
+fn sides(array: &Array) -> [usize; 3] {
+    [array.shape[0], array.shape[1], array.shape[2]]
+}
+
+/// The places in the file of the channels that are compared.
+fn kept(segment: Segment, channels: ChannelSet, in_file: usize) -> Vec<usize> {
+    match channels {
+        _ if in_file == CHANNELS => channels.of(segment).into_iter().map(Channel::index).collect(),
+        ChannelSet::HitCore if in_file > 2 => vec![0, in_file - 1],
+        _ => (0..in_file).collect(),
+    }
+}
+
+/// Some channels of an array by something, channel and sample.
+fn picked(array: &Array, kept: &[usize]) -> Vec<f32> {
+    let [_, channels, samples] = sides(array);
+    let whole = array.numbers.chunks_exact((channels * samples).max(1));
+    let signals = whole.flat_map(|all| kept.iter().map(move |&channel| &all[channel * samples..][..samples]));
+    signals.flatten().map(|&x| x as f32).collect()
+}

@@ -1,0 +1,240 @@
+//! How a segment is searched: the method, the exponent, and the precision of each stage.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zellige_kernels::distance::Metric;
+
+use super::block::SampleFormat;
+use crate::Error;
+
+/// Which points are compared with an event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Method {
+    /// Every one (full grid search).
+    Full,
+    /// Those of a coarse lattice, then the fine ones around the best of them (coarse and fine grid search).
+    CoarseFine {
+        /// Around how many coarse points.
+        cells: usize,
+    },
+    /// Every one by a cheaper measure, then the best of them by the metric itself.
+    Screen {
+        /// The cheaper measure.
+        by: Screen,
+        /// How many are compared again.
+        keep: usize,
+    },
+    /// As a screen by [`Screen::Bits`], but all points that the proven error of the screen leaves in question are compared again, in `f64` at last: the
+    /// answer is that of a full search in `f64`.
+    Exact {
+        /// With more points in question than this every point is compared.
+        cap: usize,
+    },
+}
+
+/// A cheaper measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Screen {
+    /// A quarter of the bits: about the power of 1/4.
+    Quarter,
+    /// The power itself within a few percent, from the bits.
+    Bits,
+    /// The magnitude.
+    Linear,
+    /// The square.
+    Square,
+    /// The power itself: of use with samples of two bytes.
+    Power,
+}
+
+/// How samples are stored and computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Everything in `f64`.
+    Fp64,
+    /// Everything in `f32`.
+    Fp32,
+    /// Everything rounded as pairs of `f16` are on a GPU.
+    Fp16,
+    /// The first stage in `f16`, the second in `f32`.
+    Mixed,
+    /// Samples in fixed point, of 16 bits; computed with in `f32`.
+    Int16,
+    /// Samples in `bf16`, computed with in `f32`.
+    Bf16,
+}
+
+/// Where powers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Table {
+    /// They are computed.
+    #[default]
+    None,
+    /// A table of 2 MB at whole thousandths of the charge.
+    Whole,
+    /// A table of 16 KB by the logarithm, with straight lines in between.
+    Log,
+}
+
+/// How an event is searched for in one segment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Which points.
+    pub method: Method,
+    /// The exponent of the figure of merit, above 0.
+    pub p: f64,
+    /// In which precision.
+    pub precision: Precision,
+    /// Where powers come from, in `f32` and less.
+    pub table: Table,
+    /// Whether a screen is to say for each event if its answer is proven to be that of a full search in `f64`: for [`Screen::Bits`] with samples in `f32`.
+    pub certify: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        let method = Method::Screen { by: Screen::Quarter, keep: 8 };
+        Plan { method, p: 0.3, precision: Precision::Fp32, table: Table::None, certify: false }
+    }
+}
+
+/// Which stage of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    First,
+    Last,
+}
+
+impl Plan {
+    /// Whether this can be done.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for what has no meaning.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |name, problem: &str| Err(Error::Parameter { name, problem: problem.into() });
+        if !(self.p > 0.0 && self.p <= 4.0) {
+            return wrong("p", "an exponent above 0 and at most 4 is needed");
+        }
+        match self.method {
+            Method::Full if self.precision == Precision::Mixed => wrong(
+                "precision",
+                "mixed is for methods of two stages: take cfgs or screen, or another precision",
+            ),
+            Method::CoarseFine { cells: 0 } => wrong("cells", "one cell at least has to be searched"),
+            Method::Screen { keep: 0, .. } => wrong("top", "one point at least has to be kept"),
+            Method::Screen { by: Screen::Bits, .. } | Method::Exact { .. } if self.p > 1.0 => {
+                wrong("p", "a screen by bits, and with it an exact search, is for exponents of 1 and less")
+            }
+            Method::Screen { by: Screen::Bits, .. } if self.certify && self.precision == Precision::Fp32 => {
+                Ok(())
+            }
+            _ if self.certify => wrong("certify", "there is a proof for the screen bits in fp32 only"),
+            Method::Exact { .. } if !matches!(self.precision, Precision::Fp32 | Precision::Fp64) => {
+                wrong("precision", "an exact search screens in fp32 and ends in fp64")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How the samples of a stage are stored.
+    pub(super) fn format(&self, stage: Stage) -> SampleFormat {
+        let two_stages = matches!(self.method, Method::Screen { .. } | Method::Exact { .. });
+        match (self.precision, stage) {
+            (_, Stage::Last) if two_stages => SampleFormat::F32,
+            (Precision::Fp64 | Precision::Fp32, _) | (Precision::Mixed, Stage::Last) => SampleFormat::F32,
+            (Precision::Fp16, _) | (Precision::Mixed, Stage::First) => SampleFormat::F16,
+            (Precision::Int16, _) => SampleFormat::I16,
+            (Precision::Bf16, _) => SampleFormat::Bf16,
+        }
+    }
+
+    /// Whether a stage is computed in `f64`.
+    pub(super) fn is_double(&self, stage: Stage) -> bool {
+        let screens = matches!(self.method, Method::Screen { .. });
+        self.precision == Precision::Fp64 && !(screens && stage == Stage::First)
+    }
+
+    /// What a stage compares by; `scale` is that of its samples.
+    pub(super) fn metric(&self, stage: Stage, scale: f32) -> Metric {
+        match (self.method, stage) {
+            (Method::Screen { by, .. }, Stage::First) => match by {
+                Screen::Quarter => Metric::quarter_bits(),
+                Screen::Bits => Metric::bits(self.p),
+                Screen::Linear => Metric::power(1.0),
+                Screen::Square => Metric::power(2.0),
+                Screen::Power => self.power(scale),
+            },
+            _ => self.power(scale),
+        }
+    }
+
+    fn power(&self, scale: f32) -> Metric {
+        match self.table {
+            Table::None => Metric::power(self.p),
+            Table::Whole => Metric::whole_table(self.p, super::THOUSAND as f32 / scale),
+            Table::Log => Metric::log_table(self.p),
+        }
+    }
+}
+
+/// Names as they are written on command lines.
+macro_rules! names {
+    ($type:ident, $name:literal: $($variant:ident $word:literal),*) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($type::$variant => $word),* })
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(word: &str) -> Result<Self, Error> {
+                match word {
+                    $($word => Ok($type::$variant),)*
+                    _ => Err(Error::Parameter {
+                        name: $name,
+                        problem: format!("'{word}': take one of {}", [$($word),*].join(", ")),
+                    }),
+                }
+            }
+        }
+    };
+}
+names!(Screen, "screen": Quarter "quarter", Bits "bits", Linear "linear", Square "square", Power "power");
+names!(Precision, "precision":
+    Fp64 "fp64", Fp32 "fp32", Fp16 "fp16", Mixed "mixed", Int16 "int16", Bf16 "bf16");
+names!(Table, "lut": None "none", Whole "whole", Log "log");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for word in ["fp64", "fp32", "fp16", "mixed", "int16", "bf16"] {
+            assert_eq!(word.parse::<Precision>().expect("a precision").to_string(), word);
+        }
+        let problem = "fp8".parse::<Precision>().expect_err("no precision").to_string();
+        assert!(problem.contains("fp64"), "{problem}");
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_refused() {
+        let plan = Plan::default();
+        plan.check().expect("the default");
+        let exact = Method::Exact { cap: 10 };
+        for wrong in [
+            Plan { p: 0.0, ..plan },
+            Plan { p: f64::NAN, ..plan },
+            Plan { method: Method::Full, precision: Precision::Mixed, ..plan },
+            Plan { method: Method::CoarseFine { cells: 0 }, ..plan },
+            Plan { method: Method::Screen { by: Screen::Bits, keep: 0 }, ..plan },
+            Plan { method: exact, p: 2.0, ..plan },
+            Plan { method: exact, precision: Precision::Fp16, ..plan },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Which points can be the best of all: what is left in question by the proven error of a screen.
+
+use zellige_kernels::distance::{LANES, Metric, Shape, sums};
+
+use super::THOUSAND;
+use super::best::Best;
+use super::block::Block;
+use super::bound::Bound;
+use super::events::in_two_parts;
+use super::found::Found;
+use super::reference::figure_of_merit;
+
+/// More than the rounding of a figure of merit in `f64`, relative.
+const REFERENCE: f64 = 1e-12;
+/// No sample is larger where something is proven (charges): the bounds are for differences below 16.
+const LARGEST: f32 = 7.0;
+
+/// A screen by the bits of differences, and what its sums prove.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    p: f64,
+    bits: (Metric, Bound),
+    /// For exponents of which a bound is known.
+    polynomials: Option<(Metric, Bound)>,
+}
+
+const SIZES: &str = "blocks and events have been checked";
+
+impl Proof {
+    /// For an exponent from 0 to 1 and signals of a shape.
+    pub fn new(p: f64, shape: Shape) -> Proof {
+        let polynomials = Bound::of_polynomials(p, shape).map(|bound| (Metric::polynomials(p), bound));
+        Proof { p, bits: (Metric::bits(p), Bound::of_bits(p, shape)), polynomials }
+    }
+
+    /// The sums of all points for several events; what each event's samples have lost, infinity where they are too large for a proof.
+    pub(super) fn screen(&self, block: &Block, events: &[&[f64]], out: &mut [f32]) -> Vec<f64> {
+        let (mut high, mut low) = (Vec::new(), Vec::new());
+        let lost = events.iter().map(|event| {
+            let first = high.len();
+            let lost = in_two_parts(event, self.p, &mut high, &mut low);
+            let fits = high[first..].iter().all(|x: &f32| x.abs() < LARGEST);
+            if fits { lost } else { f64::INFINITY }
+        });
+        let lost = lost.collect();
+        sums(&self.bits.0, block.values(false), block.shape(), &high, &low, &mut [], out).expect(SIZES);
+        lost
+    }
+
+    /// An upper bound of the figure of merit that the second best of all has, from those of the two points that look best.
+    fn limit(&self, block: &Block, samples: &[f64], sums: &[f32]) -> f64 {
+        let mut best = Best::default();
+        best.restart(2);
+        best.offer_all(sums);
+        let fom = |&(_, point): &(f64, usize)| figure_of_merit(block, point, samples, self.p);
+        best.found().iter().map(fom).fold(0.0, f64::max) * (1.0 + REFERENCE)
+    }
+
+    /// The points that can be the best or the second of all, or none where there are more than `cap` of them.
+    pub(super) fn in_question(
+        &self,
+        block: &Block,
+        samples: &[f64],
+        sums: &[f32],
+        lost: f64,
+        cap: usize,
+    ) -> Option<Vec<usize>> {
+        if lost.is_infinite() || block.most() >= LARGEST {
+            return None;
+        }
+        let limit = self.limit(block, samples, sums) / self.unit();
+        let possible = |sum: f32| self.bits.1.least(f64::from(sum), lost) <= limit;
+        let points: Vec<usize> = (0..sums.len()).filter(|&point| possible(sums[point])).collect();
+        if points.len() > cap {
+            return None;
+        }
+        Some(match &self.polynomials {
+            Some(second) => self.narrow(second, block, samples, &points),
+            None => points,
+        })
+    }
+
+    /// Those of some points that can be the best or the second of them, by the polynomials.
+    fn narrow(
+        &self,
+        (metric, bound): &(Metric, Bound),
+        block: &Block,
+        samples: &[f64],
+        points: &[usize],
+    ) -> Vec<usize> {
+        let (mut high, mut low, mut few) = (Vec::new(), Vec::new(), block.few());
+        let lost = in_two_parts(samples, self.p, &mut high, &mut low);
+        let mut sums_of = Vec::with_capacity(points.len());
+        for points in points.chunks(LANES) {
+            let mut lanes = [0.0; LANES];
+            block.gather(points, &mut few);
+            sums(metric, few.values(false), block.shape(), &high, &low, &mut [], &mut lanes).expect(SIZES);
+            sums_of.extend(lanes[..points.len()].iter().map(|&sum| f64::from(sum)));
+        }
+        let mut best = Best::default();
+        best.restart(2);
+        sums_of.iter().zip(points).for_each(|(&sum, &point)| best.offer(sum, point));
+        let limit = best.found().iter().map(|&(sum, _)| bound.most(sum, lost)).fold(0.0, f64::max);
+        let possible = points.iter().zip(&sums_of).filter(|&(_, &sum)| bound.least(sum, lost) <= limit);
+        possible.map(|(&point, _)| point).collect()
+    }
+
+    /// Whether an answer from some points is that of all: no other can be better, by the smallest of the other sums, `next`, and no other of them is, in `f64`.
+    pub(super) fn holds(
+        &self,
+        block: &Block,
+        samples: &[f64],
+        points: &[usize],
+        found: &Found,
+        next: Option<f64>,
+        lost: f64,
+    ) -> bool {
+        if lost.is_infinite() || block.most() >= LARGEST {
+            return false;
+        }
+        let fom = figure_of_merit(block, found.index, samples, self.p);
+        let others =
+            next.is_none_or(|sum| self.bits.1.least(sum, lost) * self.unit() > fom * (1.0 + REFERENCE));
+        others
+            && points.iter().filter(|&&point| point != found.index).all(|&point| {
+                let other = figure_of_merit(block, point, samples, self.p);
+                (fom, found.index) < (other, point)
+            })
+    }
+
+    /// What a figure of merit in units of the charge is multiplied by.
+    fn unit(&self) -> f64 {
+        THOUSAND.powf(self.p)
+    }
+}

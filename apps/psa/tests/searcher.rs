@@ -1,0 +1,161 @@
+//! Searches as tasks: the same bits with any number of workers, any batches, and on devices with memory of their own.
+
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zellige_psa::basis::SegmentBasis;
+use zellige_psa::channels::Segment;
+use zellige_psa::search::{
+    Batching, Block, Events, Flags, Found, Hit, Method, Plan, Precision, Prepared, Query, SampleFormat,
+    Screen, Searcher, Table,
+};
+use zellige_runtime::{Data, Emulated, Runtime, RuntimeBuilder};
+
+const CHANNELS: usize = 3;
+const SAMPLES: usize = 12;
+
+fn segment(index: usize) -> Segment {
+    Segment::from_index(index).expect("one of 36")
+}
+
+/// Points of a cube of 2 mm steps; signals rise where and when a point's place says.
+fn basis(edge: usize) -> SegmentBasis {
+    let at = |i: usize| [i % edge, i / edge % edge, i / edge / edge].map(|x| x as f32 * 2.0);
+    let positions: Vec<[f32; 3]> = (0..edge * edge * edge).map(at).collect();
+    let signal = |place: &[f32; 3]| {
+        let place = *place;
+        (0..CHANNELS * SAMPLES).map(move |term| {
+            let (channel, t) = (term / SAMPLES, (term % SAMPLES) as f32);
+            1.0 / (1.0 + (0.25 * place[channel] + 3.0 - t).exp())
+        })
+    };
+    let values = positions.iter().flat_map(signal).collect();
+    SegmentBasis::new(CHANNELS, SAMPLES, positions, values).expect("sizes that fit")
+}
+
+/// Noisy signals of random points, of 20 keV to 2 MeV.
+fn events(basis: &SegmentBasis, count: usize) -> Events {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let energies: Vec<f64> = (0..count).map(|_| 20.0 * 100f64.powf(random.random_range(0.0..1.0))).collect();
+    let mut samples = Vec::new();
+    for energy in &energies {
+        let point = basis.point(random.random_range(0..basis.positions().len()));
+        samples.extend(point.iter().map(|b| b * *energy as f32 + random.random_range(-4.0..4.0)));
+    }
+    Events::new(CHANNELS, SAMPLES, &energies, &samples).expect("events")
+}
+
+fn plans() -> Vec<Plan> {
+    let full = Plan { method: Method::Full, ..Plan::default() };
+    let cells = Plan { method: Method::CoarseFine { cells: 2 }, ..full };
+    let screen = |by| Plan { method: Method::Screen { by, keep: 4 }, ..full };
+    vec![
+        full,
+        Plan { precision: Precision::Fp64, p: 0.5, ..full },
+        Plan { precision: Precision::Fp16, ..full },
+        Plan { table: Table::Log, ..full },
+        Plan { precision: Precision::Mixed, ..cells },
+        Plan { precision: Precision::Int16, ..screen(Screen::Quarter) },
+        Plan { precision: Precision::Bf16, ..screen(Screen::Power) },
+        Plan { certify: true, ..screen(Screen::Bits) },
+        Plan { method: Method::Exact { cap: 50 }, ..full },
+    ]
+}
+
+fn on(rt: RuntimeBuilder, plan: &Plan, basis: &SegmentBasis, events: &Events, size: usize) -> Vec<Found> {
+    let rt = rt.build().expect("a runtime");
+    let batching = Batching { size, patience: Duration::from_secs(60) };
+    let mut searcher = Searcher::new(&rt, plan, batching);
+    searcher.host(segment(3), basis).expect("a basis");
+    let now = Instant::now();
+    for (number, &energy) in events.energies().iter().enumerate() {
+        let hit = Hit { number, segment: segment(3), energy, rank: 0 };
+        searcher.push(hit, events.samples(number), now).expect("an event that fits");
+    }
+    searcher.finish().expect("answers").into_iter().map(|(_, found)| found).collect()
+}
+
+#[test]
+fn answers_do_not_depend_on_who_computes_them() {
+    let basis = basis(5);
+    let events = events(&basis, 40);
+    for plan in plans() {
+        let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
+        for (workers, size) in [(1, 1), (2, 7), (3, 64)] {
+            assert_eq!(
+                on(Runtime::builder().workers(workers), &plan, &basis, &events, size),
+                alone,
+                "{plan:?}"
+            );
+        }
+        let device = Emulated::new(1 << 22);
+        let devices = Runtime::builder().workers(0).device(device.clone()).device(device);
+        assert_eq!(on(devices, &plan, &basis, &events, 5), alone, "{plan:?} on devices");
+    }
+}
+
+#[test]
+fn an_exact_search_is_the_full_one_in_f64() {
+    let basis = basis(6);
+    let events = events(&basis, 60);
+    for p in [0.25, 0.3, 0.5, 0.8, 1.0] {
+        let of = |method, precision| {
+            let plan = Plan { method, precision, p, ..Plan::default() };
+            Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events")
+        };
+        let full = of(Method::Full, Precision::Fp64);
+        for cap in [3, 1000] {
+            for (exact, full) in of(Method::Exact { cap }, Precision::Fp32).iter().zip(&full) {
+                assert_eq!(
+                    (exact.index, exact.fom, exact.second, exact.gap),
+                    (full.index, full.fom, full.second, full.gap)
+                );
+                assert!(exact.flags.has(Flags::CERTIFIED));
+            }
+        }
+    }
+}
+
+/// High energies by a full search, low ones by coarse points: a rule sees segment and energy.
+#[test]
+fn a_rule_chooses_by_energy() {
+    let basis = basis(5);
+    let events = events(&basis, 30);
+    let rule = |query: &Query| {
+        let coarse = Method::CoarseFine { cells: 1 };
+        let method =
+            if query.class == zellige_psa::search::EnergyClass::Tiny { coarse } else { Method::Full };
+        Plan { method, ..Plan::default() }
+    };
+    let rt = Runtime::builder().workers(2).build().expect("a runtime");
+    let mut searcher = Searcher::new(&rt, &rule, Batching::default());
+    searcher.host(segment(0), &basis).expect("a basis");
+    for (number, &energy) in events.energies().iter().enumerate() {
+        let hit = Hit { number, segment: segment(0), energy, rank: 2 };
+        searcher.push(hit, events.samples(number), Instant::now()).expect("an event that fits");
+    }
+    for (number, found) in searcher.finish().expect("answers") {
+        assert_eq!(found.flags.has(Flags::COARSE_ONLY), events.energies()[number] < 50.0);
+    }
+    let nowhere = Hit { number: 0, segment: segment(9), energy: 1.0, rank: 0 };
+    assert!(searcher.push(nowhere, events.samples(0), Instant::now()).is_err());
+    let here = Hit { segment: segment(0), ..nowhere };
+    assert!(searcher.push(here, &events.samples(0)[1..], Instant::now()).is_err());
+}
+
+/// What the segments of a crystal of AGATA's size take: 47 590 points, 10 channels or 7 (first and last ring), 40 samples.
+#[test]
+fn a_crystal_in_fixed_point_takes_less_than_forty_megabytes() {
+    let mut bytes = 0;
+    for segment in Segment::all() {
+        let channels = zellige_psa::channels::ChannelSet::Neighbours.of(segment).len();
+        let points = 47_590usize.div_ceil(36);
+        let values = vec![0.5; points * channels * 40];
+        let basis = SegmentBasis::new(channels, 40, vec![[0.0; 3]; points], values).expect("sizes that fit");
+        let block = Block::new(&basis).to_format(SampleFormat::I16).expect("from f32");
+        bytes += block.meta().bytes;
+    }
+    println!("{:.1} MB", bytes as f64 / 1e6);
+    assert!(bytes <= 40_000_000, "{bytes}");
+}

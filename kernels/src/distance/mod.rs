@@ -1,0 +1,304 @@
+//! Distances of measured signals from those of many points: sums of `|b - v|^p`.
+//!
+//! A sum is that of the figure of merit of pulse-shape analysis: over channels `s` and samples `t`, of `|b_i[s][t] - v[s][t]|^p` for each point `i`.
+//! Sixteen points lie side by side ([`place`]): lanes are points, and each lane adds the samples of a channel in their order and then the channels.
+//! So a sum has the same bits whatever points and events it is computed with, on every machine: there are a portable way, one with AVX2 and one
+//! with AVX-512.
+//!
+//! ```
+//! use zellige_kernels::distance::{LANES, Metric, Shape, Values, place, sums};
+//!
+//! // Three points, one channel, two samples.
+//! let points = [[0.0f32, 1.0], [0.25, 1.0], [0.5, 0.5]];
+//! let shape = Shape { channels: 1, samples: 2 };
+//! let mut values = [0.0; 2 * LANES];
+//! for (i, point) in points.iter().enumerate() {
+//!     point.iter().enumerate().for_each(|(term, &value)| values[place(i, term, shape)] = value);
+//! }
+//! let mut distances = [0.0; LANES];
+//! sums(&Metric::power(1.0), Values::F32(&values), shape, &[0.25, 0.5], &[], &mut [], &mut distances)?;
+//! assert_eq!(distances[..3], [0.75, 0.5, 0.25]);
+//! # Ok::<(), zellige_kernels::KernelError>(())
+//! ```
+
+mod lanes;
+mod power;
+#[cfg(test)]
+mod tests;
+mod walk;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod x86;
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::KernelError;
+use crate::error::check_shape;
+use crate::formats::simd;
+use lanes::{Lanes, Portable, Work};
+use power::{
+    AnyPower, BitPower, FourthRoot, LogTable, Magnitude, Power, QuarterBits, Root, Square, WholeTable, of_one,
+};
+use walk::{Adding, Halves, Plain, Walk};
+
+/// How many points lie side by side.
+pub const LANES: usize = 16;
+
+/// What a difference of two samples counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric(Kind);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Any(AnyPower),
+    Bits(BitPower),
+    QuarterBits,
+    FourthRoot,
+    Root,
+    Magnitude,
+    Square,
+    Whole(WholeTable),
+    Log(LogTable),
+}
+
+impl Metric {
+    /// `|d|^p` for a `p` above 0: roots for 1/4 and 1/2, products for 1 and 2, elsewhere polynomials. For `p = 0.3` their relative error is
+    /// below 3e-7 for magnitudes from 2^-10 to 2, and below 4e-6 for all normal numbers below 16.
+    pub fn power(p: f64) -> Self {
+        Metric(match p {
+            0.25 => Kind::FourthRoot,
+            0.5 => Kind::Root,
+            1.0 => Kind::Magnitude,
+            2.0 => Kind::Square,
+            _ => Kind::Any(AnyPower::new(p)),
+        })
+    }
+
+    /// `|d|^p` by polynomials whatever `p` is: what the fast paths of [`power`](Metric::power) are measured beside.
+    pub fn polynomials(p: f64) -> Self {
+        Metric(Kind::Any(AnyPower::new(p)))
+    }
+
+    /// About `|d|^p`, within a few percent, from the bits of `|d|`: never decreasing where `|d|` grows. For `p` from 0 to 1.
+    pub fn bits(p: f64) -> Self {
+        Metric(Kind::Bits(BitPower::new(p)))
+    }
+
+    /// About `|d|^(1/4)` times a constant, in two instructions: never decreasing where `|d|` grows.
+    pub fn quarter_bits() -> Self {
+        Metric(Kind::QuarterBits)
+    }
+
+    /// `|d|^p` from a table of 2 MB at whole multiples of `1 / units`, rounded down.
+    pub fn whole_table(p: f64, units: f32) -> Self {
+        Metric(Kind::Whole(WholeTable::new(p, units)))
+    }
+
+    /// `|d|^p` from a table of 16 KB with 64 places for each power of two, and straight lines between them.
+    pub fn log_table(p: f64) -> Self {
+        Metric(Kind::Log(LogTable::new(p)))
+    }
+
+    /// What a sum of this metric has to be multiplied by to be one of `|d|^p`, about or exactly.
+    pub fn unit(&self) -> f64 {
+        match self.0 {
+            Kind::QuarterBits => 1.0 / f64::from(QuarterBits::ONE),
+            _ => 1.0,
+        }
+    }
+
+    /// What one difference counts, with the bits that it has in [`sums`].
+    pub fn of(&self, d: f32) -> f32 {
+        match &self.0 {
+            Kind::Any(power) => of_one(power, d),
+            Kind::Bits(power) => of_one(power, d),
+            Kind::QuarterBits => of_one(&QuarterBits, d),
+            Kind::FourthRoot => of_one(&FourthRoot, d),
+            Kind::Root => of_one(&Root, d),
+            Kind::Magnitude => of_one(&Magnitude, d),
+            Kind::Square => of_one(&Square, d),
+            Kind::Whole(table) => of_one(table, d),
+            Kind::Log(table) => of_one(table, d),
+        }
+    }
+}
+
+/// The size of signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Channels that are compared.
+    pub channels: usize,
+    /// Samples of each.
+    pub samples: usize,
+}
+
+impl Shape {
+    /// Samples of all channels.
+    pub fn terms(self) -> usize {
+        self.channels * self.samples
+    }
+}
+
+/// Where the value of a point lies: sixteen points are a block, in which the points of one sample follow one another. `term` is `channel * samples + sample`.
+pub fn place(point: usize, term: usize, shape: Shape) -> usize {
+    (point / LANES * shape.terms() + term) * LANES + point % LANES
+}
+
+/// Signals of points, laid out by [`place`]; the last block is filled up with any values.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a> {
+    /// As they are.
+    F32(&'a [f32]),
+    /// Whole numbers: events have the same unit.
+    I16(&'a [i16]),
+    /// Bits of `f16`.
+    F16(&'a [u16]),
+    /// Bits of `bf16`.
+    Bf16(&'a [u16]),
+    /// Bits of `f16`, computed with as a GPU does with pairs of `f16`: the difference, its power and each sum are rounded to `f16`; even and odd samples
+    /// have a sum each, which are added at the end. Samples of events have to be `f16`, too. With metrics other than [`Metric::power`] as [`F16`](Values::F16).
+    Halves(&'a [u16]),
+}
+
+impl Values<'_> {
+    /// How much scratch [`sums`] needs with values of this kind and shape.
+    pub fn scratch_len(&self, shape: Shape) -> usize {
+        if matches!(self, Values::F32(_)) { 0 } else { shape.terms() * LANES }
+    }
+
+    /// A part of them in `f32`.
+    fn block<'s>(&'s self, part: Range<usize>, scratch: &'s mut [f32]) -> &'s [f32] {
+        let wide = &mut scratch[..if matches!(self, Values::F32(_)) { 0 } else { part.len() }];
+        match self {
+            Values::F32(values) => return &values[part],
+            Values::I16(values) => {
+                wide.iter_mut().zip(&values[part]).for_each(|(wide, &value)| *wide = value.into());
+            }
+            Values::F16(bits) | Values::Halves(bits) => simd::unpack_f16(&bits[part], (1.0, 1.0), wide),
+            Values::Bf16(bits) => simd::unpack_bf16(&bits[part], (1.0, 1.0), wide),
+        }
+        wide
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Values::F32(values) => values.len(),
+            Values::I16(values) => values.len(),
+            Values::F16(bits) | Values::Bf16(bits) | Values::Halves(bits) => bits.len(),
+        }
+    }
+}
+
+/// The sum of every point for every event.
+///
+/// `high` are the samples of the events, event after event, each [`Shape::terms`] long; `low`, unless it is empty, what their rounding to `f32` has left over:
+/// it is subtracted on its own by [`Metric::polynomials`] and [`Metric::bits`], so that a difference has a relative error of 2^-22 at most; others leave it out. `sums` are the points of all blocks, event after event.
+///
+/// # Errors
+/// [`KernelError::Shape`] where sizes do not fit, [`KernelError::Scratch`] for less scratch than [`Values::scratch_len`].
+pub fn sums(
+    metric: &Metric,
+    values: Values<'_>,
+    shape: Shape,
+    high: &[f32],
+    low: &[f32],
+    scratch: &mut [f32],
+    sums: &mut [f32],
+) -> Result<(), KernelError> {
+    let block = shape.terms() * LANES;
+    // A shape without terms fits nothing.
+    let whole = if block == 0 { values.len() + 1 } else { values.len().next_multiple_of(block) };
+    check_shape("distance::sums", "values", (values.len(), 1), (whole, 1))?;
+    let points = values.len() / shape.terms();
+    let events = high.len() / shape.terms();
+    check_shape("distance::sums", "high", (high.len(), 1), (events * shape.terms(), 1))?;
+    check_shape("distance::sums", "sums", (sums.len(), 1), (events * points, 1))?;
+    if !low.is_empty() {
+        check_shape("distance::sums", "low", (low.len(), 1), (high.len(), 1))?;
+    }
+    let (got, need) = (scratch.len(), values.scratch_len(shape));
+    if got < need {
+        return Err(KernelError::Scratch { kernel: "distance::sums", got, need });
+    }
+    if points > 0 {
+        by_metric(metric, &mut Operands { way: Way::best(), values, shape, high, low, scratch, sums });
+    }
+    Ok(())
+}
+
+/// What [`sums`] was given, checked.
+struct Operands<'a> {
+    way: Way,
+    values: Values<'a>,
+    shape: Shape,
+    high: &'a [f32],
+    low: &'a [f32],
+    scratch: &'a mut [f32],
+    sums: &'a mut [f32],
+}
+
+fn by_metric(metric: &Metric, operands: &mut Operands<'_>) {
+    let halves = matches!(operands.values, Values::Halves(_));
+    let split = !operands.low.is_empty();
+    match &metric.0 {
+        Kind::Any(power) if halves => walk::<_, Halves>(power, operands),
+        Kind::FourthRoot if halves => walk::<_, Halves>(&AnyPower::new(0.25), operands),
+        Kind::Root if halves => walk::<_, Halves>(&Root, operands),
+        Kind::Magnitude if halves => walk::<_, Halves>(&Magnitude, operands),
+        Kind::Square if halves => walk::<_, Halves>(&Square, operands),
+        Kind::Any(power) if split => walk::<_, Plain<true>>(power, operands),
+        Kind::Bits(power) if split => walk::<_, Plain<true>>(power, operands),
+        Kind::Any(power) => walk::<_, Plain<false>>(power, operands),
+        Kind::Bits(power) => walk::<_, Plain<false>>(power, operands),
+        Kind::QuarterBits => walk::<_, Plain<false>>(&QuarterBits, operands),
+        Kind::FourthRoot => walk::<_, Plain<false>>(&FourthRoot, operands),
+        Kind::Root => walk::<_, Plain<false>>(&Root, operands),
+        Kind::Magnitude => walk::<_, Plain<false>>(&Magnitude, operands),
+        Kind::Square => walk::<_, Plain<false>>(&Square, operands),
+        Kind::Whole(table) => walk::<_, Plain<false>>(table, operands),
+        Kind::Log(table) => walk::<_, Plain<false>>(table, operands),
+    }
+}
+
+/// Block after block; what is not stored in `f32` is made so first, once for all events.
+fn walk<P: Power, A: Adding>(power: &P, operands: &mut Operands<'_>) {
+    let Operands { way, values, shape, high, low, ref mut scratch, ref mut sums } = *operands;
+    let (block, stride) = (shape.terms() * LANES, values.len() / shape.terms());
+    for first in (0..stride).step_by(LANES) {
+        let values = values.block(first * shape.terms()..first * shape.terms() + block, scratch);
+        let values = values.as_chunks().0;
+        way.enter(Walk::<P, A> { power, values, shape, high, low, first, stride, sums, adding: PhantomData });
+    }
+}
+
+/// One of the ways to work in lanes that this machine has.
+#[derive(Clone, Copy)]
+enum Way {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(x86::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(x86::Avx512),
+}
+
+impl Way {
+    /// The fastest.
+    fn best() -> Way {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(way) = x86::Avx512::new().map(Way::Avx512).or_else(|| x86::Avx2::new().map(Way::Avx2)) {
+            return way;
+        }
+        Way::Portable
+    }
+
+    fn enter(self, work: impl Work) {
+        match self {
+            Way::Portable => Portable.enter(work),
+            #[cfg(target_arch = "x86_64")]
+            Way::Avx2(lanes) => lanes.enter(work),
+            #[cfg(target_arch = "x86_64")]
+            Way::Avx512(lanes) => lanes.enter(work),
+        }
+    }
+}

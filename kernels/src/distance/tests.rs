@@ -1,0 +1,251 @@
+use half::f16;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+/// Every metric, at an exponent of 0.3 where there is a choice.
+fn metrics() -> Vec<Metric> {
+    let powers = [0.25, 0.3, 0.5, 0.77, 1.0, 2.0].map(Metric::power);
+    let tables = [Metric::whole_table(0.3, 1000.0), Metric::log_table(0.3)];
+    let others = [Metric::bits(0.3), Metric::quarter_bits(), Metric::polynomials(0.5)];
+    powers.into_iter().chain(tables).chain(others).collect()
+}
+
+/// All ways but the portable one.
+fn other_ways() -> Vec<Way> {
+    let mut ways = vec![Way::best()];
+    #[cfg(target_arch = "x86_64")]
+    ways.extend(x86::Avx2::new().map(Way::Avx2));
+    ways
+}
+
+/// Points and events whose differences have all magnitudes, zero among them.
+struct Sample {
+    shape: Shape,
+    values: Vec<f32>,
+    high: Vec<f32>,
+    low: Vec<f32>,
+}
+
+fn sample(shape: Shape, blocks: usize, events: usize, seed: u64) -> Sample {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut number = |_| match random.random_range(0..4) {
+        0 => 0.0,
+        1 => 0.25,
+        2 => 2f32.powi(random.random_range(-40..1)),
+        _ => random.random_range(-1.0..1.0),
+    };
+    let values = (0..blocks * shape.terms() * LANES).map(&mut number).collect();
+    let high = (0..events * shape.terms()).map(&mut number).collect();
+    let low = (0..events * shape.terms()).map(|i| number(i) * 1e-8).collect();
+    Sample { shape, values, high, low }
+}
+
+fn halves(values: &[f32]) -> Vec<u16> {
+    values.iter().map(|&x| f16::from_f32(x).to_bits()).collect()
+}
+
+fn through(way: Way, metric: &Metric, values: Values<'_>, sample: &Sample, low: &[f32]) -> Vec<u32> {
+    let Sample { shape, high, .. } = sample;
+    let points = values.len() / shape.terms();
+    let mut sums = vec![f32::NAN; high.len() / shape.terms() * points];
+    let scratch = &mut vec![0.0; values.scratch_len(*shape)];
+    by_metric(metric, &mut Operands { way, values, shape: *shape, high, low, scratch, sums: &mut sums });
+    sums.into_iter().map(f32::to_bits).collect()
+}
+
+#[test]
+fn every_way_gives_the_same_bits() {
+    for (shape, events) in [(Shape { channels: 2, samples: 7 }, 6), (Shape { channels: 3, samples: 4 }, 1)] {
+        let mut sample = sample(shape, 3, events, 1);
+        let ints: Vec<i16> = sample.values.iter().map(|x| (x * 30_000.0) as i16).collect();
+        let bits = halves(&sample.values);
+        sample.high.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32());
+        for metric in metrics() {
+            let all = [
+                (Values::F32(&sample.values), &[][..]),
+                (Values::F32(&sample.values), &sample.low),
+                (Values::I16(&ints), &[]),
+                (Values::F16(&bits), &[]),
+                (Values::Bf16(&bits), &[]),
+                (Values::Halves(&bits), &[]),
+            ];
+            for (values, low) in all {
+                let portable = through(Way::Portable, &metric, values, &sample, low);
+                for way in other_ways() {
+                    assert!(through(way, &metric, values, &sample, low) == portable, "{metric:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_do_not_depend_on_who_shares_the_call() {
+    let shape = Shape { channels: 2, samples: 5 };
+    let all = sample(shape, 2, 7, 2);
+    let metric = Metric::power(0.3);
+    let together = through(Way::best(), &metric, Values::F32(&all.values), &all, &[]);
+    let points = 2 * LANES;
+    for e in 0..7 {
+        let high = all.high[e * shape.terms()..][..shape.terms()].to_vec();
+        let alone = Sample { shape, values: Vec::new(), high, low: Vec::new() };
+        let sums = through(Way::best(), &metric, Values::F32(&all.values), &alone, &[]);
+        assert_eq!(sums, together[e * points..][..points]);
+    }
+}
+
+#[test]
+fn sums_are_those_of_the_formula() {
+    let shape = Shape { channels: 2, samples: 40 };
+    let sample = sample(shape, 2, 3, 3);
+    for p in [0.25, 0.3, 0.5, 0.77, 1.0, 2.0] {
+        let mut found = vec![0.0; 3 * 2 * LANES];
+        let values = Values::F32(&sample.values);
+        sums(&Metric::power(p), values, shape, &sample.high, &[], &mut [], &mut found)
+            .expect("sizes that fit");
+        for event in 0..3 {
+            for point in 0..2 * LANES {
+                let term = |term: usize| {
+                    let d =
+                        sample.values[place(point, term, shape)] - sample.high[event * shape.terms() + term];
+                    f64::from(d).abs().powf(p)
+                };
+                let exact: f64 = (0..shape.terms()).map(term).sum();
+                let error = f64::from(found[event * 2 * LANES + point]) / exact - 1.0;
+                assert!(error.abs() < 3e-6, "p {p}, event {event}, point {point}: {error:e}");
+            }
+        }
+    }
+}
+
+/// Rounds after each operation, one number at a time, with another crate's `f16`.
+#[test]
+fn halves_are_rounded_as_pairs_of_f16_are() {
+    let shape = Shape { channels: 2, samples: 9 };
+    let mut sample = sample(shape, 1, 2, 4);
+    let scale = |x: &mut f32| *x = f16::from_f32(*x * 1000.0).to_f32();
+    sample.high.iter_mut().for_each(scale);
+    sample.values.iter_mut().for_each(scale);
+    let bits = halves(&sample.values);
+    for (metric, p) in [(Metric::power(0.3), 0.3), (Metric::power(0.5), 0.5), (Metric::power(1.0), 1.0)] {
+        let sums = through(Way::best(), &metric, Values::Halves(&bits), &sample, &[]);
+        for (at, sum) in sums.into_iter().enumerate() {
+            let (event, point) = (at / LANES, at % LANES);
+            let mut pair = [f16::ZERO; 2];
+            for term in 0..shape.terms() {
+                let value = f16::from_bits(bits[place(point, term, shape)]);
+                let d = value - f16::from_f32(sample.high[event * shape.terms() + term]);
+                let power = f16::from_f64(d.to_f64().abs().powf(p));
+                let half = &mut pair[term % shape.samples % 2];
+                *half = f16::from_f64(half.to_f64() + power.to_f64());
+            }
+            let expected = f16::from_f64(pair[0].to_f64() + pair[1].to_f64());
+            assert_eq!(f32::from_bits(sum), expected.to_f32(), "p {p}, event {event}, point {point}");
+        }
+    }
+}
+
+/// A power of many numbers at once.
+struct OfAll<'a, P>(&'a P, &'a mut [f32]);
+
+impl<P: Power> Work for OfAll<'_, P> {
+    #[inline(always)]
+    fn run<L: Lanes, const TOGETHER: usize>(self, lanes: L) {
+        for x in self.1.as_chunks_mut().0 {
+            let power = self.0.of(lanes, lanes.load(x));
+            lanes.store(power, x);
+        }
+    }
+}
+
+/// The largest relative errors of `|d|^0.3` by polynomials: for magnitudes from 2^-10 to 2, and for all normal ones below 16, with every mantissa of the
+/// stretches of 2^16 whose number is a multiple of `step`. `x^p = m^p 2^(e p)`, so that a reference needs a power for each mantissa only.
+fn largest_errors(step: usize) -> [f64; 2] {
+    let p = 0.3;
+    let power = AnyPower::new(p);
+    const STRETCH: u32 = 1 << 16;
+    let (mut most, mut references) = ([0.0f64; 2], vec![0.0; STRETCH as usize]);
+    let mut numbers = vec![0.0f32; STRETCH as usize];
+    for first in (0..1u32 << 23).step_by(STRETCH as usize * step) {
+        let mantissa = |i: usize| f32::from_bits(0x3f80_0000 + first + i as u32);
+        for (i, reference) in references.iter_mut().enumerate() {
+            *reference = f64::from(mantissa(i)).powf(-p);
+        }
+        for e in -126..4i32 {
+            let (scale, factor) = (2f32.powi(e), (f64::from(e) * -p).exp2());
+            numbers.iter_mut().enumerate().for_each(|(i, x)| *x = mantissa(i) * scale);
+            Way::best().enter(OfAll(&power, &mut numbers));
+            let errors =
+                numbers.iter().zip(&references).map(|(&x, r)| (f64::from(x) * r * factor - 1.0).abs());
+            let of_exponent = errors.fold(0.0, f64::max);
+            most[1] = most[1].max(of_exponent);
+            if (-10..1).contains(&e) {
+                most[0] = most[0].max(of_exponent);
+            }
+        }
+    }
+    most
+}
+
+fn check_errors(step: usize) {
+    let most = largest_errors(step);
+    println!("largest relative errors: {:.2e} from 2^-10, {:.2e} everywhere", most[0], most[1]);
+    assert!(most[0] < 3e-7 && most[1] < 4e-6, "{most:?}");
+}
+
+#[test]
+fn polynomials_are_as_accurate_as_they_say() {
+    check_errors(16);
+}
+
+/// 1.09e9 numbers: `cargo test -p zellige-kernels --lib for_every_number -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes some ten seconds"]
+fn polynomials_are_as_accurate_as_they_say_for_every_number() {
+    check_errors(1);
+}
+
+#[test]
+fn zeros_count_nothing_and_signs_do_not_count() {
+    for metric in metrics() {
+        let zero = f64::from(metric.of(0.0)) * metric.unit();
+        assert!((0.0..1e-3).contains(&zero), "{metric:?}: {zero}");
+        assert_eq!(metric.of(-0.3), metric.of(0.3));
+    }
+    assert_eq!(Metric::power(0.3).of(0.0), 0.0);
+}
+
+/// From each number to the next in a sample of every exponent: the bits grow, and so do their powers.
+#[test]
+fn quick_powers_never_decrease() {
+    for metric in [Metric::bits(0.3), Metric::bits(0.9), Metric::quarter_bits()] {
+        let mut before = 0.0;
+        for bits in (0..0x7f80_0000).step_by(99_991) {
+            for bits in [bits, bits + 1] {
+                let power = metric.of(f32::from_bits(bits));
+                assert!(power >= before, "{metric:?} at {bits:x}");
+                before = power;
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_have_to_fit() {
+    let shape = Shape { channels: 2, samples: 3 };
+    let (metric, values) = (Metric::power(1.0), [0.0; 6 * LANES]);
+    let try_sizes = |values: &[f32], high: &[f32], low: &[f32], sum: &mut [f32]| {
+        sums(&metric, Values::F32(values), shape, high, low, &mut [], sum).is_ok()
+    };
+    assert!(try_sizes(&values, &[0.0; 12], &[], &mut [0.0; 2 * LANES]));
+    assert!(!try_sizes(&values[1..], &[0.0; 12], &[], &mut [0.0; 2 * LANES]));
+    assert!(!try_sizes(&values, &[0.0; 11], &[], &mut [0.0; LANES]));
+    assert!(!try_sizes(&values, &[0.0; 12], &[0.0; 6], &mut [0.0; 2 * LANES]));
+    assert!(!try_sizes(&values, &[0.0; 12], &[], &mut [0.0; LANES]));
+    assert!(
+        sums(&metric, Values::F32(&[]), Shape { channels: 0, samples: 3 }, &[], &[], &mut [], &mut [])
+            .is_err()
+    );
+}

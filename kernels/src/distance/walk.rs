@@ -1,0 +1,139 @@
+//! The loops over points: blocks of sixteen points, and the events that go through them together.
+
+use std::marker::PhantomData;
+
+use super::lanes::{Lanes, Work};
+use super::power::Power;
+use super::{LANES, Shape};
+
+/// The samples of an event, and what is left of them below the last bit.
+#[derive(Clone, Copy)]
+pub(super) struct Samples<'a> {
+    high: &'a [f32],
+    /// Empty: nothing is left.
+    low: &'a [f32],
+}
+
+/// How terms are added up.
+pub(super) trait Adding {
+    /// Sums of one block, whose values come by term, for `E` events.
+    fn block<L: Lanes, P: Power, const E: usize>(
+        lanes: L,
+        power: &P,
+        values: &[[f32; LANES]],
+        events: &[Samples<'_>; E],
+        samples: usize,
+    ) -> [L::Vector; E];
+}
+
+/// In `f32`: the samples of each channel, and then the channels; with samples of events in one part or in two (`LOW`).
+pub(super) struct Plain<const LOW: bool>;
+/// As pairs of `f16` do it: everything is rounded at once, even and odd samples have a sum each.
+pub(super) struct Halves;
+
+impl<const LOW: bool> Adding for Plain<LOW> {
+    #[inline(always)]
+    fn block<L: Lanes, P: Power, const E: usize>(
+        l: L,
+        power: &P,
+        values: &[[f32; LANES]],
+        events: &[Samples<'_>; E],
+        samples: usize,
+    ) -> [L::Vector; E] {
+        let mut sums = [l.splat(0.0); E];
+        for (channel, values) in values.chunks_exact(samples).enumerate() {
+            let first = channel * samples;
+            let high: [&[f32]; E] = std::array::from_fn(|e| &events[e].high[first..][..samples]);
+            let low: [&[f32]; E] =
+                std::array::from_fn(|e| if LOW { &events[e].low[first..][..samples] } else { &[] });
+            let mut inner = [l.splat(0.0); E];
+            for t in 0..samples {
+                let value = l.load(&values[t]);
+                for e in 0..E {
+                    let mut d = l.sub(value, l.splat(high[e][t]));
+                    if LOW {
+                        d = l.sub(d, l.splat(low[e][t]));
+                    }
+                    inner[e] = l.add(inner[e], power.of(l, d));
+                }
+            }
+            for e in 0..E {
+                sums[e] = l.add(sums[e], inner[e]);
+            }
+        }
+        sums
+    }
+}
+
+impl Adding for Halves {
+    #[inline(always)]
+    fn block<L: Lanes, P: Power, const E: usize>(
+        l: L,
+        power: &P,
+        values: &[[f32; LANES]],
+        events: &[Samples<'_>; E],
+        samples: usize,
+    ) -> [L::Vector; E] {
+        let mut sums = [[l.splat(0.0); 2]; E];
+        for (channel, values) in values.chunks_exact(samples).enumerate() {
+            for t in 0..samples {
+                let value = l.load(&values[t]);
+                for e in 0..E {
+                    let sample = l.splat(events[e].high[channel * samples + t]);
+                    let d = l.round_f16(l.sub(value, sample));
+                    let term = l.round_f16(power.of(l, d));
+                    // f32 has two bits more than twice those of f16: rounding its sum again rounds as f16 would have done at once.
+                    sums[e][t % 2] = l.round_f16(l.add(sums[e][t % 2], term));
+                }
+            }
+        }
+        sums.map(|[even, odd]| l.round_f16(l.add(even, odd)))
+    }
+}
+
+/// One block, for all events.
+pub(super) struct Walk<'a, P, A> {
+    pub power: &'a P,
+    pub values: &'a [[f32; LANES]],
+    pub shape: Shape,
+    /// Event after event.
+    pub high: &'a [f32],
+    /// The same, or nothing.
+    pub low: &'a [f32],
+    /// Where the block's points are among all of an event, whose sums have this `stride`.
+    pub first: usize,
+    pub stride: usize,
+    /// Event after event.
+    pub sums: &'a mut [f32],
+    pub adding: PhantomData<A>,
+}
+
+impl<P: Power, A: Adding> Work for Walk<'_, P, A> {
+    #[inline(always)]
+    fn run<L: Lanes, const TOGETHER: usize>(mut self, lanes: L) {
+        let events = self.high.len() / self.shape.terms();
+        let whole = events / TOGETHER * TOGETHER;
+        for event in (0..whole).step_by(TOGETHER) {
+            self.group::<L, TOGETHER>(lanes, event);
+        }
+        for event in whole..events {
+            self.group::<L, 1>(lanes, event);
+        }
+    }
+}
+
+impl<P: Power, A: Adding> Walk<'_, P, A> {
+    /// The events from this one on.
+    #[inline(always)]
+    fn group<L: Lanes, const E: usize>(&mut self, lanes: L, event: usize) {
+        let terms = self.shape.terms();
+        let low = |e: usize| if self.low.is_empty() { &[] } else { &self.low[e * terms..][..terms] };
+        let samples = |e: usize| Samples { high: &self.high[e * terms..][..terms], low: low(e) };
+        let events = std::array::from_fn(|e| samples(event + e));
+        let of_block = A::block::<L, P, E>(lanes, self.power, self.values, &events, self.shape.samples);
+        for (e, sum) in of_block.into_iter().enumerate() {
+            let to = &mut self.sums[(event + e) * self.stride + self.first..];
+            lanes.store(sum, to.first_chunk_mut().expect("sixteen lanes"));
+        }
+    }
+}
