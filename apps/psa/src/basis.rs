@@ -3,6 +3,9 @@
 use crate::Error;
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
 
+/// The whole charge in files with samples of two bytes.
+pub const FIXED: f32 = 16_384.0;
+
 /// How signals are sampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {

@@ -44,7 +44,7 @@ fn same(one: &Basis, other: &Basis, tolerance: f32) -> bool {
 fn bases_come_back() {
     let place = tempfile::tempdir().expect("a folder");
     let basis = small_basis(SAMPLING);
-    for (values, tolerance) in [(Values::Float32, 0.0), (Values::Int16, 0.5 / 30_000.0 + 1e-7)] {
+    for (values, tolerance) in [(Values::Float32, 0.0), (Values::Int16, 0.5 / 16_384.0 + 1e-7)] {
         folder::write(place.path(), &basis, &origin(), values).expect("written");
         let (back, from) = folder::read(place.path()).expect("read");
         assert!(same(&basis, &back, tolerance));

@@ -29,12 +29,12 @@ pub enum Values {
     /// As they are, 4 bytes.
     #[default]
     Float32,
-    /// In multiples of 1/30000 of the whole charge, 2 bytes.
+    /// In multiples of 1/16384 of the whole charge, 2 bytes.
     Int16,
 }
 
 /// The multiples that make the whole charge in [`Values::Int16`].
-const WHOLE: f32 = 30_000.0;
+const WHOLE: f32 = crate::basis::FIXED;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use crate::Error;
+use crate::basis::FIXED;
 use crate::files::npy;
-
-/// What an `int16` of a basis is multiplied by: 16384 is the whole charge.
-const FIXED: f32 = 1.0 / 16_384.0;
 
 /// An array in C order.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +23,7 @@ pub fn read(path: &Path, dimensions: usize) -> Result<Array, Error> {
     let array = npy::Array::open(path, &["<i2", "<f4", "<f8"], dimensions)?;
     let shape = array.sides().to_vec();
     let numbers = match &*array.kind() {
-        "<i2" => array.values::<i16>(path)?.into_iter().map(|x| f64::from(f32::from(x) * FIXED)).collect(),
+        "<i2" => array.values::<i16>(path)?.into_iter().map(|x| f64::from(f32::from(x) / FIXED)).collect(),
         "<f4" => array.values::<f32>(path)?.into_iter().map(f64::from).collect(),
         _ => array.values::<f64>(path)?,
     };

@@ -15,7 +15,7 @@ potential.npy and weighting.npy (z, y, x) for what `zellige psa events` does.
 Examples
   zellige psa crystal > mine.toml                       a crystal to edit
   zellige psa simulate --crystal mine.toml -o basis     its basis
-  zellige psa simulate --values i16 -o basis            2 bytes a sample, 1/30000 of the whole charge
+  zellige psa simulate --values i16 -o basis            2 bytes a sample, 1/16384 of the whole charge
   zellige psa simulate --agata basis.dat                AGATA's records: 121 samples of 5 ns, 17 932 bytes a point";
 
 pub(super) const EVENTS_EXAMPLES: &str = "\
@@ -92,7 +92,7 @@ pub struct Electronics {
 pub enum BasisValues {
     /// Four bytes a sample.
     F32,
-    /// Two bytes a sample, in multiples of 1/30000 of the whole charge.
+    /// Two bytes a sample, in multiples of 1/16384 of the whole charge.
     I16,
 }
 

@@ -1,5 +1,5 @@
 //! What searches of one segment cost and how often they agree with one in `f64`:
-//! `cargo run --release -p zellige-psa --example search_bars -- FOLDER [repeats] [made events]`.
+//! `cargo run --release -p zellige-bench --example search_bars -- FOLDER [repeats] [made events]`.
 //!
 //! The folder has a segment's basis and events as npy files (`seg14_basis_i16.npy`, ...). Times are CPU time of one thread per event; every way is timed in turn,
 //! again and again, and medians count. Made events are points of the basis with energies from 15 keV to 5 MeV (log-uniform) and 2.5 keV of noise

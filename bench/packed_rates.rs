@@ -1,5 +1,5 @@
 //! How fast elements of each format are decoded, and how much longer products with several vectors take than with one:
-//! `cargo run --release -p zellige-kernels --example packed_rates`.
+//! `cargo run --release -p zellige-bench --example packed_rates`.
 //!
 //! CPU time of the calling thread, so that others on the machine cost little; everything in turn, medians of 41 rounds.
 
