@@ -82,7 +82,7 @@ fn a_folder_that_is_not_complete_is_none() {
     assert!(error.contains("basis.toml") && error.contains("not written to its end"), "{error}");
     assert!(events::read(place.path()).expect_err("no events").to_string().contains("events.toml"));
     let loud =
-        Basis::new(SAMPLING, vec![[0.0; 3]], vec![Segment::from_index(0).expect("one")], vec![1.2; 37 * 9]);
+        Basis::new(SAMPLING, vec![[0.0; 3]], vec![Segment::from_index(0).expect("one")], vec![2.2; 37 * 9]);
     let error = folder::write(place.path(), &loud.expect("a basis"), &origin(), Values::Int16)
         .expect_err("too large");
     assert!(error.to_string().contains("take f32"));
