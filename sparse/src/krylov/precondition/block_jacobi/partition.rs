@@ -51,7 +51,7 @@ mod tests {
         let a = grouped(&[3, 3, 3, 2, 5, 1])?;
         assert_eq!(blocks(&a, 0..17, 8), [0..6, 6..11, 11..17]);
         assert_eq!(blocks(&a, 0..17, 3), [0..3, 3..6, 6..9, 9..11, 11..14, 14..17]);
-        assert_eq!(blocks(&a, 4..10, 8), [4..10]);
+        assert_eq!(blocks(&a, 4..13, 8), [4..11, 11..13]);
         assert_eq!(blocks(&a, 0..17, 1).len(), 17);
         Ok(())
     }
