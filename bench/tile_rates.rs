@@ -1,7 +1,7 @@
 //! Rates of the tile kernels with one thread, and their ratio to GEMM on the same tile, measured in turn in one run; then
 //! the conversions against a copy of the same bytes.
 //!
-//! `cargo run --release -p zellige-kernels --example tile_rates`
+//! `cargo run --release -p zellige-bench --example tile_rates`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
