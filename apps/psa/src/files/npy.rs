@@ -48,6 +48,12 @@ impl Array {
     pub fn open(path: &Path, known: &[&str], dimensions: usize) -> Result<Array, Error> {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
         let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
+        if path.is_dir() {
+            return Err(wrong(
+                None,
+                "a folder where an npy file is needed: name a file in it, like signals.npy".into(),
+            ));
+        }
         let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
         let size = file.get_ref().metadata().map_err(cannot)?.len();
         let begin = begin(&mut file, size).map_err(cannot)?;

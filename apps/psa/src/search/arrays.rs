@@ -45,6 +45,8 @@ mod tests {
         assert_eq!(read(&path, 1)?.numbers, [1.0, -0.5]);
         npy::write(&path, &[1], [1e-300f64])?;
         assert_eq!(read(&path, 1)?.numbers, [1e-300]);
+        let problem = read(folder.path(), 1).expect_err("a folder").to_string();
+        assert!(problem.contains("signals.npy"), "{problem}");
         let problem = read(&path, 3).expect_err("one dimension").to_string();
         assert!(problem.contains("3 sides"), "{problem}");
         npy::write(&path, &[1], [1u8])?;
