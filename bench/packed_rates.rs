@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use rustix::time::{ClockId, clock_gettime};
+use zellige_bench::{cpu_seconds, median};
 use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
 use zellige_kernels::sell::{Bucket, Elements, Panel, PanelWriter, tile_rows};
 
@@ -23,7 +23,7 @@ fn main() {
         codes
     });
     let rates = medians(PackedFormat::ALL.len(), |at| {
-        let seconds = cpu_seconds(2000, || {
+        let seconds = seconds(2000, || {
             unpack(black_box(&codes[at]), PackedFormat::ALL[at], black_box(&mut out))
                 .expect("lengths that fit");
         });
@@ -48,7 +48,7 @@ fn several(edge: usize, row: usize, format: PackedFormat) {
     let times = medians(4, |at| {
         let count = 1 << at;
         let (x, y) = (&x[..count * columns * edge], &mut y[..count * rows * edge]);
-        let seconds = cpu_seconds(1 + 300_000 / (elements as usize * count), || {
+        let seconds = seconds(1 + 300_000 / (elements as usize * count), || {
             panel.multiply_many(count, black_box(x), y).expect("lengths that fit");
         });
         1e9 * seconds / elements / count as f64
@@ -79,20 +79,10 @@ fn medians(count: usize, mut figure: impl FnMut(usize) -> f64) -> Vec<f64> {
     for _ in 0..ROUNDS {
         all.iter_mut().enumerate().for_each(|(at, all)| all.push(figure(at)));
     }
-    let median = |mut all: Vec<f64>| {
-        all.sort_unstable_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
     all.into_iter().map(median).collect()
 }
 
 /// CPU time of this thread for one of so many calls.
-fn cpu_seconds(calls: usize, mut call: impl FnMut()) -> f64 {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
-    };
-    let begin = now();
-    (0..calls).for_each(|_| call());
-    (now() - begin) / calls as f64
+fn seconds(calls: usize, mut call: impl FnMut()) -> f64 {
+    cpu_seconds(|| (0..calls).for_each(|_| call())) / calls as f64
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
-use rustix::time::{ClockId, clock_gettime};
+use zellige_bench::{cpu_seconds, median};
 use zellige_psa::Error;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::{ChannelSet, Segment};
@@ -59,21 +59,6 @@ fn read(folder: &Path, channels: ChannelSet) -> Result<(SegmentBasis, Events), E
     let basis = basis.expect("two sets");
     let events = Events::new(basis.channels(), basis.samples(), &energies, &samples)?;
     Ok((basis, events))
-}
-
-fn cpu_seconds(run: impl FnOnce()) -> f64 {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-    };
-    let begin = now();
-    run();
-    now() - begin
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_unstable_by(f64::total_cmp);
-    all[all.len() / 2]
 }
 
 /// The name of a way, and how it is gone.

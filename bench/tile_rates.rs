@@ -6,6 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use zellige_bench::median;
 use zellige_kernels::formats::{
     Fp8Mut, Fp8Ref, HalfKind, HalfMut, HalfRef, SplitRef, frobenius_norm, max_abs, pack_fp8, pack_half,
     pack_split, unpack_fp8, unpack_half,
@@ -147,12 +148,6 @@ fn kernels<T: Scalar>(n: usize) -> Result<(), KernelError> {
     }
     println!();
     Ok(())
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn conversions(n: usize) -> Result<(), KernelError> {

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use rustix::time::{ClockId, clock_gettime};
 use zellige_sparse::Csr;
 
 /// Writes a matrix as the peers read it: rows and elements (`u64`), row starts and columns (`u32`), values (`f64`).
@@ -37,11 +38,23 @@ pub fn write_vector(x: &[f64], path: &Path) -> io::Result<()> {
     out.flush()
 }
 
-/// The middle one of some times; the larger of two.
+/// CPU time of this thread (s) while something runs.
+pub fn cpu_seconds(run: impl FnOnce()) -> f64 {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+    };
+    let begin = now();
+    run();
+    now() - begin
+}
+
+/// The middle one of some figures; the larger of two.
 ///
 /// # Panics
 /// If there are none.
-pub fn median(mut all: Vec<f64>) -> f64 {
+pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = all.into_iter().collect();
     all.sort_unstable_by(f64::total_cmp);
     all[all.len() / 2]
 }

@@ -32,6 +32,12 @@ impl Segment {
         (0..SEGMENTS as u8).map(Segment)
     }
 
+    /// The segment with the largest value; of equal ones the first.
+    pub fn with_largest(value: impl Fn(Segment) -> f32) -> Segment {
+        let larger = |best, other| if value(other) > value(best) { other } else { best };
+        Segment::all().reduce(larger).expect("there are segments")
+    }
+
     /// Its number, 0 to 35.
     pub fn index(self) -> usize {
         self.0.into()

@@ -90,9 +90,7 @@ impl Detector {
     /// The segment that collects a pulse: the one with the largest charge at its end.
     pub fn collects(&self, pulse: &Pulse) -> Segment {
         let ends = &pulse.charges[(pulse.times() - 1) * CHANNELS..];
-        let charge = |segment: Segment| self.polarity() * ends[segment.index()];
-        let larger = |best: Segment, other: Segment| if charge(other) > charge(best) { other } else { best };
-        Segment::all().reduce(larger).expect("there are segments")
+        Segment::with_largest(|segment| self.polarity() * ends[segment.index()])
     }
 
     /// Adds the signals of a pulse of so much charge to samples, by channel; it begins `late` (ns) after charges are said to move.

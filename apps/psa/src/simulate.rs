@@ -74,17 +74,11 @@ pub fn basis(
         values.extend(rt.take(task)?);
         observer.advance((values.len() / length) as u64);
     }
-    let segments = values.chunks(length).map(|signals| collects(signals, sampling.samples)).collect();
+    let end = |signals: &[f32], segment: Segment| signals[(segment.index() + 1) * sampling.samples - 1];
+    let collects = |signals: &[f32]| Segment::with_largest(|segment| end(signals, segment));
+    let segments = values.chunks(length).map(collects).collect();
     let positions = points.iter().map(|point| point.map(|at| at as f32)).collect();
     Basis::new(sampling, positions, segments, values)
-}
-
-/// The segment whose signal is largest at the end.
-fn collects(signals: &[f32], samples: usize) -> Segment {
-    let end = |segment: Segment| signals[(segment.index() + 1) * samples - 1];
-    Segment::all()
-        .reduce(|best, other| if end(other) > end(best) { other } else { best })
-        .expect("there are segments")
 }
 
 /// Points whose charge is not settled at the end of their signals: their segment or the core differs from the whole charge by more than

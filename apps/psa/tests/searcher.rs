@@ -153,7 +153,8 @@ fn a_crystal_in_fixed_point_takes_less_than_forty_megabytes() {
         let points = 47_590usize.div_ceil(36);
         let values = vec![0.5; points * channels * 40];
         let basis = SegmentBasis::new(channels, 40, vec![[0.0; 3]; points], values).expect("sizes that fit");
-        let block = Block::new(&basis).to_format(SampleFormat::I16).expect("from f32");
+        let block = Block::new(&basis).expect("points and samples");
+        let block = block.to_format(SampleFormat::I16).expect("from f32");
         bytes += block.meta().bytes;
     }
     println!("{:.1} MB", bytes as f64 / 1e6);

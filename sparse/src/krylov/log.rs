@@ -34,16 +34,3 @@ impl Logger for History {
         self.checks.push((steps, residual));
     }
 }
-
-/// Both of two.
-impl<A: Logger, B: Logger> Logger for (&mut A, &mut B) {
-    fn step(&mut self, residual: f64) {
-        self.0.step(residual);
-        self.1.step(residual);
-    }
-
-    fn true_residual(&mut self, steps: usize, residual: f64) {
-        self.0.true_residual(steps, residual);
-        self.1.true_residual(steps, residual);
-    }
-}

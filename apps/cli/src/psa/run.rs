@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use zellige_psa::results::{EventResult, Results};
 use zellige_psa::search::{Batching, Files, Input, Method, Plan, Searcher};
-use zellige_runtime::Runtime;
 use zellige_tor::pipeline::Observer;
 
+use super::runtime;
 use crate::args::{PsaMethod, PsaRunArgs};
 use crate::interrupt;
 use crate::out::{self, Target};
@@ -23,11 +23,7 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let plan = plan(args);
     plan.check()?;
     let input = Input::read(&files(args), args.segment, args.channels)?;
-    let mut rt = Runtime::builder();
-    if let Some(workers) = args.workers {
-        rt = rt.workers(workers.into());
-    }
-    let rt = rt.build()?;
+    let rt = runtime(args.workers)?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", input.events.len() as u64);

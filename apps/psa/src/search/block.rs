@@ -4,6 +4,7 @@ use zellige_kernels::distance::{LANES, Shape, Values, place};
 use zellige_kernels::formats::bits::{bf16_from_f32, f16_from_f32};
 use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
 
+use crate::Error;
 use crate::basis::SegmentBasis;
 
 /// How many units of a sample are the whole charge where figures of merit are reported, and where samples are `f16`.
@@ -72,9 +73,16 @@ pub struct Block {
 
 impl Block {
     /// Of a segment's basis, in `f32`.
-    pub fn new(basis: &SegmentBasis) -> Block {
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a basis without points or samples.
+    pub fn new(basis: &SegmentBasis) -> Result<Block, Error> {
         let shape = Shape { channels: basis.channels(), samples: basis.samples() };
         let points = basis.positions().len();
+        if points == 0 || shape.terms() == 0 {
+            let problem = format!("{points} points with {} samples: one at least is needed", shape.terms());
+            return Err(Error::shape("basis of a segment", problem));
+        }
         let mut header = BlockHeader { points, shape, format: SampleFormat::F32, scale: 1.0, most: 0.0 };
         let mut samples = Buffer::zeroed(header.stored());
         for point in 0..points {
@@ -83,7 +91,7 @@ impl Block {
             }
         }
         header.most = samples.iter().fold(0.0, |most, x| most.max(x.abs()));
-        Block { header, samples: Samples::Single(samples) }
+        Ok(Block { header, samples: Samples::Single(samples) })
     }
 
     /// The largest magnitude of a sample of the basis; 1 is the whole charge.

@@ -137,6 +137,11 @@ impl Plan {
         }
     }
 
+    /// Whether its answers are to be proven.
+    pub(super) fn proves(&self) -> bool {
+        self.certify || matches!(self.method, Method::Exact { .. })
+    }
+
     /// How the samples of a stage are stored.
     pub(super) fn format(&self, stage: Stage) -> SampleFormat {
         let two_stages = matches!(self.method, Method::Screen { .. } | Method::Exact { .. });

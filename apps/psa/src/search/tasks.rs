@@ -128,20 +128,15 @@ impl<'rt> Searcher<'rt> {
     /// # Errors
     /// [`Error::Parameter`] for a plan without meaning; [`Error::Shape`] for a segment without points, or signals without samples.
     pub fn host(&mut self, segment: Segment, basis: &SegmentBasis) -> Result<(), Error> {
-        let block = Block::new(basis);
+        let block = Block::new(basis)?;
         let (points, shape) = (block.points(), block.shape());
-        if points == 0 || shape.terms() == 0 {
-            let problem = format!("{points} points with {} samples: one at least is needed", shape.terms());
-            return Err(Error::shape("basis of a segment", problem));
-        }
         let mut proofs: BTreeMap<u64, Arc<Proof>> = BTreeMap::new();
         let mut plans = BTreeMap::new();
         for class in EnergyClass::ALL {
             let plan = self.rule.plan(&Query { segment, points, shape, class });
             plan.check()?;
-            let proves = plan.certify || matches!(plan.method, Method::Exact { .. });
             let new = || Arc::new(Proof::new(plan.p, shape));
-            let proof = proves.then(|| proofs.entry(plan.p.to_bits()).or_insert_with(new).clone());
+            let proof = plan.proves().then(|| proofs.entry(plan.p.to_bits()).or_insert_with(new).clone());
             plans.insert(class, (plan, proof));
         }
         let map = Arc::new(Map::new(basis.positions()));
@@ -301,12 +296,8 @@ impl Prepared {
     /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without points or samples.
     pub fn new(plan: &Plan, basis: &SegmentBasis) -> Result<Prepared, Error> {
         plan.check()?;
-        let block = Block::new(basis);
-        if block.points() == 0 || block.shape().terms() == 0 {
-            return Err(Error::shape("basis of a segment", "there is no point, or no sample"));
-        }
-        let proves = plan.certify || matches!(plan.method, Method::Exact { .. });
-        let proof = proves.then(|| Proof::new(plan.p, block.shape()));
+        let block = Block::new(basis)?;
+        let proof = plan.proves().then(|| Proof::new(plan.p, block.shape()));
         let in_format = |stage| block.to_format(plan.format(stage)).expect("a block in f32 has every format");
         let blocks = [Stage::First, Stage::Last].map(in_format);
         Ok(Prepared { plan: *plan, map: Map::new(basis.positions()), blocks, proof })

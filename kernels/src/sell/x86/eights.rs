@@ -1,0 +1,265 @@
+//! Eight numbers, in registers of AVX2 or of AVX-512.
+
+use core::arch::x86_64::*;
+
+use crate::packed::avx512::EightWide;
+use crate::sell::LANES;
+
+/// Eight numbers. All functions are unsafe because they need a machine with the instructions; they become part of a caller that may use them.
+/// No closures around instructions here: closures would be functions of their own, of a machine without them.
+pub(super) trait Eights: Copy {
+    unsafe fn zero() -> Self;
+
+    /// # Safety
+    /// As for [`EightWide::load_wide`].
+    unsafe fn decode<E: EightWide>(at: *const u8) -> Self;
+
+    /// Numbers from eight places.
+    ///
+    /// # Safety
+    /// There is a number at each.
+    unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self;
+
+    /// The first and the second numbers from eight places.
+    ///
+    /// # Safety
+    /// There are two numbers at each.
+    unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2];
+
+    /// Numbers that follow one another.
+    ///
+    /// # Safety
+    /// There are eight.
+    unsafe fn load(at: *const f64) -> Self;
+
+    /// `self * x + sum`, rounded once.
+    unsafe fn mul_add(self, x: Self, sum: Self) -> Self;
+
+    /// The same in the first lanes, `sum` in the others.
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self;
+
+    /// Adds to eight numbers, times `scale`.
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]);
+
+    /// Writes each lane's number and that of `other` beside each other, times `scale`, `stride` numbers apart.
+    ///
+    /// # Safety
+    /// There is room for eight pairs.
+    unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize);
+}
+
+/// Two numbers.
+///
+/// # Safety
+/// There is a number at each place.
+#[inline(always)]
+unsafe fn two(low: *const f64, high: *const f64) -> __m128d {
+    // SAFETY: the caller's promise.
+    unsafe { _mm_loadh_pd(_mm_load_sd(low), high) }
+}
+
+/// The first and the second numbers from four places.
+///
+/// # Safety
+/// There are two numbers at each.
+#[inline(always)]
+unsafe fn four_twos(at: [*const f64; 4]) -> [__m256d; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let even = _mm256_set_m128d(_mm_loadu_pd(at[2]), _mm_loadu_pd(at[0]));
+        let odd = _mm256_set_m128d(_mm_loadu_pd(at[3]), _mm_loadu_pd(at[1]));
+        [_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd)]
+    }
+}
+
+/// All ones in those of four lanes, from `from` on, that are before `lanes`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn first(lanes: usize, from: i64) -> __m256d {
+    let all = _mm256_set_epi64x(from + 3, from + 2, from + 1, from);
+    _mm256_castsi256_pd(_mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes as i64), all))
+}
+
+/// With AVX2 and FMA.
+#[derive(Clone, Copy)]
+pub(super) struct Halves([__m256d; 2]);
+
+impl Eights for Halves {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise, as below.
+        unsafe { Halves([_mm256_setzero_pd(); 2]) }
+    }
+
+    #[inline(always)]
+    unsafe fn decode<E: EightWide>(at: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Halves(E::load(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = two(at[0].add(offset), at[1].add(offset));
+            let high = two(at[2].add(offset), at[3].add(offset));
+            let first = _mm256_set_m128d(high, low);
+            let low = two(at[4].add(offset), at[5].add(offset));
+            let high = two(at[6].add(offset), at[7].add(offset));
+            Halves([first, _mm256_set_m128d(high, low)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let low = four_twos([at[0].add(offset), at[1].add(offset), at[2].add(offset), at[3].add(offset)]);
+            let high =
+                four_twos([at[4].add(offset), at[5].add(offset), at[6].add(offset), at[7].add(offset)]);
+            [Halves([low[0], high[0]]), Halves([low[1], high[1]])]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load(at: *const f64) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Halves([_mm256_loadu_pd(at), _mm256_loadu_pd(at.add(4))]) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Halves([
+                _mm256_fmadd_pd(self.0[0], x.0[0], sum.0[0]),
+                _mm256_fmadd_pd(self.0[1], x.0[1], sum.0[1]),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let all = self.mul_add(x, sum);
+            Halves([
+                _mm256_blendv_pd(sum.0[0], all.0[0], first(lanes, 0)),
+                _mm256_blendv_pd(sum.0[1], all.0[1], first(lanes, 4)),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]) {
+        // SAFETY: the caller's promise; eight numbers are read and written.
+        unsafe {
+            let (scale, to) = (_mm256_set1_pd(scale), to.as_mut_ptr());
+            _mm256_storeu_pd(to, _mm256_fmadd_pd(self.0[0], scale, _mm256_loadu_pd(to)));
+            let to = to.add(4);
+            _mm256_storeu_pd(to, _mm256_fmadd_pd(self.0[1], scale, _mm256_loadu_pd(to)));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            put_four_twos(self.0[0], other.0[0], scale, to, stride);
+            put_four_twos(self.0[1], other.0[1], scale, to.add(4 * stride), stride);
+        }
+    }
+}
+
+/// Four lanes' part of [`Eights::put_two`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn put_four_twos(first: __m256d, second: __m256d, scale: f64, to: *mut f64, stride: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scale = _mm256_set1_pd(scale);
+        let (first, second) = (_mm256_mul_pd(first, scale), _mm256_mul_pd(second, scale));
+        let (even, odd) = (_mm256_unpacklo_pd(first, second), _mm256_unpackhi_pd(first, second));
+        _mm_storeu_pd(to, _mm256_castpd256_pd128(even));
+        _mm_storeu_pd(to.add(stride), _mm256_castpd256_pd128(odd));
+        _mm_storeu_pd(to.add(2 * stride), _mm256_extractf128_pd::<1>(even));
+        _mm_storeu_pd(to.add(3 * stride), _mm256_extractf128_pd::<1>(odd));
+    }
+}
+
+/// With AVX-512.
+#[derive(Clone, Copy)]
+pub(super) struct Whole(__m512d);
+
+impl Eights for Whole {
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise, as below.
+        unsafe { Whole(_mm512_setzero_pd()) }
+    }
+
+    #[inline(always)]
+    unsafe fn decode<E: EightWide>(at: *const u8) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(E::load_wide(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(at: &[*const f64; LANES], offset: usize) -> Self {
+        // SAFETY: the caller's promise. Two loads and inserts are faster than a gather where these are microcode.
+        unsafe {
+            let Halves([low, high]) = Halves::gather(at, offset);
+            Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [Halves([a, b]), Halves([c, d])] = Halves::gather_two(at, offset);
+            let first = _mm512_insertf64x4::<1>(_mm512_castpd256_pd512(a), b);
+            let second = _mm512_insertf64x4::<1>(_mm512_castpd256_pd512(c), d);
+            [Whole(first), Whole(second)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load(at: *const f64) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(_mm512_loadu_pd(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, x: Self, sum: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(_mm512_fmadd_pd(self.0, x.0, sum.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Whole(_mm512_mask3_fmadd_pd(self.0, x.0, sum.0, !(u8::MAX << lanes))) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, scale: f64, to: &mut [f64; LANES]) {
+        // SAFETY: the caller's promise; eight numbers are read and written.
+        unsafe {
+            let (scale, to) = (_mm512_set1_pd(scale), to.as_mut_ptr());
+            _mm512_storeu_pd(to, _mm512_fmadd_pd(self.0, scale, _mm512_loadu_pd(to)));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_two(self, other: Self, scale: f64, to: *mut f64, stride: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let halves = Halves([_mm512_castpd512_pd256(self.0), _mm512_extractf64x4_pd::<1>(self.0)]);
+            let others = Halves([_mm512_castpd512_pd256(other.0), _mm512_extractf64x4_pd::<1>(other.0)]);
+            halves.put_two(others, scale, to, stride);
+        }
+    }
+}
