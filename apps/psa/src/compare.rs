@@ -100,6 +100,8 @@ mod tests {
 
     fn results(places: &[(usize, f32)]) -> Results {
         let event = |(i, &(index, x)): (usize, &(usize, f32))| EventResult {
+            event: i,
+            timestamp: 0,
             index,
             fom: 1.0,
             second: None,

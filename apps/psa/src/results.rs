@@ -12,13 +12,19 @@ use crate::search::Found;
 /// The answers of a run, as they stand in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// One after the other, in the order of the events.
+    /// One for each hit, in the order of the events; the hits of one event by energy, the largest first.
     pub events: Vec<EventResult>,
 }
 
-/// The answer for an event.
+/// The answer for a hit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventResult {
+    /// The event's number.
+    #[serde(default)]
+    pub event: usize,
+    /// When it happened (ns).
+    #[serde(default)]
+    pub timestamp: u64,
     /// The best point's place among those of the basis.
     pub index: usize,
     /// Its figure of merit, with a charge of 1000.
@@ -32,7 +38,7 @@ pub struct EventResult {
     /// Root mean square distance from it of points whose figures of merit are up to 2 % larger (mm).
     #[serde(default)]
     pub spread: f64,
-    /// The event's energy (keV).
+    /// The hit's energy (keV).
     #[serde(default)]
     pub energy: f64,
     /// The segment that was searched.
@@ -44,9 +50,17 @@ pub struct EventResult {
 }
 
 impl EventResult {
-    /// Of an answer for an event of an energy (keV) in a segment.
-    pub fn new(found: &Found, energy: f64, segment: Segment, basis: &SegmentBasis) -> EventResult {
+    /// Of an answer for the only hit of an event, of an energy (keV) in a segment.
+    pub fn new(
+        event: usize,
+        found: &Found,
+        energy: f64,
+        segment: Segment,
+        basis: &SegmentBasis,
+    ) -> EventResult {
         EventResult {
+            event,
+            timestamp: 0,
             index: found.index,
             fom: found.fom,
             second: found.second,

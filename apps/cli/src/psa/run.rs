@@ -39,7 +39,7 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
     let event = |(number, found)| {
-        EventResult::new(&found, input.events.energies()[number], input.segment, &input.basis)
+        EventResult::new(number, &found, input.events.energies()[number], input.segment, &input.basis)
     };
     let results = Results { events: found.into_iter().map(event).collect() };
     if let Some(target) = &target {
