@@ -49,7 +49,7 @@ fn read(folder: &Path, channels: ChannelSet) -> Result<(SegmentBasis, Events), E
             events: folder.join(format!("seg14_{set}_keV_f32.npy")),
             energies: folder.join(format!("seg14_{set}_energy_keV_f64.npy")),
         };
-        let input = Input::read(&files, Segment::from_index(14).expect("one of 36"), channels)?;
+        let input = Input::read(&files, Segment::from_index(14).expect("one of 36"), channels, None)?;
         for (event, &energy) in input.events.energies().iter().enumerate() {
             samples.extend(input.events.samples(event).iter().map(|v| (v * energy / 1000.0) as f32));
             energies.push(energy);
@@ -187,7 +187,7 @@ fn workers(basis: &SegmentBasis, events: &Events) -> Result<(), Error> {
             let begin = Instant::now();
             for number in 0..many * events.len() {
                 let event = number % events.len();
-                let hit = Hit { number, segment, energy: 500.0, rank: 0 };
+                let hit = Hit { number, segment, energy: 500.0, coarse_only: false };
                 searcher.push(hit, events.samples(event), begin)?;
             }
             searcher.finish()?;

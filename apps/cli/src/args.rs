@@ -17,7 +17,10 @@ use zellige_runtime::POLICIES;
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
-pub use psa::{BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaMethod, PsaRunArgs, PsaSimulate};
+pub use psa::{
+    BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaMethod, PsaRules, PsaRunArgs, PsaSearch,
+    PsaSimulate,
+};
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
 pub use solve::{Rhs, SolveArgs};

@@ -57,7 +57,7 @@ fn main() -> Result<(), Error> {
     let segment = Segment::new(0, 0).expect("the first of 36");
     searcher.host(segment, &basis)?;
     for (number, &energy) in events.energies().iter().enumerate() {
-        let hit = Hit { number, segment, energy, rank: 0 };
+        let hit = Hit { number, segment, energy, coarse_only: false };
         searcher.push(hit, events.samples(number), Instant::now())?;
     }
     for ((_, found), before) in searcher.finish()?.iter().zip(&fast) {

@@ -1,6 +1,12 @@
 //! How far two runs agree, and how far each is from the truth: the columns of the tables of chapter 5 of the thesis behind `docs/psa.md`.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use crate::Error;
+use crate::channels::Segment;
+use crate::events::Events;
 use crate::results::{EventResult, Results};
 use crate::search::EnergyClass;
 
@@ -9,13 +15,15 @@ const NEAR: f64 = 5.0;
 /// Answers beyond this distance are far from each other (mm).
 const FAR: f64 = 20.0;
 
-/// Figures of the events of an energy class, or of all.
+/// Figures of the hits of an energy class, or of all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Agreement {
-    /// The class; none: all events.
+    /// The class; none: all hits.
     pub class: Option<EnergyClass>,
-    /// How many events.
-    pub events: usize,
+    /// How many hits both runs have.
+    pub hits: usize,
+    /// How many the first has and the second has not.
+    pub only_first: usize,
     /// With one point for both runs (%).
     pub same: f64,
     /// With points within 5 mm of each other (%).
@@ -26,8 +34,35 @@ pub struct Agreement {
     pub truth: Option<[Distance; 2]>,
 }
 
+/// Where hits really happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Truth(Vec<Vec<(Option<Segment>, [f32; 3])>>);
+
+impl Truth {
+    /// Events of one hit each, at these places (mm).
+    pub fn of_places(places: &[[f32; 3]]) -> Truth {
+        Truth(places.iter().map(|&place| vec![(None, place)]).collect())
+    }
+
+    /// Simulated events. Of several hits in one segment the one with most energy counts.
+    pub fn of_events(events: &Events) -> Truth {
+        let of_event = |event: usize| {
+            let mut hits: Vec<usize> = (event * events.hits..(event + 1) * events.hits).collect();
+            hits.sort_by(|&a, &b| events.energies[b].total_cmp(&events.energies[a]));
+            hits.into_iter().map(|hit| (Some(events.segments[hit]), events.positions[hit])).collect()
+        };
+        Truth((0..events.count()).map(of_event).collect())
+    }
+
+    /// Where a hit happened (mm), if that is known.
+    pub fn place(&self, hit: &EventResult) -> Option<[f32; 3]> {
+        let is_it = |segment: &Option<Segment>| segment.is_none_or(|s| s.index() == hit.segment);
+        self.0.get(hit.event)?.iter().find(|(segment, _)| is_it(segment)).map(|&(_, place)| place)
+    }
+}
+
 /// Distances from the truth (mm).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Distance {
     /// Half of them are smaller.
     pub median: f64,
@@ -39,52 +74,63 @@ fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Compares two runs of the same events: all of them first, then by energy class (of `a`'s energies). `truth`: where the events happened (mm).
+/// Two answers for one hit.
+type Both<'a> = (&'a EventResult, &'a EventResult);
+
+/// Compares two runs of the same events, hit by hit (by event and segment): all of them first, then by energy class (of `a`'s energies).
 ///
 /// # Errors
-/// [`Error::Shape`] where there is not one answer, or one true place, for each event.
-pub fn compare(a: &Results, b: &Results, truth: Option<&[[f32; 3]]>) -> Result<Vec<Agreement>, Error> {
-    let count = a.events.len();
-    for (what, other) in
-        [("answers of the second run", b.events.len()), ("true places", truth.map_or(count, <[_]>::len))]
-    {
-        if other != count {
-            return Err(Error::shape(what, format!("{other}, {count} answers of the first run")));
-        }
+/// [`Error::Shape`] where the runs have no hit in common, or the truth says nothing of one.
+pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Vec<Agreement>, Error> {
+    let of_b: BTreeMap<_, _> = b.events.iter().map(|hit| ((hit.event, hit.segment), hit)).collect();
+    let pairs = a.events.iter().map(|hit| (hit, of_b.get(&(hit.event, hit.segment)).copied()));
+    let pairs: Vec<(&EventResult, Option<&EventResult>)> = pairs.collect();
+    if !pairs.is_empty() && pairs.iter().all(|(_, of_b)| of_b.is_none()) {
+        let problem = format!("{}, none of them of an event and a segment of the first run", b.events.len());
+        return Err(Error::shape("answers of the second run", problem));
+    }
+    if let Some(hit) = truth.and_then(|truth| a.events.iter().find(|hit| truth.place(hit).is_none())) {
+        let problem = format!("event {}, segment {}: nothing is known of it", hit.event, hit.segment);
+        return Err(Error::shape("true places", problem));
     }
     let classes = EnergyClass::ALL.map(Some);
     let all = [None].into_iter().chain(classes).map(|class| {
-        let belongs = |event: &EventResult| class.is_none_or(|class| EnergyClass::of(event.energy) == class);
-        let members: Vec<usize> = (0..count).filter(|&i| belongs(&a.events[i])).collect();
-        agreement(class, &members, a, b, truth)
+        let belongs = |hit: &EventResult| class.is_none_or(|class| EnergyClass::of(hit.energy) == class);
+        let members = pairs.iter().filter(|(hit, _)| belongs(hit));
+        let both: Vec<Both<'_>> = members.clone().filter_map(|&(a, b)| Some((a, b?))).collect();
+        agreement(class, members.count() - both.len(), &both, truth)
     });
-    Ok(all.filter(|row| row.class.is_none() || row.events > 0).collect())
+    Ok(all.filter(|row| row.class.is_none() || row.hits + row.only_first > 0).collect())
 }
 
 fn agreement(
     class: Option<EnergyClass>,
-    members: &[usize],
-    a: &Results,
-    b: &Results,
-    truth: Option<&[[f32; 3]]>,
+    only_first: usize,
+    both: &[Both<'_>],
+    truth: Option<&Truth>,
 ) -> Agreement {
-    let share = |keep: &dyn Fn(&EventResult, &EventResult) -> bool| {
-        let kept = members.iter().filter(|&&i| keep(&a.events[i], &b.events[i])).count();
-        100.0 * kept as f64 / members.len().max(1) as f64
+    let share = |keep: &dyn Fn(&Both<'_>) -> bool| {
+        100.0 * both.iter().filter(|both| keep(both)).count() as f64 / both.len().max(1) as f64
     };
-    let of_run = |run: &Results, truth: &[[f32; 3]]| {
-        let mut all: Vec<f64> =
-            members.iter().map(|&i| distance(&run.events[i].position, &truth[i])).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        Distance { median: quantile(&all, 0.5), p90: quantile(&all, 0.9) }
+    let of_run = |truth: &Truth, run: &dyn Fn(&Both<'_>) -> [f32; 3]| {
+        let away = |both: &Both<'_>| truth.place(both.0).map(|place| distance(&run(both), &place));
+        Distance::of(both.iter().filter_map(away).collect())
     };
     Agreement {
         class,
-        events: members.len(),
-        same: share(&|a, b| (a.segment, a.index) == (b.segment, b.index)),
-        near: share(&|a, b| distance(&a.position, &b.position) <= NEAR),
-        far: share(&|a, b| distance(&a.position, &b.position) > FAR),
-        truth: truth.map(|truth| [of_run(a, truth), of_run(b, truth)]),
+        hits: both.len(),
+        only_first,
+        same: share(&|(a, b)| a.index == b.index),
+        near: share(&|(a, b)| distance(&a.position, &b.position) <= NEAR),
+        far: share(&|(a, b)| distance(&a.position, &b.position) > FAR),
+        truth: truth.map(|truth| [of_run(truth, &|(a, _)| a.position), of_run(truth, &|(_, b)| b.position)]),
+    }
+}
+
+impl Distance {
+    fn of(mut all: Vec<f64>) -> Distance {
+        all.sort_unstable_by(f64::total_cmp);
+        Distance { median: quantile(&all, 0.5), p90: quantile(&all, 0.9) }
     }
 }
 
@@ -119,14 +165,16 @@ mod tests {
     fn shares_are_counted_by_class() {
         let a = results(&[(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.0)]);
         let b = results(&[(9, 30.0), (1, 0.0), (8, 4.0), (7, 10.0)]);
-        let truth = [[1.0, 0.0, 0.0]; 4];
+        let truth = Truth::of_places(&[[1.0, 0.0, 0.0]; 4]);
         let rows = compare(&a, &b, Some(&truth)).expect("as many of each");
         let all = rows[0];
-        assert_eq!((all.events, all.same, all.near, all.far), (4, 25.0, 50.0, 25.0));
+        assert_eq!((all.hits, all.same, all.near, all.far), (4, 25.0, 50.0, 25.0));
         assert_eq!(all.truth.expect("known")[0], Distance { median: 1.0, p90: 1.0 });
-        let figures: Vec<_> = rows[1..].iter().map(|row| (row.events, row.far)).collect();
+        let figures: Vec<_> = rows[1..].iter().map(|row| (row.hits, row.far)).collect();
         assert_eq!(figures, [(1, 100.0), (3, 0.0)]);
-        assert!(compare(&a, &results(&[(0, 0.0)]), None).is_err());
-        assert!(compare(&a, &b, Some(&truth[..3])).is_err());
+        let one = compare(&a, &results(&[(0, 0.0)]), None).expect("one hit in common");
+        assert_eq!((one[0].hits, one[0].only_first, one[0].same), (1, 3, 100.0));
+        assert!(compare(&a, &Results::default(), None).is_err());
+        assert!(compare(&a, &b, Some(&Truth::of_places(&[[0.0; 3]; 3]))).is_err());
     }
 }

@@ -5,9 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::basis::SegmentBasis;
-use crate::channels::Segment;
-use crate::search::Found;
+use crate::search::Place;
 
 /// The answers of a run, as they stand in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,7 +18,6 @@ pub struct Results {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventResult {
     /// The event's number.
-    #[serde(default)]
     pub event: usize,
     /// When it happened (ns).
     #[serde(default)]
@@ -42,7 +39,6 @@ pub struct EventResult {
     #[serde(default)]
     pub energy: f64,
     /// The segment that was searched.
-    #[serde(default)]
     pub segment: usize,
     /// How the answer came about.
     #[serde(default)]
@@ -50,22 +46,17 @@ pub struct EventResult {
 }
 
 impl EventResult {
-    /// Of an answer for the only hit of an event, of an energy (keV) in a segment.
-    pub fn new(
-        event: usize,
-        found: &Found,
-        energy: f64,
-        segment: Segment,
-        basis: &SegmentBasis,
-    ) -> EventResult {
+    /// Of a hit of an event that happened at `timestamp` (ns).
+    pub fn new(event: usize, timestamp: u64, place: &Place) -> EventResult {
+        let Place { segment, energy, found, position } = *place;
         EventResult {
             event,
-            timestamp: 0,
+            timestamp,
             index: found.index,
             fom: found.fom,
             second: found.second,
             gap: found.gap.is_finite().then_some(found.gap),
-            position: basis.positions()[found.index],
+            position,
             spread: found.spread,
             energy,
             segment: segment.index(),

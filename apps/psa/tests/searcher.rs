@@ -70,7 +70,7 @@ fn on(rt: RuntimeBuilder, plan: &Plan, basis: &SegmentBasis, events: &Events, si
     searcher.host(segment(3), basis).expect("a basis");
     let now = Instant::now();
     for (number, &energy) in events.energies().iter().enumerate() {
-        let hit = Hit { number, segment: segment(3), energy, rank: 0 };
+        let hit = Hit { number, segment: segment(3), energy, coarse_only: false };
         searcher.push(hit, events.samples(number), now).expect("an event that fits");
     }
     searcher.finish().expect("answers").into_iter().map(|(_, found)| found).collect()
@@ -132,13 +132,13 @@ fn a_rule_chooses_by_energy() {
     let mut searcher = Searcher::new(&rt, &rule, Batching::default());
     searcher.host(segment(0), &basis).expect("a basis");
     for (number, &energy) in events.energies().iter().enumerate() {
-        let hit = Hit { number, segment: segment(0), energy, rank: 2 };
+        let hit = Hit { number, segment: segment(0), energy, coarse_only: true };
         searcher.push(hit, events.samples(number), Instant::now()).expect("an event that fits");
     }
     for (number, found) in searcher.finish().expect("answers") {
         assert_eq!(found.flags.has(Flags::COARSE_ONLY), events.energies()[number] < 50.0);
     }
-    let nowhere = Hit { number: 0, segment: segment(9), energy: 1.0, rank: 0 };
+    let nowhere = Hit { number: 0, segment: segment(9), energy: 1.0, coarse_only: false };
     assert!(searcher.push(nowhere, events.samples(0), Instant::now()).is_err());
     let here = Hit { segment: segment(0), ..nowhere };
     assert!(searcher.push(here, &events.samples(0)[1..], Instant::now()).is_err());

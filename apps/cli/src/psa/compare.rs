@@ -1,7 +1,10 @@
 //! `zellige psa compare`.
 
+use std::path::Path;
+
 use serde::Serialize;
-use zellige_psa::compare::{Agreement, Distance, compare};
+use zellige_psa::compare::{Agreement, Distance, Truth, compare};
+use zellige_psa::events;
 use zellige_psa::results::Results;
 use zellige_psa::search::arrays;
 
@@ -14,28 +17,24 @@ use crate::table::{Side, Table, digits};
 #[derive(Serialize)]
 struct Figures {
     class: &'static str,
-    events: usize,
+    hits: usize,
+    only_in_first: usize,
     same_percent: f64,
     within_5_mm_percent: f64,
     beyond_20_mm_percent: f64,
-    to_truth_mm: Option<[Truth; 2]>,
-}
-
-#[derive(Serialize)]
-struct Truth {
-    median: f64,
-    p90: f64,
+    to_truth_mm: Option<[Distance; 2]>,
 }
 
 impl Figures {
     fn of(row: &Agreement) -> Figures {
         Figures {
             class: class(row),
-            events: row.events,
+            hits: row.hits,
+            only_in_first: row.only_first,
             same_percent: row.same,
             within_5_mm_percent: row.near,
             beyond_20_mm_percent: row.far,
-            to_truth_mm: row.truth.map(|both| both.map(|Distance { median, p90 }| Truth { median, p90 })),
+            to_truth_mm: row.truth,
         }
     }
 }
@@ -47,32 +46,45 @@ impl Figures {
 pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let (a, b) = (Results::read(&args.a)?, Results::read(&args.b)?);
-    let truth = args.truth.as_deref().map(|path| arrays::read(path, 2)).transpose()?;
-    if truth.as_ref().is_some_and(|truth| truth.shape[1] != 3) {
-        return Err(CommandError::option("--truth", "an array of events x 3 is needed").into());
-    }
-    let places = truth.map(|truth| {
-        let places = truth.numbers.as_chunks().0;
-        places.iter().map(|at: &[f64; 3]| at.map(|x| x as f32)).collect::<Vec<_>>()
-    });
-    let rows = compare(&a, &b, places.as_deref())?;
+    let truth = args.truth.as_deref().map(truth).transpose()?;
+    let rows = compare(&a, &b, truth.as_ref())?;
     if let Some(target) = &target {
         target.write_json(&rows.iter().map(Figures::of).collect::<Vec<_>>())?;
     }
     match target.is_some_and(|target| target.is_stdout()) {
         true => Ok(()),
-        false => out::print(&table(&rows)),
+        false => out::print(&[table(&rows), unmatched(&rows[0])].concat()),
     }
+}
+
+/// Of a folder of simulated events, or of an array of places.
+fn truth(path: &Path) -> anyhow::Result<Truth> {
+    if path.is_dir() {
+        return Ok(Truth::of_events(&events::read(path)?));
+    }
+    let places = arrays::read(path, 2)?;
+    if places.shape[1] != 3 {
+        return Err(CommandError::option("--truth", "an array of events x 3 is needed").into());
+    }
+    let place = |at: &[f64; 3]| at.map(|x| x as f32);
+    Ok(Truth::of_places(&places.numbers.as_chunks().0.iter().map(place).collect::<Vec<_>>()))
 }
 
 fn class(row: &Agreement) -> &'static str {
     row.class.map_or("all", |class| class.name())
 }
 
+fn unmatched(all: &Agreement) -> String {
+    match all.only_first {
+        0 => String::new(),
+        count => format!("{count} hits of the first run are not in the second\n"),
+    }
+}
+
 fn table(rows: &[Agreement]) -> String {
     let mut table = Table::new(&[
         ("energy", Side::Left),
-        ("events", Side::Right),
+        ("hits", Side::Right),
         ("% same", Side::Right),
         ("% in 5 mm", Side::Right),
         ("% beyond 20 mm", Side::Right),
@@ -83,13 +95,8 @@ fn table(rows: &[Agreement]) -> String {
     ]);
     for row in rows {
         let percent = |share: f64| format!("{share:.2}");
-        let shares = [
-            class(row).into(),
-            row.events.to_string(),
-            percent(row.same),
-            percent(row.near),
-            percent(row.far),
-        ];
+        let shares =
+            [class(row).into(), row.hits.to_string(), percent(row.same), percent(row.near), percent(row.far)];
         let truth = row.truth.into_iter().flatten().flat_map(|of| [digits(of.median), digits(of.p90)]);
         table.row(shares.into_iter().chain(truth));
     }

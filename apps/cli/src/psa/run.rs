@@ -1,14 +1,21 @@
 //! `zellige psa run`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
+use anyhow::Context;
+use zellige_psa::channels::CHANNELS;
 use zellige_psa::results::{EventResult, Results};
-use zellige_psa::search::{Batching, Files, Input, Method, Plan, Searcher};
+use zellige_psa::search::crosstalk::CrossTalk;
+use zellige_psa::search::{
+    Answer, Batching, Event, Files, Flow, Found, Input, Method, Place, Plan, Rules, Searcher,
+};
+use zellige_psa::{events, files};
 use zellige_tor::pipeline::Observer;
 
-use super::runtime;
-use crate::args::{PsaMethod, PsaRunArgs};
+use super::{failed, runtime};
+use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -17,50 +24,105 @@ use crate::table::digits;
 /// Searches for every event.
 ///
 /// # Errors
-/// Options without meaning together, files that are no arrays or do not fit each other, an output that cannot be written.
+/// Options without meaning together, files that hold something else or do not fit each other, an output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let plan = plan(args);
+    let plan = plan(&args.search);
     plan.check()?;
-    let input = Input::read(&files(args), args.segment, args.channels)?;
+    let batching = Batching { size: args.batch.into(), ..Batching::default() };
+    let search = match (&args.positions, &args.energies) {
+        (Some(positions), Some(energies)) => arrays(args, &plan, batching, positions, energies)?,
+        _ => folders(args, &plan, batching)?,
+    };
+    if let Some(target) = &target {
+        target.write_json(&search.results)?;
+    }
+    match target.is_some_and(|target| target.is_stdout()) {
+        true => Ok(()),
+        false => out::print(&text(&search)),
+    }
+}
+
+/// What was searched and found.
+struct Search {
+    results: Results,
+    events: usize,
+    seconds: f64,
+}
+
+/// Hits of one segment.
+fn arrays(
+    args: &PsaRunArgs,
+    plan: &Plan,
+    batching: Batching,
+    positions: &Path,
+    energies: &Path,
+) -> anyhow::Result<Search> {
+    let [basis, positions, events, energies] =
+        [&args.basis, positions, &args.events, energies].map(Path::to_owned);
+    let files = Files { basis, positions, events, energies };
+    let window = args.rules.window.map(usize::from);
+    let input = Input::read(&files, args.segment, args.rules.channels, window)?;
     let rt = runtime(args.workers)?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", input.events.len() as u64);
     let begin = Instant::now();
-    let batching = Batching { size: args.batch.into(), ..Batching::default() };
-    let mut searcher = Searcher::new(&rt, &plan, batching);
+    let mut searcher = Searcher::new(&rt, plan, batching);
     searcher.host(input.segment, &input.basis)?;
     for (hit, samples) in input.hits() {
         searcher.push(hit, samples, Instant::now())?;
         progress.advance(hit.number as u64);
     }
-    let found = searcher.finish()?;
+    let found = searcher.finish().map_err(failed)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
-    let event = |(number, found)| {
-        EventResult::new(number, &found, input.events.energies()[number], input.segment, &input.basis)
+    let event = |(number, found): (usize, Found)| {
+        let (energy, position) = (input.events.energies()[number], input.basis.positions()[found.index]);
+        EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
     };
     let results = Results { events: found.into_iter().map(event).collect() };
-    if let Some(target) = &target {
-        target.write_json(&results)?;
-    }
-    match target.is_some_and(|target| target.is_stdout()) {
-        true => Ok(()),
-        false => out::print(&text(&results, seconds)),
-    }
+    Ok(Search { results, events: input.events.len(), seconds })
 }
 
-fn files(args: &PsaRunArgs) -> Files {
-    Files {
-        basis: args.basis.clone(),
-        positions: args.positions.clone(),
-        events: args.events.clone(),
-        energies: args.energies.clone(),
+/// How many events are on their way at most.
+const ON_THE_WAY: usize = 8192;
+
+/// Events of a whole crystal.
+fn folders(args: &PsaRunArgs, plan: &Plan, batching: Batching) -> anyhow::Result<Search> {
+    let (basis, _) = files::basis::read(&args.basis)?;
+    let events = events::read(&args.events)?;
+    let rules = rules(&args.rules)?;
+    let rt = runtime(args.workers)?;
+    let _armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    progress.stage("searching", events.count() as u64);
+    let begin = Instant::now();
+    let mut flow = Flow::new(&rt, plan, batching, &basis, rules)?;
+    let mut answers = Vec::with_capacity(events.count());
+    let length = CHANNELS * events.sampling.samples;
+    for (number, signals) in events.signals.chunks_exact(length).enumerate() {
+        let event = Event { timestamp: events.timestamps[number], hit: None, signals: signals.to_vec() };
+        flow.push(event, begin).with_context(|| format!("event {number} of {}", args.events.display()))?;
+        if flow.on_the_way() >= ON_THE_WAY {
+            flow.wait(begin, &mut answers).map_err(failed)?;
+        }
+        progress.advance(answers.len() as u64);
     }
+    flow.finish(begin, &mut answers).map_err(failed)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    drop(progress);
+    let hits = |answer: &Answer| {
+        let (number, timestamp) = (answer.number as usize, answer.timestamp);
+        let hit = |place: &Place| EventResult::new(number, timestamp, place);
+        answer.places.iter().map(hit).collect::<Vec<_>>()
+    };
+    let results = Results { events: answers.iter().flat_map(hits).collect() };
+    Ok(Search { results, events: answers.len(), seconds })
 }
 
-fn plan(args: &PsaRunArgs) -> Plan {
+/// How segments are searched.
+pub(super) fn plan(args: &PsaSearch) -> Plan {
     let method = match args.method {
         PsaMethod::Fgs => Method::Full,
         PsaMethod::Cfgs => Method::CoarseFine { cells: args.cells },
@@ -70,12 +132,26 @@ fn plan(args: &PsaRunArgs) -> Plan {
     Plan { method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
 }
 
-fn text(results: &Results, seconds: f64) -> String {
+/// What is done with events.
+pub(super) fn rules(args: &PsaRules) -> Result<Rules, zellige_psa::Error> {
+    Ok(Rules {
+        channels: args.channels,
+        window: args.window.map_or(Rules::DEFAULT.window, usize::from),
+        threshold: args.threshold,
+        coarse_below: args.coarse_below,
+        shifts: args.shifts.into(),
+        align: args.align,
+        cross_talk: args.cross_talk.as_deref().map(CrossTalk::read).transpose()?,
+    })
+}
+
+fn text(search: &Search) -> String {
+    let Search { results, events, seconds } = search;
     let count = results.events.len();
     let mut text = format!(
-        "{count} events in {} s, {} a second\n",
-        digits(seconds),
-        digits(count as f64 / seconds.max(f64::MIN_POSITIVE))
+        "{events} events, {count} hits in {} s, {} events a second\n",
+        digits(*seconds),
+        digits(*events as f64 / seconds.max(f64::MIN_POSITIVE))
     );
     let mut flags: BTreeMap<&str, usize> = BTreeMap::new();
     results

@@ -66,16 +66,6 @@ impl Events {
         &self.energies
     }
 
-    /// The same events later by so many samples, or earlier where that is negative; what moves in repeats the first or the last sample.
-    #[must_use]
-    pub fn moved(&self, shift: isize) -> Events {
-        let last = self.shape.samples as isize - 1;
-        let from = |t: usize| (t as isize - shift).clamp(0, last) as usize;
-        let moved = |signal: &[f64]| (0..self.shape.samples).map(|t| signal[from(t)]).collect::<Vec<_>>();
-        let samples = self.samples.chunks_exact(self.shape.samples.max(1)).flat_map(moved).collect();
-        Events { samples, ..self.clone() }
-    }
-
     /// The samples of all events, one after the other.
     pub fn all(&self) -> &[f64] {
         &self.samples

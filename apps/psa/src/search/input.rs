@@ -35,19 +35,25 @@ pub struct Input {
 impl Input {
     /// Reads the basis and the events of one segment. Of files with all 37 channels those that `channels` has for the segment are compared. Files may have fewer:
     /// the hit segment's first and the core last; the segment and the core are then [`ChannelSet::HitCore`], and all of the file's anything else.
+    /// The first `window` samples are compared, or all.
     ///
     /// # Errors
     /// [`Error::File`] and [`Error::Format`] for files, [`Error::Shape`] where they do not fit each other, and those of [`Events::new`].
-    pub fn read(files: &Files, segment: Segment, channels: ChannelSet) -> Result<Input, Error> {
+    pub fn read(
+        files: &Files,
+        segment: Segment,
+        channels: ChannelSet,
+        window: Option<usize>,
+    ) -> Result<Input, Error> {
         let basis = arrays::read(&files.basis, 3)?;
         let positions = arrays::read(&files.positions, 2)?;
         let events = arrays::read(&files.events, 3)?;
         let energies = arrays::read(&files.energies, 1)?;
         let [points, in_file, samples] = sides(&basis);
-        let [_, of_events, window] = sides(&events);
-        if (of_events, window) != (in_file, samples) {
+        let [_, of_events, of_each] = sides(&events);
+        if (of_events, of_each) != (in_file, samples) {
             let problem =
-                format!("{of_events} channels of {window} samples, {in_file} of {samples} in the basis");
+                format!("{of_events} channels of {of_each} samples, {in_file} of {samples} in the basis");
             return Err(bad(&files.events, problem));
         }
         if positions.shape != [points, 3] {
@@ -58,17 +64,22 @@ impl Input {
         if basis.numbers.iter().any(|x| !x.is_finite()) {
             return Err(bad(&files.basis, "a sample is not a finite number".into()));
         }
+        let window = window.unwrap_or(samples);
+        if window == 0 || window > samples {
+            let problem = format!("{window}: the signals of this basis have {samples} samples");
+            return Err(Error::Parameter { name: "window", problem });
+        }
         let kept = kept(segment, channels, in_file);
         let place = |at: &[f64; 3]| at.map(|x| x as f32);
         let positions = positions.numbers.as_chunks().0.iter().map(place).collect();
-        let basis = SegmentBasis::new(kept.len(), samples, positions, picked(&basis, &kept))?;
-        let events = Events::new(kept.len(), samples, &energies.numbers, &picked(&events, &kept))?;
+        let basis = SegmentBasis::new(kept.len(), window, positions, picked(&basis, &kept, window))?;
+        let events = Events::new(kept.len(), window, &energies.numbers, &picked(&events, &kept, window))?;
         Ok(Input { segment, basis, events })
     }
 
     /// Its events as hits, each the only one of its event.
     pub fn hits(&self) -> impl Iterator<Item = (Hit, &[f64])> {
-        let hit = |(number, &energy)| Hit { number, segment: self.segment, energy, rank: 0 };
+        let hit = |(number, &energy)| Hit { number, segment: self.segment, energy, coarse_only: false };
         let hits = self.events.energies().iter().enumerate().map(hit);
         hits.zip(self.events.all().chunks_exact(self.events.shape().terms().max(1)))
     }
@@ -91,10 +102,10 @@ fn kept(segment: Segment, channels: ChannelSet, in_file: usize) -> Vec<usize> {
     }
 }
 
-/// Some channels of an array by something, channel and sample.
-fn picked(array: &Array, kept: &[usize]) -> Vec<f32> {
+/// The first samples of some channels of an array by something, channel and sample.
+fn picked(array: &Array, kept: &[usize], window: usize) -> Vec<f32> {
     let [_, channels, samples] = sides(array);
     let whole = array.numbers.chunks_exact((channels * samples).max(1));
-    let signals = whole.flat_map(|all| kept.iter().map(move |&channel| &all[channel * samples..][..samples]));
+    let signals = whole.flat_map(|all| kept.iter().map(move |&channel| &all[channel * samples..][..window]));
     signals.flatten().map(|&x| x as f32).collect()
 }

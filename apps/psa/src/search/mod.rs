@@ -8,8 +8,8 @@
 //! | [`Plan`] | method, exponent, precision, tables |
 //! | [`search`], [`Prepared`] | one segment on the calling thread |
 //! | [`Searcher`] | segments of a crystal on a runtime: queues, batches, tasks |
-//! | [`Crystal`] | events with hits in several segments |
-//! | [`search_shifted`], [`crosstalk`] | events that begin early or late; cross-talk between segments |
+//! | [`Flow`] | events of a crystal in their order, with hits in several segments, early or late |
+//! | [`crosstalk`] | cross-talk between segments |
 //! | [`Found`] | an answer |
 //! | [`Proof`], [`Bound`] | what a screen's sums prove |
 //! | [`arrays`] | npy files |
@@ -18,30 +18,34 @@ pub mod arrays;
 mod best;
 mod block;
 mod bound;
+mod course;
 pub mod crosstalk;
 mod engine;
 mod events;
+mod flow;
 mod found;
 mod input;
 mod lattice;
+mod parts;
 mod plan;
+mod prepared;
 mod proof;
 mod queue;
 mod reference;
-mod several;
-mod shift;
+mod searcher;
 mod tasks;
 
 pub use block::{Block, BlockHeader, SampleFormat, THOUSAND};
 pub use bound::Bound;
 pub use engine::Map;
 pub use events::Events;
+pub use flow::{Answer, Event, Flow, Place};
 pub use found::{Flags, Found};
 pub use input::{Files, Input};
 pub use lattice::Lattice;
+pub use parts::Rules;
 pub use plan::{Method, Plan, Precision, Screen, Table};
+pub use prepared::{Prepared, search};
 pub use proof::Proof;
 pub use queue::{EnergyClass, Key, Queue};
-pub use several::{Crystal, Place};
-pub use shift::{Shifted, search_shifted};
-pub use tasks::{Batching, Hit, Prepared, Query, SearchRule, Searcher, search};
+pub use searcher::{Batching, Hit, Query, SearchRule, Searcher};

@@ -94,8 +94,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        let method = Method::Screen { by: Screen::Quarter, keep: 8 };
-        Plan { method, p: 0.3, precision: Precision::Fp32, table: Table::None, certify: false }
+        Plan::DEFAULT
     }
 }
 
@@ -107,6 +106,15 @@ pub(super) enum Stage {
 }
 
 impl Plan {
+    /// The best 8 of a screen by a quarter of the bits, `p = 0.3`, in `f32`.
+    pub const DEFAULT: Plan = Plan {
+        method: Method::Screen { by: Screen::Quarter, keep: 8 },
+        p: 0.3,
+        precision: Precision::Fp32,
+        table: Table::None,
+        certify: false,
+    };
+
     /// Whether this can be done.
     ///
     /// # Errors

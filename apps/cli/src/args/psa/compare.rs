@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 const EXAMPLES: &str = "\
-Answers that agree name one point; others are within 5 mm of each other, beyond 20 mm, or in between. All figures are given for all events and for each
+Hits are those of the same event and segment. Answers that agree name one point; others are within 5 mm of each other, beyond 20 mm, or in between. All figures are given for all events and for each
 energy class of the first run's events.
 
 Example
-  zellige psa compare fast.json full.json --truth places.npy --json -";
+  zellige psa compare fast.json full.json --truth events";
 
 /// `zellige psa compare`.
 #[derive(Debug, Args)]
@@ -21,8 +21,8 @@ pub struct PsaCompareArgs {
     /// What another run of the same events wrote: the one to compare with.
     #[arg(value_name = "B.json")]
     pub b: PathBuf,
-    /// Where the events happened: an npy array of events x 3 (mm).
-    #[arg(long, value_name = "FILE.npy")]
+    /// Where the hits happened: a folder of `zellige psa events`, or an npy array of events x 3 (mm).
+    #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub truth: Option<PathBuf>,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]

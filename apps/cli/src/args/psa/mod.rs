@@ -7,7 +7,7 @@ mod simulate;
 use clap::Subcommand;
 
 pub use compare::PsaCompareArgs;
-pub use run::{PsaMethod, PsaRunArgs};
+pub use run::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
 
 /// `zellige psa`.
@@ -21,7 +21,7 @@ pub enum Psa {
     /// Events at known places, with noise.
     #[command(after_help = simulate::EVENTS_EXAMPLES)]
     Events(PsaEvents),
-    /// Where in a segment each event happened: the point of a basis whose signals are most like the event's.
+    /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
     Run(PsaRunArgs),
     /// How far the answers of two runs agree, and how far they are from the truth.
     Compare(PsaCompareArgs),

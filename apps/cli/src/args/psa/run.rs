@@ -19,11 +19,15 @@ Methods (--method)
 Precisions (--precision)
   fp64, fp32, fp16 (every operation rounded as pairs of f16 are on GPUs), mixed (first stage fp16, second fp32), int16 (samples in fixed point), bf16
 
-Files are npy arrays: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
+With folders, whole crystals: a segment that has collected --threshold or more has a hit, and each hit is searched for in what is left when the
+signals of the others are subtracted, four times at most.
+
+With arrays, hits of one segment: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
 (mm), events by event, channel and sample (keV), energies (keV). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
 the first is the hit segment's and the last the core's, positive where charge is collected.
 
 Examples
+  zellige psa run --basis basis --events ev --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
 
@@ -31,24 +35,39 @@ Examples
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PsaRunArgs {
-    /// Signals of known points.
-    #[arg(long, value_name = "FILE.npy")]
+    /// Signals of known points: a folder of `zellige psa simulate`, or an array.
+    #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub basis: PathBuf,
-    /// Where the points are.
-    #[arg(long, value_name = "FILE.npy")]
-    pub positions: PathBuf,
-    /// Signals of events.
-    #[arg(long, value_name = "FILE.npy")]
+    /// Signals of events: a folder of `zellige psa events`, or an array.
+    #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub events: PathBuf,
-    /// Energies of events.
-    #[arg(long, value_name = "FILE.npy")]
-    pub energies: PathBuf,
-    /// The segment that was hit, 0 to 35; of meaning with 37 channels.
-    #[arg(long, value_name = "N", default_value = "0", value_parser = segment)]
+    /// Where the points are; for a basis that is an array.
+    #[arg(long, value_name = "FILE.npy", requires = "energies")]
+    pub positions: Option<PathBuf>,
+    /// Energies of events; for a basis that is an array.
+    #[arg(long, value_name = "FILE.npy", requires = "positions")]
+    pub energies: Option<PathBuf>,
+    /// The segment that was hit, 0 to 35; of meaning for arrays with 37 channels.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies")]
     pub segment: Segment,
-    /// Which channels are compared: hit-core, neighbours (10 of 37), all.
-    #[arg(long, value_name = "SET", default_value = "all")]
-    pub channels: ChannelSet,
+    #[command(flatten)]
+    pub search: PsaSearch,
+    #[command(flatten)]
+    pub rules: PsaRules,
+    /// Events of a task.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    pub batch: u16,
+    /// Worker threads; by default one per core that this process may use.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Write the answers as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// How a segment is searched.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct PsaSearch {
     /// Which points are compared.
     #[arg(long, value_name = "METHOD", default_value = "screen")]
     pub method: PsaMethod,
@@ -76,18 +95,35 @@ pub struct PsaRunArgs {
     /// With more points in question than this exact compares every point.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub cap: usize,
-    /// Events of a task.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
-    pub batch: u16,
-    /// Worker threads; by default one per core that this process may use.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
-    /// Write the answers as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
 }
 
-/// See [`PsaRunArgs::method`].
+/// What is done with the events of a crystal.
+#[derive(Clone, Debug, Args)]
+pub struct PsaRules {
+    /// Which channels are compared: hit-core, neighbours (10 of 37), all.
+    #[arg(long, value_name = "SET", default_value = "neighbours")]
+    pub channels: ChannelSet,
+    /// How many samples are compared, from the first on; by default 40 of a folder's, all of an array's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub window: Option<u16>,
+    /// Hits below this energy are dropped (keV; folders).
+    #[arg(long, value_name = "KEV", default_value_t = 10.0)]
+    pub threshold: f64,
+    /// Of the third hit of an event and those after it only coarse points are compared below this energy (keV; folders, cfgs).
+    #[arg(long, value_name = "KEV", default_value_t = 50.0)]
+    pub coarse_below: f64,
+    /// Search for events as they are and moved by up to N samples each way (folders).
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub shifts: u8,
+    /// Move events by parts of a sample to where the core's signal fits that of the points found, and search again (folders).
+    #[arg(long)]
+    pub align: bool,
+    /// Take cross-talk out of the events first: lines of `seen gate coefficient`, segments from 0 (folders).
+    #[arg(long, value_name = "FILE")]
+    pub cross_talk: Option<PathBuf>,
+}
+
+/// See [`PsaSearch::method`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PsaMethod {
     /// Full grid search.

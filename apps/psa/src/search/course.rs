@@ -1,0 +1,224 @@
+//! The search for one event with any number of hits: what is asked next, given the answers so far.
+
+use std::sync::Arc;
+
+use super::found::{Flags, Found};
+use super::parts::{Charge, Parts};
+use crate::channels::{CHANNELS, Channel, Segment};
+
+/// Events with more hit segments than this are not taken apart.
+const MOST_SEGMENTS: usize = 12;
+/// How often all hits of an event are searched for.
+const SWEEPS: usize = 4;
+/// How often an event is moved to where its core's signal fits.
+const ALIGNMENTS: usize = 3;
+/// Moves of less than this part of a sample are not worth another search.
+const ALIGNED: f64 = 0.05;
+
+/// A search that an event needs.
+pub(super) struct Request {
+    /// Which hit.
+    pub hit: usize,
+    pub charge: Charge,
+    pub coarse_only: bool,
+    pub samples: Vec<f64>,
+}
+
+/// An event on its way, moved by some samples.
+///
+/// Each hit is taken to be at the first coarse point of its segment. Then each in turn is searched for in what is left when the signals of the others have been subtracted, four times
+/// at most: where a sweep changes nothing, no other one would.
+pub(super) struct Course {
+    /// As they came, by channel.
+    signals: Arc<[f32]>,
+    /// As they are compared.
+    moved: Vec<f32>,
+    /// Which channels those are.
+    channels: Vec<Channel>,
+    hits: Vec<Charge>,
+    /// Where each hit is taken to be.
+    at: Vec<usize>,
+    answers: Vec<Option<Found>>,
+    /// By how many samples the event was moved; later where positive.
+    shift: f64,
+    /// The hit that is searched for, the sweep, and whether that has changed anything.
+    hit: usize,
+    sweep: usize,
+    changed: bool,
+    alignments: usize,
+    /// Answers that have not come yet.
+    missing: usize,
+}
+
+impl Course {
+    /// Of an event's signals (keV) in some channels, with hits that are known; first it is moved by `shift` samples, later where positive.
+    pub fn new(
+        parts: &Parts<'_>,
+        signals: Arc<[f32]>,
+        channels: Vec<Channel>,
+        hits: Vec<Charge>,
+        shift: isize,
+    ) -> Course {
+        let mut course = Course {
+            moved: Vec::new(),
+            signals,
+            channels,
+            at: hits.iter().map(|&(segment, _)| parts.begin(segment)).collect(),
+            answers: vec![None; hits.len()],
+            hits,
+            shift: shift as f64,
+            hit: 0,
+            sweep: 0,
+            changed: false,
+            alignments: 0,
+            missing: 0,
+        };
+        course.moved = course.moved_by(course.shift);
+        course
+    }
+
+    /// What is to be searched for first; nothing of an event without hits.
+    pub fn begin(&mut self, parts: &Parts<'_>) -> Vec<Request> {
+        self.missing = if self.is_crowd() { self.hits.len() } else { self.hits.len().min(1) };
+        (0..self.missing).map(|hit| self.request(parts, hit)).collect()
+    }
+
+    /// Takes the answer for a hit; what is to be searched for next, if anything.
+    pub fn answered(&mut self, parts: &Parts<'_>, hit: usize, found: Found) -> Option<Request> {
+        self.missing -= 1;
+        if self.is_crowd() {
+            self.answers[hit] = Some(found);
+            return None;
+        }
+        let goes_on = self.takes(parts, found);
+        self.missing = usize::from(goes_on);
+        goes_on.then(|| self.request(parts, self.hit))
+    }
+
+    /// Whether nothing more is to be searched for.
+    pub fn is_done(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// The sum of the figures of merit of all hits.
+    pub fn sum(&self) -> f64 {
+        self.answers.iter().flatten().map(|found| found.fom).sum()
+    }
+
+    /// The hits and what was found of each, by energy; by how many samples the event was moved for it.
+    pub fn end(self) -> (Vec<(Charge, Found)>, f64) {
+        let flags = if self.is_crowd() { Flags::TOO_MANY_SEGMENTS } else { Flags::default() };
+        let place = |(charge, found): (Charge, Option<Found>)| {
+            let found = found?;
+            Some((charge, Found { flags: found.flags.with(flags), ..found }))
+        };
+        (self.hits.into_iter().zip(self.answers).filter_map(place).collect(), self.shift)
+    }
+
+    fn is_crowd(&self) -> bool {
+        self.hits.len() > MOST_SEGMENTS
+    }
+
+    /// Goes on to the next hit, the next sweep or the next place of the event; whether there is one.
+    fn takes(&mut self, parts: &Parts<'_>, found: Found) -> bool {
+        self.changed |= self.answers[self.hit].is_none() || self.at[self.hit] != found.index;
+        self.at[self.hit] = found.index;
+        self.answers[self.hit] = Some(found);
+        self.hit += 1;
+        if self.hit < self.hits.len() {
+            return true;
+        }
+        let is_settled = self.hits.len() == 1 || self.sweep + 1 == SWEEPS || !self.changed;
+        (self.hit, self.sweep, self.changed) = (0, self.sweep + 1, false);
+        !is_settled || self.is_moved(parts)
+    }
+
+    /// Moves the event to where its core's signal fits that of the points found; whether that is worth a search.
+    fn is_moved(&mut self, parts: &Parts<'_>) -> bool {
+        if !parts.rules().align || self.alignments == ALIGNMENTS {
+            return false;
+        }
+        let late = self.lateness(parts);
+        if late.abs() < ALIGNED {
+            return false;
+        }
+        self.alignments += 1;
+        self.sweep = 0;
+        self.shift -= late;
+        self.moved = self.moved_by(self.shift);
+        true
+    }
+
+    /// By how many samples the core's signal is later than that of the points found: one step of a least-squares fit.
+    fn lateness(&self, parts: &Parts<'_>) -> f64 {
+        let window = parts.rules().window;
+        let mut fit = vec![0.0; window];
+        parts.add(self.hits.iter().zip(self.at.iter().copied()), Channel::CORE, &mut fit);
+        let measured = self.signal(Channel::CORE);
+        let (mut product, mut square) = (0.0, 0.0);
+        for t in 1..window.saturating_sub(1) {
+            let slope = (fit[t + 1] - fit[t - 1]) / 2.0;
+            product += (fit[t] - f64::from(measured[t])) * slope;
+            square += slope * slope;
+        }
+        // Further than a sample the slope says nothing.
+        if square > 0.0 { (product / square).clamp(-1.0, 1.0) } else { 0.0 }
+    }
+
+    fn request(&self, parts: &Parts<'_>, hit: usize) -> Request {
+        let charge = self.hits[hit];
+        let samples = match self.is_crowd() {
+            true => parts.left(&[charge], &[0], 0, |channel| self.signal(channel)),
+            false => parts.left(&self.hits, &self.at, hit, |channel| self.signal(channel)),
+        };
+        let coarse_only = hit > 1 && charge.1 < parts.rules().coarse_below;
+        Request { hit, charge, coarse_only, samples }
+    }
+
+    fn samples(&self) -> usize {
+        self.signals.len() / self.channels.len()
+    }
+
+    fn signal(&self, channel: Channel) -> &[f32] {
+        let place = match self.channels.len() {
+            CHANNELS => channel.index(),
+            _ => {
+                self.channels.iter().position(|&other| other == channel).expect("a channel that is compared")
+            }
+        };
+        let samples = self.samples();
+        &self.moved[place * samples..][..samples]
+    }
+
+    /// The signals later by so many samples, straight lines between them; what moves in repeats the first or the last.
+    fn moved_by(&self, shift: f64) -> Vec<f32> {
+        if shift == 0.0 || self.signals.is_empty() {
+            return self.signals.to_vec();
+        }
+        let samples = self.samples();
+        let last = (samples - 1) as f64;
+        let mut moved = Vec::with_capacity(self.signals.len());
+        for signal in self.signals.chunks_exact(samples) {
+            moved.extend((0..samples).map(|t| {
+                let from = (t as f64 - shift).clamp(0.0, last);
+                let (whole, part) = (from as usize, from.fract());
+                let next = (whole + 1).min(samples - 1);
+                (f64::from(signal[whole]) * (1.0 - part) + f64::from(signal[next]) * part) as f32
+            }));
+        }
+        moved
+    }
+}
+
+/// Where an event is moved to: nowhere, then further, earlier first.
+pub(super) fn moves(most: usize) -> Vec<isize> {
+    let most = most as isize;
+    let mut moves: Vec<isize> = (-most..=most).collect();
+    moves.sort_by_key(|shift| (shift.abs(), *shift));
+    moves
+}
+
+/// All channels of a crystal.
+pub(super) fn all_channels() -> Vec<Channel> {
+    Segment::all().map(Channel::from).chain([Channel::CORE]).collect()
+}

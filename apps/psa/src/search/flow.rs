@@ -1,0 +1,449 @@
+//! The events of a crystal, one after the other, through queues and tasks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use zellige_runtime::Runtime;
+
+use super::course::{Course, Request, all_channels, moves};
+use super::found::Found;
+use super::parts::{Charge, Parts, Rules};
+use super::searcher::{Batching, Hit, SearchRule, Searcher};
+use crate::Error;
+use crate::basis::Basis;
+use crate::channels::{CHANNELS, Channel, SEGMENTS, Segment};
+
+/// An event as it comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When it happened (ns).
+    pub timestamp: u64,
+    /// The hit segment and its energy (keV), where somebody has found that out; none: the signals are those of all 37 channels.
+    pub hit: Option<(Segment, f64)>,
+    /// Signals (keV) by channel and sample, positive where charge is collected: of the channels that are compared where the hit is known, else of all.
+    pub signals: Vec<f32>,
+}
+
+/// Where the hits of an event are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// How many events came before it.
+    pub number: u64,
+    /// When it happened (ns).
+    pub timestamp: u64,
+    /// One for each hit, the largest energy first; none of an event that was passed over.
+    pub places: Vec<Place>,
+    /// By how many samples the event was moved for it: later where positive.
+    pub shift: f64,
+}
+
+/// One hit of an event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// The segment.
+    pub segment: Segment,
+    /// What it has collected (keV).
+    pub energy: f64,
+    /// The answer; points are those of the basis.
+    pub found: Found,
+    /// Where the best point is (mm).
+    pub position: [f32; 3],
+}
+
+/// Searches the events of a crystal as they come, and answers in their order.
+///
+/// A segment that has collected enough ([`Rules::threshold`]) has a hit, and every hit is searched for in what is left of the event when the signals of the others
+/// have been subtracted: each answer asks the next question, while batches of other events' questions run. An event with more than 12 hits is not taken apart: each hit
+/// is searched for as if it were alone, and flagged. Answers have the same bits for any number of workers, batch size and devices.
+///
+/// It reads no clock, and holds no more than the events that are on their way: whoever pushes an event takes answers.
+pub struct Flow<'rt, 'b> {
+    searcher: Searcher<'rt>,
+    parts: Parts<'b>,
+    /// Events on their way, and how many were before the first of them.
+    events: VecDeque<OnTheWay>,
+    passed: u64,
+}
+
+/// An event on its way.
+struct OnTheWay {
+    timestamp: u64,
+    /// One for each place that it is moved to.
+    courses: Vec<Course>,
+}
+
+impl OnTheWay {
+    /// Where figures of merit are smallest; of equal ones the first.
+    fn best(self) -> Course {
+        let better = |best: Course, other: Course| if other.sum() < best.sum() { other } else { best };
+        self.courses.into_iter().reduce(better).expect("one place at least")
+    }
+}
+
+impl std::fmt::Debug for Flow<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Flow({} events on their way after {})", self.events.len(), self.passed)
+    }
+}
+
+impl<'rt, 'b> Flow<'rt, 'b> {
+    /// For a crystal with the basis of all its points, which is given into the runtime's care segment by segment; `rule` says how segments are searched.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for plans and rules without meaning, or signals of the basis that are shorter than the window.
+    pub fn new(
+        rt: &'rt Runtime,
+        rule: &'rt dyn SearchRule,
+        batching: Batching,
+        basis: &'b Basis,
+        rules: Rules,
+    ) -> Result<Self, Error> {
+        let mut searcher = Searcher::new(rt, rule, batching);
+        let parts = Parts::new(basis, rules, |segment, basis| searcher.host(segment, basis))?;
+        Ok(Flow { searcher, parts, events: VecDeque::new(), passed: 0 })
+    }
+
+    /// How many events are on their way.
+    pub fn on_the_way(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Adds an event; `now` is the time.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for signals of another size than those of the basis (whole crystals) or of the window at least (known hits); [`Error::Parameter`] for hits in a segment
+    /// without points, energies that are not above 0 and samples that are not finite; the runtime's. An event that is refused has no answer.
+    pub fn push(&mut self, event: Event, now: Instant) -> Result<(), Error> {
+        let mut courses = self.courses(event.hit, event.signals)?;
+        let number = self.passed + self.events.len() as u64;
+        for (variant, course) in courses.iter_mut().enumerate() {
+            for request in course.begin(&self.parts) {
+                self.searcher.push(hit(number, variant, &request), &request.samples, now)?;
+            }
+        }
+        self.events.push_back(OnTheWay { timestamp: event.timestamp, courses });
+        Ok(())
+    }
+
+    /// Adds an event of which nothing is searched for: it has an answer without hits at its place.
+    pub fn pass(&mut self, timestamp: u64) {
+        let nothing = Course::new(&self.parts, Arc::new([]), all_channels(), Vec::new(), 0);
+        self.events.push_back(OnTheWay { timestamp, courses: vec![nothing] });
+    }
+
+    /// Lets batches go that have waited for too long; appends answers that are there.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn poll(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
+        let found = self.searcher.poll(now)?;
+        self.answered(found, now)?;
+        self.leave(answers);
+        Ok(())
+    }
+
+    /// Waits for one batch at least, if there is any event on its way; appends answers that are there.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn wait(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
+        let found = self.searcher.wait()?;
+        self.answered(found, now)?;
+        self.leave(answers);
+        Ok(())
+    }
+
+    /// Waits until no event is on its way; appends the answers.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn finish(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
+        self.leave(answers);
+        while !self.events.is_empty() {
+            self.wait(now, answers)?;
+        }
+        Ok(())
+    }
+
+    /// The ways of an event, one for each place that it is moved to.
+    fn courses(&self, hit: Option<Charge>, signals: Vec<f32>) -> Result<Vec<Course>, Error> {
+        let (signals, channels, hits) = match hit {
+            None => self.whole(signals)?,
+            Some(hit) => self.known(hit, signals)?,
+        };
+        let course = |shift| Course::new(&self.parts, signals.clone(), channels.clone(), hits.clone(), shift);
+        Ok(moves(self.parts.rules().shifts).into_iter().map(course).collect())
+    }
+
+    /// The signals of a whole crystal, and the hits in it.
+    fn whole(&self, mut signals: Vec<f32>) -> Result<Prepared, Error> {
+        let rules = self.parts.rules();
+        check(&signals, CHANNELS, rules.window)?;
+        if let Some(cross_talk) = &rules.cross_talk {
+            let samples = signals.len() / CHANNELS;
+            cross_talk.correct(&mut signals[..SEGMENTS * samples], samples)?;
+        }
+        let hits = self.parts.hits(&signals)?;
+        Ok((signals.into(), all_channels(), hits))
+    }
+
+    /// The signals of a hit that somebody else has found.
+    fn known(&self, (segment, energy): Charge, signals: Vec<f32>) -> Result<Prepared, Error> {
+        let wrong = |problem| Err(Error::Parameter { name: "event", problem });
+        let Some(channels) = self.parts.channels(segment) else {
+            return wrong(format!("a hit in segment {}, of which the basis has no point", segment.index()));
+        };
+        check(&signals, channels.len(), self.parts.rules().window)?;
+        if !(energy.is_finite() && energy > 0.0) {
+            return wrong(format!("an energy of {energy} keV: one above 0 is needed"));
+        }
+        Ok((signals.into(), channels.to_vec(), vec![(segment, energy)]))
+    }
+
+    fn answered(&mut self, found: Vec<(usize, Found)>, now: Instant) -> Result<(), Error> {
+        for (number, found) in found {
+            let (event, variant, hit_of_event) = parts_of(number);
+            let course = &mut self.events[(event - self.passed) as usize].courses[variant];
+            if let Some(request) = course.answered(&self.parts, hit_of_event, found) {
+                self.searcher.push(hit(event, variant, &request), &request.samples, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the first events go as far as they are done.
+    fn leave(&mut self, answers: &mut Vec<Answer>) {
+        let is_done = |event: &mut OnTheWay| event.courses.iter().all(Course::is_done);
+        while let Some(event) = self.events.pop_front_if(is_done) {
+            let timestamp = event.timestamp;
+            let (places, shift) = event.best().end();
+            let place = |((segment, energy), found): ((Segment, f64), Found)| {
+                let point = |index| self.parts.point(segment, index);
+                let found = Found { index: point(found.index), second: found.second.map(point), ..found };
+                Place { segment, energy, found, position: self.parts.position(found.index) }
+            };
+            let places = places.into_iter().map(place).collect();
+            answers.push(Answer { number: self.passed, timestamp, places, shift });
+            self.passed += 1;
+        }
+    }
+}
+
+/// Signals, their channels and the hits that are to be found.
+type Prepared = (Arc<[f32]>, Vec<Channel>, Vec<Charge>);
+
+fn check(signals: &[f32], channels: usize, window: usize) -> Result<(), Error> {
+    let len = signals.len();
+    if !len.is_multiple_of(channels) || len / channels < window {
+        let problem = format!("{len} samples of {channels} channels: {window} or more of each are needed");
+        return Err(Error::shape("signals of an event", problem));
+    }
+    if signals.iter().any(|sample| !sample.is_finite()) {
+        let problem = "a sample is not a finite number".to_owned();
+        return Err(Error::Parameter { name: "event", problem });
+    }
+    Ok(())
+}
+
+/// The hits of an event, and the places that it is moved to, take so many bits of a hit's number.
+const BITS: u32 = 6;
+
+/// What a searcher is asked for.
+fn hit(event: u64, variant: usize, request: &Request) -> Hit {
+    let number = (event as usize) << (2 * BITS) | variant << BITS | request.hit;
+    let (segment, energy) = request.charge;
+    Hit { number, segment, energy, coarse_only: request.coarse_only }
+}
+
+/// The event, the place that it is moved to, and the hit.
+fn parts_of(number: usize) -> (u64, usize, usize) {
+    const LOW: usize = (1 << BITS) - 1;
+    ((number >> (2 * BITS)) as u64, number >> BITS & LOW, number & LOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use zellige_runtime::Runtime;
+
+    use super::*;
+    use crate::basis::Sampling;
+    use crate::channels::ChannelSet;
+    use crate::search::{Flags, Method, Plan};
+
+    const SAMPLES: usize = 24;
+
+    /// 27 points in each of two segments that touch, and one point in each of the others. A point's place says when its own segment's signal and the core's
+    /// rise, and how large the transients of the others are.
+    fn basis() -> Basis {
+        let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        for segment in Segment::all() {
+            let points = if [14, 20].contains(&segment.index()) { 27 } else { 1 };
+            for i in 0..points {
+                let place = [i % 3, i / 3 % 3, i / 9].map(|x| x as f32 * 2.0);
+                positions.push([place[0] + 50.0 * segment.index() as f32, place[1], place[2]]);
+                segments.push(segment);
+                for channel in 0..CHANNELS {
+                    values.extend((0..SAMPLES).map(|t| {
+                        let rise = |late: f32| 1.0 / (1.0 + (4.0 + late - t as f32).exp());
+                        match channel {
+                            c if c == segment.index() => rise(place[0]),
+                            SEGMENTS => rise(place[1] + 0.3 * place[2]),
+                            c => {
+                                0.02 * (place[2] + 1.0)
+                                    * (1.0 + c as f32 % 5.0)
+                                    * (rise(place[0]) - rise(place[1] + 1.0))
+                            }
+                        }
+                    }));
+                }
+            }
+        }
+        let sampling = Sampling { samples: SAMPLES, step: 10.0, before: 2 };
+        Basis::new(sampling, positions, segments, values).expect("sizes that fit")
+    }
+
+    fn event(basis: &Basis, hits: &[(usize, f32)]) -> Vec<f32> {
+        let all = (0..CHANNELS).filter_map(Channel::from_index);
+        let sample =
+            |channel: Channel, t: usize| hits.iter().map(|&(i, e)| e * basis.signal(i, channel)[t]).sum();
+        all.flat_map(|channel| (0..SAMPLES).map(move |t| sample(channel, t))).collect()
+    }
+
+    fn search(basis: &Basis, plan: &Plan, rules: Rules, events: &[Vec<f32>]) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        for (workers, size) in [(1, 1), (2, 5)] {
+            let rt = Runtime::builder().workers(workers).build().expect("a runtime");
+            let batching = Batching { size, ..Batching::default() };
+            let mut flow = Flow::new(&rt, plan, batching, basis, rules.clone()).expect("a crystal");
+            let (now, mut of_run) = (Instant::now(), Vec::new());
+            for (i, signals) in events.iter().enumerate() {
+                let event = Event { timestamp: 10 * i as u64, hit: None, signals: signals.clone() };
+                flow.push(event, now).expect("an event");
+                flow.poll(now, &mut of_run).expect("answers");
+            }
+            flow.finish(now, &mut of_run).expect("answers");
+            assert!(flow.on_the_way() == 0 && (answers.is_empty() || answers == of_run));
+            answers = of_run;
+        }
+        assert!(
+            answers.iter().enumerate().all(|(i, a)| (a.number, a.timestamp) == (i as u64, 10 * i as u64))
+        );
+        answers
+    }
+
+    const FULL: Plan = Plan { method: Method::Full, ..Plan::DEFAULT };
+    const RULES: Rules = Rules { window: SAMPLES, ..Rules::DEFAULT };
+
+    fn points(basis: &Basis, segment: usize) -> Vec<usize> {
+        (0..basis.segments().len()).filter(|&i| basis.segments()[i].index() == segment).collect()
+    }
+
+    #[test]
+    fn two_hits_are_taken_apart() {
+        let basis = basis();
+        let (first, second) = (points(&basis, 14), points(&basis, 20));
+        let pairs = [(0, 26), (13, 5), (22, 17)];
+        let events = pairs.map(|(i, j)| event(&basis, &[(first[i], 300.0), (second[j], 800.0)]));
+        for (answer, (i, j)) in search(&basis, &FULL, RULES, &events).iter().zip(pairs) {
+            let found: Vec<_> =
+                answer.places.iter().map(|place| (place.segment.index(), place.found.index)).collect();
+            assert_eq!(found, [(20, second[j]), (14, first[i])]);
+            assert_eq!(answer.places[0].position, basis.positions()[second[j]]);
+            assert!((answer.places[0].energy - 800.0).abs() < 5.0, "{}", answer.places[0].energy);
+        }
+    }
+
+    #[test]
+    fn what_is_too_small_is_dropped_and_too_many_are_flagged() {
+        let basis = basis();
+        let plan = Plan { method: Method::CoarseFine { cells: 1 }, ..Plan::default() };
+        let at = |segment: usize| points(&basis, segment)[0];
+        let small = [(at(0), 500.0), (at(7), 5.0), (at(9), 200.0), (at(11), 30.0)];
+        let many: Vec<(usize, f32)> = (0..13).map(|segment| (at(segment), 100.0)).collect();
+        let events = [event(&basis, &small), event(&basis, &many), vec![0.0; CHANNELS * SAMPLES]];
+        let rules = Rules { channels: ChannelSet::HitCore, ..RULES };
+        let answers = search(&basis, &plan, rules.clone(), &events);
+        assert_eq!(
+            answers[0].places.iter().map(|place| place.segment.index()).collect::<Vec<_>>(),
+            [0, 9, 11]
+        );
+        let flags = |places: &[Place], flag| {
+            places.iter().map(|place| place.found.flags.has(flag)).collect::<Vec<_>>()
+        };
+        let coarse = flags(&answers[0].places, Flags::COARSE_ONLY);
+        assert_eq!(coarse, [false, false, true], "the third hit, and below 50 keV");
+        assert_eq!(flags(&answers[1].places, Flags::TOO_MANY_SEGMENTS), [true; 13]);
+        assert!(answers[2].places.is_empty());
+        let other = Rules { threshold: 250.0, coarse_below: 0.0, ..rules };
+        assert_eq!(search(&basis, &plan, other, &events[..1])[0].places.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused_and_what_is_passed_over_has_no_hits() {
+        let basis = basis();
+        let rt = Runtime::builder().workers(1).build().expect("a runtime");
+        let mut flow = Flow::new(&rt, &FULL, Batching::default(), &basis, RULES).expect("a crystal");
+        let now = Instant::now();
+        let hit = Segment::from_index(14).expect("a segment");
+        for (hit, signals) in [
+            (None, vec![0.0; 7]),
+            (None, vec![f32::NAN; CHANNELS * SAMPLES]),
+            (None, vec![0.0; CHANNELS * (SAMPLES - 1)]),
+            (Some((hit, 100.0)), vec![0.0; CHANNELS * SAMPLES]),
+            (Some((hit, f64::NAN)), vec![0.0; 10 * SAMPLES]),
+        ] {
+            flow.push(Event { timestamp: 0, hit, signals }, now).expect_err("no event");
+        }
+        flow.pass(5);
+        flow.push(Event { timestamp: 9, hit: Some((hit, 100.0)), signals: vec![0.0; 10 * SAMPLES] }, now)
+            .expect("an event");
+        let mut answers = Vec::new();
+        flow.finish(now, &mut answers).expect("answers");
+        let hits: Vec<_> = answers.iter().map(|answer| (answer.timestamp, answer.places.len())).collect();
+        assert_eq!(hits, [(5, 0), (9, 1)]);
+        let wrong = Rules { shifts: 1000, ..RULES };
+        Flow::new(&rt, &FULL, Batching::default(), &basis, wrong).expect_err("no rules");
+    }
+
+    /// Later by a number of samples that need not be whole.
+    fn late(signals: &[f32], by: f32) -> Vec<f32> {
+        let moved = |signal: &[f32]| -> Vec<f32> {
+            let at = |t: f32| signal[(t.max(0.0) as usize).min(SAMPLES - 1)];
+            (0..SAMPLES)
+                .map(|t| {
+                    let from = t as f32 - by;
+                    let part = from - from.floor();
+                    at(from.floor()) * (1.0 - part) + at(from.floor() + 1.0) * part
+                })
+                .collect()
+        };
+        signals.chunks(SAMPLES).flat_map(moved).collect()
+    }
+
+    #[test]
+    fn late_events_are_found_where_they_are() {
+        let basis = basis();
+        let (first, second) = (points(&basis, 14), points(&basis, 20));
+        let hits = |i: usize| vec![(first[i], 300.0), (second[26 - i], 800.0)];
+        let truth: Vec<[usize; 2]> = (0..27).map(|i| [second[26 - i], first[i]]).collect();
+        let right = |rules: Rules, by: f32| {
+            let events: Vec<_> = (0..27).map(|i| late(&event(&basis, &hits(i)), by)).collect();
+            let answers = search(&basis, &FULL, rules, &events);
+            let is_right = |(answer, truth): (&Answer, &[usize; 2])| {
+                (answer.shift + f64::from(by)).abs() < 0.1
+                    && answer.places.iter().map(|place| place.found.index).eq(truth.iter().copied())
+            };
+            answers.iter().zip(&truth).filter(|&both| is_right(both)).count()
+        };
+        let on_time = right(RULES, 0.0);
+        // Hits taken one after the other are not always the best pair.
+        assert!(on_time > 20, "{on_time}");
+        assert_eq!(right(RULES, 2.0), 0);
+        assert_eq!(right(Rules { shifts: 3, ..RULES }, 2.0), on_time);
+        // What an early event has lost at its end is missing.
+        assert!(right(Rules { shifts: 3, ..RULES }, -1.0) + 4 > on_time);
+        let aligned = right(Rules { align: true, ..RULES }, 0.4);
+        assert!(aligned > right(RULES, 0.4) + 12, "{aligned}");
+    }
+}

@@ -1,0 +1,196 @@
+//! What is known of a crystal whose events are searched: the basis, and what of it each segment compares.
+
+use std::collections::BTreeMap;
+
+use super::THOUSAND;
+use super::crosstalk::CrossTalk;
+use super::engine::Map;
+use crate::Error;
+use crate::basis::{Basis, SegmentBasis};
+use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
+
+/// How many of the last samples say what a segment has collected.
+const SETTLED: usize = 4;
+
+/// What is done with the events of a crystal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Which channels are compared.
+    pub channels: ChannelSet,
+    /// How many samples are compared, from the first on.
+    pub window: usize,
+    /// Hits below this energy are dropped (keV).
+    pub threshold: f64,
+    /// Of the third hit of an event and those after it, below this energy (keV) only coarse points are compared.
+    pub coarse_below: f64,
+    /// Events are searched for as they are and moved by up to so many samples each way.
+    pub shifts: usize,
+    /// Whether events are moved, by parts of a sample, to where the core's signal fits that of the points found best.
+    pub align: bool,
+    /// Cross-talk that is taken out of the signals of whole crystals.
+    pub cross_talk: Option<CrossTalk>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules::DEFAULT
+    }
+}
+
+/// Events are moved by that many samples at most.
+const MOST_SHIFTS: usize = 31;
+
+impl Rules {
+    /// The hit segment, its neighbours and the core, 40 samples, hits from 10 keV on, coarse points below 50 keV, events as they are.
+    pub const DEFAULT: Rules = Rules {
+        channels: ChannelSet::Neighbours,
+        window: 40,
+        threshold: 10.0,
+        coarse_below: 50.0,
+        shifts: 0,
+        align: false,
+        cross_talk: None,
+    };
+
+    /// # Errors
+    /// [`Error::Parameter`] for what has no meaning.
+    fn check(&self, samples: usize) -> Result<(), Error> {
+        let wrong = |name, problem: String| Err(Error::Parameter { name, problem });
+        if !(self.threshold > 0.0 && self.threshold.is_finite()) {
+            return wrong("threshold", format!("{} keV: an energy above 0 is needed", self.threshold));
+        }
+        if self.coarse_below.is_nan() || self.coarse_below < 0.0 {
+            return wrong("coarse_below", format!("{} keV: an energy is needed", self.coarse_below));
+        }
+        if self.shifts > (samples / 2).min(MOST_SHIFTS) {
+            let problem = format!("{}: at most {MOST_SHIFTS}, and half of {samples} samples", self.shifts);
+            return wrong("shifts", problem);
+        }
+        Ok(())
+    }
+}
+
+/// A hit as signals say it: the segment and what it has collected (keV).
+pub(super) type Charge = (Segment, f64);
+
+/// A crystal's basis, by segments.
+pub(super) struct Parts<'b> {
+    basis: &'b Basis,
+    rules: Rules,
+    segments: BTreeMap<Segment, Part>,
+}
+
+/// A segment of it.
+struct Part {
+    channels: Vec<Channel>,
+    /// Its points among all of the crystal.
+    points: Vec<usize>,
+    /// Where a hit is taken to be before it has been searched for.
+    begin: usize,
+}
+
+impl<'b> Parts<'b> {
+    /// Of the basis of all points; each segment that has some is handed to `host` with what is compared of it.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for rules without meaning, or signals shorter than the window; those of `host`.
+    pub fn new(
+        basis: &'b Basis,
+        rules: Rules,
+        mut host: impl FnMut(Segment, &SegmentBasis) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        rules.check(basis.sampling().samples)?;
+        let mut segments = BTreeMap::new();
+        for segment in Segment::all() {
+            let of_segment = basis.of_segment(segment, rules.channels, rules.window)?;
+            if of_segment.positions().is_empty() {
+                continue;
+            }
+            host(segment, &of_segment)?;
+            let points = (0..basis.segments().len()).filter(|&i| basis.segments()[i] == segment).collect();
+            let begin = Map::new(of_segment.positions()).lattice.coarse[0];
+            segments.insert(segment, Part { channels: rules.channels.of(segment), points, begin });
+        }
+        Ok(Parts { basis, rules, segments })
+    }
+
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The channels that are compared for a hit; none where the basis has no point of the segment.
+    pub fn channels(&self, segment: Segment) -> Option<&[Channel]> {
+        self.segments.get(&segment).map(|part| &part.channels[..])
+    }
+
+    /// Where a hit is taken to be before it has been searched for.
+    pub fn begin(&self, segment: Segment) -> usize {
+        self.segments[&segment].begin
+    }
+
+    /// A segment's point among all of the crystal.
+    pub fn point(&self, segment: Segment, index: usize) -> usize {
+        self.segments[&segment].points[index]
+    }
+
+    /// Where a point of the crystal is (mm).
+    pub fn position(&self, point: usize) -> [f32; 3] {
+        self.basis.positions()[point]
+    }
+
+    /// The hits of a crystal's signals (keV), the largest energy first: segments whose last samples are at the threshold or above.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a hit in a segment without points.
+    pub fn hits(&self, signals: &[f32]) -> Result<Vec<Charge>, Error> {
+        let samples = signals.len() / CHANNELS;
+        let settled = SETTLED.min(samples);
+        let energy = |segment: Segment| {
+            let signal = &signals[segment.index() * samples..][samples - settled..samples];
+            signal.iter().map(|&x| f64::from(x)).sum::<f64>() / settled as f64
+        };
+        let energies = Segment::all().map(|segment| (segment, energy(segment)));
+        let mut hits: Vec<Charge> = energies.filter(|&(_, energy)| energy >= self.rules.threshold).collect();
+        if let Some((segment, _)) = hits.iter().find(|(segment, _)| !self.segments.contains_key(segment)) {
+            let problem = format!("a hit in segment {}, of which the basis has no point", segment.index());
+            return Err(Error::Parameter { name: "event", problem });
+        }
+        hits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ok(hits)
+    }
+
+    /// Puts the signal of a channel into `sum`, of hits at points of their segments: keV.
+    pub fn add<'a>(
+        &self,
+        hits: impl Iterator<Item = (&'a Charge, usize)>,
+        channel: Channel,
+        sum: &mut [f64],
+    ) {
+        for (&(segment, energy), at) in hits {
+            let signal = self.basis.signal(self.segments[&segment].points[at], channel);
+            sum.iter_mut().zip(signal).for_each(|(sum, &b)| *sum += energy * f64::from(b));
+        }
+    }
+
+    /// In thousandths of the energy of hit `i`: what is left of its channels when the signals of the others at their points are subtracted. `signal` has the event's.
+    pub fn left<'a>(
+        &self,
+        hits: &[Charge],
+        at: &[usize],
+        i: usize,
+        signal: impl Fn(Channel) -> &'a [f32],
+    ) -> Vec<f64> {
+        let (segment, energy) = hits[i];
+        let window = self.rules.window;
+        let mut others = vec![0.0; window];
+        let mut left = Vec::with_capacity(self.segments[&segment].channels.len() * window);
+        for &channel in &self.segments[&segment].channels {
+            others.fill(0.0);
+            let all = hits.iter().zip(at.iter().copied()).enumerate();
+            self.add(all.filter(|&(j, _)| j != i).map(|(_, other)| other), channel, &mut others);
+            let samples = signal(channel).iter().zip(&others);
+            left.extend(samples.map(|(&x, other)| (f64::from(x) - other) * THOUSAND / energy));
+        }
+        left
+    }
+}

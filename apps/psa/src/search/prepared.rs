@@ -1,0 +1,67 @@
+//! Searches on the calling thread.
+
+use super::block::Block;
+use super::engine::{Engine, Map};
+use super::events::Events;
+use super::found::Found;
+use super::plan::{Plan, Stage};
+use super::proof::Proof;
+use crate::Error;
+use crate::basis::SegmentBasis;
+
+/// Searches for events of one segment on the calling thread, without a runtime.
+///
+/// # Errors
+/// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] where events have other channels or samples than the basis.
+pub fn search(
+    plan: &Plan,
+    basis: &SegmentBasis,
+    events: &Events,
+    coarse_only: &[bool],
+) -> Result<Vec<Found>, Error> {
+    Prepared::new(plan, basis)?.search(events, coarse_only)
+}
+
+/// A segment ready to be searched on the calling thread.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    plan: Plan,
+    map: Map,
+    blocks: [Block; 2],
+    proof: Option<Proof>,
+}
+
+impl Prepared {
+    /// For a plan.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a plan without meaning, [`Error::Shape`] for a segment without points or samples.
+    pub fn new(plan: &Plan, basis: &SegmentBasis) -> Result<Prepared, Error> {
+        plan.check()?;
+        let block = Block::new(basis)?;
+        let proof = plan.proves().then(|| Proof::new(plan.p, block.shape()));
+        let in_format = |stage| block.to_format(plan.format(stage)).expect("a block in f32 has every format");
+        let blocks = [Stage::First, Stage::Last].map(in_format);
+        Ok(Prepared { plan: *plan, map: Map::new(basis.positions()), blocks, proof })
+    }
+
+    /// The answer for each event; `coarse_only` says of which only coarse points are compared, where a method has such (empty: of none).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where events have other channels or samples than the basis, or there is not one `coarse_only` for each.
+    pub fn search(&self, events: &Events, coarse_only: &[bool]) -> Result<Vec<Found>, Error> {
+        let [first, last] = &self.blocks;
+        if events.shape() != first.shape() {
+            let problem = format!("{:?}, {:?} in the basis", events.shape(), first.shape());
+            return Err(Error::shape("events", problem));
+        }
+        if !coarse_only.is_empty() && coarse_only.len() != events.len() {
+            let problem = format!("{} for {} events", coarse_only.len(), events.len());
+            return Err(Error::shape("coarse_only", problem));
+        }
+        let none = vec![false; if coarse_only.is_empty() { events.len() } else { 0 }];
+        let coarse_only = if coarse_only.is_empty() { &none } else { coarse_only };
+        let mut engine = Engine::new(&self.plan, &self.map, [first, last], self.proof.as_ref());
+        Ok(engine.run(events.all(), coarse_only))
+    }
+}

@@ -1,0 +1,257 @@
+//! Events of a crystal's segments in queues, batches and tasks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zellige_kernels::distance::Shape;
+use zellige_runtime::{Handle, Read, Runtime, Submit, TaskRef, read, write};
+
+use super::block::{Block, SampleFormat};
+use super::engine::Map;
+use super::found::{Found, NUMBERS};
+use super::plan::{Plan, Stage};
+use super::proof::Proof;
+use super::queue::{EnergyClass, Key, Queue};
+use super::tasks::SearchBatch;
+use crate::Error;
+use crate::basis::SegmentBasis;
+use crate::channels::Segment;
+
+/// What a rule sees of the batches of a segment and an energy class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Query {
+    /// The segment.
+    pub segment: Segment,
+    /// Its points.
+    pub points: usize,
+    /// Channels and samples.
+    pub shape: Shape,
+    /// What the energies of the events have in common.
+    pub class: EnergyClass,
+}
+
+/// A rule that says how the events of a segment and an energy class are searched for. Results are the same in every run only if it depends on nothing but
+/// the query.
+pub trait SearchRule: Send + Sync {
+    /// The plan of such batches.
+    fn plan(&self, query: &Query) -> Plan;
+}
+
+impl<F: Fn(&Query) -> Plan + Send + Sync> SearchRule for F {
+    fn plan(&self, query: &Query) -> Plan {
+        self(query)
+    }
+}
+
+/// One plan for everything.
+impl SearchRule for Plan {
+    fn plan(&self, _: &Query) -> Plan {
+        *self
+    }
+}
+
+/// How many events wait for each other, and how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batching {
+    /// Events of a task.
+    pub size: usize,
+    /// How long the first event of a batch waits for others at most.
+    pub patience: Duration,
+}
+
+impl Default for Batching {
+    fn default() -> Self {
+        Batching { size: 64, patience: Duration::from_millis(10) }
+    }
+}
+
+/// A hit to be searched for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    /// Its place in the results.
+    pub number: usize,
+    /// Where it happened.
+    pub segment: Segment,
+    /// The hit's energy (keV).
+    pub energy: f64,
+    /// Whether only coarse points are compared, where a method has such.
+    pub coarse_only: bool,
+}
+
+/// A batch that runs.
+struct Running {
+    task: TaskRef,
+    /// The numbers of its hits.
+    numbers: Vec<usize>,
+    answers: Handle<Vec<f64>>,
+}
+
+/// A segment in the runtime's care.
+struct Hosted {
+    block: Handle<Block>,
+    map: Arc<Map>,
+    shape: Shape,
+    points: usize,
+    /// The plans of energy classes, and the proof that they need.
+    plans: BTreeMap<EnergyClass, (Plan, Option<Arc<Proof>>)>,
+}
+
+/// Searches events of a crystal's segments on a runtime.
+///
+/// Events wait in queues by segment and energy class. A batch is a task: it reads its segment's block, in the formats that its plan asks for, and writes its answers.
+/// Blocks are only read: the runtime keeps replicas of them where tasks run. Each answer has the same bits with any number of workers, batch size and devices.
+pub struct Searcher<'rt> {
+    rt: &'rt Runtime,
+    rule: &'rt dyn SearchRule,
+    segments: BTreeMap<Segment, Hosted>,
+    queue: Queue<(Hit, Vec<f64>)>,
+    running: VecDeque<Running>,
+}
+
+impl std::fmt::Debug for Searcher<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Searcher({} segments, {} batches)", self.segments.len(), self.running.len())
+    }
+}
+
+impl<'rt> Searcher<'rt> {
+    /// Without any segment.
+    pub fn new(rt: &'rt Runtime, rule: &'rt dyn SearchRule, batching: Batching) -> Self {
+        let queue = Queue::new(batching.size, batching.patience);
+        Searcher { rt, rule, segments: BTreeMap::new(), queue, running: VecDeque::new() }
+    }
+
+    /// Gives a segment's basis into the runtime's care.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a plan without meaning; [`Error::Shape`] for a segment without points, or signals without samples.
+    pub fn host(&mut self, segment: Segment, basis: &SegmentBasis) -> Result<(), Error> {
+        let block = Block::new(basis)?;
+        let (points, shape) = (block.points(), block.shape());
+        let mut proofs: BTreeMap<u64, Arc<Proof>> = BTreeMap::new();
+        let mut plans = BTreeMap::new();
+        for class in EnergyClass::ALL {
+            let plan = self.rule.plan(&Query { segment, points, shape, class });
+            plan.check()?;
+            let new = || Arc::new(Proof::new(plan.p, shape));
+            let proof = plan.proves().then(|| proofs.entry(plan.p.to_bits()).or_insert_with(new).clone());
+            plans.insert(class, (plan, proof));
+        }
+        let map = Arc::new(Map::new(basis.positions()));
+        let block = self.rt.register(block);
+        self.segments.insert(segment, Hosted { block, map, shape, points, plans });
+        Ok(())
+    }
+
+    /// Adds a hit, of which `samples` are thousandths of the energy in the channels of its segment's block. `now` is the time.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where nobody has given the segment's basis; [`Error::Shape`] for other channels or samples than that has; the runtime's.
+    pub fn push(&mut self, hit: Hit, samples: &[f64], now: Instant) -> Result<(), Error> {
+        let Some(hosted) = self.segments.get(&hit.segment) else {
+            let problem =
+                format!("event {}: there is no basis of segment {}", hit.number, hit.segment.index());
+            return Err(Error::Parameter { name: "segment", problem });
+        };
+        if samples.len() != hosted.shape.terms() {
+            let problem =
+                format!("{} of event {}, {} in the basis", samples.len(), hit.number, hosted.shape.terms());
+            return Err(Error::shape("samples of all channels", problem));
+        }
+        let key = (hit.segment, EnergyClass::of(hit.energy));
+        match self.queue.push(key, (hit, samples.to_vec()), now) {
+            Some(batch) => self.submit(key, batch),
+            None => Ok(()),
+        }
+    }
+
+    fn submit(&mut self, key: Key, batch: Vec<(Hit, Vec<f64>)>) -> Result<(), Error> {
+        let hosted = &self.segments[&key.0];
+        let (plan, proof) = &hosted.plans[&key.1];
+        let coarse_only = batch.iter().map(|(hit, _)| hit.coarse_only).collect();
+        let numbers: Vec<usize> = batch.iter().map(|(hit, _)| hit.number).collect();
+        let samples: Vec<f64> = batch.into_iter().flat_map(|(_, samples)| samples).collect();
+        let codelet = SearchBatch {
+            plan: *plan,
+            map: hosted.map.clone(),
+            proof: proof.clone(),
+            coarse_only,
+            segment: key.0,
+            size: [numbers.len() as u32, hosted.points as u32, hosted.shape.terms() as u32],
+        };
+        let samples = self.rt.register(samples);
+        let answers = self.rt.register(Vec::new());
+        let [first, last] = [Stage::First, Stage::Last].map(|stage| plan.format(stage));
+        let block = &hosted.block;
+        let operands = (formatted(block, first), formatted(block, last), read(&samples), write(&answers));
+        let task = self.rt.submit(codelet, operands)?;
+        self.running.push_back(Running { task, numbers, answers });
+        Ok(())
+    }
+
+    /// Lets batches go whose first hit has waited for too long; answers that are there, with the hits' numbers.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn poll(&mut self, now: Instant) -> Result<Vec<(usize, Found)>, Error> {
+        for (key, batch) in self.queue.due(now) {
+            self.submit(key, batch)?;
+        }
+        self.done()
+    }
+
+    /// Waits for the batch that runs longest, and where none does lets all go that wait; answers that are there, none if nothing was left.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn wait(&mut self) -> Result<Vec<(usize, Found)>, Error> {
+        if self.running.is_empty() {
+            for (key, batch) in self.queue.drain() {
+                self.submit(key, batch)?;
+            }
+        }
+        let Some(oldest) = self.running.pop_front() else { return Ok(Vec::new()) };
+        let mut found = self.answers(oldest)?;
+        found.extend(self.done()?);
+        Ok(found)
+    }
+
+    /// Waits for everything that was pushed; answers with the hits' numbers, by number.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn finish(&mut self) -> Result<Vec<(usize, Found)>, Error> {
+        for (key, batch) in self.queue.drain() {
+            self.submit(key, batch)?;
+        }
+        let mut found = Vec::new();
+        while let Some(oldest) = self.running.pop_front() {
+            found.extend(self.answers(oldest)?);
+        }
+        found.sort_unstable_by_key(|&(number, _)| number);
+        Ok(found)
+    }
+
+    /// Answers of batches that are done, from the oldest on.
+    fn done(&mut self) -> Result<Vec<(usize, Found)>, Error> {
+        let mut found = Vec::new();
+        while let Some(running) = self.running.pop_front_if(|running| running.task.is_done()) {
+            found.extend(self.answers(running)?);
+        }
+        Ok(found)
+    }
+
+    fn answers(&self, running: Running) -> Result<Vec<(usize, Found)>, Error> {
+        let answers = self.rt.take(running.answers)?;
+        let found = answers.as_chunks::<NUMBERS>().0.iter().map(Found::from_numbers);
+        Ok(running.numbers.into_iter().zip(found).collect())
+    }
+}
+
+fn formatted(block: &Handle<Block>, format: SampleFormat) -> Read<Block> {
+    match format {
+        SampleFormat::F32 => read(block),
+        other => read(block).as_format(other.number()),
+    }
+}
