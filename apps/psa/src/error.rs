@@ -26,6 +26,14 @@ pub enum Error {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A stream cannot be read, or does not hold what its format promises.
+    #[error("byte {offset} of the stream: {problem}")]
+    Stream {
+        /// Where in it.
+        offset: u64,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// A text file says what makes no sense.
     #[error("{}{}: {problem}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
     Text {

@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use common::{fields, runtime, small};
+use common::{fields, of_gretina, runtime, small};
 use proptest::prelude::*;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
@@ -119,26 +119,6 @@ fn the_byte_of_what_is_wrong_is_named() {
     bytes[last] = 40;
     std::fs::write(&segments, bytes).expect("written");
     assert_eq!(byte(&folder::read(place.path()).expect_err("damaged")), Some(last as u64));
-}
-
-/// A basis of GRETINA with two points, byte by byte: of point `p` sample `t` of signal `s` is `1000 p + 10 s + t / 100`.
-fn of_gretina() -> Vec<u8> {
-    let mut bytes =
-        b"GRETA basis signals; Cylindrical; version 1.2\n2 basis point, 36 grid segments, 50 time steps\n\
-        grid_pos_lu_rpz SRAD SPHI SZ: 2 1 1\n"
-            .to_vec();
-    bytes.resize(256, 0);
-    for point in 0..2u8 {
-        bytes.extend([13, point, 0, 0]);
-        [1.0f32, 2.0, 3.0].iter().for_each(|at| bytes.extend(at.to_le_bytes()));
-        for (signal, sample) in (0..37u16).flat_map(|signal| (0..50u16).map(move |sample| (signal, sample))) {
-            let value = 1000.0 * f32::from(point) + 10.0 * f32::from(signal) + f32::from(sample) / 100.0;
-            bytes.extend(value.to_le_bytes());
-        }
-        (0..74i32).for_each(|_| bytes.extend(7i32.to_le_bytes()));
-    }
-    (0..72i32).for_each(|place| bytes.extend((place % 3 - 1).to_le_bytes()));
-    bytes
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn parameters(folder: &Path) -> Result<(File, Origin), Error> {
     if !(file.step > 0.0 && file.step.is_finite() && file.whole > 0.0 && file.grid > 0.0) {
         return Err(wrong("step, whole and grid have to be above 0".into()));
     }
-    let crystal = Crystal::parse(&path, &file.crystal)?;
+    let crystal = Crystal::parse(Path::new("crystal"), &file.crystal).map_err(|e| wrong(e.to_string()))?;
     let origin = Origin { crystal, electronics: file.electronics, grid: file.grid };
     Ok((file, origin))
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::{fill, word};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
-use crate::channels::{CHANNELS, RINGS, SECTORS, SEGMENTS, Segment};
+use crate::channels::{CHANNELS, SECTORS, SEGMENTS, Segment};
 
 /// How signals are sampled in these files.
 pub const SAMPLING: Sampling = Sampling { samples: 50, step: 10.0, before: 0 };
@@ -76,7 +76,7 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
         positions.push([float(PLACE)?, float(PLACE + 4)?, float(PLACE + 8)?]);
         for channel in 0..CHANNELS {
             // Which of its signals is that of our channel.
-            let signal = Segment::from_index(channel).map_or(channel, |s| RINGS * s.ring() + s.sector());
+            let signal = Segment::from_index(channel).map_or(channel, number);
             let begin = PLACE + 12 + 4 * SAMPLING.samples * signal;
             for sample in 0..SAMPLING.samples {
                 values.push(float(begin + 4 * sample)?);
@@ -97,8 +97,14 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
     Basis::new(SAMPLING, positions, segments, values)
 }
 
-fn segment(number: usize) -> Option<Segment> {
+/// The segment that has a number there.
+pub(crate) fn segment(number: usize) -> Option<Segment> {
     Segment::new(number % SECTORS, number / SECTORS)
+}
+
+/// The number that a segment has there.
+pub(crate) fn number(segment: Segment) -> usize {
+    SECTORS * segment.ring() + segment.sector()
 }
 
 /// Points, and places of the table.

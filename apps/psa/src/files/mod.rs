@@ -7,12 +7,14 @@
 //! | [`fields`] | the fields of a crystal in such a folder |
 //! | [`agata`] | records as AGATA keeps its bases |
 //! | [`gretina`] | bases of GRETINA, which are read |
+//! | [`geb`] | frames of GRETINA's event files, from streams and to them |
 //!
 //! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
 
 pub mod agata;
 pub mod basis;
 pub mod fields;
+pub mod geb;
 pub mod gretina;
 pub mod npy;
 

@@ -137,7 +137,14 @@ fn begin(file: &mut BufReader<File>, size: u64) -> std::io::Result<Option<u64>> 
     let mut header = vec![0; (fixed + length) as usize];
     file.read_exact(&mut header)?;
     file.rewind()?;
-    Ok(numbers_fit(&header[fixed as usize..]).then_some(fixed + length))
+    let text = &header[fixed as usize..];
+    Ok((is_flat(text) && numbers_fit(text)).then_some(fixed + length))
+}
+
+/// Whether a header has no more brackets than an array of numbers needs: who reads it takes time that doubles with each `[` within others.
+fn is_flat(header: &[u8]) -> bool {
+    let count = |bracket: u8| header.iter().filter(|&&byte| byte == bracket).count();
+    count(b'{') <= 1 && count(b'(') <= 1 && count(b'[') == 0
 }
 
 /// Whether all numbers of a header are decimal, and their product is a number: who reads it multiplies without a check.
