@@ -17,6 +17,7 @@
 //! | [`files`] | all of that in files |
 //! | [`observe`] | who watches work that takes a while |
 //! | [`search`] | which known point an event is most like |
+//! | [`stream`] | events as they come, from files, pipes and sockets |
 //! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
 //!
 //! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
@@ -51,5 +52,6 @@ pub mod observe;
 pub mod results;
 pub mod search;
 pub mod simulate;
+pub mod stream;
 
 pub use error::Error;

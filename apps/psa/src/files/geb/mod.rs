@@ -76,7 +76,12 @@ pub struct FrameReader<R> {
 impl<R: Read> FrameReader<R> {
     /// Reads from the beginning of a stream.
     pub fn new(stream: R) -> Self {
-        FrameReader { stream: BufReader::with_capacity(1 << 16, stream), offset: 0 }
+        FrameReader::starting_at(stream, 0)
+    }
+
+    /// Reads on in a stream of which so many bytes have been read.
+    pub fn starting_at(stream: R, offset: u64) -> Self {
+        FrameReader { stream: BufReader::with_capacity(1 << 16, stream), offset }
     }
 
     /// Bytes of the frames that have been read: where the next one begins.

@@ -1,0 +1,161 @@
+//! Where hits go: frames of [`mode2`].
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::journal::Journal;
+use super::source::Mark;
+use crate::Error;
+use crate::files::geb::{HEADER, mode2, write_frame};
+use crate::search::{Answer, Place};
+
+/// Frames with the hits of events. A file has its name when it is whole; until then it is `NAME.part`, with a [`Journal`] beside it.
+pub struct Output<'a> {
+    to: BufWriter<Box<dyn Write + 'a>>,
+    file: Option<Kept>,
+    payload: Vec<u8>,
+    /// Time between samples (ns).
+    step: f64,
+}
+
+/// What is kept of a file.
+struct Kept {
+    path: PathBuf,
+    part: PathBuf,
+    file: File,
+    journal: Journal,
+}
+
+impl std::fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Output({:?})", self.file.as_ref().map(|kept| &kept.path))
+    }
+}
+
+impl<'a> Output<'a> {
+    /// Into a stream; samples are `step` apart (ns).
+    pub fn stream(to: impl Write + 'a, step: f64) -> Output<'a> {
+        Output { to: BufWriter::new(Box::new(to)), file: None, payload: Vec::new(), step }
+    }
+
+    /// Into a file, for an input of this name; and where in the input an earlier run came to: what that wrote is kept.
+    ///
+    /// # Errors
+    /// [`Error::File`]; [`Error::Text`] where the earlier run read another input, or what it wrote is gone.
+    pub fn file(path: &Path, input: &str, step: f64) -> Result<(Output<'a>, Mark), Error> {
+        let part = part_of(path);
+        let cannot = |source| Error::File { path: part.clone(), problem: "cannot write", source };
+        let earlier = Journal::read(path)?;
+        if let Some(earlier) = &earlier {
+            check(path, &part, earlier, input)?;
+        }
+        let journal = earlier.unwrap_or_else(|| Journal::new(input));
+        let mut file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(&part).map_err(cannot)?;
+        file.set_len(journal.written).map_err(cannot)?;
+        file.seek(SeekFrom::Start(journal.written)).map_err(cannot)?;
+        let to = Box::new(file.try_clone().map_err(cannot)?);
+        let mark = Mark { offset: journal.offset, frames: journal.frames };
+        let kept = Kept { path: path.to_owned(), part, file, journal };
+        Ok((
+            Output { to: BufWriter::with_capacity(1 << 18, to), file: Some(kept), payload: Vec::new(), step },
+            mark,
+        ))
+    }
+
+    /// Writes the hits of an event.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Stream`].
+    pub fn answer(&mut self, answer: &Answer, crystal: i32, is_broken: bool) -> Result<(), Error> {
+        decomposed(answer, crystal, is_broken, self.step).put(&mut self.payload)?;
+        let written = write_frame(&mut self.to, mode2::KIND, answer.timestamp / 10, &self.payload);
+        written.map_err(|e| self.cannot(e))?;
+        if let Some(kept) = &mut self.file {
+            kept.journal.written += (HEADER + self.payload.len()) as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes safe what has been written, and says beside it where the input stands.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Stream`].
+    pub fn commit(&mut self, mark: Mark) -> Result<(), Error> {
+        self.to.flush().map_err(|e| self.cannot(e))?;
+        let Some(kept) = &mut self.file else { return Ok(()) };
+        let cannot = |source| Error::File { path: kept.part.clone(), problem: "cannot write", source };
+        kept.file.sync_data().map_err(cannot)?;
+        (kept.journal.offset, kept.journal.frames) = (mark.offset, mark.frames);
+        kept.journal.write(&kept.path)
+    }
+
+    /// Gives a file its name: nothing more is written.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Stream`].
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.to.flush().map_err(|e| self.cannot(e))?;
+        let Some(kept) = self.file else { return Ok(()) };
+        let cannot = |source| Error::File { path: kept.path.clone(), problem: "cannot finish", source };
+        kept.file.sync_all().map_err(cannot)?;
+        std::fs::rename(&kept.part, &kept.path).map_err(cannot)?;
+        match std::fs::remove_file(Journal::path(&kept.path)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(cannot(e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn cannot(&self, source: io::Error) -> Error {
+        match &self.file {
+            Some(kept) => Error::File { path: kept.part.clone(), problem: "cannot write", source },
+            None => Error::Stream { offset: 0, problem: format!("the hits cannot be written: {source}") },
+        }
+    }
+}
+
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+/// Whether an earlier run can be gone on with.
+fn check(path: &Path, part: &Path, earlier: &Journal, input: &str) -> Result<(), Error> {
+    let journal = Journal::path(path);
+    let wrong = |problem| Err(Error::Text { path: journal.clone(), line: None, problem });
+    if earlier.input != input {
+        return wrong(format!("an earlier run read {:?}: remove this file to begin anew", earlier.input));
+    }
+    let written = part.metadata().map_or(0, |data| data.len());
+    if written < earlier.written {
+        let problem = format!(
+            "{} has {written} bytes of {}: remove this file to begin anew",
+            part.display(),
+            earlier.written
+        );
+        return wrong(problem);
+    }
+    Ok(())
+}
+
+/// An answer as a record; of more hits than that has room for, those with most energy.
+fn decomposed(answer: &Answer, crystal: i32, is_broken: bool, step: f64) -> mode2::Decomposed {
+    let point = |place: &Place| mode2::Point {
+        position: place.position,
+        energy: place.energy as f32,
+        segment: place.segment,
+        segment_energy: place.energy as f32,
+    };
+    mode2::Decomposed {
+        crystal,
+        total_energy: answer.places.iter().map(|place| place.energy).sum::<f64>() as f32,
+        timestamp: answer.timestamp / 10,
+        t0: (answer.shift * step) as f32,
+        chi2: answer.places.iter().map(|place| place.found.fom).sum::<f64>() as f32,
+        error: i32::from(is_broken),
+        points: answer.places.iter().take(mode2::MOST_POINTS).map(point).collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,157 @@
+//! Traces of an event as a frame's payload.
+//!
+//! Little-endian, 24 bytes and the samples: version (`uint32`), crystal (`int32`), segment (`int16`, -1 where the channels are all 37), channels, samples, zero
+//! (`uint16` each), energy and keV of a sample's unit (`float32`), then `int16` by channel and sample. The time stands in the frame's header.
+
+use crate::Error;
+use crate::channels::{CHANNELS, Segment};
+use crate::files::geb::{Frame, HEADER as FRAME};
+use crate::search::Event;
+
+/// The kind of frames with traces.
+pub const KIND: u32 = 0x5a50;
+/// The kind of the frame that says that no other one follows; it has no payload.
+pub const END: u32 = 0x5a51;
+/// The word that payloads begin with.
+const VERSION: u32 = 0x5a50_0001;
+/// Bytes before the samples.
+const HEADER: usize = 24;
+
+/// The traces of an event, and the crystal that they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traces {
+    /// Number of the crystal.
+    pub crystal: i32,
+    /// What is to be searched for.
+    pub event: Event,
+}
+
+impl Traces {
+    /// What a frame says.
+    ///
+    /// # Errors
+    /// [`Error::Stream`] with the byte for another kind of frame, another version, sizes that do not fit each other, a segment that is none, and numbers that are none.
+    pub fn of(frame: &Frame) -> Result<Traces, Error> {
+        let wrong = |at: usize, problem: String| Error::Stream {
+            offset: frame.offset + (FRAME + at) as u64,
+            problem,
+        };
+        if frame.kind != KIND {
+            let problem = format!("a frame of kind {:#06x}: traces are kind {KIND:#06x}", frame.kind);
+            return Err(Error::Stream { offset: frame.offset, problem });
+        }
+        let Some((header, samples)) = frame.payload.split_first_chunk::<HEADER>() else {
+            let problem =
+                format!("a payload of {} bytes: traces have {HEADER} and more", frame.payload.len());
+            return Err(wrong(0, problem));
+        };
+        let word = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        let half = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let version = u32::from_le_bytes(word(0));
+        if version != VERSION {
+            return Err(wrong(0, format!("traces of version {version:#010x}: {VERSION:#010x} is read")));
+        }
+        let (channels, length) = (half(10), half(12));
+        if samples.len() != 2 * channels * length || channels == 0 || length == 0 {
+            let problem = format!("{channels} channels of {length} samples in {} bytes", samples.len());
+            return Err(wrong(10, problem));
+        }
+        let (energy, unit) = (f32::from_le_bytes(word(16)), f32::from_le_bytes(word(20)));
+        if !(unit.is_finite() && unit > 0.0 && energy.is_finite()) {
+            return Err(wrong(16, format!("an energy of {energy} keV, units of {unit} keV")));
+        }
+        let hit = match i16::from_le_bytes([header[8], header[9]]) {
+            -1 if channels == CHANNELS => None,
+            -1 => return Err(wrong(10, format!("{channels} channels of a crystal: it has {CHANNELS}"))),
+            number => {
+                let segment = usize::try_from(number).ok().and_then(Segment::from_index);
+                let segment =
+                    segment.ok_or_else(|| wrong(8, format!("segment {number}: there are 0 to 35")))?;
+                Some((segment, f64::from(energy)))
+            }
+        };
+        let samples = samples.as_chunks().0.iter();
+        let signals = samples.map(|&sample| f32::from(i16::from_le_bytes(sample)) * unit).collect();
+        let event = Event { timestamp: frame.timestamp.saturating_mul(10), hit, signals };
+        Ok(Traces { crystal: i32::from_le_bytes(word(4)), event })
+    }
+
+    /// Puts it into a payload, in the place of what was there, with samples in units of `unit` (keV); what does not fit 16 bits is cut off.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for signals that are no channels of one length; [`Error::Parameter`] for a unit that is not above 0.
+    pub fn put(&self, channels: usize, unit: f32, payload: &mut Vec<u8>) -> Result<(), Error> {
+        let signals = &self.event.signals;
+        let samples = signals.len().checked_div(channels).unwrap_or(0);
+        let sizes = u16::try_from(channels).ok().zip(u16::try_from(samples).ok());
+        let Some((count, length)) = sizes.filter(|_| samples > 0 && channels * samples == signals.len())
+        else {
+            return Err(Error::shape(
+                "signals of an event",
+                format!("{} samples of {channels} channels", signals.len()),
+            ));
+        };
+        if !(unit.is_finite() && unit > 0.0) {
+            return Err(Error::Parameter {
+                name: "unit",
+                problem: format!("{unit} keV: one above 0 is needed"),
+            });
+        }
+        let (segment, energy) =
+            self.event.hit.map_or((-1, 0.0), |(segment, energy)| (segment.index() as i16, energy));
+        payload.clear();
+        let mut put = |bytes: &[u8]| payload.extend_from_slice(bytes);
+        put(&VERSION.to_le_bytes());
+        put(&self.crystal.to_le_bytes());
+        put(&segment.to_le_bytes());
+        [count, length, 0].iter().for_each(|size| put(&size.to_le_bytes()));
+        put(&(energy as f32).to_le_bytes());
+        put(&unit.to_le_bytes());
+        signals.iter().for_each(|&x| put(&((x / unit).round() as i16).to_le_bytes()));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn traces(hit: Option<(Segment, f64)>, channels: usize) -> Traces {
+        let signals = (0..channels * 5).map(|i| i as f32 * 0.5 - 3.0).collect();
+        Traces { crystal: 7, event: Event { timestamp: 120, hit, signals } }
+    }
+
+    fn frame(traces: &Traces, channels: usize) -> Frame {
+        let mut payload = Vec::new();
+        traces.put(channels, 0.5, &mut payload).expect("sizes that fit");
+        Frame { kind: KIND, timestamp: traces.event.timestamp / 10, payload, offset: 100 }
+    }
+
+    #[test]
+    fn traces_come_back() {
+        let hit = Segment::from_index(14).map(|segment| (segment, 661.5));
+        for (traces, channels) in [(traces(hit, 2), 2), (traces(None, CHANNELS), CHANNELS)] {
+            assert_eq!(Traces::of(&frame(&traces, channels)).expect("traces"), traces);
+        }
+        let mut wrong = frame(&traces(hit, 2), 2);
+        wrong.payload[8] = 36;
+        let problem = Traces::of(&wrong).expect_err("no segment").to_string();
+        assert!(problem.contains("byte 124") && problem.contains("36"), "{problem}");
+        assert!(traces(hit, 2).put(3, 0.5, &mut Vec::new()).is_err());
+        assert!(traces(hit, 2).put(2, 0.0, &mut Vec::new()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read_or_refused(payload in proptest::collection::vec(any::<u8>(), 0..200), keep in 0usize..200) {
+            let _ = Traces::of(&Frame { kind: KIND, timestamp: u64::MAX, payload: payload.clone(), offset: 0 });
+            // A good header, and anything behind it.
+            let mut good = frame(&traces(None, CHANNELS), CHANNELS).payload;
+            good.truncate(keep.max(HEADER));
+            good.extend(&payload);
+            let _ = Traces::of(&Frame { kind: KIND, timestamp: 0, payload: good, offset: 0 });
+        }
+    }
+}

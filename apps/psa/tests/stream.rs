@@ -1,0 +1,231 @@
+//! Streams: nothing is lost, nothing comes twice, whatever is cut off where.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zellige_psa::Error;
+use zellige_psa::basis::{Basis, Sampling};
+use zellige_psa::channels::{CHANNELS, ChannelSet, Segment};
+use zellige_psa::files::geb::{Frame, FrameReader, mode2, write_frame};
+use zellige_psa::observe::Silent;
+use zellige_psa::search::{Batching, Event, Flow, Method, Plan, Rules};
+use zellige_psa::stream::journal::Journal;
+use zellige_psa::stream::output::Output;
+use zellige_psa::stream::record::{KIND, Traces};
+use zellige_psa::stream::socket::{Listener, send};
+use zellige_psa::stream::source::{Mark, Next, Once, Source};
+use zellige_psa::stream::{Options, Overload, Summary, run};
+use zellige_runtime::Runtime;
+
+const SAMPLES: usize = 16;
+const PLAN: Plan = Plan { method: Method::Full, ..Plan::DEFAULT };
+const RULES: Rules = Rules { channels: ChannelSet::HitCore, window: SAMPLES, ..Rules::DEFAULT };
+
+/// Nine points in each of two segments; where one is says when its signals rise.
+fn basis() -> Basis {
+    let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    for segment in [3, 20].map(|index| Segment::from_index(index).expect("a segment")) {
+        for i in 0..9 {
+            let place = [i % 3, i / 3, 0].map(|x| x as f32 * 2.0);
+            positions.push(place);
+            segments.push(segment);
+            for channel in 0..CHANNELS {
+                let rise = |late: f32, t: usize| 1.0 / (1.0 + (4.0 + late - t as f32).exp());
+                values.extend((0..SAMPLES).map(|t| match channel {
+                    c if c == segment.index() => rise(place[0], t),
+                    36 => rise(place[1], t),
+                    _ => 0.0,
+                }));
+            }
+        }
+    }
+    Basis::new(Sampling { samples: SAMPLES, step: 10.0, before: 2 }, positions, segments, values)
+        .expect("sizes")
+}
+
+/// Events of known points, 400 ns apart; the crystal's number counts them.
+fn frames(basis: &Basis, count: usize) -> Vec<u8> {
+    let (mut bytes, mut payload) = (Vec::new(), Vec::new());
+    for i in 0..count {
+        let point = i * 7 % basis.positions().len();
+        let segment = basis.segments()[point];
+        let channels = ChannelSet::HitCore.of(segment);
+        let signals = channels.iter().flat_map(|&c| basis.signal(point, c)).map(|b| b * 500.0).collect();
+        let event = Event { timestamp: 400 * i as u64, hit: Some((segment, 500.0)), signals };
+        Traces { crystal: i as i32, event }.put(2, 0.05, &mut payload).expect("traces");
+        write_frame(&mut bytes, KIND, 40 * i as u64, &payload).expect("memory");
+    }
+    bytes
+}
+
+fn stream(
+    source: impl Source + 'static,
+    output: &mut Output<'_>,
+    options: &Options,
+) -> Result<Summary, Error> {
+    let (basis, rt) = (basis(), Runtime::builder().workers(2).build().expect("a runtime"));
+    let batching = Batching { size: 16, patience: Duration::from_millis(1) };
+    let mut flow = Flow::new(&rt, &PLAN, batching, &basis, RULES)?;
+    run(source, output, &mut flow, options, &Silent)
+}
+
+/// Every event once, in its order, at its point.
+fn check(hits: &Path, count: usize) {
+    let basis = basis();
+    let (mut reader, mut frame) = (FrameReader::new(File::open(hits).expect("hits")), Frame::default());
+    for i in 0..count {
+        assert!(reader.next(&mut frame).expect("a frame"), "{i} of {count}");
+        let event = mode2::Decomposed::of(&frame).expect("hits");
+        assert_eq!((event.crystal, event.timestamp), (i as i32, 40 * i as u64));
+        let point = i * 7 % basis.positions().len();
+        let found: Vec<_> = event.points.iter().map(|point| (point.position, point.segment)).collect();
+        assert_eq!(found, [(basis.positions()[point], basis.segments()[point])], "{i}");
+    }
+    assert!(!reader.next(&mut frame).expect("the end"));
+}
+
+fn in_folder(names: [&str; 2]) -> (tempfile::TempDir, [PathBuf; 2]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let paths = names.map(|name| folder.path().join(name));
+    (folder, paths)
+}
+
+#[test]
+fn a_file_is_answered_event_by_event() {
+    let (_folder, [input, hits]) = in_folder(["events.geb", "hits.geb"]);
+    std::fs::write(&input, frames(&basis(), 500)).expect("a file");
+    let (mut output, from) = Output::file(&hits, "events", 10.0).expect("an output");
+    assert_eq!(from, Mark::default());
+    let options = Options { buffer: 32, ..Options::default() };
+    let summary = stream(Once::open(&input, from).expect("events"), &mut output, &options).expect("a stream");
+    assert!(!hits.exists(), "not before it is whole");
+    output.finish().expect("a file");
+    assert_eq!((summary.events, summary.hits, summary.shed, summary.broken), (500, 500, 0, 0));
+    assert!(summary.latency_p50_ms <= summary.latency_most_ms && summary.latency_most_ms > 0.0);
+    check(&hits, 500);
+    assert!(!Journal::path(&hits).exists());
+}
+
+/// Gives some frames and fails, as if the process had been killed.
+struct Cut(Once<File>, u64);
+
+impl Source for Cut {
+    fn next(&mut self, frame: &mut Frame) -> Result<Next, Error> {
+        match self.0.next(frame)? {
+            Next::Frame(mark) if mark.frames > self.1 => {
+                Err(Error::Stream { offset: 0, problem: "cut".into() })
+            }
+            next => Ok(next),
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_cut_off_goes_on() {
+    let (_folder, [input, hits]) = in_folder(["events.geb", "hits.geb"]);
+    std::fs::write(&input, frames(&basis(), 300)).expect("a file");
+    for end in [90, 91, 200] {
+        let (mut output, from) = Output::file(&hits, "events", 10.0).expect("an output");
+        let source = Cut(Once::open(&input, from).expect("events"), end);
+        stream(source, &mut output, &Options::default()).expect_err("cut off");
+        drop(output);
+        // More than is safe, and a part of a frame.
+        let mut part = File::options().append(true).open(hits.with_extension("geb.part")).expect("a part");
+        part.write_all(&[7; 700]).expect("a file");
+        let kept = Journal::read(&hits).expect("a journal").expect("kept");
+        assert_eq!((kept.frames, kept.written), (end, end * 480));
+    }
+    Output::file(&hits, "other", 10.0).expect_err("another input");
+    let (mut output, from) = Output::file(&hits, "events", 10.0).expect("an output");
+    assert_eq!(from.frames, 200);
+    let summary = stream(Once::open(&input, from).expect("events"), &mut output, &Options::default());
+    assert_eq!(summary.expect("a stream").events, 100);
+    output.finish().expect("a file");
+    check(&hits, 300);
+}
+
+#[test]
+fn what_is_no_event_is_answered_without_hits() {
+    let (_folder, [_, hits]) = in_folder(["", "hits.geb"]);
+    let mut bytes = frames(&basis(), 3);
+    write_frame(&mut bytes, KIND, 9, b"nothing").expect("memory");
+    write_frame(&mut bytes, 11, 9, b"something else").expect("memory");
+    bytes.extend(frames(&basis(), 1));
+    let end = bytes.len() as u64;
+    bytes.extend([1, 2, 3]);
+    let (mut output, _) = Output::file(&hits, "-", 10.0).expect("an output");
+    let failed = stream(Once::new(std::io::Cursor::new(bytes)), &mut output, &Options::default());
+    let problem = failed.expect_err("a header that ends").to_string();
+    assert!(problem.contains(&format!("byte {}", end + 3)), "{problem}");
+    let kept = Journal::read(&hits).expect("a journal").expect("what came before is safe");
+    assert_eq!((kept.frames, kept.written, kept.offset), (6, 5 * 480, end));
+    let part = File::open(hits.with_extension("geb.part")).expect("a part");
+    let (mut reader, mut frame) = (FrameReader::new(part), Frame::default());
+    let mut counts = Vec::new();
+    while reader.next(&mut frame).expect("frames") {
+        let event = mode2::Decomposed::of(&frame).expect("hits");
+        counts.push((event.points.len(), event.error));
+    }
+    assert_eq!(counts, [(1, 0), (1, 0), (1, 0), (0, 1), (1, 0)]);
+}
+
+/// More than the buffer holds, all at once.
+#[test]
+fn what_comes_too_fast_is_left_out_and_counted() {
+    let mut hits = Vec::new();
+    let mut output = Output::stream(&mut hits, 10.0);
+    let options = Options { buffer: 2, overload: Overload::Shed, ..Options::default() };
+    let bytes = std::io::Cursor::new(frames(&basis(), 5000));
+    let summary = stream(Once::new(bytes), &mut output, &options).expect("a stream");
+    drop(output);
+    assert_eq!(summary.events + summary.shed, 5000);
+    assert!(summary.shed > 0 && summary.events > 0, "{summary:?}");
+    assert_eq!(hits.len() as u64, 480 * summary.events);
+}
+
+/// A sender whose connection breaks again and again, between frames and within them.
+#[test]
+fn sockets_send_again_what_was_not_acknowledged() {
+    let (_folder, [input, hits]) = in_folder(["events.geb", "hits.geb"]);
+    let bytes = frames(&basis(), 400);
+    std::fs::write(&input, &bytes).expect("a file");
+    let (mut output, from) = Output::file(&hits, "socket", 10.0).expect("an output");
+    let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), from).expect("an address");
+    let to = listener.address().expect("an address");
+    let safe = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&safe);
+    let length = bytes.len() / 400;
+    let sender = std::thread::spawn(move || {
+        for parts in [0, 1, 2] {
+            let mut stream = TcpStream::connect(to).expect("a receiver");
+            let mut count = [0; 8];
+            stream.read_exact(&mut count).expect("a count");
+            let begin = u64::from_le_bytes(count) as usize;
+            counted.store(begin, Ordering::Relaxed);
+            stream.write_all(&bytes[begin * length..][..100 * length + 11 * parts]).expect("frames");
+        }
+        send(&input, to, Duration::from_secs(20), &Silent).expect("all frames")
+    });
+    let options = Options { commit: Duration::from_millis(5), ..Options::default() };
+    let summary = stream(listener, &mut output, &options).expect("a stream");
+    output.finish().expect("a file");
+    assert_eq!(sender.join().expect("a sender"), 400);
+    assert_eq!((summary.events, safe.load(Ordering::Relaxed)), (400, 200));
+    check(&hits, 400);
+}
+
+#[test]
+fn nobody_is_waited_for_for_ever() {
+    let (_folder, [input, _]) = in_folder(["events.geb", ""]);
+    std::fs::write(&input, frames(&basis(), 1)).expect("a file");
+    // A port that was free a moment ago.
+    let free =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("an address");
+    let problem = send(&input, free, Duration::from_millis(50), &Silent).expect_err("nobody").to_string();
+    assert!(problem.contains(&free.to_string()), "{problem}");
+}
