@@ -18,8 +18,8 @@ pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number}
 pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use psa::{
-    BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaMethod, PsaRules, PsaRunArgs, PsaSearch,
-    PsaSimulate,
+    BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod, PsaOverload, PsaRules,
+    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream,
 };
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};

@@ -78,9 +78,10 @@ fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
 type Both<'a> = (&'a EventResult, &'a EventResult);
 
 /// Compares two runs of the same events, hit by hit (by event and segment): all of them first, then by energy class (of `a`'s energies).
+/// Hits in segments where none was, which noise makes, have no distance from the truth.
 ///
 /// # Errors
-/// [`Error::Shape`] where the runs have no hit in common, or the truth says nothing of one.
+/// [`Error::Shape`] where the runs have no hit in common, or the truth has fewer events.
 pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Vec<Agreement>, Error> {
     let of_b: BTreeMap<_, _> = b.events.iter().map(|hit| ((hit.event, hit.segment), hit)).collect();
     let pairs = a.events.iter().map(|hit| (hit, of_b.get(&(hit.event, hit.segment)).copied()));
@@ -89,9 +90,11 @@ pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Vec<Ag
         let problem = format!("{}, none of them of an event and a segment of the first run", b.events.len());
         return Err(Error::shape("answers of the second run", problem));
     }
-    if let Some(hit) = truth.and_then(|truth| a.events.iter().find(|hit| truth.place(hit).is_none())) {
-        let problem = format!("event {}, segment {}: nothing is known of it", hit.event, hit.segment);
-        return Err(Error::shape("true places", problem));
+    if let Some((truth, hit)) = truth.zip(a.events.iter().max_by_key(|hit| hit.event)) {
+        if hit.event >= truth.0.len() {
+            let problem = format!("{} events; the first run has event {}", truth.0.len(), hit.event);
+            return Err(Error::shape("true places", problem));
+        }
     }
     let classes = EnergyClass::ALL.map(Some);
     let all = [None].into_iter().chain(classes).map(|class| {

@@ -4,6 +4,7 @@ mod compare;
 mod events;
 mod run;
 mod simulate;
+mod stream;
 
 use zellige_psa::crystal::EXAMPLE;
 use zellige_psa::electronics::Electronics;
@@ -24,6 +25,9 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
         Psa::Simulate(args) => simulate::run(args),
         Psa::Events(args) => events::run(args),
         Psa::Run(args) => run::run(args),
+        Psa::Frames(args) => stream::frames(args),
+        Psa::Stream(args) => stream::run(args),
+        Psa::Send(args) => stream::send(args),
         Psa::Compare(args) => compare::run(args),
     }
 }

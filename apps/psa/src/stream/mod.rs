@@ -135,7 +135,7 @@ pub fn run(
         observer,
         pending: VecDeque::new(),
         answers: Vec::new(),
-        latencies: Histogram::new(3).expect("three digits"),
+        latencies: Histogram::new_with_max(LONGEST, 3).expect("three digits"),
         summary: Summary::default(),
         safe: None,
         acknowledge: &|frames| acknowledger.send(frames),
@@ -195,6 +195,9 @@ struct Pending {
     crystal: i32,
     is_broken: bool,
 }
+
+/// Longer times are counted as this (us): an hour.
+const LONGEST: u64 = 3_600_000_000;
 
 /// From the buffer to the output.
 struct Pump<'a, 'o, 'rt, 'b> {

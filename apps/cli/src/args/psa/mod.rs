@@ -3,12 +3,14 @@
 mod compare;
 mod run;
 mod simulate;
+mod stream;
 
 use clap::Subcommand;
 
 pub use compare::PsaCompareArgs;
 pub use run::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
+pub use stream::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 
 /// `zellige psa`.
 #[derive(Debug, Subcommand)]
@@ -23,6 +25,14 @@ pub enum Psa {
     Events(PsaEvents),
     /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
     Run(PsaRunArgs),
+    /// Events as frames of int16 traces, for streams.
+    #[command(after_help = stream::FRAMES_EXAMPLES)]
+    Frames(PsaFrames),
+    /// Search for events as they come, from a file, a pipe or a socket.
+    #[command(after_help = stream::STREAM_EXAMPLES)]
+    Stream(Box<PsaStream>),
+    /// Send frames to a `zellige psa stream --listen`, and again what it has not made safe.
+    Send(PsaSend),
     /// How far the answers of two runs agree, and how far they are from the truth.
     Compare(PsaCompareArgs),
 }

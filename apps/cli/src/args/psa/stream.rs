@@ -1,0 +1,122 @@
+//! `zellige psa frames`, `zellige psa stream` and `zellige psa send`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use zellige_psa::channels::ChannelSet;
+
+use super::run::{PsaRules, PsaSearch};
+
+pub(super) const FRAMES_EXAMPLES: &str = "\
+Frames are those of GRETINA's event files (16 bytes: kind, length, time in 10 ns), with traces in int16: of the channels that a search compares, and the segment
+and the energy of the hit beside them, or of whole crystals (--channels all), whose hits the search finds.
+
+Examples
+  zellige psa frames ev -o ev.geb
+  zellige psa frames ev --channels hit-core --repeat 1000 -o - | zellige psa stream --basis basis --channels hit-core - -o hits.geb";
+
+pub(super) const STREAM_EXAMPLES: &str = "\
+Events are frames (see `zellige psa frames`), hits are frames of GRETINA's mode 2, in the order of the events. Until it is whole the output is called
+OUT.part, and OUT.resume beside it says how far input and output are safe: after a kill the same command goes on from there, a file where it was, a socket with
+what its sender was not told to be safe. From a pipe it begins anew.
+
+Where events come faster than they are searched for, whoever writes has to wait (--overload block), or events are left out and counted (shed).
+
+Examples
+  zellige psa stream --basis basis ev.geb -o hits.geb
+  zellige psa stream --basis basis --listen 127.0.0.1:4000 -o hits.geb --latency 5
+  zellige psa send ev.geb --to 127.0.0.1:4000";
+
+/// `zellige psa frames`.
+#[derive(Debug, Args)]
+pub struct PsaFrames {
+    /// The folder of events.
+    #[arg(value_name = "FOLDER")]
+    pub events: PathBuf,
+    /// Which channels: hit-core, neighbours (of events with one hit), all.
+    #[arg(long, value_name = "SET", default_value = "hit-core")]
+    pub channels: ChannelSet,
+    /// Samples of a channel, from the first on; by default 40, and all with --channels all.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub window: Option<u16>,
+    /// What a step of the samples is (keV); samples beyond 32767 steps are cut off.
+    #[arg(long, value_name = "KEV", default_value_t = 0.2)]
+    pub unit: f32,
+    /// Number of the crystal.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub crystal: i32,
+    /// Write all events N times, each time later.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// The file; `-` is standard output.
+    #[arg(long, short, value_name = "FILE|-")]
+    pub out: PathBuf,
+}
+
+/// `zellige psa stream`.
+#[derive(Debug, Args)]
+pub struct PsaStream {
+    /// The events; `-` is standard input.
+    #[arg(value_name = "FILE|-", required_unless_present = "listen")]
+    pub input: Option<PathBuf>,
+    /// Take events from a socket at this address.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "input")]
+    pub listen: Option<SocketAddr>,
+    /// The folder of the basis.
+    #[arg(long, value_name = "FOLDER")]
+    pub basis: PathBuf,
+    #[command(flatten)]
+    pub search: PsaSearch,
+    #[command(flatten)]
+    pub rules: PsaRules,
+    /// Answers should not take longer than this (ms): batches wait for a quarter of it at most, and what takes longer is counted.
+    #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
+    pub latency: f64,
+    /// Events that wait, and as many that are searched for, at most.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub buffer: u32,
+    /// What happens where events come too fast.
+    #[arg(long, value_name = "WHAT", default_value = "block")]
+    pub overload: PsaOverload,
+    /// Events of a task.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    pub batch: u16,
+    /// Worker threads; by default one per core that this process may use.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Where hits go; `-` is standard output.
+    #[arg(long, short, value_name = "FILE|-")]
+    pub out: PathBuf,
+    /// Write what was counted as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}
+
+/// See [`PsaStream::overload`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PsaOverload {
+    /// Whoever writes waits: nothing is lost.
+    Block,
+    /// Events are left out and counted.
+    Shed,
+}
+
+/// `zellige psa send`.
+#[derive(Debug, Args)]
+pub struct PsaSend {
+    /// The frames.
+    #[arg(value_name = "FILE")]
+    pub input: PathBuf,
+    /// Where `zellige psa stream` listens.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub to: SocketAddr,
+    /// Give up when nobody could be reached for so long (s).
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    pub patience: u32,
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    let time = text.parse().ok().filter(|time| (0.01..=1e6).contains(time));
+    time.ok_or_else(|| "a time from 0.01 to 1000000 ms".into())
+}

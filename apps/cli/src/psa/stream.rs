@@ -1,0 +1,191 @@
+//! `zellige psa frames`, `zellige psa stream` and `zellige psa send`.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
+use zellige_psa::events::{self, Events};
+use zellige_psa::files;
+use zellige_psa::files::geb::write_frame;
+use zellige_psa::observe::Observer;
+use zellige_psa::search::{Batching, Event, Flow, Rules};
+use zellige_psa::stream::output::Output;
+use zellige_psa::stream::record::{KIND, Traces};
+use zellige_psa::stream::socket::{self, Listener};
+use zellige_psa::stream::source::Once;
+use zellige_psa::stream::{self, Options, Overload, Summary};
+
+use super::run::{plan, rules};
+use super::{failed, runtime};
+use crate::args::{PsaFrames, PsaOverload, PsaSend, PsaStream};
+use crate::exit::CommandError;
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::table::digits;
+
+/// Writes events as frames.
+///
+/// # Errors
+/// Events that cannot be read, or have several hits where only some channels are asked for; an output that cannot be written.
+pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
+    let events = events::read(&args.events)?;
+    if events.hits > 1 && args.channels != ChannelSet::All {
+        let problem = format!("these events have {} hits each: take all", events.hits);
+        return Err(CommandError::option("--channels", problem).into());
+    }
+    let samples = events.sampling.samples;
+    let window = match (args.window, args.channels) {
+        (Some(window), _) => usize::from(window),
+        (None, ChannelSet::All) => samples,
+        (None, _) => Rules::DEFAULT.window.min(samples),
+    };
+    if window > samples {
+        return Err(CommandError::option("--window", format!("these events have {samples} samples")).into());
+    }
+    let total = events.count() as u64 * u64::from(args.repeat);
+    let progress = Progress::new();
+    Observer::stage(&progress, "writing frames", total);
+    let body = |out: &mut dyn Write| -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 18, out);
+        let span = events.timestamps.last().map_or(0, |last| last + 1000);
+        let (mut payload, mut done) = (Vec::new(), 0);
+        for round in 0..u64::from(args.repeat) {
+            for event in 0..events.count() {
+                let (mut traces, channels) = traces(&events, event, args.channels, window);
+                traces.crystal = args.crystal;
+                traces.put(channels, args.unit, &mut payload).map_err(io::Error::other)?;
+                let timestamp = events.timestamps[event] + round * span;
+                write_frame(&mut out, KIND, timestamp / 10, &payload)?;
+            }
+            done += events.count() as u64;
+            Observer::advance(&progress, done);
+            interrupt::check().map_err(io::Error::other)?;
+        }
+        out.flush()
+    };
+    let target = Target::new("--out", &args.out)?;
+    target.write(body)?;
+    drop(progress);
+    match target.is_stdout() {
+        true => Ok(()),
+        false => out::print(&format!("{total} frames\nwritten: {}\n", args.out.display())),
+    }
+}
+
+/// The traces of an event, and of how many channels.
+fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Traces, usize) {
+    let samples = events.sampling.samples;
+    let signals = &events.signals[event * CHANNELS * samples..][..CHANNELS * samples];
+    let (hit, channels): (Option<(Segment, f64)>, Vec<Channel>) = match set {
+        ChannelSet::All => (None, (0..CHANNELS).filter_map(Channel::from_index).collect()),
+        set => (Some((events.segments[event], events.energies[event])), set.of(events.segments[event])),
+    };
+    let signals = channels.iter().flat_map(|channel| &signals[channel.index() * samples..][..window]);
+    let event = Event { timestamp: events.timestamps[event], hit, signals: signals.copied().collect() };
+    (Traces { crystal: 0, event }, channels.len())
+}
+
+/// Searches for events as they come.
+///
+/// # Errors
+/// A basis or an input that cannot be read, options without meaning, an output that cannot be written, an output of another input, Ctrl-C.
+pub fn run(args: &PsaStream) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let plan = plan(&args.search);
+    plan.check()?;
+    let (basis, _) = files::basis::read(&args.basis)?;
+    let step = basis.sampling().step;
+    let latency = Duration::from_secs_f64(args.latency / 1000.0);
+    let batching = Batching { size: args.batch.into(), patience: latency / 4 };
+    let options = Options {
+        latency,
+        buffer: args.buffer as usize,
+        overload: match args.overload {
+            PsaOverload::Block => Overload::Block,
+            PsaOverload::Shed => Overload::Shed,
+        },
+        ..Options::default()
+    };
+    let rt = runtime(args.workers)?;
+    let mut flow = Flow::new(&rt, &plan, batching, &basis, rules(&args.rules)?)?;
+    let is_stdout = args.out == Path::new("-");
+    let input = match (&args.listen, &args.input) {
+        (Some(_), _) | (None, None) => "socket".to_owned(),
+        (None, Some(path)) => path.display().to_string(),
+    };
+    let (mut output, from) = match is_stdout {
+        true => (Output::stream(io::stdout(), step), Default::default()),
+        false => Output::file(&args.out, &input, step)?,
+    };
+    if from.frames > 0 {
+        eprintln!("zellige: going on after {} frames that an earlier run has answered", from.frames);
+    }
+    let _armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    Observer::stage(&progress, "events", 0);
+    let summary = match (&args.listen, &args.input) {
+        (Some(address), _) => {
+            let listener = Listener::bind(*address, from)?;
+            eprintln!("zellige: listening at {}", listener.address()?);
+            stream::run(listener, &mut output, &mut flow, &options, &progress)
+        }
+        (None, Some(path)) if path == Path::new("-") => {
+            stream::run(Once::new(io::stdin()), &mut output, &mut flow, &options, &progress)
+        }
+        (None, Some(path)) => {
+            stream::run(Once::open(path, from)?, &mut output, &mut flow, &options, &progress)
+        }
+        (None, None) => unreachable!("one of the two is required"),
+    };
+    let summary = summary.map_err(failed)?;
+    output.finish()?;
+    drop(progress);
+    if let Some(target) = &target {
+        target.write_json(&summary)?;
+    }
+    match is_stdout || target.is_some_and(|target| target.is_stdout()) {
+        true => Ok(()),
+        false => out::print(&text(&summary, args)),
+    }
+}
+
+fn text(summary: &Summary, args: &PsaStream) -> String {
+    let rate = summary.events as f64 / summary.seconds.max(f64::MIN_POSITIVE);
+    let mut text = format!(
+        "{} events, {} hits in {} s, {} events a second\n",
+        summary.events,
+        summary.hits,
+        digits(summary.seconds),
+        digits(rate)
+    );
+    text += &format!(
+        "from a frame to its hits: {} ms (median), {} ms (99 %), {} ms at most; {} took longer than {} ms\n",
+        digits(summary.latency_p50_ms),
+        digits(summary.latency_p99_ms),
+        digits(summary.latency_most_ms),
+        summary.late,
+        args.latency
+    );
+    let odd =
+        [(summary.shed, "left out"), (summary.broken, "broken"), (summary.foreign, "frames of other kinds")];
+    for (count, what) in odd.into_iter().filter(|(count, _)| *count > 0) {
+        text += &format!("{what}: {count}\n");
+    }
+    text += &format!("written: {}\n", args.out.display());
+    text
+}
+
+/// Sends frames to a stream.
+///
+/// # Errors
+/// A file that cannot be read, nobody who listens.
+pub fn send(args: &PsaSend) -> anyhow::Result<()> {
+    let progress = Progress::new();
+    Observer::stage(&progress, "sending", 0);
+    let patience = Duration::from_secs(args.patience.into());
+    let frames = socket::send(&args.input, args.to, patience, &progress)?;
+    drop(progress);
+    out::print(&format!("{frames} frames are safe\n"))
+}
