@@ -1,8 +1,9 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup test demo bench-peers loom mutants ci
+.PHONY: help setup test demo demo-psa bench-peers loom mutants ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
+	@echo "make demo-psa     the same for pulse shapes: simulate a crystal, search for events in all ways, compare, stream"
 	@echo "make test         set up, run every test"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
 	@echo "make loom         the models of the lock-free parts"
@@ -18,6 +19,9 @@ test: setup
 
 demo: setup
 	@scripts/demo
+
+demo-psa: setup
+	@scripts/demo-psa
 
 bench-peers: setup
 	@scripts/bench-peers

@@ -19,7 +19,7 @@ pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use psa::{
     BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod, PsaOverload, PsaRules,
-    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream,
+    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTables,
 };
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};

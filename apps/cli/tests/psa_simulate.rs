@@ -2,18 +2,14 @@
 
 mod common;
 
-use common::run;
+use std::path::Path;
 
-#[test]
-fn a_crystal_is_printed_edited_simulated_and_hit() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    let ok = |args: &[&str]| {
-        let ran = run(here, args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
-        ran.stdout
-    };
-    let printed = ok(&["psa", "crystal"]);
+use common::run;
+use serde_json::Value;
+
+/// A crystal of a fifth of the size, as somebody would edit the one that is printed: `mine.toml`.
+fn edit_crystal(here: &Path) {
+    let printed = run(here, &["psa", "crystal"]).stdout;
     let tenths = [
         ("length = 90.0", "length = 18.0"),
         ("radius = 40.0", "radius = 9.0"),
@@ -29,6 +25,18 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
         edited = edited.replacen(from, to, 1);
     }
     std::fs::write(here.join("mine.toml"), edited).unwrap();
+}
+
+#[test]
+fn a_crystal_is_printed_edited_simulated_and_hit() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let ok = |args: &[&str]| {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
+        ran.stdout
+    };
+    edit_crystal(here);
     let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis", "--values", "i16"]);
     assert!(said.contains("every charge is settled") && !said.contains("warning"), "{said}");
     for file in
@@ -58,4 +66,70 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     refused(&["psa", "simulate", "--grid", "0", "-o", "x"], 2, "grid");
     refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "holds no basis");
     refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");
+}
+
+/// From a crystal to hits of events with three of them: by a run, a file of frames, a pipe and a socket, all the same.
+#[test]
+fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let ok = |args: &[&str]| {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
+        ran.stdout
+    };
+    edit_crystal(here);
+    ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis"]);
+    let events = ["psa", "events", "--basis", "basis", "--energy", "uniform:300:900", "--noise", "1"];
+    ok(&[&events[..], &["-n", "60", "--hits", "3", "--within", "segments", "-o", "ev"]].concat());
+    ok(&[&events[..], &["-n", "200", "-o", "single"]].concat());
+
+    let said = ok(&["psa", "run", "--basis", "basis", "--events", "ev", "--json", "hits.json"]);
+    assert!(said.starts_with("60 events, 180 hits"), "{said}");
+    let rows = ok(&["psa", "compare", "hits.json", "hits.json", "--truth", "ev", "--json", "-"]);
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    assert_eq!((rows[0]["hits"].as_u64(), rows[0]["same_percent"].as_f64()), (Some(180), Some(100.0)));
+    let median = rows[0]["to_truth_mm"][0]["median"].as_f64().unwrap();
+    assert!(median < 3.0, "{median} mm in a crystal of 18 mm");
+
+    ok(&["psa", "frames", "ev", "--channels", "all", "--crystal", "7", "--unit", "0.05", "-o", "ev.geb"]);
+    let stream = ["psa", "stream", "--basis", "basis"];
+    let said = ok(&[&stream[..], &["ev.geb", "-o", "hits.geb"]].concat());
+    assert!(said.starts_with("60 events, 180 hits"), "{said}");
+    assert!(!here.join("hits.geb.part").exists() && !here.join("hits.geb.resume").exists());
+    let bytes = std::fs::read(here.join("hits.geb")).unwrap();
+    assert_eq!(bytes.len(), 60 * 480);
+    let counted =
+        ok(&[&stream[..], &["ev.geb", "-o", "other.geb", "--json", "-", "--workers", "1"]].concat());
+    assert_eq!(serde_json::from_str::<Value>(&counted).unwrap()["hits"], 180);
+    assert_eq!(bytes, std::fs::read(here.join("other.geb")).unwrap(), "whoever computes them");
+
+    ok(&["psa", "frames", "single", "-o", "single.geb"]);
+    let tables =
+        ["psa", "tables", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seeds", "1,2"];
+    let rows = ok(&[&tables[..], &["--report", "t.html", "--json", "-"]].concat());
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+    let screen = row("screen bits, 8");
+    assert_eq!(screen["events"], 80);
+    // In a round crystal points have mirror images, which rounding may prefer.
+    assert!(
+        screen["same"]["mean"].as_f64().unwrap() > 98.0
+            && row("fgs p=2")["same"]["mean"].as_f64().unwrap() < 95.0
+    );
+    assert!(std::fs::read_to_string(here.join("t.html")).unwrap().contains("cfgs mixed"));
+
+    let refused = |args: &[&str], code: i32, words: &str| {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
+    };
+    std::fs::write(here.join("cut.geb"), &std::fs::read(here.join("single.geb")).unwrap()[..1010]).unwrap();
+    let cut = [&stream[..], &["cut.geb", "--channels", "hit-core", "-o", "cut.hits"]].concat();
+    refused(&cut, 1, "byte 1010");
+    refused(&[&stream[..], &["ev.geb", "-o", "cut.hits"]].concat(), 1, "cut.hits.resume");
+    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 1, "holds no events");
+    refused(&["psa", "run", "--basis", "basis", "--events", "ev", "--window", "61"], 2, "61");
+    refused(&["psa", "frames", "ev", "-o", "x.geb"], 2, "3 hits");
+    refused(&["psa", "send", "ev.geb", "--to", "127.0.0.1:1", "--patience", "0"], 1, "127.0.0.1:1");
 }

@@ -11,9 +11,9 @@ use crate::results::{EventResult, Results};
 use crate::search::EnergyClass;
 
 /// Answers within this distance of each other agree (mm).
-const NEAR: f64 = 5.0;
+pub(crate) const NEAR: f64 = 5.0;
 /// Answers beyond this distance are far from each other (mm).
-const FAR: f64 = 20.0;
+pub(crate) const FAR: f64 = 20.0;
 
 /// Figures of the hits of an energy class, or of all.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,7 +70,7 @@ pub struct Distance {
     pub p90: f64,
 }
 
-fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
+pub(crate) fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>().sqrt()
 }
 
@@ -131,7 +131,8 @@ fn agreement(
 }
 
 impl Distance {
-    fn of(mut all: Vec<f64>) -> Distance {
+    /// Of distances in any order.
+    pub(crate) fn of(mut all: Vec<f64>) -> Distance {
         all.sort_unstable_by(f64::total_cmp);
         Distance { median: quantile(&all, 0.5), p90: quantile(&all, 0.9) }
     }

@@ -19,6 +19,7 @@
 //! | [`search`] | which known point an event is most like |
 //! | [`stream`] | events as they come, from files, pipes and sockets |
 //! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
+//! | [`survey`] | many searches beside each other |
 //!
 //! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
 //!
@@ -53,5 +54,6 @@ pub mod results;
 pub mod search;
 pub mod simulate;
 pub mod stream;
+pub mod survey;
 
 pub use error::Error;

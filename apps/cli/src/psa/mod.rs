@@ -5,6 +5,7 @@ mod events;
 mod run;
 mod simulate;
 mod stream;
+mod tables;
 
 use zellige_psa::crystal::EXAMPLE;
 use zellige_psa::electronics::Electronics;
@@ -25,6 +26,7 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
         Psa::Simulate(args) => simulate::run(args),
         Psa::Events(args) => events::run(args),
         Psa::Run(args) => run::run(args),
+        Psa::Tables(args) => tables::run(args),
         Psa::Frames(args) => stream::frames(args),
         Psa::Stream(args) => stream::run(args),
         Psa::Send(args) => stream::send(args),

@@ -4,6 +4,7 @@ mod compare;
 mod run;
 mod simulate;
 mod stream;
+mod tables;
 
 use clap::Subcommand;
 
@@ -11,6 +12,7 @@ pub use compare::PsaCompareArgs;
 pub use run::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
 pub use stream::{PsaFrames, PsaOverload, PsaSend, PsaStream};
+pub use tables::PsaTables;
 
 /// `zellige psa`.
 #[derive(Debug, Subcommand)]
@@ -25,6 +27,9 @@ pub enum Psa {
     Events(PsaEvents),
     /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
     Run(PsaRunArgs),
+    /// Many searches beside the full one, on simulated events: the same, near, far, and how far from the truth.
+    #[command(after_help = tables::TABLES_EXAMPLES)]
+    Tables(PsaTables),
     /// Events as frames of int16 traces, for streams.
     #[command(after_help = stream::FRAMES_EXAMPLES)]
     Frames(PsaFrames),

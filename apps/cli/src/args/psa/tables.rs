@@ -1,0 +1,51 @@
+//! `zellige psa tables`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use zellige_psa::channels::ChannelSet;
+use zellige_psa::events::Energies;
+
+pub(super) const TABLES_EXAMPLES: &str = "\
+Events with one hit each are simulated on the basis' own fields, for each noise and each seed; every search is compared with the full one in fp32 (fgs fp32): how
+many of its points are the same, within 5 mm, beyond 20 mm, and how far they are from where the events happened. Figures are means over seeds, with the
+range behind them where there are several. What is published of a search stands beside it.
+
+Examples
+  zellige psa tables --basis basis --report tables.html
+  zellige psa tables --basis basis -n 5000 --noise 1,2.5,5 --seeds 1,2,3 --json tables.json";
+
+/// `zellige psa tables`.
+#[derive(Debug, Args)]
+pub struct PsaTables {
+    /// The folder of a basis.
+    #[arg(long, value_name = "FOLDER")]
+    pub basis: PathBuf,
+    /// Events for each noise and seed.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub events: u32,
+    /// Noises of a sample (keV rms).
+    #[arg(long, value_name = "KEV", default_value = "2.5", value_delimiter = ',')]
+    pub noise: Vec<f64>,
+    /// Seeds of the random numbers.
+    #[arg(long, value_name = "S", default_value = "1", value_delimiter = ',')]
+    pub seeds: Vec<u64>,
+    /// Energies (keV), as `zellige psa events` takes them.
+    #[arg(long, value_name = "KEV", default_value = "15:5000")]
+    pub energy: Energies,
+    /// The detector's charges are faster than the basis says by this factor.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub speed: f64,
+    /// Which channels are compared.
+    #[arg(long, value_name = "SET", default_value = "hit-core,neighbours", value_delimiter = ',')]
+    pub channels: Vec<ChannelSet>,
+    /// Worker threads; by default one for each core that this process may use.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
+    /// Draw a page.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Write the tables as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<PathBuf>,
+}

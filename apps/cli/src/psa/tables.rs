@@ -1,0 +1,139 @@
+//! `zellige psa tables`.
+
+mod report;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use zellige_psa::basis::Sampling;
+use zellige_psa::detector::{self, Detector};
+use zellige_psa::events::{self, Spec};
+use zellige_psa::files;
+use zellige_psa::survey::{Range, Row, Sample, rows, survey, variants};
+use zellige_runtime::Runtime;
+
+use super::{failed, runtime};
+use crate::args::PsaTables;
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::table::{Side, Table, digits};
+
+/// Compares all searches.
+///
+/// # Errors
+/// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be written, Ctrl-C.
+pub fn run(args: &PsaTables) -> anyhow::Result<()> {
+    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
+    let (basis, origin) = files::basis::read(&args.basis)?;
+    let rt = runtime(args.workers)?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let samples = samples(args, &rt, &origin, basis.sampling(), &progress)?;
+    let variants = variants();
+    let runs = survey(&rt, &basis, &samples, &variants, &args.channels, &progress).map_err(failed)?;
+    drop((progress, armed));
+    interrupt::check()?;
+    let rows = rows(&runs, &samples, &variants);
+    if let Some(report) = &report {
+        let page = report::page(&origin.crystal.name, &rows, &runs, &variants);
+        report.write(|out| out.write_all(page.as_bytes()))?;
+    }
+    if let Some(target) = &target {
+        target.write_json(&rows)?;
+    }
+    match target.is_some_and(|target| target.is_stdout()) {
+        true => Ok(()),
+        false => out::print(&text(&rows)),
+    }
+}
+
+/// Events for each noise and seed.
+fn samples(
+    args: &PsaTables,
+    rt: &Runtime,
+    origin: &files::basis::Origin,
+    sampling: Sampling,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Sample>> {
+    let fields = fields(&args.basis, rt, origin, progress)?;
+    let detector =
+        Arc::new(Detector::new(&origin.crystal, Arc::new(fields), origin.electronics, args.speed)?);
+    let mut samples = Vec::new();
+    for &noise in &args.noise {
+        for &seed in &args.seeds {
+            let spec = Spec {
+                count: args.events as usize,
+                seed,
+                energies: args.energy,
+                noise,
+                sampling,
+                ..Spec::default()
+            };
+            let events = events::simulate(rt, &detector, &spec, progress).map_err(failed)?;
+            samples.push(Sample { noise, seed, events });
+        }
+    }
+    Ok(samples)
+}
+
+fn fields(
+    folder: &Path,
+    rt: &Runtime,
+    origin: &files::basis::Origin,
+    progress: &Progress,
+) -> anyhow::Result<zellige_psa::fields::Fields> {
+    match files::fields::are_there(folder) {
+        true => files::fields::read(folder, &origin.crystal, origin.grid).context("the fields of the basis"),
+        false => Ok(detector::fields(rt, &origin.crystal, origin.grid, progress).map_err(failed)?),
+    }
+}
+
+fn text(rows: &[Row]) -> String {
+    let mut groups: Vec<(String, f64)> = Vec::new();
+    for row in rows {
+        let group = (row.channels.clone(), row.noise);
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let table = |(channels, noise): &(String, f64)| {
+        let members = rows.iter().filter(|row| row.channels == *channels && row.noise == *noise);
+        let events = members.clone().next().map_or(0, |row| row.events);
+        format!("{channels}, noise {noise} keV, {events} events\n{}", of_group(members))
+    };
+    groups.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+fn of_group<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let mut table = Table::new(&[
+        ("search", Side::Left),
+        ("% same", Side::Right),
+        ("published", Side::Right),
+        ("% in 5 mm", Side::Right),
+        ("published", Side::Right),
+        ("% beyond 20 mm", Side::Right),
+        ("published", Side::Right),
+        ("mm to truth", Side::Right),
+        ("p90", Side::Right),
+        ("us/event", Side::Right),
+    ]);
+    for row in rows {
+        let published =
+            row.published.map(|percent| percent.map_or_else(String::new, |percent| percent.to_string()));
+        let shares = [row.same, row.near, row.far].into_iter().zip(published);
+        let shares = shares.flat_map(|(share, published)| [range(share), published]);
+        let last = [row.truth.median, row.truth.p90, row.microseconds].map(digits);
+        table.row([row.name.to_owned()].into_iter().chain(shares).chain(last));
+    }
+    table.render(out::colours(&std::io::stdout()))
+}
+
+fn range(Range { mean, least, most }: Range) -> String {
+    match least == most {
+        true => format!("{mean:.2}"),
+        false => format!("{mean:.2} ({least:.2}-{most:.2})"),
+    }
+}
