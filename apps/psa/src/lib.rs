@@ -17,6 +17,8 @@
 //! | [`files`] | all of that in files |
 //! | [`observe`] | who watches work that takes a while |
 //! | [`search`] | which known point an event is most like |
+//! | [`array`] | where the crystals of an array are |
+//! | [`track`] | which points belong to one gamma ray |
 //! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
 //!
 //! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
@@ -34,6 +36,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod array;
 pub mod basis;
 pub mod body;
 pub mod channels;
@@ -51,5 +54,6 @@ pub mod observe;
 pub mod results;
 pub mod search;
 pub mod simulate;
+pub mod track;
 
 pub use error::Error;
