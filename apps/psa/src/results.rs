@@ -25,6 +25,9 @@ pub struct EventResult {
     /// When it happened (ns).
     #[serde(default)]
     pub timestamp: u64,
+    /// The number of the crystal that was hit.
+    #[serde(default)]
+    pub crystal: usize,
     /// The best point's place among those of the basis.
     pub index: usize,
     /// Its figure of merit, with a charge of 1000.
@@ -33,7 +36,7 @@ pub struct EventResult {
     pub second: Option<usize>,
     /// How much larger its figure of merit is; none where there was no other.
     pub gap: Option<f64>,
-    /// Where the best point is (mm).
+    /// Where the best point is in the crystal (mm).
     pub position: [f32; 3],
     /// Root mean square distance from it of points whose figures of merit are up to 2 % larger (mm).
     #[serde(default)]
@@ -50,7 +53,7 @@ pub struct EventResult {
 }
 
 impl EventResult {
-    /// Of an answer for the only hit of an event, of an energy (keV) in a segment.
+    /// Of an answer for the only hit of an event, of an energy (keV) in a segment of crystal 0.
     pub fn new(
         event: usize,
         found: &Found,
@@ -61,6 +64,7 @@ impl EventResult {
         EventResult {
             event,
             timestamp: 0,
+            crystal: 0,
             index: found.index,
             fom: found.fom,
             second: found.second,

@@ -13,7 +13,9 @@ use zellige_psa::array::Array;
 use zellige_psa::body::Vec3;
 use zellige_psa::events::Energies;
 use zellige_psa::observe::Silent;
+use zellige_psa::results::Results;
 use zellige_psa::track::germanium::{Attenuation, scattered};
+use zellige_psa::track::hits::{self, Hits, Spectra};
 use zellige_psa::track::montecarlo::{Spec, Target, scatter};
 use zellige_psa::track::order::best_order;
 use zellige_psa::track::survey::{Counting, survey};
@@ -352,6 +354,41 @@ fn agata_places_its_crystals_as_its_table_says() {
         }
     }
     assert!((all.inner_radius() - 235.0).abs() < 0.5, "{}", all.inner_radius());
+}
+
+/// Hits of two crystals become events in the laboratory, and files.
+#[test]
+fn hits_become_events_and_files() {
+    let text = r#"{"events": [
+        {"event": 4, "timestamp": 90, "crystal": 1, "index": 0, "fom": 0, "position": [0, 0, 10], "energy": 300.5},
+        {"event": 2, "index": 0, "fom": 0, "position": [1, 2, 3], "energy": 50},
+        {"event": 4, "timestamp": 80, "crystal": 1, "index": 0, "fom": 0, "position": [0, 5, 30], "energy": 200}]}"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("hits.json"), text).expect("written");
+    let results = Results::read(&folder.path().join("hits.json")).expect("results");
+    let array = Array::sphere(2, 100.0).expect("an array");
+    let hits = Hits::of(&results, &array).expect("hits");
+    assert_eq!((&hits.numbers[..], &hits.timestamps[..]), (&[2, 4][..], &[0, 80][..]));
+    assert_eq!(hits.points[1].len(), 2);
+    // 10 mm behind a front face that lies 100 mm from the target.
+    let far = hits.points[1][0].place.iter().map(|x| x * x).sum::<f64>().sqrt();
+    assert!((far - 110.0).abs() < 1e-9, "{far}");
+    assert!(
+        Hits::of(&results, &Array::sphere(1, 100.0).expect("an array")).is_err(),
+        "there is no crystal 1"
+    );
+    let tracked = track_all(&runtime(1), &hits.points, &Settings::default(), &Silent).expect("tracked");
+    let spectra = Spectra::of(&hits, &tracked, 1.0, 1000.0).expect("spectra");
+    assert_eq!((spectra.calorimetric.counts[50], spectra.calorimetric.counts[500]), (1, 1));
+    assert!(Spectra::of(&hits, &tracked, 0.0, 1000.0).is_err());
+    hits::write(&folder.path().join("out"), &hits, &tracked, &spectra).expect("written");
+    let csv = std::fs::read_to_string(folder.path().join("out/spectra.csv")).expect("a file");
+    assert_eq!(csv.lines().count(), 1001);
+    assert!(csv.lines().nth(501).is_some_and(|line| line.starts_with("500.5,") && line.ends_with(",1")));
+    let json = std::fs::read(folder.path().join("out/gammas.json")).expect("a file");
+    let back: Vec<hits::Event> = serde_json::from_slice(&json).expect("events");
+    assert_eq!(back.iter().map(|event| event.event).collect::<Vec<_>>(), [2, 4]);
+    assert!(back.iter().zip(&tracked).all(|(back, tracked)| back.tracked == *tracked));
 }
 
 /// The random numbers of an event are its own.

@@ -14,7 +14,8 @@ pub fn most_angle(n: usize) -> f64 {
     (1.0 - 2.0 / ((n as f64 + 2.0) / 3.0).powf(0.9)).clamp(-1.0, 1.0).acos()
 }
 
-/// All clusters of 2 to `most` points for all angles up to [`most_angle`], those of the smallest angles first; the points of each ascend.
+/// All clusters of 2 to `most` points for all angles up to [`most_angle`], those of the smallest angles first, and all points of an event that has no more
+/// than `most`; the points of each ascend.
 pub fn clusters(points: &[Point], source: Vec3, most: usize) -> Vec<Vec<usize>> {
     let directions: Vec<Vec3> = points.iter().map(|point| direction(source, point.place)).collect();
     let least_cosine = most_angle(points.len()).cos();
@@ -44,6 +45,11 @@ pub fn clusters(points: &[Point], source: Vec3, most: usize) -> Vec<Vec<usize>> 
             cluster.sort_unstable();
             found.push(cluster);
         }
+    }
+    // An event of few points may be one gamma ray, whatever the angles: it may have crossed the hollow in the middle.
+    let all = points.len();
+    if (2..=most).contains(&all) && found.last().is_none_or(|cluster| cluster.len() < all) {
+        found.push((0..all).collect());
     }
     found
 }
@@ -79,5 +85,9 @@ mod tests {
         assert_eq!(all, [vec![1, 3], vec![1, 2, 3], vec![0, 1, 2, 3]]);
         assert_eq!(clusters(&points, [0.0; 3], 3), all[..2]);
         assert!(clusters(&points[..1], [0.0; 3], 9).is_empty());
+        // Six points may be linked over 77 degrees; the second three are opposite to the first.
+        let far = [at(0.0), at(3.0), at(5.0), at(180.0), at(184.0), at(185.0)];
+        assert_eq!(clusters(&far, [0.0; 3], 9).last(), Some(&vec![0, 1, 2, 3, 4, 5]));
+        assert_eq!(clusters(&far, [0.0; 3], 5).last().map(Vec::len), Some(3));
     }
 }

@@ -8,6 +8,7 @@ mod blocks;
 pub mod cluster;
 pub mod gammas;
 pub mod germanium;
+pub mod hits;
 pub mod montecarlo;
 mod motion;
 pub mod order;
@@ -107,6 +108,13 @@ impl Settings {
         range("acceptance of single points", self.accept_single, 0.0, 1.0, "")?;
         range("isolation", self.isolation, 0.0, 1e6, " mm")
     }
+}
+
+/// # Errors
+/// [`Error::Parameter`] for steps of a spectrum without meaning, or more than a million of them.
+fn check_steps(step: f64, most: f64) -> Result<(), Error> {
+    range("step of the spectra", step, 1e-3, 1e4, " keV")?;
+    range("end of the spectra", most, step, 1e6 * step, " keV")
 }
 
 /// No event has more points.

@@ -7,7 +7,7 @@ use zellige_runtime::Runtime;
 
 use super::blocks::in_blocks;
 use super::montecarlo::{Simulated, Spec};
-use super::{Settings, Spectrum, Tracked, range, track};
+use super::{Settings, Spectrum, Tracked, check_steps, range, track};
 use crate::Error;
 use crate::observe::Observer;
 
@@ -28,8 +28,7 @@ impl Counting {
     fn check(&self) -> Result<(), Error> {
         range("events", self.events as f64, 1.0, 1e9, "")?;
         range("window", self.window, 0.0, 1e4, " keV")?;
-        range("step", self.step, 1e-3, 1e4, " keV")?;
-        range("end of the spectra", self.most, self.step, 1e6 * self.step, " keV")
+        check_steps(self.step, self.most)
     }
 }
 
