@@ -4,6 +4,7 @@ mod compare;
 mod events;
 mod run;
 mod simulate;
+mod track;
 
 use zellige_psa::crystal::EXAMPLE;
 use zellige_psa::electronics::Electronics;
@@ -25,6 +26,7 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
         Psa::Events(args) => events::run(args),
         Psa::Run(args) => run::run(args),
         Psa::Compare(args) => compare::run(args),
+        Psa::Track(args) => track::run(args),
     }
 }
 

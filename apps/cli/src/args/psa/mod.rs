@@ -3,12 +3,14 @@
 mod compare;
 mod run;
 mod simulate;
+mod track;
 
 use clap::Subcommand;
 
 pub use compare::PsaCompareArgs;
 pub use run::{PsaMethod, PsaRunArgs};
 pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
+pub use track::{Geometry as TrackGeometry, PsaTrackArgs};
 
 /// `zellige psa`.
 #[derive(Debug, Subcommand)]
@@ -25,4 +27,6 @@ pub enum Psa {
     Run(PsaRunArgs),
     /// How far the answers of two runs agree, and how far they are from the truth.
     Compare(PsaCompareArgs),
+    /// Which hits belong to one gamma ray: spectra of an array, and how good they are with simulated gamma rays.
+    Track(Box<PsaTrackArgs>),
 }
