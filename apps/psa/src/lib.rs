@@ -17,7 +17,7 @@
 //! | [`files`] | all of that in files |
 //! | [`observe`] | who watches work that takes a while |
 //! | [`search`] | which known point an event is most like |
-//! | [`array`] | where the crystals of an array are |
+//! | [`mod@array`] | where the crystals of an array are |
 //! | [`track`] | which points belong to one gamma ray |
 //! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
 //!
