@@ -19,7 +19,7 @@ use zellige_psa::track::hits::{self, Hits, Spectra};
 use zellige_psa::track::montecarlo::{Spec, Target, scatter};
 use zellige_psa::track::order::best_order;
 use zellige_psa::track::survey::{Counting, survey};
-use zellige_psa::track::{Motion, Point, Settings, track, track_all};
+use zellige_psa::track::{Kind, Motion, Point, Settings, track, track_all};
 
 /// keV
 const ELECTRON: f64 = 510.999;
@@ -154,6 +154,27 @@ fn orders_are_those_of_the_truth() {
     let share = 100.0 * f64::from(right) / f64::from(all);
     eprintln!("{right} of {all} orders are right, {share:.1} %");
     assert!(all > 300 && share > 97.0, "{share}");
+}
+
+/// Pairs whose photons both stay are seen as pairs, with all their energy and the place of the pair.
+#[test]
+fn pairs_come_back_as_pairs() {
+    let (spec, settings) = (shell(Energies::Line(3000.0), 1), sharp());
+    let (mut pairs, mut back) = (0, 0);
+    for number in 0..3000 {
+        let event = spec.event(number);
+        let Some(first) = event.interactions.first() else { continue };
+        let is_pair = (first.energy - (3000.0 - 2.0 * ELECTRON)).abs() < 0.01;
+        if !event.gammas[0].absorbed || !is_pair || event.points.len() > settings.most_points {
+            continue;
+        }
+        pairs += 1;
+        let gammas = track(&event.points, &settings).gammas;
+        back +=
+            u32::from(gammas.len() == 1 && gammas[0].kind == Kind::Pair && gammas[0].first == first.place);
+    }
+    eprintln!("{back} of {pairs} pairs come back");
+    assert!(pairs > 100 && f64::from(back) > 0.97 * f64::from(pairs), "{back} of {pairs}");
 }
 
 /// The figure of an order, written down from the formulas and not from the code.
@@ -398,5 +419,6 @@ fn events_do_not_depend_on_each_other() {
     assert_eq!(spec.event(17), spec.event(17));
     assert_ne!(spec.event(17), spec.event(18));
     assert!(Target::shell(3.0, 2.0).is_err());
+    assert!(Spec { energies: Energies::Line(3e4), ..spec.clone() }.check().is_err(), "no cross sections");
     assert!(Spec { multiplicity: 0, ..spec }.check().is_err());
 }

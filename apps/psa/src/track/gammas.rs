@@ -43,7 +43,7 @@ pub struct Gamma {
 pub struct Tracked {
     /// Its points after packing.
     pub points: Vec<Point>,
-    /// Its gamma rays, the best first, and single points after those.
+    /// Its gamma rays: pairs, then others, the best first of each, and single points after those.
     pub gammas: Vec<Gamma>,
 }
 
@@ -56,8 +56,10 @@ pub fn track(points: &[Point], settings: &Settings) -> Tracked {
         .filter_map(|cluster| evaluate(&points, &cluster, settings))
         .filter(|gamma| gamma.figure >= settings.accept)
         .collect();
-    // Stable: of clusters that are equally good, those of smaller angles come first.
-    candidates.sort_by(|a, b| b.figure.total_cmp(&a.figure));
+    // A pair has met three energies at once, which chance seldom does: pairs come first. The sort is stable: of clusters that are equally good, those of
+    // smaller angles come first.
+    let is_pair = |gamma: &Gamma| gamma.kind == Kind::Pair;
+    candidates.sort_by(|a, b| is_pair(b).cmp(&is_pair(a)).then(b.figure.total_cmp(&a.figure)));
     let mut taken = vec![false; points.len()];
     let mut gammas = Vec::new();
     for gamma in candidates {
@@ -75,7 +77,7 @@ pub fn track(points: &[Point], settings: &Settings) -> Tracked {
     Tracked { points, gammas }
 }
 
-/// The better of the two ways to see a cluster.
+/// A cluster as a pair, where it may be one, and else as scatterings.
 fn evaluate(points: &[Point], cluster: &[usize], settings: &Settings) -> Option<Gamma> {
     let part: Vec<Point> = cluster.iter().map(|&at| points[at]).collect();
     let mean = |product: f64, factors: usize| product.powf(1.0 / factors as f64);
@@ -86,10 +88,7 @@ fn evaluate(points: &[Point], cluster: &[usize], settings: &Settings) -> Option<
     };
     let compton = best_order(&part, settings).map(|order| seen(order, 2 * count - 1, Kind::Compton));
     let pair = best_pair(&part, settings).map(|order| seen(order, 2 * count - 3, Kind::Pair));
-    match (compton, pair) {
-        (Some(compton), Some(pair)) if pair.figure > compton.figure => Some(pair),
-        (compton, pair) => compton.or(pair),
-    }
+    pair.filter(|pair| pair.figure >= settings.accept).or(compton)
 }
 
 fn gamma(points: &[Point], order: Vec<usize>, figure: f64, kind: Kind, settings: &Settings) -> Gamma {

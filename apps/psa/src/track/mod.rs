@@ -118,7 +118,7 @@ fn check_steps(step: f64, most: f64) -> Result<(), Error> {
 }
 
 /// No event has more points.
-pub const MOST_POINTS: usize = 4096;
+pub const MOST_POINTS: usize = 1024;
 
 /// Events of one task.
 const BLOCK: usize = 64;

@@ -90,6 +90,7 @@ fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
         resolution: args.tracking.resolution,
         energy_error: args.tracking.energy_error,
         most_points: args.tracking.points.into(),
+        accept: args.tracking.accept,
         ..Settings::default()
     }
 }

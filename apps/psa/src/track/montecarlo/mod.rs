@@ -12,7 +12,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
-use super::germanium::dot;
+use super::germanium::{MOST, dot};
 use super::{Motion, Point, range};
 use crate::Error;
 use crate::body::Vec3;
@@ -86,6 +86,10 @@ impl Spec {
     pub fn check(&self) -> Result<(), Error> {
         self.energies.check()?;
         self.motion.check()?;
+        let (Energies::LogUniform { to: most, .. }
+        | Energies::Uniform { to: most, .. }
+        | Energies::Line(most)) = self.energies;
+        range("energy", most, 0.0, MOST, " keV")?;
         range("multiplicity", self.multiplicity as f64, 1.0, MOST_GAMMAS as f64, "")?;
         for at in self.source {
             range("source", at, -1e3, 1e3, " mm")?;
