@@ -102,7 +102,7 @@ pub struct Tracking {
     /// Points of a gamma ray, up to 12.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=12))]
     pub points: u8,
-    /// The least figure of a gamma ray of several points, from 0 to 1: more is a better peak to total and less efficiency.
+    /// The least figure of a gamma ray of several points, from 0 to 1; less likely ones are left out.
     #[arg(long, value_name = "F", default_value_t = 0.05)]
     pub accept: f64,
 }
