@@ -19,7 +19,7 @@ pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use psa::{
     BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod, PsaOverload, PsaRules,
-    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTables,
+    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTables, PsaTrackArgs, TrackGeometry,
 };
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
@@ -37,6 +37,7 @@ Begin with
   zellige spmv A.mtx.gz                 what a sparse matrix takes with elements as accurate as they deserve
   zellige psa simulate -o basis         the signals of all points of a germanium crystal
   zellige psa run --help                where in a germanium crystal gamma rays gave their energy
+  zellige psa track --simulate 2000     how well gamma rays are put together from points in germanium
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
   zellige selftest                      whether the runtime does what it should here

@@ -127,8 +127,8 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     std::fs::write(here.join("cut.geb"), &std::fs::read(here.join("single.geb")).unwrap()[..1010]).unwrap();
     let cut = [&stream[..], &["cut.geb", "--channels", "hit-core", "-o", "cut.hits"]].concat();
     refused(&cut, 1, "byte 1010");
-    refused(&[&stream[..], &["ev.geb", "-o", "cut.hits"]].concat(), 1, "cut.hits.resume");
-    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 1, "holds no events");
+    refused(&[&stream[..], &["ev.geb", "-o", "cut.hits"]].concat(), 2, "cut.hits.resume");
+    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 2, "holds no events");
     refused(&["psa", "run", "--basis", "basis", "--events", "ev", "--window", "61"], 2, "61");
     refused(&["psa", "frames", "ev", "-o", "x.geb"], 2, "3 hits");
     refused(&["psa", "send", "ev.geb", "--to", "127.0.0.1:1", "--patience", "0"], 1, "127.0.0.1:1");

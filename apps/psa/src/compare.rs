@@ -152,6 +152,7 @@ mod tests {
         let event = |(i, &(index, x)): (usize, &(usize, f32))| EventResult {
             event: i,
             timestamp: 0,
+            crystal: 0,
             index,
             fom: 1.0,
             second: None,

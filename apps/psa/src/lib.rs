@@ -18,6 +18,8 @@
 //! | [`observe`] | who watches work that takes a while |
 //! | [`search`] | which known point an event is most like |
 //! | [`stream`] | events as they come, from files, pipes and sockets |
+//! | [`mod@array`] | where the crystals of an array are |
+//! | [`track`] | which points belong to one gamma ray |
 //! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
 //! | [`survey`] | many searches beside each other |
 //!
@@ -36,6 +38,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod array;
 pub mod basis;
 pub mod body;
 pub mod channels;
@@ -55,5 +58,6 @@ pub mod search;
 pub mod simulate;
 pub mod stream;
 pub mod survey;
+pub mod track;
 
 pub use error::Error;

@@ -22,6 +22,9 @@ pub struct EventResult {
     /// When it happened (ns).
     #[serde(default)]
     pub timestamp: u64,
+    /// The number of the crystal that was hit.
+    #[serde(default)]
+    pub crystal: usize,
     /// The best point's place among those of the basis.
     pub index: usize,
     /// Its figure of merit, with a charge of 1000.
@@ -30,7 +33,7 @@ pub struct EventResult {
     pub second: Option<usize>,
     /// How much larger its figure of merit is; none where there was no other.
     pub gap: Option<f64>,
-    /// Where the best point is (mm).
+    /// Where the best point is in the crystal (mm).
     pub position: [f32; 3],
     /// Root mean square distance from it of points whose figures of merit are up to 2 % larger (mm).
     #[serde(default)]
@@ -52,6 +55,7 @@ impl EventResult {
         EventResult {
             event,
             timestamp,
+            crystal: 0,
             index: found.index,
             fom: found.fom,
             second: found.second,

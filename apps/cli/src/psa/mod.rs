@@ -6,6 +6,7 @@ mod run;
 mod simulate;
 mod stream;
 mod tables;
+mod track;
 
 use zellige_psa::crystal::EXAMPLE;
 use zellige_psa::electronics::Electronics;
@@ -31,6 +32,7 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
         Psa::Stream(args) => stream::run(args),
         Psa::Send(args) => stream::send(args),
         Psa::Compare(args) => compare::run(args),
+        Psa::Track(args) => track::run(args),
     }
 }
 

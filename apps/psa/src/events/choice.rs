@@ -29,7 +29,7 @@ pub enum Energies {
 }
 
 impl Energies {
-    pub(super) fn draw(self, random: &mut impl Rng) -> f64 {
+    pub(crate) fn draw(self, random: &mut impl Rng) -> f64 {
         let share: f64 = random.random();
         match self {
             Energies::LogUniform { from, to } => from * (to / from).powf(share),
@@ -38,7 +38,7 @@ impl Energies {
         }
     }
 
-    pub(super) fn check(self) -> Result<(), Error> {
+    pub(crate) fn check(self) -> Result<(), Error> {
         let (from, to) = match self {
             Energies::LogUniform { from, to } | Energies::Uniform { from, to } => (from, to),
             Energies::Line(energy) => (energy, energy),

@@ -5,6 +5,7 @@ mod run;
 mod simulate;
 mod stream;
 mod tables;
+mod track;
 
 use clap::Subcommand;
 
@@ -13,6 +14,7 @@ pub use run::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
 pub use stream::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 pub use tables::PsaTables;
+pub use track::{Geometry as TrackGeometry, PsaTrackArgs};
 
 /// `zellige psa`.
 #[derive(Debug, Subcommand)]
@@ -40,4 +42,6 @@ pub enum Psa {
     Send(PsaSend),
     /// How far the answers of two runs agree, and how far they are from the truth.
     Compare(PsaCompareArgs),
+    /// Which hits belong to one gamma ray: spectra of an array, and how good they are with simulated gamma rays.
+    Track(Box<PsaTrackArgs>),
 }

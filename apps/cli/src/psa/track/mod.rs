@@ -1,0 +1,254 @@
+//! `zellige psa track`.
+
+mod report;
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde::Serialize;
+use zellige_psa::array::Array;
+use zellige_psa::crystal::{Crystal, EXAMPLE};
+use zellige_psa::files;
+use zellige_psa::results::Results;
+use zellige_psa::track::hits::{self, Hits, Spectra};
+use zellige_psa::track::montecarlo::{Spec, Target as Germanium};
+use zellige_psa::track::survey::{Counting, Tally, survey};
+use zellige_psa::track::{Kind, Motion, Settings, Tracked, track_all};
+
+use super::{failed, runtime};
+use crate::args::{PsaTrackArgs, TrackGeometry};
+use crate::interrupt;
+use crate::out::{self, Target};
+use crate::progress::Progress;
+use crate::table::{Side, Table, digits};
+
+/// Crystals of the array that needs no file.
+const CRYSTALS: usize = 180;
+
+/// Thickness of the shell that needs no file (mm): the length of a crystal.
+const THICKNESS: f64 = 90.0;
+
+/// Puts hits together to gamma rays, or those of simulated events.
+///
+/// # Errors
+/// Files that hold no hits or no array, options without meaning, outputs that cannot be written, Ctrl-C.
+pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
+    let targets = Targets {
+        json: args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?,
+        report: args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?,
+    };
+    match (&args.hits, &args.out, args.simulation.simulate) {
+        (Some(hits), Some(folder), _) => read(args, hits, folder, &targets),
+        (_, _, Some(events)) => simulate(args, events as usize, &targets),
+        _ => unreachable!("hits and a folder, or --simulate, are required"),
+    }
+}
+
+/// Where figures go besides the terminal.
+struct Targets {
+    json: Option<Target>,
+    report: Option<Target>,
+}
+
+impl Targets {
+    fn write(
+        &self,
+        figures: &impl Serialize,
+        page: impl FnOnce() -> String,
+        text: &str,
+    ) -> anyhow::Result<()> {
+        if let Some(target) = &self.report {
+            let page = page();
+            target.write(|to| to.write_all(page.as_bytes()))?;
+        }
+        if let Some(target) = &self.json {
+            target.write_json(figures)?;
+        }
+        match self.json.as_ref().is_some_and(Target::is_stdout) {
+            true => Ok(()),
+            false => out::print(text),
+        }
+    }
+}
+
+fn array(geometry: &TrackGeometry) -> Result<Option<Array>, zellige_psa::Error> {
+    let Some(path) = &geometry.array else { return Ok(None) };
+    let array = Array::read(path)?;
+    Ok(Some(match &geometry.cluster {
+        Some(path) => array.of_clusters(&Array::read(path)?),
+        None => array,
+    }))
+}
+
+fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
+    Settings {
+        source: args.geometry.source,
+        motion: Motion { beta: args.geometry.beta, axis: args.geometry.beam_axis },
+        inner_radius,
+        packing: args.tracking.packing,
+        threshold: args.tracking.threshold,
+        resolution: args.tracking.resolution,
+        energy_error: args.tracking.energy_error,
+        most_points: args.tracking.points.into(),
+        accept: args.tracking.accept,
+        ..Settings::default()
+    }
+}
+
+/// The JSON of hits.
+#[derive(Serialize)]
+struct Figures<'a> {
+    events: usize,
+    hits: usize,
+    points: usize,
+    gammas: usize,
+    compton: usize,
+    pairs: usize,
+    single: usize,
+    unused_points: usize,
+    seconds: f64,
+    spectra: &'a Spectra,
+}
+
+impl<'a> Figures<'a> {
+    fn of(hits: &Hits, tracked: &[Tracked], spectra: &'a Spectra, seconds: f64) -> Figures<'a> {
+        let gammas = || tracked.iter().flat_map(|event| &event.gammas);
+        let of = |kind| gammas().filter(|gamma| gamma.kind == kind).count();
+        let points = tracked.iter().map(|event| event.points.len()).sum();
+        let used: usize = gammas().map(|gamma| gamma.points.len()).sum();
+        Figures {
+            events: tracked.len(),
+            hits: hits.points.iter().map(Vec::len).sum(),
+            points,
+            gammas: gammas().count(),
+            compton: of(Kind::Compton),
+            pairs: of(Kind::Pair),
+            single: of(Kind::Photo),
+            unused_points: points - used,
+            seconds,
+            spectra,
+        }
+    }
+
+    fn text(&self, folder: &Path) -> String {
+        format!(
+            "{} hits in {} events: {} points after packing, {} of no use, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",
+            self.hits,
+            self.events,
+            self.points,
+            self.unused_points,
+            digits(self.seconds),
+            self.gammas,
+            self.compton,
+            self.pairs,
+            self.single,
+            folder.display()
+        )
+    }
+}
+
+fn read(args: &PsaTrackArgs, path: &Path, folder: &Path, targets: &Targets) -> anyhow::Result<()> {
+    files::make_folder(folder)?;
+    let array = match array(&args.geometry)? {
+        Some(array) => array,
+        None => Array::sphere(CRYSTALS, args.geometry.sphere)?,
+    };
+    let hits = Hits::of(&Results::read(path)?, &array)?;
+    let settings = settings(args, array.inner_radius());
+    let rt = runtime(args.workers)?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let begin = Instant::now();
+    let tracked = track_all(&rt, &hits.points, &settings, &progress).map_err(failed)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    drop((progress, armed));
+    interrupt::check()?;
+    let spectra = Spectra::of(&hits, &tracked, args.step, args.most)?;
+    {
+        let _held = out::writing();
+        hits::write(folder, &hits, &tracked, &spectra)?;
+    }
+    let figures = Figures::of(&hits, &tracked, &spectra, seconds);
+    let name = path.display().to_string();
+    targets.write(&figures, || report::of_hits(&name, &figures), &figures.text(folder))
+}
+
+/// A row of the JSON of simulated events.
+#[derive(Serialize)]
+struct Row<'a> {
+    efficiency: f64,
+    peak_to_total: f64,
+    absorbed_share: f64,
+    #[serde(flatten)]
+    tally: &'a Tally,
+}
+
+fn simulate(args: &PsaTrackArgs, events: usize, targets: &Targets) -> anyhow::Result<()> {
+    let simulation = &args.simulation;
+    let (target, inner_radius) = match array(&args.geometry)? {
+        Some(array) => {
+            let crystal = Crystal::parse(Path::new("zellige psa crystal"), EXAMPLE)?;
+            (Germanium::crystals(&array, &crystal), array.inner_radius())
+        }
+        None => {
+            let inner = args.geometry.sphere;
+            (Germanium::shell(inner, inner + THICKNESS)?, inner)
+        }
+    };
+    let settings = settings(args, inner_radius);
+    let spec = Spec {
+        seed: simulation.seed,
+        multiplicity: 1,
+        energies: simulation.energy,
+        source: settings.source,
+        motion: settings.motion,
+        target,
+        smearing: simulation.smearing,
+        energy_width: simulation.energy_width,
+    };
+    let counting = Counting { events, window: simulation.window, step: args.step, most: args.most };
+    let multiplicities: Vec<usize> = simulation.multiplicity.iter().map(|&m| m.into()).collect();
+    let rt = runtime(args.workers)?;
+    let armed = interrupt::cancels(rt.canceller());
+    let progress = Progress::new();
+    let begin = Instant::now();
+    let tallies = survey(&rt, &spec, &settings, &multiplicities, &counting, &progress).map_err(failed)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    drop((progress, armed));
+    interrupt::check()?;
+    let row = |tally| Row {
+        efficiency: Tally::efficiency(tally),
+        peak_to_total: tally.peak_to_total(),
+        absorbed_share: tally.absorbed_share(),
+        tally,
+    };
+    let rows: Vec<Row> = tallies.iter().map(row).collect();
+    let title = format!("{events} events of each multiplicity, {} keV", simulation.energy);
+    let text = format!("{title}, {} s\n{}", digits(seconds), table(&tallies));
+    targets.write(&rows, || report::of_simulation(&title, &tallies), &text)
+}
+
+fn table(tallies: &[Tally]) -> String {
+    let mut table = Table::new(&[
+        ("multiplicity", Side::Right),
+        ("emitted", Side::Right),
+        ("% absorbed", Side::Right),
+        ("tracked", Side::Right),
+        ("in peak", Side::Right),
+        ("% efficiency", Side::Right),
+        ("% peak to total", Side::Right),
+    ]);
+    for tally in tallies {
+        let percent = |share: f64| format!("{:.2}", 100.0 * share);
+        table.row([
+            tally.multiplicity.to_string(),
+            tally.emitted.to_string(),
+            percent(tally.absorbed_share()),
+            tally.tracked.to_string(),
+            tally.peak.to_string(),
+            percent(tally.efficiency()),
+            percent(tally.peak_to_total()),
+        ]);
+    }
+    table.render(out::colours(&std::io::stdout()))
+}

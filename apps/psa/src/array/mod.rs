@@ -1,0 +1,169 @@
+//! Where the crystals of an array are: from the frame of a crystal to that of the laboratory.
+//!
+//! The frame of a crystal has its front face at `z = 0` and the germanium above it ([`crate::crystal`]); that of the laboratory has the target at
+//! its origin and the beam along `z`, unless a file says otherwise. All lengths are in mm.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::Error;
+use crate::body::Vec3;
+
+/// A rotation and a translation after it: `x -> R x + t`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placement {
+    /// The rows of `R`.
+    pub rotation: [Vec3; 3],
+    /// `t` (mm).
+    pub shift: Vec3,
+}
+
+impl Placement {
+    /// `R = Rz(phi) Ry(theta) Rz(psi)` of three angles (degrees), as the files `aeuler` and `aclust` of AGATA's simulation have them: the first of the
+    /// rotations is the one by `psi`, all axes stay where they are.
+    pub fn euler([psi, theta, phi]: [f64; 3], shift: Vec3) -> Placement {
+        let [(s1, c1), (s2, c2), (s3, c3)] = [psi, theta, phi].map(|angle| angle.to_radians().sin_cos());
+        let rotation = [
+            [c3 * c2 * c1 - s3 * s1, -c3 * c2 * s1 - s3 * c1, c3 * s2],
+            [s3 * c2 * c1 + c3 * s1, -s3 * c2 * s1 + c3 * c1, s3 * s2],
+            [-s2 * c1, s2 * s1, c2],
+        ];
+        Placement { rotation, shift }
+    }
+
+    /// A point of the crystal in the laboratory.
+    pub fn apply(&self, point: Vec3) -> Vec3 {
+        std::array::from_fn(|row| self.shift[row] + dot(self.rotation[row], point))
+    }
+
+    /// A point of the laboratory in the crystal: `R^T (x - t)`.
+    pub fn back(&self, point: Vec3) -> Vec3 {
+        let from: Vec3 = std::array::from_fn(|axis| point[axis] - self.shift[axis]);
+        std::array::from_fn(|column| (0..3).map(|row| self.rotation[row][column] * from[row]).sum())
+    }
+
+    /// What places the inner things when this one places what holds them.
+    fn after(&self, inner: &Placement) -> Placement {
+        let column = |c: usize| std::array::from_fn(|row| inner.rotation[row][c]);
+        let rotation = std::array::from_fn(|row| std::array::from_fn(|c| dot(self.rotation[row], column(c))));
+        Placement { rotation, shift: self.apply(inner.shift) }
+    }
+}
+
+fn dot(a: Vec3, b: Vec3) -> f64 {
+    (0..3).map(|axis| a[axis] * b[axis]).sum()
+}
+
+/// The places of numbered crystals, or of clusters of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    places: BTreeMap<usize, Placement>,
+}
+
+impl Array {
+    /// Reads AGATA's text files: of Euler angles and shifts (`aeuler`, a line for each cluster: number, kind, psi, theta, phi in degrees, dx, dy, dz in mm;
+    /// `aclust`, a line for each crystal of a cluster: kind of the cluster, number, shape, and the same six), or look-up tables of crystals (four
+    /// lines for each: number, kind and shift (mm), then the rows of the rotation with their numbers from 1). Lines that begin with `#` are comments.
+    ///
+    /// # Errors
+    /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line for what is none of these, names a crystal twice, or is no rotation.
+    pub fn read(path: &Path) -> Result<Array, Error> {
+        file::read(path)
+    }
+
+    /// Reads the text of such a file; errors call it `name`.
+    ///
+    /// # Errors
+    /// As [`Array::read`].
+    pub fn parse(name: &Path, text: &str) -> Result<Array, Error> {
+        file::parse(name, text)
+    }
+
+    /// An ideal array that needs no file: crystals whose front faces have their middles on a sphere around the target and that point at it, spread
+    /// as a Fibonacci lattice: the `i`-th of `n` at `cos(theta) = 1 - (2 i + 1) / n`, `phi = i` golden angles.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for no crystals, more than a million, or a radius (mm) that is not above 0.
+    pub fn sphere(crystals: usize, radius: f64) -> Result<Array, Error> {
+        if crystals == 0 || crystals > MOST {
+            let problem = format!("{crystals}: give a number from 1 to {MOST}");
+            return Err(Error::Parameter { name: "crystals", problem });
+        }
+        if !(radius > 0.0 && radius <= 1e6) {
+            let problem = format!("{radius}: give a radius from 0 to 1e6 mm");
+            return Err(Error::Parameter { name: "sphere", problem });
+        }
+        let golden = 180.0 * (3.0 - 5f64.sqrt());
+        let place = |i: usize| {
+            let z = 1.0 - (2 * i + 1) as f64 / crystals as f64;
+            let angles = [0.0, z.acos().to_degrees(), (golden * i as f64).rem_euclid(360.0)];
+            let turned = Placement::euler(angles, [0.0; 3]);
+            (i, Placement { shift: turned.apply([0.0, 0.0, radius]), ..turned })
+        };
+        Ok(Array { places: (0..crystals).map(place).collect() })
+    }
+
+    /// The crystals of clusters that this array places, where `cluster` says how crystals lie in one: crystal `k` of `m` in cluster `c` gets the
+    /// number `m c + k`.
+    pub fn of_clusters(&self, cluster: &Array) -> Array {
+        let size = cluster.places.len();
+        let crystals = self.places.iter().flat_map(|(number, outer)| {
+            let inner = cluster.places.values().enumerate();
+            inner.map(move |(k, inner)| (size * number + k, outer.after(inner)))
+        });
+        Array { places: crystals.collect() }
+    }
+
+    /// A point of a crystal (mm) in the laboratory (mm); none for a crystal that the array has not.
+    pub fn place(&self, crystal: usize, point: [f32; 3]) -> Option<Vec3> {
+        self.places.get(&crystal).map(|placement| placement.apply(point.map(f64::from)))
+    }
+
+    /// The crystals with their numbers, which ascend.
+    pub fn crystals(&self) -> impl Iterator<Item = (usize, &Placement)> {
+        self.places.iter().map(|(number, placement)| (*number, placement))
+    }
+
+    /// How far the nearest front face lies from the target (mm), at its middle.
+    pub fn inner_radius(&self) -> f64 {
+        self.places.values().map(|place| dot(place.shift, place.shift).sqrt()).fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// No array has more crystals, and no file numbers that are larger.
+const MOST: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn euler_angles_turn_one_after_the_other() {
+        // By hand: psi takes x to y, theta leaves y, phi takes y to -x.
+        let turned = Placement::euler([90.0, 90.0, 90.0], [1.0, 2.0, 3.0]);
+        let near = |a: Vec3, b: Vec3| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
+        assert!(near(turned.apply([1.0, 0.0, 0.0]), [0.0, 2.0, 3.0]));
+        // z goes to x, and x to y.
+        assert!(near(turned.apply([0.0, 0.0, 1.0]), [1.0, 3.0, 3.0]));
+        let point = [0.3, -4.0, 5.0];
+        assert!(near(turned.back(turned.apply(point)), point));
+    }
+
+    #[test]
+    fn ideal_crystals_point_away_from_the_target() {
+        let array = Array::sphere(180, 235.0).expect("an array");
+        let mut sum = [0.0; 3];
+        for (_, place) in array.crystals() {
+            let (front, deep) = (place.apply([0.0; 3]), place.apply([0.0, 0.0, 47.0]));
+            let length = |v: Vec3| dot(v, v).sqrt();
+            assert!((length(front) - 235.0).abs() < 1e-9);
+            assert!((0..3).all(|axis| (deep[axis] - 1.2 * front[axis]).abs() < 1e-9));
+            (0..3).for_each(|axis| sum[axis] += front[axis] / (180.0 * 235.0));
+        }
+        assert!(sum.iter().all(|mean| mean.abs() < 0.01), "as many on each side: {sum:?}");
+        assert!((array.inner_radius() - 235.0).abs() < 1e-9);
+        assert!(Array::sphere(0, 1.0).is_err() && Array::sphere(5, f64::NAN).is_err());
+    }
+}

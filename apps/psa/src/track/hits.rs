@@ -1,0 +1,135 @@
+//! From the answers of searches to events in the laboratory, and what was made of them in files.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{MOST_POINTS, Point, Spectrum, Tracked};
+use crate::Error;
+use crate::array::Array;
+use crate::files::{make_folder, write_whole};
+use crate::results::Results;
+
+/// Events of hits in crystals, as points in the laboratory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hits {
+    /// The events' numbers, which ascend.
+    pub numbers: Vec<usize>,
+    /// When they happened: the earliest of their hits (ns).
+    pub timestamps: Vec<u64>,
+    /// Their points.
+    pub points: Arc<Vec<Vec<Point>>>,
+}
+
+impl Hits {
+    /// Hits with one event number are one event; their places go from the frames of their crystals to the laboratory.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a crystal that the array has not, for places or energies that are no numbers, and for events of more than
+    /// [`MOST_POINTS`] hits.
+    pub fn of(results: &Results, array: &Array) -> Result<Hits, Error> {
+        let mut events: BTreeMap<usize, (u64, Vec<Point>)> = BTreeMap::new();
+        for hit in &results.events {
+            let wrong = |problem: String| Error::shape("hits", format!("event {}: {problem}", hit.event));
+            let place = array
+                .place(hit.crystal, hit.position)
+                .ok_or_else(|| wrong(format!("the array has no place for crystal {}", hit.crystal)))?;
+            if !(place.iter().all(|x| x.abs() < 1e6) && (0.0..1e9).contains(&hit.energy)) {
+                let problem = format!("{:?} mm and {} keV are no hit", hit.position, hit.energy);
+                return Err(wrong(problem));
+            }
+            let (time, points) = events.entry(hit.event).or_insert((hit.timestamp, Vec::new()));
+            *time = (*time).min(hit.timestamp);
+            points.push(Point { place, energy: hit.energy });
+            if points.len() > MOST_POINTS {
+                return Err(wrong(format!("more than {MOST_POINTS} hits: give each event its own number")));
+            }
+        }
+        let mut hits = Hits::default();
+        let mut all = Vec::with_capacity(events.len());
+        for (number, (time, points)) in events {
+            hits.numbers.push(number);
+            hits.timestamps.push(time);
+            all.push(points);
+        }
+        hits.points = Arc::new(all);
+        Ok(hits)
+    }
+}
+
+/// What was found in the events of a file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spectra {
+    /// Energies of gamma rays (keV).
+    pub tracked: Spectrum,
+    /// The same as a moving source sent them out.
+    pub corrected: Spectrum,
+    /// Sums of all hits of an event.
+    pub calorimetric: Spectrum,
+}
+
+impl Spectra {
+    /// Of events and what was made of them, up to `most` (keV) in steps of `step` (keV).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for steps without meaning.
+    pub fn of(hits: &Hits, tracked: &[Tracked], step: f64, most: f64) -> Result<Spectra, Error> {
+        super::check_steps(step, most)?;
+        let mut spectra = Spectra {
+            tracked: Spectrum::new(step, most),
+            corrected: Spectrum::new(step, most),
+            calorimetric: Spectrum::new(step, most),
+        };
+        for gamma in tracked.iter().flat_map(|event| &event.gammas) {
+            spectra.tracked.add(gamma.energy);
+            spectra.corrected.add(gamma.corrected);
+        }
+        for points in hits.points.iter() {
+            spectra.calorimetric.add(points.iter().map(|point| point.energy).sum());
+        }
+        Ok(spectra)
+    }
+}
+
+/// An event in the file of gamma rays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The event's number.
+    pub event: usize,
+    /// When it happened (ns).
+    pub timestamp: u64,
+    /// Its points and gamma rays.
+    #[serde(flatten)]
+    pub tracked: Tracked,
+}
+
+/// Writes `gammas.json` (a list of [`Event`]) and `spectra.csv` (keV at the middle of each step, counts) into a folder, which is made if need be.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn write(folder: &Path, hits: &Hits, tracked: &[Tracked], spectra: &Spectra) -> Result<(), Error> {
+    make_folder(folder)?;
+    let events: Vec<Event> = hits
+        .numbers
+        .iter()
+        .zip(&hits.timestamps)
+        .zip(tracked)
+        .map(|((&event, &timestamp), tracked)| Event { event, timestamp, tracked: tracked.clone() })
+        .collect();
+    write_whole(&folder.join("spectra.csv"), |out| {
+        writeln!(out, "energy_kev,tracked,corrected,calorimetric")?;
+        let Spectra { tracked, corrected, calorimetric } = spectra;
+        for (k, count) in tracked.counts.iter().enumerate() {
+            let energy = (k as f64 + 0.5) * tracked.step;
+            writeln!(out, "{energy},{count},{},{}", corrected.counts[k], calorimetric.counts[k])?;
+        }
+        Ok(())
+    })?;
+    write_whole(&folder.join("gammas.json"), |out| {
+        serde_json::to_writer(&mut *out, &events)?;
+        writeln!(out)
+    })
+}

@@ -1,0 +1,166 @@
+//! How well gamma rays of simulated events are put together, by how many there are at once.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use zellige_runtime::Runtime;
+
+use super::blocks::in_blocks;
+use super::montecarlo::{Simulated, Spec};
+use super::{Settings, Spectrum, Tracked, check_steps, range, track};
+use crate::Error;
+use crate::observe::Observer;
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counting {
+    /// Events of each multiplicity.
+    pub events: usize,
+    /// How far an energy may be from what was sent out to be in the peak (keV).
+    pub window: f64,
+    /// Width of the steps of spectra (keV).
+    pub step: f64,
+    /// Where spectra end (keV).
+    pub most: f64,
+}
+
+impl Counting {
+    fn check(&self) -> Result<(), Error> {
+        range("events", self.events as f64, 1.0, 1e9, "")?;
+        range("window", self.window, 0.0, 1e4, " keV")?;
+        check_steps(self.step, self.most)
+    }
+}
+
+/// Counts of events with so many gamma rays.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tally {
+    /// Gamma rays of an event.
+    pub multiplicity: usize,
+    /// Events.
+    pub events: u64,
+    /// Gamma rays that were sent out.
+    pub emitted: u64,
+    /// Those of which something stayed in the germanium.
+    pub seen: u64,
+    /// Those of which all stayed.
+    pub absorbed: u64,
+    /// Gamma rays that were put together.
+    pub tracked: u64,
+    /// Those with the energy of one that was sent out, which only one of them may have.
+    pub peak: u64,
+    /// Energies of gamma rays that were put together (keV).
+    pub energies: Spectrum,
+    /// The same as the source sent them out.
+    pub corrected: Spectrum,
+    /// Sums of all points of an event (keV).
+    pub calorimetric: Spectrum,
+}
+
+impl Tally {
+    fn new(multiplicity: usize, counting: &Counting) -> Tally {
+        let spectrum = |most: f64| Spectrum::new(counting.step, most);
+        Tally {
+            multiplicity,
+            events: 0,
+            emitted: 0,
+            seen: 0,
+            absorbed: 0,
+            tracked: 0,
+            peak: 0,
+            energies: spectrum(counting.most),
+            corrected: spectrum(counting.most),
+            calorimetric: spectrum(counting.most),
+        }
+    }
+
+    /// Counts an event and what was made of it.
+    fn add(&mut self, event: &Simulated, tracked: &Tracked, window: f64) {
+        self.events += 1;
+        self.emitted += event.gammas.len() as u64;
+        self.absorbed += event.gammas.iter().filter(|gamma| gamma.absorbed).count() as u64;
+        let mut touched = vec![false; event.gammas.len()];
+        event.interactions.iter().for_each(|at| touched[at.gamma] = true);
+        self.seen += touched.into_iter().filter(|&touched| touched).count() as u64;
+        self.tracked += tracked.gammas.len() as u64;
+        let mut left: Vec<f64> = event.gammas.iter().map(|gamma| gamma.energy).collect();
+        for gamma in &tracked.gammas {
+            self.energies.add(gamma.energy);
+            self.corrected.add(gamma.corrected);
+            let off = |energy: &f64| (energy - gamma.corrected).abs();
+            let nearest = (0..left.len()).min_by(|&a, &b| off(&left[a]).total_cmp(&off(&left[b])));
+            if let Some(at) = nearest.filter(|&at| off(&left[at]) <= window) {
+                left.swap_remove(at);
+                self.peak += 1;
+            }
+        }
+        self.calorimetric.add(event.points.iter().map(|point| point.energy).sum());
+    }
+
+    fn join(&mut self, other: &Tally) {
+        self.events += other.events;
+        self.emitted += other.emitted;
+        self.seen += other.seen;
+        self.absorbed += other.absorbed;
+        self.tracked += other.tracked;
+        self.peak += other.peak;
+        self.energies.join(&other.energies);
+        self.corrected.join(&other.corrected);
+        self.calorimetric.join(&other.calorimetric);
+    }
+
+    /// Gamma rays in the peak in parts of those that were sent out: the photopeak efficiency.
+    pub fn efficiency(&self) -> f64 {
+        self.peak as f64 / self.emitted.max(1) as f64
+    }
+
+    /// Gamma rays in the peak in parts of all that were put together: peak to total.
+    pub fn peak_to_total(&self) -> f64 {
+        self.peak as f64 / self.tracked.max(1) as f64
+    }
+
+    /// Gamma rays that stayed whole in the germanium in parts of those that were sent out: no tracking has a better efficiency.
+    pub fn absorbed_share(&self) -> f64 {
+        self.absorbed as f64 / self.emitted.max(1) as f64
+    }
+}
+
+/// Blocks of events of one multiplicity, at most: each holds spectra until all are joined.
+const BLOCKS: usize = 256;
+
+/// Events of a block, at least.
+const LEAST: usize = 16;
+
+/// Simulates and tracks events of each multiplicity; the numbers of events are the same for each.
+///
+/// # Errors
+/// [`Error::Parameter`] for what has no meaning; those of tasks.
+pub fn survey(
+    rt: &Runtime,
+    spec: &Spec,
+    settings: &Settings,
+    multiplicities: &[usize],
+    counting: &Counting,
+    observer: &dyn Observer,
+) -> Result<Vec<Tally>, Error> {
+    settings.check()?;
+    counting.check()?;
+    let each = |&multiplicity: &usize| {
+        let (spec, settings, counting) =
+            (Spec { multiplicity, ..spec.clone() }, settings.clone(), counting.clone());
+        spec.check()?;
+        let mut all = Tally::new(multiplicity, &counting);
+        let sizes = [counting.events, counting.events.div_ceil(BLOCKS).max(LEAST)];
+        let block = move |range: Range<usize>| {
+            let mut tally = Tally::new(multiplicity, &counting);
+            for number in range {
+                let event = spec.event(number as u64);
+                tally.add(&event, &track(&event.points, &settings), counting.window);
+            }
+            tally
+        };
+        in_blocks(rt, "simulating and tracking", sizes, observer, block, |tally| all.join(&tally))?;
+        Ok(all)
+    };
+    multiplicities.iter().map(each).collect()
+}
