@@ -129,7 +129,8 @@ fn bases_of_gretina_are_read() {
         std::fs::write(&path, bytes).expect("written");
         gretina::read(&path)
     };
-    let basis = read(&whole).expect("a basis");
+    let (basis, places) = read(&whole).expect("a basis");
+    assert_eq!(places, [[0, 0, 0], [1, 0, 0]]);
     // Its segment 13 is sector 1 of ring 2.
     let segment = Segment::new(1, 2).expect("a segment");
     assert_eq!((basis.segments(), basis.positions()), (&[segment; 2][..], &[[1.0, 2.0, 3.0]; 2][..]));
