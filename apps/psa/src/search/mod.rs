@@ -9,6 +9,7 @@
 //! | [`search`], [`Prepared`] | one segment on the calling thread |
 //! | [`Searcher`] | segments of a crystal on a runtime: queues, batches, tasks |
 //! | [`Crystal`] | events with hits in several segments |
+//! | [`PairSearch`] | two hits in one segment |
 //! | [`search_shifted`], [`crosstalk`] | events that begin early or late; cross-talk between segments |
 //! | [`Found`] | an answer |
 //! | [`Proof`], [`Bound`] | what a screen's sums prove |
@@ -24,6 +25,7 @@ mod events;
 mod found;
 mod input;
 mod lattice;
+mod pair;
 mod plan;
 mod proof;
 mod queue;
@@ -39,6 +41,7 @@ pub use events::Events;
 pub use found::{Flags, Found};
 pub use input::{Files, Input};
 pub use lattice::Lattice;
+pub use pair::{PairFound, PairPlan, PairSearch};
 pub use plan::{Method, Plan, Precision, Screen, Table};
 pub use proof::Proof;
 pub use queue::{EnergyClass, Key, Queue};
