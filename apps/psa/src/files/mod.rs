@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`npy`] | arrays of numbers |
+//! | [`npz`] | several of them in one compressed file |
 //! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
 //! | [`fields`] | the fields of a crystal in such a folder |
 //! | [`agata`] | records as AGATA keeps its bases |
@@ -17,6 +18,7 @@ pub mod fields;
 pub mod geb;
 pub mod gretina;
 pub mod npy;
+pub mod npz;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
