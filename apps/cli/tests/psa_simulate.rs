@@ -52,6 +52,10 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
     let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--agata", "basis.dat"]);
     assert!(said.contains("basis.dat"));
     assert_eq!(std::fs::metadata(here.join("basis.dat")).unwrap().len() % 17_932, 0);
+    ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--gretina", "gretina.dat"]);
+    assert!(
+        std::fs::read(here.join("gretina.dat")).unwrap().starts_with(b"GRETA basis signals; Cylindrical")
+    );
     // Too little to sweep the charge out.
     let said =
         ok(&["psa", "simulate", "--crystal", "mine.toml", "--bias", "10", "--step", "4", "-o", "weak"]);

@@ -12,8 +12,9 @@ use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::files::basis::{Origin, Values};
-use zellige_psa::files::{agata, basis as folder, fields as field_files, gretina};
+use zellige_psa::files::{agata, basis as folder, fields as field_files, gretina, npz};
 use zellige_psa::observe::Silent;
+use zellige_psa::search::arrays;
 use zellige_psa::{Error, detector::Detector};
 
 fn small_basis(sampling: Sampling) -> Basis {
@@ -129,7 +130,8 @@ fn bases_of_gretina_are_read() {
         std::fs::write(&path, bytes).expect("written");
         gretina::read(&path)
     };
-    let basis = read(&whole).expect("a basis");
+    let (basis, places) = read(&whole).expect("a basis");
+    assert_eq!(places, [[0, 0, 0], [1, 0, 0]]);
     // Its segment 13 is sector 1 of ring 2.
     let segment = Segment::new(1, 2).expect("a segment");
     assert_eq!((basis.segments(), basis.positions()), (&[segment; 2][..], &[[1.0, 2.0, 3.0]; 2][..]));
@@ -236,4 +238,50 @@ fn events_of_another_length_are_refused() {
     std::fs::write(&times, &bytes[..bytes.len() - 3]).expect("written");
     let error = events::read(place.path()).expect_err("cut");
     assert_eq!(byte(&error), Some(bytes.len() as u64 - 3), "{error}");
+}
+
+#[test]
+fn arrays_come_back_from_archives() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (path, basis) = (place.path().join("b.npz"), small_basis(SAMPLING));
+    npz::write_basis(&path, &basis).expect("written");
+    let array = |name: &str, dimensions| arrays::read(&path.join(name), dimensions);
+    let signals = array("signals", 3).expect("signals");
+    assert_eq!(signals.shape, [3, CHANNELS, SAMPLING.samples]);
+    assert!(signals.numbers.iter().zip(basis.values()).all(|(a, &b)| *a == f64::from(b)));
+    assert_eq!(array("positions", 2).expect("positions").numbers[..3], [1.5, -2.0, 80.0]);
+    assert!(std::fs::metadata(&path).expect("a file").len() < 4 * basis.values().len() as u64, "compressed");
+    for (name, words) in [("", "FILE.npz/NAME"), ("noise", "positions, segments, signals")] {
+        let path = if name.is_empty() { path.clone() } else { path.join(name) };
+        let error = arrays::read(&path, 3).expect_err(name).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    std::fs::write(&path, b"PK").expect("written");
+    assert!(array("signals", 3).expect_err("no archive").to_string().contains("no npz file"));
+}
+
+/// An archive as NumPy writes it (`numpy.savez("a.npz", [[1.5, -2.0]])`), its array stored.
+#[test]
+fn archives_of_numpy_are_read() {
+    let mut npy =
+        b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2), }".to_vec();
+    npy.resize(127, b' ');
+    npy.push(b'\n');
+    npy.extend([1.5f64, -2.0].into_iter().flat_map(f64::to_le_bytes));
+    let (name, size) = (b"arr_0.npy", (npy.len() as u32).to_le_bytes());
+    let mut crc = flate2::Crc::new();
+    crc.update(&npy);
+    let crc = crc.sum().to_le_bytes();
+    let fields = [&[20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0][..], &crc, &size, &size, &[9, 0]].concat();
+    let local = [b"PK\x03\x04", &fields[..], &[0, 0], name, &npy].concat();
+    let central = [b"PK\x01\x02\x14\x03", &fields[..], &[0; 16], name].concat();
+    let [at, long] = [local.len(), central.len()].map(|length| (length as u32).to_le_bytes());
+    let end = [b"PK\x05\x06", &[0, 0, 0, 0, 1, 0, 1, 0][..], &long, &at, &[0, 0]].concat();
+    let place = tempfile::tempdir().expect("a folder");
+    let path = place.path().join("a.npz");
+    std::fs::write(&path, [local, central, end].concat()).expect("written");
+    for path in [path.clone(), path.join("arr_0")] {
+        let array = arrays::read(&path, 2).expect("an array");
+        assert_eq!((array.shape, array.numbers), (vec![1, 2], vec![1.5, -2.0]));
+    }
 }

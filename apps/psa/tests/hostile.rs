@@ -16,7 +16,7 @@ use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::fields::Fields;
 use zellige_psa::files::basis::{self as folder, Origin, Values};
-use zellige_psa::files::{agata, fields, gretina, npy};
+use zellige_psa::files::{agata, fields, gretina, npy, npz};
 use zellige_psa::grid::Grid;
 use zellige_psa::search::arrays;
 
@@ -81,7 +81,7 @@ struct Kind {
 
 const ARRAY: &str = "array.npy";
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind {
         name: "array",
         write: |at| npy::write(&at.join(ARRAY), &[3, 2], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]),
@@ -117,6 +117,15 @@ const KINDS: [Kind; 7] = [
         write: |at| agata::write(&at.join("agata.dat"), &basis_of(agata::SAMPLING)),
         read: |at| agata::read(&at.join("agata.dat")).map(drop),
         record: Some(agata::RECORD),
+    },
+    Kind {
+        name: "archive",
+        write: |at| npz::write_events(&at.join("a.npz"), &some_events()),
+        read: |at| {
+            arrays::read(&at.join("a.npz/energies"), 2)?;
+            arrays::read(&at.join("a.npz/signals"), 3).map(drop)
+        },
+        record: None,
     },
     Kind {
         name: "GRETINA's basis",

@@ -11,7 +11,7 @@ use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::files;
-use zellige_psa::simulate::{basis, lattice, unsettled};
+use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
 use super::{electronics, failed, runtime};
 use crate::args::{BasisValues, PsaSimulate};
@@ -27,12 +27,20 @@ const SETTLED: f32 = 0.01;
 /// # Errors
 /// A crystal that cannot be read or cannot be, an output that cannot be written, tasks that fail, Ctrl-C.
 pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
-    let target = args.agata.as_deref().map(|path| Target::regular("--agata", path)).transpose()?;
+    let target = match (&args.agata, &args.gretina) {
+        (Some(path), _) => Some(Target::regular("--agata", path)?),
+        (None, Some(path)) => Some(Target::regular("--gretina", path)?),
+        (None, None) => None,
+    };
     if let Some(folder) = &args.out {
         files::make_folder(folder)?;
     }
     let crystal = crystal(args)?;
-    let points = lattice(&crystal, args.step)?;
+    let cylindrical = args.gretina.is_some().then(|| Cylindrical::new(&crystal, args.step)).transpose()?;
+    let points = match &cylindrical {
+        Some(cylindrical) => cylindrical.points().to_vec(),
+        None => lattice(&crystal, args.step)?,
+    };
     let electronics = electronics(args.electronics, Electronics::default());
     let rt = runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
@@ -49,7 +57,13 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
         let _held = out::writing();
         match (&target, &args.out) {
             (Some(target), _) => {
-                files::agata::write(target.path(), &basis)?;
+                match &cylindrical {
+                    Some(cylindrical) => {
+                        let places = cylindrical.places(basis.segments())?;
+                        files::gretina::write(target.path(), &basis, &places)?;
+                    }
+                    None => files::agata::write(target.path(), &basis)?,
+                }
                 target.path()
             }
             (None, Some(folder)) => {
@@ -83,9 +97,12 @@ fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {
 }
 
 fn sampling(args: &PsaSimulate) -> Sampling {
-    match args.agata {
-        Some(_) => files::agata::SAMPLING,
-        None => Sampling { samples: args.samples.into(), step: args.sample_step, before: args.before.into() },
+    match (&args.agata, &args.gretina) {
+        (Some(_), _) => files::agata::SAMPLING,
+        (None, Some(_)) => files::gretina::SAMPLING,
+        (None, None) => {
+            Sampling { samples: args.samples.into(), step: args.sample_step, before: args.before.into() }
+        }
     }
 }
 

@@ -5,13 +5,13 @@
 //! `6 sector + ring` here; signs stay as they are. The table has a record's number in `int32` for every segment and place, -1 where there is no point.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
-use super::{fill, word};
+use super::{fill, word, write_whole};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
-use crate::channels::{CHANNELS, SECTORS, SEGMENTS, Segment};
+use crate::channels::{CHANNELS, Channel, SECTORS, SEGMENTS, Segment};
 
 /// How signals are sampled in these files.
 pub const SAMPLING: Sampling = Sampling { samples: 50, step: 10.0, before: 0 };
@@ -36,12 +36,91 @@ const WORDS: [&str; 7] = [
     "\n",
 ];
 
-/// Reads a basis.
+/// The place of a point on the lattice of its segment: steps along r, phi and z.
+pub type Place = [u8; 3];
+
+/// Writes a basis of points at `places` on the lattices of their segments.
+///
+/// Programs of GRETINA have room for 250 000 points, 40 steps along r, 20 along phi and 30 along z; longer ones are written all the same. For a signal that is
+/// zero throughout the first sample that is not is 50 and the last one 0, so that nothing lies between them.
+///
+/// # Errors
+/// [`Error::Parameter`] for another sampling than [`SAMPLING`], more points than the table can count, and two of them at one place; [`Error::Shape`] where there is not one place
+/// for each point; [`Error::File`].
+pub fn write(path: &Path, basis: &Basis, places: &[Place]) -> Result<(), Error> {
+    let sampling = basis.sampling();
+    if (sampling.samples, sampling.step) != (SAMPLING.samples, SAMPLING.step) {
+        let problem = format!("{sampling:?}: these files have {SAMPLING:?}");
+        return Err(Error::Parameter { name: "sampling", problem });
+    }
+    if places.len() != basis.positions().len() {
+        let problem = format!("{} for {} points", places.len(), basis.positions().len());
+        return Err(Error::shape("places of the points", problem));
+    }
+    let table = Table::new(basis.segments(), places)?;
+    let [along_r, along_phi, along_z] = table.sides;
+    let points = places.len();
+    let numbers = [points, SEGMENTS, SAMPLING.samples, along_r, along_phi, along_z];
+    let words = numbers.iter().zip(&WORDS[1..]).map(|(number, behind)| format!("{number}{behind}"));
+    let mut header = [WORDS[0].to_owned()].into_iter().chain(words).collect::<String>().into_bytes();
+    header.resize(HEADER, 0);
+    write_whole(path, |out| {
+        out.write_all(&header)?;
+        for (point, place) in places.iter().enumerate() {
+            out.write_all(&[number(basis.segments()[point]) as u8])?;
+            out.write_all(place)?;
+            for at in basis.positions()[point] {
+                out.write_all(&at.to_le_bytes())?;
+            }
+            write_signals(out, basis, point)?;
+        }
+        table.records.iter().try_for_each(|record| out.write_all(&record.to_le_bytes()))
+    })
+}
+
+/// The signals of a point, in the order of the segments there, and where each begins and ends.
+fn write_signals(out: &mut impl Write, basis: &Basis, point: usize) -> std::io::Result<()> {
+    let channel = |signal| segment(signal).map_or(Channel::CORE, Channel::from);
+    let signals = || (0..CHANNELS).map(|signal| basis.signal(point, channel(signal)));
+    for value in signals().flatten() {
+        out.write_all(&value.to_le_bytes())?;
+    }
+    let first = signals().map(|signal| signal.iter().position(|&x| x != 0.0).unwrap_or(SAMPLING.samples));
+    let last = signals().map(|signal| signal.iter().rposition(|&x| x != 0.0).unwrap_or(0));
+    first.chain(last).try_for_each(|sample| out.write_all(&(sample as i32).to_le_bytes()))
+}
+
+/// Records by segment and place.
+struct Table {
+    sides: [usize; 3],
+    records: Vec<i32>,
+}
+
+impl Table {
+    fn new(segments: &[Segment], places: &[Place]) -> Result<Table, Error> {
+        let wrong = |problem| Error::Parameter { name: "places of the points", problem };
+        let side = |axis: usize| 1 + places.iter().map(|place| usize::from(place[axis])).max().unwrap_or(0);
+        let sides = [side(0), side(1), side(2)];
+        let mut records = vec![-1; SEGMENTS * sides.iter().product::<usize>()];
+        for (point, (&segment, place)) in segments.iter().zip(places).enumerate() {
+            let at =
+                place.iter().zip(sides).fold(number(segment), |at, (&i, side)| at * side + usize::from(i));
+            if records[at] != -1 {
+                let both = format!("points {} and {point} of segment {}", records[at], segment.index());
+                return Err(wrong(format!("{both} are both at {place:?}")));
+            }
+            records[at] = i32::try_from(point).map_err(|_| wrong(format!("{} points", places.len())))?;
+        }
+        Ok(Table { sides, records })
+    }
+}
+
+/// Reads a basis, and the places of its points.
 ///
 /// # Errors
 /// [`Error::File`] where it cannot be read; [`Error::Format`] with the byte where the header is another one, the file has not the length that it
-/// promises, a value is no number, or a segment or a record of the table does not exist.
-pub fn read(path: &Path) -> Result<Basis, Error> {
+/// promises, a value is no number, or a segment, a place or a record of the table does not exist.
+pub fn read(path: &Path) -> Result<(Basis, Vec<Place>), Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the basis", source };
     let wrong = |offset: u64, problem| Error::Format { path: path.to_owned(), offset: Some(offset), problem };
     let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
@@ -50,7 +129,8 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
     if fill(&mut file, &mut header).map_err(cannot)? != HEADER {
         return Err(wrong(size, format!("the file ends here, in the {HEADER} bytes of its header")));
     }
-    let [points, places] = counts(&header).map_err(|problem| wrong(0, problem))?;
+    let (points, sides) = counts(&header).map_err(|problem| wrong(0, problem))?;
+    let places: u64 = SEGMENTS as u64 * sides.iter().product::<u64>();
     let end =
         points.checked_mul(RECORD as u64).zip(places.checked_mul(4)).and_then(|(a, b)| a.checked_add(b));
     if end.and_then(|end| end.checked_add(HEADER as u64)) != Some(size) {
@@ -59,7 +139,7 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
         return Err(wrong(size, problem));
     }
     let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
-    let mut record = vec![0; RECORD];
+    let (mut on_lattice, mut record) = (Vec::new(), vec![0; RECORD]);
     for point in 0..points {
         let begin = HEADER as u64 + point * RECORD as u64;
         if fill(&mut file, &mut record).map_err(cannot)? != RECORD {
@@ -73,6 +153,12 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
         let segment = segment(record[0].into());
         segments
             .push(segment.ok_or_else(|| wrong(begin, format!("segment {}: there are 0 to 35", record[0])))?);
+        let place = [record[1], record[2], record[3]];
+        if let Some(axis) = (0..3).find(|&axis| u64::from(place[axis]) >= sides[axis]) {
+            let problem = format!("place {}: the table has {}", place[axis], sides[axis]);
+            return Err(wrong(begin + 1 + axis as u64, problem));
+        }
+        on_lattice.push(place);
         positions.push([float(PLACE)?, float(PLACE + 4)?, float(PLACE + 8)?]);
         for channel in 0..CHANNELS {
             // Which of its signals is that of our channel.
@@ -83,18 +169,8 @@ pub fn read(path: &Path) -> Result<Basis, Error> {
             }
         }
     }
-    let mut entry = [0; 4];
-    for place in 0..places {
-        let offset = HEADER as u64 + points * RECORD as u64 + 4 * place;
-        if fill(&mut file, &mut entry).map_err(cannot)? != entry.len() {
-            return Err(wrong(offset, "the file became shorter while it was read".into()));
-        }
-        let number = i64::from(i32::from_le_bytes(entry));
-        if number < -1 || number >= points as i64 {
-            return Err(wrong(offset, format!("record {number} of {points}")));
-        }
-    }
-    Basis::new(SAMPLING, positions, segments, values)
+    check_table(&mut file, points, places, cannot, wrong)?;
+    Ok((Basis::new(SAMPLING, positions, segments, values)?, on_lattice))
 }
 
 /// The segment that has a number there.
@@ -107,8 +183,8 @@ pub(crate) fn number(segment: Segment) -> usize {
     SECTORS * segment.ring() + segment.sector()
 }
 
-/// Points, and places of the table.
-fn counts(header: &[u8]) -> Result<[u64; 2], String> {
+/// Points, and the sides of the table for one segment.
+fn counts(header: &[u8]) -> Result<(u64, [u64; 3]), String> {
     let text = header.split(|&byte| byte == 0).next().unwrap_or_default();
     let wanted = || format!("no header of a GRETINA basis, which begins {:?}", WORDS[0]);
     let mut rest =
@@ -120,16 +196,38 @@ fn counts(header: &[u8]) -> Result<[u64; 2], String> {
         *number = digits.trim().parse().map_err(|_| format!("{digits:?} is no number"))?;
         rest = further;
     }
-    let [points, segments, samples, along_r, along_phi, along_z] = numbers;
+    let [points, segments, samples, sides @ ..] = numbers;
     if segments != SEGMENTS as u64 || samples != SAMPLING.samples as u64 {
         return Err(format!(
             "{segments} segments and {samples} samples: {SEGMENTS} and {} are read",
             SAMPLING.samples
         ));
     }
-    let places =
-        [along_r, along_phi, along_z].iter().try_fold(segments, |product, &n| product.checked_mul(n));
-    places
-        .map(|places| [points, places])
-        .ok_or_else(|| "a table of more places than there are numbers".into())
+    // A place is a byte.
+    if let Some(side) = sides.iter().find(|&&side| side == 0 || side > 256) {
+        return Err(format!("{side} places along an axis of the table: there are 1 to 256"));
+    }
+    Ok((points, sides))
+}
+
+/// Reads the table of records by place.
+fn check_table(
+    file: &mut impl Read,
+    points: u64,
+    places: u64,
+    cannot: impl Fn(std::io::Error) -> Error,
+    wrong: impl Fn(u64, String) -> Error,
+) -> Result<(), Error> {
+    let mut entry = [0; 4];
+    for place in 0..places {
+        let offset = HEADER as u64 + points * RECORD as u64 + 4 * place;
+        if fill(file, &mut entry).map_err(&cannot)? != entry.len() {
+            return Err(wrong(offset, "the file became shorter while it was read".into()));
+        }
+        let number = i64::from(i32::from_le_bytes(entry));
+        if number < -1 || number >= points as i64 {
+            return Err(wrong(offset, format!("record {number} of {points}")));
+        }
+    }
+    Ok(())
 }

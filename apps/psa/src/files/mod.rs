@@ -3,10 +3,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`npy`] | arrays of numbers |
+//! | [`npz`] | several of them in one compressed file |
 //! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
 //! | [`fields`] | the fields of a crystal in such a folder |
 //! | [`agata`] | records as AGATA keeps its bases |
-//! | [`gretina`] | bases of GRETINA, which are read |
+//! | [`gretina`] | bases of GRETINA |
 //! | [`geb`] | frames of GRETINA's event files, from streams and to them |
 //!
 //! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
@@ -17,6 +18,7 @@ pub mod fields;
 pub mod geb;
 pub mod gretina;
 pub mod npy;
+pub mod npz;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};

@@ -1,12 +1,12 @@
-//! Arrays of numbers in NumPy's npy format, in C order.
+//! Arrays of numbers in NumPy's npy format, in C order; alone in a file, or in an archive of them (`FILE.npz/NAME`, [`super::npz`]).
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use npyz::{AutoSerialize, DType, Deserialize, NpyFile, Order, Serialize, TypeStr, WriterBuilder};
 
-use super::write_whole;
+use super::{npz, write_whole};
 use crate::Error;
 use crate::channels::Segment;
 
@@ -20,18 +20,33 @@ pub fn write<T: Serialize + AutoSerialize + Copy>(
     values: impl IntoIterator<Item = T>,
 ) -> Result<(), Error> {
     let sides: Vec<u64> = sides.iter().map(|&side| side as u64).collect();
-    write_whole(path, |out| {
-        let mut npy = npyz::WriteOptions::new().default_dtype().shape(&sides).writer(out).begin_nd()?;
-        for value in values {
-            npy.push(&value)?;
-        }
-        npy.finish()
-    })
+    write_whole(path, |out| put(out, &sides, values))
 }
+
+/// Puts an array into a stream.
+pub(super) fn put<T: Serialize + AutoSerialize + Copy>(
+    out: &mut impl io::Write,
+    sides: &[u64],
+    values: impl IntoIterator<Item = T>,
+) -> io::Result<()> {
+    let mut npy = npyz::WriteOptions::new().default_dtype().shape(sides).writer(out).begin_nd()?;
+    for value in values {
+        npy.push(&value)?;
+    }
+    npy.finish()
+}
+
+/// Where the bytes of an array come from.
+pub(super) type Source = BufReader<Box<dyn Bytes>>;
+
+/// What can be read from any place on.
+pub(super) trait Bytes: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> Bytes for T {}
 
 /// An array that is open, its size checked against that of its file.
 pub struct Array {
-    npy: NpyFile<BufReader<File>>,
+    npy: NpyFile<Source>,
     sides: Vec<usize>,
     /// Where its values begin.
     begin: u64,
@@ -48,14 +63,32 @@ impl Array {
     pub fn open(path: &Path, known: &[&str], dimensions: usize) -> Result<Array, Error> {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
         let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
+        if let Some(member) = npz::member(path) {
+            let bytes = member?;
+            let size = bytes.len() as u64;
+            return Array::from_source(path, Box::new(io::Cursor::new(bytes)), size, known, dimensions);
+        }
         if path.is_dir() {
             return Err(wrong(
                 None,
                 "a folder where an npy file is needed: name a file in it, like signals.npy".into(),
             ));
         }
-        let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(cannot)?);
-        let size = file.get_ref().metadata().map_err(cannot)?.len();
+        let file = File::open(path).map_err(cannot)?;
+        let size = file.metadata().map_err(cannot)?.len();
+        Array::from_source(path, Box::new(file), size, known, dimensions)
+    }
+
+    fn from_source(
+        path: &Path,
+        bytes: Box<dyn Bytes>,
+        size: u64,
+        known: &[&str],
+        dimensions: usize,
+    ) -> Result<Array, Error> {
+        let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
+        let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
+        let mut file = BufReader::with_capacity(1 << 20, bytes);
         let begin = begin(&mut file, size).map_err(cannot)?;
         let begin = begin.ok_or_else(|| {
             wrong(Some(0), "no npy file of an array in memory: it begins otherwise, or is cut off".into())
@@ -120,7 +153,7 @@ impl Array {
 }
 
 /// Where the values of an npy file begin; none for what is no such file. The reader is at its beginning again.
-fn begin(file: &mut BufReader<File>, size: u64) -> std::io::Result<Option<u64>> {
+fn begin(file: &mut Source, size: u64) -> std::io::Result<Option<u64>> {
     let mut head = [0; 12];
     if size < head.len() as u64 {
         return Ok(None);

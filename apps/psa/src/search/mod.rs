@@ -9,6 +9,7 @@
 //! | [`search`], [`Prepared`] | one segment on the calling thread |
 //! | [`Searcher`] | segments of a crystal on a runtime: queues, batches, tasks |
 //! | [`Flow`] | events of a crystal in their order, with hits in several segments, early or late |
+//! | [`PairSearch`] | two hits in one segment |
 //! | [`crosstalk`] | cross-talk between segments |
 //! | [`Found`] | an answer |
 //! | [`Proof`], [`Bound`] | what a screen's sums prove |
@@ -26,6 +27,7 @@ mod flow;
 mod found;
 mod input;
 mod lattice;
+mod pair;
 mod parts;
 mod plan;
 mod prepared;
@@ -43,6 +45,7 @@ pub use flow::{Answer, Event, Flow, Place};
 pub use found::{Flags, Found};
 pub use input::{Files, Input};
 pub use lattice::Lattice;
+pub use pair::{PairFound, PairPlan, PairSearch};
 pub use parts::Rules;
 pub use plan::{Method, Plan, Precision, Screen, Table};
 pub use prepared::{Prepared, search};

@@ -16,7 +16,8 @@ Examples
   zellige psa crystal > mine.toml                       a crystal to edit
   zellige psa simulate --crystal mine.toml -o basis     its basis
   zellige psa simulate --values i16 -o basis            2 bytes a sample, 1/16384 of the whole charge
-  zellige psa simulate --agata basis.dat                AGATA's records: 121 samples of 5 ns, 17 932 bytes a point";
+  zellige psa simulate --agata basis.dat                AGATA's records: 121 samples of 5 ns, 17 932 bytes a point
+  zellige psa simulate --gretina basis.dat --step 1.5   a basis of GRETINA: 50 samples of 10 ns, points by r, phi and z";
 
 pub(super) const EVENTS_EXAMPLES: &str = "\
 Places are uniform in the crystal and not those of the basis; signals are those of a drift from there. The same seed gives the same events on any
@@ -66,11 +67,14 @@ pub struct PsaSimulate {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
     /// The folder of the basis.
-    #[arg(long, short, value_name = "FOLDER", required_unless_present = "agata")]
+    #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["agata", "gretina"])]
     pub out: Option<PathBuf>,
     /// Write AGATA's records into this file instead.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "samples", "sample_step", "before", "values"])]
     pub agata: Option<PathBuf>,
+    /// Write a basis of GRETINA into this file instead: points on a lattice in cylindrical coordinates.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "agata", "samples", "sample_step", "before", "values"])]
+    pub gretina: Option<PathBuf>,
 }
 
 /// What lies between crystal and samples.

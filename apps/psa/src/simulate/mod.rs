@@ -1,5 +1,7 @@
 //! A basis: the signals of the points of a lattice.
 
+mod cylindrical;
+
 use std::sync::Arc;
 
 use zellige_runtime::{Runtime, Submit, write};
@@ -11,6 +13,7 @@ use crate::channels::{CHANNELS, Channel, Segment};
 use crate::crystal::Crystal;
 use crate::detector::Detector;
 use crate::observe::Observer;
+pub use cylindrical::Cylindrical;
 
 /// The points of a crystal at odd multiples of half a step along each axis (mm), in the order of z, y, x.
 ///
