@@ -9,6 +9,8 @@ use crate::formats::bits;
 pub(super) trait Lanes: Copy {
     /// Sixteen `f32`, or sixteen integers where a method says so.
     type Vector: Copy;
+    /// Whether sixteen vectors and more stay in registers.
+    const HAS_MANY_REGISTERS: bool = false;
 
     /// Runs `work` where the instructions of this way may be used.
     fn enter<W: Work>(self, work: W);

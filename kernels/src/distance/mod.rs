@@ -23,6 +23,7 @@
 
 mod lanes;
 mod power;
+mod product;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -40,6 +41,7 @@ use lanes::{Lanes, Portable, Work};
 use power::{
     AnyPower, BitPower, FourthRoot, LogTable, Magnitude, Power, QuarterBits, Root, Square, WholeTable, of_one,
 };
+pub use product::{product_error, products, squares};
 use walk::{Adding, Halves, Plain, Walk};
 
 /// How many points lie side by side.
@@ -108,6 +110,21 @@ impl Metric {
         }
     }
 
+    /// What a GPU needs to know of it; none where there is no kernel for it.
+    pub(crate) fn on_gpus(&self) -> Option<GpuPower> {
+        let plain = |name| Some(GpuPower { name, numbers: [0.0; GPU_NUMBERS] });
+        match &self.0 {
+            Kind::Any(power) => Some(GpuPower { name: "any", numbers: power.numbers() }),
+            Kind::Bits(power) => Some(GpuPower { name: "bits", numbers: power.numbers() }),
+            Kind::QuarterBits => plain("quarter"),
+            Kind::FourthRoot => plain("fourth_root"),
+            Kind::Root => plain("root"),
+            Kind::Magnitude => plain("magnitude"),
+            Kind::Square => plain("square"),
+            Kind::Whole(_) | Kind::Log(_) => None,
+        }
+    }
+
     /// What one difference counts, with the bits that it has in [`sums`].
     pub fn of(&self, d: f32) -> f32 {
         match &self.0 {
@@ -122,6 +139,17 @@ impl Metric {
             Kind::Log(table) => of_one(table, d),
         }
     }
+}
+
+/// Numbers that a power on a GPU is given.
+const GPU_NUMBERS: usize = 9;
+
+/// A metric as its kernels know it.
+pub(crate) struct GpuPower {
+    /// The end of their names.
+    pub(crate) name: &'static str,
+    /// What they compute with.
+    pub(crate) numbers: [f32; GPU_NUMBERS],
 }
 
 /// The size of signals.
@@ -181,6 +209,22 @@ impl Values<'_> {
         wide
     }
 
+    /// The block that begins with point `first`, by term.
+    fn of_block<'s>(&'s self, first: usize, shape: Shape, scratch: &'s mut [f32]) -> &'s [[f32; LANES]] {
+        let block = shape.terms() * LANES;
+        let begin = first * shape.terms();
+        self.block(begin..begin + block, scratch).as_chunks().0
+    }
+
+    /// How many points there are, with those that fill up the last block; whether they are whole blocks.
+    fn check(&self, kernel: &'static str, shape: Shape) -> Result<usize, KernelError> {
+        let block = shape.terms() * LANES;
+        // A shape without terms fits nothing.
+        let whole = if block == 0 { self.len() + 1 } else { self.len().next_multiple_of(block) };
+        check_shape(kernel, "values", (self.len(), 1), (whole, 1))?;
+        Ok(self.len() / shape.terms())
+    }
+
     fn len(&self) -> usize {
         match self {
             Values::F32(values) => values.len(),
@@ -206,11 +250,7 @@ pub fn sums(
     scratch: &mut [f32],
     sums: &mut [f32],
 ) -> Result<(), KernelError> {
-    let block = shape.terms() * LANES;
-    // A shape without terms fits nothing.
-    let whole = if block == 0 { values.len() + 1 } else { values.len().next_multiple_of(block) };
-    check_shape("distance::sums", "values", (values.len(), 1), (whole, 1))?;
-    let points = values.len() / shape.terms();
+    let points = values.check("distance::sums", shape)?;
     let events = high.len() / shape.terms();
     check_shape("distance::sums", "high", (high.len(), 1), (events * shape.terms(), 1))?;
     check_shape("distance::sums", "sums", (sums.len(), 1), (events * points, 1))?;
@@ -264,10 +304,9 @@ fn by_metric(metric: &Metric, operands: &mut Operands<'_>) {
 /// Block after block; what is not stored in `f32` is made so first, once for all events.
 fn walk<P: Power, A: Adding>(power: &P, operands: &mut Operands<'_>) {
     let Operands { way, values, shape, high, low, ref mut scratch, ref mut sums } = *operands;
-    let (block, stride) = (shape.terms() * LANES, values.len() / shape.terms());
+    let stride = values.len() / shape.terms();
     for first in (0..stride).step_by(LANES) {
-        let values = values.block(first * shape.terms()..first * shape.terms() + block, scratch);
-        let values = values.as_chunks().0;
+        let values = values.of_block(first, shape, scratch);
         way.enter(Walk::<P, A> { power, values, shape, high, low, first, stride, sums, adding: PhantomData });
     }
 }

@@ -179,6 +179,7 @@ macro_rules! whole {
 
 impl Lanes for Avx512 {
     type Vector = __m512;
+    const HAS_MANY_REGISTERS: bool = true;
 
     #[inline(always)]
     fn enter<W: Work>(self, work: W) {
