@@ -1,13 +1,13 @@
 //! One batch of events on one segment: what a task does.
 
-use zellige_kernels::distance::{LANES, Metric, sums};
+use zellige_kernels::distance::{LANES, Metric, products, sums};
 
-use super::THOUSAND;
 use super::best::Best;
 use super::block::Block;
 use super::events::narrowed;
 use super::found::{Flags, Found};
 use super::lattice::Lattice;
+use super::nearest::{Nearby, Nearest};
 use super::plan::{Method, Plan, Stage};
 use super::proof::Proof;
 use super::reference::figure_of_merit;
@@ -15,7 +15,7 @@ use super::reference::figure_of_merit;
 /// How many events go through a block at a time: so many sums stay in a core's cache.
 const AT_A_TIME: usize = 32;
 /// Figures of merit that are so much larger than the smallest, as a ratio, are near it.
-const NEAR: f64 = 1.02;
+pub(super) const NEAR: f64 = 1.02;
 
 /// Where the points of a segment are, and which are coarse ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,8 @@ pub(super) struct Engine<'a> {
 struct Side<'a> {
     block: &'a Block,
     metric: Metric,
+    /// Sums of all points are by products of matrices.
+    nearest: Option<Nearest>,
     is_double: bool,
     /// What makes a sum a figure of merit.
     unit: f64,
@@ -64,18 +66,41 @@ const SIZES: &str = "blocks and events have been checked";
 impl<'a> Side<'a> {
     fn new(plan: &Plan, stage: Stage, block: &'a Block) -> Self {
         let metric = plan.metric(stage, block.scale());
-        let unit = metric.unit() * (THOUSAND / f64::from(block.scale())).powf(plan.p);
+        let unit = plan.unit(&metric, block.scale());
+        let nearest = plan.is_product(stage).then(|| Nearest::new(block.squares(), block.shape()));
         let scratch = vec![0.0; block.values(true).scratch_len(block.shape())];
-        let (few, event) = (block.few(), Vec::new());
-        Side { block, metric, is_double: plan.is_double(stage), unit, few, event, scratch, p: plan.p }
+        let (few, event, is_double) = (block.few(), Vec::new(), plan.is_double(stage));
+        Side { block, metric, nearest, is_double, unit, few, event, scratch, p: plan.p }
     }
 
     /// Sums of all points for several events.
     fn all(&mut self, events: &[&[f64]], out: &mut [f32]) {
         self.event.clear();
         events.iter().for_each(|event| narrowed(event, self.block, &mut self.event));
-        let (values, shape) = (self.block.values(true), self.block.shape());
-        sums(&self.metric, values, shape, &self.event, &[], &mut self.scratch, out).expect(SIZES);
+        let (shape, scratch) = (self.block.shape(), &mut self.scratch);
+        if self.nearest.is_some() {
+            let (values, squares) = (self.block.values(false), self.block.squares());
+            products(values, squares, shape, &self.event, scratch, out).expect(SIZES);
+        } else {
+            sums(&self.metric, self.block.values(true), shape, &self.event, &[], scratch, out).expect(SIZES);
+        }
+    }
+
+    /// The points with the smallest direct sums, by number, from sums of products; none where sums are direct.
+    fn nearest(&mut self, samples: &[f64], sums: &[f32], keep: usize) -> Option<Vec<usize>> {
+        let nearest = self.nearest.as_mut()?;
+        self.event.clear();
+        narrowed(samples, self.block, &mut self.event);
+        let Nearby { mut sure, mut doubtful, wanted } = nearest.find(&self.event, sums, keep);
+        if wanted < doubtful.len() {
+            let mut direct = Vec::new();
+            self.some(samples, &doubtful, &mut direct);
+            direct.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            doubtful = direct[..wanted].iter().map(|&(_, point)| point).collect();
+        }
+        sure.append(&mut doubtful);
+        sure.sort_unstable();
+        Some(sure)
     }
 
     /// Figures of merit of some points for one event, with the bits that all points together have.
@@ -91,7 +116,8 @@ impl<'a> Side<'a> {
         let mut lanes = [0.0; LANES];
         for points in points.chunks(LANES) {
             self.block.gather(points, &mut self.few);
-            let (values, shape) = (self.few.values(true), self.block.shape());
+            // Products are of `f16` as numbers, and so are the sums beside them.
+            let (values, shape) = (self.few.values(self.nearest.is_none()), self.block.shape());
             sums(&self.metric, values, shape, &self.event, &[], &mut self.scratch, &mut lanes).expect(SIZES);
             out.extend(points.iter().zip(lanes).map(|(&point, sum)| (f64::from(sum) * self.unit, point)));
         }
@@ -213,6 +239,15 @@ impl<'a> Engine<'a> {
         self.best_of_scored(Flags::default())
     }
 
+    /// The points with the smallest sums, and the first sum that is not among them.
+    fn smallest(&mut self, sums: &[f32], keep: usize) -> (Vec<usize>, Option<f64>) {
+        self.best.restart(keep + 1);
+        self.best.offer_all(sums);
+        let found = self.best.found();
+        let points = found.iter().take(keep).map(|&(_, point)| point).collect();
+        (points, found.get(keep).map(|&(sum, _)| sum))
+    }
+
     /// The best of those that a screen has kept; `doubt`: what proves, and what the event's samples have lost.
     fn screened(
         &mut self,
@@ -221,11 +256,12 @@ impl<'a> Engine<'a> {
         keep: usize,
         doubt: Option<(&Proof, f64)>,
     ) -> Found {
-        self.best.restart(keep + 1);
-        self.best.offer_all(sums);
-        let kept = &self.best.found()[..keep.min(self.best.found().len())];
-        let points: Vec<usize> = kept.iter().map(|&(_, point)| point).collect();
-        let next = self.best.found().get(keep).map(|&(sum, _)| sum);
+        let (mut points, next) = match self.first.nearest(samples, sums, keep) {
+            Some(points) => (points, None),
+            None => self.smallest(sums, keep),
+        };
+        // Neighbours lie together in the block.
+        points.sort_unstable();
         self.last.some(samples, &points, &mut self.scored);
         let mut found = self.best_of_scored(Flags::default());
         if let Some((proof, lost)) = doubt {

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use zellige_kernels::distance::Shape;
 use zellige_runtime::{
-    Codelet, Handle, Read, Runtime, Slot, Submit, TaskContext, TaskError, TaskInfo, Write, read, write,
+    Codelet, Cuda, Handle, Operands, Read, Runtime, Slot, Submit, TaskContext, TaskError, TaskInfo, Write,
+    read, write,
 };
 
 use super::block::{Block, SampleFormat};
+use super::device;
 use super::engine::{Engine, Map};
 use super::events::Events;
 use super::found::{Found, NUMBERS};
@@ -221,7 +223,7 @@ fn formatted(block: &Handle<Block>, format: SampleFormat) -> Read<Block> {
 }
 
 /// The task of a batch: the block for the first stage, that for the last, the samples, the answers.
-struct SearchBatch {
+pub(super) struct SearchBatch {
     plan: Plan,
     map: Arc<Map>,
     proof: Option<Arc<Proof>>,
@@ -264,6 +266,23 @@ impl Codelet for SearchBatch {
         let found = engine.run(samples, &self.coarse_only);
         answers.put(found.into_iter().flat_map(Found::to_numbers).collect());
         Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        device::has_kernels(&self.plan)
+    }
+
+    /// Reads nothing that is known at the ends of other tasks.
+    fn needs_ends(&self) -> bool {
+        false
+    }
+
+    fn cuda(
+        &self,
+        views: <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        device::search(&self.plan, views, cx)
     }
 }
 
