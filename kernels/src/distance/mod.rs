@@ -22,6 +22,7 @@
 //! ```
 
 mod lanes;
+mod pairs;
 mod power;
 mod product;
 #[cfg(test)]
@@ -38,6 +39,7 @@ use crate::KernelError;
 use crate::error::check_shape;
 use crate::formats::simd;
 use lanes::{Lanes, Portable, Work};
+pub use pairs::{Pairs, sums_of_pairs};
 use power::{
     AnyPower, BitPower, FourthRoot, LogTable, Magnitude, Power, QuarterBits, Root, Square, WholeTable, of_one,
 };
@@ -127,17 +129,42 @@ impl Metric {
 
     /// What one difference counts, with the bits that it has in [`sums`].
     pub fn of(&self, d: f32) -> f32 {
+        self.with(OfOne(d))
+    }
+
+    /// Does something with its power.
+    fn with<W: OfPower>(&self, what: W) -> W::Answer {
         match &self.0 {
-            Kind::Any(power) => of_one(power, d),
-            Kind::Bits(power) => of_one(power, d),
-            Kind::QuarterBits => of_one(&QuarterBits, d),
-            Kind::FourthRoot => of_one(&FourthRoot, d),
-            Kind::Root => of_one(&Root, d),
-            Kind::Magnitude => of_one(&Magnitude, d),
-            Kind::Square => of_one(&Square, d),
-            Kind::Whole(table) => of_one(table, d),
-            Kind::Log(table) => of_one(table, d),
+            Kind::Any(power) => what.of(power),
+            Kind::Bits(power) => what.of(power),
+            Kind::QuarterBits => what.of(&QuarterBits),
+            Kind::FourthRoot => what.of(&FourthRoot),
+            Kind::Root => what.of(&Root),
+            Kind::Magnitude => what.of(&Magnitude),
+            Kind::Square => what.of(&Square),
+            Kind::Whole(table) => what.of(table),
+            Kind::Log(table) => what.of(table),
         }
+    }
+}
+
+/// Something that is done with any power.
+trait OfPower {
+    /// What comes of it.
+    type Answer;
+
+    /// Does it.
+    fn of<P: Power>(self, power: &P) -> Self::Answer;
+}
+
+/// The power of one number.
+struct OfOne(f32);
+
+impl OfPower for OfOne {
+    type Answer = f32;
+
+    fn of<P: Power>(self, power: &P) -> f32 {
+        of_one(power, self.0)
     }
 }
 
@@ -289,15 +316,16 @@ fn by_metric(metric: &Metric, operands: &mut Operands<'_>) {
         Kind::Square if halves => walk::<_, Halves>(&Square, operands),
         Kind::Any(power) if split => walk::<_, Plain<true>>(power, operands),
         Kind::Bits(power) if split => walk::<_, Plain<true>>(power, operands),
-        Kind::Any(power) => walk::<_, Plain<false>>(power, operands),
-        Kind::Bits(power) => walk::<_, Plain<false>>(power, operands),
-        Kind::QuarterBits => walk::<_, Plain<false>>(&QuarterBits, operands),
-        Kind::FourthRoot => walk::<_, Plain<false>>(&FourthRoot, operands),
-        Kind::Root => walk::<_, Plain<false>>(&Root, operands),
-        Kind::Magnitude => walk::<_, Plain<false>>(&Magnitude, operands),
-        Kind::Square => walk::<_, Plain<false>>(&Square, operands),
-        Kind::Whole(table) => walk::<_, Plain<false>>(table, operands),
-        Kind::Log(table) => walk::<_, Plain<false>>(table, operands),
+        _ => metric.with(operands),
+    }
+}
+
+/// The sums of all points, of samples in one part.
+impl OfPower for &mut Operands<'_> {
+    type Answer = ();
+
+    fn of<P: Power>(self, power: &P) {
+        walk::<P, Plain<false>>(power, self);
     }
 }
 

@@ -250,6 +250,60 @@ fn sizes_have_to_fit() {
     );
 }
 
+/// Events that want no point, one, all of a block, the same point twice, and points that lie apart.
+#[test]
+fn pairs_have_the_bits_of_all_points() {
+    let (shape, count) = (Shape { channels: 2, samples: 7 }, 37);
+    let sample = sample(shape, 5, count, 7);
+    let halves = halves(&sample.values);
+    let stride = 5 * LANES;
+    let mut random = ChaCha8Rng::seed_from_u64(8);
+    let (mut points, mut ends) = (Vec::new(), Vec::new());
+    for event in 0..count {
+        let mut of_event: Vec<usize> = match event % 4 {
+            0 => Vec::new(),
+            1 => (LANES..2 * LANES).collect(),
+            2 => vec![70, 70, 3],
+            _ => (0..30).map(|_| random.random_range(0..stride)).collect(),
+        };
+        of_event.sort_unstable();
+        points.append(&mut of_event);
+        ends.push(points.len());
+    }
+    for metric in metrics() {
+        for values in [Values::F32(&sample.values), Values::Bf16(&halves)] {
+            let all = through(Way::Portable, &metric, values, &sample, &[]);
+            let want = ends.iter().enumerate().flat_map(|(event, &end)| {
+                let begin = if event == 0 { 0 } else { ends[event - 1] };
+                points[begin..end].iter().map(move |&point| event * stride + point)
+            });
+            let want: Vec<u32> = want.map(|at| all[at]).collect();
+            for way in other_ways().into_iter().chain([Way::Portable]) {
+                let mut found = vec![f32::NAN; points.len()];
+                let pairs = Pairs { points: &points, ends: &ends };
+                let scratch = &mut vec![0.0; values.scratch_len(shape)];
+                pairs::by_way(way, &metric, values, shape, &sample.high, pairs, scratch, &mut found)
+                    .expect("sizes that fit");
+                assert!(found.into_iter().map(f32::to_bits).eq(want.iter().copied()), "{metric:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_have_to_be_there_and_in_order() {
+    let (shape, values) = (Shape { channels: 1, samples: 2 }, [0.0; 2 * LANES]);
+    let of = |points: &[usize], ends: &[usize]| {
+        let (events, mut sums) = (vec![0.0; 2 * ends.len()], vec![0.0; points.len()]);
+        let pairs = Pairs { points, ends };
+        sums_of_pairs(&Metric::power(1.0), Values::F32(&values), shape, &events, pairs, &mut [], &mut sums)
+            .is_ok()
+    };
+    assert!(of(&[1, 15, 0], &[2, 3]) && of(&[], &[]) && of(&[], &[0, 0]));
+    assert!(!of(&[15, 1], &[2]) && !of(&[16], &[1]) && !of(&[1], &[2]) && !of(&[1, 2], &[2, 1]));
+    assert!(!of(&[1, 2], &[1]) && !of(&[1, 2], &[3, 2]));
+}
+
 fn products_through(way: Way, values: Values<'_>, shape: Shape, events: &[f32]) -> Vec<f32> {
     let squares = squares(values, shape).expect("whole blocks");
     let mut sums = vec![f32::NAN; events.len() / shape.terms() * squares.len()];

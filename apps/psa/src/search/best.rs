@@ -1,5 +1,7 @@
 //! The points with the smallest sums.
 
+use std::cmp::Ordering;
+
 /// The points with the smallest sums, the smallest first; of points with one sum those with lower numbers come first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
@@ -45,6 +47,11 @@ fn limit_by_halving(sums: &[f32], most: usize) -> f32 {
     }
 }
 
+/// By sums, of equal ones by numbers.
+fn in_order(a: &(f64, usize), b: &(f64, usize)) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+}
+
 impl Best {
     /// Empties it for the `most` smallest.
     pub fn restart(&mut self, most: usize) {
@@ -66,11 +73,25 @@ impl Best {
     }
 
     /// Finds those of points from 0 on, instead of what it has found before.
+    pub fn offer_all(&mut self, sums: &[f32]) {
+        self.collect(sums);
+        self.found.sort_unstable_by(in_order);
+        self.found.truncate(self.most);
+    }
+
+    /// The largest of the `most` smallest sums, of which there have to be as many.
+    pub fn last_of(&mut self, most: usize, sums: &[f32]) -> f64 {
+        self.restart(most);
+        self.collect(sums);
+        self.found.select_nth_unstable_by(most - 1, in_order).1.0
+    }
+
+    /// Those that are wanted and few others, in no order.
     ///
     /// Sums are alike for points that are neighbours, so that a list that is kept while they pass changes often. A limit comes first, which as many sums as are
     /// wanted do not exceed and few others: of a few, from the smallest of each sixteen, since none of the points that are wanted is larger than as many of those; of
     /// many, by halving.
-    pub fn offer_all(&mut self, sums: &[f32]) {
+    fn collect(&mut self, sums: &[f32]) {
         let (whole, rest) = sums.as_chunks::<SIXTEEN>();
         let last = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(f32::INFINITY));
         self.least.clear();
@@ -84,8 +105,6 @@ impl Best {
         let mut found = std::mem::take(&mut self.found);
         found.clear();
         found.extend(self.up_to(sums, limit.into()));
-        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        found.truncate(self.most);
         self.found = found;
     }
 
@@ -123,6 +142,9 @@ mod tests {
             all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             all.truncate(most);
             prop_assert_eq!(best.found(), &all[..]);
+            if most <= sums.len() {
+                prop_assert_eq!(best.last_of(most, &sums), all[most - 1].0);
+            }
         }
     }
 }

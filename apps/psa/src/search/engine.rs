@@ -1,6 +1,6 @@
 //! One batch of events on one segment: what a task does.
 
-use zellige_kernels::distance::{LANES, Metric, products, sums};
+use zellige_kernels::distance::{LANES, Metric, Pairs, products, sums, sums_of_pairs};
 
 use super::best::Best;
 use super::block::Block;
@@ -103,6 +103,27 @@ impl<'a> Side<'a> {
         Some(sure)
     }
 
+    /// Figures of merit of points of each event, in rising order, where events want so many that it pays to go through the block for several of them.
+    fn of_each(&mut self, events: &[&[f64]], wanted: &[Vec<usize>]) -> Option<Vec<(f64, usize)>> {
+        let points = wanted.concat();
+        let blocks = self.block.stride() / LANES;
+        if self.is_double || (points.len() as f64) < DENSE * (blocks * events.len()) as f64 {
+            return None;
+        }
+        self.event.clear();
+        events.iter().for_each(|event| narrowed(event, self.block, &mut self.event));
+        let ends = wanted.iter().scan(0, |end, points| {
+            *end += points.len();
+            Some(*end)
+        });
+        let (ends, mut lanes): (Vec<usize>, _) = (ends.collect(), vec![0.0; points.len()]);
+        let (values, shape) = (self.block.values(false), self.block.shape());
+        let pairs = Pairs { points: &points, ends: &ends };
+        sums_of_pairs(&self.metric, values, shape, &self.event, pairs, &mut self.scratch, &mut lanes)
+            .expect(SIZES);
+        Some(lanes.iter().zip(points).map(|(&sum, point)| (f64::from(sum) * self.unit, point)).collect())
+    }
+
     /// Figures of merit of some points for one event, with the bits that all points together have.
     fn some(&mut self, samples: &[f64], points: &[usize], out: &mut Vec<(f64, usize)>) {
         out.clear();
@@ -123,6 +144,9 @@ impl<'a> Side<'a> {
         }
     }
 }
+
+/// From so many points of a block on that an event wants, on average, several events share what they want of it.
+const DENSE: f64 = 0.5;
 
 impl<'a> Engine<'a> {
     /// With the segment's signals as the stages of a plan want them; `proof` where the plan is to prove its answers.
@@ -161,17 +185,18 @@ impl<'a> Engine<'a> {
                 Vec::new()
             }
         };
-        let mut found = Vec::with_capacity(events.len());
-        for (e, event) in events.iter().enumerate() {
-            let sums = &sums[e * stride..][..points];
-            found.push(match (self.plan.method, self.proof) {
-                (Method::Screen { keep, .. }, proof) => {
-                    self.screened(event, sums, keep, proof.map(|proof| (proof, lost[e])))
-                }
-                (Method::Exact { cap }, Some(proof)) => self.exact(event, sums, proof, lost[e], cap),
-                _ => self.full(sums),
-            });
-        }
+        let of_event = |e: usize| &sums[e * stride..][..points];
+        let each = events.iter().enumerate();
+        let found = match (self.plan.method, self.proof) {
+            (Method::Screen { keep, .. }, None) => self.screened_together(events, of_event, keep),
+            (Method::Screen { keep, .. }, Some(proof)) => {
+                each.map(|(e, event)| self.certified(event, of_event(e), keep, proof, lost[e])).collect()
+            }
+            (Method::Exact { cap }, Some(proof)) => {
+                each.map(|(e, event)| self.exact(event, of_event(e), proof, lost[e], cap)).collect()
+            }
+            _ => each.map(|(e, _)| self.full(of_event(e))).collect(),
+        };
         self.sums = all;
         found
     }
@@ -248,26 +273,45 @@ impl<'a> Engine<'a> {
         (points, found.get(keep).map(|&(sum, _)| sum))
     }
 
-    /// The best of those that a screen has kept; `doubt`: what proves, and what the event's samples have lost.
-    fn screened(
+    /// The best of those that a screen has kept, of several events.
+    fn screened_together<'s>(
         &mut self,
-        samples: &[f64],
-        sums: &[f32],
+        events: &[&[f64]],
+        sums: impl Fn(usize) -> &'s [f32],
         keep: usize,
-        doubt: Option<(&Proof, f64)>,
-    ) -> Found {
-        let (mut points, next) = match self.first.nearest(samples, sums, keep) {
-            Some(points) => (points, None),
-            None => self.smallest(sums, keep),
+    ) -> Vec<Found> {
+        let kept = |(e, event): (usize, &&[f64])| match self.first.nearest(event, sums(e), keep) {
+            Some(points) => points,
+            None => {
+                let (mut points, _) = self.smallest(sums(e), keep);
+                points.sort_unstable();
+                points
+            }
         };
-        // Neighbours lie together in the block.
-        points.sort_unstable();
+        let kept: Vec<Vec<usize>> = events.iter().enumerate().map(kept).collect();
+        let together = self.last.of_each(events, &kept);
+        let mut rest = together.as_deref().unwrap_or_default();
+        let found = events.iter().zip(&kept).map(|(event, points)| {
+            if together.is_some() {
+                let (of_event, others) = rest.split_at(points.len());
+                self.scored.clear();
+                self.scored.extend_from_slice(of_event);
+                rest = others;
+            } else {
+                self.last.some(event, points, &mut self.scored);
+            }
+            self.best_of_scored(Flags::default())
+        });
+        found.collect()
+    }
+
+    /// The best of those that a screen has kept, and whether that is proven to be the best of all; `lost`: what the event's samples have lost.
+    fn certified(&mut self, samples: &[f64], sums: &[f32], keep: usize, proof: &Proof, lost: f64) -> Found {
+        let (points, next) = self.smallest(sums, keep);
         self.last.some(samples, &points, &mut self.scored);
         let mut found = self.best_of_scored(Flags::default());
-        if let Some((proof, lost)) = doubt {
-            let proven = proof.holds(self.last.block, samples, &points, &found, next, lost);
-            found.flags = found.flags.with_if(proven, Flags::CERTIFIED);
-        }
+        let proven = proof.holds(self.last.block, samples, &points, &found, next, lost);
+        found.flags = found.flags.with_if(proven, Flags::CERTIFIED);
         found
     }
 

@@ -41,12 +41,10 @@ impl Nearest {
         let keep = keep.min(sums.len());
         let square: f64 = event.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
         let unit = (square.sqrt() + self.longest).powi(2);
-        if !(unit <= LARGEST) {
+        if unit.is_nan() || unit > LARGEST {
             return Nearby { sure: Vec::new(), doubtful: (0..sums.len()).collect(), wanted: keep };
         }
-        self.best.restart(keep);
-        self.best.offer_all(sums);
-        let last = self.best.found()[keep - 1].0;
+        let last = self.best.last_of(keep, sums);
         let margin = self.margin(last, square, unit);
         let (mut sure, mut doubtful) = (Vec::with_capacity(keep), Vec::new());
         for (sum, point) in self.best.up_to(sums, last + margin) {
