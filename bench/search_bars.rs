@@ -79,6 +79,12 @@ fn plans() -> Vec<(&'static str, Plan)> {
         ("screen bits, best 8", screen(Screen::Bits, 8)),
         ("screen quarter int16, best 8", Plan { precision: Precision::Int16, ..screen(Screen::Quarter, 8) }),
         ("screen linear, best 64", screen(Screen::Linear, 64)),
+        ("screen square, best 128", screen(Screen::Square, 128)),
+        ("screen product, best 128", screen(Screen::Product, 128)),
+        (
+            "screen product int16, best 128",
+            Plan { precision: Precision::Int16, ..screen(Screen::Product, 128) },
+        ),
         ("exact (proven)", Plan { method: Method::Exact { cap: 1000 }, ..full }),
     ]
 }

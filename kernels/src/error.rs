@@ -52,6 +52,14 @@ pub enum KernelError {
         /// Elements needed.
         need: usize,
     },
+    /// A list of points that does not rise, or names one that is not there.
+    #[error("{kernel}: the points of each event have to rise, below {points}, and so do their ends")]
+    Points {
+        /// The kernel that refused.
+        kernel: &'static str,
+        /// How many points there are.
+        points: usize,
+    },
     /// Operands stored in formats that the kernel does not combine.
     #[error("{kernel}: operand {operand} is stored in {got}, this kernel needs {want}")]
     Format {

@@ -35,7 +35,7 @@
 //! assert_eq!(ChannelSet::HitCore.of(hit), [Channel::from(hit), Channel::CORE]);
 //! assert_eq!(ChannelSet::Neighbours.of(hit).len(), 10);
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod array;

@@ -1,16 +1,18 @@
 //! Searches as tasks: the same bits with any number of workers, any batches, and on devices with memory of their own.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zellige_kernels::cuda::DISTANCE_SOURCES;
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::Segment;
 use zellige_psa::search::{
     Batching, Block, Events, Flags, Found, Hit, Method, Plan, Precision, Prepared, Query, SampleFormat,
     Screen, Searcher, Table,
 };
-use zellige_runtime::{Data, Emulated, Runtime, RuntimeBuilder};
+use zellige_runtime::{Data, Emulated, Gpu, Runtime, RuntimeBuilder};
 
 const CHANNELS: usize = 3;
 const SAMPLES: usize = 12;
@@ -59,14 +61,19 @@ fn plans() -> Vec<Plan> {
         Plan { precision: Precision::Int16, ..screen(Screen::Quarter) },
         Plan { precision: Precision::Bf16, ..screen(Screen::Power) },
         Plan { certify: true, ..screen(Screen::Bits) },
+        screen(Screen::Product),
+        Plan { precision: Precision::Mixed, ..screen(Screen::Product) },
         Plan { method: Method::Exact { cap: 50 }, ..full },
     ]
 }
 
 fn on(rt: RuntimeBuilder, plan: &Plan, basis: &SegmentBasis, events: &Events, size: usize) -> Vec<Found> {
-    let rt = rt.build().expect("a runtime");
+    search_on(&rt.build().expect("a runtime"), plan, basis, events, size)
+}
+
+fn search_on(rt: &Runtime, plan: &Plan, basis: &SegmentBasis, events: &Events, size: usize) -> Vec<Found> {
     let batching = Batching { size, patience: Duration::from_secs(60) };
-    let mut searcher = Searcher::new(&rt, plan, batching);
+    let mut searcher = Searcher::new(rt, plan, batching);
     searcher.host(segment(3), basis).expect("a basis");
     let now = Instant::now();
     for (number, &energy) in events.energies().iter().enumerate() {
@@ -115,6 +122,93 @@ fn an_exact_search_is_the_full_one_in_f64() {
             }
         }
     }
+}
+
+/// A GPU that is not there: the kernels' source on the host, and a driver that checks the order of streams. `None` without g++.
+fn on_gpu(workers: usize, plan: &Plan, basis: &SegmentBasis, events: &Events) -> Option<(Vec<Found>, u64)> {
+    let fake = Arc::new(zellige_twins::fake(DISTANCE_SOURCES)?.seed(5).build());
+    let rt = Runtime::builder().workers(workers).leave_to_gpus(true);
+    let rt = rt.device(Gpu::new(fake.clone(), 0).memory(1 << 28)).build().expect("a runtime");
+    let found = search_on(&rt, plan, basis, events, 9);
+    let came_back = rt.memory().iter().filter(|node| node.device.is_some()).map(|node| node.bytes_out).sum();
+    drop(rt);
+    assert_eq!(fake.violations(), [] as [String; 0]);
+    assert_eq!(fake.leaks(), [] as [String; 0]);
+    Some((found, came_back))
+}
+
+#[test]
+fn answers_of_a_gpu_have_the_bits_of_the_cpu() {
+    let basis = basis(5);
+    let events = events(&basis, 40);
+    let full = Plan { method: Method::Full, ..Plan::default() };
+    let screens = [Screen::Quarter, Screen::Bits, Screen::Linear, Screen::Square, Screen::Power];
+    let screens = screens.into_iter().zip([1, 8, 4, 128, 2]);
+    let screens = screens.map(|(by, keep)| Plan { method: Method::Screen { by, keep }, ..full });
+    let powers = [0.25, 0.5, 1.0, 2.0, 0.77].map(|p| Plan { p, ..full });
+    let there = powers.into_iter().chain(screens).flat_map(|plan| {
+        let precisions = [Precision::Fp32, Precision::Int16, Precision::Bf16];
+        precisions.map(|precision| Plan { precision, ..plan }).into_iter().filter(|plan| plan.check().is_ok())
+    });
+    // Who else would search, without a CPU worker?
+    for plan in there.chain([full]) {
+        let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
+        let Some((found, _)) = on_gpu(0, &plan, &basis, &events) else { return };
+        assert_eq!(found, alone, "{plan:?}");
+    }
+}
+
+#[test]
+fn what_gpus_have_no_kernels_for_is_searched_beside_them() {
+    let basis = basis(4);
+    let events = events(&basis, 20);
+    for plan in plans() {
+        let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
+        let Some((found, came_back)) = on_gpu(1, &plan, &basis, &events) else { return };
+        assert_eq!(found, alone, "{plan:?}");
+        let searched = matches!(plan.method, Method::Full | Method::Screen { .. })
+            && matches!(plan.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16)
+            && plan.table == Table::None
+            && !plan.certify
+            && !matches!(plan.method, Method::Screen { by: Screen::Product, .. });
+        assert_eq!(came_back > 0, searched, "{plan:?}");
+    }
+}
+
+/// Also where events are points of the basis, whose products with it cancel.
+#[test]
+fn products_keep_the_points_that_squares_keep() {
+    let basis = basis(6);
+    let noisy = events(&basis, 60);
+    let points: Vec<f32> = (0..216).step_by(5).flat_map(|point| basis.point(point).to_vec()).collect();
+    let still = Events::new(CHANNELS, SAMPLES, &vec![1.0; points.len() / CHANNELS / SAMPLES], &points)
+        .expect("events");
+    for (precision, keep) in [
+        (Precision::Fp32, 1),
+        (Precision::Fp32, 5),
+        (Precision::Int16, 16),
+        (Precision::Bf16, 40),
+        (Precision::Fp64, 100),
+        (Precision::Fp32, 1000),
+    ] {
+        for events in [&noisy, &still] {
+            let of = |by| {
+                let plan = Plan { method: Method::Screen { by, keep }, precision, ..Plan::default() };
+                Prepared::new(&plan, &basis).expect("a plan").search(events, &[]).expect("events")
+            };
+            assert_eq!(of(Screen::Product), of(Screen::Square), "{precision}, best {keep}");
+        }
+    }
+}
+
+/// Samples whose squares are no `f32`.
+#[test]
+fn events_that_are_too_large_for_products_have_an_answer() {
+    let basis = basis(4);
+    let events = Events::new(CHANNELS, SAMPLES, &[1e-3], &[1e30; CHANNELS * SAMPLES]).expect("an event");
+    let plan = Plan { method: Method::Screen { by: Screen::Product, keep: 3 }, ..Plan::default() };
+    let found = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
+    assert_eq!(found.len(), 1);
 }
 
 /// High energies by a full search, low ones by coarse points: a rule sees segment and energy.

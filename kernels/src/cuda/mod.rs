@@ -13,6 +13,7 @@
 //! | [`copy`], [`fill`], [`zero_upper`], [`mirror`], [`transpose`] | blocks |
 //! | [`small_products`] | many products of small tiles in one launch |
 //! | [`sell_product`] | products with panels of sparse matrices |
+//! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
 //!
 //! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have an order of their own,
 //! fixed by the shape; where it is not the CPU's, the source says so.
@@ -20,6 +21,7 @@
 mod batched;
 mod blocks;
 mod convert;
+mod distance;
 mod launch;
 mod norms;
 mod sell;
@@ -29,9 +31,13 @@ mod update;
 pub use batched::{SMALL, SMALL_TOGETHER, SmallProduct, SmallProducts, small_products};
 pub use blocks::{copy, fill, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
+pub use distance::{
+    ANSWER_NUMBERS, Compared, PointsAt, Stored, distance_again, distance_answers, distance_best,
+    distance_events, distance_sums,
+};
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};
 pub use sell::{PanelAt, STRETCHES, Stretches, sell_product};
-pub use source::{SOURCES, SPARSE_SOURCES};
+pub use source::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
 pub use update::{Scales, accumulate, factors, product_hp3, rescale, store, sum};
 pub use zellige_gpu::source::{Launch, Loaded, OPTIONS, PTX_ARCH, Source};

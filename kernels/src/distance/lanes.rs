@@ -9,6 +9,8 @@ use crate::formats::bits;
 pub(super) trait Lanes: Copy {
     /// Sixteen `f32`, or sixteen integers where a method says so.
     type Vector: Copy;
+    /// Whether sixteen vectors and more stay in registers.
+    const HAS_MANY_REGISTERS: bool = false;
 
     /// Runs `work` where the instructions of this way may be used.
     fn enter<W: Work>(self, work: W);
@@ -47,6 +49,8 @@ pub(super) trait Lanes: Copy {
     fn to_int(self, a: Self::Vector) -> Self::Vector;
     /// Numbers that are smaller than 2^31 without what comes after the point.
     fn truncate(self, a: Self::Vector) -> Self::Vector;
+    /// The numbers of `a` at places from 0 to 15.
+    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector;
     /// The elements of a table that is not empty, at places that are not negative; beyond its end the last one.
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector;
 }
@@ -158,6 +162,10 @@ impl Lanes for Portable {
 
     fn truncate(self, a: Self::Vector) -> Self::Vector {
         map(a, |x| f32::from_bits(x as i32 as u32))
+    }
+
+    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector {
+        map(places, |place| a[place.to_bits() as usize % LANES])
     }
 
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {

@@ -22,7 +22,9 @@
 //! ```
 
 mod lanes;
+mod pairs;
 mod power;
+mod product;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -37,9 +39,11 @@ use crate::KernelError;
 use crate::error::check_shape;
 use crate::formats::simd;
 use lanes::{Lanes, Portable, Work};
+pub use pairs::{Pairs, sums_of_pairs};
 use power::{
     AnyPower, BitPower, FourthRoot, LogTable, Magnitude, Power, QuarterBits, Root, Square, WholeTable, of_one,
 };
+pub use product::{product_error, products, squares};
 use walk::{Adding, Halves, Plain, Walk};
 
 /// How many points lie side by side.
@@ -108,20 +112,71 @@ impl Metric {
         }
     }
 
-    /// What one difference counts, with the bits that it has in [`sums`].
-    pub fn of(&self, d: f32) -> f32 {
+    /// What a GPU needs to know of it; none where there is no kernel for it.
+    pub(crate) fn on_gpus(&self) -> Option<GpuPower> {
+        let plain = |name| Some(GpuPower { name, numbers: [0.0; GPU_NUMBERS] });
         match &self.0 {
-            Kind::Any(power) => of_one(power, d),
-            Kind::Bits(power) => of_one(power, d),
-            Kind::QuarterBits => of_one(&QuarterBits, d),
-            Kind::FourthRoot => of_one(&FourthRoot, d),
-            Kind::Root => of_one(&Root, d),
-            Kind::Magnitude => of_one(&Magnitude, d),
-            Kind::Square => of_one(&Square, d),
-            Kind::Whole(table) => of_one(table, d),
-            Kind::Log(table) => of_one(table, d),
+            Kind::Any(power) => Some(GpuPower { name: "any", numbers: power.numbers() }),
+            Kind::Bits(power) => Some(GpuPower { name: "bits", numbers: power.numbers() }),
+            Kind::QuarterBits => plain("quarter"),
+            Kind::FourthRoot => plain("fourth_root"),
+            Kind::Root => plain("root"),
+            Kind::Magnitude => plain("magnitude"),
+            Kind::Square => plain("square"),
+            Kind::Whole(_) | Kind::Log(_) => None,
         }
     }
+
+    /// What one difference counts, with the bits that it has in [`sums`].
+    pub fn of(&self, d: f32) -> f32 {
+        self.with(OfOne(d))
+    }
+
+    /// Does something with its power.
+    fn with<W: OfPower>(&self, what: W) -> W::Answer {
+        match &self.0 {
+            Kind::Any(power) => what.of(power),
+            Kind::Bits(power) => what.of(power),
+            Kind::QuarterBits => what.of(&QuarterBits),
+            Kind::FourthRoot => what.of(&FourthRoot),
+            Kind::Root => what.of(&Root),
+            Kind::Magnitude => what.of(&Magnitude),
+            Kind::Square => what.of(&Square),
+            Kind::Whole(table) => what.of(table),
+            Kind::Log(table) => what.of(table),
+        }
+    }
+}
+
+/// Something that is done with any power.
+trait OfPower {
+    /// What comes of it.
+    type Answer;
+
+    /// Does it.
+    fn of<P: Power>(self, power: &P) -> Self::Answer;
+}
+
+/// The power of one number.
+struct OfOne(f32);
+
+impl OfPower for OfOne {
+    type Answer = f32;
+
+    fn of<P: Power>(self, power: &P) -> f32 {
+        of_one(power, self.0)
+    }
+}
+
+/// Numbers that a power on a GPU is given.
+const GPU_NUMBERS: usize = 9;
+
+/// A metric as its kernels know it.
+pub(crate) struct GpuPower {
+    /// The end of their names.
+    pub(crate) name: &'static str,
+    /// What they compute with.
+    pub(crate) numbers: [f32; GPU_NUMBERS],
 }
 
 /// The size of signals.
@@ -181,6 +236,22 @@ impl Values<'_> {
         wide
     }
 
+    /// The block that begins with point `first`, by term.
+    fn of_block<'s>(&'s self, first: usize, shape: Shape, scratch: &'s mut [f32]) -> &'s [[f32; LANES]] {
+        let block = shape.terms() * LANES;
+        let begin = first * shape.terms();
+        self.block(begin..begin + block, scratch).as_chunks().0
+    }
+
+    /// How many points there are, with those that fill up the last block; whether they are whole blocks.
+    fn check(&self, kernel: &'static str, shape: Shape) -> Result<usize, KernelError> {
+        let block = shape.terms() * LANES;
+        // A shape without terms fits nothing.
+        let whole = if block == 0 { self.len() + 1 } else { self.len().next_multiple_of(block) };
+        check_shape(kernel, "values", (self.len(), 1), (whole, 1))?;
+        Ok(self.len() / shape.terms())
+    }
+
     fn len(&self) -> usize {
         match self {
             Values::F32(values) => values.len(),
@@ -206,11 +277,7 @@ pub fn sums(
     scratch: &mut [f32],
     sums: &mut [f32],
 ) -> Result<(), KernelError> {
-    let block = shape.terms() * LANES;
-    // A shape without terms fits nothing.
-    let whole = if block == 0 { values.len() + 1 } else { values.len().next_multiple_of(block) };
-    check_shape("distance::sums", "values", (values.len(), 1), (whole, 1))?;
-    let points = values.len() / shape.terms();
+    let points = values.check("distance::sums", shape)?;
     let events = high.len() / shape.terms();
     check_shape("distance::sums", "high", (high.len(), 1), (events * shape.terms(), 1))?;
     check_shape("distance::sums", "sums", (sums.len(), 1), (events * points, 1))?;
@@ -249,25 +316,25 @@ fn by_metric(metric: &Metric, operands: &mut Operands<'_>) {
         Kind::Square if halves => walk::<_, Halves>(&Square, operands),
         Kind::Any(power) if split => walk::<_, Plain<true>>(power, operands),
         Kind::Bits(power) if split => walk::<_, Plain<true>>(power, operands),
-        Kind::Any(power) => walk::<_, Plain<false>>(power, operands),
-        Kind::Bits(power) => walk::<_, Plain<false>>(power, operands),
-        Kind::QuarterBits => walk::<_, Plain<false>>(&QuarterBits, operands),
-        Kind::FourthRoot => walk::<_, Plain<false>>(&FourthRoot, operands),
-        Kind::Root => walk::<_, Plain<false>>(&Root, operands),
-        Kind::Magnitude => walk::<_, Plain<false>>(&Magnitude, operands),
-        Kind::Square => walk::<_, Plain<false>>(&Square, operands),
-        Kind::Whole(table) => walk::<_, Plain<false>>(table, operands),
-        Kind::Log(table) => walk::<_, Plain<false>>(table, operands),
+        _ => metric.with(operands),
+    }
+}
+
+/// The sums of all points, of samples in one part.
+impl OfPower for &mut Operands<'_> {
+    type Answer = ();
+
+    fn of<P: Power>(self, power: &P) {
+        walk::<P, Plain<false>>(power, self);
     }
 }
 
 /// Block after block; what is not stored in `f32` is made so first, once for all events.
 fn walk<P: Power, A: Adding>(power: &P, operands: &mut Operands<'_>) {
     let Operands { way, values, shape, high, low, ref mut scratch, ref mut sums } = *operands;
-    let (block, stride) = (shape.terms() * LANES, values.len() / shape.terms());
+    let stride = values.len() / shape.terms();
     for first in (0..stride).step_by(LANES) {
-        let values = values.block(first * shape.terms()..first * shape.terms() + block, scratch);
-        let values = values.as_chunks().0;
+        let values = values.of_block(first, shape, scratch);
         way.enter(Walk::<P, A> { power, values, shape, high, low, first, stride, sums, adding: PhantomData });
     }
 }

@@ -1,7 +1,7 @@
 //! Powers of the difference of two samples: exact ones, one for any exponent, tables, and two that are no more than a few instructions.
 
-use super::LANES;
 use super::lanes::{Lanes, Portable};
+use super::{GPU_NUMBERS, LANES};
 
 /// All bits but the sign's.
 const MAGNITUDE: u32 = 0x7fff_ffff;
@@ -52,6 +52,11 @@ impl AnyPower {
     pub fn new(p: f64) -> Self {
         AnyPower { p: p as f32, log2: LOG2.map(|c| (c * p) as f32) }
     }
+
+    /// The exponent and the coefficients, for kernels of GPUs.
+    pub fn numbers(&self) -> [f32; GPU_NUMBERS] {
+        std::array::from_fn(|i| if i == 0 { self.p } else { self.log2[i - 1] })
+    }
 }
 
 impl Power for AnyPower {
@@ -95,6 +100,12 @@ impl BitPower {
         let one = 127.0 * f64::from(1u32 << MANTISSA);
         let mean = 0.043 * (1.0 - p) * f64::from(1u32 << MANTISSA);
         BitPower { factor: p as f32, offset: ((1.0 - p) * one - mean) as f32 }
+    }
+
+    /// The factor and the offset, for kernels of GPUs.
+    pub fn numbers(&self) -> [f32; GPU_NUMBERS] {
+        let numbers = [self.factor, self.offset];
+        std::array::from_fn(|i| numbers.get(i).copied().unwrap_or(0.0))
     }
 }
 

@@ -249,3 +249,139 @@ fn sizes_have_to_fit() {
             .is_err()
     );
 }
+
+/// Events that want no point, one, all of a block, the same point twice, and points that lie apart.
+#[test]
+fn pairs_have_the_bits_of_all_points() {
+    let (shape, count) = (Shape { channels: 2, samples: 7 }, 37);
+    let sample = sample(shape, 5, count, 7);
+    let halves = halves(&sample.values);
+    let stride = 5 * LANES;
+    let mut random = ChaCha8Rng::seed_from_u64(8);
+    let (mut points, mut ends) = (Vec::new(), Vec::new());
+    for event in 0..count {
+        let mut of_event: Vec<usize> = match event % 4 {
+            0 => Vec::new(),
+            1 => (LANES..2 * LANES).collect(),
+            2 => vec![70, 70, 3],
+            _ => (0..30).map(|_| random.random_range(0..stride)).collect(),
+        };
+        of_event.sort_unstable();
+        points.append(&mut of_event);
+        ends.push(points.len());
+    }
+    for metric in metrics() {
+        for values in [Values::F32(&sample.values), Values::Bf16(&halves)] {
+            let all = through(Way::Portable, &metric, values, &sample, &[]);
+            let want = ends.iter().enumerate().flat_map(|(event, &end)| {
+                let begin = if event == 0 { 0 } else { ends[event - 1] };
+                points[begin..end].iter().map(move |&point| event * stride + point)
+            });
+            let want: Vec<u32> = want.map(|at| all[at]).collect();
+            for way in other_ways().into_iter().chain([Way::Portable]) {
+                let mut found = vec![f32::NAN; points.len()];
+                let pairs = Pairs { points: &points, ends: &ends };
+                let scratch = &mut vec![0.0; values.scratch_len(shape)];
+                pairs::by_way(way, &metric, values, shape, &sample.high, pairs, scratch, &mut found)
+                    .expect("sizes that fit");
+                assert!(found.into_iter().map(f32::to_bits).eq(want.iter().copied()), "{metric:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_have_to_be_there_and_in_order() {
+    let (shape, values) = (Shape { channels: 1, samples: 2 }, [0.0; 2 * LANES]);
+    let of = |points: &[usize], ends: &[usize]| {
+        let (events, mut sums) = (vec![0.0; 2 * ends.len()], vec![0.0; points.len()]);
+        let pairs = Pairs { points, ends };
+        sums_of_pairs(&Metric::power(1.0), Values::F32(&values), shape, &events, pairs, &mut [], &mut sums)
+            .is_ok()
+    };
+    assert!(of(&[1, 15, 0], &[2, 3]) && of(&[], &[]) && of(&[], &[0, 0]));
+    assert!(!of(&[15, 1], &[2]) && !of(&[16], &[1]) && !of(&[1], &[2]) && !of(&[1, 2], &[2, 1]));
+    assert!(!of(&[1, 2], &[1]) && !of(&[1, 2], &[3, 2]));
+}
+
+fn products_through(way: Way, values: Values<'_>, shape: Shape, events: &[f32]) -> Vec<f32> {
+    let squares = squares(values, shape).expect("whole blocks");
+    let mut sums = vec![f32::NAN; events.len() / shape.terms() * squares.len()];
+    let scratch = &mut vec![0.0; values.scratch_len(shape)];
+    product::products_by(way, values, &squares, shape, events, scratch, &mut sums).expect("sizes that fit");
+    sums
+}
+
+#[test]
+fn products_have_the_same_bits_in_every_way_and_company() {
+    for (shape, events) in [(Shape { channels: 2, samples: 7 }, 13), (Shape { channels: 3, samples: 4 }, 1)] {
+        let sample = sample(shape, 3, events, 5);
+        let ints: Vec<i16> = sample.values.iter().map(|x| (x * 30_000.0) as i16).collect();
+        let halves = halves(&sample.values);
+        for values in [
+            Values::F32(&sample.values),
+            Values::I16(&ints),
+            Values::F16(&halves),
+            Values::Bf16(&halves),
+            Values::Halves(&halves),
+        ] {
+            let bits = |way, events: &[f32]| -> Vec<u32> {
+                products_through(way, values, shape, events).into_iter().map(f32::to_bits).collect()
+            };
+            let portable = bits(Way::Portable, &sample.high);
+            for way in other_ways() {
+                assert!(bits(way, &sample.high) == portable, "{values:?}");
+                let alone = sample.high.chunks(shape.terms()).flat_map(|event| bits(way, event));
+                assert!(alone.eq(portable.iter().copied()), "{values:?}");
+            }
+        }
+    }
+}
+
+/// Events that are almost a point, so that all but the last bits cancel; the bound is said to be one, and not much more.
+#[test]
+fn products_are_as_far_from_squares_of_distances_as_they_say() {
+    for shape in [Shape { channels: 2, samples: 40 }, Shape { channels: 10, samples: 40 }] {
+        let mut random = ChaCha8Rng::seed_from_u64(6);
+        // Signals as they are: of one sign, which is where sums lose most.
+        let values: Vec<f32> =
+            (0..4 * LANES * shape.terms()).map(|_| random.random_range(0.5..1.0)).collect();
+        let event = |e: usize| -> Vec<f32> {
+            let near = |term| values[place(e, term, shape)] * (1.0 + random.random_range(-1e-4..1e-4f32));
+            (0..shape.terms()).map(near).collect()
+        };
+        let events: Vec<f32> = (0..8).flat_map(event).collect();
+        let sums = products_through(Way::best(), Values::F32(&values), shape, &events);
+        let mut largest = 0.0f64;
+        for (at, sum) in sums.into_iter().enumerate() {
+            let (event, point) = (at / (4 * LANES), at % (4 * LANES));
+            let (mut distance, mut v_square, mut b_square) = (0.0, 0.0, 0.0);
+            for term in 0..shape.terms() {
+                let v = f64::from(events[event * shape.terms() + term]);
+                let b = f64::from(values[place(point, term, shape)]);
+                distance += (v - b) * (v - b);
+                v_square += v * v;
+                b_square += b * b;
+            }
+            let unit = (v_square.sqrt() + b_square.sqrt()).powi(2);
+            largest = largest.max((f64::from(sum) + v_square - distance).abs() / unit);
+        }
+        let bound = product_error(shape);
+        println!("{shape:?}: {largest:.2e}, at most {bound:.2e}");
+        assert!(largest <= bound && largest > bound / 50.0, "{largest:e} {bound:e}");
+    }
+}
+
+#[test]
+fn products_want_squares_that_fit() {
+    let shape = Shape { channels: 1, samples: 2 };
+    let values = [0.0; 2 * LANES];
+    let products = |squares: &[f32], events: &[f32], sums: &mut [f32]| {
+        products(Values::F32(&values), squares, shape, events, &mut [], sums).is_ok()
+    };
+    assert!(products(&[0.0; LANES], &[0.0; 2], &mut [0.0; LANES]));
+    assert!(!products(&[0.0; LANES - 1], &[0.0; 2], &mut [0.0; LANES]));
+    assert!(!products(&[0.0; LANES], &[0.0; 3], &mut [0.0; LANES]));
+    assert!(!products(&[0.0; LANES], &[0.0; 2], &mut [0.0; LANES + 1]));
+    assert!(squares(Values::F32(&values[1..]), shape).is_err());
+}

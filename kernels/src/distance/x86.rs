@@ -144,6 +144,21 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector {
+        // SAFETY: as above.
+        unsafe {
+            let eight = |places| {
+                // Which half: the fourth bit, as a sign.
+                let (at, half) = (_mm256_castps_si256(places), 28);
+                let (low, high) = (_mm256_permutevar8x32_ps(a[0], at), _mm256_permutevar8x32_ps(a[1], at));
+                let half = _mm256_sll_epi32(at, _mm_cvtsi32_si128(half));
+                _mm256_blendv_ps(low, high, _mm256_castsi256_ps(half))
+            };
+            [eight(places[0]), eight(places[1])]
+        }
+    }
+
+    #[inline(always)]
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {
         // SAFETY: as above; no place is beyond the table's end.
         unsafe {
@@ -179,6 +194,7 @@ macro_rules! whole {
 
 impl Lanes for Avx512 {
     type Vector = __m512;
+    const HAS_MANY_REGISTERS: bool = true;
 
     #[inline(always)]
     fn enter<W: Work>(self, work: W) {
@@ -228,6 +244,7 @@ impl Lanes for Avx512 {
         fn number_of(a) _mm512_cvtepi32_ps(_mm512_castps_si512(a));
         fn to_int(a) _mm512_castsi512_ps(_mm512_cvtps_epi32(a));
         fn truncate(a) _mm512_castsi512_ps(_mm512_cvttps_epi32(a));
+        fn permute(a, places) _mm512_permutexvar_ps(_mm512_castps_si512(places), a);
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! The points with the smallest sums.
 
+use std::cmp::Ordering;
+
 /// The points with the smallest sums, the smallest first; of points with one sum those with lower numbers come first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
@@ -26,6 +28,30 @@ fn smallest(sums: &[f32; SIXTEEN]) -> f32 {
     sums[0]
 }
 
+/// A number that at least `most` of some sums do not exceed, where there are so many, and not many more.
+fn limit_by_halving(sums: &[f32], most: usize) -> f32 {
+    let (mut low, mut high) =
+        sums.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
+    let few_more = most + most / 8;
+    loop {
+        let middle = low + (high - low) / 2.0;
+        if sums.len() <= few_more || !(low < middle && middle < high) {
+            return high;
+        }
+        let count = sums.iter().map(|&x| u32::from(x <= middle)).sum::<u32>() as usize;
+        match count {
+            _ if count < most => low = middle,
+            _ if count <= few_more => return middle,
+            _ => high = middle,
+        }
+    }
+}
+
+/// By sums, of equal ones by numbers.
+fn in_order(a: &(f64, usize), b: &(f64, usize)) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+}
+
 impl Best {
     /// Empties it for the `most` smallest.
     pub fn restart(&mut self, most: usize) {
@@ -46,30 +72,51 @@ impl Best {
         self.found.insert(at, (sum, point));
     }
 
-    /// Looks at the sums of points from 0 on.
-    ///
-    /// Sums are alike for points that are neighbours, so that a list that is kept while they pass changes often. The smallest of each sixteen are found first:
-    /// none of the points that are wanted is larger than as many of those.
+    /// Finds those of points from 0 on, instead of what it has found before.
     pub fn offer_all(&mut self, sums: &[f32]) {
+        self.collect(sums);
+        self.found.sort_unstable_by(in_order);
+        self.found.truncate(self.most);
+    }
+
+    /// The largest of the `most` smallest sums, of which there have to be as many.
+    pub fn last_of(&mut self, most: usize, sums: &[f32]) -> f64 {
+        self.restart(most);
+        self.collect(sums);
+        self.found.select_nth_unstable_by(most - 1, in_order).1.0
+    }
+
+    /// Those that are wanted and few others, in no order.
+    ///
+    /// Sums are alike for points that are neighbours, so that a list that is kept while they pass changes often. A limit comes first, which as many sums as are
+    /// wanted do not exceed and few others: of a few, from the smallest of each sixteen, since none of the points that are wanted is larger than as many of those; of
+    /// many, by halving.
+    fn collect(&mut self, sums: &[f32]) {
         let (whole, rest) = sums.as_chunks::<SIXTEEN>();
         let last = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(f32::INFINITY));
         self.least.clear();
         self.least.extend(whole.iter().chain([&last]).map(smallest));
-        let limit = match self.most {
-            most if most <= self.least.len() => {
-                self.sorted.clone_from(&self.least);
-                *self.sorted.select_nth_unstable_by(most - 1, f32::total_cmp).1
-            }
-            _ => f32::INFINITY,
+        let limit = if 2 * self.most <= self.least.len() {
+            self.sorted.clone_from(&self.least);
+            *self.sorted.select_nth_unstable_by(self.most.max(1) - 1, f32::total_cmp).1
+        } else {
+            limit_by_halving(sums, self.most)
         };
-        for first in 0..self.least.len() {
-            if self.least[first] <= limit {
-                let few = &sums[first * SIXTEEN..sums.len().min((first + 1) * SIXTEEN)];
-                for (i, &sum) in few.iter().enumerate().filter(|&(_, &sum)| sum <= limit) {
-                    self.offer(sum.into(), first * SIXTEEN + i);
-                }
-            }
-        }
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        found.extend(self.up_to(sums, limit.into()));
+        self.found = found;
+    }
+
+    /// The points whose sums do not exceed a limit, by number; `sums` are those that were given last.
+    pub fn up_to<'s>(&'s self, sums: &'s [f32], limit: f64) -> impl Iterator<Item = (f64, usize)> + 's {
+        let near = self.least.iter().enumerate().filter(move |&(_, &least)| f64::from(least) <= limit);
+        near.flat_map(move |(at, _)| {
+            let first = at * SIXTEEN;
+            let few = &sums[first..sums.len().min(first + SIXTEEN)];
+            few.iter().enumerate().map(move |(i, &sum)| (f64::from(sum), first + i))
+        })
+        .filter(move |&(sum, _)| sum <= limit)
     }
 
     /// Sums and points.
@@ -86,7 +133,7 @@ mod tests {
     proptest! {
         /// Few different sums, so that many are alike.
         #[test]
-        fn the_smallest_are_found_in_order(sums in prop::collection::vec(0u8..20, 0..200), most in 1usize..12) {
+        fn the_smallest_are_found_in_order(sums in prop::collection::vec(0u8..20, 0..200), most in 1usize..120) {
             let sums: Vec<f32> = sums.into_iter().map(f32::from).collect();
             let mut best = Best::default();
             best.restart(most);
@@ -95,6 +142,9 @@ mod tests {
             all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             all.truncate(most);
             prop_assert_eq!(best.found(), &all[..]);
+            if most <= sums.len() {
+                prop_assert_eq!(best.last_of(most, &sums), all[most - 1].0);
+            }
         }
     }
 }

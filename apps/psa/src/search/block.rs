@@ -1,6 +1,8 @@
 //! The signals of one segment's points, laid out for searches, in one of the formats that searches know.
 
-use zellige_kernels::distance::{LANES, Shape, Values, place};
+use std::sync::OnceLock;
+
+use zellige_kernels::distance::{LANES, Shape, Values, place, squares};
 use zellige_kernels::formats::bits::{bf16_from_f32, f16_from_f32};
 use zellige_runtime::{Buffer, Data, Format, Meta, Portability, Portable};
 
@@ -69,6 +71,10 @@ pub struct BlockHeader {
 pub struct Block {
     header: BlockHeader,
     samples: Samples,
+    /// Where the points are (mm): x, y, z of each.
+    positions: Buffer<f32>,
+    /// Of lengths of points, where they have been asked for: they do not travel.
+    squares: OnceLock<Vec<f32>>,
 }
 
 impl Block {
@@ -91,7 +97,8 @@ impl Block {
             }
         }
         header.most = samples.iter().fold(0.0, |most, x| most.max(x.abs()));
-        Ok(Block { header, samples: Samples::Single(samples) })
+        let positions = Buffer::from_slice(basis.positions().as_flattened());
+        Ok(Block { header, samples: Samples::Single(samples), positions, squares: OnceLock::new() })
     }
 
     /// The largest magnitude of a sample of the basis; 1 is the whole charge.
@@ -146,7 +153,8 @@ impl Block {
                 Samples::Half(to)
             }
         };
-        Some(Block { header: BlockHeader { format, scale, ..self.header }, samples })
+        let header = BlockHeader { format, scale, ..self.header };
+        Some(Block { header, samples, positions: self.positions.clone(), squares: OnceLock::new() })
     }
 
     /// What the loops of [`zellige_kernels::distance`] read; `halves`: where samples are `f16`, sums are to be as well.
@@ -158,6 +166,12 @@ impl Block {
             Samples::Half(bits) if halves => Values::Halves(bits),
             Samples::Half(bits) => Values::F16(bits),
         }
+    }
+
+    /// The squares of the lengths of its points as they are stored, with those that fill up; computed for the first who asks, and kept.
+    pub(super) fn squares(&self) -> &[f32] {
+        let squares = || squares(self.values(false), self.header.shape).expect("a block is whole");
+        self.squares.get_or_init(squares)
     }
 
     /// A sample of a block in `f32`.
@@ -173,6 +187,7 @@ impl Block {
     pub(super) fn gather(&self, points: &[usize], few: &mut Block) {
         let shape = self.header.shape;
         few.header = BlockHeader { points: LANES, ..self.header };
+        few.squares.take();
         match (&self.samples, &mut few.samples) {
             (Samples::Single(from), Samples::Single(to)) => gather(from, shape, points, to),
             (Samples::Half(from), Samples::Half(to)) => gather(from, shape, points, to),
@@ -196,11 +211,32 @@ fn gather<T: Copy>(from: &[T], shape: Shape, points: &[usize], to: &mut [T]) {
 }
 
 impl BlockHeader {
+    /// How many points the block has.
+    pub(super) fn points(&self) -> usize {
+        self.points
+    }
+
+    /// Channels and samples.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How its samples are stored.
+    pub(super) fn format(&self) -> SampleFormat {
+        self.format
+    }
+
+    /// What a sample of 1 is stored as.
+    pub(super) fn scale(&self) -> f32 {
+        self.scale
+    }
+
     /// Samples, with those that fill up.
     fn stored(&self) -> usize {
         self.points.next_multiple_of(LANES) * self.shape.terms()
     }
 
+    /// Positions do not count: a few bytes for each point.
     fn meta(&self) -> Meta {
         Meta { format: self.format.number(), bytes: self.stored() * self.format.bytes(), ..Meta::default() }
     }
@@ -260,11 +296,12 @@ impl Portable for Block {
             SampleFormat::F16 | SampleFormat::Bf16 => Samples::Half(Buffer::zeroed(len)),
             SampleFormat::I16 => Samples::Fixed(Buffer::zeroed(len)),
         };
-        Block { header: *header, samples }
+        let positions = Buffer::zeroed(3 * header.points);
+        Block { header: *header, samples, positions, squares: OnceLock::new() }
     }
 
     fn part_sizes(header: &BlockHeader) -> Vec<usize> {
-        vec![header.meta().bytes]
+        vec![header.meta().bytes, 3 * size_of::<f32>() * header.points]
     }
 
     fn header_meta(header: &BlockHeader) -> Meta {
@@ -272,18 +309,21 @@ impl Portable for Block {
     }
 
     fn parts(&self) -> Vec<&[u8]> {
-        vec![match &self.samples {
+        let samples = match &self.samples {
             Samples::Single(samples) => samples.as_bytes(),
             Samples::Half(samples) => samples.as_bytes(),
             Samples::Fixed(samples) => samples.as_bytes(),
-        }]
+        };
+        vec![samples, self.positions.as_bytes()]
     }
 
     fn parts_mut(&mut self) -> Vec<&mut [u8]> {
-        vec![match &mut self.samples {
+        self.squares.take();
+        let samples = match &mut self.samples {
             Samples::Single(samples) => samples.as_bytes_mut(),
             Samples::Half(samples) => samples.as_bytes_mut(),
             Samples::Fixed(samples) => samples.as_bytes_mut(),
-        }]
+        };
+        vec![samples, self.positions.as_bytes_mut()]
     }
 }

@@ -1,13 +1,13 @@
 //! One batch of events on one segment: what a task does.
 
-use zellige_kernels::distance::{LANES, Metric, sums};
+use zellige_kernels::distance::{LANES, Metric, Pairs, products, sums, sums_of_pairs};
 
-use super::THOUSAND;
 use super::best::Best;
 use super::block::Block;
 use super::events::narrowed;
 use super::found::{Flags, Found};
 use super::lattice::Lattice;
+use super::nearest::{Nearby, Nearest};
 use super::plan::{Method, Plan, Stage};
 use super::proof::Proof;
 use super::reference::figure_of_merit;
@@ -15,7 +15,7 @@ use super::reference::figure_of_merit;
 /// How many events go through a block at a time: so many sums stay in a core's cache.
 const AT_A_TIME: usize = 32;
 /// Figures of merit that are so much larger than the smallest, as a ratio, are near it.
-const NEAR: f64 = 1.02;
+pub(super) const NEAR: f64 = 1.02;
 
 /// Where the points of a segment are, and which are coarse ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,8 @@ pub(super) struct Engine<'a> {
 struct Side<'a> {
     block: &'a Block,
     metric: Metric,
+    /// Sums of all points are by products of matrices.
+    nearest: Option<Nearest>,
     is_double: bool,
     /// What makes a sum a figure of merit.
     unit: f64,
@@ -64,18 +66,62 @@ const SIZES: &str = "blocks and events have been checked";
 impl<'a> Side<'a> {
     fn new(plan: &Plan, stage: Stage, block: &'a Block) -> Self {
         let metric = plan.metric(stage, block.scale());
-        let unit = metric.unit() * (THOUSAND / f64::from(block.scale())).powf(plan.p);
+        let unit = plan.unit(&metric, block.scale());
+        let nearest = plan.is_product(stage).then(|| Nearest::new(block.squares(), block.shape()));
         let scratch = vec![0.0; block.values(true).scratch_len(block.shape())];
-        let (few, event) = (block.few(), Vec::new());
-        Side { block, metric, is_double: plan.is_double(stage), unit, few, event, scratch, p: plan.p }
+        let (few, event, is_double) = (block.few(), Vec::new(), plan.is_double(stage));
+        Side { block, metric, nearest, is_double, unit, few, event, scratch, p: plan.p }
     }
 
     /// Sums of all points for several events.
     fn all(&mut self, events: &[&[f64]], out: &mut [f32]) {
         self.event.clear();
         events.iter().for_each(|event| narrowed(event, self.block, &mut self.event));
-        let (values, shape) = (self.block.values(true), self.block.shape());
-        sums(&self.metric, values, shape, &self.event, &[], &mut self.scratch, out).expect(SIZES);
+        let (shape, scratch) = (self.block.shape(), &mut self.scratch);
+        if self.nearest.is_some() {
+            let (values, squares) = (self.block.values(false), self.block.squares());
+            products(values, squares, shape, &self.event, scratch, out).expect(SIZES);
+        } else {
+            sums(&self.metric, self.block.values(true), shape, &self.event, &[], scratch, out).expect(SIZES);
+        }
+    }
+
+    /// The points with the smallest direct sums, by number, from sums of products; none where sums are direct.
+    fn nearest(&mut self, samples: &[f64], sums: &[f32], keep: usize) -> Option<Vec<usize>> {
+        let nearest = self.nearest.as_mut()?;
+        self.event.clear();
+        narrowed(samples, self.block, &mut self.event);
+        let Nearby { mut sure, mut doubtful, wanted } = nearest.find(&self.event, sums, keep);
+        if wanted < doubtful.len() {
+            let mut direct = Vec::new();
+            self.some(samples, &doubtful, &mut direct);
+            direct.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            doubtful = direct[..wanted].iter().map(|&(_, point)| point).collect();
+        }
+        sure.append(&mut doubtful);
+        sure.sort_unstable();
+        Some(sure)
+    }
+
+    /// Figures of merit of points of each event, in rising order, where events want so many that it pays to go through the block for several of them.
+    fn of_each(&mut self, events: &[&[f64]], wanted: &[Vec<usize>]) -> Option<Vec<(f64, usize)>> {
+        let points = wanted.concat();
+        let blocks = self.block.stride() / LANES;
+        if self.is_double || (points.len() as f64) < DENSE * (blocks * events.len()) as f64 {
+            return None;
+        }
+        self.event.clear();
+        events.iter().for_each(|event| narrowed(event, self.block, &mut self.event));
+        let ends = wanted.iter().scan(0, |end, points| {
+            *end += points.len();
+            Some(*end)
+        });
+        let (ends, mut lanes): (Vec<usize>, _) = (ends.collect(), vec![0.0; points.len()]);
+        let (values, shape) = (self.block.values(false), self.block.shape());
+        let pairs = Pairs { points: &points, ends: &ends };
+        sums_of_pairs(&self.metric, values, shape, &self.event, pairs, &mut self.scratch, &mut lanes)
+            .expect(SIZES);
+        Some(lanes.iter().zip(points).map(|(&sum, point)| (f64::from(sum) * self.unit, point)).collect())
     }
 
     /// Figures of merit of some points for one event, with the bits that all points together have.
@@ -91,12 +137,16 @@ impl<'a> Side<'a> {
         let mut lanes = [0.0; LANES];
         for points in points.chunks(LANES) {
             self.block.gather(points, &mut self.few);
-            let (values, shape) = (self.few.values(true), self.block.shape());
+            // Products are of `f16` as numbers, and so are the sums beside them.
+            let (values, shape) = (self.few.values(self.nearest.is_none()), self.block.shape());
             sums(&self.metric, values, shape, &self.event, &[], &mut self.scratch, &mut lanes).expect(SIZES);
             out.extend(points.iter().zip(lanes).map(|(&point, sum)| (f64::from(sum) * self.unit, point)));
         }
     }
 }
+
+/// From so many points of a block on that an event wants, on average, several events share what they want of it.
+const DENSE: f64 = 0.5;
 
 impl<'a> Engine<'a> {
     /// With the segment's signals as the stages of a plan want them; `proof` where the plan is to prove its answers.
@@ -135,17 +185,18 @@ impl<'a> Engine<'a> {
                 Vec::new()
             }
         };
-        let mut found = Vec::with_capacity(events.len());
-        for (e, event) in events.iter().enumerate() {
-            let sums = &sums[e * stride..][..points];
-            found.push(match (self.plan.method, self.proof) {
-                (Method::Screen { keep, .. }, proof) => {
-                    self.screened(event, sums, keep, proof.map(|proof| (proof, lost[e])))
-                }
-                (Method::Exact { cap }, Some(proof)) => self.exact(event, sums, proof, lost[e], cap),
-                _ => self.full(sums),
-            });
-        }
+        let of_event = |e: usize| &sums[e * stride..][..points];
+        let each = events.iter().enumerate();
+        let found = match (self.plan.method, self.proof) {
+            (Method::Screen { keep, .. }, None) => self.screened_together(events, of_event, keep),
+            (Method::Screen { keep, .. }, Some(proof)) => {
+                each.map(|(e, event)| self.certified(event, of_event(e), keep, proof, lost[e])).collect()
+            }
+            (Method::Exact { cap }, Some(proof)) => {
+                each.map(|(e, event)| self.exact(event, of_event(e), proof, lost[e], cap)).collect()
+            }
+            _ => each.map(|(e, _)| self.full(of_event(e))).collect(),
+        };
         self.sums = all;
         found
     }
@@ -213,25 +264,54 @@ impl<'a> Engine<'a> {
         self.best_of_scored(Flags::default())
     }
 
-    /// The best of those that a screen has kept; `doubt`: what proves, and what the event's samples have lost.
-    fn screened(
-        &mut self,
-        samples: &[f64],
-        sums: &[f32],
-        keep: usize,
-        doubt: Option<(&Proof, f64)>,
-    ) -> Found {
+    /// The points with the smallest sums, and the first sum that is not among them.
+    fn smallest(&mut self, sums: &[f32], keep: usize) -> (Vec<usize>, Option<f64>) {
         self.best.restart(keep + 1);
         self.best.offer_all(sums);
-        let kept = &self.best.found()[..keep.min(self.best.found().len())];
-        let points: Vec<usize> = kept.iter().map(|&(_, point)| point).collect();
-        let next = self.best.found().get(keep).map(|&(sum, _)| sum);
+        let found = self.best.found();
+        let points = found.iter().take(keep).map(|&(_, point)| point).collect();
+        (points, found.get(keep).map(|&(sum, _)| sum))
+    }
+
+    /// The best of those that a screen has kept, of several events.
+    fn screened_together<'s>(
+        &mut self,
+        events: &[&[f64]],
+        sums: impl Fn(usize) -> &'s [f32],
+        keep: usize,
+    ) -> Vec<Found> {
+        let kept = |(e, event): (usize, &&[f64])| match self.first.nearest(event, sums(e), keep) {
+            Some(points) => points,
+            None => {
+                let (mut points, _) = self.smallest(sums(e), keep);
+                points.sort_unstable();
+                points
+            }
+        };
+        let kept: Vec<Vec<usize>> = events.iter().enumerate().map(kept).collect();
+        let together = self.last.of_each(events, &kept);
+        let mut rest = together.as_deref().unwrap_or_default();
+        let found = events.iter().zip(&kept).map(|(event, points)| {
+            if together.is_some() {
+                let (of_event, others) = rest.split_at(points.len());
+                self.scored.clear();
+                self.scored.extend_from_slice(of_event);
+                rest = others;
+            } else {
+                self.last.some(event, points, &mut self.scored);
+            }
+            self.best_of_scored(Flags::default())
+        });
+        found.collect()
+    }
+
+    /// The best of those that a screen has kept, and whether that is proven to be the best of all; `lost`: what the event's samples have lost.
+    fn certified(&mut self, samples: &[f64], sums: &[f32], keep: usize, proof: &Proof, lost: f64) -> Found {
+        let (points, next) = self.smallest(sums, keep);
         self.last.some(samples, &points, &mut self.scored);
         let mut found = self.best_of_scored(Flags::default());
-        if let Some((proof, lost)) = doubt {
-            let proven = proof.holds(self.last.block, samples, &points, &found, next, lost);
-            found.flags = found.flags.with_if(proven, Flags::CERTIFIED);
-        }
+        let proven = proof.holds(self.last.block, samples, &points, &found, next, lost);
+        found.flags = found.flags.with_if(proven, Flags::CERTIFIED);
         found
     }
 

@@ -33,6 +33,11 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// As it stands among the numbers of an answer.
+    pub(super) fn number(self) -> f64 {
+        f64::from(self.0)
+    }
+
     /// In words.
     pub fn words(self) -> Vec<&'static str> {
         let all = [
@@ -69,7 +74,7 @@ pub(super) const NUMBERS: usize = 6;
 impl Found {
     pub(super) fn to_numbers(self) -> [f64; NUMBERS] {
         let second = self.second.map_or(-1.0, |second| second as f64);
-        [self.index as f64, self.fom, second, self.gap, self.spread, f64::from(self.flags.0)]
+        [self.index as f64, self.fom, second, self.gap, self.spread, self.flags.number()]
     }
 
     pub(super) fn from_numbers(&[index, fom, second, gap, spread, flags]: &[f64; NUMBERS]) -> Found {

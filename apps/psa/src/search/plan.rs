@@ -44,6 +44,9 @@ pub enum Screen {
     Linear,
     /// The square.
     Square,
+    /// The square, by the product of the matrices of samples of events and of points: the points that [`Screen::Square`] keeps, those that its sums cannot tell
+    /// apart by direct sums.
+    Product,
     /// The power itself: of use with samples of two bytes.
     Power,
 }
@@ -168,6 +171,11 @@ impl Plan {
         self.precision == Precision::Fp64 && !(screens && stage == Stage::First)
     }
 
+    /// Whether a stage sums by products of matrices.
+    pub(super) fn is_product(&self, stage: Stage) -> bool {
+        matches!(self.method, Method::Screen { by: Screen::Product, .. }) && stage == Stage::First
+    }
+
     /// What a stage compares by; `scale` is that of its samples.
     pub(super) fn metric(&self, stage: Stage, scale: f32) -> Metric {
         match (self.method, stage) {
@@ -175,11 +183,16 @@ impl Plan {
                 Screen::Quarter => Metric::quarter_bits(),
                 Screen::Bits => Metric::bits(self.p),
                 Screen::Linear => Metric::power(1.0),
-                Screen::Square => Metric::power(2.0),
+                Screen::Square | Screen::Product => Metric::power(2.0),
                 Screen::Power => self.power(scale),
             },
             _ => self.power(scale),
         }
+    }
+
+    /// What makes a sum by a metric a figure of merit; `scale` is that of the samples.
+    pub(super) fn unit(&self, metric: &Metric, scale: f32) -> f64 {
+        metric.unit() * (super::THOUSAND / f64::from(scale)).powf(self.p)
     }
 
     fn power(&self, scale: f32) -> Metric {
@@ -215,7 +228,8 @@ macro_rules! names {
         }
     };
 }
-names!(Screen, "screen": Quarter "quarter", Bits "bits", Linear "linear", Square "square", Power "power");
+names!(Screen, "screen": Quarter "quarter", Bits "bits", Linear "linear", Square "square", Product "product",
+    Power "power");
 names!(Precision, "precision":
     Fp64 "fp64", Fp32 "fp32", Fp16 "fp16", Mixed "mixed", Int16 "int16", Bf16 "bf16");
 names!(Table, "lut": None "none", Whole "whole", Log "log");

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use zellige_runtime::{Codelet, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
+use zellige_runtime::{Codelet, Cuda, Operands, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
 
 use super::block::Block;
+use super::device;
 use super::engine::{Engine, Map};
 use super::found::Found;
 use super::plan::{Method, Plan};
@@ -55,5 +56,22 @@ impl Codelet for SearchBatch {
         let found = engine.run(samples, &self.coarse_only);
         answers.put(found.into_iter().flat_map(Found::to_numbers).collect());
         Ok(())
+    }
+
+    fn has_cuda(&self) -> bool {
+        device::has_kernels(&self.plan)
+    }
+
+    /// Reads nothing that is known at the ends of other tasks.
+    fn needs_ends(&self) -> bool {
+        false
+    }
+
+    fn cuda(
+        &self,
+        views: <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        device::search(&self.plan, views, cx)
     }
 }

@@ -80,7 +80,7 @@ pub struct PsaSearch {
     /// Powers from a table: none, whole (2 MB, at whole thousandths), log (16 KB, with straight lines in between).
     #[arg(long, value_name = "TABLE", default_value = "none")]
     pub lut: Table,
-    /// What a screen compares by: quarter (about p = 1/4, from bits), bits (about p, from bits), linear, square, power.
+    /// What a screen compares by: quarter (about p = 1/4, from bits), bits (about p, from bits), linear, square, product (square, faster), power.
     #[arg(long, value_name = "SCREEN", default_value = "quarter")]
     pub screen: Screen,
     /// How many points a screen keeps.

@@ -1,0 +1,135 @@
+//! A batch of events on a GPU: sums, the points that a screen keeps, those again, answers, one launch after the other on one stream.
+//!
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and working space, and nothing else.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use zellige_gpu::Address;
+use zellige_kernels::cuda::{
+    Compared, DISTANCE_SOURCES, Launch, Loaded, PointsAt, Stored, distance_again, distance_answers,
+    distance_best, distance_events, distance_sums,
+};
+use zellige_kernels::distance::Metric;
+use zellige_runtime::{Codelet, Cuda, CudaRef, GpuContext, Operands, TaskContext, TaskError};
+
+use super::THOUSAND;
+use super::block::{Block, BlockHeader, SampleFormat};
+use super::engine::NEAR;
+use super::found::{Flags, NUMBERS};
+use super::plan::{Method, Plan, Precision, Screen, Stage, Table};
+use super::tasks::SearchBatch;
+
+/// Where the operands of a batch are.
+pub(super) type Views<'v> = <<SearchBatch as Codelet>::Operands as Operands>::Views<'v, Cuda>;
+
+/// Whether GPUs have kernels for all of a plan: full searches and screens, with samples in `f32`, `i16` or `bf16` and powers that are computed.
+pub(super) fn has_kernels(plan: &Plan) -> bool {
+    let method = match plan.method {
+        Method::Full => true,
+        Method::Screen { by, .. } => by != Screen::Product,
+        Method::CoarseFine { .. } | Method::Exact { .. } => false,
+    };
+    let precision = matches!(plan.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16);
+    method && precision && plan.table == Table::None && !plan.certify
+}
+
+/// Puts the search of a batch on the task's stream; the answers have the bits of the CPU.
+pub(super) fn search(
+    plan: &Plan,
+    (first, last, samples, answers): Views<'_>,
+    cx: &mut TaskContext<'_>,
+) -> Result<(), TaskError> {
+    let gpu = cx.gpu();
+    let work = Work { gpu, kernels: Loaded::shared(gpu.driver(), gpu.gpu(), DISTANCE_SOURCES)? };
+    let first = Side::new(plan, Stage::First, first)?;
+    let count = (samples.part(0).1 / 8) as usize / first.points.shape.terms();
+    let (from, stride) = (samples.part(0).0, first.points.stride());
+    let events = work.events(&first, from, count)?;
+    let sums = work.room(4 * count * stride)?;
+    work.launch_some(distance_sums(&first.metric, &first.points, events, count, sums)?)?;
+    let compared = match plan.method {
+        Method::Screen { keep, .. } => {
+            let last = Side::new(plan, Stage::Last, last)?;
+            let keep = keep.min(last.points.points);
+            let (kept, again) = (work.room(4 * count * keep)?, work.room(4 * count * keep)?);
+            work.launch(&distance_best(&first.points, sums, count, keep, kept)?)?;
+            let events = work.events(&last, from, count)?;
+            let of = (count, keep);
+            work.launch_some(distance_again(&last.metric, &last.points, events, of, kept, again)?)?;
+            Compared { sums: again, stride: keep, count: keep, kept: Some(kept), ..last.compared() }
+        }
+        _ => Compared { sums, stride, count: first.points.points, ..first.compared() },
+    };
+    let answers = answers.put(NUMBERS * count, gpu)?;
+    let positions = (first.positions, first.points.points);
+    work.launch(&distance_answers(&compared, positions, count, answers.part(0).0)?)?;
+    Ok(())
+}
+
+/// What a stage compares with.
+struct Side {
+    points: PointsAt,
+    positions: Address,
+    metric: Metric,
+    /// What makes a sum a figure of merit.
+    unit: f64,
+    scale: f32,
+}
+
+impl Side {
+    fn new(plan: &Plan, stage: Stage, block: CudaRef<'_, Block>) -> Result<Self, TaskError> {
+        let header: &BlockHeader = block.header();
+        let stored = match header.format() {
+            SampleFormat::F32 => Stored::F32,
+            SampleFormat::I16 => Stored::I16,
+            SampleFormat::F16 => Stored::F16,
+            SampleFormat::Bf16 => Stored::Bf16,
+        };
+        let (shape, points) = (header.shape(), header.points());
+        if block.part(1).1 < 12 * points as u64 {
+            return Err("the block has fewer positions than points".into());
+        }
+        let points = PointsAt { at: block.part(0), stored, shape, points };
+        let metric = plan.metric(stage, header.scale());
+        let unit = plan.unit(&metric, header.scale());
+        Ok(Side { points, positions: block.part(1).0, metric, unit, scale: header.scale() })
+    }
+
+    /// Without sums.
+    fn compared(&self) -> Compared {
+        let tie = Flags::TIE.number();
+        Compared { sums: Address(0), stride: 0, count: 0, kept: None, unit: self.unit, near: NEAR, tie }
+    }
+}
+
+/// A task's stream and working space.
+struct Work<'c> {
+    gpu: &'c GpuContext<'c>,
+    kernels: Arc<Loaded>,
+}
+
+impl Work<'_> {
+    fn room(&self, bytes: usize) -> Result<Address, TaskError> {
+        Ok(self.gpu.scratch(bytes as u64)?.at)
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<(), TaskError> {
+        // SAFETY: all memory that the launch names is that of the body's operands, of which the answers are written and its alone, and working space of
+        // the sizes that the launch's description says.
+        unsafe { self.kernels.launch(&**self.gpu.driver(), self.gpu.stream(), launch)? };
+        Ok(())
+    }
+
+    fn launch_some(&self, launch: Option<Launch>) -> Result<(), TaskError> {
+        self.launch(&launch.ok_or("there is no kernel for the figure of merit")?)
+    }
+
+    /// The samples of `count` events in the unit of a side.
+    fn events(&self, side: &Side, samples: Address, count: usize) -> Result<Address, TaskError> {
+        let len = count * side.points.shape.terms();
+        let events = self.room(4 * len)?;
+        self.launch(&distance_events(samples, f64::from(side.scale) / THOUSAND, len, events))?;
+        Ok(events)
+    }
+}

@@ -1,0 +1,125 @@
+//! The points that a screen by products of matrices keeps: where products cannot tell two points apart, direct sums do.
+
+use zellige_kernels::distance::{Shape, product_error};
+
+use super::best::Best;
+
+/// Half the distance from 1 to the next `f32`.
+const ROUNDING: f64 = 1.0 / (1u32 << 24) as f64;
+/// Lengths whose squares are larger have no bound.
+const LARGEST: f64 = f32::MAX as f64 / 8.0;
+
+/// The smallest squares of distances, from sums of [`zellige_kernels::distance::products`].
+#[derive(Debug)]
+pub(super) struct Nearest {
+    best: Best,
+    /// The largest length of a point.
+    longest: f64,
+    shape: Shape,
+}
+
+/// What is known of the points for one event.
+#[derive(Debug, PartialEq)]
+pub(super) struct Nearby {
+    /// Points that are kept for certain.
+    pub sure: Vec<usize>,
+    /// Those of which some are kept: by direct sums, unless all are.
+    pub doubtful: Vec<usize>,
+    /// How many of those.
+    pub wanted: usize,
+}
+
+impl Nearest {
+    /// Of points with these squares of lengths.
+    pub fn new(squares: &[f32], shape: Shape) -> Self {
+        let most = squares.iter().fold(0.0, |most: f32, &x| most.max(x));
+        Nearest { best: Best::default(), longest: f64::from(most).sqrt() * (1.0 + ROUNDING), shape }
+    }
+
+    /// The points that can be among the `keep` with the smallest direct sums, for an event of these samples.
+    pub fn find(&mut self, event: &[f32], sums: &[f32], keep: usize) -> Nearby {
+        let keep = keep.min(sums.len());
+        let square: f64 = event.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
+        let unit = (square.sqrt() + self.longest).powi(2);
+        if unit.is_nan() || unit > LARGEST {
+            return Nearby { sure: Vec::new(), doubtful: (0..sums.len()).collect(), wanted: keep };
+        }
+        let last = self.best.last_of(keep, sums);
+        let margin = self.margin(last, square, unit);
+        let (mut sure, mut doubtful) = (Vec::with_capacity(keep), Vec::new());
+        for (sum, point) in self.best.up_to(sums, last + margin) {
+            if sum < last - margin { sure.push(point) } else { doubtful.push(point) }
+        }
+        let wanted = keep - sure.len();
+        Nearby { sure, doubtful, wanted }
+    }
+
+    /// How far a sum has to be from the last one that is kept, `last`, for the direct sums to lie on the same side of each other.
+    ///
+    /// With `e` for the error of a sum and `q` for the relative one of a direct sum of about the same size, `T = last + e + |v|^2` at most: sums that are further apart
+    /// than `2 e` are of distances in their order, and direct sums of distances `a < b` are in order where `a (1 + q) < b (1 - q)`, for which a difference of `3 q T` is enough.
+    fn margin(&self, last: f64, square: f64, unit: f64) -> f64 {
+        let Shape { channels, samples } = self.shape;
+        let subnormal = 4.0 * self.shape.terms() as f64 * f64::from(f32::MIN_POSITIVE);
+        let error = product_error(self.shape) * unit + subnormal;
+        // A difference counts twice, its square once; then sums.
+        let operations = (samples + channels + 3) as f64 * ROUNDING;
+        let direct = operations / (1.0 - operations);
+        2.0 * error + 3.0 * direct * (last + error + square)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use zellige_kernels::distance::{LANES, Metric, Values, place, products, squares, sums};
+
+    /// Points along a line that are hardly apart, far from zero: products cannot tell them apart, and must not say so.
+    #[test]
+    fn who_is_kept_for_certain_is_kept() {
+        let shape = Shape { channels: 2, samples: 20 };
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        let (mut sure, mut doubtful) = (0, 0);
+        for round in 0..60i32 {
+            let apart = 10f32.powi(-(round % 6));
+            let stride = 4 * LANES;
+            let mut values = vec![0.0; stride * shape.terms()];
+            for point in 0..stride {
+                for term in 0..shape.terms() {
+                    values[place(point, term, shape)] = 1.0 + apart * random.random_range(0.0..1.0f32);
+                }
+            }
+            let event: Vec<f32> =
+                (0..shape.terms()).map(|_| 1.0 + apart * random.random_range(0.0..1.0f32)).collect();
+            let values = Values::F32(&values);
+            let lengths = squares(values, shape).expect("whole blocks");
+            let (mut products_of, mut direct) = (vec![0.0; stride], vec![0.0; stride]);
+            products(values, &lengths, shape, &event, &mut [], &mut products_of).expect("sizes that fit");
+            sums(&Metric::power(2.0), values, shape, &event, &[], &mut [], &mut direct)
+                .expect("sizes that fit");
+            let keep = 1 + round as usize % 20;
+            let found = Nearest::new(&lengths, shape).find(&event, &products_of, keep);
+            let mut order: Vec<usize> = (0..stride).collect();
+            order.sort_by(|&a, &b| direct[a].total_cmp(&direct[b]).then(a.cmp(&b)));
+            let kept = &order[..keep];
+            assert!(found.sure.iter().all(|point| kept.contains(point)), "{found:?}");
+            assert!(
+                kept.iter().all(|point| found.sure.contains(point) || found.doubtful.contains(point)),
+                "{found:?}"
+            );
+            assert!(found.sure.len() + found.wanted == keep && found.doubtful.len() >= found.wanted);
+            sure += found.sure.len();
+            doubtful += found.doubtful.len() - found.wanted;
+        }
+        assert!(sure > 100 && doubtful > 100, "both happen: {sure} {doubtful}");
+    }
+
+    #[test]
+    fn nothing_is_certain_of_what_is_too_large() {
+        let shape = Shape { channels: 1, samples: 1 };
+        let found = Nearest::new(&[1.0, f32::INFINITY], shape).find(&[1.0], &[f32::NAN, 1.0], 1);
+        assert_eq!(found, Nearby { sure: vec![], doubtful: vec![0, 1], wanted: 1 });
+    }
+}
