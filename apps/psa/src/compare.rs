@@ -90,11 +90,10 @@ pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Vec<Ag
         let problem = format!("{}, none of them of an event and a segment of the first run", b.events.len());
         return Err(Error::shape("answers of the second run", problem));
     }
-    if let Some((truth, hit)) = truth.zip(a.events.iter().max_by_key(|hit| hit.event)) {
-        if hit.event >= truth.0.len() {
-            let problem = format!("{} events; the first run has event {}", truth.0.len(), hit.event);
-            return Err(Error::shape("true places", problem));
-        }
+    let last = a.events.iter().map(|hit| hit.event).max();
+    if let Some((truth, event)) = truth.zip(last).filter(|(truth, event)| *event >= truth.0.len()) {
+        let problem = format!("{} events; the first run has event {event}", truth.0.len());
+        return Err(Error::shape("true places", problem));
     }
     let classes = EnergyClass::ALL.map(Some);
     let all = [None].into_iter().chain(classes).map(|class| {

@@ -8,7 +8,7 @@ use super::events::narrowed;
 use super::found::{Flags, Found};
 use super::lattice::Lattice;
 use super::nearest::{Nearby, Nearest};
-use super::plan::{Method, Plan, Stage};
+use super::plan::{Method, Metrics, Plan, Stage};
 use super::proof::Proof;
 use super::reference::figure_of_merit;
 
@@ -49,7 +49,7 @@ pub(super) struct Engine<'a> {
 /// A stage: what it compares with, and room for it.
 struct Side<'a> {
     block: &'a Block,
-    metric: Metric,
+    metric: &'a Metric,
     /// Sums of all points are by products of matrices.
     nearest: Option<Nearest>,
     is_double: bool,
@@ -64,9 +64,9 @@ struct Side<'a> {
 const SIZES: &str = "blocks and events have been checked";
 
 impl<'a> Side<'a> {
-    fn new(plan: &Plan, stage: Stage, block: &'a Block) -> Self {
-        let metric = plan.metric(stage, block.scale());
-        let unit = plan.unit(&metric, block.scale());
+    fn new(plan: &Plan, stage: Stage, block: &'a Block, metrics: &'a Metrics) -> Self {
+        let metric = metrics.of(plan, stage, block.scale());
+        let unit = plan.unit(metric, block.scale());
         let nearest = plan.is_product(stage).then(|| Nearest::new(block.squares(), block.shape()));
         let scratch = vec![0.0; block.values(true).scratch_len(block.shape())];
         let (few, event, is_double) = (block.few(), Vec::new(), plan.is_double(stage));
@@ -82,7 +82,7 @@ impl<'a> Side<'a> {
             let (values, squares) = (self.block.values(false), self.block.squares());
             products(values, squares, shape, &self.event, scratch, out).expect(SIZES);
         } else {
-            sums(&self.metric, self.block.values(true), shape, &self.event, &[], scratch, out).expect(SIZES);
+            sums(self.metric, self.block.values(true), shape, &self.event, &[], scratch, out).expect(SIZES);
         }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Side<'a> {
         let (ends, mut lanes): (Vec<usize>, _) = (ends.collect(), vec![0.0; points.len()]);
         let (values, shape) = (self.block.values(false), self.block.shape());
         let pairs = Pairs { points: &points, ends: &ends };
-        sums_of_pairs(&self.metric, values, shape, &self.event, pairs, &mut self.scratch, &mut lanes)
+        sums_of_pairs(self.metric, values, shape, &self.event, pairs, &mut self.scratch, &mut lanes)
             .expect(SIZES);
         Some(lanes.iter().zip(points).map(|(&sum, point)| (f64::from(sum) * self.unit, point)).collect())
     }
@@ -139,7 +139,7 @@ impl<'a> Side<'a> {
             self.block.gather(points, &mut self.few);
             // Products are of `f16` as numbers, and so are the sums beside them.
             let (values, shape) = (self.few.values(self.nearest.is_none()), self.block.shape());
-            sums(&self.metric, values, shape, &self.event, &[], &mut self.scratch, &mut lanes).expect(SIZES);
+            sums(self.metric, values, shape, &self.event, &[], &mut self.scratch, &mut lanes).expect(SIZES);
             out.extend(points.iter().zip(lanes).map(|(&point, sum)| (f64::from(sum) * self.unit, point)));
         }
     }
@@ -150,9 +150,15 @@ const DENSE: f64 = 0.5;
 
 impl<'a> Engine<'a> {
     /// With the segment's signals as the stages of a plan want them; `proof` where the plan is to prove its answers.
-    pub fn new(plan: &'a Plan, map: &'a Map, blocks: [&'a Block; 2], proof: Option<&'a Proof>) -> Self {
-        let [first, last] = blocks;
-        let (first, last) = (Side::new(plan, Stage::First, first), Side::new(plan, Stage::Last, last));
+    pub fn new(
+        plan: &'a Plan,
+        metrics: &'a Metrics,
+        map: &'a Map,
+        [first, last]: [&'a Block; 2],
+        proof: Option<&'a Proof>,
+    ) -> Self {
+        let first = Side::new(plan, Stage::First, first, metrics);
+        let last = Side::new(plan, Stage::Last, last, metrics);
         Engine { plan, map, first, last, proof, best: Best::default(), scored: Vec::new(), sums: Vec::new() }
     }
 

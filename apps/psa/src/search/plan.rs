@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use zellige_kernels::distance::Metric;
 
@@ -106,6 +107,17 @@ impl Default for Plan {
 pub(super) enum Stage {
     First,
     Last,
+}
+
+/// The metrics of a plan's stages for one block, made when they are first asked for: tables take longer than a batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Metrics([OnceLock<Metric>; 2]);
+
+impl Metrics {
+    /// What a stage of `plan` compares by; the samples' `scale` has to be the same in all calls.
+    pub(super) fn of(&self, plan: &Plan, stage: Stage, scale: f32) -> &Metric {
+        self.0[stage as usize].get_or_init(|| plan.metric(stage, scale))
+    }
 }
 
 impl Plan {

@@ -4,7 +4,7 @@ use super::block::Block;
 use super::engine::{Engine, Map};
 use super::events::Events;
 use super::found::Found;
-use super::plan::{Plan, Stage};
+use super::plan::{Metrics, Plan, Stage};
 use super::proof::Proof;
 use crate::Error;
 use crate::basis::SegmentBasis;
@@ -26,6 +26,7 @@ pub fn search(
 #[derive(Clone, Debug)]
 pub struct Prepared {
     plan: Plan,
+    metrics: Metrics,
     map: Map,
     blocks: [Block; 2],
     proof: Option<Proof>,
@@ -42,7 +43,13 @@ impl Prepared {
         let proof = plan.proves().then(|| Proof::new(plan.p, block.shape()));
         let in_format = |stage| block.to_format(plan.format(stage)).expect("a block in f32 has every format");
         let blocks = [Stage::First, Stage::Last].map(in_format);
-        Ok(Prepared { plan: *plan, map: Map::new(basis.positions()), blocks, proof })
+        Ok(Prepared {
+            plan: *plan,
+            metrics: Metrics::default(),
+            map: Map::new(basis.positions()),
+            blocks,
+            proof,
+        })
     }
 
     /// The answer for each event; `coarse_only` says of which only coarse points are compared, where a method has such (empty: of none).
@@ -61,7 +68,8 @@ impl Prepared {
         }
         let none = vec![false; if coarse_only.is_empty() { events.len() } else { 0 }];
         let coarse_only = if coarse_only.is_empty() { &none } else { coarse_only };
-        let mut engine = Engine::new(&self.plan, &self.map, [first, last], self.proof.as_ref());
+        let mut engine =
+            Engine::new(&self.plan, &self.metrics, &self.map, [first, last], self.proof.as_ref());
         Ok(engine.run(events.all(), coarse_only))
     }
 }

@@ -10,7 +10,7 @@ use zellige_runtime::{Handle, Read, Runtime, Submit, TaskRef, read, write};
 use super::block::{Block, SampleFormat};
 use super::engine::Map;
 use super::found::{Found, NUMBERS};
-use super::plan::{Plan, Stage};
+use super::plan::{Metrics, Plan, Stage};
 use super::proof::Proof;
 use super::queue::{EnergyClass, Key, Queue};
 use super::tasks::SearchBatch;
@@ -87,14 +87,21 @@ struct Running {
     answers: Handle<Vec<f64>>,
 }
 
+/// A plan, and what it needs.
+struct Planned {
+    plan: Plan,
+    metrics: Arc<Metrics>,
+    proof: Option<Arc<Proof>>,
+}
+
 /// A segment in the runtime's care.
 struct Hosted {
     block: Handle<Block>,
     map: Arc<Map>,
     shape: Shape,
     points: usize,
-    /// The plans of energy classes, and the proof that they need.
-    plans: BTreeMap<EnergyClass, (Plan, Option<Arc<Proof>>)>,
+    /// How energy classes are searched.
+    plans: BTreeMap<EnergyClass, Planned>,
 }
 
 /// Searches events of a crystal's segments on a runtime.
@@ -129,14 +136,18 @@ impl<'rt> Searcher<'rt> {
     pub fn host(&mut self, segment: Segment, basis: &SegmentBasis) -> Result<(), Error> {
         let block = Block::new(basis)?;
         let (points, shape) = (block.points(), block.shape());
-        let mut proofs: BTreeMap<u64, Arc<Proof>> = BTreeMap::new();
-        let mut plans = BTreeMap::new();
+        let mut plans: BTreeMap<EnergyClass, Planned> = BTreeMap::new();
         for class in EnergyClass::ALL {
             let plan = self.rule.plan(&Query { segment, points, shape, class });
             plan.check()?;
-            let new = || Arc::new(Proof::new(plan.p, shape));
-            let proof = plan.proves().then(|| proofs.entry(plan.p.to_bits()).or_insert_with(new).clone());
-            plans.insert(class, (plan, proof));
+            let planned = match plans.values().find(|other| other.plan == plan) {
+                Some(same) => Planned { plan, metrics: same.metrics.clone(), proof: same.proof.clone() },
+                None => {
+                    let proof = plan.proves().then(|| Arc::new(Proof::new(plan.p, shape)));
+                    Planned { plan, metrics: Arc::default(), proof }
+                }
+            };
+            plans.insert(class, planned);
         }
         let map = Arc::new(Map::new(basis.positions()));
         let block = self.rt.register(block);
@@ -168,12 +179,13 @@ impl<'rt> Searcher<'rt> {
 
     fn submit(&mut self, key: Key, batch: Vec<(Hit, Vec<f64>)>) -> Result<(), Error> {
         let hosted = &self.segments[&key.0];
-        let (plan, proof) = &hosted.plans[&key.1];
+        let Planned { plan, metrics, proof } = &hosted.plans[&key.1];
         let coarse_only = batch.iter().map(|(hit, _)| hit.coarse_only).collect();
         let numbers: Vec<usize> = batch.iter().map(|(hit, _)| hit.number).collect();
         let samples: Vec<f64> = batch.into_iter().flat_map(|(_, samples)| samples).collect();
         let codelet = SearchBatch {
             plan: *plan,
+            metrics: metrics.clone(),
             map: hosted.map.clone(),
             proof: proof.clone(),
             coarse_only,

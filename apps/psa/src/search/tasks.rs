@@ -8,13 +8,14 @@ use super::block::Block;
 use super::device;
 use super::engine::{Engine, Map};
 use super::found::Found;
-use super::plan::{Method, Plan};
+use super::plan::{Method, Metrics, Plan};
 use super::proof::Proof;
 use crate::channels::Segment;
 
 /// The task of a batch: the block for the first stage, that for the last, the samples, the answers.
 pub(super) struct SearchBatch {
     pub plan: Plan,
+    pub metrics: Arc<Metrics>,
     pub map: Arc<Map>,
     pub proof: Option<Arc<Proof>>,
     pub coarse_only: Vec<bool>,
@@ -52,7 +53,8 @@ impl Codelet for SearchBatch {
         (first, last, samples, mut answers): (&Block, &Block, &[f64], Slot<'_, Vec<f64>>),
         _: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        let mut engine = Engine::new(&self.plan, &self.map, [first, last], self.proof.as_deref());
+        let mut engine =
+            Engine::new(&self.plan, &self.metrics, &self.map, [first, last], self.proof.as_deref());
         let found = engine.run(samples, &self.coarse_only);
         answers.put(found.into_iter().flat_map(Found::to_numbers).collect());
         Ok(())
