@@ -44,20 +44,21 @@ impl Truth {
         Truth(places.iter().map(|&place| vec![(None, place)]).collect())
     }
 
-    /// Simulated events. Of several hits in one segment the one with most energy counts.
+    /// Simulated events.
     pub fn of_events(events: &Events) -> Truth {
         let of_event = |event: usize| {
-            let mut hits: Vec<usize> = (event * events.hits..(event + 1) * events.hits).collect();
-            hits.sort_by(|&a, &b| events.energies[b].total_cmp(&events.energies[a]));
-            hits.into_iter().map(|hit| (Some(events.segments[hit]), events.positions[hit])).collect()
+            let hits = event * events.hits..(event + 1) * events.hits;
+            hits.map(|hit| (Some(events.segments[hit]), events.positions[hit])).collect()
         };
         Truth((0..events.count()).map(of_event).collect())
     }
 
-    /// Where a hit happened (mm), if that is known.
+    /// Where a hit happened (mm), if that is known; of several in one segment the nearest.
     pub fn place(&self, hit: &EventResult) -> Option<[f32; 3]> {
         let is_it = |segment: &Option<Segment>| segment.is_none_or(|s| s.index() == hit.segment);
-        self.0.get(hit.event)?.iter().find(|(segment, _)| is_it(segment)).map(|&(_, place)| place)
+        let places =
+            self.0.get(hit.event)?.iter().filter(|(segment, _)| is_it(segment)).map(|&(_, place)| place);
+        places.min_by(|a, b| distance(a, &hit.position).total_cmp(&distance(b, &hit.position)))
     }
 }
 
@@ -74,17 +75,29 @@ pub(crate) fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>().sqrt()
 }
 
+/// What names a hit: the event, the segment, and how many hits of that segment come before it.
+type Key = (usize, usize, usize);
+
+fn keyed(results: &Results) -> impl Iterator<Item = (Key, &EventResult)> {
+    let mut counts: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    results.events.iter().map(move |hit| {
+        let count = counts.entry((hit.event, hit.segment)).or_default();
+        *count += 1;
+        ((hit.event, hit.segment, *count), hit)
+    })
+}
+
 /// Two answers for one hit.
 type Both<'a> = (&'a EventResult, &'a EventResult);
 
-/// Compares two runs of the same events, hit by hit (by event and segment): all of them first, then by energy class (of `a`'s energies).
+/// Compares two runs of the same events, hit by hit (by event and segment, and by energy where there are two in one): all of them first, then by energy class (of `a`'s energies).
 /// Hits in segments where none was, which noise makes, have no distance from the truth.
 ///
 /// # Errors
 /// [`Error::Shape`] where the runs have no hit in common, or the truth has fewer events.
 pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Vec<Agreement>, Error> {
-    let of_b: BTreeMap<_, _> = b.events.iter().map(|hit| ((hit.event, hit.segment), hit)).collect();
-    let pairs = a.events.iter().map(|hit| (hit, of_b.get(&(hit.event, hit.segment)).copied()));
+    let of_b: BTreeMap<Key, &EventResult> = keyed(b).collect();
+    let pairs = keyed(a).map(|(key, hit)| (hit, of_b.get(&key).copied()));
     let pairs: Vec<(&EventResult, Option<&EventResult>)> = pairs.collect();
     if !pairs.is_empty() && pairs.iter().all(|(_, of_b)| of_b.is_none()) {
         let problem = format!("{}, none of them of an event and a segment of the first run", b.events.len());
@@ -157,6 +170,7 @@ mod tests {
             second: None,
             gap: None,
             position: [x, 0.0, 0.0],
+            in_array: None,
             spread: 0.0,
             energy: if i == 0 { 20.0 } else { 500.0 },
             segment: 3,

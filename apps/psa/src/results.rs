@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::files::geb::mode2;
 use crate::search::Place;
 
 /// The answers of a run, as they stand in JSON.
@@ -35,6 +36,9 @@ pub struct EventResult {
     pub gap: Option<f64>,
     /// Where the best point is in the crystal (mm).
     pub position: [f32; 3],
+    /// Where that is in the laboratory (mm), where it is known how the crystal lies there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_array: Option<[f64; 3]>,
     /// Root mean square distance from it of points whose figures of merit are up to 2 % larger (mm).
     #[serde(default)]
     pub spread: f64,
@@ -61,10 +65,32 @@ impl EventResult {
             second: found.second,
             gap: found.gap.is_finite().then_some(found.gap),
             position,
+            in_array: None,
             spread: found.spread,
             energy,
             segment: segment.index(),
             flags: found.flags.words().into_iter().map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl EventResult {
+    /// Of a point of interaction that somebody else has found.
+    pub fn of_point(event: usize, timestamp: u64, point: &mode2::Point) -> EventResult {
+        EventResult {
+            event,
+            timestamp,
+            crystal: 0,
+            index: 0,
+            fom: 0.0,
+            second: None,
+            gap: None,
+            position: point.position,
+            in_array: None,
+            spread: 0.0,
+            energy: point.energy.into(),
+            segment: point.segment.index(),
+            flags: Vec::new(),
         }
     }
 }

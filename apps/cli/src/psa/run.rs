@@ -5,17 +5,19 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
+use zellige_psa::array::Array;
 use zellige_psa::channels::CHANNELS;
 use zellige_psa::results::{EventResult, Results};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::{
-    Answer, Batching, Event, Files, Flow, Found, Input, Method, Place, Plan, Rules, Searcher,
+    Answer, Batching, Event, Files, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
 };
 use zellige_psa::{events, files};
 use zellige_tor::pipeline::Observer;
 
 use super::{failed, runtime};
 use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
+use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
@@ -92,7 +94,12 @@ const ON_THE_WAY: usize = 8192;
 fn folders(args: &PsaRunArgs, plan: &Plan, batching: Batching) -> anyhow::Result<Search> {
     let (basis, _) = files::basis::read(&args.basis)?;
     let events = events::read(&args.events)?;
-    let rules = rules(&args.rules)?;
+    let rules = rules(&args.rules, plan)?;
+    let array = args.array.as_deref().map(Array::read).transpose()?;
+    if array.as_ref().is_some_and(|array| array.place(args.crystal, [0.0; 3]).is_none()) {
+        let problem = format!("the array has no crystal {}", args.crystal);
+        return Err(CommandError::option("--crystal", problem).into());
+    }
     let rt = runtime(args.workers)?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
@@ -114,7 +121,11 @@ fn folders(args: &PsaRunArgs, plan: &Plan, batching: Batching) -> anyhow::Result
     drop(progress);
     let hits = |answer: &Answer| {
         let (number, timestamp) = (answer.number as usize, answer.timestamp);
-        let hit = |place: &Place| EventResult::new(number, timestamp, place);
+        let hit = |place: &Place| EventResult {
+            crystal: args.crystal,
+            in_array: array.as_ref().and_then(|array| array.place(args.crystal, place.position)),
+            ..EventResult::new(number, timestamp, place)
+        };
         answer.places.iter().map(hit).collect::<Vec<_>>()
     };
     let results = Results { events: answers.iter().flat_map(hits).collect() };
@@ -133,7 +144,8 @@ pub(super) fn plan(args: &PsaSearch) -> Plan {
 }
 
 /// What is done with events.
-pub(super) fn rules(args: &PsaRules) -> Result<Rules, zellige_psa::Error> {
+pub(super) fn rules(args: &PsaRules, plan: &Plan) -> Result<Rules, zellige_psa::Error> {
+    let pairs = |penalty| PairPlan { single: *plan, penalty, ..PairPlan::default() };
     Ok(Rules {
         channels: args.channels,
         window: args.window.map_or(Rules::DEFAULT.window, usize::from),
@@ -141,6 +153,7 @@ pub(super) fn rules(args: &PsaRules) -> Result<Rules, zellige_psa::Error> {
         coarse_below: args.coarse_below,
         shifts: args.shifts.into(),
         align: args.align,
+        pairs: args.pairs.map(pairs),
         cross_talk: args.cross_talk.as_deref().map(CrossTalk::read).transpose()?,
     })
 }

@@ -109,7 +109,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         ..Options::default()
     };
     let rt = runtime(args.workers)?;
-    let mut flow = Flow::new(&rt, &plan, batching, &basis, rules(&args.rules)?)?;
+    let mut flow = Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan)?)?;
     let is_stdout = args.out == Path::new("-");
     let input = match (&args.listen, &args.input) {
         (Some(_), _) | (None, None) => "socket".to_owned(),

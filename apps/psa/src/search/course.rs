@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::found::{Flags, Found};
+use super::pairs::Two;
 use super::parts::{Charge, Parts};
 use crate::channels::{CHANNELS, Channel, Segment};
 
@@ -48,6 +49,8 @@ pub(super) struct Course {
     alignments: usize,
     /// Answers that have not come yet.
     missing: usize,
+    /// What was said of each hit as two.
+    pairs: Vec<Option<Two>>,
 }
 
 impl Course {
@@ -72,6 +75,7 @@ impl Course {
             changed: false,
             alignments: 0,
             missing: 0,
+            pairs: Vec::new(),
         };
         course.moved = course.moved_by(course.shift);
         course
@@ -100,19 +104,43 @@ impl Course {
         self.missing == 0
     }
 
+    /// What is to be searched for pairs, now that it is done: each hit's number, charge and samples, and the answer for it as one. Nothing of an event that is not taken apart.
+    pub fn ask_for_pairs(&mut self, parts: &Parts<'_>) -> Vec<(Request, Found)> {
+        if self.is_crowd() {
+            return Vec::new();
+        }
+        let request = |hit| Some((self.request(parts, hit), self.answers[hit]?));
+        let requests: Vec<_> = (0..self.hits.len()).filter_map(request).collect();
+        self.missing = requests.len();
+        self.pairs = vec![None; self.hits.len()];
+        requests
+    }
+
+    /// Takes what was said of a hit as two.
+    pub fn answered_pair(&mut self, hit: usize, two: Option<Two>) {
+        self.missing -= 1;
+        self.pairs[hit] = two;
+    }
+
     /// The sum of the figures of merit of all hits.
     pub fn sum(&self) -> f64 {
         self.answers.iter().flatten().map(|found| found.fom).sum()
     }
 
-    /// The hits and what was found of each, by energy; by how many samples the event was moved for it.
+    /// The hits and what was found of each, by energy, two of each that is a pair; by how many samples the event was moved for it.
     pub fn end(self) -> (Vec<(Charge, Found)>, f64) {
         let flags = if self.is_crowd() { Flags::TOO_MANY_SEGMENTS } else { Flags::default() };
-        let place = |(charge, found): (Charge, Option<Found>)| {
-            let found = found?;
-            Some((charge, Found { flags: found.flags.with(flags), ..found }))
-        };
-        (self.hits.into_iter().zip(self.answers).filter_map(place).collect(), self.shift)
+        let pairs = self.pairs.into_iter().chain(std::iter::repeat(None));
+        let mut all = Vec::with_capacity(self.hits.len());
+        for ((charge, found), two) in self.hits.into_iter().zip(self.answers).zip(pairs) {
+            let Some(found) = found else { continue };
+            match two {
+                None => all.push((charge, Found { flags: found.flags.with(flags), ..found })),
+                Some(two) => all.extend(both(charge, &two)),
+            }
+        }
+        all.sort_by(|a, b| b.0.1.total_cmp(&a.0.1));
+        (all, self.shift)
     }
 
     fn is_crowd(&self) -> bool {
@@ -208,6 +236,18 @@ impl Course {
         }
         moved
     }
+}
+
+/// The two hits of a pair, the one with more energy first.
+fn both((segment, energy): Charge, two: &Two) -> [(Charge, Found); 2] {
+    let hit = |at: usize, share: f64| {
+        let gap = two.fom_of_one - two.fom;
+        let found =
+            Found { index: two.points[at], fom: two.fom, second: None, gap, spread: 0.0, flags: Flags::PAIR };
+        ((segment, share * energy), found)
+    };
+    let hits = [hit(0, two.share), hit(1, 1.0 - two.share)];
+    if two.share < 0.5 { [hits[1], hits[0]] } else { hits }
 }
 
 /// Where an event is moved to: nowhere, then further, earlier first.

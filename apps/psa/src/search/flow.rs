@@ -8,6 +8,7 @@ use zellige_runtime::Runtime;
 
 use super::course::{Course, Request, all_channels, moves};
 use super::found::Found;
+use super::pairs::{Pairs, Two};
 use super::parts::{Charge, Parts, Rules};
 use super::searcher::{Batching, Hit, SearchRule, Searcher};
 use crate::Error;
@@ -60,6 +61,8 @@ pub struct Place {
 /// It reads no clock, and holds no more than the events that are on their way: whoever pushes an event takes answers.
 pub struct Flow<'rt, 'b> {
     searcher: Searcher<'rt>,
+    /// Where hits may be two.
+    pairs: Option<Pairs<'rt>>,
     parts: Parts<'b>,
     /// Events on their way, and how many were before the first of them.
     events: VecDeque<OnTheWay>,
@@ -69,15 +72,20 @@ pub struct Flow<'rt, 'b> {
 /// An event on its way.
 struct OnTheWay {
     timestamp: u64,
-    /// One for each place that it is moved to.
+    /// One for each place that it is moved to; the best one alone while it is searched for pairs.
     courses: Vec<Course>,
+    searches_pairs: bool,
 }
 
 impl OnTheWay {
+    fn is_answered(&self) -> bool {
+        self.courses.iter().all(Course::is_done)
+    }
+
     /// Where figures of merit are smallest; of equal ones the first.
-    fn best(self) -> Course {
+    fn best(&mut self) -> Course {
         let better = |best: Course, other: Course| if other.sum() < best.sum() { other } else { best };
-        self.courses.into_iter().reduce(better).expect("one place at least")
+        std::mem::take(&mut self.courses).into_iter().reduce(better).expect("one place at least")
     }
 }
 
@@ -100,8 +108,14 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         rules: Rules,
     ) -> Result<Self, Error> {
         let mut searcher = Searcher::new(rt, rule, batching);
-        let parts = Parts::new(basis, rules, |segment, basis| searcher.host(segment, basis))?;
-        Ok(Flow { searcher, parts, events: VecDeque::new(), passed: 0 })
+        let mut pairs = rules.pairs.map(|plan| Pairs::new(rt, plan, batching));
+        let parts = Parts::new(basis, rules, |segment, basis| {
+            if let Some(pairs) = &mut pairs {
+                pairs.host(segment, basis);
+            }
+            searcher.host(segment, basis)
+        })?;
+        Ok(Flow { searcher, pairs, parts, events: VecDeque::new(), passed: 0 })
     }
 
     /// How many events are on their way.
@@ -122,14 +136,14 @@ impl<'rt, 'b> Flow<'rt, 'b> {
                 self.searcher.push(hit(number, variant, &request), &request.samples, now)?;
             }
         }
-        self.events.push_back(OnTheWay { timestamp: event.timestamp, courses });
+        self.events.push_back(OnTheWay { timestamp: event.timestamp, courses, searches_pairs: false });
         Ok(())
     }
 
     /// Adds an event of which nothing is searched for: it has an answer without hits at its place.
     pub fn pass(&mut self, timestamp: u64) {
         let nothing = Course::new(&self.parts, Arc::new([]), all_channels(), Vec::new(), 0);
-        self.events.push_back(OnTheWay { timestamp, courses: vec![nothing] });
+        self.events.push_back(OnTheWay { timestamp, courses: vec![nothing], searches_pairs: false });
     }
 
     /// Lets batches go that have waited for too long; appends answers that are there.
@@ -139,6 +153,10 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     pub fn poll(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
         let found = self.searcher.poll(now)?;
         self.answered(found, now)?;
+        if let Some(pairs) = &mut self.pairs {
+            let found = pairs.poll(now)?;
+            self.answered_pairs(found);
+        }
         self.leave(answers);
         Ok(())
     }
@@ -149,7 +167,14 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     /// The runtime's.
     pub fn wait(&mut self, now: Instant, answers: &mut Vec<Answer>) -> Result<(), Error> {
         let found = self.searcher.wait()?;
-        self.answered(found, now)?;
+        match &mut self.pairs {
+            // Pairs come last: while other searches run, they may wait for company.
+            Some(pairs) if found.is_empty() => {
+                let found = pairs.wait()?;
+                self.answered_pairs(found);
+            }
+            _ => self.answered(found, now)?,
+        }
         self.leave(answers);
         Ok(())
     }
@@ -205,17 +230,39 @@ impl<'rt, 'b> Flow<'rt, 'b> {
         for (number, found) in found {
             let (event, variant, hit_of_event) = parts_of(number);
             let course = &mut self.events[(event - self.passed) as usize].courses[variant];
-            if let Some(request) = course.answered(&self.parts, hit_of_event, found) {
-                self.searcher.push(hit(event, variant, &request), &request.samples, now)?;
+            match course.answered(&self.parts, hit_of_event, found) {
+                Some(request) => self.searcher.push(hit(event, variant, &request), &request.samples, now)?,
+                None => self.ask_for_pairs(event, now)?,
             }
         }
         Ok(())
     }
 
+    /// Searches for pairs where that is wanted and all else is known of the event.
+    fn ask_for_pairs(&mut self, number: u64, now: Instant) -> Result<(), Error> {
+        let event = &mut self.events[(number - self.passed) as usize];
+        let Some(pairs) = self.pairs.as_mut().filter(|_| event.is_answered() && !event.searches_pairs) else {
+            return Ok(());
+        };
+        let mut best = event.best();
+        for (request, single) in best.ask_for_pairs(&self.parts) {
+            let number = hit(number, 0, &request).number;
+            pairs.push(number, request.charge.0, request.samples, single, now)?;
+        }
+        (event.courses, event.searches_pairs) = (vec![best], true);
+        Ok(())
+    }
+
+    fn answered_pairs(&mut self, found: Vec<(usize, Option<Two>)>) {
+        for (number, two) in found {
+            let (event, _, hit) = parts_of(number);
+            self.events[(event - self.passed) as usize].courses[0].answered_pair(hit, two);
+        }
+    }
+
     /// Lets the first events go as far as they are done.
     fn leave(&mut self, answers: &mut Vec<Answer>) {
-        let is_done = |event: &mut OnTheWay| event.courses.iter().all(Course::is_done);
-        while let Some(event) = self.events.pop_front_if(is_done) {
+        while let Some(mut event) = self.events.pop_front_if(|event| event.is_answered()) {
             let timestamp = event.timestamp;
             let (places, shift) = event.best().end();
             let place = |((segment, energy), found): ((Segment, f64), Found)| {
@@ -269,19 +316,25 @@ mod tests {
     use super::*;
     use crate::basis::Sampling;
     use crate::channels::ChannelSet;
-    use crate::search::{Flags, Method, Plan};
+    use crate::search::{Flags, Method, PairPlan, Plan};
 
     const SAMPLES: usize = 24;
 
     /// 27 points in each of two segments that touch, and one point in each of the others. A point's place says when its own segment's signal and the core's
     /// rise, and how large the transients of the others are.
     fn basis() -> Basis {
+        basis_of(1.0)
+    }
+
+    /// The same with points further from each other by a factor.
+    fn basis_of(distance: f32) -> Basis {
         let (mut positions, mut segments, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for segment in Segment::all() {
             let points = if [14, 20].contains(&segment.index()) { 27 } else { 1 };
             for i in 0..points {
                 let place = [i % 3, i / 3 % 3, i / 9].map(|x| x as f32 * 2.0);
-                positions.push([place[0] + 50.0 * segment.index() as f32, place[1], place[2]]);
+                let [x, y, z] = place.map(|x| distance * x);
+                positions.push([x + 50.0 * segment.index() as f32, y, z]);
                 segments.push(segment);
                 for channel in 0..CHANNELS {
                     values.extend((0..SAMPLES).map(|t| {
@@ -445,5 +498,30 @@ mod tests {
         assert!(right(Rules { shifts: 3, ..RULES }, -1.0) + 4 > on_time);
         let aligned = right(Rules { align: true, ..RULES }, 0.4);
         assert!(aligned > right(RULES, 0.4) + 12, "{aligned}");
+    }
+
+    #[test]
+    fn two_hits_in_one_segment_are_two_places() {
+        let basis = basis_of(3.0);
+        let of = points(&basis, 14);
+        let far = points(&basis, 20)[13];
+        let (first, second) = (of[0], of[26]);
+        let events = [
+            event(&basis, &[(first, 400.0), (second, 600.0)]),
+            event(&basis, &[(first, 400.0)]),
+            event(&basis, &[(first, 500.0), (second, 500.0), (far, 300.0)]),
+        ];
+        let pairs = Some(PairPlan { single: FULL, ..PairPlan::default() });
+        let answers = search(&basis, &FULL, Rules { pairs, ..RULES }, &events);
+        let found = |answer: &Answer| {
+            let place =
+                |place: &Place| (place.found.index, place.energy.round(), place.found.flags.has(Flags::PAIR));
+            answer.places.iter().map(place).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&answers[0]), [(second, 600.0, true), (first, 400.0, true)]);
+        assert_eq!(found(&answers[1]), [(first, 400.0, false)]);
+        let mut third: Vec<usize> = found(&answers[2]).iter().map(|place| place.0).collect();
+        third.sort_unstable();
+        assert_eq!((&third[..2], basis.segments()[third[2]].index()), (&[first, second][..], 20));
     }
 }

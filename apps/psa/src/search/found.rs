@@ -15,6 +15,8 @@ impl Flags {
     pub const TIE: Flags = Flags(1 << 3);
     /// The event has more hit segments than a search takes apart.
     pub const TOO_MANY_SEGMENTS: Flags = Flags(1 << 4);
+    /// It is one of two hits in its segment.
+    pub const PAIR: Flags = Flags(1 << 5);
 
     /// With those of `other`.
     #[must_use]
@@ -46,6 +48,7 @@ impl Flags {
             (Flags::COARSE_ONLY, "coarse-only"),
             (Flags::TIE, "tie"),
             (Flags::TOO_MANY_SEGMENTS, "too-many-segments"),
+            (Flags::PAIR, "pair"),
         ];
         all.into_iter().filter(|&(flag, _)| self.has(flag)).map(|(_, word)| word).collect()
     }

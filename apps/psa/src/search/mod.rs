@@ -16,6 +16,7 @@
 //! | [`arrays`] | npy files |
 
 pub mod arrays;
+mod batches;
 mod best;
 mod block;
 mod bound;
@@ -30,6 +31,7 @@ mod input;
 mod lattice;
 mod nearest;
 mod pair;
+mod pairs;
 mod parts;
 mod plan;
 mod prepared;

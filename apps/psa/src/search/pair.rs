@@ -44,7 +44,7 @@ impl Default for PairPlan {
 impl PairPlan {
     /// # Errors
     /// [`Error::Parameter`] for what has no meaning.
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         let wrong = |name, problem: &str| Err(Error::Parameter { name, problem: problem.into() });
         if self.keep == 0 {
             return wrong("pairs kept", "one pair at least has to be kept");
@@ -139,6 +139,11 @@ impl PairSearch {
         let mut best = Best::default();
         let found = |(event, single)| self.search_one(events.samples(event), single, &mut best);
         Ok(singles.into_iter().enumerate().map(found).collect())
+    }
+
+    /// What an event looks like as two hits, and which of the two it is, given the answer for one hit.
+    pub(super) fn decide(&self, samples: &[f64], single: Found) -> PairFound {
+        self.search_one(samples, single, &mut Best::default())
     }
 
     fn search_one(&self, samples: &[f64], single: Found, best: &mut Best) -> PairFound {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::THOUSAND;
 use super::crosstalk::CrossTalk;
 use super::engine::Map;
+use super::pair::PairPlan;
 use crate::Error;
 use crate::basis::{Basis, SegmentBasis};
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
@@ -27,6 +28,8 @@ pub struct Rules {
     pub shifts: usize,
     /// Whether events are moved, by parts of a sample, to where the core's signal fits that of the points found best.
     pub align: bool,
+    /// How two hits in one segment are told from one; none: they are not. The plan of its single hits is that of the search.
+    pub pairs: Option<PairPlan>,
     /// Cross-talk that is taken out of the signals of whole crystals.
     pub cross_talk: Option<CrossTalk>,
 }
@@ -49,6 +52,7 @@ impl Rules {
         coarse_below: 50.0,
         shifts: 0,
         align: false,
+        pairs: None,
         cross_talk: None,
     };
 
@@ -65,6 +69,9 @@ impl Rules {
         if self.shifts > (samples / 2).min(MOST_SHIFTS) {
             let problem = format!("{}: at most {MOST_SHIFTS}, and half of {samples} samples", self.shifts);
             return wrong("shifts", problem);
+        }
+        if let Some(pairs) = &self.pairs {
+            pairs.check()?;
         }
         Ok(())
     }

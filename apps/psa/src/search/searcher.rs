@@ -1,12 +1,13 @@
 //! Events of a crystal's segments in queues, batches and tasks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zellige_kernels::distance::Shape;
-use zellige_runtime::{Handle, Read, Runtime, Submit, TaskRef, read, write};
+use zellige_runtime::{Handle, Read, Runtime, Submit, read, write};
 
+use super::batches::{Answered, Batches};
 use super::block::{Block, SampleFormat};
 use super::engine::Map;
 use super::found::{Found, NUMBERS};
@@ -79,14 +80,6 @@ pub struct Hit {
     pub coarse_only: bool,
 }
 
-/// A batch that runs.
-struct Running {
-    task: TaskRef,
-    /// The numbers of its hits.
-    numbers: Vec<usize>,
-    answers: Handle<Vec<f64>>,
-}
-
 /// A plan, and what it needs.
 struct Planned {
     plan: Plan,
@@ -109,16 +102,15 @@ struct Hosted {
 /// Events wait in queues by segment and energy class. A batch is a task: it reads its segment's block, in the formats that its plan asks for, and writes its answers.
 /// Blocks are only read: the runtime keeps replicas of them where tasks run. Each answer has the same bits with any number of workers, batch size and devices.
 pub struct Searcher<'rt> {
-    rt: &'rt Runtime,
     rule: &'rt dyn SearchRule,
     segments: BTreeMap<Segment, Hosted>,
     queue: Queue<(Hit, Vec<f64>)>,
-    running: VecDeque<Running>,
+    batches: Batches<'rt>,
 }
 
 impl std::fmt::Debug for Searcher<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Searcher({} segments, {} batches)", self.segments.len(), self.running.len())
+        write!(f, "Searcher({} segments, {} batches)", self.segments.len(), self.batches.len())
     }
 }
 
@@ -126,7 +118,7 @@ impl<'rt> Searcher<'rt> {
     /// Without any segment.
     pub fn new(rt: &'rt Runtime, rule: &'rt dyn SearchRule, batching: Batching) -> Self {
         let queue = Queue::new(batching.size, batching.patience);
-        Searcher { rt, rule, segments: BTreeMap::new(), queue, running: VecDeque::new() }
+        Searcher { rule, segments: BTreeMap::new(), queue, batches: Batches::new(rt) }
     }
 
     /// Gives a segment's basis into the runtime's care.
@@ -150,7 +142,7 @@ impl<'rt> Searcher<'rt> {
             plans.insert(class, planned);
         }
         let map = Arc::new(Map::new(basis.positions()));
-        let block = self.rt.register(block);
+        let block = self.batches.rt.register(block);
         self.segments.insert(segment, Hosted { block, map, shape, points, plans });
         Ok(())
     }
@@ -192,13 +184,13 @@ impl<'rt> Searcher<'rt> {
             segment: key.0,
             size: [numbers.len() as u32, hosted.points as u32, hosted.shape.terms() as u32],
         };
-        let samples = self.rt.register(samples);
-        let answers = self.rt.register(Vec::new());
+        let rt = self.batches.rt;
+        let (samples, answers) = (rt.register(samples), rt.register(Vec::new()));
         let [first, last] = [Stage::First, Stage::Last].map(|stage| plan.format(stage));
         let block = &hosted.block;
         let operands = (formatted(block, first), formatted(block, last), read(&samples), write(&answers));
-        let task = self.rt.submit(codelet, operands)?;
-        self.running.push_back(Running { task, numbers, answers });
+        let task = rt.submit(codelet, operands)?;
+        self.batches.add(task, numbers, answers);
         Ok(())
     }
 
@@ -210,23 +202,18 @@ impl<'rt> Searcher<'rt> {
         for (key, batch) in self.queue.due(now) {
             self.submit(key, batch)?;
         }
-        self.done()
+        Ok(self.batches.done()?.into_iter().flat_map(found).collect())
     }
 
-    /// Waits for the batch that runs longest, and where none does lets all go that wait; answers that are there, none if nothing was left.
+    /// Waits for the batch that runs longest, and where none does lets all go that wait; its answers, none if nothing was left.
     ///
     /// # Errors
     /// The runtime's.
     pub fn wait(&mut self) -> Result<Vec<(usize, Found)>, Error> {
-        if self.running.is_empty() {
-            for (key, batch) in self.queue.drain() {
-                self.submit(key, batch)?;
-            }
+        if self.batches.len() == 0 {
+            self.let_go()?;
         }
-        let Some(oldest) = self.running.pop_front() else { return Ok(Vec::new()) };
-        let mut found = self.answers(oldest)?;
-        found.extend(self.done()?);
-        Ok(found)
+        Ok(self.batches.oldest()?.into_iter().flat_map(found).collect())
     }
 
     /// Waits for everything that was pushed; answers with the hits' numbers, by number.
@@ -234,31 +221,22 @@ impl<'rt> Searcher<'rt> {
     /// # Errors
     /// The runtime's.
     pub fn finish(&mut self) -> Result<Vec<(usize, Found)>, Error> {
-        for (key, batch) in self.queue.drain() {
-            self.submit(key, batch)?;
+        self.let_go()?;
+        let mut all = Vec::new();
+        while let Some(answered) = self.batches.oldest()? {
+            all.extend(found(answered));
         }
-        let mut found = Vec::new();
-        while let Some(oldest) = self.running.pop_front() {
-            found.extend(self.answers(oldest)?);
-        }
-        found.sort_unstable_by_key(|&(number, _)| number);
-        Ok(found)
+        all.sort_unstable_by_key(|&(number, _)| number);
+        Ok(all)
     }
 
-    /// Answers of batches that are done, from the oldest on.
-    fn done(&mut self) -> Result<Vec<(usize, Found)>, Error> {
-        let mut found = Vec::new();
-        while let Some(running) = self.running.pop_front_if(|running| running.task.is_done()) {
-            found.extend(self.answers(running)?);
-        }
-        Ok(found)
+    fn let_go(&mut self) -> Result<(), Error> {
+        self.queue.drain().into_iter().try_for_each(|(key, batch)| self.submit(key, batch))
     }
+}
 
-    fn answers(&self, running: Running) -> Result<Vec<(usize, Found)>, Error> {
-        let answers = self.rt.take(running.answers)?;
-        let found = answers.as_chunks::<NUMBERS>().0.iter().map(Found::from_numbers);
-        Ok(running.numbers.into_iter().zip(found).collect())
-    }
+fn found((numbers, answers): Answered) -> Vec<(usize, Found)> {
+    numbers.into_iter().zip(answers.as_chunks::<NUMBERS>().0.iter().map(Found::from_numbers)).collect()
 }
 
 fn formatted(block: &Handle<Block>, format: SampleFormat) -> Read<Block> {

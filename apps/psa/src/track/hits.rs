@@ -1,6 +1,7 @@
 //! From the answers of searches to events in the laboratory, and what was made of them in files.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::{MOST_POINTS, Point, Spectrum, Tracked};
 use crate::Error;
 use crate::array::Array;
-use crate::files::{make_folder, write_whole};
-use crate::results::Results;
+use crate::files::geb::{Frame, FrameReader, mode2};
+use crate::files::{fill, make_folder, write_whole};
+use crate::results::{EventResult, Results};
 
 /// Events of hits in crystals, as points in the laboratory.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +27,37 @@ pub struct Hits {
 }
 
 impl Hits {
+    /// Reads what `zellige psa run` or `zellige psa stream` wrote: results in JSON, or frames of mode 2, in which those that begin up to `together` (ns) after the first of an event belong to
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Format`] and [`Error::Stream`] for files that hold something else, and those of [`Hits::of`].
+    pub fn read(path: &Path, array: &Array, together: u64) -> Result<Hits, Error> {
+        let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the hits", source };
+        let mut begin = [0];
+        let count = fill(&mut File::open(path).map_err(cannot)?, &mut begin).map_err(cannot)?;
+        if count == 0 || begin == *b"{" {
+            return Hits::of(&Results::read(path)?, array);
+        }
+        let mut frames = FrameReader::new(File::open(path).map_err(cannot)?);
+        let (mut frame, mut results, mut events) = (Frame::default(), Results::default(), 0);
+        let mut first: Option<u64> = None;
+        while frames.next(&mut frame)? {
+            let of_crystal = mode2::Decomposed::of(&frame)?;
+            let time = frame.timestamp.saturating_mul(10);
+            if first.is_none_or(|first| time.abs_diff(first) > together) {
+                (first, events) = (Some(time), events + 1);
+            }
+            let crystal = usize::try_from(of_crystal.crystal).unwrap_or(usize::MAX);
+            let hit = |point: &mode2::Point| EventResult {
+                crystal,
+                ..EventResult::of_point(events - 1, time, point)
+            };
+            results.events.extend(of_crystal.points.iter().map(hit));
+        }
+        Hits::of(&results, array)
+    }
+
     /// Hits with one event number are one event; their places go from the frames of their crystals to the laboratory.
     ///
     /// # Errors

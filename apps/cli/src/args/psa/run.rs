@@ -28,6 +28,7 @@ the first is the hit segment's and the last the core's, positive where charge is
 
 Examples
   zellige psa run --basis basis --events ev --json hits.json
+  zellige psa run --basis basis --events ev --pairs --align --array CrystalPositionLookUpTable --crystal 3 --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
 
@@ -57,6 +58,12 @@ pub struct PsaRunArgs {
     /// Events of a task.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     pub batch: u16,
+    /// Say where hits are in the laboratory, too: the places of crystals, as `zellige psa track` reads them (folders).
+    #[arg(long, value_name = "FILE")]
+    pub array: Option<PathBuf>,
+    /// The crystal's number in the array.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub crystal: usize,
     /// Worker threads; by default one per core that this process may use.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
@@ -118,6 +125,9 @@ pub struct PsaRules {
     /// Move events by parts of a sample to where the core's signal fits that of the points found, and search again (folders).
     #[arg(long)]
     pub align: bool,
+    /// Search for two hits in each segment: two where one explains the signals worse by more than this factor (folders).
+    #[arg(long, value_name = "PENALTY", num_args = 0..=1, default_missing_value = "1.05")]
+    pub pairs: Option<f64>,
     /// Take cross-talk out of the events first: lines of `seen gate coefficient`, segments from 0 (folders).
     #[arg(long, value_name = "FILE")]
     pub cross_talk: Option<PathBuf>,

@@ -26,9 +26,12 @@ Examples
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PsaTrackArgs {
-    /// What a search wrote.
-    #[arg(value_name = "HITS.json", required_unless_present = "simulate", conflicts_with = "simulate")]
+    /// What a search wrote: the JSON of `zellige psa run`, or the frames of `zellige psa stream`.
+    #[arg(value_name = "HITS", required_unless_present = "simulate", conflicts_with = "simulate")]
     pub hits: Option<PathBuf>,
+    /// Frames that begin up to so long after the first of an event belong to it (ns).
+    #[arg(long, value_name = "NS", default_value_t = 100)]
+    pub together: u64,
     /// The folder of gamma rays and spectra.
     #[arg(
         long,

@@ -9,7 +9,6 @@ use serde::Serialize;
 use zellige_psa::array::Array;
 use zellige_psa::crystal::{Crystal, EXAMPLE};
 use zellige_psa::files;
-use zellige_psa::results::Results;
 use zellige_psa::track::hits::{self, Hits, Spectra};
 use zellige_psa::track::montecarlo::{Spec, Target as Germanium};
 use zellige_psa::track::survey::{Counting, Tally, survey};
@@ -153,7 +152,7 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path, targets: &Targets) -> a
         Some(array) => array,
         None => Array::sphere(CRYSTALS, args.geometry.sphere)?,
     };
-    let hits = Hits::of(&Results::read(path)?, &array)?;
+    let hits = Hits::read(path, &array, args.together)?;
     let settings = settings(args, array.inner_radius());
     let rt = runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
