@@ -82,6 +82,7 @@ pub fn variants() -> Vec<Variant> {
         of("screen bits, 8", screen(Screen::Bits, 8)),
         of("screen linear, 64", screen(Screen::Linear, 64)),
         of("screen square, 128", screen(Screen::Square, 128)),
+        of("screen product, 128", screen(Screen::Product, 128)),
         of("exact", Plan { method: Method::Exact { cap: 1000 }, ..full }),
     ]
 }
