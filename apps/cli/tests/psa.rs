@@ -72,7 +72,7 @@ fn runs_are_compared() {
         let words = ["--channels", "hit-core", "--method", method, "--workers", workers, "--json", name];
         let args: Vec<&str> =
             ["psa", "run"].into_iter().chain(files.iter().map(String::as_str)).chain(words).collect();
-        assert!(ok(here.path(), &args).contains("events in"));
+        assert!(ok(here.path(), &args).contains(" hits in "));
     }
     let text = ok(here.path(), &["psa", "compare", "a.json", "b.json"]);
     assert!(text.starts_with("energy") && text.contains("all"), "{text}");

@@ -108,6 +108,19 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     assert_eq!(serde_json::from_str::<Value>(&counted).unwrap()["hits"], 180);
     assert_eq!(bytes, std::fs::read(here.join("other.geb")).unwrap(), "whoever computes them");
 
+    // Crystal 7 of an array, hits of each event together.
+    let said = ok(&["psa", "track", "hits.geb", "-o", "tracked", "--together", "0"]);
+    assert!(said.starts_with("180 hits in 60 events"), "{said}");
+    let pairs = [&[
+        "psa", "run", "--basis", "basis", "--events", "ev", "--pairs", "--align", "--json", "two.json",
+    ][..]];
+    std::fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
+    ok(&[&pairs.concat()[..], &["--array", "array"]].concat());
+    let two: Value = serde_json::from_slice(&std::fs::read(here.join("two.json")).unwrap()).unwrap();
+    let hit = &two["events"][0];
+    let [here_z, there_z] = ["position", "in_array"].map(|frame| hit[frame][2].as_f64().unwrap());
+    assert!((there_z - here_z - 100.0).abs() < 1e-3, "{hit}");
+
     ok(&["psa", "frames", "single", "-o", "single.geb"]);
     let tables =
         ["psa", "tables", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seeds", "1,2"];

@@ -46,6 +46,7 @@ pub struct EventResult {
     #[serde(default)]
     pub energy: f64,
     /// The segment that was searched.
+    #[serde(default)]
     pub segment: usize,
     /// How the answer came about.
     #[serde(default)]
