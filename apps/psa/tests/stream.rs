@@ -209,7 +209,7 @@ fn sockets_send_again_what_was_not_acknowledged() {
             counted.store(begin, Ordering::Relaxed);
             stream.write_all(&bytes[begin * length..][..100 * length + 11 * parts]).expect("frames");
         }
-        send(&input, to, Duration::from_secs(20), &Silent).expect("all frames")
+        send(&input, to, Some(2e5), Duration::from_secs(20), &Silent).expect("all frames")
     });
     let options = Options { commit: Duration::from_millis(5), ..Options::default() };
     let summary = stream(listener, &mut output, &options).expect("a stream");
@@ -226,6 +226,7 @@ fn nobody_is_waited_for_for_ever() {
     // A port that was free a moment ago.
     let free =
         std::net::TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("an address");
-    let problem = send(&input, free, Duration::from_millis(50), &Silent).expect_err("nobody").to_string();
+    let problem =
+        send(&input, free, None, Duration::from_millis(50), &Silent).expect_err("nobody").to_string();
     assert!(problem.contains(&free.to_string()), "{problem}");
 }

@@ -185,7 +185,7 @@ pub fn send(args: &PsaSend) -> anyhow::Result<()> {
     let progress = Progress::new();
     Observer::stage(&progress, "sending", 0);
     let patience = Duration::from_secs(args.patience.into());
-    let frames = socket::send(&args.input, args.to, patience, &progress)?;
+    let frames = socket::send(&args.input, args.to, args.rate, patience, &progress)?;
     drop(progress);
     out::print(&format!("{frames} frames are safe\n"))
 }

@@ -82,17 +82,23 @@ impl Source for Listener {
     }
 }
 
-/// Sends the frames of a file to a receiver; what that has not acknowledged when a connection is lost is sent again. Gives up when nobody could be reached for `patience`. The
-/// number of frames that are safe.
+/// Sends the frames of a file to a receiver, so many a second where `rate` says that (1/s); what that has not acknowledged when a connection is lost is sent again. Gives up when nobody could
+/// be reached for `patience`. The number of frames that are safe.
 ///
 /// # Errors
 /// [`Error::File`] for the file, [`Error::Stream`] for one that holds no frames, and where nobody can be reached.
-pub fn send(path: &Path, to: SocketAddr, patience: Duration, observer: &dyn Observer) -> Result<u64, Error> {
+pub fn send(
+    path: &Path,
+    to: SocketAddr,
+    rate: Option<f64>,
+    patience: Duration,
+    observer: &dyn Observer,
+) -> Result<u64, Error> {
     let mut reached = Instant::now();
     loop {
         let attempt = TcpStream::connect(to).map_err(Lost::Connection).and_then(|stream| {
             reached = Instant::now();
-            deliver(path, &stream, observer)
+            deliver(path, &stream, rate, observer)
         });
         match attempt {
             Ok(frames) => return Ok(frames),
@@ -105,6 +111,9 @@ pub fn send(path: &Path, to: SocketAddr, patience: Duration, observer: &dyn Obse
         }
     }
 }
+
+/// A sender with a rate sleeps no shorter than this.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Why frames did not come through.
 enum Lost {
@@ -119,18 +128,26 @@ impl From<io::Error> for Lost {
 }
 
 /// Sends what is not safe yet, and waits until it is.
-fn deliver(path: &Path, stream: &TcpStream, observer: &dyn Observer) -> Result<u64, Lost> {
+fn deliver(path: &Path, stream: &TcpStream, rate: Option<f64>, observer: &dyn Observer) -> Result<u64, Lost> {
     let safe = acknowledged(stream)?;
     let cannot =
         |source| Lost::File(Error::File { path: path.to_owned(), problem: "cannot read the events", source });
     let mut frames = FrameReader::new(File::open(path).map_err(cannot)?);
     let (mut frame, mut count) = (Frame::default(), 0);
     let mut out = BufWriter::with_capacity(1 << 16, stream);
+    let begin = Instant::now();
     while frames.next(&mut frame).map_err(Lost::File)? {
         count += 1;
-        if count > safe {
-            write_frame(&mut out, frame.kind, frame.timestamp, &frame.payload)?;
-            observer.advance(count);
+        if count <= safe {
+            continue;
+        }
+        write_frame(&mut out, frame.kind, frame.timestamp, &frame.payload)?;
+        observer.advance(count);
+        let due = rate.map(|rate| Duration::from_secs_f64((count - safe) as f64 / rate));
+        let early = due.and_then(|due| due.checked_sub(begin.elapsed()));
+        if let Some(early) = early.filter(|early| *early > PAUSE) {
+            out.flush()?;
+            std::thread::sleep(early);
         }
     }
     write_frame(&mut out, END, 0, &[])?;

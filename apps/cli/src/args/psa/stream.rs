@@ -111,6 +111,9 @@ pub struct PsaSend {
     /// Where `zellige psa stream` listens.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub to: SocketAddr,
+    /// Send so many frames a second at most.
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    pub rate: Option<f64>,
     /// Give up when nobody could be reached for so long (s).
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub patience: u32,
@@ -119,4 +122,9 @@ pub struct PsaSend {
 fn milliseconds(text: &str) -> Result<f64, String> {
     let time = text.parse().ok().filter(|time| (0.01..=1e6).contains(time));
     time.ok_or_else(|| "a time from 0.01 to 1000000 ms".into())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
+    rate.ok_or_else(|| "a number from 0.001 to 1e9 a second".into())
 }
