@@ -230,3 +230,31 @@ fn nobody_is_waited_for_for_ever() {
         send(&input, free, None, Duration::from_millis(50), &Silent).expect_err("nobody").to_string();
     assert!(problem.contains(&free.to_string()), "{problem}");
 }
+
+/// A receiver that is gone after longer than the sender would wait for one.
+#[test]
+fn a_receiver_that_comes_back_is_waited_for() {
+    let (_folder, [input, _]) = in_folder(["events.geb", ""]);
+    let bytes = frames(&basis(), 10);
+    let length = bytes.len() / 10;
+    std::fs::write(&input, bytes).expect("a file");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("an address");
+    let to = listener.local_addr().expect("an address");
+    let receiver = std::thread::spawn(move || {
+        let connected = |safe: u64| {
+            let (mut stream, _) = listener.accept().expect("a sender");
+            stream.write_all(&safe.to_le_bytes()).expect("a count");
+            stream
+        };
+        let first = connected(0);
+        std::thread::sleep(Duration::from_millis(600));
+        drop(first);
+        let (mut second, mut rest) = (connected(4), Vec::new());
+        second.read_to_end(&mut rest).expect("the others");
+        second.write_all(&10u64.to_le_bytes()).expect("a count");
+        rest.len()
+    });
+    let sent = send(&input, to, None, Duration::from_millis(300), &Silent).expect("all frames");
+    // Six frames, and the one that says that no other follows.
+    assert_eq!((sent, receiver.join().expect("a receiver")), (10, 6 * length + 16));
+}

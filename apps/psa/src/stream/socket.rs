@@ -94,12 +94,17 @@ pub fn send(
     patience: Duration,
     observer: &dyn Observer,
 ) -> Result<u64, Error> {
-    let mut reached = Instant::now();
+    let (mut reached, mut known) = (Instant::now(), None);
     loop {
+        let mut safe = None;
         let attempt = TcpStream::connect(to).map_err(Lost::Connection).and_then(|stream| {
-            reached = Instant::now();
-            deliver(path, &stream, rate, observer)
+            let frames = *safe.insert(acknowledged(&stream)?);
+            deliver(path, &stream, frames, rate, observer)
         });
+        // A receiver that took frames and is gone is waited for anew; one that never makes any safe is not.
+        if safe.is_some() && safe != known {
+            (reached, known) = (Instant::now(), safe);
+        }
         match attempt {
             Ok(frames) => return Ok(frames),
             Err(Lost::File(e)) => return Err(e),
@@ -127,9 +132,14 @@ impl From<io::Error> for Lost {
     }
 }
 
-/// Sends what is not safe yet, and waits until it is.
-fn deliver(path: &Path, stream: &TcpStream, rate: Option<f64>, observer: &dyn Observer) -> Result<u64, Lost> {
-    let safe = acknowledged(stream)?;
+/// Sends the frames after those that are `safe`, and waits until they are, too.
+fn deliver(
+    path: &Path,
+    stream: &TcpStream,
+    safe: u64,
+    rate: Option<f64>,
+    observer: &dyn Observer,
+) -> Result<u64, Lost> {
     let cannot =
         |source| Lost::File(Error::File { path: path.to_owned(), problem: "cannot read the events", source });
     let mut frames = FrameReader::new(File::open(path).map_err(cannot)?);
