@@ -33,7 +33,7 @@ pub(super) struct Course {
     /// As they came, by channel.
     signals: Arc<[f32]>,
     /// As they are compared.
-    moved: Vec<f32>,
+    moved: Arc<[f32]>,
     /// Which channels those are.
     channels: Vec<Channel>,
     hits: Vec<Charge>,
@@ -63,7 +63,7 @@ impl Course {
         shift: isize,
     ) -> Course {
         let mut course = Course {
-            moved: Vec::new(),
+            moved: Arc::clone(&signals),
             signals,
             channels,
             at: hits.iter().map(|&(segment, _)| parts.begin(segment)).collect(),
@@ -219,9 +219,9 @@ impl Course {
     }
 
     /// The signals later by so many samples, straight lines between them; what moves in repeats the first or the last.
-    fn moved_by(&self, shift: f64) -> Vec<f32> {
+    fn moved_by(&self, shift: f64) -> Arc<[f32]> {
         if shift == 0.0 || self.signals.is_empty() {
-            return self.signals.to_vec();
+            return Arc::clone(&self.signals);
         }
         let samples = self.samples();
         let last = (samples - 1) as f64;
@@ -234,7 +234,7 @@ impl Course {
                 (f64::from(signal[whole]) * (1.0 - part) + f64::from(signal[next]) * part) as f32
             }));
         }
-        moved
+        moved.into()
     }
 }
 
