@@ -85,6 +85,17 @@ pub fn bytes(count: u64) -> String {
     if unit == "B" { format!("{count} B") } else { format!("{} {unit}", digits(value)) }
 }
 
+/// Each name once, in the order in which they come.
+pub fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

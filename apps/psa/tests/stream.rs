@@ -141,6 +141,16 @@ fn a_run_that_was_cut_off_goes_on() {
         assert_eq!((kept.frames, kept.written), (end, end * 480));
     }
     Output::file(&hits, "other", 10.0).expect_err("another input");
+    // A pipe begins anew: nothing of another run is left.
+    let copy = hits.with_file_name("copy.geb");
+    for name in ["geb.part", "geb.resume"] {
+        std::fs::copy(hits.with_extension(name), copy.with_extension(name)).expect("a copy");
+    }
+    let mut output = Output::anew(&copy, "-", 10.0).expect("an output");
+    let pipe = Once::new(File::open(&input).expect("events"));
+    stream(pipe, &mut output, &Options::default()).expect("a stream");
+    output.finish().expect("a file");
+    check(&copy, 300);
     let (mut output, from) = Output::file(&hits, "events", 10.0).expect("an output");
     assert_eq!(from.frames, 200);
     let summary = stream(Once::open(&input, from).expect("events"), &mut output, &Options::default());

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use zellige_psa::detector::{self, Detector};
+use zellige_psa::detector::Detector;
 use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
 
-use super::{electronics, failed, runtime};
+use super::{electronics, failed, fields, runtime};
 use crate::args::PsaEvents;
 use crate::progress::Progress;
 use crate::{interrupt, out, table};
@@ -37,10 +37,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
-    let fields = match files::fields::are_there(&args.basis) {
-        true => files::fields::read(&args.basis, &origin.crystal, origin.grid)?,
-        false => detector::fields(&rt, &origin.crystal, origin.grid, &progress).map_err(failed)?,
-    };
+    let fields = fields(&args.basis, &rt, &origin, &progress)?;
     let detector = Arc::new(Detector::new(&origin.crystal, Arc::new(fields), electronics, args.speed)?);
     let events = events::simulate(&rt, &detector, &spec, &progress).map_err(failed)?;
     drop((progress, armed));

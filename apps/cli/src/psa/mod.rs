@@ -8,8 +8,13 @@ mod stream;
 mod tables;
 mod track;
 
+use std::path::Path;
+
 use zellige_psa::crystal::EXAMPLE;
 use zellige_psa::electronics::Electronics;
+use zellige_psa::fields::Fields;
+use zellige_psa::files::basis::Origin;
+use zellige_psa::{detector, files};
 use zellige_runtime::Runtime;
 use zellige_tor::pipeline::Observer;
 
@@ -52,6 +57,14 @@ fn runtime(workers: Option<u16>) -> anyhow::Result<Runtime> {
         rt = rt.workers(workers.into());
     }
     Ok(rt.build()?)
+}
+
+/// The fields of a basis, from its folder or, where it has none, solved for again.
+fn fields(folder: &Path, rt: &Runtime, origin: &Origin, progress: &Progress) -> anyhow::Result<Fields> {
+    match files::fields::are_there(folder) {
+        true => Ok(files::fields::read(folder, &origin.crystal, origin.grid)?),
+        false => detector::fields(rt, &origin.crystal, origin.grid, progress).map_err(failed),
+    }
 }
 
 /// What was said of the electronics, and of the rest what is known.

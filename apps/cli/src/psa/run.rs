@@ -69,9 +69,9 @@ fn arrays(
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", input.events.len() as u64);
-    let begin = Instant::now();
     let mut searcher = Searcher::new(&rt, plan, batching);
     searcher.host(input.segment, &input.basis)?;
+    let begin = Instant::now();
     for (hit, samples) in input.hits() {
         searcher.push(hit, samples, Instant::now())?;
         progress.advance(hit.number as u64);
@@ -104,8 +104,8 @@ fn folders(args: &PsaRunArgs, plan: &Plan, batching: Batching) -> anyhow::Result
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", events.count() as u64);
-    let begin = Instant::now();
     let mut flow = Flow::new(&rt, plan, batching, &basis, rules)?;
+    let begin = Instant::now();
     let mut answers = Vec::with_capacity(events.count());
     let length = CHANNELS * events.sampling.samples;
     for (number, signals) in events.signals.chunks_exact(length).enumerate() {

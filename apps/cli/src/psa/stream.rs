@@ -13,7 +13,7 @@ use zellige_psa::search::{Batching, Event, Flow, Rules};
 use zellige_psa::stream::output::Output;
 use zellige_psa::stream::record::{KIND, Traces};
 use zellige_psa::stream::socket::{self, Listener};
-use zellige_psa::stream::source::Once;
+use zellige_psa::stream::source::{Mark, Once};
 use zellige_psa::stream::{self, Options, Overload, Summary};
 
 use super::run::{plan, rules};
@@ -115,9 +115,10 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         (Some(_), _) | (None, None) => "socket".to_owned(),
         (None, Some(path)) => path.display().to_string(),
     };
-    let (mut output, from) = match is_stdout {
-        true => (Output::stream(io::stdout(), step), Default::default()),
-        false => Output::file(&args.out, &input, step)?,
+    let (mut output, from) = match (is_stdout, input.as_str()) {
+        (true, _) => (Output::stream(io::stdout(), step), Mark::default()),
+        (false, "-") => (Output::anew(&args.out, &input, step)?, Mark::default()),
+        (false, _) => Output::file(&args.out, &input, step)?,
     };
     if from.frames > 0 {
         eprintln!("zellige: going on after {} frames that an earlier run has answered", from.frames);

@@ -2,18 +2,16 @@
 
 mod report;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use zellige_psa::basis::Sampling;
-use zellige_psa::detector::{self, Detector};
+use zellige_psa::detector::Detector;
 use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
 use zellige_psa::survey::{Range, Row, Sample, rows, survey, variants};
 use zellige_runtime::Runtime;
 
-use super::{failed, runtime};
+use super::{failed, fields, runtime};
 use crate::args::PsaTables;
 use crate::interrupt;
 use crate::out::{self, Target};
@@ -77,18 +75,6 @@ fn samples(
         }
     }
     Ok(samples)
-}
-
-fn fields(
-    folder: &Path,
-    rt: &Runtime,
-    origin: &files::basis::Origin,
-    progress: &Progress,
-) -> anyhow::Result<zellige_psa::fields::Fields> {
-    match files::fields::are_there(folder) {
-        true => files::fields::read(folder, &origin.crystal, origin.grid).context("the fields of the basis"),
-        false => Ok(detector::fields(rt, &origin.crystal, origin.grid, progress).map_err(failed)?),
-    }
 }
 
 fn text(rows: &[Row]) -> String {

@@ -6,6 +6,8 @@ use zellige_page::svg::{Chart, Scale, escape, short};
 use zellige_page::{Page, figure};
 use zellige_sparse::survey::Row;
 
+use crate::table::distinct;
+
 /// The page.
 pub fn page(matrix: &str, rows: &[Row]) -> String {
     let mut page = Page::new(&format!("{matrix}: products in adaptive precision"));
@@ -128,17 +130,6 @@ fn formats(rows: &[Row]) -> String {
     }
     chart.x_axis(&x, "% of the elements", false);
     chart.finish()
-}
-
-/// Each name once, in the order in which they come.
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all = Vec::new();
-    for name in names {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    all
 }
 
 #[cfg(test)]

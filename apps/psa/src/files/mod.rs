@@ -66,7 +66,7 @@ pub fn make_folder(path: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(path).map_err(cannot)
 }
 
-/// Removes the file that says that a folder is complete, before its other files are written anew.
+/// Removes a file that says how complete others are, before those are written anew or when they are; one that is not there is removed already.
 pub(crate) fn unseal(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::found::{Flags, Found};
 use super::pairs::Two;
 use super::parts::{Charge, Parts};
-use crate::channels::{CHANNELS, Channel, Segment};
+use crate::channels::{Channel, Segment};
 
 /// Events with more hit segments than this are not taken apart.
 const MOST_SEGMENTS: usize = 12;
@@ -208,12 +208,8 @@ impl Course {
     }
 
     fn signal(&self, channel: Channel) -> &[f32] {
-        let place = match self.channels.len() {
-            CHANNELS => channel.index(),
-            _ => {
-                self.channels.iter().position(|&other| other == channel).expect("a channel that is compared")
-            }
-        };
+        let place = self.channels.iter().position(|&other| other == channel);
+        let place = place.expect("a channel that is compared");
         let samples = self.samples();
         &self.moved[place * samples..][..samples]
     }

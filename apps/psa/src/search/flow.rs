@@ -126,7 +126,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
     /// Adds an event; `now` is the time.
     ///
     /// # Errors
-    /// [`Error::Shape`] for signals of another size than those of the basis (whole crystals) or of the window at least (known hits); [`Error::Parameter`] for hits in a segment
+    /// [`Error::Shape`] for signals that are shorter than the window or not those of all channels; [`Error::Parameter`] for hits in a segment
     /// without points, energies that are not above 0 and samples that are not finite; the runtime's. An event that is refused has no answer.
     pub fn push(&mut self, event: Event, now: Instant) -> Result<(), Error> {
         let mut courses = self.courses(event.hit, event.signals)?;
@@ -498,6 +498,26 @@ mod tests {
         assert!(right(Rules { shifts: 3, ..RULES }, -1.0) + 4 > on_time);
         let aligned = right(Rules { align: true, ..RULES }, 0.4);
         assert!(aligned > right(RULES, 0.4) + 12, "{aligned}");
+    }
+
+    /// With all channels the hit's own comes first: the same answer as of a whole crystal with that hit.
+    #[test]
+    fn known_hits_have_their_channels_in_their_order() {
+        let basis = basis();
+        let hit = Segment::from_index(14).expect("a segment");
+        let rules = Rules { channels: ChannelSet::All, ..RULES };
+        let whole: Vec<Vec<f32>> = points(&basis, 14).iter().map(|&i| event(&basis, &[(i, 300.0)])).collect();
+        let rt = Runtime::builder().workers(1).build().expect("a runtime");
+        let (now, mut answers) = (Instant::now(), Vec::new());
+        let mut flow = Flow::new(&rt, &FULL, Batching::default(), &basis, rules).expect("a crystal");
+        for signals in &whole {
+            let of = |channel: &Channel| &signals[channel.index() * SAMPLES..][..SAMPLES];
+            let signals = ChannelSet::All.of(hit).iter().flat_map(of).copied().collect();
+            flow.push(Event { timestamp: 0, hit: Some((hit, 300.0)), signals }, now).expect("an event");
+        }
+        flow.finish(now, &mut answers).expect("answers");
+        let found: Vec<usize> = answers.iter().map(|answer| answer.places[0].found.index).collect();
+        assert_eq!(found, points(&basis, 14));
     }
 
     #[test]

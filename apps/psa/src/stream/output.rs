@@ -8,6 +8,7 @@ use super::journal::Journal;
 use super::source::Mark;
 use crate::Error;
 use crate::files::geb::{HEADER, mode2, write_frame};
+use crate::files::unseal;
 use crate::search::{Answer, Place};
 
 /// Frames with the hits of events. A file has its name when it is whole; until then it is `NAME.part`, with a [`Journal`] beside it.
@@ -37,6 +38,15 @@ impl<'a> Output<'a> {
     /// Into a stream; samples are `step` apart (ns).
     pub fn stream(to: impl Write + 'a, step: f64) -> Output<'a> {
         Output { to: BufWriter::new(Box::new(to)), file: None, payload: Vec::new(), step }
+    }
+
+    /// Into a file, for an input of this name that cannot be gone on with: what an earlier run wrote is thrown away.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn anew(path: &Path, input: &str, step: f64) -> Result<Output<'a>, Error> {
+        unseal(&Journal::path(path))?;
+        Ok(Output::file(path, input, step)?.0)
     }
 
     /// Into a file, for an input of this name; and where in the input an earlier run came to: what that wrote is kept.
@@ -101,10 +111,7 @@ impl<'a> Output<'a> {
         let cannot = |source| Error::File { path: kept.path.clone(), problem: "cannot finish", source };
         kept.file.sync_all().map_err(cannot)?;
         std::fs::rename(&kept.part, &kept.path).map_err(cannot)?;
-        match std::fs::remove_file(Journal::path(&kept.path)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(cannot(e)),
-            _ => Ok(()),
-        }
+        unseal(&Journal::path(&kept.path))
     }
 
     fn cannot(&self, source: io::Error) -> Error {

@@ -8,6 +8,8 @@ use zellige_psa::channels::ChannelSet;
 use zellige_psa::search::EnergyClass;
 use zellige_psa::survey::{Outcome, Row, Run, Variant};
 
+use crate::table::distinct;
+
 /// Searches in the pictures of distances and energies.
 const DRAWN: [&str; 4] = ["cfgs fp32", "cfgs mixed", "cfgs fp16", "fgs fp16"];
 /// Ends of the bins of distances (mm).
@@ -194,15 +196,4 @@ fn resolution(runs: &[Run]) -> String {
         let _ = write!(legend, "<span><i class=\"b-c{k}\"></i>{}</span>", escape(set));
     }
     legend + "</div>" + figure(&chart.finish(), "full search in fp32").as_str()
-}
-
-/// Each name once, in the order in which they come.
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all = Vec::new();
-    for name in names {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    all
 }
