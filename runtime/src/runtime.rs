@@ -177,6 +177,16 @@ impl Runtime {
         self.shared.hub.as_ref().map(Hub::uses).unwrap_or_default()
     }
 
+    /// Waits until nothing is on its way between memory nodes. [`wait_all`](Runtime::wait_all) waits for tasks alone: what was fetched ahead
+    /// of need, or is written back to make room, may still be moving then. Where no task runs afterwards, [`memory`](Runtime::memory) and
+    /// [`take_trace`](Runtime::take_trace) tell of the same transfers.
+    ///
+    /// # Errors
+    /// [`Error::SelfWait`] inside a task that cannot wait.
+    pub fn wait_transfers(&self) -> Result<(), Error> {
+        self.shared.wait_for_transfers()
+    }
+
     /// Measures the links of [devices](RuntimeBuilder::device) that are not known yet, and waits for that; without, each is measured when it
     /// is first used. The [models](RuntimeBuilder::models) know them then. Call it when nothing runs: transfers disturb each other.
     pub fn measure_links(&self) {
@@ -206,7 +216,7 @@ impl Runtime {
     }
 
     /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it when nothing
-    /// runs, e.g. after [`wait_all`](Runtime::wait_all).
+    /// runs, e.g. after [`wait_all`](Runtime::wait_all) and, where there are devices, [`wait_transfers`](Runtime::wait_transfers).
     pub fn take_trace(&self) -> Option<Trace> {
         let recorder = self.shared.recorder.as_ref()?;
         let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {

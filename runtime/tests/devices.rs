@@ -191,14 +191,10 @@ fn traces_show_transfers_memory_and_evictions() {
     }
     rt.wait_all().unwrap();
     // Copies made ahead of need may still be under way.
-    let mut uses = rt.memory();
-    loop {
-        std::thread::sleep(Duration::from_millis(10));
-        let now = rt.memory();
-        if std::mem::replace(&mut uses, now.clone()) == now {
-            break;
-        }
-    }
+    rt.wait_transfers().unwrap();
+    let uses = rt.memory();
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(rt.memory(), uses, "nothing moves any more");
     let trace = rt.take_trace().unwrap();
     let names: Vec<&str> = trace.nodes.iter().map(|node| &*node.name).collect();
     assert_eq!(names, ["host", "emulated 0"]);

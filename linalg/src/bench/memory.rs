@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::{Canceller, Emulated, NodeUse, Runtime, TaskEvent, Trace};
@@ -176,7 +176,8 @@ impl MemoryBench {
         for handle in a.handles() {
             drop(rt.write(handle)?);
         }
-        let before = at_rest(&rt);
+        rt.wait_transfers()?;
+        let before = rt.memory();
         rt.take_trace();
         let seconds = self.factor(&rt, &a)?;
         for (at, (handle, want)) in a.handles().iter().zip(&reference.tiles).enumerate() {
@@ -188,7 +189,9 @@ impl MemoryBench {
                 });
             }
         }
-        let nodes = since(&before, at_rest(&rt));
+        // What is still being written back is in the trace and in the counts, or in neither.
+        rt.wait_transfers()?;
+        let nodes = since(&before, rt.memory());
         let trace = rt.take_trace().unwrap_or_default();
         Ok(self.evaluate(&grid, &trace, nodes, seconds, capacity))
     }
@@ -265,25 +268,6 @@ fn numbers(
         .to_storage(StorageFormat::F32)
         .ok_or(Error::Format { got: tile.storage(), want: StorageFormat::F32 })?;
     Ok(wide.as_slice()?.to_vec())
-}
-
-/// What happened on the nodes, once what was still being written back has arrived: the trace and these counts are not taken at one moment.
-fn at_rest(rt: &Runtime) -> Vec<NodeUse> {
-    /// Longer than a tile is under way; and so often at most.
-    const LULL: Duration = Duration::from_millis(2);
-    const LOOKS: usize = 50;
-    let moved = |nodes: &[NodeUse]| nodes.iter().map(|node| node.bytes_in).sum::<u64>();
-    let mut nodes = rt.memory();
-    for _ in 0..LOOKS {
-        std::thread::sleep(LULL);
-        let later = rt.memory();
-        let rests = moved(&later) == moved(&nodes);
-        nodes = later;
-        if rests {
-            break;
-        }
-    }
-    nodes
 }
 
 /// What was counted between two looks.

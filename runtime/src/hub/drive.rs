@@ -26,6 +26,7 @@ impl Shared {
     pub(crate) fn drain(self: &Arc<Self>) {
         let Some(hub) = &self.hub else { return };
         hub.actions.drain(|action| self.carry_out(hub, action));
+        self.tell_if_at_rest(hub);
     }
 
     fn carry_out(self: &Arc<Self>, hub: &Hub, action: Action) {

@@ -45,6 +45,12 @@ impl<T> Handoff<T> {
         }
     }
 
+    /// True if nothing is queued and nobody is at it.
+    pub(crate) fn is_idle(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.is_empty() && self.busy.load(Ordering::Acquire) == 0
+    }
+
     fn is_empty(&self) -> bool {
         self.queue.lock().is_empty()
     }
@@ -84,6 +90,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use loom::sync::Arc;
+    use loom::sync::atomic::fence;
 
     use super::*;
 
@@ -107,6 +114,32 @@ mod models {
                 let at = |n: u32| seen.iter().position(|&s| s == n).expect("carried out");
                 assert!(at(first) < at(first + 1));
             }
+        });
+    }
+
+    /// Whoever looks while something is carried out is told once it is done: by the same order of looks as `wait_for_transfers` has.
+    #[test]
+    fn who_waits_for_idleness_sees_it_or_is_told() {
+        loom::model(|| {
+            let handoff = Arc::new(Handoff::new());
+            let (waiting, told) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+            handoff.extend([1]);
+            let other = {
+                let (handoff, waiting, told) =
+                    (Arc::clone(&handoff), Arc::clone(&waiting), Arc::clone(&told));
+                loom::thread::spawn(move || {
+                    handoff.drain(drop);
+                    fence(Ordering::SeqCst);
+                    if waiting.load(Ordering::SeqCst) > 0 && handoff.is_idle() {
+                        told.store(1, Ordering::SeqCst);
+                    }
+                })
+            };
+            waiting.fetch_add(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            let idle = handoff.is_idle();
+            other.join().unwrap();
+            assert!(idle || told.load(Ordering::SeqCst) == 1);
         });
     }
 }

@@ -170,6 +170,8 @@ pub(crate) struct Hub {
     lanes: Vec<Lane>,
     plans: Mutex<HashMap<u64, Planned>>,
     waiting: Mutex<HashMap<Ticket, Waiting>>,
+    /// Threads that wait until nothing moves.
+    waiting_for_rest: AtomicUsize,
     /// Only where there are GPUs.
     followers: Option<Followers>,
     /// Held while partial results are added to a value.
@@ -238,6 +240,7 @@ impl Hub {
             lanes,
             plans: Mutex::default(),
             waiting: Mutex::default(),
+            waiting_for_rest: AtomicUsize::new(0),
             followers: (!gpus.is_empty()).then(Followers::default),
             combining: Mutex::new(()),
             next_ticket: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! Values for callers outside of tasks: brought to the host, and home for good when the runtime ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use super::{Hub, Waiting};
 use crate::data::AnyHandle;
@@ -86,6 +86,26 @@ impl Shared {
         self.drain();
     }
 
+    /// Waits until nothing is on its way between nodes.
+    pub(crate) fn wait_for_transfers(self: &Arc<Self>) -> Result<(), Error> {
+        let Some(hub) = &self.hub else { return Ok(()) };
+        hub.waiting_for_rest.fetch_add(1, Ordering::SeqCst);
+        // Whoever carries out the last action looks for waiters then; this thread is seen, or sees the rest.
+        fence(Ordering::SeqCst);
+        self.drain();
+        let waited = self.wait_until(|| hub.is_at_rest());
+        hub.waiting_for_rest.fetch_sub(1, Ordering::SeqCst);
+        waited
+    }
+
+    /// Called by whoever has carried out what the manager asked for.
+    pub(super) fn tell_if_at_rest(&self, hub: &Hub) {
+        fence(Ordering::SeqCst);
+        if hub.waiting_for_rest.load(Ordering::SeqCst) > 0 && hub.is_at_rest() {
+            self.tell();
+        }
+    }
+
     /// Brings every value that still has a handle home to it: nothing runs any more, and other runtimes may have the handles.
     pub(crate) fn go_home(self: &Arc<Self>) {
         let Some(hub) = &self.hub else { return };
@@ -122,6 +142,12 @@ impl Shared {
 }
 
 impl Hub {
+    /// True if nothing moves, and all that the manager asked for is done.
+    fn is_at_rest(&self) -> bool {
+        // In this order: what the end of a transfer asks for is queued before the manager is let go.
+        self.look(Memory::is_at_rest) && self.actions.is_idle()
+    }
+
     /// The caller does not wait for its working set any more.
     fn give_up(&self, ticket: Ticket) {
         self.with_memory(|memory| {
