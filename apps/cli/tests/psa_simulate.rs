@@ -90,7 +90,11 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
 
     let said = ok(&["psa", "run", "--basis", "basis", "--events", "ev", "--json", "hits.json"]);
     assert!(said.starts_with("60 events, 180 hits"), "{said}");
-    let rows = ok(&["psa", "compare", "hits.json", "hits.json", "--truth", "ev", "--json", "-"]);
+    let rows =
+        ["psa", "compare", "hits.json", "hits.json", "--truth", "ev", "--report", "c.html", "--json", "-"];
+    let rows = ok(&rows);
+    let page = std::fs::read_to_string(here.join("c.html")).unwrap();
+    assert!(page.contains("180 hits that both runs have") && page.contains("mm to the truth"), "{page}");
     let rows: Value = serde_json::from_str(&rows).unwrap();
     assert_eq!((rows[0]["hits"].as_u64(), rows[0]["same_percent"].as_f64()), (Some(180), Some(100.0)));
     let median = rows[0]["to_truth_mm"][0]["median"].as_f64().unwrap();
@@ -120,6 +124,19 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let hit = &two["events"][0];
     let [here_z, there_z] = ["position", "in_array"].map(|frame| hit[frame][2].as_f64().unwrap());
     assert!((there_z - here_z - 100.0).abs() < 1e-3, "{hit}");
+
+    // Holes are caught: what is collected is too little, and made whole again.
+    ok(&[&events[..], &["-n", "20", "--trapping", "400", "-o", "caught"]].concat());
+    let mut sums = [[].as_slice(), &["--trapping", "400"]].map(|more: &[&str]| {
+        let run = ["psa", "run", "--basis", "basis", "--events", "caught", "--json", "-"];
+        let found: Value = serde_json::from_str(&ok(&[&run[..], more].concat())).unwrap();
+        found["events"].as_array().unwrap().iter().map(|hit| hit["energy"].as_f64().unwrap()).sum::<f64>()
+    });
+    let energies = std::fs::read(here.join("caught").join("energies.npy")).unwrap();
+    let energies = energies[energies.len() - 8 * 20..].as_chunks::<8>().0;
+    let truth: f64 = energies.iter().map(|&bytes| f64::from_le_bytes(bytes)).sum();
+    sums = sums.map(|sum| 100.0 * (sum / truth - 1.0));
+    assert!(sums[0] < -0.3 && sums[1].abs() < 0.1, "{sums:?} % too much");
 
     ok(&["psa", "frames", "single", "-o", "single.geb"]);
     let tables =

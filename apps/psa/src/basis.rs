@@ -24,6 +24,7 @@ pub struct Basis {
     positions: Vec<[f32; 3]>,
     segments: Vec<Segment>,
     values: Vec<f32>,
+    sensitivities: Option<Vec<[f32; 2]>>,
 }
 
 impl Basis {
@@ -42,7 +43,24 @@ impl Basis {
             return Err(Error::shape("segments of the points", problem));
         }
         check_values(positions.len(), CHANNELS, sampling.samples, values.len())?;
-        Ok(Basis { sampling, positions, segments, values })
+        Ok(Basis { sampling, positions, segments, values, sensitivities: None })
+    }
+
+    /// With the trapping sensitivities of each point in the segment that it lies in, of electrons and of holes (mm; [`Pulse::sensitivities`](crate::drift::Pulse)).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] where there is not one pair for each point.
+    pub fn with_sensitivities(self, sensitivities: Vec<[f32; 2]>) -> Result<Self, Error> {
+        if sensitivities.len() != self.positions.len() {
+            let problem = format!("{} for {} points", sensitivities.len(), self.positions.len());
+            return Err(Error::shape("trapping sensitivities", problem));
+        }
+        Ok(Basis { sensitivities: Some(sensitivities), ..self })
+    }
+
+    /// The trapping sensitivities of its points, of electrons and of holes (mm), where they are known.
+    pub fn sensitivities(&self) -> Option<&[[f32; 2]]> {
+        self.sensitivities.as_deref()
     }
 
     /// How its signals are sampled.

@@ -31,6 +31,11 @@ pub fn between(from: Vec3, to: Vec3, share: f64) -> Vec3 {
     std::array::from_fn(|axis| from[axis] + share * (to[axis] - from[axis]))
 }
 
+/// How far two points are from each other.
+pub fn distance(from: Vec3, to: Vec3) -> f64 {
+    (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f64>().sqrt()
+}
+
 /// The share of the way from `inside` to `outside` at which the germanium ends, to `2^-40` of the way.
 ///
 /// What leaves the germanium and comes back on the way is not noticed.

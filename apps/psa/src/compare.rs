@@ -75,6 +75,26 @@ pub(crate) fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>().sqrt()
 }
 
+/// What one run says of a hit beside another one, the reference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// The hit's energy (keV).
+    pub energy: f64,
+    /// Whether its point is the reference's.
+    pub is_same: bool,
+    /// How far its point is from the reference's (mm).
+    pub from_reference: f64,
+    /// How far its point and the reference's are from where the hit happened (mm), if that is known.
+    pub from_truth: Option<[f64; 2]>,
+}
+
+impl Outcome {
+    /// How far its point is from where the hit happened (mm), if that is known.
+    pub fn away(&self) -> Option<f64> {
+        self.from_truth.map(|[own, _]| own)
+    }
+}
+
 /// What names a hit: the event, the segment, and how many hits of that segment come before it.
 type Key = (usize, usize, usize);
 
@@ -87,15 +107,22 @@ fn keyed(results: &Results) -> impl Iterator<Item = (Key, &EventResult)> {
     })
 }
 
-/// Two answers for one hit.
-type Both<'a> = (&'a EventResult, &'a EventResult);
+/// Two runs of the same events, hit by hit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Hits that both have; the second run is the reference.
+    pub outcomes: Vec<Outcome>,
+    /// Energies of those that only the first has (keV).
+    pub only_first: Vec<f64>,
+    knows_truth: bool,
+}
 
-/// Compares two runs of the same events, hit by hit (by event and segment, and by energy where there are two in one): all of them first, then by energy class (of `a`'s energies).
-/// Hits in segments where none was, which noise makes, have no distance from the truth.
+/// Compares two runs of the same events, hit by hit (by event and segment, and by energy where there are two in one); energies are those of `a`. Hits in segments
+/// where none was, which noise makes, have no distance from the truth.
 ///
 /// # Errors
 /// [`Error::Shape`] where the runs have no hit in common, or the truth has fewer events.
-pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Vec<Agreement>, Error> {
+pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Comparison, Error> {
     let of_b: BTreeMap<Key, &EventResult> = keyed(b).collect();
     let pairs = keyed(a).map(|(key, hit)| (hit, of_b.get(&key).copied()));
     let pairs: Vec<(&EventResult, Option<&EventResult>)> = pairs.collect();
@@ -108,37 +135,48 @@ pub fn compare(a: &Results, b: &Results, truth: Option<&Truth>) -> Result<Vec<Ag
         let problem = format!("{} events; the first run has event {event}", truth.0.len());
         return Err(Error::shape("true places", problem));
     }
-    let classes = EnergyClass::ALL.map(Some);
-    let all = [None].into_iter().chain(classes).map(|class| {
-        let belongs = |hit: &EventResult| class.is_none_or(|class| EnergyClass::of(hit.energy) == class);
-        let members = pairs.iter().filter(|(hit, _)| belongs(hit));
-        let both: Vec<Both<'_>> = members.clone().filter_map(|&(a, b)| Some((a, b?))).collect();
-        agreement(class, members.count() - both.len(), &both, truth)
-    });
-    Ok(all.filter(|row| row.class.is_none() || row.hits + row.only_first > 0).collect())
+    let (mut outcomes, mut only_first) = (Vec::new(), Vec::new());
+    for (a, b) in pairs {
+        let Some(b) = b else {
+            only_first.push(a.energy);
+            continue;
+        };
+        let place = truth.and_then(|truth| truth.place(a));
+        outcomes.push(Outcome {
+            energy: a.energy,
+            is_same: a.index == b.index,
+            from_reference: distance(&a.position, &b.position),
+            from_truth: place.map(|place| [a, b].map(|hit| distance(&hit.position, &place))),
+        });
+    }
+    Ok(Comparison { outcomes, only_first, knows_truth: truth.is_some() })
 }
 
-fn agreement(
-    class: Option<EnergyClass>,
-    only_first: usize,
-    both: &[Both<'_>],
-    truth: Option<&Truth>,
-) -> Agreement {
-    let share = |keep: &dyn Fn(&Both<'_>) -> bool| {
-        100.0 * both.iter().filter(|both| keep(both)).count() as f64 / both.len().max(1) as f64
-    };
-    let of_run = |truth: &Truth, run: &dyn Fn(&Both<'_>) -> [f32; 3]| {
-        let away = |both: &Both<'_>| truth.place(both.0).map(|place| distance(&run(both), &place));
-        Distance::of(both.iter().filter_map(away).collect())
-    };
-    Agreement {
-        class,
-        hits: both.len(),
-        only_first,
-        same: share(&|(a, b)| a.index == b.index),
-        near: share(&|(a, b)| distance(&a.position, &b.position) <= NEAR),
-        far: share(&|(a, b)| distance(&a.position, &b.position) > FAR),
-        truth: truth.map(|truth| [of_run(truth, &|(a, _)| a.position), of_run(truth, &|(_, b)| b.position)]),
+impl Comparison {
+    /// All hits first, then by energy class.
+    pub fn rows(&self) -> Vec<Agreement> {
+        let classes = EnergyClass::ALL.map(Some);
+        let rows = [None].into_iter().chain(classes).map(|class| self.row(class));
+        rows.filter(|row| row.class.is_none() || row.hits + row.only_first > 0).collect()
+    }
+
+    fn row(&self, class: Option<EnergyClass>) -> Agreement {
+        let belongs = |energy: f64| class.is_none_or(|class| EnergyClass::of(energy) == class);
+        let hits: Vec<&Outcome> = self.outcomes.iter().filter(|hit| belongs(hit.energy)).collect();
+        let share = |keep: &dyn Fn(&Outcome) -> bool| {
+            100.0 * hits.iter().filter(|hit| keep(hit)).count() as f64 / hits.len().max(1) as f64
+        };
+        let of_run =
+            |run: usize| Distance::of(hits.iter().filter_map(|hit| Some(hit.from_truth?[run])).collect());
+        Agreement {
+            class,
+            hits: hits.len(),
+            only_first: self.only_first.iter().filter(|&&energy| belongs(energy)).count(),
+            same: share(&|hit| hit.is_same),
+            near: share(&|hit| hit.from_reference <= NEAR),
+            far: share(&|hit| hit.from_reference > FAR),
+            truth: self.knows_truth.then(|| [0, 1].map(of_run)),
+        }
     }
 }
 
@@ -184,13 +222,13 @@ mod tests {
         let a = results(&[(0, 0.0), (1, 0.0), (2, 0.0), (3, 0.0)]);
         let b = results(&[(9, 30.0), (1, 0.0), (8, 4.0), (7, 10.0)]);
         let truth = Truth::of_places(&[[1.0, 0.0, 0.0]; 4]);
-        let rows = compare(&a, &b, Some(&truth)).expect("as many of each");
+        let rows = compare(&a, &b, Some(&truth)).expect("as many of each").rows();
         let all = rows[0];
         assert_eq!((all.hits, all.same, all.near, all.far), (4, 25.0, 50.0, 25.0));
         assert_eq!(all.truth.expect("known")[0], Distance { median: 1.0, p90: 1.0 });
         let figures: Vec<_> = rows[1..].iter().map(|row| (row.hits, row.far)).collect();
         assert_eq!(figures, [(1, 100.0), (3, 0.0)]);
-        let one = compare(&a, &results(&[(0, 0.0)]), None).expect("one hit in common");
+        let one = compare(&a, &results(&[(0, 0.0)]), None).expect("one hit in common").rows();
         assert_eq!((one[0].hits, one[0].only_first, one[0].same), (1, 3, 100.0));
         assert!(compare(&a, &Results::default(), None).is_err());
         assert!(compare(&a, &b, Some(&Truth::of_places(&[[0.0; 3]; 3]))).is_err());

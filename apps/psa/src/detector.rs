@@ -9,7 +9,7 @@ use crate::basis::Sampling;
 use crate::body::{Body, Vec3};
 use crate::channels::{CHANNELS, Channel, Segment};
 use crate::crystal::Crystal;
-use crate::drift::{Drift, Mobility, Pulse};
+use crate::drift::{Drift, Mobility, Pulse, Trapping};
 use crate::electronics::Electronics;
 use crate::fields::{Fields, Problem};
 use crate::grid::Grid;
@@ -43,6 +43,8 @@ pub struct Detector {
     crystal: Arc<Crystal>,
     drift: Drift,
     electronics: Electronics,
+    speed: f64,
+    trapping: Trapping,
 }
 
 impl Detector {
@@ -74,12 +76,36 @@ impl Detector {
         let mobility = Mobility::new(crystal.temperature, crystal.axis_angle);
         let crystal = Arc::new(crystal.clone());
         let drift = Drift::new(Arc::clone(&crystal) as _, fields, &mobility, speed);
-        Ok(Detector { crystal, drift, electronics })
+        Ok(Detector { crystal, drift, electronics, speed, trapping: Trapping::NONE })
+    }
+
+    /// With carriers that are caught on their way.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for ways that are too short.
+    pub fn with_trapping(self, trapping: Trapping) -> Result<Self, Error> {
+        trapping.check()?;
+        Ok(Detector { drift: self.drift.with_trapping(trapping), trapping, ..self })
     }
 
     /// The crystal.
     pub fn crystal(&self) -> &Crystal {
         &self.crystal
+    }
+
+    /// Its electronics.
+    pub fn electronics(&self) -> Electronics {
+        self.electronics
+    }
+
+    /// How much faster than the laws say its charges are.
+    pub fn speed(&self) -> f64 {
+        self.speed
+    }
+
+    /// How far its charges come.
+    pub fn trapping(&self) -> Trapping {
+        self.trapping
     }
 
     /// What the contacts see of a unit pair that is made at a point (mm).
@@ -91,6 +117,11 @@ impl Detector {
     pub fn collects(&self, pulse: &Pulse) -> Segment {
         let ends = &pulse.charges[(pulse.times() - 1) * CHANNELS..];
         Segment::with_largest(|segment| self.polarity() * ends[segment.index()])
+    }
+
+    /// The trapping sensitivities of electrons and of holes (mm) where a pulse is collected.
+    pub fn sensitivities(&self, pulse: &Pulse) -> [f32; 2] {
+        pulse.sensitivities[self.collects(pulse).index()].map(|mm| self.polarity() * mm)
     }
 
     /// Adds the signals of a pulse of so much charge to samples, by channel; it begins `late` (ns) after charges are said to move.

@@ -119,7 +119,13 @@ mod tests {
             charges[time * CHANNELS + 3] = time as f32 / 100.0;
             charges[time * CHANNELS + 36] = -(time as f32) / 100.0;
         }
-        Pulse { step: 1.0, contacts: CHANNELS, charges, is_collected: true }
+        Pulse {
+            step: 1.0,
+            contacts: CHANNELS,
+            charges,
+            sensitivities: vec![[0.0; 2]; CHANNELS],
+            is_collected: true,
+        }
     }
 
     fn samples(electronics: Electronics, late: f64) -> Vec<f32> {

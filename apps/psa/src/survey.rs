@@ -8,7 +8,7 @@ use zellige_runtime::Runtime;
 use crate::Error;
 use crate::basis::Basis;
 use crate::channels::{CHANNELS, ChannelSet};
-use crate::compare::{Distance, FAR, NEAR, distance};
+use crate::compare::{Distance, FAR, NEAR, Outcome, distance};
 use crate::events::Events;
 use crate::observe::Observer;
 use crate::search::{Answer, Batching, Event, Flow, Method, Plan, Precision, Rules, Screen, Table};
@@ -96,19 +96,6 @@ pub struct Sample {
     pub seed: u64,
     /// The events.
     pub events: Events,
-}
-
-/// An event in a search.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
-    /// Its energy (keV).
-    pub energy: f64,
-    /// Whether its point is that of the reference.
-    pub is_same: bool,
-    /// How far it is from there (mm).
-    pub from_reference: f64,
-    /// How far it is from where the event happened (mm).
-    pub from_truth: f64,
 }
 
 /// A sample in a search.
@@ -206,7 +193,7 @@ fn outcomes(basis: &Basis, events: &Events, points: &[usize], reference: &[usize
         energy: events.energies[event],
         is_same: point == other,
         from_reference: distance(&at[point], &at[other]),
-        from_truth: distance(&at[point], &events.positions[event]),
+        from_truth: Some([point, other].map(|point| distance(&at[point], &events.positions[event]))),
     };
     points.iter().zip(reference).enumerate().map(outcome).collect()
 }
@@ -291,7 +278,7 @@ pub fn rows(runs: &[Run], samples: &[Sample], variants: &[Variant]) -> Vec<Row> 
             near: range(&|o| o.from_reference <= NEAR),
             far: range(&|o| o.from_reference > FAR),
             published,
-            truth: Distance::of(all().map(|o| o.from_truth).collect()),
+            truth: Distance::of(all().filter_map(Outcome::away).collect()),
             microseconds: seeds.iter().map(|run| run.microseconds).sum::<f64>() / seeds.len() as f64,
         };
         rows.push((run.variant, row));
@@ -308,7 +295,7 @@ mod tests {
             energy: 100.0,
             is_same: away == 0.0,
             from_reference: away,
-            from_truth: away + 1.0,
+            from_truth: Some([away + 1.0, 0.0]),
         };
         let outcomes = away.iter().map(outcome).collect();
         Run { variant, channels: ChannelSet::HitCore, sample, microseconds: 2.0 + sample as f64, outcomes }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{coaxial, detector, fields, runtime};
 use zellige_psa::body::{Body, Vec3};
 use zellige_psa::crystal::Crystal;
-use zellige_psa::drift::{Carrier, Drift, Mobility, Pulse};
+use zellige_psa::drift::{Carrier, Drift, Mobility, Pulse, Trapping};
 use zellige_psa::fields::{Fields, Problem};
 use zellige_psa::grid::Grid;
 use zellige_psa::observe::Silent;
@@ -191,6 +191,27 @@ impl Body for Slab {
     }
 }
 
+/// Charge that is caught on its way, and the sensitivities to it, beside the formula of Hecht (Z. Phys. 77 (1932) 235) for a uniform weighting field.
+fn caught(drift: &Drift) {
+    let trapping = Trapping { holes: 300.0, electrons: 700.0 };
+    let caught = drift.clone().with_trapping(trapping);
+    for start in [1.0, 4.4, 9.0] {
+        let pulse = caught.pulse([1.1, 0.3, start]);
+        // Holes go to the plate at 0 V, electrons to the other one.
+        let collected = |length: f64, way: f64| -length / THICK * (-way / length).exp_m1();
+        let expected = collected(trapping.holes, start) + collected(trapping.electrons, THICK - start);
+        let [low, high] = [0, 1].map(|plate| f64::from(pulse.charges[(pulse.times() - 1) * 2 + plate]));
+        assert!(
+            (low - expected).abs() < 2e-5 && (high + expected).abs() < 2e-5,
+            "{start}: {low} {high} {expected}"
+        );
+        let squares = [THICK - start, start].map(|way| way * way / (2.0 * THICK));
+        for (found, expected) in pulse.sensitivities[0].into_iter().zip(squares) {
+            assert!((f64::from(found) - expected).abs() < 1e-3, "{start}: {found} {expected}");
+        }
+    }
+}
+
 /// On a grid that fits neither the plates nor the sides.
 #[test]
 fn a_slab_has_its_potential_and_its_signals() {
@@ -210,6 +231,7 @@ fn a_slab_has_its_potential_and_its_signals() {
     }
     let mobility = Mobility::new(78.0, 0.0);
     let drift = Drift::new(Arc::new(Slab), Arc::new(fields), &mobility, 1.0);
+    caught(&drift);
     for start in [1.0, 4.4, 9.0] {
         let pulse = drift.pulse([1.1, 0.3, start]);
         let track = |carrier| line(start, [0.0, THICK], |z| along_100(&mobility, carrier)(field(z)));

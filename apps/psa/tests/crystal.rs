@@ -3,6 +3,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use common::{detector, example, fields, runtime, small};
 use zellige_psa::basis::{Basis, Sampling};
@@ -10,8 +11,10 @@ use zellige_psa::body::{Body, Vec3};
 use zellige_psa::channels::{CHANNELS, Channel, SEGMENTS, Segment};
 use zellige_psa::crystal::Crystal;
 use zellige_psa::detector::Detector;
-use zellige_psa::events::{self, Spec, Within};
+use zellige_psa::drift::Trapping;
+use zellige_psa::events::{self, Energies, Spec, Within};
 use zellige_psa::observe::Silent;
+use zellige_psa::search::{Batching, Event, Flow, Plan, Rules};
 use zellige_psa::simulate::{basis, lattice, unsettled};
 
 const SAMPLING: Sampling = Sampling { samples: 60, step: 10.0, before: 2 };
@@ -176,4 +179,39 @@ fn events_say_the_truth_about_themselves() {
     let same = Spec { within: Within::Segment, ..quiet };
     let events = events::simulate(&runtime(2), &detector, &same, &Silent).expect("events");
     assert!(events.segments.chunks(3).all(|hits| hits.iter().all(|segment| *segment == hits[0])));
+}
+
+/// A line from a crystal in which holes are caught is wide and low; energies made whole at the places found make it one again.
+#[test]
+fn what_is_caught_on_the_way_is_given_back() {
+    let whole = detector(&small(), 1.0);
+    let basis = small_basis(2, &whole);
+    let trapping = Trapping { holes: 600.0, electrons: 4000.0 };
+    let caught = Arc::new(Detector::clone(&whole).with_trapping(trapping).expect("ways that are long"));
+    let spec = Spec { count: 150, energies: Energies::Line(1000.0), noise: 0.5, ..Spec::default() };
+    let events = events::simulate(&runtime(2), &caught, &spec, &Silent).expect("events");
+    let energies = |trapping| {
+        let (rt, rules) = (runtime(2), Rules { trapping, ..Rules::DEFAULT });
+        let mut flow = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &basis, rules).expect("a flow");
+        let (now, mut answers) = (Instant::now(), Vec::new());
+        for signals in events.signals.chunks(CHANNELS * SAMPLING.samples) {
+            flow.push(Event { timestamp: 0, hit: None, signals: signals.to_vec() }, now).expect("an event");
+        }
+        flow.finish(now, &mut answers).expect("answers");
+        let mut energies: Vec<f64> = answers.iter().map(|answer| answer.places[0].energy).collect();
+        energies.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| energies[(share * energies.len() as f64) as usize];
+        (at(0.5), at(0.9) - at(0.1))
+    };
+    let (seen, corrected) = (energies(None), energies(Some(trapping)));
+    println!("a line of 1000 keV: middle and width from 10 to 90 % {seen:?}, corrected {corrected:?}");
+    assert!(seen.0 < 999.0 && (corrected.0 - 1000.0).abs() < 1.0, "{seen:?} {corrected:?}");
+    assert!(corrected.1 < 0.3 * seen.1, "{seen:?} {corrected:?}");
+    // A basis that does not know where charge is lost is refused.
+    let old =
+        Basis::new(SAMPLING, basis.positions().to_vec(), basis.segments().to_vec(), basis.values().to_vec());
+    let (rt, old, rules) =
+        (runtime(1), old.expect("a basis"), Rules { trapping: Some(trapping), ..Rules::DEFAULT });
+    let refused = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &old, rules).map(drop);
+    assert!(refused.is_err_and(|error| error.to_string().contains("simulate it again")));
 }

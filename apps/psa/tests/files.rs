@@ -3,9 +3,9 @@
 mod common;
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use common::{fields, of_gretina, runtime, small};
+use common::{detector, fields, of_gretina, runtime, small};
 use proptest::prelude::*;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
@@ -21,7 +21,8 @@ fn small_basis(sampling: Sampling) -> Basis {
     let points = 3;
     let values = (0..points * CHANNELS * sampling.samples).map(|i| (i % 1000) as f32 / 1000.0).collect();
     let segments = (0..points).map(|i| Segment::from_index(7 * i).expect("a segment")).collect();
-    Basis::new(sampling, vec![[1.5, -2.0, 80.0]; points], segments, values).expect("sizes that fit")
+    let basis = Basis::new(sampling, vec![[1.5, -2.0, 80.0]; points], segments, values);
+    basis.and_then(|basis| basis.with_sensitivities(vec![[3.0, 25.0]; points])).expect("sizes that fit")
 }
 
 fn origin() -> Origin {
@@ -67,10 +68,11 @@ fn fields_and_events_come_back() {
     field_files::write(place.path(), &solved).expect("written");
     assert_eq!(field_files::read(place.path(), &crystal, 2.0).expect("read"), solved);
     assert!(field_files::read(place.path(), &crystal, 1.9).is_err());
-    let detector = Detector::new(&crystal, solved.into(), Electronics::default(), 1.0).expect("a detector");
+    let detector =
+        Detector::new(&crystal, solved.into(), Electronics::default(), 1.0).map(Arc::new).expect("one");
     let spec = Spec { count: 5, hits: 2, ..Spec::default() };
-    let made = events::simulate(&runtime(1), &detector.into(), &spec, &Silent).expect("events");
-    events::write_to(place.path(), &made, &spec, Electronics::default(), 1.0).expect("written");
+    let made = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
+    events::write_to(place.path(), &made, &spec, &detector).expect("written");
     assert_eq!(events::read(place.path()).expect("read"), made);
 }
 
@@ -228,11 +230,10 @@ proptest! {
 fn events_of_another_length_are_refused() {
     let place = tempfile::tempdir().expect("a folder");
     let crystal = small();
-    let detector =
-        Detector::new(&crystal, fields(&crystal, 2.0).into(), Electronics::default(), 1.0).expect("one");
+    let detector = detector(&crystal, 2.0);
     let spec = Spec { count: 4, ..Spec::default() };
-    let made: Events = events::simulate(&runtime(1), &detector.into(), &spec, &Silent).expect("events");
-    events::write_to(place.path(), &made, &spec, Electronics::default(), 1.0).expect("written");
+    let made: Events = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
+    events::write_to(place.path(), &made, &spec, &detector).expect("written");
     let times = place.path().join("timestamps.npy");
     let bytes = std::fs::read(&times).expect("read");
     std::fs::write(&times, &bytes[..bytes.len() - 3]).expect("written");

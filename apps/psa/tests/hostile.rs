@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zellige_psa::Error;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
+use zellige_psa::detector::Detector;
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::fields::Fields;
@@ -44,7 +45,8 @@ fn basis_of(sampling: Sampling) -> Basis {
     let points = 3;
     let values = (0..points * CHANNELS * sampling.samples).map(|i| (i % 1000) as f32 / 1000.0).collect();
     let segments = (0..points).map(|i| Segment::from_index(7 * i).expect("a segment")).collect();
-    Basis::new(sampling, vec![[1.5, -2.0, 80.0]; points], segments, values).expect("sizes that fit")
+    let basis = Basis::new(sampling, vec![[1.5, -2.0, 80.0]; points], segments, values);
+    basis.and_then(|basis| basis.with_sensitivities(vec![[3.0, 25.0]; points])).expect("sizes that fit")
 }
 
 fn origin() -> Origin {
@@ -68,6 +70,10 @@ fn some_fields() -> Fields {
     let grid = Grid::around(&small(), GRID).expect("a grid");
     let nodes = grid.len();
     Fields::new(grid, CHANNELS, vec![1.0; nodes], vec![0.1; nodes * CHANNELS]).expect("fields")
+}
+
+fn some_detector() -> Detector {
+    Detector::new(&small(), some_fields().into(), Electronics::default(), 1.0).expect("a detector")
 }
 
 /// A kind of file, or of folder: how one is written and read.
@@ -102,7 +108,7 @@ const KINDS: [Kind; 8] = [
     },
     Kind {
         name: "events",
-        write: |at| events::write_to(at, &some_events(), &Spec::default(), Electronics::default(), 1.0),
+        write: |at| events::write_to(at, &some_events(), &Spec::default(), &some_detector()),
         read: |at| events::read(at).map(drop),
         record: None,
     },

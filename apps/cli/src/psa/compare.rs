@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use serde::Serialize;
-use zellige_psa::compare::{Agreement, Distance, Truth, compare};
+use zellige_page::svg::escape;
+use zellige_page::{Page, figure};
+use zellige_psa::compare::{Agreement, Comparison, Distance, Outcome, Truth, compare};
 use zellige_psa::events;
 use zellige_psa::results::Results;
 use zellige_psa::search::arrays;
 
+use super::figures::{self, Search};
 use crate::args::PsaCompareArgs;
 use crate::exit::CommandError;
 use crate::out::{self, Target};
@@ -45,9 +48,15 @@ impl Figures {
 /// Files that are no results, runs of other events, an output that cannot be written.
 pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
     let (a, b) = (Results::read(&args.a)?, Results::read(&args.b)?);
     let truth = args.truth.as_deref().map(truth).transpose()?;
-    let rows = compare(&a, &b, truth.as_ref())?;
+    let comparison = compare(&a, &b, truth.as_ref())?;
+    let rows = comparison.rows();
+    if let Some(report) = &report {
+        let page = page(args, &comparison);
+        report.write(|out| out.write_all(page.as_bytes()))?;
+    }
     if let Some(target) = &target {
         target.write_json(&rows.iter().map(Figures::of).collect::<Vec<_>>())?;
     }
@@ -101,4 +110,33 @@ fn table(rows: &[Agreement]) -> String {
         table.row(shares.into_iter().chain(truth));
     }
     table.render(out::colours(&std::io::stdout()))
+}
+
+/// The pictures of `zellige psa tables` for two runs.
+fn page(args: &PsaCompareArgs, comparison: &Comparison) -> String {
+    let [a, b] = [&args.a, &args.b].map(|path| path.display().to_string());
+    let search = [Search { name: &a, outcomes: comparison.outcomes.iter().collect() }];
+    let mut page = Page::new(&format!("{a} beside {b}"));
+    let words = format!(
+        "{} hits that both runs have, {} that only {a} has; the point is the same for {:.2} %.",
+        comparison.outcomes.len(),
+        comparison.only_first.len(),
+        comparison.rows()[0].same
+    );
+    page.section(&format!("{a} beside {b}"), &words, "");
+    let picture = |drawn: String| format!("<div class=\"row\">{}</div>", figure(&drawn, &escape(&a)));
+    let words = format!("How far points of {a} that are not those of {b} lie from them.");
+    page.section("Distances", &words, &picture(figures::distances(&search)));
+    let words = format!("Which energies the hits have whose point is not that of {b}.");
+    page.section("Energies", &words, &picture(figures::energies(&search)));
+    let line = |run: usize, name: String| {
+        let point = |hit: &Outcome| Some((hit.energy, hit.from_truth?[run]));
+        (name, comparison.outcomes.iter().filter_map(point).collect())
+    };
+    let resolution = figures::resolution(&[line(0, a.clone()), line(1, b.clone())], "both runs");
+    if !resolution.is_empty() {
+        let words = "Half of the hits lie nearer to where they happened, by energy.";
+        page.section("Resolution", words, &resolution);
+    }
+    page.finish()
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zellige_psa::detector::Detector;
+use zellige_psa::drift::Trapping;
 use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
 
@@ -38,13 +39,14 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     let progress = Progress::new();
     let begin = Instant::now();
     let fields = fields(&args.basis, &rt, &origin, &progress)?;
-    let detector = Arc::new(Detector::new(&origin.crystal, Arc::new(fields), electronics, args.speed)?);
+    let detector = Detector::new(&origin.crystal, Arc::new(fields), electronics, args.speed)?;
+    let detector = Arc::new(detector.with_trapping(args.trapping.unwrap_or(Trapping::NONE))?);
     let events = events::simulate(&rt, &detector, &spec, &progress).map_err(failed)?;
     drop((progress, armed));
     interrupt::check()?;
     {
         let _held = out::writing();
-        events::write_to(&args.out, &events, &spec, electronics, args.speed)?;
+        events::write_to(&args.out, &events, &spec, &detector)?;
     }
     out::print(&format!(
         "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",

@@ -2,6 +2,7 @@
 
 mod compare;
 mod events;
+mod figures;
 mod run;
 mod simulate;
 mod stream;

@@ -52,6 +52,27 @@ struct Search {
     seconds: f64,
 }
 
+/// # Errors
+/// Options that are of meaning for whole crystals alone.
+fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
+    let rules = &args.rules;
+    let given = [
+        ("--shifts", rules.shifts > 0),
+        ("--align", rules.align),
+        ("--pairs", rules.pairs.is_some()),
+        ("--cross-talk", rules.cross_talk.is_some()),
+        ("--trapping", rules.trapping.is_some()),
+        ("--array", args.array.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            let problem = "of meaning for folders alone: these are arrays (--positions, --energies)";
+            Err(CommandError::option(option, problem))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Hits of one segment.
 fn arrays(
     args: &PsaRunArgs,
@@ -60,6 +81,7 @@ fn arrays(
     positions: &Path,
     energies: &Path,
 ) -> anyhow::Result<Search> {
+    are_of_arrays(args)?;
     let [basis, positions, events, energies] =
         [&args.basis, positions, &args.events, energies].map(Path::to_owned);
     let files = Files { basis, positions, events, energies };
@@ -155,6 +177,7 @@ pub(super) fn rules(args: &PsaRules, plan: &Plan) -> Result<Rules, zellige_psa::
         align: args.align,
         pairs: args.pairs.map(pairs),
         cross_talk: args.cross_talk.as_deref().map(CrossTalk::read).transpose()?,
+        trapping: args.trapping,
     })
 }
 

@@ -4,10 +4,12 @@ mod electrons;
 mod holes;
 mod law;
 mod path;
+mod trapping;
 
 use crate::body::Vec3;
 pub use law::Law;
 pub use path::{Carrier, Drift, Pulse};
+pub use trapping::Trapping;
 
 /// Drift speeds in germanium.
 ///

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Mobility;
-use crate::body::{Body, Vec3, between, crossing};
+use super::{Mobility, Trapping};
+use crate::body::{Body, Vec3, between, crossing, distance};
 use crate::fields::Fields;
 
 /// What drifts.
@@ -24,6 +24,42 @@ pub struct Drift {
     velocities: [Vec<[f32; 3]>; 2],
     /// Cells that lie in the germanium whole: where charges do not meet its surface.
     is_deep: Vec<bool>,
+    trapping: Trapping,
+}
+
+/// The way of a carrier.
+struct Track {
+    /// Weighting potentials by place and contact.
+    potentials: Vec<f32>,
+    /// How far it has come at each place (mm).
+    ways: Vec<f64>,
+    /// Whether it came to a contact.
+    is_collected: bool,
+}
+
+impl Track {
+    /// The charge that each contact has seen at each place, and by how much less a contact sees at the end for each 1/mm at which the carrier is caught (mm):
+    /// at first order, the integral of the way over the weighting potential.
+    fn seen(self, contacts: usize, length: f64) -> (Vec<f32>, Vec<f64>) {
+        let Track { mut potentials, ways, .. } = self;
+        let mut slopes = vec![0.0; contacts];
+        // What has been lost so far.
+        let mut lost = vec![0.0; contacts];
+        for at in 1..ways.len() {
+            let middle = 0.5 * (ways[at - 1] + ways[at]);
+            let caught = -(-middle / length).exp_m1();
+            for contact in 0..contacts {
+                let [from, to] = [at - 1, at].map(|at| at * contacts + contact);
+                let step = f64::from(potentials[to]) - (f64::from(potentials[from]) + lost[contact]);
+                slopes[contact] += middle * step;
+                if caught > 0.0 {
+                    lost[contact] += caught * step;
+                    potentials[to] -= lost[contact] as f32;
+                }
+            }
+        }
+        (potentials, slopes)
+    }
 }
 
 /// The charge that a unit pair of an electron and a hole induces on every contact, in equal steps of time from when it is made.
@@ -35,6 +71,9 @@ pub struct Pulse {
     pub contacts: usize,
     /// Charge by time and contact: that of a hole counts as positive.
     pub charges: Vec<f32>,
+    /// By how much less each contact collects for each 1/mm at which electrons, and holes, are caught on their way (mm), signs as those of charges: *trapping
+    /// sensitivities* (Bruyneel et al., Eur. Phys. J. A 49 (2013) 61).
+    pub sensitivities: Vec<[f32; 2]>,
     /// Whether both carriers came to a contact.
     pub is_collected: bool,
 }
@@ -72,14 +111,25 @@ impl Drift {
             (0..8).map(|corner| along(corner).map(|axis| grid.stride(axis)).sum()).collect();
         let is_whole = |node: usize| corners.iter().all(|corner| is_inside.get(node + corner) == Some(&true));
         let is_deep = (0..grid.len()).map(is_whole).collect();
-        Drift { body, fields, velocities, is_deep }
+        Drift { body, fields, velocities, is_deep, trapping: Trapping::NONE }
     }
 
-    /// What the contacts see of a unit pair that is made at a point of the germanium (mm): `Q_k = phi_k(x_h) - phi_k(x_e)` (Shockley and Ramo).
+    /// With carriers that are caught on their way.
+    #[must_use]
+    pub fn with_trapping(self, trapping: Trapping) -> Self {
+        Drift { trapping, ..self }
+    }
+
+    /// What the contacts see of a unit pair that is made at a point of the germanium (mm): `Q_k = phi_k(x_h) - phi_k(x_e)` (Shockley and Ramo), the steps of
+    /// `phi_k` times the share of the charge that is left where it is caught.
     pub fn pulse(&self, point: Vec3) -> Pulse {
         let contacts = self.fields.contacts();
-        let (mut charges, of_hole) = self.follow(Carrier::Hole, point);
-        let (electron, of_electron) = self.follow(Carrier::Electron, point);
+        let [electron, hole] = [Carrier::Electron, Carrier::Hole].map(|carrier| self.follow(carrier, point));
+        let is_collected = electron.is_collected && hole.is_collected;
+        let (mut charges, of_holes) = hole.seen(contacts, self.trapping.length(Carrier::Hole));
+        let (electron, of_electrons) = electron.seen(contacts, self.trapping.length(Carrier::Electron));
+        let both = of_electrons.iter().zip(&of_holes);
+        let sensitivities = both.map(|(&electrons, &holes)| [-electrons as f32, holes as f32]).collect();
         let times = charges.len().max(electron.len()) / contacts;
         // Who has come to its contact stays there.
         for _ in charges.len() / contacts..times {
@@ -90,32 +140,36 @@ impl Drift {
         for (charges, seen) in charges.chunks_mut(contacts).zip(seen) {
             charges.iter_mut().zip(seen).for_each(|(charge, seen)| *charge -= seen);
         }
-        Pulse { step: STEP, contacts, charges, is_collected: of_hole && of_electron }
+        Pulse { step: STEP, contacts, charges, sensitivities, is_collected }
     }
 
-    /// The weighting potentials where a carrier is, by time and contact; and whether it came to a contact.
-    fn follow(&self, carrier: Carrier, start: Vec3) -> (Vec<f32>, bool) {
+    /// Where a carrier goes.
+    fn follow(&self, carrier: Carrier, start: Vec3) -> Track {
         let contacts = self.fields.contacts();
         let (mut track, mut place) = (Vec::with_capacity(contacts * 256), start);
+        let (mut ways, mut way) = (Vec::with_capacity(256), 0.0);
         let most = (LONGEST / STEP) as usize;
         for _ in 0..most {
             let begin = track.len();
             track.resize(begin + contacts, 0.0);
             self.fields.weighting_at(place, &mut track[begin..]);
+            ways.push(way);
             let next = self.next(carrier, place);
             if !self.is_inside(next) {
                 let end = between(place, next, crossing(&*self.body, place, next));
                 track.resize(begin + 2 * contacts, 0.0);
                 track[begin + contacts + self.body.contact(end)] = 1.0;
-                return (track, true);
+                ways.push(way + distance(place, end));
+                return Track { potentials: track, ways, is_collected: true };
             }
-            let moved = (0..3).map(|axis| (next[axis] - place[axis]).abs()).fold(0.0, f64::max);
+            let moved = distance(place, next);
+            way += moved;
             if moved < SLOWEST * STEP {
                 break;
             }
             place = next;
         }
-        (track, false)
+        Track { potentials: track, ways, is_collected: false }
     }
 
     /// Where a carrier is a step later (the midpoint rule), in front of reflecting faces.

@@ -9,6 +9,8 @@ use super::{Events, Spec};
 use crate::Error;
 use crate::basis::Sampling;
 use crate::channels::CHANNELS;
+use crate::detector::Detector;
+use crate::drift::Trapping;
 use crate::electronics::Electronics;
 use crate::files::npy::{self, Array};
 use crate::files::{make_folder, read_toml, unseal, write_whole};
@@ -36,22 +38,23 @@ struct File {
     /// 1/s
     rate: f64,
     speed: f64,
+    /// Mean ways of holes and electrons until they are caught (mm).
+    #[serde(default = "untrapped")]
+    trapping: String,
     electronics: Electronics,
+}
+
+fn untrapped() -> String {
+    Trapping::NONE.to_string()
 }
 
 const FORMAT: &str = "zellige psa events 1";
 
-/// Writes events into a folder, which is made if need be, with what they were made by.
+/// Writes events into a folder, which is made if need be, with what they were made by and in which detector.
 ///
 /// # Errors
 /// [`Error::File`].
-pub fn write(
-    folder: &Path,
-    events: &Events,
-    spec: &Spec,
-    electronics: Electronics,
-    speed: f64,
-) -> Result<(), Error> {
+pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -> Result<(), Error> {
     make_folder(folder)?;
     let (seal, sampling, count) = (folder.join("events.toml"), events.sampling, events.count());
     unseal(&seal)?;
@@ -78,8 +81,9 @@ pub fn write(
         adc_step: spec.adc_step,
         jitter: spec.jitter,
         rate: spec.rate,
-        speed,
-        electronics,
+        speed: detector.speed(),
+        trapping: detector.trapping().to_string(),
+        electronics: detector.electronics(),
     };
     let text = toml::to_string(&file).expect("numbers and words are TOML");
     write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))

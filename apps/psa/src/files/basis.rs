@@ -1,5 +1,5 @@
-//! A basis in a folder: `positions.npy` (mm, points x 3), `segments.npy` (0 to 35, points), `signals.npy` (points x 37 x samples) and
-//! `basis.toml`, which is written last: a folder without it is not complete.
+//! A basis in a folder: `positions.npy` (mm, points x 3), `segments.npy` (0 to 35, points), `signals.npy` (points x 37 x samples), perhaps
+//! `sensitivities.npy` (mm, points x 2) and `basis.toml`, which is written last: a folder without it is not complete.
 
 use std::path::Path;
 
@@ -52,6 +52,9 @@ struct File {
     /// The text of the crystal's file.
     crystal: String,
     electronics: Electronics,
+    /// Whether there are trapping sensitivities.
+    #[serde(default)]
+    sensitivities: bool,
 }
 
 const FORMAT: &str = "zellige psa basis 1";
@@ -83,6 +86,10 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
             npy::write(&signals, &sides, basis.values().iter().map(|value| (value * WHOLE).round() as i16))?;
         }
     }
+    if let Some(sensitivities) = basis.sensitivities() {
+        let values = sensitivities.iter().flatten().copied();
+        npy::write(&folder.join("sensitivities.npy"), &[points, 2], values)?;
+    }
     let file = File {
         format: FORMAT.into(),
         points,
@@ -93,6 +100,7 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
         grid: origin.grid,
         electronics: origin.electronics,
         crystal: origin.crystal.to_toml(),
+        sensitivities: basis.sensitivities().is_some(),
     };
     let text = toml::to_string(&file).expect("numbers and words are TOML");
     write_whole(&seal, |out| std::io::Write::write_all(out, text.as_bytes()))
@@ -120,7 +128,14 @@ pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
             .map(|value| f32::from(value) / file.whole as f32)
             .collect(),
     };
-    Ok((Basis::new(sampling, positions, segments, values)?, origin))
+    let basis = Basis::new(sampling, positions, segments, values)?;
+    if !file.sensitivities {
+        return Ok((basis, origin));
+    }
+    let path = folder.join("sensitivities.npy");
+    let sensitivities = npy::finite(npy::sized(&path, &["<f4"], &[file.points, 2])?, &path)?;
+    let pairs = sensitivities.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
+    Ok((basis.with_sensitivities(pairs)?, origin))
 }
 
 /// What a basis in a folder was made of, without its signals.

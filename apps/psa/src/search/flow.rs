@@ -33,7 +33,7 @@ pub struct Answer {
     pub number: u64,
     /// When it happened (ns).
     pub timestamp: u64,
-    /// One for each hit, the largest energy first; none of an event that was passed over.
+    /// One for each hit, the one that has collected most first; none of an event that was passed over.
     pub places: Vec<Place>,
     /// By how many samples the event was moved for it: later where positive.
     pub shift: f64,
@@ -44,7 +44,7 @@ pub struct Answer {
 pub struct Place {
     /// The segment.
     pub segment: Segment,
-    /// What it has collected (keV).
+    /// What it has collected (keV), made whole where charge is caught ([`Rules::trapping`]).
     pub energy: f64,
     /// The answer; points are those of the basis.
     pub found: Found,
@@ -268,6 +268,7 @@ impl<'rt, 'b> Flow<'rt, 'b> {
             let place = |((segment, energy), found): ((Segment, f64), Found)| {
                 let point = |index| self.parts.point(segment, index);
                 let found = Found { index: point(found.index), second: found.second.map(point), ..found };
+                let energy = self.parts.whole(energy, found.index);
                 Place { segment, energy, found, position: self.parts.position(found.index) }
             };
             let places = places.into_iter().map(place).collect();

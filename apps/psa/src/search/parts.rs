@@ -9,6 +9,7 @@ use super::pair::PairPlan;
 use crate::Error;
 use crate::basis::{Basis, SegmentBasis};
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
+use crate::drift::Trapping;
 
 /// How many of the last samples say what a segment has collected.
 const SETTLED: usize = 4;
@@ -32,6 +33,8 @@ pub struct Rules {
     pub pairs: Option<PairPlan>,
     /// Cross-talk that is taken out of the signals of whole crystals.
     pub cross_talk: Option<CrossTalk>,
+    /// How far charges come in the crystal: the energies of hits are made whole by what is lost on the way from where they are. None: they are as collected.
+    pub trapping: Option<Trapping>,
 }
 
 impl Default for Rules {
@@ -54,11 +57,13 @@ impl Rules {
         align: false,
         pairs: None,
         cross_talk: None,
+        trapping: None,
     };
 
     /// # Errors
     /// [`Error::Parameter`] for what has no meaning.
-    fn check(&self, samples: usize) -> Result<(), Error> {
+    fn check(&self, basis: &Basis) -> Result<(), Error> {
+        let samples = basis.sampling().samples;
         let wrong = |name, problem: String| Err(Error::Parameter { name, problem });
         if !(self.threshold > 0.0 && self.threshold.is_finite()) {
             return wrong("threshold", format!("{} keV: an energy above 0 is needed", self.threshold));
@@ -72,6 +77,13 @@ impl Rules {
         }
         if let Some(pairs) = &self.pairs {
             pairs.check()?;
+        }
+        if let Some(trapping) = &self.trapping {
+            trapping.check()?;
+            if basis.sensitivities().is_none() {
+                let problem = "this basis does not say where charge is lost: simulate it again";
+                return wrong("trapping", problem.into());
+            }
         }
         Ok(())
     }
@@ -106,7 +118,7 @@ impl<'b> Parts<'b> {
         rules: Rules,
         mut host: impl FnMut(Segment, &SegmentBasis) -> Result<(), Error>,
     ) -> Result<Self, Error> {
-        rules.check(basis.sampling().samples)?;
+        rules.check(basis)?;
         let mut segments = BTreeMap::new();
         for segment in Segment::all() {
             let of_segment = basis.of_segment(segment, rules.channels, rules.window)?;
@@ -143,6 +155,12 @@ impl<'b> Parts<'b> {
     /// Where a point of the crystal is (mm).
     pub fn position(&self, point: usize) -> [f32; 3] {
         self.basis.positions()[point]
+    }
+
+    /// The energy (keV) of a hit at a point of the crystal of which so much was collected.
+    pub fn whole(&self, energy: f64, point: usize) -> f64 {
+        let lost = self.rules.trapping.zip(self.basis.sensitivities());
+        lost.map_or(energy, |(trapping, points)| energy / (1.0 - trapping.lost(points[point])))
     }
 
     /// The hits of a crystal's signals (keV), the largest energy first: segments whose last samples are at the threshold or above.

@@ -58,30 +58,36 @@ pub fn basis(
     observer.stage("signals", points.len() as u64);
     let mut tasks = Vec::new();
     for block in points.chunks(BLOCK) {
-        let (detector, points, values) =
-            (Arc::clone(detector), block.to_vec(), rt.register_empty::<Vec<f32>>());
+        let (detector, points) = (Arc::clone(detector), block.to_vec());
+        let (values, losses) = (rt.register_empty::<Vec<f32>>(), rt.register_empty::<Vec<[f32; 2]>>());
         rt.task("signals")
-            .operands((write(&values),))
-            .cpu(move |(mut values,)| {
+            .operands((write(&values), write(&losses)))
+            .cpu(move |(mut values, mut losses)| {
                 let mut signals = vec![0.0; points.len() * length];
+                let mut sensitivities = Vec::with_capacity(points.len());
                 for (&point, samples) in points.iter().zip(signals.chunks_mut(length)) {
-                    detector.add(&detector.pulse(point), 1.0, 0.0, sampling, samples);
+                    let pulse = detector.pulse(point);
+                    detector.add(&pulse, 1.0, 0.0, sampling, samples);
+                    sensitivities.push(detector.sensitivities(&pulse));
                 }
                 values.put(signals);
+                losses.put(sensitivities);
             })
             .submit()?;
-        tasks.push(values);
+        tasks.push((values, losses));
     }
     let mut values = Vec::with_capacity(points.len() * length);
-    for task in tasks {
+    let mut sensitivities = Vec::with_capacity(points.len());
+    for (task, losses) in tasks {
         values.extend(rt.take(task)?);
+        sensitivities.extend(rt.take(losses)?);
         observer.advance((values.len() / length) as u64);
     }
     let end = |signals: &[f32], segment: Segment| signals[(segment.index() + 1) * sampling.samples - 1];
     let collects = |signals: &[f32]| Segment::with_largest(|segment| end(signals, segment));
     let segments = values.chunks(length).map(collects).collect();
     let positions = points.iter().map(|point| point.map(|at| at as f32)).collect();
-    Basis::new(sampling, positions, segments, values)
+    Basis::new(sampling, positions, segments, values)?.with_sensitivities(sensitivities)
 }
 
 /// Points whose charge is not settled at the end of their signals: their segment or the core differs from the whole charge by more than

@@ -9,7 +9,7 @@ Hits are those of the same event and segment. Answers that agree name one point;
 energy class of the first run's events.
 
 Example
-  zellige psa compare fast.json full.json --truth events";
+  zellige psa compare fast.json full.json --truth events --report compare.html";
 
 /// `zellige psa compare`.
 #[derive(Debug, Args)]
@@ -24,6 +24,9 @@ pub struct PsaCompareArgs {
     /// Where the hits happened: a folder of `zellige psa events`, or an npy array of events x 3 (mm).
     #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub truth: Option<PathBuf>,
+    /// Write a page with pictures: distances, energies of hits that differ, resolution by energy where the truth is known.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use zellige_psa::channels::{ChannelSet, Segment};
+use zellige_psa::drift::Trapping;
 use zellige_psa::search::{Precision, Screen, Table};
 
 const EXAMPLES: &str = "\
@@ -23,11 +24,12 @@ With folders, whole crystals: a segment that has collected --threshold or more h
 signals of the others are subtracted, four times at most.
 
 With arrays, hits of one segment: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
-(mm), events by event, channel and sample (keV), energies (keV). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
+(mm), events by event, channel and sample (keV), energies (keV). Arrays are npy files or those of an archive (FILE.npz/NAME). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
 the first is the hit segment's and the last the core's, positive where charge is collected.
 
 Examples
   zellige psa run --basis basis --events ev --json hits.json
+  zellige psa run --basis basis --events ev --cross-talk xt.cal --trapping 3000 --json hits.json
   zellige psa run --basis basis --events ev --pairs --align --array CrystalPositionLookUpTable --crystal 3 --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
@@ -131,6 +133,9 @@ pub struct PsaRules {
     /// Take cross-talk out of the events first: lines of `seen gate coefficient`, segments from 0 (folders).
     #[arg(long, value_name = "FILE")]
     pub cross_talk: Option<PathBuf>,
+    /// Make the energies of hits whole where charge is caught on its way: the mean way of holes, and perhaps that of electrons, until then (mm; folders).
+    #[arg(long, value_name = "MM[,MM]")]
+    pub trapping: Option<Trapping>,
 }
 
 /// See [`PsaSearch::method`].

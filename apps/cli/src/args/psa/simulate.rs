@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use zellige_psa::drift::Trapping;
 use zellige_psa::events::{Energies, Within};
 
 pub(super) const SIMULATE_EXAMPLES: &str = "\
@@ -136,6 +137,9 @@ pub struct PsaEvents {
     /// Mean rate of events (1/s).
     #[arg(long, value_name = "HZ", default_value_t = 10_000.0)]
     pub rate: f64,
+    /// Charges are caught on their way: how far holes, and perhaps electrons, come in the mean (mm).
+    #[arg(long, value_name = "MM[,MM]")]
+    pub trapping: Option<Trapping>,
     /// All charges are faster than the basis says by this factor.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub speed: f64,
