@@ -67,6 +67,13 @@ fn without_a_gpu_every_verb_ends_with_4_and_names_the_driver() {
         }
     }
     assert!(left(folder.path()).is_empty());
+    let psa = |more: &[&str]| {
+        let mut command = zellige(folder.path());
+        command.env("CUDA_VISIBLE_DEVICES", "").args(["psa", "run", "--basis", "b", "--events", "e"]);
+        finish(command.args(["--device", "cuda"]).args(more))
+    };
+    psa(&[]).expect(4).says("CUDA driver is not usable");
+    psa(&["--method", "cfgs"]).expect(2).says("GPUs have no kernels for this search");
 }
 
 #[test]

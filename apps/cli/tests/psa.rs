@@ -95,6 +95,8 @@ fn what_cannot_be_is_refused() {
         &["--method", "fgs", "--precision", "mixed"],
         &["--segment", "36"],
         &["--certify"],
+        &["--trapping", "3000"],
+        &["--pairs"],
     ] {
         assert_eq!(with(wrong).code, Some(2), "{wrong:?}");
     }

@@ -261,6 +261,63 @@ fn arrays_come_back_from_archives() {
     assert!(array("signals", 3).expect_err("no archive").to_string().contains("no npz file"));
 }
 
+#[cfg(feature = "hdf5")]
+#[test]
+fn arrays_come_back_from_hdf5() {
+    use zellige_psa::files::hdf5;
+
+    let place = tempfile::tempdir().expect("a folder");
+    let (path, basis) = (place.path().join("b.h5"), small_basis(SAMPLING));
+    hdf5::write_basis(&path, &basis).expect("written");
+    let array = |name: &str, dimensions| arrays::read(&path.join(name), dimensions);
+    let signals = array("signals", 3).expect("signals");
+    assert_eq!(signals.shape, [3, CHANNELS, SAMPLING.samples]);
+    assert!(signals.numbers.iter().zip(basis.values()).all(|(a, &b)| *a == f64::from(b)));
+    assert_eq!(array("positions", 2).expect("positions").numbers[..3], [1.5, -2.0, 80.0]);
+    // Other types, data sets in groups, a file with one.
+    let detector = detector(&small(), 2.0);
+    let spec = Spec { count: 3, hits: 2, ..Spec::default() };
+    let made = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
+    let of_events = place.path().join("e.hdf5");
+    hdf5::write_events(&of_events, &made).expect("written");
+    assert_eq!(arrays::read(&of_events.join("energies"), 2).expect("energies").numbers, made.energies);
+    let other = place.path().join("one.h5");
+    let file = hdf5_metno::File::create(&other).expect("a file");
+    let group = file.create_group("run").expect("a group");
+    let narrow = [16_384i16, -8192];
+    let set = group.new_dataset::<i16>().shape([2]).create("narrow").expect("a data set");
+    set.write_raw(&narrow).expect("written");
+    let set = file.new_dataset::<f64>().shape([1, 2]).create("only").expect("a data set");
+    set.write_raw(&[1.5, 2.5]).expect("written");
+    file.close().expect("whole");
+    assert_eq!(arrays::read(&other.join("run").join("narrow"), 1).expect("narrow").numbers, [1.0, -0.5]);
+    assert_eq!(arrays::read(&other, 2).expect("the only one").numbers, [1.5, 2.5]);
+    for (path, words) in [
+        (path.clone(), "FILE.h5/NAME"),
+        (path.join("noise"), "no data set \"noise\""),
+        (path.join("segments"), "elements of type"),
+    ] {
+        let error = arrays::read(&path, 1).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let bytes = std::fs::read(&path).expect("read");
+    for cut in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..cut]).expect("written");
+        let error = array("signals", 3).expect_err("cut off").to_string();
+        assert!(error.contains("b.h5"), "{error}");
+    }
+}
+
+#[cfg(not(feature = "hdf5"))]
+#[test]
+fn hdf5_is_refused_where_nobody_can_read_it() {
+    let place = tempfile::tempdir().expect("a folder");
+    let path = place.path().join("b.h5");
+    std::fs::write(&path, b"\x89HDF\r\n\x1a\n").expect("written");
+    let error = arrays::read(&path.join("signals"), 3).expect_err("no library").to_string();
+    assert!(error.contains("the feature `hdf5`"), "{error}");
+}
+
 /// An archive as NumPy writes it (`numpy.savez("a.npz", [[1.5, -2.0]])`), its array stored.
 #[test]
 fn archives_of_numpy_are_read() {

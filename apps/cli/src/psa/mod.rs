@@ -15,11 +15,14 @@ use zellige_psa::crystal::EXAMPLE;
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::files::basis::Origin;
+use zellige_psa::search::Plan;
 use zellige_psa::{detector, files};
 use zellige_runtime::Runtime;
 use zellige_tor::pipeline::Observer;
 
-use crate::args::{self, Psa};
+use crate::args::{self, Device, ExecutionArgs, Psa};
+use crate::devices::{Devices, Needs};
+use crate::exit::CommandError;
 use crate::progress::Progress;
 use crate::{interrupt, out};
 
@@ -50,6 +53,18 @@ impl zellige_psa::observe::Observer for Progress {
     fn advance(&self, done: u64) {
         Observer::advance(self, done);
     }
+}
+
+/// The devices of searches by this plan.
+///
+/// # Errors
+/// Devices that are not there, or have no kernels for the plan.
+fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
+    if args.device != Device::Cpu && !plan.runs_on_gpus() {
+        let problem = "GPUs have no kernels for this search: take --method fgs or screen, --precision fp32, int16 or bf16, --lut none, no --certify";
+        return Err(CommandError::option("--device", problem));
+    }
+    Devices::open(args, &Needs::default())
 }
 
 fn runtime(workers: Option<u16>) -> anyhow::Result<Runtime> {

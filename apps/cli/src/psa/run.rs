@@ -15,8 +15,9 @@ use zellige_psa::search::{
 use zellige_psa::{events, files};
 use zellige_tor::pipeline::Observer;
 
-use super::{failed, runtime};
+use super::failed;
 use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
+use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
@@ -31,10 +32,11 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let plan = plan(&args.search);
     plan.check()?;
+    let devices = super::devices(&args.execution, &plan)?;
     let batching = Batching { size: args.batch.into(), ..Batching::default() };
     let search = match (&args.positions, &args.energies) {
-        (Some(positions), Some(energies)) => arrays(args, &plan, batching, positions, energies)?,
-        _ => folders(args, &plan, batching)?,
+        (Some(positions), Some(energies)) => arrays(args, &plan, &devices, batching, [positions, energies])?,
+        _ => folders(args, &plan, &devices, batching)?,
     };
     if let Some(target) = &target {
         target.write_json(&search.results)?;
@@ -77,9 +79,9 @@ fn are_of_arrays(args: &PsaRunArgs) -> Result<(), CommandError> {
 fn arrays(
     args: &PsaRunArgs,
     plan: &Plan,
+    devices: &Devices,
     batching: Batching,
-    positions: &Path,
-    energies: &Path,
+    [positions, energies]: [&Path; 2],
 ) -> anyhow::Result<Search> {
     are_of_arrays(args)?;
     let [basis, positions, events, energies] =
@@ -87,7 +89,7 @@ fn arrays(
     let files = Files { basis, positions, events, energies };
     let window = args.rules.window.map(usize::from);
     let input = Input::read(&files, args.segment, args.rules.channels, window)?;
-    let rt = runtime(args.workers)?;
+    let rt = devices.runtime(&args.execution).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", input.events.len() as u64);
@@ -101,6 +103,7 @@ fn arrays(
     let found = searcher.finish().map_err(failed)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
+    devices.warn_if_unused(&rt);
     let event = |(number, found): (usize, Found)| {
         let (energy, position) = (input.events.energies()[number], input.basis.positions()[found.index]);
         EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
@@ -113,7 +116,7 @@ fn arrays(
 const ON_THE_WAY: usize = 8192;
 
 /// Events of a whole crystal.
-fn folders(args: &PsaRunArgs, plan: &Plan, batching: Batching) -> anyhow::Result<Search> {
+fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching) -> anyhow::Result<Search> {
     let (basis, _) = files::basis::read(&args.basis)?;
     let events = events::read(&args.events)?;
     let rules = rules(&args.rules, plan)?;
@@ -122,7 +125,7 @@ fn folders(args: &PsaRunArgs, plan: &Plan, batching: Batching) -> anyhow::Result
         let problem = format!("the array has no crystal {}", args.crystal);
         return Err(CommandError::option("--crystal", problem).into());
     }
-    let rt = runtime(args.workers)?;
+    let rt = devices.runtime(&args.execution).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", events.count() as u64);
@@ -141,6 +144,7 @@ fn folders(args: &PsaRunArgs, plan: &Plan, batching: Batching) -> anyhow::Result
     flow.finish(begin, &mut answers).map_err(failed)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
+    devices.warn_if_unused(&rt);
     let hits = |answer: &Answer| {
         let (number, timestamp) = (answer.number as usize, answer.timestamp);
         let hit = |place: &Place| EventResult {

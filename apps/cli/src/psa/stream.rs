@@ -16,8 +16,8 @@ use zellige_psa::stream::socket::{self, Listener};
 use zellige_psa::stream::source::{Mark, Once};
 use zellige_psa::stream::{self, Options, Overload, Summary};
 
+use super::failed;
 use super::run::{plan, rules};
-use super::{failed, runtime};
 use crate::args::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -95,6 +95,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let plan = plan(&args.search);
     plan.check()?;
+    let devices = super::devices(&args.execution, &plan)?;
     let (basis, _) = files::basis::read(&args.basis)?;
     let step = basis.sampling().step;
     let latency = Duration::from_secs_f64(args.latency / 1000.0);
@@ -108,7 +109,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         },
         ..Options::default()
     };
-    let rt = runtime(args.workers)?;
+    let rt = devices.runtime(&args.execution).build()?;
     let mut flow = Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan)?)?;
     let is_stdout = args.out == Path::new("-");
     let input = match (&args.listen, &args.input) {
@@ -143,6 +144,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let summary = summary.map_err(failed)?;
     output.finish()?;
     drop(progress);
+    devices.warn_if_unused(&rt);
     if let Some(target) = &target {
         target.write_json(&summary)?;
     }

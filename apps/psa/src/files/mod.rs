@@ -17,12 +17,15 @@ pub mod basis;
 pub mod fields;
 pub mod geb;
 pub mod gretina;
+pub mod hdf5;
 pub mod npy;
 pub mod npz;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read};
 use std::path::Path;
+
+use zellige_files::WriteError;
 
 use crate::Error;
 
@@ -34,27 +37,12 @@ pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let cannot = |problem| move |source| Error::File { path: path.to_owned(), problem, source };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+    let cannot = |error: WriteError| Error::File {
+        path: path.to_owned(),
+        problem: error.problem,
+        source: error.source,
     };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".zellige-").suffix(".part");
-    // Temporary files are private by default; this one becomes the result and shall have ordinary permissions.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let temporary = builder.tempfile_in(folder).map_err(cannot("cannot write into the folder"))?;
-    let mut writer = BufWriter::with_capacity(1 << 20, temporary.as_file());
-    body(&mut writer).and_then(|()| writer.flush()).map_err(cannot("cannot write"))?;
-    drop(writer);
-    temporary.as_file().sync_all().map_err(cannot("cannot write"))?;
-    let put = temporary.persist(path).map_err(|e| e.error);
-    put.map_err(cannot("cannot put the finished file in place"))?;
-    Ok(())
+    zellige_files::write_whole(path, body).map_err(cannot)
 }
 
 /// Makes a folder for results, or takes one that is there.

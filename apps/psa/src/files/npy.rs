@@ -1,12 +1,14 @@
-//! Arrays of numbers in NumPy's npy format, in C order; alone in a file, or in an archive of them (`FILE.npz/NAME`, [`super::npz`]).
+//! Arrays of numbers in NumPy's npy format, in C order; alone in a file, or in an archive of them (`FILE.npz/NAME`, [`super::npz`]), or in
+//! an HDF5 file (`FILE.h5/NAME`, [`super::hdf5`]).
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use npyz::{AutoSerialize, DType, Deserialize, NpyFile, Order, Serialize, TypeStr, WriterBuilder};
+use zellige_files::npy::{NO_ARRAY, begin};
 
-use super::{npz, write_whole};
+use super::{hdf5, npz, write_whole};
 use crate::Error;
 use crate::channels::Segment;
 
@@ -52,9 +54,6 @@ pub struct Array {
     begin: u64,
 }
 
-/// A header of more bytes than this belongs to no array of numbers.
-const LONGEST_HEADER: u64 = 1024;
-
 impl Array {
     /// Opens an array whose elements have one of the types `known` (`"<f4"`), with this many sides.
     ///
@@ -63,7 +62,7 @@ impl Array {
     pub fn open(path: &Path, known: &[&str], dimensions: usize) -> Result<Array, Error> {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
         let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
-        if let Some(member) = npz::member(path) {
+        if let Some(member) = npz::member(path).or_else(|| hdf5::member(path)) {
             let bytes = member?;
             let size = bytes.len() as u64;
             return Array::from_source(path, Box::new(io::Cursor::new(bytes)), size, known, dimensions);
@@ -90,9 +89,7 @@ impl Array {
         let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
         let mut file = BufReader::with_capacity(1 << 20, bytes);
         let begin = begin(&mut file, size).map_err(cannot)?;
-        let begin = begin.ok_or_else(|| {
-            wrong(Some(0), "no npy file of an array in memory: it begins otherwise, or is cut off".into())
-        })?;
+        let begin = begin.ok_or_else(|| wrong(Some(0), NO_ARRAY.into()))?;
         let npy =
             NpyFile::new(file).map_err(|e| wrong(Some(10), format!("no header of an npy file: {e}")))?;
         let name = match npy.dtype() {
@@ -150,45 +147,6 @@ impl Array {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
         self.npy.into_vec().map_err(cannot)
     }
-}
-
-/// Where the values of an npy file begin; none for what is no such file. The reader is at its beginning again.
-fn begin(file: &mut Source, size: u64) -> std::io::Result<Option<u64>> {
-    let mut head = [0; 12];
-    if size < head.len() as u64 {
-        return Ok(None);
-    }
-    file.read_exact(&mut head)?;
-    file.rewind()?;
-    let (fixed, length) = match head[6] {
-        1 => (10, u64::from(u16::from_le_bytes([head[8], head[9]]))),
-        _ => (12, u64::from(u32::from_le_bytes([head[8], head[9], head[10], head[11]]))),
-    };
-    if &head[..6] != b"\x93NUMPY" || length > LONGEST_HEADER || fixed + length > size {
-        return Ok(None);
-    }
-    let mut header = vec![0; (fixed + length) as usize];
-    file.read_exact(&mut header)?;
-    file.rewind()?;
-    let text = &header[fixed as usize..];
-    Ok((is_flat(text) && numbers_fit(text)).then_some(fixed + length))
-}
-
-/// Whether a header has no more brackets than an array of numbers needs: who reads it takes time that doubles with each `[` within others.
-fn is_flat(header: &[u8]) -> bool {
-    let count = |bracket: u8| header.iter().filter(|&&byte| byte == bracket).count();
-    count(b'{') <= 1 && count(b'(') <= 1 && count(b'[') == 0
-}
-
-/// Whether all numbers of a header are decimal, and their product is a number: who reads it multiplies without a check.
-fn numbers_fit(header: &[u8]) -> bool {
-    let words = header.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
-    let mut numbers = words.filter(|word| word.first().is_some_and(u8::is_ascii_digit));
-    let product = numbers.try_fold(1u64, |product, word| {
-        let number: u64 = std::str::from_utf8(word).ok()?.parse().ok()?;
-        product.checked_mul(number.max(1))
-    });
-    product.is_some()
 }
 
 /// Reads `float32` values that have to be numbers.

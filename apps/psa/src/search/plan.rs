@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use zellige_kernels::distance::Metric;
 
 use super::block::SampleFormat;
+use super::device;
 use crate::Error;
 
 /// Which points are compared with an event.
@@ -158,6 +159,11 @@ impl Plan {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether GPUs have kernels for all of it: full searches and screens, with samples in `f32`, `i16` or `bf16` and powers that are computed.
+    pub fn runs_on_gpus(&self) -> bool {
+        device::has_kernels(self)
     }
 
     /// Whether its answers are to be proven.

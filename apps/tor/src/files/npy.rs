@@ -2,7 +2,7 @@
 
 use super::write_whole;
 use crate::{Error, Matrix};
-use npyz::{DType, NpyFile, Order, WriterBuilder};
+use npyz::{DType, Order, WriterBuilder};
 use std::io::BufReader;
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub fn read(path: &Path) -> Result<Matrix, Error> {
     let cannot = |e| Error::io(path, "cannot read the npy file", e);
     let file = std::fs::File::open(path).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
-    let npy = NpyFile::new(BufReader::with_capacity(1 << 20, file)).map_err(cannot)?;
+    let npy = zellige_files::npy::open(BufReader::with_capacity(1 << 20, file), size).map_err(cannot)?;
     let shape = npy.shape().to_vec();
     let [rows, cols] = shape[..] else {
         return Err(Error::content(

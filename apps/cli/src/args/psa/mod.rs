@@ -36,7 +36,7 @@ pub enum Psa {
     #[command(after_help = stream::FRAMES_EXAMPLES)]
     Frames(PsaFrames),
     /// Search for events as they come, from a file, a pipe or a socket.
-    #[command(after_help = stream::STREAM_EXAMPLES)]
+    #[command(after_help = stream::stream_help())]
     Stream(Box<PsaStream>),
     /// Send frames to a `zellige psa stream --listen`, and again what it has not made safe.
     Send(PsaSend),

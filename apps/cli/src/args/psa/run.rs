@@ -7,6 +7,9 @@ use zellige_psa::channels::{ChannelSet, Segment};
 use zellige_psa::drift::Trapping;
 use zellige_psa::search::{Precision, Screen, Table};
 
+use crate::args::ExecutionArgs;
+use crate::args::execution::DEVICES;
+
 const EXAMPLES: &str = "\
 The figure of merit of a point is the sum over channels and samples of |V - B|^p, with the event's signals V and the point's B for a charge of 1000. The
 smallest wins, and of equal ones the point with the lowest number.
@@ -24,7 +27,8 @@ With folders, whole crystals: a segment that has collected --threshold or more h
 signals of the others are subtracted, four times at most.
 
 With arrays, hits of one segment: the basis by point, channel and sample (float32 or float64, where 1 is the whole charge, or int16, where 16384 is), positions by point
-(mm), events by event, channel and sample (keV), energies (keV). Arrays are npy files or those of an archive (FILE.npz/NAME). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
+(mm), events by event, channel and sample (keV), energies (keV). Arrays are npy files or those of an archive (FILE.npz/NAME; FILE.h5/NAME in a
+build with the feature hdf5). With 37 channels they are those of a crystal, 36 segments and the core; with fewer
 the first is the hit segment's and the last the core's, positive where charge is collected.
 
 Examples
@@ -34,9 +38,14 @@ Examples
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --json hits.json
   zellige psa run --basis B.npy --positions P.npy --events E.npy --energies K.npy --channels hit-core --method cfgs --precision mixed";
 
+/// What of a search GPUs do.
+pub(super) const GPUS: &str = "\
+GPUs (--device cuda) have kernels for --method fgs and screen, with --precision fp32, int16 and bf16, --lut none and without --certify; the answers have
+the bits of the CPU.";
+
 /// `zellige psa run`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{EXAMPLES}\n\n{GPUS}\n\n{DEVICES}"))]
 pub struct PsaRunArgs {
     /// Signals of known points: a folder of `zellige psa simulate`, or an array.
     #[arg(long, value_name = "FOLDER|FILE.npy")]
@@ -66,9 +75,8 @@ pub struct PsaRunArgs {
     /// The crystal's number in the array.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub crystal: usize,
-    /// Worker threads; by default one per core that this process may use.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
     /// Write the answers as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,

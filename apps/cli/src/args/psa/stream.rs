@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use zellige_psa::channels::ChannelSet;
 
-use super::run::{PsaRules, PsaSearch};
+use super::run::{GPUS, PsaRules, PsaSearch};
+use crate::args::ExecutionArgs;
+use crate::args::execution::DEVICES;
 
 pub(super) const FRAMES_EXAMPLES: &str = "\
 Frames are those of GRETINA's event files (16 bytes: kind, length, time in 10 ns), with traces in int16: of the channels that a search compares, and the segment
@@ -16,7 +18,7 @@ Examples
   zellige psa frames ev -o ev.geb
   zellige psa frames ev --channels hit-core --repeat 1000 -o - | zellige psa stream --basis basis --channels hit-core - -o hits.geb";
 
-pub(super) const STREAM_EXAMPLES: &str = "\
+const STREAM_EXAMPLES: &str = "\
 Events are frames (see `zellige psa frames`), hits are frames of GRETINA's mode 2, in the order of the events. Until it is whole the output is called
 OUT.part, and OUT.resume beside it says how far input and output are safe: after a kill the same command goes on from there, a file where it was, a socket with
 what its sender was not told to be safe. From a pipe it begins anew.
@@ -27,6 +29,10 @@ Examples
   zellige psa stream --basis basis ev.geb -o hits.geb
   zellige psa stream --basis basis --listen 127.0.0.1:4000 -o hits.geb --latency 5
   zellige psa send ev.geb --to 127.0.0.1:4000";
+
+pub(super) fn stream_help() -> String {
+    format!("{STREAM_EXAMPLES}\n\n{GPUS}\n\n{DEVICES}")
+}
 
 /// `zellige psa frames`.
 #[derive(Debug, Args)]
@@ -82,9 +88,8 @@ pub struct PsaStream {
     /// Events of a task.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     pub batch: u16,
-    /// Worker threads; by default one per core that this process may use.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
     /// Where hits go; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
     pub out: PathBuf,

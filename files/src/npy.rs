@@ -1,0 +1,111 @@
+//! Headers of npy files, looked at before the crate that reads them is: it takes time that doubles with each bracket within others, multiplies sides without a check, and
+//! allocates what a header promises.
+
+use std::io::{self, Read, Seek};
+
+use npyz::NpyFile;
+
+/// A header of more bytes than this belongs to no array of numbers.
+const LONGEST_HEADER: u64 = 1024;
+
+/// What [`open`] says of other files.
+pub const NO_ARRAY: &str = "no npy file of an array in memory: it begins otherwise, or is cut off";
+
+/// Opens an array in `size` bytes, at whose beginning the reader is; whether they are enough for its elements is the caller's to say, before it asks for them.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidData`] for what is no npy file of an array of numbers; those of the reader.
+pub fn open<R: Read + Seek>(mut reader: R, size: u64) -> io::Result<NpyFile<R>> {
+    match begin(&mut reader, size)? {
+        Some(_) => NpyFile::new(reader),
+        None => Err(io::Error::new(io::ErrorKind::InvalidData, NO_ARRAY)),
+    }
+}
+
+/// Where the values of an npy file begin (bytes); none for what is no such file. The reader is at its beginning before, and again afterwards.
+///
+/// # Errors
+/// Those of the reader.
+pub fn begin(reader: &mut (impl Read + Seek), size: u64) -> io::Result<Option<u64>> {
+    let mut head = [0; 12];
+    if size < head.len() as u64 {
+        return Ok(None);
+    }
+    reader.read_exact(&mut head)?;
+    reader.rewind()?;
+    let (fixed, length) = match head[6] {
+        1 => (10, u64::from(u16::from_le_bytes([head[8], head[9]]))),
+        _ => (12, u64::from(u32::from_le_bytes([head[8], head[9], head[10], head[11]]))),
+    };
+    if &head[..6] != b"\x93NUMPY" || length > LONGEST_HEADER || fixed + length > size {
+        return Ok(None);
+    }
+    let mut header = vec![0; (fixed + length) as usize];
+    reader.read_exact(&mut header)?;
+    reader.rewind()?;
+    let text = &header[fixed as usize..];
+    Ok((is_flat(text) && numbers_fit(text)).then_some(fixed + length))
+}
+
+/// Whether a header has no more brackets than an array of numbers needs.
+fn is_flat(header: &[u8]) -> bool {
+    let count = |bracket: u8| header.iter().filter(|&&byte| byte == bracket).count();
+    count(b'{') <= 1 && count(b'(') <= 1 && count(b'[') == 0
+}
+
+/// Whether all numbers of a header are decimal, and their product is a number.
+fn numbers_fit(header: &[u8]) -> bool {
+    let words = header.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+    let mut numbers = words.filter(|word| word.first().is_some_and(u8::is_ascii_digit));
+    let product = numbers.try_fold(1u64, |product, word| {
+        let number: u64 = std::str::from_utf8(word).ok()?.parse().ok()?;
+        product.checked_mul(number.max(1))
+    });
+    product.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(header: &str) -> Vec<u8> {
+        let length = (header.len() as u16).to_le_bytes();
+        [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &[0; 48]].concat()
+    }
+
+    fn opened(bytes: &[u8]) -> io::Result<NpyFile<Cursor<&[u8]>>> {
+        open(Cursor::new(bytes), bytes.len() as u64)
+    }
+
+    #[test]
+    fn arrays_of_numbers_are_opened_and_nothing_else() {
+        let whole = file("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }\n");
+        assert_eq!(opened(&whole).expect("an array").shape(), [2, 3]);
+        for header in [
+            "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (2,), }\n",
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999), }\n",
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (0x10, ), }\n",
+            &"[".repeat(60),
+            &"{".repeat(60),
+        ] {
+            let error = opened(&file(header)).err().expect(header);
+            assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::InvalidData, NO_ARRAY.to_owned()));
+        }
+        for bytes in [&whole[..30], &whole[..11], b"", b"\x93NUMPY"] {
+            assert!(opened(bytes).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_opened_or_refused(header in "[\\[\\]{}()',: <>|a-z0-9_.-]{0,300}", version in 0u8..5) {
+            let mut bytes = file(&header);
+            bytes[6] = version;
+            let _ = opened(&bytes);
+        }
+    }
+}
