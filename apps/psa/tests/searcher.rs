@@ -1,11 +1,16 @@
 //! Searches as tasks: the same bits with any number of workers, any batches, and on devices with memory of their own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zellige_gpu::fake::{Fake, FakeBuilder};
+use zellige_gpu::twin::{Twin, TwinArg};
+use zellige_gpu::{Gemm, Library};
 use zellige_kernels::cuda::DISTANCE_SOURCES;
+use zellige_kernels::distance::{Margin, Shape};
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::Segment;
 use zellige_psa::search::{
@@ -13,9 +18,12 @@ use zellige_psa::search::{
     Screen, Searcher, Table,
 };
 use zellige_runtime::{Data, Emulated, Gpu, Runtime, RuntimeBuilder};
+use zellige_twins::HostKernels;
 
 const CHANNELS: usize = 3;
 const SAMPLES: usize = 12;
+/// What GPUs have kernels for.
+const ON_GPUS: [Precision; 3] = [Precision::Fp32, Precision::Int16, Precision::Bf16];
 
 fn segment(index: usize) -> Segment {
     Segment::from_index(index).expect("one of 36")
@@ -126,7 +134,18 @@ fn an_exact_search_is_the_full_one_in_f64() {
 
 /// A GPU that is not there: the kernels' source on the host, and a driver that checks the order of streams. `None` without g++.
 fn on_gpu(workers: usize, plan: &Plan, basis: &SegmentBasis, events: &Events) -> Option<(Vec<Found>, u64)> {
-    let fake = Arc::new(zellige_twins::fake(DISTANCE_SOURCES)?.seed(5).build());
+    Some(on_fake(zellige_twins::fake(DISTANCE_SOURCES)?, workers, plan, basis, events))
+}
+
+/// What is found, and how many bytes came back from the GPU.
+fn on_fake(
+    fake: FakeBuilder,
+    workers: usize,
+    plan: &Plan,
+    basis: &SegmentBasis,
+    events: &Events,
+) -> (Vec<Found>, u64) {
+    let fake = Arc::new(fake.seed(5).build());
     let rt = Runtime::builder().workers(workers).leave_to_gpus(true);
     let rt = rt.device(Gpu::new(fake.clone(), 0).memory(1 << 28)).build().expect("a runtime");
     let found = search_on(&rt, plan, basis, events, 9);
@@ -134,7 +153,63 @@ fn on_gpu(workers: usize, plan: &Plan, basis: &SegmentBasis, events: &Events) ->
     drop(rt);
     assert_eq!(fake.violations(), [] as [String; 0]);
     assert_eq!(fake.leaks(), [] as [String; 0]);
-    Some((found, came_back))
+    (found, came_back)
+}
+
+/// The kernels, and a library whose products are off by as much as [`Margin::in_any_order`] lets them: this part of it, up and down.
+#[derive(Debug)]
+struct Rough {
+    kernels: HostKernels,
+    part: f64,
+    products: Arc<AtomicUsize>,
+}
+
+impl Rough {
+    /// As the kernels of a driver; with the number of its products. `None` without g++.
+    fn fake(part: f64) -> Option<(FakeBuilder, Arc<AtomicUsize>)> {
+        let kernels = HostKernels::build(DISTANCE_SOURCES).expect("sources that compile")?;
+        let products = Arc::new(AtomicUsize::new(0));
+        let rough = Rough { kernels, part, products: products.clone() };
+        Some((Fake::builder().twin(rough), products))
+    }
+}
+
+fn numbers(bytes: &[u8]) -> Vec<f64> {
+    bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes).into()).collect()
+}
+
+fn length<'x>(numbers: impl Iterator<Item = &'x f64>) -> f64 {
+    numbers.map(|x| x * x).sum::<f64>().sqrt()
+}
+
+impl Twin for Rough {
+    fn knows(&self, kernel: &str) -> bool {
+        self.kernels.knows(kernel)
+    }
+
+    fn launch(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &mut [TwinArg<'_>],
+    ) -> Result<(), String> {
+        self.kernels.launch(kernel, grid, block, args)
+    }
+
+    fn gemm(&self, gemm: &Gemm, factors: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
+        self.kernels.gemm(gemm, factors, a, b, c)?;
+        let error = self.part * Margin::in_any_order(Shape { channels: CHANNELS, samples: SAMPLES }).error;
+        let (m, k, points, events) = (gemm.m as usize, gemm.k as usize, numbers(a), numbers(b));
+        for (at, bytes) in c.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let (point, event) = (at % m, at / m);
+            let unit = length(points[point..].iter().step_by(m)) + length(events[event * k..][..k].iter());
+            let off = if (at * 7 + event) % 3 == 0 { -error } else { error } * unit * unit;
+            *bytes = ((f64::from(f32::from_le_bytes(*bytes)) + off) as f32).to_le_bytes();
+        }
+        self.products.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 #[test]
@@ -142,13 +217,13 @@ fn answers_of_a_gpu_have_the_bits_of_the_cpu() {
     let basis = basis(5);
     let events = events(&basis, 40);
     let full = Plan { method: Method::Full, ..Plan::default() };
-    let screens = [Screen::Quarter, Screen::Bits, Screen::Linear, Screen::Square, Screen::Power];
-    let screens = screens.into_iter().zip([1, 8, 4, 128, 2]);
+    let screens =
+        [Screen::Quarter, Screen::Bits, Screen::Linear, Screen::Square, Screen::Product, Screen::Power];
+    let screens = screens.into_iter().zip([1, 8, 4, 128, 16, 2]);
     let screens = screens.map(|(by, keep)| Plan { method: Method::Screen { by, keep }, ..full });
     let powers = [0.25, 0.5, 1.0, 2.0, 0.77].map(|p| Plan { p, ..full });
     let there = powers.into_iter().chain(screens).flat_map(|plan| {
-        let precisions = [Precision::Fp32, Precision::Int16, Precision::Bf16];
-        precisions.map(|precision| Plan { precision, ..plan }).into_iter().filter(|plan| plan.check().is_ok())
+        ON_GPUS.map(|precision| Plan { precision, ..plan }).into_iter().filter(|plan| plan.check().is_ok())
     });
     // Who else would search, without a CPU worker?
     for plan in there.chain([full]) {
@@ -167,22 +242,72 @@ fn what_gpus_have_no_kernels_for_is_searched_beside_them() {
         let Some((found, came_back)) = on_gpu(1, &plan, &basis, &events) else { return };
         assert_eq!(found, alone, "{plan:?}");
         let searched = matches!(plan.method, Method::Full | Method::Screen { .. })
-            && matches!(plan.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16)
+            && ON_GPUS.contains(&plan.precision)
             && plan.table == Table::None
-            && !plan.certify
-            && !matches!(plan.method, Method::Screen { by: Screen::Product, .. });
+            && !plan.certify;
         assert_eq!(came_back > 0, searched, "{plan:?}");
     }
+}
+
+/// Signals of points of a basis as events, whose products with it cancel; with those of the diagonal of a cube of five, whose neighbours on the three axes are as far away as
+/// each other.
+fn still(basis: &SegmentBasis) -> Events {
+    let points = 0..basis.positions().len();
+    let points = points.clone().step_by(5).chain(points.step_by(31));
+    let points: Vec<f32> = points.flat_map(|point| basis.point(point).to_vec()).collect();
+    Events::new(CHANNELS, SAMPLES, &vec![1.0; points.len() / CHANNELS / SAMPLES], &points).expect("events")
+}
+
+fn by_product(precision: Precision, keep: usize) -> Plan {
+    Plan { method: Method::Screen { by: Screen::Product, keep }, precision, ..Plan::default() }
+}
+
+/// With a library that is as wrong as it may be, also where products cancel.
+#[test]
+fn products_on_a_gpu_keep_the_points_that_squares_keep() {
+    let basis = basis(5);
+    let (noisy, still) = (events(&basis, 40), still(&basis));
+    for (keep, part) in [(2, 0.9), (5, -0.9), (40, 0.9), (1000, 0.0)] {
+        for (precision, events) in ON_GPUS.into_iter().flat_map(|p| [(p, &noisy), (p, &still)]) {
+            let plan = by_product(precision, keep);
+            let alone = Prepared::new(&plan, &basis).expect("a plan").search(events, &[]).expect("events");
+            let Some((fake, products)) = Rough::fake(part) else { return };
+            assert_eq!(on_fake(fake, 0, &plan, &basis, events).0, alone, "{precision}, best {keep}");
+            assert!(products.load(Ordering::Relaxed) > 0);
+        }
+    }
+}
+
+#[test]
+fn without_a_library_sums_of_the_screen_by_products_are_direct() {
+    let basis = basis(5);
+    let events = still(&basis);
+    for precision in ON_GPUS {
+        let plan = by_product(precision, 5);
+        let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
+        let Some((fake, products)) = Rough::fake(0.9) else { return };
+        let (found, came_back) = on_fake(fake.without(Library::Cublas), 0, &plan, &basis, &events);
+        assert_eq!(found, alone, "{precision}");
+        assert_eq!((products.load(Ordering::Relaxed), came_back > 0), (0, true), "{precision}");
+    }
+}
+
+/// A library that is twice as wrong as it may be is found out, so that the test above can fail.
+#[test]
+fn products_that_are_too_wrong_keep_other_points() {
+    let basis = basis(5);
+    let events = still(&basis);
+    let plan = by_product(Precision::Fp32, 2);
+    let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
+    let Some((fake, _)) = Rough::fake(2.0) else { return };
+    assert_ne!(on_fake(fake, 0, &plan, &basis, &events).0, alone);
 }
 
 /// Also where events are points of the basis, whose products with it cancel.
 #[test]
 fn products_keep_the_points_that_squares_keep() {
     let basis = basis(6);
-    let noisy = events(&basis, 60);
-    let points: Vec<f32> = (0..216).step_by(5).flat_map(|point| basis.point(point).to_vec()).collect();
-    let still = Events::new(CHANNELS, SAMPLES, &vec![1.0; points.len() / CHANNELS / SAMPLES], &points)
-        .expect("events");
+    let (noisy, still) = (events(&basis, 60), still(&basis));
     for (precision, keep) in [
         (Precision::Fp32, 1),
         (Precision::Fp32, 5),
@@ -209,6 +334,8 @@ fn events_that_are_too_large_for_products_have_an_answer() {
     let plan = Plan { method: Method::Screen { by: Screen::Product, keep: 3 }, ..Plan::default() };
     let found = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
     assert_eq!(found.len(), 1);
+    let Some((on_gpu, _)) = on_gpu(0, &plan, &basis, &events) else { return };
+    assert_eq!(on_gpu, found);
 }
 
 /// High energies by a full search, low ones by coarse points: a rule sees segment and energy.

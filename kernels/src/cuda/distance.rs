@@ -1,10 +1,10 @@
 //! Searches of a basis: sums over points and events, the smallest of them, answers.
 
-use zellige_gpu::{Address, Arg};
+use zellige_gpu::{Address, Arg, Compute, Element, Factors, Gemm, Matrix, Transpose};
 
 use super::Launch;
 use super::launch::LaunchError;
-use crate::distance::{GpuPower, LANES, Metric, Shape};
+use crate::distance::{GpuPower, LANES, Margin, Metric, Shape};
 
 /// Threads of a block, and points and events of one that sums: `THREADS`, `POINTS`, `EVENTS` of the source.
 const THREADS: u32 = 256;
@@ -47,8 +47,8 @@ impl PointsAt {
         self.points.next_multiple_of(LANES)
     }
 
-    /// What all sums begin with, for so many events.
-    fn args(&self, kernel: &'static str, events: Address, count: usize) -> Result<[Arg; 3], LaunchError> {
+    /// What all that read samples begin with.
+    fn samples(&self, kernel: &'static str) -> Result<[Arg; 2], LaunchError> {
         let each = if self.stored == Stored::F32 { 4 } else { 2 };
         let (got, least) = (self.at.1, (self.stride() * self.shape.terms() * each) as u64);
         if got < least {
@@ -59,15 +59,19 @@ impl PointsAt {
                 least,
             });
         }
-        for (what, got) in [
-            ("the number of samples", self.shape.terms()),
-            ("the number of points", self.stride()),
-            ("the number of events", count),
-        ] {
+        for (what, got) in
+            [("the number of samples", self.shape.terms()), ("the number of points", self.stride())]
+        {
             within(kernel, what, got, i32::MAX as usize)?;
         }
-        let bytes = 4 * (count * self.shape.terms()) as u64;
-        Ok([Arg::Read(self.at.0, least), Arg::U32(self.stored as u32), Arg::Read(events, bytes)])
+        Ok([Arg::Read(self.at.0, least), Arg::U32(self.stored as u32)])
+    }
+
+    /// What all sums begin with, for so many events.
+    fn args(&self, kernel: &'static str, events: Address, count: usize) -> Result<[Arg; 3], LaunchError> {
+        let [samples, stored] = self.samples(kernel)?;
+        within(kernel, "the number of events", count, i32::MAX as usize)?;
+        Ok([samples, stored, Arg::Read(events, 4 * (count * self.shape.terms()) as u64)])
     }
 }
 
@@ -140,6 +144,77 @@ pub fn distance_best(
         Arg::U32(keep as u32),
         Arg::Write(kept, 4 * (count * keep) as u64),
     ];
+    Ok(Launch { kernel, grid: [count as u32, 1, 1], block: [THREADS, 1, 1], args })
+}
+
+/// The launch that writes the samples of all points as one `matrix` in `f32`, a column of [`PointsAt::stride`] points for each of a point's samples, and the squares of their
+/// lengths: `squares`, as many `f32` as a column has. Squares are added in `f64`, in another order than those of [`squares`](fn@crate::distance::squares), and rounded once.
+///
+/// # Errors
+/// [`LaunchError`] for samples with less bytes than their shape says, and for more than one launch takes.
+pub fn distance_matrix(points: &PointsAt, matrix: Address, squares: Address) -> Result<Launch, LaunchError> {
+    let kernel = "zellige_distance_matrix";
+    let mut args = points.samples(kernel)?.to_vec();
+    let (stride, terms) = (points.stride(), points.shape.terms());
+    args.extend([stride, terms].map(|x| Arg::U32(x as u32)));
+    args.push(Arg::Write(matrix, 4 * (stride * terms) as u64));
+    args.push(Arg::Write(squares, 4 * stride as u64));
+    Ok(Launch { kernel, grid: [(stride / LANES).max(1) as u32, 1, 1], block: [THREADS, 1, 1], args })
+}
+
+/// The product of the `matrix` of [`distance_matrix`] and `count` events: `sums` are `-2 v b`, [`PointsAt::stride`] of them for each event `v`. Sums are `f32` and
+/// operands are not narrowed.
+///
+/// # Errors
+/// [`LaunchError::TooLarge`] for more points, samples or events than a product takes.
+pub fn distance_products(
+    points: &PointsAt,
+    matrix: Address,
+    events: Address,
+    count: usize,
+    sums: Address,
+) -> Result<Gemm, LaunchError> {
+    let size = |what, got| within("the product of points and events", what, got, i32::MAX as usize);
+    let m = size("the number of points", points.stride())?;
+    let k = size("the number of samples", points.shape.terms())?;
+    let n = size("the number of events", count)?;
+    let of = |at, ld| Matrix { at, ld, element: Element::F32 };
+    Ok(Gemm {
+        op_a: Transpose::No,
+        op_b: Transpose::No,
+        m,
+        n,
+        k,
+        factors: Factors::Host { alpha: -2.0, beta: 0.0 },
+        a: of(matrix, m),
+        b: of(events, k),
+        c: of(sums, m),
+        compute: Compute::F32,
+    })
+}
+
+/// The launch after [`distance_products`] that makes its `sums` such that [`distance_best`] finds in them the `keep` points that it finds in
+/// [`distance_sums`] of squares: minus infinity for points that are kept for certain, infinity for those that are not, direct sums for points that products cannot tell apart, by
+/// [`Margin::in_any_order`]. `squares` are those of [`distance_matrix`].
+///
+/// # Errors
+/// As [`distance_sums`], and [`LaunchError::TooLarge`] for more points than there are.
+pub fn distance_nearest(
+    points: &PointsAt,
+    events: Address,
+    (count, keep): (usize, usize),
+    squares: Address,
+    sums: Address,
+) -> Result<Launch, LaunchError> {
+    let kernel = "zellige_distance_nearest";
+    let mut args = points.args(kernel, events, count)?.to_vec();
+    within(kernel, "the number of points that are kept", keep, points.points)?;
+    let (stride, Shape { channels, samples }) = (points.stride(), points.shape);
+    args.push(Arg::Read(squares, 4 * stride as u64));
+    args.extend([stride, points.points, channels, samples, keep].map(|x| Arg::U32(x as u32)));
+    let Margin { error, subnormal, direct } = Margin::in_any_order(points.shape);
+    args.extend([error, subnormal, direct, Margin::LARGEST].map(Arg::F64));
+    args.push(Arg::Update(sums, 4 * (count * stride) as u64));
     Ok(Launch { kernel, grid: [count as u32, 1, 1], block: [THREADS, 1, 1], args })
 }
 

@@ -14,6 +14,7 @@
 //! | [`small_products`] | many products of small tiles in one launch |
 //! | [`sell_product`] | products with panels of sparse matrices |
 //! | [`distance_events`], [`distance_sums`], [`distance_best`], [`distance_again`], [`distance_answers`] | searches of a basis, sum by sum and from sums to answers |
+//! | [`distance_matrix`], [`distance_products`], [`distance_nearest`] | sums of squares by the library's product, and what it cannot tell apart |
 //!
 //! Conversions give the bits of this crate's CPU functions, except in the bits of NaNs. Sums have an order of their own,
 //! fixed by the shape; where it is not the CPU's, the source says so.
@@ -33,7 +34,7 @@ pub use blocks::{copy, fill, mirror, transpose, zero_upper};
 pub use convert::{SPLIT_HEADROOM, Third, headroom, join, narrow, pack, split, triple, unpack, widen};
 pub use distance::{
     ANSWER_NUMBERS, Compared, PointsAt, Stored, distance_again, distance_answers, distance_best,
-    distance_events, distance_sums,
+    distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
 pub use launch::LaunchError;
 pub use norms::{Measure, PARTIALS_BYTES, measure};

@@ -99,6 +99,8 @@ pub const DISTANCE_SOURCES: &[Source] = &[source!(
     "zellige_distance_again_magnitude",
     "zellige_distance_again_square",
     "zellige_distance_best",
+    "zellige_distance_matrix",
+    "zellige_distance_nearest",
     "zellige_distance_answer",
     "zellige_distance_narrow",
 )];

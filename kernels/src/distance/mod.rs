@@ -43,7 +43,7 @@ pub use pairs::{Pairs, sums_of_pairs};
 use power::{
     AnyPower, BitPower, FourthRoot, LogTable, Magnitude, Power, QuarterBits, Root, Square, WholeTable, of_one,
 };
-pub use product::{product_error, products, squares};
+pub use product::{Margin, longest, product_error, products, squares};
 use walk::{Adding, Halves, Plain, Walk};
 
 /// How many points lie side by side.

@@ -78,8 +78,77 @@ pub(super) fn products_by(
 /// Accuracy and Stability of Numerical Algorithms, eq. 3.5), which twice it is half of that of `(|v| + |b|)^2`, since `4 |v| |b|` is not more; `|b|^2` and the last
 /// sum are each rounded once, by `u (|v| + |b|)^2` at most, and a little more.
 pub fn product_error(shape: Shape) -> f64 {
-    let n = (shape.samples + shape.channels) as f64 * ROUNDING;
-    0.5 * n / (1.0 - n) + 2.5 * ROUNDING
+    error_after(shape.samples + shape.channels)
+}
+
+/// Where a product of samples is `v b` times up to so many factors of `1 + d`, `|d| <= u`.
+fn error_after(operations: usize) -> f64 {
+    0.5 * relative(operations) + 2.5 * ROUNDING
+}
+
+/// How far so many factors of `1 + d` are from 1 together.
+fn relative(operations: usize) -> f64 {
+    let n = operations as f64 * ROUNDING;
+    if n < 1.0 { n / (1.0 - n) } else { f64::INFINITY }
+}
+
+/// How far a sum of products has to be from the last one that is kept, for the direct sums of both points to lie in the same order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Margin {
+    /// How far a sum of products is off at most, for each unit of `(|v| + |b|)^2`.
+    pub error: f64,
+    /// What numbers below the smallest normal one add to that, for each unit of `1 + |v| + |b|`.
+    pub subnormal: f64,
+    /// How far a direct sum is off at most, as a part of itself.
+    pub direct: f64,
+}
+
+impl Margin {
+    /// Squares of lengths that are larger have no bound: sums may be infinite.
+    pub const LARGEST: f64 = f32::MAX as f64 / 8.0;
+
+    /// Of the sums of [`products`].
+    pub fn of_chains(shape: Shape) -> Margin {
+        Margin::with(product_error(shape), shape)
+    }
+
+    /// Of sums of products that a library adds up as it likes: in any order, in any number of parts, fused or not.
+    ///
+    /// Whatever the order is, each of `n` terms goes through a product and `n - 1` sums at most, and the factor -2 is exact. Twice as many roundings are allowed
+    /// for, and one more of each: that bounds units that cut off what does not fit (an error of `2 u`, not `u`), and takes nothing from who rounds to nearest but a few
+    /// direct sums. Operands are not narrowed first: TF32 has no bound here.
+    pub fn in_any_order(shape: Shape) -> Margin {
+        Margin::with(error_after(2 * (shape.terms() + 1)), shape)
+    }
+
+    fn with(error: f64, shape: Shape) -> Margin {
+        // Of two products and two sums for each term, operands or results that count as nothing.
+        let subnormal = 8.0 * shape.terms() as f64 * f64::from(f32::MIN_POSITIVE);
+        // A difference counts twice, its square once; then sums.
+        Margin { error, subnormal, direct: relative(shape.samples + shape.channels + 3) }
+    }
+
+    /// How far sums are off at most for an event whose length has this `square`, and points of up to the length `longest`; none where that has no bound.
+    pub fn error_of(&self, square: f64, longest: f64) -> Option<f64> {
+        let length = square.sqrt() + longest;
+        let unit = length * length;
+        let error = self.error * unit + self.subnormal * (1.0 + length);
+        (unit <= Self::LARGEST && error <= Self::LARGEST).then_some(error)
+    }
+
+    /// How far from the `last` sum that is kept, for an event whose length has this `square`, and whose sums are off by `error`.
+    ///
+    /// With `q` for what a direct sum is off, and `T = last + e + |v|^2` at most for its size: sums that are further apart than `2 e` are of distances in their order, and direct
+    /// sums of distances `a < b` are in order where `a (1 + q) < b (1 - q)`, for which a difference of `3 q T` is enough.
+    pub fn around(&self, last: f64, square: f64, error: f64) -> f64 {
+        2.0 * error + 3.0 * self.direct * (last + error + square)
+    }
+}
+
+/// The largest length of points whose lengths have these squares, each rounded once.
+pub fn longest(squares: &[f32]) -> f64 {
+    let most = squares.iter().fold(0.0, |most: f32, &x| most.max(x));
+    f64::from(most).sqrt() * (1.0 + ROUNDING)
 }
 
 /// One block, for all events.

@@ -385,3 +385,81 @@ fn products_want_squares_that_fit() {
     assert!(!products(&[0.0; LANES], &[0.0; 2], &mut [0.0; LANES + 1]));
     assert!(squares(Values::F32(&values[1..]), shape).is_err());
 }
+
+/// A sum that is cut off behind an `f32`.
+fn cut_off(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near).abs() > x.abs() { f32::from_bits(near.to_bits() - 1) } else { near }
+}
+
+/// From the front, from the back, by halves, in parts side by side, and cut off instead of rounded: the bound holds, and is not much more than the last of them needs.
+#[test]
+fn products_in_any_order_are_within_their_bound() {
+    fn by_halves(terms: &[f64]) -> f32 {
+        match terms {
+            [] => 0.0,
+            [x] => *x as f32,
+            _ => {
+                let (front, back) = terms.split_at(terms.len() / 2);
+                by_halves(front) + by_halves(back)
+            }
+        }
+    }
+    let in_parts = |terms: &[f64]| -> f32 {
+        let part = |first| terms.iter().skip(first).step_by(8).fold(0.0f32, |sum, &x| sum + x as f32);
+        (0..8).map(part).sum()
+    };
+    type Order<'o> = (&'o str, &'o dyn Fn(&[f64]) -> f32);
+    let orders: [Order<'_>; 5] = [
+        ("from the front", &|terms| terms.iter().fold(0.0, |sum, &x| (f64::from(sum) + x) as f32)),
+        ("from the back", &|terms| terms.iter().rev().fold(0.0, |sum, &x| sum + x as f32)),
+        ("by halves", &by_halves),
+        ("in parts", &in_parts),
+        ("cut off", &|terms| {
+            terms.iter().fold(0.0, |sum, &x| cut_off(f64::from(sum) + f64::from(cut_off(x))))
+        }),
+    ];
+    let shape = Shape { channels: 10, samples: 40 };
+    let margin = Margin::in_any_order(shape);
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    let mut largest = [0.0f64; 5];
+    for _ in 0..200 {
+        let mut signal = || -> Vec<f64> {
+            (0..shape.terms()).map(|_| f64::from(random.random_range(0.5..1.0f32))).collect()
+        };
+        let (b, v) = (signal(), signal());
+        let square = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>();
+        let (length, distance) = (square(&b).sqrt() + square(&v).sqrt(), {
+            b.iter().zip(&v).map(|(b, v)| (v - b) * (v - b)).sum::<f64>()
+        });
+        let terms: Vec<f64> = b.iter().zip(&v).map(|(b, v)| b * v).collect();
+        let bound = margin.error_of(square(&v), square(&b).sqrt()).expect("lengths that have a bound");
+        for ((_, sum), largest) in orders.iter().zip(&mut largest) {
+            let sum = -2.0 * sum(&terms) + square(&b) as f32;
+            let error = (f64::from(sum) + square(&v) - distance).abs();
+            assert!(error <= bound && bound < 1.01 * margin.error * length * length);
+            *largest = largest.max(error / bound);
+        }
+    }
+    let by_name = orders.iter().zip(largest).map(|((name, _), part)| format!("{name}: {part:.3}"));
+    println!("parts of the bound: {}", by_name.collect::<Vec<_>>().join(", "));
+    assert!(largest[4] > 0.1 && largest[4] > 5.0 * largest[2], "{largest:?}");
+}
+
+#[test]
+fn what_is_too_large_has_no_margin() {
+    let shape = Shape { channels: 2, samples: 40 };
+    for margin in [Margin::of_chains(shape), Margin::in_any_order(shape)] {
+        assert!(margin.error_of(1e36, 1e18).is_some());
+        assert!(
+            [(1e38, 0.0), (0.0, 1e19), (f64::INFINITY, 0.0), (f64::NAN, 0.0)]
+                .iter()
+                .all(|&(square, longest)| margin.error_of(square, longest).is_none())
+        );
+        // Apart by twice the error at least.
+        let error = margin.error_of(1.0, 1.0).expect("a bound");
+        assert!(margin.around(0.5, 1.0, error) > 2.0 * error && error > 0.0);
+    }
+    let long = Shape { channels: 1 << 12, samples: 1 << 12 };
+    assert!(Margin::in_any_order(long).error_of(1.0, 1.0).is_none());
+}

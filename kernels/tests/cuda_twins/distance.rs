@@ -2,12 +2,12 @@
 
 use half::{bf16, f16};
 use rand::{Rng, RngExt};
-use zellige_gpu::Address;
+use zellige_gpu::{Address, Compute, Factors, Transpose};
 use zellige_kernels::cuda::{
     ANSWER_NUMBERS, Compared, LaunchError, PointsAt, Stored, distance_again, distance_answers, distance_best,
-    distance_events, distance_sums,
+    distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
-use zellige_kernels::distance::{LANES, Metric, Shape, Values, sums};
+use zellige_kernels::distance::{LANES, Margin, Metric, Shape, Values, longest, place, squares, sums};
 
 use super::run;
 use super::tile::{rng, same_f32, same_f64};
@@ -189,6 +189,205 @@ fn the_best_are_the_smallest_with_the_lowest_numbers() {
     }
 }
 
+/// Samples in `f32`, and the squares of the lengths of points as the kernel adds them; false without g++.
+fn check_matrix<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(
+    sample: &Sample,
+    stored: Stored,
+    values: &[T],
+    on_cpu: Values<'_>,
+    widened: impl Fn(usize) -> f32,
+) -> bool {
+    let (shape, terms) = (sample.shape, sample.shape.terms());
+    let mut values = Array::new(values.iter().copied());
+    let points = sample.at(stored, values.at());
+    let stride = points.stride();
+    let mut matrix = Array::new(vec![f32::NAN; stride * terms]);
+    let mut found = Array::new(vec![f32::NAN; stride]);
+    if !run(&distance_matrix(&points, matrix.at(), found.at()).unwrap(), 7) {
+        return false;
+    }
+    let at = |point, term| widened(place(point, term, shape));
+    let by_term = (0..terms).flat_map(|term| (0..stride).map(move |point| (point, term)));
+    let want: Vec<f32> = by_term.map(|(point, term)| at(point, term)).collect();
+    super::tile::assert_same(matrix.numbers(), &want, same_f32, &format!("{stored:?}, {shape:?}"));
+    let square = |point| -> f32 {
+        let part = |first| {
+            (first..terms)
+                .step_by(16)
+                .fold(0.0, |sum, term| sum + f64::from(at(point, term)) * f64::from(at(point, term)))
+        };
+        (0..16).map(part).fold(0.0, |sum, part| sum + part) as f32
+    };
+    let want: Vec<f32> = (0..stride).map(square).collect();
+    super::tile::assert_same(found.numbers(), &want, same_f32, &format!("squares, {stored:?}, {shape:?}"));
+    // Those of the CPU in another order: a last bit at most.
+    let theirs = squares(on_cpu, shape).unwrap();
+    assert!(want.iter().zip(theirs).all(|(x, y)| x.to_bits().abs_diff(y.to_bits()) <= 1));
+    true
+}
+
+#[test]
+fn points_are_one_matrix() {
+    for (seed, (shape, points)) in
+        (20..).zip([((2, 20), 70), ((3, 7), 16), ((1, 65), 1), ((1, 1), 17), ((33, 16), 40), ((2, 3), 0)])
+    {
+        let shape = Shape { channels: shape.0, samples: shape.1 };
+        let sample = Sample::new(shape, points, 0, seed);
+        let values = &sample.values;
+        let ints: Vec<i16> = values.iter().map(|x| (x * 30_000.0) as i16).collect();
+        let halves: Vec<u16> = values.iter().map(|&x| f16::from_f32(x).to_bits()).collect();
+        let bfloats: Vec<u16> = values.iter().map(|&x| bf16::from_f32(x).to_bits()).collect();
+        let half = |i: usize| f16::from_bits(halves[i]).to_f32();
+        let bfloat = |i: usize| bf16::from_bits(bfloats[i]).to_f32();
+        let there = check_matrix(&sample, Stored::F32, values, Values::F32(values), |i| values[i])
+            && check_matrix(&sample, Stored::I16, &ints, Values::I16(&ints), |i| f32::from(ints[i]))
+            && check_matrix(&sample, Stored::F16, &halves, Values::F16(&halves), half)
+            && check_matrix(&sample, Stored::Bf16, &bfloats, Values::Bf16(&bfloats), bfloat);
+        if !there {
+            return;
+        }
+    }
+}
+
+/// Points and events that are hardly apart, far from zero, the `round`s after each other from clearly apart to not at all; one of the events is a point.
+fn hardly_apart(shape: Shape, points: usize, events: usize, round: i32) -> Sample {
+    let mut rng = rng(round as u64);
+    let apart = 10f32.powi(-(round % 7));
+    let mut number = || 1.0 + apart * rng.random_range(0.0..1.0f32);
+    let stored = points.next_multiple_of(LANES) * shape.terms();
+    let values: Vec<f32> = (0..stored).map(|_| number()).collect();
+    let mut events: Vec<f32> = (0..events * shape.terms()).map(|_| number()).collect();
+    (0..shape.terms()).for_each(|term| events[term] = values[place(points / 2, term, shape)]);
+    Sample { shape, points, values, events }
+}
+
+/// `-2 v b` of all points and events, added in an order of its own for each.
+fn products_in_some_order(sample: &Sample, seed: u64) -> Vec<f32> {
+    let (mut rng, terms) = (rng(seed), sample.shape.terms());
+    let stride = sample.points.next_multiple_of(LANES);
+    let of = |event: &[f32], point: usize, first: usize, fused: bool| -> f32 {
+        let sum = (first..terms).chain(0..first).fold(0.0f32, |sum, term| {
+            let (b, v) = (sample.values[place(point, term, sample.shape)], event[term]);
+            if fused { b.mul_add(v, sum) } else { sum + b * v }
+        });
+        -2.0 * sum
+    };
+    let events = sample.events.chunks(terms);
+    events
+        .flat_map(|event| (0..stride).map(move |point| (event, point)))
+        .map(|(event, point)| of(event, point, rng.random_range(0..terms), rng.random()))
+        .collect()
+}
+
+/// What 256 threads add up, each every 256th of `count` numbers: sixteen of them at a time, then those.
+fn joined(count: usize, number: impl Fn(usize) -> f64) -> f64 {
+    let threads: Vec<f64> =
+        (0..256).map(|t| (t..count).step_by(256).fold(0.0, |sum, i| sum + number(i))).collect();
+    let add = |numbers: &[f64]| numbers[1..].iter().fold(numbers[0], |sum, x| sum + x);
+    add(&threads.chunks(16).map(add).collect::<Vec<f64>>())
+}
+
+/// What the kernel makes of products for one event.
+fn nearest(sample: &Sample, event: usize, products: &[f32], direct: &[f32], keep: usize) -> Vec<f32> {
+    let margin = Margin::in_any_order(sample.shape);
+    let lengths = squares(Values::F32(&sample.values), sample.shape).unwrap();
+    let event = &sample.events[event * sample.shape.terms()..][..sample.shape.terms()];
+    let square = joined(event.len(), |i| f64::from(event[i]) * f64::from(event[i]));
+    let sums: Vec<f32> = products.iter().zip(&lengths).map(|(product, b)| product + b).collect();
+    let of_points = &sums[..sample.points];
+    let last = f64::from(of_points[order(of_points)[keep - 1]]);
+    let apart = margin
+        .error_of(square, longest(&lengths[..sample.points]))
+        .map(|error| margin.around(last, square, error));
+    let marked = sums.iter().zip(direct).enumerate().map(|(point, (&sum, &direct))| match apart {
+        _ if point >= sample.points => products[point],
+        Some(apart) if f64::from(sum) < last - apart => f32::NEG_INFINITY,
+        Some(apart) if f64::from(sum) > last + apart => f32::INFINITY,
+        _ => direct,
+    });
+    marked.collect()
+}
+
+/// One sample: sums bit by bit, and the points that are kept; how many are certain and how many are not, or none without g++.
+fn check_nearest(sample: &Sample, keep: usize, seed: u64) -> Option<[usize; 2]> {
+    let (mut values, mut events) =
+        (Array::new(sample.values.iter().copied()), Array::new(sample.events.iter().copied()));
+    let (points, count) = (sample.at(Stored::F32, values.at()), sample.count());
+    let (stride, shape) = (points.stride(), sample.shape);
+    let direct = sample.on_cpu(&Metric::power(2.0), Values::F32(&sample.values));
+    let products = products_in_some_order(sample, seed);
+    let mut lengths = Array::new(squares(Values::F32(&sample.values), shape).unwrap());
+    let mut sums = Array::new(products.iter().copied());
+    let launch = distance_nearest(&points, events.at(), (count, keep), lengths.at(), sums.at()).unwrap();
+    if !run(&launch, seed) {
+        return None;
+    }
+    let (rows, marked) = (products.chunks(stride).zip(direct.chunks(stride)), sums.numbers());
+    let want: Vec<f32> =
+        rows.enumerate().flat_map(|(e, (row, direct))| nearest(sample, e, row, direct, keep)).collect();
+    super::tile::assert_same(
+        marked,
+        &want,
+        same_f32,
+        &format!("{shape:?}, best {keep} of {}", points.points),
+    );
+    let is_direct = |at: &usize| at % stride < points.points && same_f32(marked[*at], direct[*at]);
+    let doubtful = (0..marked.len()).filter(is_direct).count();
+    let certain = count * points.points - doubtful;
+    let mut kept = Array::new(vec![u32::MAX; count * keep]);
+    run(&distance_best(&points, sums.at(), count, keep, kept.at()).unwrap(), seed);
+    for (direct, kept) in direct.chunks(stride).zip(kept.numbers().chunks(keep)) {
+        let mut want = order(&direct[..points.points]);
+        want.truncate(keep);
+        want.sort_unstable();
+        assert!(want.iter().map(|&i| i as u32).eq(kept.iter().copied()), "best {keep} of {}", points.points);
+    }
+    Some([certain, doubtful])
+}
+
+#[test]
+fn products_keep_the_points_of_direct_sums() {
+    let [mut certain, mut doubtful] = [0; 2];
+    for round in 0..28 {
+        let (channels, samples, points) =
+            [(3, 12, 70), (10, 40, 300), (1, 5, 16), (7, 37, 33)][round as usize % 4];
+        let sample = hardly_apart(Shape { channels, samples }, points, 3, round);
+        let keep = [1, 5, 16, 31][round as usize % 3].min(points);
+        let Some(found) = check_nearest(&sample, keep, round as u64 + 1) else { return };
+        certain += found[0];
+        doubtful += found[1];
+    }
+    assert!(certain > 1000 && doubtful > 1000, "both happen: {certain} {doubtful}");
+}
+
+/// Of lengths whose squares are no `f32` all sums are direct; numbers below the smallest normal one have a bound, too.
+#[test]
+fn products_of_what_is_too_large_or_small_keep_the_points_of_direct_sums() {
+    let shape = Shape { channels: 2, samples: 9 };
+    for scale in [1e19, 1e25, 1e-17, 1e-21, 1e-40] {
+        let mut sample = hardly_apart(shape, 40, 2, 0);
+        sample.values.iter_mut().for_each(|x| *x *= scale);
+        sample.events.iter_mut().for_each(|x| *x *= scale);
+        let Some([certain, doubtful]) = check_nearest(&sample, 4, 9) else { return };
+        let known = scale == 1e-17;
+        assert_eq!((certain > 0, doubtful == 80), (known, !known), "{scale:e}: {certain} {doubtful}");
+    }
+}
+
+#[test]
+fn products_are_in_f32_and_their_operands_are_not_narrowed() {
+    let shape = Shape { channels: 2, samples: 3 };
+    let points = PointsAt { at: (Address(0), 0), stored: Stored::I16, shape, points: 17 };
+    let of = [0x100, 0x200, 0x300].map(Address);
+    let gemm = distance_products(&points, of[0], of[1], 5, of[2]).unwrap();
+    assert_eq!((gemm.m, gemm.n, gemm.k), (32, 5, 6));
+    assert_eq!((gemm.a.at, gemm.b.at, gemm.c.at), (of[0], of[1], of[2]));
+    assert_eq!((gemm.a.ld, gemm.b.ld, gemm.c.ld), (32, 6, 32));
+    assert_eq!((gemm.op_a, gemm.op_b), (Transpose::No, Transpose::No));
+    assert_eq!((gemm.factors, gemm.compute), (Factors::Host { alpha: -2.0, beta: 0.0 }, Compute::F32));
+    assert!(distance_products(&points, of[0], of[1], 1 << 31, of[2]).is_err());
+}
+
 /// The answer of one event, computed one after the other.
 fn answer(sums: &[f32], kept: &[u32], compared: &Compared, positions: &[[f32; 3]]) -> [f64; ANSWER_NUMBERS] {
     let &Compared { unit, near, tie, .. } = compared;
@@ -274,6 +473,12 @@ fn what_does_not_fit_is_refused() {
     assert!(distance_sums(&Metric::log_table(0.3), &points(384), none, 1, none).unwrap().is_none());
     assert!(distance_again(&Metric::bits(0.3), &points(384), none, (1, 1), none, none).unwrap().is_none());
     assert!(matches!(distance_best(&points(384), none, 1, 18, none), Err(LaunchError::TooLarge { .. })));
+    assert!(distance_matrix(&points(384), none, none).is_ok());
+    assert!(matches!(distance_matrix(&points(383), none, none), Err(LaunchError::TooSmall { .. })));
+    let nearest = |bytes, keep| distance_nearest(&points(bytes), none, (1, keep), none, none);
+    assert!(nearest(384, 17).is_ok());
+    assert!(matches!(nearest(384, 18), Err(LaunchError::TooLarge { .. })));
+    assert!(matches!(nearest(383, 17), Err(LaunchError::TooSmall { .. })));
     let compared = Compared { sums: none, stride: 0, count: 0, kept: None, unit: 1.0, near: 1.0, tie: 0.0 };
     assert!(distance_answers(&compared, (none, 0), 1, none).is_err());
 }

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use zellige_gpu::Address;
+use zellige_gpu::{Address, Gemm, Library, LibraryState};
 use zellige_kernels::cuda::{
     Compared, DISTANCE_SOURCES, Launch, Loaded, PointsAt, Stored, distance_again, distance_answers,
-    distance_best, distance_events, distance_sums,
+    distance_best, distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
 use zellige_kernels::distance::Metric;
 use zellige_runtime::{Codelet, Cuda, CudaRef, GpuContext, Operands, TaskContext, TaskError};
@@ -17,19 +17,15 @@ use super::THOUSAND;
 use super::block::{Block, BlockHeader, SampleFormat};
 use super::engine::NEAR;
 use super::found::{Flags, NUMBERS};
-use super::plan::{Method, Plan, Precision, Screen, Stage, Table};
+use super::plan::{Method, Plan, Precision, Stage, Table};
 use super::tasks::SearchBatch;
 
 /// Where the operands of a batch are.
 pub(super) type Views<'v> = <<SearchBatch as Codelet>::Operands as Operands>::Views<'v, Cuda>;
 
-/// Whether GPUs have kernels for all of a plan: full searches and screens, with samples in `f32`, `i16` or `bf16` and powers that are computed.
+/// Whether GPUs have kernels for all of a plan: full searches and screens (that by products in part the library's), with samples in `f32`, `i16` or `bf16` and powers that are computed.
 pub(super) fn has_kernels(plan: &Plan) -> bool {
-    let method = match plan.method {
-        Method::Full => true,
-        Method::Screen { by, .. } => by != Screen::Product,
-        Method::CoarseFine { .. } | Method::Exact { .. } => false,
-    };
+    let method = matches!(plan.method, Method::Full | Method::Screen { .. });
     let precision = matches!(plan.precision, Precision::Fp32 | Precision::Int16 | Precision::Bf16);
     method && precision && plan.table == Table::None && !plan.certify
 }
@@ -47,11 +43,19 @@ pub(super) fn search(
     let (from, stride) = (samples.part(0).0, first.points.stride());
     let events = work.events(&first, from, count)?;
     let sums = work.room(4 * count * stride)?;
-    work.launch_some(distance_sums(&first.metric, &first.points, events, count, sums)?)?;
-    let compared = match plan.method {
-        Method::Screen { keep, .. } => {
+    let keep = match plan.method {
+        Method::Screen { keep, .. } => Some(keep.min(first.points.points)),
+        _ => None,
+    };
+    match keep {
+        Some(keep) if plan.is_product(Stage::First) && work.multiplies() => {
+            work.products(&first, events, (count, keep), sums)?;
+        }
+        _ => work.launch_some(distance_sums(&first.metric, &first.points, events, count, sums)?)?,
+    }
+    let compared = match keep {
+        Some(keep) => {
             let last = Side::new(plan, Stage::Last, last)?;
-            let keep = keep.min(last.points.points);
             let (kept, again) = (work.room(4 * count * keep)?, work.room(4 * count * keep)?);
             work.launch(&distance_best(&first.points, sums, count, keep, kept)?)?;
             let events = work.events(&last, from, count)?;
@@ -59,7 +63,7 @@ pub(super) fn search(
             work.launch_some(distance_again(&last.metric, &last.points, events, of, kept, again)?)?;
             Compared { sums: again, stride: keep, count: keep, kept: Some(kept), ..last.compared() }
         }
-        _ => Compared { sums, stride, count: first.points.points, ..first.compared() },
+        None => Compared { sums, stride, count: first.points.points, ..first.compared() },
     };
     let answers = answers.put(NUMBERS * count, gpu)?;
     let positions = (first.positions, first.points.points);
@@ -123,6 +127,32 @@ impl Work<'_> {
 
     fn launch_some(&self, launch: Option<Launch>) -> Result<(), TaskError> {
         self.launch(&launch.ok_or("there is no kernel for the figure of merit")?)
+    }
+
+    /// Whether there is a library for products. Without it sums are direct: the points that are kept are the same.
+    fn multiplies(&self) -> bool {
+        matches!(self.gpu.driver().library(Library::Cublas), LibraryState::There(_))
+    }
+
+    /// Sums of squares by a product of matrices, among which the best `keep` of each event are those of direct sums.
+    fn products(
+        &self,
+        side: &Side,
+        events: Address,
+        (count, keep): (usize, usize),
+        sums: Address,
+    ) -> Result<(), TaskError> {
+        let (points, stride) = (&side.points, side.points.stride());
+        let (matrix, squares) = (self.room(4 * stride * points.shape.terms())?, self.room(4 * stride)?);
+        self.launch(&distance_matrix(points, matrix, squares)?)?;
+        self.multiply(&distance_products(points, matrix, events, count, sums)?)?;
+        self.launch(&distance_nearest(points, events, (count, keep), squares, sums)?)
+    }
+
+    fn multiply(&self, gemm: &Gemm) -> Result<(), TaskError> {
+        // SAFETY: all three matrices are working space of this body, of the sizes that the description says.
+        unsafe { self.gpu.driver().gemm(self.gpu.stream(), gemm)? };
+        Ok(())
     }
 
     /// The samples of `count` events in the unit of a side.

@@ -1,13 +1,8 @@
 //! The points that a screen by products of matrices keeps: where products cannot tell two points apart, direct sums do.
 
-use zellige_kernels::distance::{Shape, product_error};
+use zellige_kernels::distance::{Margin, Shape, longest};
 
 use super::best::Best;
-
-/// Half the distance from 1 to the next `f32`.
-const ROUNDING: f64 = 1.0 / (1u32 << 24) as f64;
-/// Lengths whose squares are larger have no bound.
-const LARGEST: f64 = f32::MAX as f64 / 8.0;
 
 /// The smallest squares of distances, from sums of [`zellige_kernels::distance::products`].
 #[derive(Debug)]
@@ -15,7 +10,7 @@ pub(super) struct Nearest {
     best: Best,
     /// The largest length of a point.
     longest: f64,
-    shape: Shape,
+    margin: Margin,
 }
 
 /// What is known of the points for one event.
@@ -32,40 +27,24 @@ pub(super) struct Nearby {
 impl Nearest {
     /// Of points with these squares of lengths.
     pub fn new(squares: &[f32], shape: Shape) -> Self {
-        let most = squares.iter().fold(0.0, |most: f32, &x| most.max(x));
-        Nearest { best: Best::default(), longest: f64::from(most).sqrt() * (1.0 + ROUNDING), shape }
+        Nearest { best: Best::default(), longest: longest(squares), margin: Margin::of_chains(shape) }
     }
 
     /// The points that can be among the `keep` with the smallest direct sums, for an event of these samples.
     pub fn find(&mut self, event: &[f32], sums: &[f32], keep: usize) -> Nearby {
         let keep = keep.min(sums.len());
         let square: f64 = event.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
-        let unit = (square.sqrt() + self.longest).powi(2);
-        if unit.is_nan() || unit > LARGEST {
+        let Some(error) = self.margin.error_of(square, self.longest) else {
             return Nearby { sure: Vec::new(), doubtful: (0..sums.len()).collect(), wanted: keep };
-        }
+        };
         let last = self.best.last_of(keep, sums);
-        let margin = self.margin(last, square, unit);
+        let margin = self.margin.around(last, square, error);
         let (mut sure, mut doubtful) = (Vec::with_capacity(keep), Vec::new());
         for (sum, point) in self.best.up_to(sums, last + margin) {
             if sum < last - margin { sure.push(point) } else { doubtful.push(point) }
         }
         let wanted = keep - sure.len();
         Nearby { sure, doubtful, wanted }
-    }
-
-    /// How far a sum has to be from the last one that is kept, `last`, for the direct sums to lie on the same side of each other.
-    ///
-    /// With `e` for the error of a sum and `q` for the relative one of a direct sum of about the same size, `T = last + e + |v|^2` at most: sums that are further apart
-    /// than `2 e` are of distances in their order, and direct sums of distances `a < b` are in order where `a (1 + q) < b (1 - q)`, for which a difference of `3 q T` is enough.
-    fn margin(&self, last: f64, square: f64, unit: f64) -> f64 {
-        let Shape { channels, samples } = self.shape;
-        let subnormal = 4.0 * self.shape.terms() as f64 * f64::from(f32::MIN_POSITIVE);
-        let error = product_error(self.shape) * unit + subnormal;
-        // A difference counts twice, its square once; then sums.
-        let operations = (samples + channels + 3) as f64 * ROUNDING;
-        let direct = operations / (1.0 - operations);
-        2.0 * error + 3.0 * direct * (last + error + square)
     }
 }
 
