@@ -4,14 +4,8 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::run;
+use common::{ok, run};
 use serde_json::Value;
-
-fn ok(here: &Path, args: &[&str]) -> String {
-    let ran = run(here, args);
-    assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
-    ran.stdout
-}
 
 /// The folder of the external test data (`ZELLIGE_TEST_DATA`, or `shared/data` beside the checkout), or `None` with a printed line.
 fn data() -> Option<PathBuf> {

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::run;
+use common::{ok, run};
 use serde_json::Value;
 
 /// A crystal of a fifth of the size, as somebody would edit the one that is printed: `mine.toml`.
@@ -31,11 +31,7 @@ fn edit_crystal(here: &Path) {
 fn a_crystal_is_printed_edited_simulated_and_hit() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let ok = |args: &[&str]| {
-        let ran = run(here, args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
-        ran.stdout
-    };
+    let ok = |args: &[&str]| ok(here, args);
     edit_crystal(here);
     let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis", "--values", "i16"]);
     assert!(said.contains("every charge is settled") && !said.contains("warning"), "{said}");
@@ -77,11 +73,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
 fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let ok = |args: &[&str]| {
-        let ran = run(here, args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
-        ran.stdout
-    };
+    let ok = |args: &[&str]| ok(here, args);
     edit_crystal(here);
     ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis"]);
     let events = ["psa", "events", "--basis", "basis", "--energy", "uniform:300:900", "--noise", "1"];
@@ -126,8 +118,8 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     assert!((there_z - here_z - 100.0).abs() < 1e-3, "{hit}");
 
     // Holes are caught: what is collected is too little, and made whole again.
-    ok(&[&events[..], &["-n", "20", "--trapping", "400", "-o", "caught"]].concat());
-    let mut sums = [[].as_slice(), &["--trapping", "400"]].map(|more: &[&str]| {
+    ok(&[&events[..], &["-n", "20", "--trapping", "200", "-o", "caught"]].concat());
+    let mut sums = [[].as_slice(), &["--trapping", "200"]].map(|more: &[&str]| {
         let run = ["psa", "run", "--basis", "basis", "--events", "caught", "--json", "-"];
         let found: Value = serde_json::from_str(&ok(&[&run[..], more].concat())).unwrap();
         found["events"].as_array().unwrap().iter().map(|hit| hit["energy"].as_f64().unwrap()).sum::<f64>()
@@ -136,7 +128,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let energies = energies[energies.len() - 8 * 20..].as_chunks::<8>().0;
     let truth: f64 = energies.iter().map(|&bytes| f64::from_le_bytes(bytes)).sum();
     sums = sums.map(|sum| 100.0 * (sum / truth - 1.0));
-    assert!(sums[0] < -0.3 && sums[1].abs() < 0.1, "{sums:?} % too much");
+    assert!(sums[0] < -0.2 && sums[1].abs() < 0.1, "{sums:?} % too much");
 
     ok(&["psa", "frames", "single", "-o", "single.geb"]);
     let tables =

@@ -4,14 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::run;
+use common::{ok, run};
 use serde_json::Value;
-
-fn ok(here: &Path, args: &[&str]) -> String {
-    let ran = run(here, args);
-    assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
-    ran.stdout
-}
 
 fn json(here: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&ok(here, &[args, &["--json", "-"]].concat())).unwrap()

@@ -2,18 +2,14 @@
 
 mod common;
 
-use common::run;
+use common::{ok, run};
 use serde_json::Value;
 
 #[test]
 fn a_matrix_is_made_described_converted_and_stored_narrowly() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let ok = |args: &[&str]| {
-        let ran = run(here, args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.stderr);
-        ran.stdout
-    };
+    let ok = |args: &[&str]| ok(here, args);
     let said = ok(&["matrix", "generate", "elasticity", "--size", "5x4x3", "--seed", "7", "-o", "a.mtx.gz"]);
     // Three unknowns at each of 6 x 5 x 3 nodes that are free.
     assert!(said.contains("270 x 270"), "{said}");

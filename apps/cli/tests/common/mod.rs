@@ -25,6 +25,14 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Ran {
     finish(zellige(folder).args(arguments))
 }
 
+/// What the command says on standard output; fails the test where it does not end with 0.
+#[track_caller]
+pub fn ok(folder: &Path, arguments: &[&str]) -> String {
+    let ran = run(folder, arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+    ran.stdout
+}
+
 /// Runs a command to its end.
 pub fn finish(command: &mut Command) -> Ran {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
