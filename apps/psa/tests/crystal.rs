@@ -214,4 +214,10 @@ fn what_is_caught_on_the_way_is_given_back() {
         (runtime(1), old.expect("a basis"), Rules { trapping: Some(trapping), ..Rules::DEFAULT });
     let refused = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &old, rules).map(drop);
     assert!(refused.is_err_and(|error| error.to_string().contains("simulate it again")));
+    // So is one that says what cannot be.
+    let points = basis.positions().len();
+    let odd = basis.clone().with_sensitivities(vec![[0.0, 900.0]; points]).expect("one for each");
+    let rules = Rules { trapping: Some(trapping), ..Rules::DEFAULT };
+    let refused = Flow::new(&rt, &Plan::DEFAULT, Batching::default(), &odd, rules).map(drop);
+    assert!(refused.is_err_and(|error| error.to_string().contains("would lose 150 %")));
 }

@@ -43,6 +43,9 @@ impl Default for Rules {
     }
 }
 
+/// Of what has lost more, energies are not made whole.
+const MOST_LOST: f64 = 0.5;
+
 /// Events are moved by that many samples at most.
 const MOST_SHIFTS: usize = 31;
 
@@ -80,9 +83,16 @@ impl Rules {
         }
         if let Some(trapping) = &self.trapping {
             trapping.check()?;
-            if basis.sensitivities().is_none() {
+            let Some(points) = basis.sensitivities() else {
                 let problem = "this basis does not say where charge is lost: simulate it again";
                 return wrong("trapping", problem.into());
+            };
+            if let Some(point) = points.iter().position(|&point| trapping.lost(point).abs() > MOST_LOST) {
+                let lost = 100.0 * trapping.lost(points[point]);
+                return wrong(
+                    "trapping",
+                    format!("a charge at point {point} of the basis would lose {lost} %"),
+                );
             }
         }
         Ok(())
