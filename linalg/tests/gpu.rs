@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::*;
 use zellige_gpu::Gemm;
 use zellige_gpu::fake::{Fake, Fault};
-use zellige_gpu::twin::{Twin, TwinArg};
 use zellige_kernels::cuda::SOURCES;
 use zellige_linalg::{
     Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid,
@@ -16,7 +15,7 @@ use zellige_linalg::{
     verify::{Extent, KernelCheck, faulty_kernel, kernels, too_much_memory},
 };
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
-use zellige_twins::HostKernels;
+use zellige_twins::fake_with_wrong_products;
 
 fn fake(gpus: u32, seed: u64) -> Option<Arc<Fake>> {
     Some(Arc::new(zellige_twins::fake(SOURCES)?.gpus(gpus).seed(seed).build()))
@@ -375,39 +374,16 @@ fn every_kernel_is_within_its_bounds() {
     }
 }
 
-/// A device that is a little wrong, once in a while.
-#[derive(Debug)]
-struct Wrong(HostKernels, AtomicU64);
-
-impl Twin for Wrong {
-    fn knows(&self, kernel: &str) -> bool {
-        self.0.knows(kernel)
-    }
-
-    fn launch(
-        &self,
-        kernel: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
-        args: &mut [TwinArg<'_>],
-    ) -> Result<(), String> {
-        self.0.launch(kernel, grid, block, args)
-    }
-
-    fn gemm(&self, gemm: &Gemm, factors: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
-        self.0.gemm(gemm, factors, a, b, c)?;
-        // The sign of one entry.
-        let last = c.len() - 1;
-        c[last] ^= if self.1.fetch_add(1, Ordering::Relaxed).is_multiple_of(7) { 0x80 } else { 0 };
-        Ok(())
-    }
-}
-
 #[test]
 fn a_device_that_is_wrong_once_in_a_while_is_found_out() {
-    let Some(kernels) = HostKernels::build(SOURCES).unwrap() else { return };
-    let wrong = Wrong(kernels, AtomicU64::new(0));
-    let fake = Arc::new(Fake::builder().twin(wrong).build());
+    let products = AtomicU64::new(0);
+    // The sign of one entry.
+    let change = move |_: &Gemm, _: [&[u8]; 2], c: &mut [u8]| {
+        let last = c.len() - 1;
+        c[last] ^= if products.fetch_add(1, Ordering::Relaxed).is_multiple_of(7) { 0x80 } else { 0 };
+    };
+    let Some(fake) = fake_with_wrong_products(SOURCES, change) else { return };
+    let fake = Arc::new(fake.build());
     let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
     // Beyond tiles of 64, which a kernel multiplies.
     for check in verified(&rt, Extent { tiles: 40, largest: 100, seed: 3 }) {

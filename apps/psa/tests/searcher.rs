@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_gpu::fake::{Fake, FakeBuilder};
-use zellige_gpu::twin::{Twin, TwinArg};
+use zellige_gpu::fake::FakeBuilder;
 use zellige_gpu::{Gemm, Library};
 use zellige_kernels::cuda::DISTANCE_SOURCES;
 use zellige_kernels::distance::{Margin, Shape};
@@ -18,7 +17,7 @@ use zellige_psa::search::{
     Screen, Searcher, Table,
 };
 use zellige_runtime::{Data, Emulated, Gpu, Runtime, RuntimeBuilder};
-use zellige_twins::HostKernels;
+use zellige_twins::fake_with_wrong_products;
 
 const CHANNELS: usize = 3;
 const SAMPLES: usize = 12;
@@ -156,24 +155,6 @@ fn on_fake(
     (found, came_back)
 }
 
-/// The kernels, and a library whose products are off by as much as [`Margin::in_any_order`] lets them: this part of it, up and down.
-#[derive(Debug)]
-struct Rough {
-    kernels: HostKernels,
-    part: f64,
-    products: Arc<AtomicUsize>,
-}
-
-impl Rough {
-    /// As the kernels of a driver; with the number of its products. `None` without g++.
-    fn fake(part: f64) -> Option<(FakeBuilder, Arc<AtomicUsize>)> {
-        let kernels = HostKernels::build(DISTANCE_SOURCES).expect("sources that compile")?;
-        let products = Arc::new(AtomicUsize::new(0));
-        let rough = Rough { kernels, part, products: products.clone() };
-        Some((Fake::builder().twin(rough), products))
-    }
-}
-
 fn numbers(bytes: &[u8]) -> Vec<f64> {
     bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes).into()).collect()
 }
@@ -182,24 +163,13 @@ fn length<'x>(numbers: impl Iterator<Item = &'x f64>) -> f64 {
     numbers.map(|x| x * x).sum::<f64>().sqrt()
 }
 
-impl Twin for Rough {
-    fn knows(&self, kernel: &str) -> bool {
-        self.kernels.knows(kernel)
-    }
-
-    fn launch(
-        &self,
-        kernel: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
-        args: &mut [TwinArg<'_>],
-    ) -> Result<(), String> {
-        self.kernels.launch(kernel, grid, block, args)
-    }
-
-    fn gemm(&self, gemm: &Gemm, factors: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
-        self.kernels.gemm(gemm, factors, a, b, c)?;
-        let error = self.part * Margin::in_any_order(Shape { channels: CHANNELS, samples: SAMPLES }).error;
+/// A GPU with a library whose products are off by as much as [`Margin::in_any_order`] lets them: this part of it, up and down; with the number of its products. `None`
+/// without g++.
+fn rough(part: f64) -> Option<(FakeBuilder, Arc<AtomicUsize>)> {
+    let products = Arc::new(AtomicUsize::new(0));
+    let count = products.clone();
+    let error = part * Margin::in_any_order(Shape { channels: CHANNELS, samples: SAMPLES }).error;
+    let change = move |gemm: &Gemm, [a, b]: [&[u8]; 2], c: &mut [u8]| {
         let (m, k, points, events) = (gemm.m as usize, gemm.k as usize, numbers(a), numbers(b));
         for (at, bytes) in c.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let (point, event) = (at % m, at / m);
@@ -207,9 +177,9 @@ impl Twin for Rough {
             let off = if (at * 7 + event) % 3 == 0 { -error } else { error } * unit * unit;
             *bytes = ((f64::from(f32::from_le_bytes(*bytes)) + off) as f32).to_le_bytes();
         }
-        self.products.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
+        count.fetch_add(1, Ordering::Relaxed);
+    };
+    Some((fake_with_wrong_products(DISTANCE_SOURCES, change)?, products))
 }
 
 #[test]
@@ -271,7 +241,7 @@ fn products_on_a_gpu_keep_the_points_that_squares_keep() {
         for (precision, events) in ON_GPUS.into_iter().flat_map(|p| [(p, &noisy), (p, &still)]) {
             let plan = by_product(precision, keep);
             let alone = Prepared::new(&plan, &basis).expect("a plan").search(events, &[]).expect("events");
-            let Some((fake, products)) = Rough::fake(part) else { return };
+            let Some((fake, products)) = rough(part) else { return };
             assert_eq!(on_fake(fake, 0, &plan, &basis, events).0, alone, "{precision}, best {keep}");
             assert!(products.load(Ordering::Relaxed) > 0);
         }
@@ -285,7 +255,7 @@ fn without_a_library_sums_of_the_screen_by_products_are_direct() {
     for precision in ON_GPUS {
         let plan = by_product(precision, 5);
         let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
-        let Some((fake, products)) = Rough::fake(0.9) else { return };
+        let Some((fake, products)) = rough(0.9) else { return };
         let (found, came_back) = on_fake(fake.without(Library::Cublas), 0, &plan, &basis, &events);
         assert_eq!(found, alone, "{precision}");
         assert_eq!((products.load(Ordering::Relaxed), came_back > 0), (0, true), "{precision}");
@@ -299,7 +269,7 @@ fn products_that_are_too_wrong_keep_other_points() {
     let events = still(&basis);
     let plan = by_product(Precision::Fp32, 2);
     let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
-    let Some((fake, _)) = Rough::fake(2.0) else { return };
+    let Some((fake, _)) = rough(2.0) else { return };
     assert_ne!(on_fake(fake, 0, &plan, &basis, &events).0, alone);
 }
 

@@ -1,9 +1,11 @@
 //! Twins as the kernels of a driver that needs no GPU.
 
+use std::fmt;
+
 use zellige_gpu::fake::{Fake, FakeBuilder};
 use zellige_gpu::source::Source;
 use zellige_gpu::twin::{Twin, TwinArg};
-use zellige_gpu::{Address, Arg};
+use zellige_gpu::{Address, Arg, Gemm};
 
 use crate::{TwinError, Twins};
 
@@ -64,6 +66,55 @@ impl Twin for HostKernels {
         // SAFETY: the addresses are those of the slices, which this call has to itself.
         unsafe { self.sources[source].run_in_order(kernel, [grid, block], &args) }
             .map_err(|error| error.to_string())
+    }
+}
+
+/// Changes the result of a product, of which it gets A and B as well.
+type Change = Box<dyn Fn(&Gemm, [&[u8]; 2], &mut [u8]) + Send + Sync>;
+
+/// Kernels as they are, and library products that are changed.
+struct Wrong {
+    kernels: HostKernels,
+    change: Change,
+}
+
+impl fmt::Debug for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Wrong({:?})", self.kernels)
+    }
+}
+
+/// The same with a library whose products `change` spoils, once each is made: for what has to bear errors, or to find them.
+///
+/// # Panics
+/// As [`fake`].
+pub fn fake_with_wrong_products<'s>(
+    sources: impl IntoIterator<Item = &'s Source>,
+    change: impl Fn(&Gemm, [&[u8]; 2], &mut [u8]) + Send + Sync + 'static,
+) -> Option<FakeBuilder> {
+    let kernels = HostKernels::build(sources).unwrap_or_else(|error| panic!("{error}"))?;
+    Some(Fake::builder().twin(Wrong { kernels, change: Box::new(change) }))
+}
+
+impl Twin for Wrong {
+    fn knows(&self, kernel: &str) -> bool {
+        self.kernels.knows(kernel)
+    }
+
+    fn launch(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &mut [TwinArg<'_>],
+    ) -> Result<(), String> {
+        self.kernels.launch(kernel, grid, block, args)
+    }
+
+    fn gemm(&self, gemm: &Gemm, factors: [f64; 2], a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), String> {
+        self.kernels.gemm(gemm, factors, a, b, c)?;
+        (self.change)(gemm, [a, b], c);
+        Ok(())
     }
 }
 

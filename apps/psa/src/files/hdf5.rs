@@ -40,7 +40,7 @@ mod with_library {
     use crate::basis::Basis;
     use crate::channels::CHANNELS;
     use crate::events::Events;
-    use crate::files::npy;
+    use crate::files::{not_written, npy};
 
     /// What filters of the library make of a byte at most: deflating.
     const MOST_RATIO: u64 = 1032;
@@ -104,11 +104,7 @@ mod with_library {
             file.close()
         };
         let written = |name: &Path| fill(name).map_err(|e| io::Error::other(e.to_string()));
-        zellige_files::write_whole_by_name(path, written).map_err(|error| Error::File {
-            path: path.to_owned(),
-            problem: error.problem,
-            source: error.source,
-        })
+        zellige_files::write_whole_by_name(path, written).map_err(|error| not_written(path, error))
     }
 
     fn put<T: H5Type>(file: &File, name: &str, sides: &[usize], values: &[T]) -> hdf5_metno::Result<()> {

@@ -37,12 +37,11 @@ pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let cannot = |error: WriteError| Error::File {
-        path: path.to_owned(),
-        problem: error.problem,
-        source: error.source,
-    };
-    zellige_files::write_whole(path, body).map_err(cannot)
+    zellige_files::write_whole(path, body).map_err(|error| not_written(path, error))
+}
+
+fn not_written(path: &Path, error: WriteError) -> Error {
+    Error::File { path: path.to_owned(), problem: error.problem, source: error.source }
 }
 
 /// Makes a folder for results, or takes one that is there.
