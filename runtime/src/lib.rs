@@ -77,7 +77,7 @@ pub use data::{
 pub use device::{DeviceError, DeviceSpec, Emulated};
 pub use error::{Cause, Error, Failure, TaskError};
 pub use gpu::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue, Gpu, GpuContext};
-pub use graph::{Bindings, Graph, GraphNode, Recorder};
+pub use graph::{Bindings, GpuGraphs, Graph, GraphNode, Recorder};
 pub use hub::{Candidate, NodeUse};
 pub use operand::{
     Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,

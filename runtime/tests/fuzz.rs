@@ -22,6 +22,7 @@ fn a_quick_set_comes_to_what_it_should() {
     assert!(counts.write_backs > 0 && counts.prefetch_hits > 0 && counts.bytes_moved > 0, "{counts:?}");
     assert!(counts.graphs_with_disk_writes > 30, "{counts:?}");
     assert!(counts.graphs_with_gpus > 60 && counts.launched_behind > 30, "{counts:?}");
+    assert!(counts.graphs_launched > 30, "{counts:?}");
     assert!(counts.device_deaths == 0 && report.by_policy.len() > 6);
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{left, run};
 use serde_json::Value;
 
-const COUNTS: [&str; 13] = [
+const COUNTS: [&str; 14] = [
     "graphs",
     "tasks",
     "evictions",
@@ -21,6 +21,7 @@ const COUNTS: [&str; 13] = [
     "device_deaths",
     "graphs_with_gpus",
     "launched_behind",
+    "graphs_launched",
 ];
 
 fn keys(value: &Value) -> BTreeSet<&str> {

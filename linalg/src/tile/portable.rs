@@ -13,7 +13,7 @@ use crate::gpu;
 use crate::scalar::TileScalar;
 
 /// A tile without its numbers: what travels ahead of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TileHeader {
     pub(crate) shape: (usize, usize),
     pub(crate) storage: StorageFormat,

@@ -14,7 +14,7 @@ use super::portable::{AnyHeader, Portability};
 use super::{Data, Format, HandleCore, Meta, Spare, Spares};
 use crate::device::DeviceError;
 use crate::error::{TaskError, panic_message};
-use crate::gpu::{Carrier, DeviceValue, GpuMemory, Pending};
+use crate::gpu::{Carrier, DeviceValue, GpuMemory, Known, Pending, Seen};
 use crate::memory::{BufferId, Datum, Ticket};
 use crate::swap::{Extent, Swap};
 
@@ -294,6 +294,12 @@ pub(crate) trait Places {
     fn unlaunched(&self, by: Ticket);
     /// What the last writer that was launched has left, if it has not ended.
     fn ahead(&self) -> Option<Ahead>;
+    /// The value at `buffer` on a GPU, if there is one, for a task to which the place has been granted.
+    fn seen_on_gpu(&self, buffer: BufferId) -> Option<Seen>;
+    /// The task, which writes there, has changed what is known of the value.
+    fn learn_on_gpu(&self, buffer: BufferId, known: Known);
+    /// True if two headers of the type's values are the same.
+    fn is_same_header(&self, one: &AnyHeader, other: &AnyHeader) -> bool;
 }
 
 impl<D: Data> Places for HandleCore<D> {
@@ -462,5 +468,21 @@ impl<D: Data> Places for HandleCore<D> {
 
     fn ahead(&self) -> Option<Ahead> {
         self.managed.lock().as_ref().and_then(|managed| managed.ahead).map(|(_, ahead)| ahead)
+    }
+
+    fn seen_on_gpu(&self, buffer: BufferId) -> Option<Seen> {
+        // SAFETY: the place has been granted to the task that asks, which is not writing it now.
+        self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }.map(Seen::of))
+    }
+
+    fn learn_on_gpu(&self, buffer: BufferId, known: Known) {
+        // SAFETY: as above.
+        if let Some(value) = self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }) {
+            value.learn(known);
+        }
+    }
+
+    fn is_same_header(&self, one: &AnyHeader, other: &AnyHeader) -> bool {
+        D::portability().is_some_and(|travel| (travel.is_same_header)(one, other))
     }
 }

@@ -14,7 +14,7 @@ use crate::gpu::{CudaRef, CudaValue, DeviceValue, GpuContext, Seen};
 /// values travel by answering [`Data::portability`] with `Some(Portability::of())`; other values stay on the host.
 pub trait Portable: Data {
     /// What is left of a value without its bytes: shape, format, scale, norm.
-    type Header: Clone + Send + Sync + 'static;
+    type Header: Clone + PartialEq + Send + Sync + 'static;
 
     /// The header.
     fn header(&self) -> Self::Header;
@@ -73,6 +73,7 @@ pub struct Portability<D> {
     /// `None` for another type's header.
     pub(crate) blank: fn(&AnyHeader) -> Option<D>,
     pub(crate) clone_header: fn(&AnyHeader) -> AnyHeader,
+    pub(crate) is_same_header: fn(&AnyHeader, &AnyHeader) -> bool,
     pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
     pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
     /// `None`: only on the host.
@@ -105,6 +106,10 @@ impl<D: Portable> Portability<D> {
             clone_header: |header| {
                 let known: Option<&D::Header> = header.downcast_ref();
                 Box::new(known.expect("it was made by the same functions").clone())
+            },
+            is_same_header: |one, other| {
+                let one: Option<&D::Header> = one.downcast_ref();
+                one.is_some_and(|one| other.downcast_ref() == Some(one))
             },
             parts: D::parts,
             parts_mut: D::parts_mut,

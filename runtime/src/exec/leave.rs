@@ -25,4 +25,34 @@ impl Shared {
         let mut gpus = (0..self.workers.len()).filter(|&worker| hub.is_gpu(worker));
         gpus.any(|gpu| self.could_run(task, gpu))
     }
+
+    /// True if there is one GPU, which has not failed, and no other worker takes from it what it can run.
+    pub(crate) fn has_one_gpu_for_all(&self) -> bool {
+        let Some(hub) = &self.hub else { return false };
+        let workers = self.workers.len();
+        let gpus = (0..workers).filter(|&worker| hub.is_gpu(worker)).count();
+        gpus == 1 && (self.leave_to_gpus || workers == 1) && hub.failures() == 0
+    }
+
+    /// True if a task that is about to be ready can have its operands on a GPU.
+    pub(crate) fn has_room_on_gpu(&self, task: &ReadyTask) -> bool {
+        let Some(hub) = &self.hub else { return false };
+        let has_room = hub.plan(task).is_ok() && self.a_gpu_could_run(hub, task);
+        hub.forget(task.id());
+        has_room
+    }
+
+    /// A worker's GPU has recorded a replay.
+    pub(crate) fn count_recorded(&self, worker: usize) {
+        if let Some(hub) = &self.hub {
+            hub.count_recorded(worker);
+        }
+    }
+
+    /// It has launched what was recorded.
+    pub(crate) fn count_played(&self, worker: usize) {
+        if let Some(hub) = &self.hub {
+            hub.count_played(worker);
+        }
+    }
 }

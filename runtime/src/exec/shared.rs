@@ -15,6 +15,7 @@ use super::watchdog::LiveTasks;
 use super::window::Window;
 use crate::data::HandleBase;
 use crate::error::{Cause, Error, panic_message};
+use crate::graph::GpuGraphs;
 use crate::hub::Hub;
 use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
@@ -73,6 +74,7 @@ pub(crate) struct Parts {
     pub(crate) models: Option<Arc<Models>>,
     pub(crate) hub: Option<Hub>,
     pub(crate) leave_to_gpus: bool,
+    pub(crate) gpu_graphs: GpuGraphs,
     pub(crate) watched: bool,
     /// The zero of its clock.
     pub(crate) started: Instant,
@@ -95,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) hub: Option<Hub>,
     /// What a GPU can run, no other worker gets.
     pub(super) leave_to_gpus: bool,
+    /// Whether replays go to a GPU in one launch.
+    pub(crate) gpu_graphs: GpuGraphs,
     pub(super) live: Option<LiveTasks>,
     started: Instant,
     next_id: CachePadded<AtomicU64>,
@@ -136,6 +140,7 @@ impl Shared {
             models: parts.models,
             hub: parts.hub,
             leave_to_gpus: parts.leave_to_gpus,
+            gpu_graphs: parts.gpu_graphs,
             live: parts.watched.then(LiveTasks::new),
             started: parts.started,
             next_id: CachePadded::new(AtomicU64::new(1)),

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
-use crate::task::{TaskRef, format_coords};
+use crate::graph::Graph;
+use crate::task::{TaskRef, title_of};
 
 /// Slots of the table of live tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
@@ -18,15 +19,27 @@ const NAMED: usize = 8;
 
 /// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where two tasks fall
 /// on one slot the younger one is not listed: this is for messages, not for correctness.
-pub(crate) struct LiveTasks(Box<[Mutex<Option<TaskRef>>]>);
+pub(crate) struct LiveTasks {
+    slots: Box<[Mutex<Option<TaskRef>>]>,
+    /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes by its number only,
+    /// since headers of recorded tasks are cold memory.
+    replays: Mutex<Vec<(u64, Graph)>>,
+}
 
 impl LiveTasks {
     pub(super) fn new() -> Self {
-        LiveTasks((0..SLOTS).map(|_| Mutex::new(None)).collect())
+        let slots = (0..SLOTS).map(|_| Mutex::new(None)).collect();
+        LiveTasks { slots, replays: Mutex::default() }
     }
 
     fn slot(&self, id: u64) -> &Mutex<Option<TaskRef>> {
-        &self.0[id as usize & (SLOTS - 1)]
+        &self.slots[id as usize & (SLOTS - 1)]
+    }
+
+    /// What the task with this number is, if it is one of a replay under way.
+    fn of_replay(&self, id: u64) -> Option<String> {
+        let replays = self.replays.lock();
+        replays.iter().find_map(|(first, graph)| graph.title_of(id.checked_sub(*first)?))
     }
 
     pub(super) fn insert(&self, task: &TaskRef) {
@@ -45,9 +58,25 @@ impl LiveTasks {
     }
 
     fn oldest(&self) -> Vec<TaskRef> {
-        let mut tasks: Vec<TaskRef> = self.0.iter().filter_map(|slot| slot.lock().clone()).collect();
+        let mut tasks: Vec<TaskRef> = self.slots.iter().filter_map(|slot| slot.lock().clone()).collect();
         tasks.sort_by_key(TaskRef::id);
         tasks
+    }
+}
+
+impl Shared {
+    /// A graph is being replayed; its tasks are numbered from `first`.
+    pub(crate) fn replay_begins(&self, first: u64, graph: &Graph) {
+        if let Some(live) = &self.live {
+            live.replays.lock().push((first, graph.clone()));
+        }
+    }
+
+    /// The replay whose tasks are numbered from `first` has ended.
+    pub(crate) fn replay_ends(&self, first: u64) {
+        if let Some(live) = &self.live {
+            live.replays.lock().retain(|(number, _)| *number != first);
+        }
     }
 }
 
@@ -109,9 +138,12 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
     let title = |task: &TaskRef| format!("{} #{}", task.cell().header.title(), task.id());
     let mut busy = Vec::new();
     for (worker, &id) in running.iter().enumerate().filter(|(_, id)| **id != 0) {
-        let (name, info) = *shared.workers[worker].last.lock();
-        let place = info.coords.map_or(String::new(), |c| format!("[{}]", format_coords(c)));
-        busy.push(format!("worker {worker} runs {name}{place} #{}", id - 1));
+        let submitted = || {
+            let (name, info) = *shared.workers[worker].last.lock();
+            title_of(name, &info)
+        };
+        let replayed = shared.live.as_ref().and_then(|live| live.of_replay(id - 1));
+        busy.push(format!("worker {worker} runs {} #{}", replayed.unwrap_or_else(submitted), id - 1));
     }
     let held: Vec<String> =
         tasks.iter().filter(|task| task.cell().is_gate_open()).take(NAMED).map(title).collect();

@@ -199,7 +199,7 @@ impl Shared {
         let outer = slot.running.load(Ordering::Relaxed);
         slot.running.store(task.id() + 1, Ordering::Relaxed);
         self.begins(worker, task);
-        if self.live.is_some() {
+        if self.live.is_some() && !task.is_replayed() {
             *slot.last.lock() = (task.codelet(), *task.info());
         }
         outer

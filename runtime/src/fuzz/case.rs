@@ -98,6 +98,20 @@ impl Job {
         self.accesses.iter().any(Access::commutes)
     }
 
+    /// The same without what a GPU cannot record: late choices, other formats, turns, failures.
+    pub(super) fn plain(self) -> Job {
+        let plain = |access: Access| match access {
+            Access::Read { handle, .. } => Access::Read { handle, format: Format::NATIVE },
+            Access::List { handles, .. } => Access::List { handles, format: Format::NATIVE },
+            Access::Update { handle, .. } | Access::Commute { handle } | Access::Reduce { handle } => {
+                Access::Update { handle, format: Format::NATIVE, becomes: None }
+            }
+            Access::Write { .. } => access,
+        };
+        let accesses = self.accesses.into_iter().map(plain).collect();
+        Job { accesses, fault: None, late: false, ..self }
+    }
+
     /// The handles that it writes.
     pub(super) fn written(&self) -> impl Iterator<Item = usize> {
         self.accesses.iter().filter(|access| access.writes()).map(|access| access.handles()[0])
@@ -108,9 +122,10 @@ impl Job {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Submit(Arc<Job>),
-    /// Records these, and replays them twice; the second time with another handle in place of one.
+    /// Records these, and replays them twice or more often; all but the first time with another handle in place of one.
     Replay {
         jobs: Vec<Arc<Job>>,
+        times: usize,
         instead: Option<(usize, usize)>,
     },
     /// Reads in place; `across` the next submission.
@@ -152,6 +167,8 @@ pub(super) struct Machine {
     pub(super) devices: Vec<Emulated>,
     /// Those of the devices that are GPUs instead, with the memory that the emulated one would have had.
     pub(super) gpus: Vec<Option<GpuOf>>,
+    /// One of them is a GPU that gets whatever it can run, and replays in one launch where they can be.
+    pub(super) as_one: bool,
     /// From which the order of what is on their streams is drawn.
     pub(super) gpu_seed: u64,
     pub(super) peers: Option<f64>,

@@ -37,13 +37,18 @@ struct Generator {
     /// Handles that are in use.
     live: Vec<usize>,
     tasks: usize,
+    /// See [`Machine::as_one`].
+    as_one: bool,
 }
+
+/// One case in so many is made for replays that are one launch on a GPU.
+const AS_ONE: u64 = 8;
 
 /// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted. It is for so many real GPUs, or for as
 /// many as it likes of those that are not there; only which devices are GPUs differs between the two.
 pub(super) fn case(seed: u64, deaths: bool, real: Option<u32>) -> Case {
     let mut rng = Rng::new(seed);
-    let taste = Taste {
+    let mut taste = Taste {
         cpus: rng.pick(&[0, 0, 1, 1, 2]),
         faults: rng.pick(&[0, 0, 1, 4]),
         formats: rng.pick(&[0, 20, 50]),
@@ -52,8 +57,13 @@ pub(super) fn case(seed: u64, deaths: bool, real: Option<u32>) -> Case {
         longest: rng.pick(&[4, 16, 64]),
         handles: rng.within(4, 24),
     };
-    let mut generator =
-        Generator { rng, taste, oracle: Oracle::new(), data: vec![], steps: vec![], live: vec![], tasks: 0 };
+    let (oracle, data, steps, live) = (Oracle::new(), vec![], vec![], vec![]);
+    let as_one = seed % AS_ONE == AS_ONE - 1;
+    if as_one && (seed / AS_ONE).is_multiple_of(2) {
+        // Of other types norms are read back, which cannot be recorded.
+        taste.plain = 100;
+    }
+    let mut generator = Generator { rng, taste, oracle, data, steps, live, tasks: 0, as_one };
     for _ in 0..generator.taste.handles.div_ceil(2).max(2) {
         generator.add_handle();
     }
@@ -100,6 +110,7 @@ impl Generator {
     fn add_step(&mut self) {
         match self.rng.below(100) {
             0..=3 => self.add_replay(),
+            roll if self.as_one && roll >= 90 => self.add_replay(),
             4..=6 => {
                 let Some(handle) = self.written_handle() else { return };
                 let across = self.rng.chance(50);
@@ -144,8 +155,12 @@ impl Generator {
     }
 
     fn add_replay(&mut self) {
-        let jobs: Vec<Arc<Job>> = (0..self.rng.within(2, 10)).map(|_| Arc::new(self.job(false))).collect();
-        self.tasks += 2 * jobs.len();
+        let jobs: Vec<Job> = (0..self.rng.within(2, 10)).map(|_| self.job(false)).collect();
+        let (most, plain) = if self.as_one { (4, self.rng.chance(80)) } else { (2, false) };
+        let jobs = jobs.into_iter().map(|job| Arc::new(if plain { job.plain() } else { job }));
+        let jobs: Vec<Arc<Job>> = jobs.collect();
+        let times = if most > 2 { self.rng.within(2, most) } else { most };
+        self.tasks += times * jobs.len();
         let used: Vec<usize> =
             jobs.iter().flat_map(|job| &job.accesses).flat_map(Access::handles).copied().collect();
         let was = self.rng.pick(&used);
@@ -157,7 +172,7 @@ impl Generator {
             .filter(|&other| self.oracle.kind(other) == self.oracle.kind(was))
             .collect();
         let instead = (!others.is_empty() && self.rng.chance(50)).then(|| (was, self.rng.pick(&others)));
-        self.push(Step::Replay { jobs, instead });
+        self.push(Step::Replay { jobs, times, instead });
     }
 
     /// A job whose result is certain; in a recording, where the oracle has not been there yet, only one that is so wherever it runs.
@@ -296,6 +311,8 @@ impl Generator {
         let mut devices = Vec::new();
         for at in 0..count {
             let capacity = match rng.below(20) {
+                // All operands of a replay have to be there at once.
+                0..=15 if self.as_one && at == 0 => everything.max(largest),
                 0..=7 => largest,
                 8..=12 => largest + rng.next() % largest,
                 13..=15 => largest.max(everything / 2),
@@ -326,9 +343,16 @@ impl Generator {
             None => gpus_of(rng, devices.len(), dies.map(|victim| (victim, operation))),
             Some(there) => real_gpus_of(rng, devices.len(), dies, there),
         };
+        let as_one = self.as_one && !devices.is_empty() && real != Some(0);
+        let gpus = match (as_one, dies) {
+            (false, _) => gpus,
+            // No real GPU is made to fail.
+            (true, Some(0)) if real.is_some() => gpus,
+            (true, _) => one_gpu_of(rng, devices.len(), dies.map(|victim| (victim, operation))),
+        };
         let gpu_seed = rng.next();
         let cpus = self.taste.cpus;
-        Machine { policy, cpus, window, devices, gpus, gpu_seed, peers, host, swap, dies, outlived }
+        Machine { policy, cpus, window, devices, gpus, as_one, gpu_seed, peers, host, swap, dies, outlived }
     }
 }
 
@@ -349,6 +373,13 @@ fn gpus_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Opt
         Some(GpuOf { number: next - 1, streams, fails_at })
     };
     (0..devices).map(&mut gpu).collect()
+}
+
+/// The first of so many devices is a GPU.
+fn one_gpu_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<Option<GpuOf>> {
+    let fails_at = dies.filter(|(victim, _)| *victim == 0).map(|(_, operation)| operation);
+    let gpu = GpuOf { number: 0, streams: 1 + rng.below(3), fails_at };
+    (0..devices).map(|at| (at == 0).then_some(gpu)).collect()
 }
 
 /// Which of so many devices are one of the GPUs that are there: some or all, but one that dies. Several may be the same.

@@ -129,10 +129,12 @@ impl Oracle {
                 let failed = self.run(job, &|handle| handle);
                 if job.waits && !job.commutes() { Shown::Failed(failed) } else { Shown::Nothing }
             }
-            Step::Replay { jobs, instead } => {
+            Step::Replay { jobs, times, instead } => {
                 self.run_all(jobs, &|handle| handle);
                 let (was, is) = instead.unwrap_or((usize::MAX, usize::MAX));
-                self.run_all(jobs, &|handle| if handle == was { is } else { handle });
+                for _ in 1..*times {
+                    self.run_all(jobs, &|handle| if handle == was { is } else { handle });
+                }
                 Shown::Nothing
             }
             Step::Read { handle, .. } => {

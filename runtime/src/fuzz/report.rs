@@ -36,6 +36,8 @@ pub struct FuzzCounts {
     pub graphs_with_gpus: u64,
     /// Tasks that a GPU was given behind others, before those had ended.
     pub launched_behind: u64,
+    /// Replays that were one launch on a GPU.
+    pub graphs_launched: u64,
 }
 
 /// A case that did not come to what it should.
@@ -109,6 +111,7 @@ impl FuzzCounts {
             device_deaths: u64::from(ran.died),
             graphs_with_gpus: u64::from(ran.gpus > 0),
             launched_behind: sum(|node| node.launched_behind),
+            graphs_launched: sum(|node| node.graphs_launched),
         }
     }
 
@@ -126,5 +129,6 @@ impl FuzzCounts {
         self.device_deaths += other.device_deaths;
         self.graphs_with_gpus += other.graphs_with_gpus;
         self.launched_behind += other.launched_behind;
+        self.graphs_launched += other.graphs_launched;
     }
 }

@@ -15,7 +15,7 @@ use super::words::Sample;
 use crate::data::Handle;
 use crate::error::Error;
 use crate::gpu::Gpu;
-use crate::graph::{Bindings, Recorder};
+use crate::graph::{Bindings, GpuGraphs, Recorder};
 use crate::hub::NodeUse;
 use crate::runtime::Runtime;
 use crate::task::{Submit, TaskRef};
@@ -137,6 +137,8 @@ fn runtime(
             builder.device(gpu.memory(device.capacity).streams(*streams).page_lock_from(least))
         }
     });
+    let builder =
+        if machine.as_one { builder.leave_to_gpus(true).gpu_graphs(GpuGraphs::Always) } else { builder };
     let builder = match machine.peers {
         Some(rate) => builder.peers(rate),
         None => builder,
@@ -256,7 +258,7 @@ impl<'rt> Session<'rt> {
         let value = if let Shown::Value(value) = shown { value.as_ref() } else { None };
         match step {
             Step::Submit(job) => self.submit(number, job, shown),
-            Step::Replay { jobs, instead } => self.replay(number, jobs, *instead),
+            Step::Replay { jobs, times, instead } => self.replay(number, jobs, *times, *instead),
             Step::Read { handle: at, across } => {
                 let (handle, what) = (self.handle(*at), what("reading", *at));
                 with_handle!(&handle, value, handle, wanted => self.read(&what, handle, wanted, *across));
@@ -312,7 +314,7 @@ impl<'rt> Session<'rt> {
         }
     }
 
-    fn replay(&mut self, number: usize, jobs: &[Arc<Job>], instead: Option<(usize, usize)>) {
+    fn replay(&mut self, number: usize, jobs: &[Arc<Job>], times: usize, instead: Option<(usize, usize)>) {
         let rt = self.rt;
         let what = format!("step {number}, a recording of {} tasks", jobs.len());
         let recorded = rt.record(|recorder: &Recorder| {
@@ -332,8 +334,10 @@ impl<'rt> Session<'rt> {
                 }
             }
         };
-        let second = bindings.and_then(|bindings| rt.replay(&bindings));
-        self.last = self.judge.check_ok(&what, second);
+        let Some(bindings) = self.judge.check_ok(&what, bindings) else { return };
+        for _ in 1..times {
+            self.last = self.judge.check_ok(&what, rt.replay(&bindings));
+        }
     }
 
     fn read<D: Sample>(&mut self, what: &str, handle: &Handle<D>, wanted: Option<&D>, across: bool) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use zellige_gpu::{Address, Driver, GpuError, Place, Stream};
@@ -163,6 +164,16 @@ impl<'a> GpuContext<'a> {
         self.pending.borrow_mut().learns.push(Arc::as_ptr(cell) as usize);
     }
 
+    /// # Errors
+    /// While what is put on the stream is recorded.
+    pub(super) fn refuse_recording(&self, what: &str) -> Result<(), GpuError> {
+        if !self.stream.records.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (gpu, call) = (self.gpu(), "recording a replay");
+        Err(GpuError::Failed { gpu, call, reason: what.into(), sticky: false })
+    }
+
     pub(crate) fn keep(&self, parts: SmallVec<[DeviceBuffer; 2]>) {
         self.stream.keep(parts);
     }
@@ -188,9 +199,14 @@ impl<'a> GpuContext<'a> {
     /// The same, as the runtime keeps it.
     pub(super) fn blank<D: Portable>(&self, header: D::Header) -> Result<DeviceValue, GpuError> {
         let meta = D::header_meta(&header);
-        let sizes = D::part_sizes(&header);
+        let parts = self.parts(&D::part_sizes(&header))?;
+        Ok(DeviceValue::new(Box::new(header), parts, meta))
+    }
+
+    /// Memory of these sizes (bytes).
+    pub(super) fn parts(&self, sizes: &[usize]) -> Result<SmallVec<[DeviceBuffer; 2]>, GpuError> {
         let mut parts = SmallVec::new();
-        for bytes in sizes {
+        for &bytes in sizes {
             match self.find(|| self.stream.allocate(bytes as u64)) {
                 Ok(buffer) => parts.push(buffer),
                 Err(error) => {
@@ -199,6 +215,6 @@ impl<'a> GpuContext<'a> {
                 }
             }
         }
-        Ok(DeviceValue::new(Box::new(header), parts, meta))
+        Ok(parts)
     }
 }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use zellige_gpu::{Address, Driver, GpuError, Stream};
@@ -62,6 +63,14 @@ impl GpuMemory {
         self.driver.memory(self.gpu).ok()
     }
 
+    /// Memory for any stream, from now on: the calling thread waits for it.
+    fn allocate_now(&self, bytes: u64) -> Result<Address, GpuError> {
+        let stream = self.frees.lock();
+        let at = self.driver.allocate(*stream, bytes)?;
+        self.driver.synchronize(*stream)?;
+        Ok(at)
+    }
+
     fn free(&self, at: Address) {
         let stream = self.frees.lock();
         // SAFETY: only a buffer that is dropped comes here, once. What used it has ended as the host saw, or is on a GPU that is lost.
@@ -118,6 +127,8 @@ pub(crate) struct GpuStream {
     landing: Mutex<Vec<Landing>>,
     /// What a body was told when the GPU had failed.
     loss: Mutex<Option<String>>,
+    /// What is put on it is recorded: memory then has to come from elsewhere.
+    pub(super) records: AtomicBool,
 }
 
 impl GpuStream {
@@ -125,8 +136,8 @@ impl GpuStream {
     /// The driver's.
     pub(super) fn new(memory: &Arc<GpuMemory>) -> Result<Self, GpuError> {
         let stream = memory.driver.create_stream(memory.gpu, false)?;
-        let (kept, landing, loss) = Default::default();
-        Ok(GpuStream { memory: Arc::clone(memory), stream, kept, landing, loss })
+        let (kept, landing, loss, records) = Default::default();
+        Ok(GpuStream { memory: Arc::clone(memory), stream, kept, landing, loss, records })
     }
 
     /// As the rest of the runtime speaks of it.
@@ -144,7 +155,11 @@ impl GpuStream {
     /// The driver's.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<DeviceBuffer, GpuError> {
         let memory = Arc::clone(&self.memory);
-        let at = if bytes > 0 { self.driver().allocate(self.stream, bytes)? } else { Address::default() };
+        let at = match bytes {
+            0 => Address::default(),
+            _ if self.records.load(Ordering::Relaxed) => memory.allocate_now(bytes)?,
+            _ => self.driver().allocate(self.stream, bytes)?,
+        };
         Ok(DeviceBuffer { at, bytes, memory })
     }
 
@@ -187,6 +202,11 @@ impl GpuStream {
     /// Keeps something until what has been queued so far has ended.
     pub(crate) fn keep(&self, what: impl Any + Send) {
         self.kept.lock().push(Box::new(what));
+    }
+
+    /// As before.
+    pub(super) fn keep_again(&self, what: Box<dyn Any + Send>) {
+        self.kept.lock().push(what);
     }
 
     /// A body was told of an error. True if it is the GPU's, which is lost: then it is the device that has failed, not the task.

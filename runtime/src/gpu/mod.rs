@@ -11,6 +11,7 @@ mod mark;
 mod memory;
 mod pinned;
 mod range;
+mod recording;
 mod value;
 mod views;
 
@@ -22,7 +23,8 @@ pub(crate) use mark::Mark;
 pub(crate) use memory::{GpuMemory, GpuStream};
 pub(crate) use pinned::{Block, Pool, Serving, lend};
 pub(crate) use range::Range;
-pub(crate) use value::{DeviceValue, Seen};
+pub(crate) use recording::Recording;
+pub(crate) use value::{DeviceValue, Known, Seen};
 pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue};
 
 use std::sync::Arc;

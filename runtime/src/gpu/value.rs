@@ -30,6 +30,11 @@ impl DeviceValue {
         DeviceValue { known: Mutex::new(Known { header: Arc::new(header), meta }), parts }
     }
 
+    /// True if its parts have these sizes (bytes).
+    pub(super) fn has_sizes(&self, sizes: &[usize]) -> bool {
+        self.parts.iter().map(DeviceBuffer::bytes).eq(sizes.iter().map(|&bytes| bytes as u64))
+    }
+
     pub(crate) fn known(&self) -> Known {
         self.known.lock().clone()
     }
@@ -49,6 +54,7 @@ impl DeviceValue {
 }
 
 /// What a body is shown of a value: what was known when it was launched, and where the parts are, with their bytes.
+#[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) known: Known,
     pub(crate) parts: SmallVec<[(Address, u64); 2]>,

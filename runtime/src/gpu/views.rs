@@ -109,11 +109,13 @@ impl<'v, D> CudaMut<'v, D> {
     /// given back once the body's operations have ended, and until then can be used.
     ///
     /// # Errors
-    /// The driver's, e.g. [`GpuError::OutOfMemory`].
+    /// The driver's, e.g. [`GpuError::OutOfMemory`]. While a replay is recorded ([`GpuGraphs`](crate::GpuGraphs)) it is refused, and the graph's
+    /// tasks are launched one by one from then on.
     pub fn replace(&mut self, header: D::Header, cx: &GpuContext<'_>) -> Result<(), GpuError>
     where
         D: Portable,
     {
+        cx.refuse_recording("a value that is updated is replaced")?;
         let new = cx.blank::<D>(header)?;
         self.known = new.known();
         let old = std::mem::replace(self.value, new);
@@ -201,18 +203,31 @@ impl<'v, D> CudaSlot<'v, D> {
         CudaSlot { place, cell: Arc::clone(cell), _type: PhantomData }
     }
 
-    /// A value of this header whose parts what follows on the stream fills.
+    /// A value of this header whose parts what follows on the stream fills: those of the value that is there, where they have the right
+    /// sizes.
     ///
     /// # Errors
-    /// The driver's, e.g. [`GpuError::OutOfMemory`].
+    /// The driver's, e.g. [`GpuError::OutOfMemory`]; as of [`CudaMut::replace`] for other sizes.
     pub fn put(self, header: D::Header, cx: &GpuContext<'_>) -> Result<CudaMut<'v, D>, GpuError>
     where
         D: Portable,
     {
-        let new = cx.blank::<D>(header)?;
-        if let Some(old) = self.place.take() {
-            cx.keep(old.parts);
+        let sizes = D::part_sizes(&header);
+        let fits = self.place.as_ref().is_some_and(|old| old.has_sizes(&sizes));
+        if !fits && self.place.is_some() {
+            cx.refuse_recording("a value is put in the place of one of another size")?;
         }
+        let parts = if fits { None } else { Some(cx.parts(&sizes)?) };
+        let old = self.place.take().map(|old| old.parts);
+        let parts = match (parts, old) {
+            (Some(new), old) => {
+                old.into_iter().for_each(|old| cx.keep(old));
+                new
+            }
+            (None, old) => old.unwrap_or_default(),
+        };
+        let meta = D::header_meta(&header);
+        let new = DeviceValue::new(Box::new(header), parts, meta);
         Ok(CudaMut::new(self.place.insert(new), &self.cell))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::Graph;
-use crate::task::{TaskInfo, format_coords};
+use crate::task::TaskInfo;
 
 /// One task of a recorded graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,11 +107,10 @@ impl Graph {
         let mut dot = String::from("digraph tasks {\n  node [shape=box, style=rounded];\n");
         for (i, header) in self.0.headers.iter().enumerate() {
             let info = &header.info;
-            let place = info.coords.map_or(String::new(), |c| format!("[{}]", format_coords(c)));
             let label =
                 if info.label.is_empty() { String::new() } else { format!("\\n{}", escape(info.label)) };
             // Writing to a String cannot fail.
-            let _ = writeln!(dot, "  t{i} [label=\"{}{place}{label}\"];", escape(header.name));
+            let _ = writeln!(dot, "  t{i} [label=\"{}{label}\"];", escape(&header.title()));
             for next in self.0.successors_of(i) {
                 let _ = writeln!(dot, "  t{i} -> t{next};");
             }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::as_one::AsOne;
 use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Format, Handle, Meta};
 use crate::deps::Standing;
@@ -208,6 +209,7 @@ impl State {
         }
         let sinks = (0..count).filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] }).count();
         Graph(Arc::new(GraphData {
+            as_one: AsOne::of(&self.headers, &self.bodies, self.slots.len()),
             priorities: self.headers.iter().map(|header| header.priority).collect(),
             batched: [false, true].map(|gpu| self.headers.iter().any(|header| header.ways.together(gpu) > 1)),
             restricted: self.headers.iter().any(|header| header.only.is_some()),
@@ -336,6 +338,8 @@ pub(super) struct GraphData {
     pub(super) operand_ends: Vec<u32>,
     /// Counters of finished replays, to be used again.
     pub(super) spare: Mutex<Vec<Box<[AtomicU32]>>>,
+    /// How replays are put on a GPU in one launch; `None` if they cannot be.
+    pub(super) as_one: Option<AsOne>,
 }
 
 fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
@@ -348,9 +352,26 @@ impl GraphData {
         &self.successors[range(&self.successor_ends, task)]
     }
 
-    /// The handles that a replay binds to the accesses of a task.
+    /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks as one.
     pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
-        Bound { handles, slots: &self.operand_slots[range(&self.operand_ends, task)] }
+        let slots = match &self.as_one {
+            Some(as_one) if task == self.bodies.len() => as_one.slots(),
+            _ => &self.operand_slots[range(&self.operand_ends, task)],
+        };
+        Bound { handles, slots }
+    }
+
+    /// The header of a task; behind the last one, of all tasks as one.
+    pub(super) fn header_of(&self, task: usize) -> &Header {
+        match &self.as_one {
+            Some(as_one) if task == self.headers.len() => as_one.header(),
+            _ => &self.headers[task],
+        }
+    }
+
+    /// Likewise its body.
+    pub(super) fn body_of(&self, task: usize) -> &dyn Body {
+        if task == self.bodies.len() { self } else { &*self.bodies[task] }
     }
 }
 
@@ -362,6 +383,13 @@ impl Graph {
 
     pub(crate) fn body(&self, task: usize) -> &dyn Body {
         &*self.0.bodies[task]
+    }
+
+    /// What messages call the task at this place, if there is one; behind the last one, all tasks as one.
+    pub(crate) fn title_of(&self, task: u64) -> Option<String> {
+        let task = usize::try_from(task).ok().filter(|&task| task <= self.len())?;
+        let is_there = task < self.len() || self.0.as_one.is_some();
+        is_there.then(|| self.0.header_of(task).title())
     }
 
     /// The slot of each access of a task.

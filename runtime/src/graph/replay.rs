@@ -3,8 +3,12 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::Graph;
+use super::as_one::{Way, is_one_by_one};
 use crate::data::{AnyHandle, Data, Handle};
 use crate::error::{Cause, Error, Failure};
 use crate::exec::{Ready, Retired, Shared, enter};
@@ -112,9 +116,14 @@ pub(super) struct Run {
     failure: OnceLock<Arc<Failure>>,
     /// The task that stands for the replay.
     gate: Arc<Task>,
+    /// When it began and how it goes, where it could be put on a GPU in one launch.
+    began: Mutex<Option<(Instant, Way)>>,
 }
 
-/// A ready task of a replay. The run stays alive until all of its tasks have completed, so the pointer is valid for as long
+/// In the place of a task's index: all of them, as one.
+const ALL: u32 = u32::MAX;
+
+/// A ready task of a replay, or all of them as one. The run stays alive until all of its tasks have completed, so the pointer is valid for as long
 /// as the task has not.
 #[derive(Clone, Copy)]
 pub(crate) struct ReplayTask {
@@ -142,25 +151,37 @@ impl Run {
         for (pending, &count) in pending.iter_mut().zip(&data.predecessors) {
             *pending.get_mut() = count;
         }
+        let way = data.as_one.as_ref().filter(|_| !poisoned).and_then(|as_one| as_one.way(shared));
         let run = Arc::new(Run {
             shared: Arc::clone(shared),
             graph: graph.clone(),
             handles: bindings.handles.clone(),
             pending,
-            first_id: shared.next_ids(data.bodies.len() as u64),
+            // One more for all of them.
+            first_id: shared.next_ids(data.bodies.len() as u64 + 1),
             remaining: AtomicUsize::new(data.sinks),
             strict: AtomicBool::new(poisoned),
             failure: OnceLock::new(),
             gate,
+            began: Mutex::new(None),
         });
-        run.trace_edges();
         // The run owns itself until its last task completes, which may be before the loop below ends.
         let run = NonNull::new(Arc::into_raw(run).cast_mut()).expect("an Arc is never null");
-        for (index, &count) in data.predecessors.iter().enumerate() {
-            if count == 0 {
-                let task = ReplayTask { run, index: index as u32 };
-                shared.push_ready(ReadyTask::new(Work::Replay(task)), None);
-            }
+        let all = ReplayTask { run, index: ALL };
+        shared.replay_begins(all.of_run().first_id, &graph);
+        if let Some(task) = way.and_then(|way| all.as_one(way)) {
+            return shared.push_ready(task, None);
+        }
+        let mut ready = Ready::new();
+        all.go_one_by_one(&mut ready);
+        ready.into_iter().for_each(|task| shared.push_ready(task, None));
+    }
+
+    /// The way it went, and how long that took, if somebody wants to know.
+    fn tell_time(&self) {
+        let Some(as_one) = &self.graph.0.as_one else { return };
+        if let Some((began, way)) = self.began.lock().take().filter(|_| self.failure.get().is_none()) {
+            as_one.took(self.shared.id, way, began.elapsed());
         }
     }
 
@@ -181,7 +202,7 @@ impl Run {
     /// Notes a failure and poisons what the task writes.
     fn fail(&self, task: usize, failure: Arc<Failure>) {
         self.strict.store(true, Ordering::Release);
-        self.graph.0.bodies[task].poison(Some(self.graph.0.bound(task, &self.handles)), &failure);
+        self.graph.0.body_of(task).poison(Some(self.graph.0.bound(task, &self.handles)), &failure);
         // The first failure is the one to report.
         let _ = self.failure.set(failure);
     }
@@ -193,16 +214,46 @@ impl ReplayTask {
         unsafe { self.run.as_ref() }
     }
 
+    /// Its place in the graph's arrays; behind the last for all of them.
+    fn at(self) -> usize {
+        if self.index == ALL { self.of_run().graph.len() } else { self.index as usize }
+    }
+
+    /// All tasks of the run as one, if this is the way for them and a GPU has room for their operands.
+    fn as_one(self, way: Way) -> Option<ReadyTask> {
+        let run = self.of_run();
+        let task = ReadyTask::new(Work::Replay(self));
+        let fits = way == Way::AsOne && run.shared.has_room_on_gpu(&task);
+        let way = if fits { Way::AsOne } else { Way::OneByOne };
+        *run.began.lock() = Some((Instant::now(), way));
+        if fits {
+            return Some(task);
+        }
+        // Not to be taken for lost.
+        drop(task.into_work());
+        None
+    }
+
+    /// The tasks that wait for none go first; they are left in `ready`.
+    fn go_one_by_one(self, ready: &mut Ready) {
+        let run = self.of_run();
+        run.trace_edges();
+        for (index, _) in run.graph.0.predecessors.iter().enumerate().filter(|(_, count)| **count == 0) {
+            let index = index as u32;
+            ready.push(ReadyTask::new(Work::Replay(ReplayTask { run: self.run, index })));
+        }
+    }
+
     pub(crate) fn header(&self) -> &Header {
-        &self.of_run().graph.0.headers[self.index as usize]
+        self.of_run().graph.0.header_of(self.at())
     }
 
     pub(crate) fn priority(self) -> i32 {
-        self.of_run().graph.0.priorities[self.index as usize]
+        self.of_run().graph.0.priorities.get(self.at()).copied().unwrap_or_default()
     }
 
     pub(crate) fn id(self) -> u64 {
-        self.of_run().first_id + u64::from(self.index)
+        self.of_run().first_id + self.at() as u64
     }
 
     /// True if it may not run everywhere.
@@ -212,17 +263,17 @@ impl ReplayTask {
 
     /// The most tasks that one call of its codelet takes.
     pub(crate) fn batch(self, on_gpu: bool) -> u32 {
-        let any = self.of_run().graph.0.batched[usize::from(on_gpu)];
+        let any = self.of_run().graph.0.batched[usize::from(on_gpu)] && self.index != ALL;
         if any { self.header().ways.together(on_gpu) } else { 0 }
     }
 
     pub(crate) fn body<'r>(self) -> &'r dyn Body {
-        &*self.of_run::<'r>().graph.0.bodies[self.index as usize]
+        self.of_run::<'r>().graph.0.body_of(self.at())
     }
 
     pub(crate) fn bound<'r>(self) -> Bound<'r> {
         let run = self.of_run::<'r>();
-        run.graph.0.bound(self.index as usize, &run.handles)
+        run.graph.0.bound(self.at(), &run.handles)
     }
 
     /// True if poison may be about.
@@ -243,8 +294,12 @@ impl ReplayTask {
 
     /// Completes the task, which has run or never will; what becomes ready is left in `ready`.
     pub(crate) fn end(self, failure: Option<Arc<Failure>>, ready: &mut Ready) {
-        if let Some(failure) = failure {
-            self.of_run().fail(self.index as usize, failure);
+        match failure {
+            Some(failure) if self.index == ALL && is_one_by_one(&failure) => {
+                return self.go_one_by_one(ready);
+            }
+            Some(failure) => self.of_run().fail(self.at(), failure),
+            None => {}
         }
         self.complete(ready);
     }
@@ -255,13 +310,14 @@ impl ReplayTask {
 
     /// Those that wait for it, which has not completed.
     pub(crate) fn waiting(self) -> impl Iterator<Item = ReplayTask> {
-        let successors = self.of_run().graph.0.successors_of(self.index as usize);
+        let data = &self.of_run().graph.0;
+        let successors = if self.index == ALL { &[] } else { data.successors_of(self.at()) };
         successors.iter().map(move |&index| ReplayTask { run: self.run, index })
     }
 
     /// How many that it waits for have not completed.
     pub(crate) fn pending(self) -> u32 {
-        self.of_run().pending[self.index as usize].load(Ordering::Acquire)
+        self.of_run().pending.get(self.at()).map_or(0, |pending| pending.load(Ordering::Acquire))
     }
 
     /// Runs the task and completes it; what becomes ready is left in `ready`.
@@ -307,7 +363,7 @@ impl ReplayTask {
     /// Completes the task without running it.
     pub(crate) fn discard(self, shared: &Arc<Shared>, cause: Cause) {
         let failure = Failure { task: self.header().title(), operands: Vec::new(), cause };
-        self.of_run().fail(self.index as usize, Arc::new(failure));
+        self.of_run().fail(self.at(), Arc::new(failure));
         let mut ready = Ready::new();
         self.complete(&mut ready);
         for task in ready {
@@ -317,6 +373,10 @@ impl ReplayTask {
 
     fn complete(self, ready: &mut Ready) {
         let run = self.of_run();
+        if self.index == ALL {
+            // SAFETY: it stands for every task, so that nobody else follows a pointer into the run; as below.
+            return finish(unsafe { Arc::from_raw(self.run.as_ptr()) });
+        }
         let successors = run.graph.0.successors_of(self.index as usize);
         for &next in successors {
             if run.pending[next as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -332,7 +392,9 @@ impl ReplayTask {
 }
 
 fn finish(run: Arc<Run>) {
+    run.tell_time();
     let shared = Arc::clone(&run.shared);
+    shared.replay_ends(run.first_id);
     let (gate, failure) = (Arc::clone(&run.gate), run.failure.get().cloned());
     let handles = run.handles.clone();
     if let Some(run) = Arc::into_inner(run) {

@@ -374,13 +374,23 @@ impl Hub {
         self.nodes[self.node_of(worker)].failure.get()
     }
 
-    fn failures(&self) -> usize {
+    pub(crate) fn failures(&self) -> usize {
         self.nodes.iter().filter(|node| node.failure.get().is_some()).count()
     }
 
     /// True if a device has failed since the task was planned: a policy that had nobody for it may have somebody now.
     pub(crate) fn is_plan_stale(&self, task: u64) -> bool {
         self.plans.lock().get(&task).is_some_and(|planned| planned.failures < self.failures())
+    }
+
+    /// A worker's GPU has recorded a replay.
+    pub(crate) fn count_recorded(&self, worker: usize) {
+        self.tally.recorded(self.node_of(worker));
+    }
+
+    /// It has launched what was recorded.
+    pub(crate) fn count_played(&self, worker: usize) {
+        self.tally.played(self.node_of(worker));
     }
 
     /// Notes that a GPU can run a task.

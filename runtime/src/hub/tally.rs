@@ -41,6 +41,10 @@ pub struct NodeUse {
     pub allocated: u64,
     /// Tasks that its device was given behind others, before those had ended.
     pub launched_behind: u64,
+    /// Replays that its GPU has recorded ([`GpuGraphs`](crate::GpuGraphs)).
+    pub graphs_recorded: u64,
+    /// Replays that were one launch of what had been recorded, the first one included.
+    pub graphs_launched: u64,
     /// Bytes that came from other nodes.
     pub bytes_in: u64,
     /// Bytes that went to other nodes.
@@ -72,6 +76,16 @@ impl Tally {
     /// A task is launched behind others.
     pub(super) fn followed(&self, node: NodeId) {
         self.0.lock()[node].launched_behind += 1;
+    }
+
+    /// A replay was recorded.
+    pub(super) fn recorded(&self, node: NodeId) {
+        self.0.lock()[node].graphs_recorded += 1;
+    }
+
+    /// What was recorded is launched.
+    pub(super) fn played(&self, node: NodeId) {
+        self.0.lock()[node].graphs_launched += 1;
     }
 
     pub(super) fn evicted(&self, node: NodeId, written_back: bool) {

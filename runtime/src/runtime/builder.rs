@@ -9,6 +9,7 @@ use super::Runtime;
 use crate::device::DeviceSpec;
 use crate::error::Error;
 use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
+use crate::graph::GpuGraphs;
 use crate::hub::{Candidate, Chooser, HostMemory, Hub, Log};
 use crate::memory::LinkSpec;
 use crate::model::Models;
@@ -23,6 +24,7 @@ pub struct RuntimeBuilder {
     devices: Vec<DeviceSpec>,
     peers: Option<LinkSpec>,
     leave_to_gpus: bool,
+    gpu_graphs: GpuGraphs,
     host_memory: Option<u64>,
     swap: SwapChoice,
     victims: Option<Chooser>,
@@ -66,6 +68,7 @@ impl RuntimeBuilder {
             devices: Vec::new(),
             peers: None,
             leave_to_gpus: false,
+            gpu_graphs: GpuGraphs::default(),
             host_memory: None,
             swap: SwapChoice::None,
             victims: None,
@@ -109,6 +112,13 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn leave_to_gpus(mut self, on: bool) -> Self {
         self.leave_to_gpus = on;
+        self
+    }
+
+    /// Whether replays of recorded graphs are put on a GPU in one launch, where they can be: if that is faster, unless said.
+    #[must_use]
+    pub fn gpu_graphs(mut self, when: GpuGraphs) -> Self {
+        self.gpu_graphs = when;
         self
     }
 
@@ -276,7 +286,7 @@ impl RuntimeBuilder {
         if let (Some(hub), Some(choose)) = (&hub, self.victims) {
             hub.choose_victims_by(choose);
         }
-        let leave_to_gpus = self.leave_to_gpus;
+        let (leave_to_gpus, gpu_graphs) = (self.leave_to_gpus, self.gpu_graphs);
         let shared = Arc::new(Shared::new(Parts {
             policy,
             workers,
@@ -285,6 +295,7 @@ impl RuntimeBuilder {
             models,
             hub,
             leave_to_gpus,
+            gpu_graphs,
             watched,
             started,
         }));

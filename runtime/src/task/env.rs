@@ -183,6 +183,26 @@ impl<'e> Env<'e> {
         self.placement.is_some_and(|placement| placement.behind)
     }
 
+    /// The handles of a replay's slots, and where they are placed.
+    ///
+    /// # Panics
+    /// For what is not a replay that has been placed.
+    pub(crate) fn bound_and_placed(&self) -> (&'e [Arc<dyn AnyHandle>], &'e Placement) {
+        self.bindings.map(|bound| bound.handles).zip(self.placement).expect("a replay as one task is placed")
+    }
+
+    /// The surroundings of one of its tasks.
+    pub(crate) fn within<'s>(
+        &'s mut self,
+        header: &'s Header,
+        bound: Bound<'s>,
+        placement: &'s Placement,
+    ) -> Env<'s> {
+        let mut inner = Env::new(self.shared, header, self.id, self.worker, self.local, Some(bound), false);
+        inner.measure = false;
+        inner.placed(placement)
+    }
+
     pub(crate) fn is_placed(&self) -> bool {
         self.placement.is_some()
     }

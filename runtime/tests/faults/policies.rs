@@ -116,3 +116,30 @@ fn a_stall_names_what_waits() {
         rt.wait_all().unwrap();
     });
 }
+
+#[test]
+fn a_stall_names_what_runs_of_a_replay() {
+    within_seconds(30, || {
+        let (said, heard) = mpsc::channel();
+        let (let_go, waits) = mpsc::channel::<()>();
+        let waits = std::sync::Mutex::new(waits);
+        let rt = Runtime::builder()
+            .workers(1)
+            .watchdog(Some(Duration::from_millis(200)))
+            .on_stall(move |text| said.send(text).unwrap())
+            .build()
+            .unwrap();
+        let x = rt.register(0u8);
+        let record = |g: &zellige_runtime::Recorder| {
+            g.task("quick").operands((update(&x),)).cpu(|(_,)| ()).submit()?;
+            let slow = move |(_,): (&mut u8,)| waits.lock().unwrap().recv().unwrap();
+            g.task("slow").operands((update(&x),)).cpu(slow).coords([3, 4]).submit().map(drop)
+        };
+        let graph = rt.record(record).unwrap();
+        rt.replay(&zellige_runtime::Bindings::recorded(&graph)).unwrap();
+        let text = heard.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(text.contains("worker 0 runs slow[3, 4] #"), "{text}");
+        let_go.send(()).unwrap();
+        rt.wait_all().unwrap();
+    });
+}
