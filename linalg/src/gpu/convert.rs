@@ -27,7 +27,7 @@ pub(crate) fn convert<T: TileScalar>(
         // By way of the wide form, which is exact: one rounding.
         _ => {
             let values = ops.scratch_matrix(from.shape, Element::F32)?;
-            let wide = OnGpu { values, storage: StorageFormat::F32, ..from };
+            let wide = OnGpu { values, storage: StorageFormat::F32, stays: false, ..from };
             widen(&ops, &from, &wide)?;
             narrow(&ops, &wide, &made_at)?;
         }

@@ -115,7 +115,7 @@ fn halves(ops: &Ops<'_>, a: Matrix, shape: (u32, u32)) -> Result<OnGpu, GpuError
     let (hi, lo) = (ops.scratch_matrix(shape, Element::F16)?, ops.scratch_matrix(shape, Element::F16)?);
     let (measured, scale) = (ops.measure(shape, a)?, ops.scratch(4)?);
     ops.launch(split(shape, a, measured, hi, lo.at, scale))?;
-    Ok(OnGpu { shape, storage: StorageFormat::F16x2, values: hi, lo: lo.at, scale })
+    Ok(OnGpu { shape, storage: StorageFormat::F16x2, values: hi, lo: lo.at, scale, stays: false })
 }
 
 /// `L L^T = A` in place. `lost` makes the error of a pivot that is not a positive finite number, from its column: the first that is not

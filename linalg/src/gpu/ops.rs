@@ -22,6 +22,17 @@ use crate::tile::Tile;
 /// Entries to multiples of which columns of working space are padded.
 const ALIGNED: u32 = 16;
 
+/// Forms of tiles that lie beside them.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// `[hi|hi|lo|hi]`: from its first block on the first operand of X3, from its second on the second.
+    Tripled,
+    /// The second operand of X3 where it is not transposed, its blocks one below the other.
+    TripledBelow,
+    /// The transpose, zeros around it.
+    Transposed,
+}
+
 /// A context, and the kernels of its device.
 pub(crate) struct Ops<'c> {
     cx: &'c GpuContext<'c>,
@@ -100,6 +111,29 @@ impl<'c> Ops<'c> {
         }
         space.used += 1;
         Ok(block.0)
+    }
+
+    /// A matrix that is another form of a tile, made by `make` unless it lies beside the tile already ([`GpuContext::beside`]); in working
+    /// space where it has no room there, and for a tile that is no operand.
+    pub(super) fn beside(
+        &self,
+        of: &OnGpu,
+        form: Form,
+        ((rows, cols), element): ((u32, u32), Element),
+        make: impl Fn(Matrix) -> Result<(), GpuError>,
+    ) -> Result<Matrix, GpuError> {
+        let ld = rows.max(1).next_multiple_of(ALIGNED);
+        let matrix = |at| Matrix { at, ld, element };
+        let bytes = u64::from(ld) * u64::from(cols) * element.bytes();
+        let beside = |of: &OnGpu| self.cx.beside(of.values.at, form as u32, bytes, |at| make(matrix(at)));
+        match Some(of).filter(|of| of.stays).map_or(Ok(None), beside)? {
+            Some(at) => Ok(matrix(at)),
+            None => {
+                let there = self.scratch_matrix((rows, cols), element)?;
+                make(there)?;
+                Ok(there)
+            }
+        }
     }
 
     /// What is put on the stream from here on may use the same working space as what was put there before: it runs later.

@@ -8,6 +8,8 @@ use zellige_kernels::cuda::{
 use zellige_kernels::precision::Sign;
 use zellige_kernels::{GemmPrecision, Op};
 
+use super::ops::Form;
+use super::tile::block;
 use super::{OnGpu, Ops};
 use crate::error::Error;
 
@@ -137,19 +139,33 @@ pub(crate) fn multiply(
     Ok(())
 }
 
-/// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read and written once.
+/// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read and written once. Both are blocks of one matrix
+/// `[hi|hi|lo|hi]`, made once for each tile while there is room for it.
 pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<Factored, GpuError> {
-    let ((m, k), (rows, cols)) = (a.shape, b.shape);
-    let factors = scaled(ops, a.scale, b.scale)?;
-    let first = ops.scratch_matrix((m, 3 * k), Element::F16)?;
-    ops.launch(triple(a.shape, a.values, a.lo, Third::FirstAlongColumns, first))?;
-    let (third, shape) = match op_b {
-        Op::Trans => (Third::SecondAlongColumns, (rows, 3 * cols)),
-        Op::None => (Third::SecondAlongRows, (3 * rows, cols)),
+    let (k, factors) = (3 * a.shape.1, scaled(ops, a.scale, b.scale)?);
+    let first = along_columns(ops, a)?;
+    let second = match op_b {
+        Op::Trans => block(along_columns(ops, b)?, 0, b.shape.1),
+        Op::None => below(ops, b)?,
     };
-    let second = ops.scratch_matrix(shape, Element::F16)?;
-    ops.launch(triple(b.shape, b.values, b.lo, third, second))?;
-    Ok(Factored { a: first, b: second, op_b, k: 3 * k, factors, compute: Compute::F32 })
+    Ok(Factored { a: first, b: second, op_b, k, factors, compute: Compute::F32 })
+}
+
+/// `[hi|hi|lo|hi]`.
+fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<Matrix, GpuError> {
+    let (rows, cols) = tile.shape;
+    ops.beside(tile, Form::Tripled, ((rows, 4 * cols), Element::F16), |out| {
+        ops.launch(triple(tile.shape, tile.values, tile.lo, Third::FirstAlongColumns, out))?;
+        ops.launch(copy(tile.shape, tile.values, block(out, 0, 3 * cols)))
+    })
+}
+
+/// `[hi; lo; hi]`.
+fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<Matrix, GpuError> {
+    let (rows, cols) = tile.shape;
+    ops.beside(tile, Form::TripledBelow, ((3 * rows, cols), Element::F16), |out| {
+        ops.launch(triple(tile.shape, tile.values, tile.lo, Third::SecondAlongRows, out))
+    })
 }
 
 /// A product of 8-bit tiles: the library takes `A` transposed and `B` as it lies, with lengths in multiples of [`STEP_8`].
@@ -185,9 +201,9 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
 
 /// The transpose of a tile, zeros around it up to `padded` rows and columns.
 fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<Matrix, GpuError> {
-    let out = ops.scratch_matrix(padded, Element::F8E4M3)?;
-    ops.launch(transpose(tile.shape, tile.values, padded, out))?;
-    Ok(out)
+    ops.beside(tile, Form::Transposed, (padded, Element::F8E4M3), |out| {
+        ops.launch(transpose(tile.shape, tile.values, padded, out))
+    })
 }
 
 /// The tile, zeros around it up to `padded` rows and columns.

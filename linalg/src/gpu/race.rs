@@ -73,7 +73,8 @@ impl<'c> Prepared<'c> {
             let at = numbers.offset((at * WINDOW_STEP) as u64 * element.bytes());
             let values = Matrix { at, ld: of.tile, element };
             let none = Address::default();
-            OnGpu { shape: (of.tile, of.tile), storage: T::FORMAT, values, lo: none, scale: none }
+            let shape = (of.tile, of.tile);
+            OnGpu { shape, storage: T::FORMAT, values, lo: none, scale: none, stays: false }
         };
         let (operand, result) = (of.precision.operand_format(), of.precision.output_format());
         let lane = |lane: usize| {
@@ -142,7 +143,8 @@ fn stored(ops: &Ops<'_>, window: &OnGpu, format: StorageFormat) -> Result<OnGpu,
         StorageFormat::F16x2 => ops.scratch_matrix(window.shape, element)?.at,
         _ => Address::default(),
     };
-    let made = OnGpu { shape: window.shape, storage: format, values, lo, scale: ops.scratch(4)? };
+    let (shape, scale) = (window.shape, ops.scratch(4)?);
+    let made = OnGpu { shape, storage: format, values, lo, scale, stays: false };
     narrow(ops, window, &made)?;
     Ok(made)
 }

@@ -21,6 +21,8 @@ pub(crate) struct OnGpu {
     pub(super) lo: Address,
     /// The exponent of a narrow tile's scale, an `int`.
     pub(super) scale: Address,
+    /// A task reads it as an operand: while it is there it does not change, and what was made of it can lie beside it.
+    pub(super) stays: bool,
 }
 
 impl OnGpu {
@@ -33,12 +35,12 @@ impl OnGpu {
             StorageFormat::F16x2 => (part(1), part(2)),
         };
         let values = Matrix { at: part(0), ld: shape.0.max(1), element: element(storage) };
-        Ok(OnGpu { shape, storage, values, lo, scale })
+        Ok(OnGpu { shape, storage, values, lo, scale, stays: false })
     }
 
     /// A tile that is read.
     pub(crate) fn read<T: TileScalar>(tile: &CudaRef<'_, Tile<T>>) -> Result<Self, GpuError> {
-        OnGpu::new(tile.header(), |i| tile.part(i).0)
+        Ok(OnGpu { stays: true, ..OnGpu::new(tile.header(), |i| tile.part(i).0)? })
     }
 
     /// A tile that is updated.

@@ -478,6 +478,7 @@ impl<D: Data> Places for HandleCore<D> {
     fn learn_on_gpu(&self, buffer: BufferId, known: Known) {
         // SAFETY: as above.
         if let Some(value) = self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }) {
+            value.changes();
             value.learn(known);
         }
     }

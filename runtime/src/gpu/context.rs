@@ -129,6 +129,24 @@ impl<'a> GpuContext<'a> {
         self.find(|| self.stream.scratch(bytes))
     }
 
+    /// Another form of an operand that the body reads, `of` which a part lies there; e.g. its numbers laid out as a product wants them. What a body
+    /// `make`s there, by operations on its stream, lies beside the value from then on, and other bodies that ask for the same form (`what`, a
+    /// number of the caller's choice, and always as many bytes) are given it, until the value is written or gone, or others need the
+    /// room: one byte for 32 that values may take. `None`: there is no room, or a replay is recorded; then the body makes it in [working
+    /// space](GpuContext::scratch).
+    ///
+    /// # Errors
+    /// The driver's, and what `make` returns.
+    pub fn beside(
+        &self,
+        of: Address,
+        what: u32,
+        bytes: u64,
+        make: impl FnOnce(Address) -> Result<(), GpuError>,
+    ) -> Result<Option<Address>, GpuError> {
+        self.stream.beside((of, what), bytes, make)
+    }
+
     /// Does something once the body's operations have ended. An error fails the task. (A conversion has no such end: nothing is done then.)
     /// A task that depends on this one may have been launched by then: see [`Codelet::needs_ends`](crate::Codelet::needs_ends).
     pub fn at_end(&self, what: impl FnOnce() -> Result<(), TaskError> + Send + 'static) {

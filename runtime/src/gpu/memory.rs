@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use zellige_gpu::{Address, Driver, GpuError, Stream};
 
 use super::Gpu;
+use super::beside::Besides;
 use super::landing::Landing;
 use super::pinned::Pool;
 use super::views::CudaScratch;
@@ -24,7 +25,12 @@ pub(crate) struct GpuMemory {
     pub(super) pinned: Arc<Pool>,
     /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
     frees: Mutex<Stream>,
+    /// What bodies have made of values and others may find.
+    pub(super) besides: Besides,
 }
+
+/// What lies beside values takes one byte at most for so many that values may take: it is part of the working space.
+const BESIDE: u64 = 32;
 
 impl fmt::Debug for GpuMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,9 +42,10 @@ impl GpuMemory {
     /// # Errors
     /// The driver's.
     pub(crate) fn new(name: &str, gpu: &Gpu, pinned: Arc<Pool>) -> Result<Arc<Self>, GpuError> {
+        let besides = Besides::new(gpu.capacity() / BESIDE);
         let (driver, gpu) = (Arc::clone(&gpu.driver), gpu.number);
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
-        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees }))
+        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, besides }))
     }
 
     /// As the rest of the runtime speaks of it.
@@ -71,7 +78,7 @@ impl GpuMemory {
         Ok(at)
     }
 
-    fn free(&self, at: Address) {
+    pub(super) fn free(&self, at: Address) {
         let stream = self.frees.lock();
         // SAFETY: only a buffer that is dropped comes here, once. What used it has ended as the host saw, or is on a GPU that is lost.
         if let Err(error) = unsafe { self.driver.free(*stream, at) } {
@@ -82,6 +89,10 @@ impl GpuMemory {
 
 impl Drop for GpuMemory {
     fn drop(&mut self) {
+        for (at, made) in self.besides.close() {
+            self.driver.destroy_event(made);
+            self.free(at);
+        }
         self.driver.destroy_stream(*self.frees.get_mut());
     }
 }
@@ -112,7 +123,17 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
+            self.memory.besides.forget(self.at);
             self.memory.free(self.at);
+        }
+    }
+}
+
+impl DeviceBuffer {
+    /// It is about to be written.
+    pub(super) fn changes(&self) {
+        if !crate::mutant::mutant(14) {
+            self.memory.besides.forget(self.at);
         }
     }
 }
@@ -158,9 +179,18 @@ impl GpuStream {
         let at = match bytes {
             0 => Address::default(),
             _ if self.records.load(Ordering::Relaxed) => memory.allocate_now(bytes)?,
-            _ => self.driver().allocate(self.stream, bytes)?,
+            _ => self.allocate_in_order(bytes)?,
         };
         Ok(DeviceBuffer { at, bytes, memory })
+    }
+
+    fn allocate_in_order(&self, bytes: u64) -> Result<Address, GpuError> {
+        match self.driver().allocate(self.stream, bytes) {
+            Err(GpuError::OutOfMemory { .. }) if self.memory.besides.give_up() => {
+                self.driver().allocate(self.stream, bytes)
+            }
+            allocated => allocated,
+        }
     }
 
     /// Memory of another device of the driver's, for what follows on this stream.

@@ -3,6 +3,7 @@
 //! All goes through [`Driver`](zellige_gpu::Driver), so that everything here runs without a GPU on
 //! [`zellige_gpu::fake::Fake`]. `README.md` says what is ordered by what.
 
+mod beside;
 mod context;
 mod copy;
 mod device;

@@ -30,6 +30,11 @@ impl DeviceValue {
         DeviceValue { known: Mutex::new(Known { header: Arc::new(header), meta }), parts }
     }
 
+    /// It is about to be written: what was made of it is that of another value from here on.
+    pub(crate) fn changes(&self) {
+        self.parts.iter().for_each(DeviceBuffer::changes);
+    }
+
     /// True if its parts have these sizes (bytes).
     pub(super) fn has_sizes(&self, sizes: &[usize]) -> bool {
         self.parts.iter().map(DeviceBuffer::bytes).eq(sizes.iter().map(|&bytes| bytes as u64))

@@ -81,6 +81,7 @@ pub struct CudaMut<'v, D> {
 
 impl<'v, D> CudaMut<'v, D> {
     pub(crate) fn new(value: &'v mut DeviceValue, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
+        value.changes();
         CudaMut { known: value.known(), value, cell: Arc::clone(cell), _type: PhantomData }
     }
 
