@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use steps::{Set, Views, check, launch};
+use steps::{Set, Step, Views, check, launch};
 use zellige_gpu::Arg;
 use zellige_gpu::fake::{Fake, Fault};
 use zellige_gpu::twin::TwinArg;
@@ -91,12 +91,16 @@ fn a_form_is_made_once_for_each_version_of_a_value() {
         let rt = on(&fake, &[0], 1 << 20);
         let x = rt.register(vec![1.0]);
         let sums: Vec<Value> = (0..20).map(|_| rt.register(vec![0.0])).collect();
-        for _ in 0..3 {
+        let five = rt.register(vec![5.0]);
+        for round in 0..3 {
             for y in &sums {
                 rt.submit(AddTwice { bytes: 64 }, (read(&x), update(y))).unwrap();
             }
             // It is written: what was made of it is worth nothing.
-            rt.submit(Set(5.0), (write(&x),)).unwrap();
+            match round {
+                0 => rt.submit(Set(5.0), (write(&x),)).unwrap(),
+                _ => rt.submit(Step::by(0.0), (read(&five), update(&x))).unwrap(),
+            };
         }
         for y in &sums {
             assert_eq!(rt.read(y).unwrap()[0], 2.0 + 10.0 + 10.0);
@@ -104,7 +108,7 @@ fn a_form_is_made_once_for_each_version_of_a_value() {
         // Tasks on several streams that begin together may each make one.
         let made = made.load(Ordering::Relaxed);
         assert!((3..=9).contains(&made), "seed {seed}: {made}");
-        drop((x, sums));
+        drop((x, five, sums));
         drop(rt);
         check(&fake);
     }
