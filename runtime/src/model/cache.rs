@@ -154,7 +154,21 @@ impl Models {
         Ok(())
     }
 
+    /// What is known of these kinds of devices, and of links with an end that is called so.
+    pub fn only(&self, keep: impl Fn(&str) -> bool) -> Models {
+        let (mut models, mut links) = self.saved();
+        models.retain(|model| keep(&model.kind));
+        links.retain(|link| keep(&link.from) || keep(&link.to));
+        Models::restore(&models, &links).expect("what models hold can be restored")
+    }
+
     fn content(&self, identity: &Identity) -> Content {
+        let (models, links) = self.saved();
+        let (build, devices) = (identity.build.clone(), identity.devices.clone());
+        Content { format: FORMAT, build, devices, models, links }
+    }
+
+    fn saved(&self) -> (Vec<SavedModel>, Vec<SavedLink>) {
         let kinds = self.kinds.read().clone();
         let mut models = Vec::new();
         for entry in self.table.entries() {
@@ -183,18 +197,12 @@ impl Models {
             bytes_per_second: link.bandwidth(),
             latency_seconds: link.latency(),
         };
-        Content {
-            format: FORMAT,
-            build: identity.build.clone(),
-            devices: identity.devices.clone(),
-            models,
-            links: self.links().into_iter().map(link).collect(),
-        }
+        (models, self.links().into_iter().map(link).collect())
     }
 
-    fn restore(content: Content) -> Result<Models, String> {
+    fn restore(of: &[SavedModel], links: &[SavedLink]) -> Result<Models, String> {
         let models = Models::new();
-        for (at, saved) in content.models.iter().enumerate() {
+        for (at, saved) in of.iter().enumerate() {
             let times = saved.times_ns.len();
             let sound = (1..=RING).contains(&times) && saved.samples >= times as u64 && saved.flops >= 0.0;
             if !sound {
@@ -211,7 +219,7 @@ impl Models {
             entry.cells.get_or_insert(kind).restore(saved.flops, saved.bytes, saved.samples, &saved.times_ns);
             entry.family.count(kind, times);
         }
-        for saved in &content.links {
+        for saved in links {
             let link = LinkModel::new(saved.bytes_per_second, saved.latency_seconds)
                 .map_err(|e| format!("link from {} to {}: {e}", saved.from, saved.to))?;
             models.set_link(&saved.from, &saved.to, link);
@@ -243,7 +251,7 @@ fn parse(bytes: &[u8], identity: &Identity) -> Result<Loaded, String> {
     if let Some(why) = difference(&content, identity) {
         return Ok(Loaded::Stale { why });
     }
-    Models::restore(content).map(Loaded::Fresh)
+    Models::restore(&content.models, &content.links).map(Loaded::Fresh)
 }
 
 fn difference(content: &Content, identity: &Identity) -> Option<String> {

@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 const CALIBRATE_NOTES: &str = "\
 It factors matrices of 8 x 8 to 16 x 16 tiles in fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32 and fp8; run it on a machine that does nothing else.
 With --cuda, GPUs factor the same in each precision that they have; GPUs of one name share their times, links are each GPU's own. Exit code 4: there is none.
-The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json. A file of another processor
-or another version is never used.";
+The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json, but for GPUs that are not measured
+this time. A file of another processor or another version is never used.";
 
 /// The words after `machine`.
 #[derive(Debug, Subcommand)]

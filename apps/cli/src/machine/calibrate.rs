@@ -8,7 +8,7 @@ use zellige_gpu::cuda::Cuda;
 use zellige_linalg::calibrate::{
     POLICY, calibrate as run_step, calibrate_on_gpu, steps, steps_on_gpu, surroundings,
 };
-use zellige_runtime::model::{Models, default_path};
+use zellige_runtime::model::{Loaded, Models, default_path};
 use zellige_runtime::{Gpu, Runtime};
 use zellige_tor::pipeline::Observer;
 
@@ -37,7 +37,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let tiles: Vec<usize> = tiles.into_iter().map(usize::from).collect();
 
     let driver = args.cuda.then(open).transpose()?;
-    let models = Arc::new(Models::new());
+    let models = Arc::new(of_other_devices(&path, driver.as_ref()));
     let builder = Runtime::builder().workers(args.workers.into()).policy(POLICY).models(Arc::clone(&models));
     let rt = builder.build()?;
     let armed = interrupt::cancels(rt.canceller());
@@ -74,6 +74,21 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     }
     out::print(&known.text(out::colours(&std::io::stdout())))
 }
+
+/// What is known of GPUs that are not measured now. A file that cannot be used is written anew.
+fn of_other_devices(path: &std::path::Path, measured: Option<&Arc<dyn Driver>>) -> Models {
+    let gpus = measured.map_or(0, |driver| driver.gpus().len() as u32);
+    let gpus = (0..gpus).filter_map(|number| measured.map(|driver| Gpu::new(Arc::clone(driver), number)));
+    let now: Vec<String> = gpus.map(|gpu| gpu.model_kind()).collect();
+    let is_other = |name: &str| name.starts_with(GPUS) && !now.iter().any(|kind| name.starts_with(kind));
+    match Models::load(path, &identity()) {
+        Ok(Loaded::Fresh(known)) => known.only(is_other),
+        Ok(Loaded::Stale { .. } | Loaded::Absent) | Err(_) => Models::new(),
+    }
+}
+
+/// How models of GPUs, and the ends of their links, begin.
+const GPUS: &str = "cuda:";
 
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
     let refused = |problem| CommandError::NoDevice { device: "cuda".into(), problem };
@@ -131,6 +146,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use zellige_kernels::cuda::SOURCES;
+    use zellige_runtime::model::LinkModel;
     use zellige_tor::pipeline::Silent;
 
     use super::*;
@@ -163,5 +179,33 @@ mod tests {
             let there = links.contains(&("host".into(), end.into()));
             assert!(there && links.contains(&(end.into(), "host".into())), "{end}: {links:?}");
         }
+    }
+
+    /// Measured without `--cuda`, or with another GPU, the others stay known.
+    #[test]
+    fn gpus_that_are_not_measured_stay_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("models.json");
+        assert!(of_other_devices(&path, None).rows().is_empty());
+        let models = Models::new();
+        let id = models.id("gemm", &Default::default());
+        for kind in ["cpu", "cuda:New", "cuda:Old"] {
+            let kind = models.kind(kind);
+            (0..9).for_each(|_| models.record(id, kind, 1e6, 100, std::time::Duration::from_micros(5)));
+        }
+        let link = LinkModel::new(1e9, 1e-6).unwrap();
+        for (from, to) in [("host", "disk"), ("host", "cuda:Old fake-0"), ("cuda:New fake-0", "host")] {
+            models.set_link(from, to, link);
+        }
+        models.save(&path, &identity()).unwrap();
+        let kinds =
+            |models: &Models| -> Vec<String> { models.rows().into_iter().map(|row| row.kind).collect() };
+        let kept = of_other_devices(&path, None);
+        assert_eq!((kinds(&kept), kept.links().len()), (vec!["cuda:New".into(), "cuda:Old".into()], 2));
+        let driver: Arc<dyn Driver> = Arc::new(zellige_gpu::fake::Fake::builder().name("New").build());
+        let kept = of_other_devices(&path, Some(&driver));
+        assert_eq!((kinds(&kept), kept.links().len()), (vec!["cuda:Old".to_string()], 1));
+        std::fs::write(&path, "no models").unwrap();
+        assert!(of_other_devices(&path, None).rows().is_empty());
     }
 }

@@ -72,6 +72,17 @@ fn what_is_saved_is_found_again() {
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
 }
 
+#[test]
+fn kinds_of_devices_can_be_kept_alone() {
+    let models = models();
+    let all = models.rows();
+    assert_eq!(models.only(|kind| kind == "cpu").rows().len(), all.len());
+    assert!(models.only(|kind| kind == "cpu").links().is_empty());
+    let none = models.only(|name| name.starts_with("h200"));
+    assert!(none.rows().is_empty());
+    assert_eq!(none.links(), models.links());
+}
+
 /// One slow time in 64 is not one in 15 after a save: estimates are means.
 #[test]
 fn estimates_outlive_a_save() {
