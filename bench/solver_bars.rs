@@ -1,17 +1,22 @@
 //! Systems solved to a true residual of 1e-10 by `zellige solve` and by PETSc, in turn:
-//! `cargo run --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3] [peer=PROGRAM] [method=M] [precond=P] [inner=I] SYSTEM...`,
+//! `cargo run --release -p zellige-bench --example solver_bars -- [workers=1,2] [repeats=3] [peer=PROGRAM] [method=M] [precond=P] [inner=I] [of=FOLDER] [SYSTEM...]`,
 //! with the words of `zellige solve`. A system is a Matrix Market file, `flow` or `elasticity` (as `zellige matrix generate` makes them), and
 //! `:product` after it for `b = A x` with a random `x` instead of ones. The peer is `bench/peers/petsc_ksp.c`, whose first lines say what it needs;
 //! `mpirun` starts as many processes of it as there are workers.
 //!
-//! Times are medians of setting up and solving together. Each method of PETSc that reaches the goal has a row.
+//! Without systems `flow` and `elasticity` are run; `of=FOLDER` adds the five files of the documentation that lie there, as the documentation has them.
+//!
+//! Times are of setting up and solving together: medians, and the least, by the clock on the wall; and the least of CPU time, of all threads or
+//! processes, which is what is left to compare where others use the machine too. What waits in a loop counts: with more than one worker it is
+//! no measure. Each method of PETSc that reaches the goal has a row. `ours` runs what the row says: by default what `zellige solve` chooses.
 
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_bench::{median, write_rows, write_vector};
+use zellige_bench::{cpu_of_process, median, write_rows, write_vector};
 use zellige_runtime::Runtime;
 use zellige_sparse::generate::{Elasticity, Flow, elasticity, flow};
 use zellige_sparse::system::{Answer, Options, solve};
@@ -20,6 +25,10 @@ use zellige_sparse::{Csr, market};
 /// Methods and preconditioners of PETSc: for symmetric matrices, and for others.
 const SYMMETRIC: [[&str; 2]; 4] = [["cg", "icc"], ["cg", "jacobi"], ["cg", "gamg"], ["gmres", "ilu"]];
 const GENERAL: [[&str; 2]; 4] = [["gmres", "ilu"], ["bcgs", "ilu"], ["gmres", "jacobi"], ["bcgs", "jacobi"]];
+/// The systems of the documentation.
+const FILES: [(&str, &str); 5] =
+    [("bcsstk16", ""), ("memplus", ""), ("biot_small", ":product"), ("norne_flow", ""), ("elas3d_small", "")];
+const GENERATED: [&str; 2] = ["elasticity", "flow"];
 /// What counts as solved.
 const GOAL: f64 = 1e-10;
 /// A program that takes longer is left alone.
@@ -34,12 +43,19 @@ fn main() -> Result<(), Failure> {
         match arg.split_once('=') {
             Some(("workers", list)) => workers = list.split(',').map(str::parse).collect::<Result<_, _>>()?,
             Some(("repeats", number)) => repeats = number.parse()?,
+            Some(("of", folder)) => {
+                systems.extend(FILES.map(|(file, rest)| format!("{folder}/{file}.mtx.gz{rest}")));
+                systems.extend(GENERATED.map(str::to_owned));
+            }
             Some(("peer", program)) => peer = Some(program.to_owned()),
             Some(("method", method)) => options.method = method.parse()?,
             Some(("precond", preconditioner)) => options.preconditioner = preconditioner.parse()?,
             Some(("inner", inner)) => options.inner = inner.parse()?,
             _ => systems.push(arg),
         }
+    }
+    if systems.is_empty() {
+        systems.extend(GENERATED.map(str::to_owned));
     }
     let folder = tempfile::tempdir()?;
     for name in systems {
@@ -82,30 +98,30 @@ impl<'f> System<'f> {
     }
 
     fn compare(&self, workers: usize, repeats: usize, peer: Option<&str>) -> Result<(), Failure> {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::<Peer>::new());
+        let (mut ours, mut theirs) = (Times::default(), Vec::<Peer>::new());
         let mut last = None;
         for _ in 0..repeats {
+            let begun = cpu_of_process();
             let answer = self.solve(workers)?;
-            ours.push((answer.setup + answer.solve).as_secs_f64());
+            ours.add((answer.setup + answer.solve).as_secs_f64(), cpu_of_process() - begun);
             last = Some(answer);
             if let Some(peer) = peer {
                 self.round(peer, workers, &mut theirs)?;
             }
         }
         let answer = last.ok_or("no repeats")?;
-        let own = median(ours);
         let attempt = answer.attempts.last().ok_or("no attempts")?;
         println!(
-            "  {workers} workers: {own:.3} s, {} {}, {} steps, residual {:.1e} ({})",
+            "  {workers} workers: {ours}, {} {}, {} steps, residual {:.1e} ({}), set up in {:.3} s",
             attempt.method,
             attempt.preconditioner,
             answer.solution.steps,
             answer.solution.true_residual / answer.solution.rhs,
-            answer.solution.reason.name()
+            answer.solution.reason.name(),
+            answer.setup.as_secs_f64()
         );
         for peer in theirs {
-            let seconds = median(peer.seconds);
-            println!("    {seconds:.3} s, {:.2} of it ours: {}", own / seconds, peer.told);
+            println!("    {}, {} of it ours: {}", peer.times, ours.beside(&peer.times), peer.told);
         }
         Ok(())
     }
@@ -120,7 +136,7 @@ impl<'f> System<'f> {
     fn round(&self, program: &str, workers: usize, known: &mut Vec<Peer>) -> Result<(), Failure> {
         if known.is_empty() {
             let all = if self.a.is_symmetric() { SYMMETRIC } else { GENERAL };
-            known.extend(all.map(|method| Peer { method, seconds: Vec::new(), told: String::new() }));
+            known.extend(all.map(|method| Peer { method, times: Times::default(), told: String::new() }));
         }
         let block = zellige_sparse::krylov::best_edge(&self.a).to_string();
         let run = |peer: &mut Peer| -> Result<bool, Failure> {
@@ -130,11 +146,11 @@ impl<'f> System<'f> {
             command.args([self.folder.join("rows"), self.folder.join("rhs")]).args(peer.method).arg(&block);
             let told = String::from_utf8(command.output()?.stdout)?;
             let words: Vec<&str> = told.split_whitespace().collect();
-            let [_, _, _, _, _, setup, solve, residual, _] = words[..] else {
+            let [_, _, _, _, _, setup, solve, residual, _, cpu] = words[..] else {
                 println!("    {:?}: {}", peer.method, if told.is_empty() { "no answer" } else { &told });
                 return Ok(false);
             };
-            peer.seconds.push(setup.parse::<f64>()? + solve.parse::<f64>()?);
+            peer.times.add(setup.parse::<f64>()? + solve.parse::<f64>()?, cpu.parse()?);
             peer.told = told.trim().to_owned();
             let is_solved = residual.parse::<f64>()? <= GOAL;
             if !is_solved {
@@ -156,7 +172,40 @@ impl<'f> System<'f> {
 /// A method of the peer.
 struct Peer {
     method: [&'static str; 2],
-    seconds: Vec<f64>,
+    times: Times,
     /// The last line that it printed.
     told: String,
+}
+
+/// Of several runs (s).
+#[derive(Default)]
+struct Times {
+    wall: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
+impl Times {
+    fn add(&mut self, wall: f64, cpu: f64) {
+        self.wall.push(wall);
+        self.cpu.push(cpu);
+    }
+
+    /// The median and the least by the clock on the wall, and the least of CPU time.
+    fn figures(&self) -> [f64; 3] {
+        let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
+        [median(self.wall.iter().copied()), least(&self.wall), least(&self.cpu)]
+    }
+
+    /// The same in parts of another's.
+    fn beside(&self, other: &Times) -> String {
+        let (own, other) = (self.figures(), other.figures());
+        format!("{:.2}/{:.2}/{:.2}", own[0] / other[0], own[1] / other[1], own[2] / other[2])
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, least, cpu] = self.figures();
+        write!(f, "{median:.3} s (least {least:.3}, CPU {cpu:.3})")
+    }
 }

@@ -1,14 +1,27 @@
-/* PETSc: one method with one preconditioner, to a relative true residual of 1e-10.
+/* PETSc: one method with one preconditioner, to a relative true residual of 1e-10. Where the residual that the method keeps is smaller than the true
+ * one, it begins again from its answer, a few times.
  * Needs petsc-dev. Usage: petsc_ksp CSR RHS ksp_type pc_type [rows-of-a-block] ; options of PETSc's own may follow.
  * CSR: rows and elements (u64), row starts and columns (i32), values (f64); RHS: values (f64); both as solver_bars writes them.
- * Prints: petsc ksp pc processes steps setup_s solve_s true_residual reason */
+ * Prints: petsc ksp pc processes steps setup_s solve_s true_residual reason cpu_s
+ * with the CPU time of all processes for setting up and solving. */
 #include <petscksp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* Below the goal, so that the residual that the method keeps may differ a little from the true one. */
 #define GOAL 0.9e-10
+
+#define SOLVED 1e-10
+#define MOST_RUNS 5
+
+static double cpu_seconds(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return time.tv_sec + 1e-9 * time.tv_nsec;
+}
 
 static void take(FILE *file, long at, size_t size, size_t count, void *to)
 {
@@ -92,15 +105,32 @@ static PetscErrorCode choose(KSP ksp, const char *method, const char *helper)
 	return KSPSetFromOptions(ksp);
 }
 
+/* Solves, and says how long the true residual is beside the right-hand side. */
+static PetscErrorCode run(KSP ksp, Mat a, Vec b, Vec x, Vec r, PetscInt *steps, PetscReal *residual)
+{
+	PetscReal rhs;
+	PetscInt of_run;
+	PetscCall(KSPSolve(ksp, b, x));
+	PetscCall(KSPGetIterationNumber(ksp, &of_run));
+	*steps += of_run;
+	PetscCall(MatMult(a, x, r));
+	PetscCall(VecAYPX(r, -1.0, b));
+	PetscCall(VecNorm(r, NORM_2, residual));
+	PetscCall(VecNorm(b, NORM_2, &rhs));
+	*residual /= rhs;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	Mat a;
 	Vec x, b, r;
 	KSP ksp;
 	KSPConvergedReason reason;
-	PetscInt steps;
+	PetscInt steps = 0;
 	PetscLogDouble begun, ready, done;
-	PetscReal residual, rhs;
+	PetscReal residual;
+	double cpu, cpu_of_all;
 	int processes;
 	if (argc < 5) {
 		fprintf(stderr, "usage: petsc_ksp CSR RHS ksp_type pc_type [rows-of-a-block]\n");
@@ -114,21 +144,24 @@ int main(int argc, char **argv)
 	PetscCall(VecDuplicate(b, &r));
 	MPI_Barrier(PETSC_COMM_WORLD);
 	PetscCall(PetscTime(&begun));
+	cpu = cpu_seconds();
 	PetscCall(KSPCreate(PETSC_COMM_WORLD, &ksp));
 	PetscCall(KSPSetOperators(ksp, a, a));
 	PetscCall(choose(ksp, argv[3], argv[4]));
 	PetscCall(KSPSetUp(ksp));
 	PetscCall(KSPSetUpOnBlocks(ksp));
 	PetscCall(PetscTime(&ready));
-	PetscCall(KSPSolve(ksp, b, x));
-	PetscCall(PetscTime(&done));
-	PetscCall(KSPGetIterationNumber(ksp, &steps));
+	PetscCall(run(ksp, a, b, x, r, &steps, &residual));
 	PetscCall(KSPGetConvergedReason(ksp, &reason));
-	PetscCall(MatMult(a, x, r));
-	PetscCall(VecAYPX(r, -1.0, b));
-	PetscCall(VecNorm(r, NORM_2, &residual));
-	PetscCall(VecNorm(b, NORM_2, &rhs));
-	PetscCall(PetscPrintf(PETSC_COMM_WORLD, "petsc %s %s %d %d %.4f %.4f %.3e %s\n", argv[3], argv[4], processes, (int)steps,
-	                      ready - begun, done - ready, residual / rhs, KSPConvergedReasons[reason]));
+	PetscCall(KSPSetInitialGuessNonzero(ksp, PETSC_TRUE));
+	for (int more = 1; more < MOST_RUNS && reason > 0 && residual > SOLVED; more++) {
+		PetscCall(run(ksp, a, b, x, r, &steps, &residual));
+		PetscCall(KSPGetConvergedReason(ksp, &reason));
+	}
+	PetscCall(PetscTime(&done));
+	cpu = cpu_seconds() - cpu;
+	MPI_Reduce(&cpu, &cpu_of_all, 1, MPI_DOUBLE, MPI_SUM, 0, PETSC_COMM_WORLD);
+	PetscCall(PetscPrintf(PETSC_COMM_WORLD, "petsc %s %s %d %d %.4f %.4f %.3e %s %.4f\n", argv[3], argv[4], processes, (int)steps,
+	                      ready - begun, done - ready, residual, KSPConvergedReasons[reason], cpu_of_all));
 	return PetscFinalize();
 }

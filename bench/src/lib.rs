@@ -40,13 +40,19 @@ pub fn write_vector(x: &[f64], path: &Path) -> io::Result<()> {
 
 /// CPU time of this thread (s) while something runs.
 pub fn cpu_seconds(run: impl FnOnce()) -> f64 {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
-    };
-    let begin = now();
+    let begin = seconds(ClockId::ThreadCPUTime);
     run();
-    now() - begin
+    seconds(ClockId::ThreadCPUTime) - begin
+}
+
+/// CPU time of all threads of this process so far (s).
+pub fn cpu_of_process() -> f64 {
+    seconds(ClockId::ProcessCPUTime)
+}
+
+fn seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
 /// The middle one of some figures; the larger of two.

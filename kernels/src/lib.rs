@@ -11,6 +11,7 @@
 //! | [`packed`] | elements of adaptive matrices: 8 to 64 bits each, with their own exponents or a shared one |
 //! | [`sell`] | sparse matrices of such elements, laid out for products |
 //! | [`precision`] | products `C - A B^T`, `C - A B` as tensor cores do them: HP1, HP2, HP3, BF1, X3, TF32, FP8; SYRK and TRSM in X3 and TF32 |
+//! | [`triangular`] | solves with sparse triangular factors |
 //! | [`vectors`] | inner products and updates of vectors |
 //! | [`cuda`] | the same on NVIDIA GPUs: sources, and descriptions of launches |
 //!
@@ -71,6 +72,7 @@ pub mod packed;
 pub mod precision;
 mod scalar;
 pub mod sell;
+pub mod triangular;
 pub mod vectors;
 
 pub use blas::{Op, gemm, potrf_lower, syrk_lower, trsm_left_lower, trsm_right_lower};

@@ -145,6 +145,15 @@ impl Csr {
         self
     }
 
+    /// The matrix on the same places with what `map` makes of each element, given row and column.
+    pub(crate) fn map_values(&self, mut map: impl FnMut(usize, u32, f64) -> f64) -> Csr {
+        let mut value = Vec::with_capacity(self.value.len());
+        for (i, (columns, values)) in self.iter().enumerate() {
+            value.extend(columns.iter().zip(values).map(|(&j, &value)| map(i, j, value)));
+        }
+        Csr { columns: self.columns, starts: self.starts.clone(), column: self.column.clone(), value }
+    }
+
     /// The matrix with rows and columns exchanged.
     pub fn transposed(&self) -> Csr {
         let mut gather = Gather::new(self.columns);
@@ -158,7 +167,23 @@ impl Csr {
 
     /// True if every `a_ij` is `a_ji`, to the bit.
     pub fn is_symmetric(&self) -> bool {
-        self.rows() == self.columns && self.transposed() == *self
+        if self.rows() != self.columns {
+            return false;
+        }
+        // Row after row: what is before its diagonal has to be what each row above has next behind its own.
+        let behind = |i: usize| self.starts[i] + self.row(i).0.partition_point(|&j| j as usize <= i);
+        let mut next: Vec<usize> = (0..self.rows()).map(behind).collect();
+        for i in 0..self.rows() {
+            let (column, value) = self.row(i);
+            for (&j, &value) in column.iter().zip(value).take_while(|(j, _)| (**j as usize) < i) {
+                let (at, end) = (&mut next[j as usize], self.starts[j as usize + 1]);
+                if *at == end || self.column[*at] as usize != i || self.value[*at] != value {
+                    return false;
+                }
+                *at += 1;
+            }
+        }
+        next == self.starts[1..]
     }
 
     /// `max_i sum_j |a_ij|`.
@@ -313,6 +338,16 @@ mod tests {
     }
 
     #[test]
+    fn symmetry_is_of_places_and_values() {
+        let of = |triplets: &[Triplet]| Csr::from_triplets(3, 3, triplets).unwrap().is_symmetric();
+        assert!(of(&[]) && of(&[(1, 1, 1.0)]) && of(&[(0, 2, 1.0), (2, 0, 1.0), (1, 2, -1.0), (2, 1, -1.0)]));
+        assert!(!of(&[(0, 2, 1.0), (2, 0, 1.5)]));
+        assert!(!of(&[(0, 2, 1.0)]) && !of(&[(2, 0, 1.0)]));
+        assert!(!of(&[(0, 1, 1.0), (0, 2, 1.0), (2, 0, 1.0)]) && !of(&[(0, 1, 1.0), (2, 0, 1.0)]));
+        assert!(!Csr::from_triplets(2, 3, &[]).unwrap().is_symmetric());
+    }
+
+    #[test]
     fn what_is_no_matrix_is_an_error() {
         assert!(Csr::from_triplets(2, 2, &[(0, 2, 1.0)]).is_err());
         assert!(Csr::from_triplets(2, 2, &[(0, 1, f64::NAN)]).is_err());
@@ -353,6 +388,19 @@ mod tests {
                 }
             }
             prop_assert_eq!(t.transposed(), a);
+        }
+
+        #[test]
+        fn symmetric_is_what_equals_its_transpose(
+            triplets in prop::collection::vec((0..4u32, 0..4u32, 1..3i32), 0..9),
+            mirrors in any::<bool>(),
+        ) {
+            let mut all: Vec<Triplet> = triplets.iter().map(|&(i, j, a)| (i, j, f64::from(a))).collect();
+            if mirrors {
+                all.extend(triplets.iter().map(|&(i, j, a)| (j, i, f64::from(a))));
+            }
+            let a = Csr::from_triplets(4, 4, &all).unwrap();
+            prop_assert_eq!(a.is_symmetric(), a.transposed() == a);
         }
     }
 }

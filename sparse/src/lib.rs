@@ -44,6 +44,7 @@ pub mod generate;
 pub mod krylov;
 pub mod market;
 pub mod reorder;
+mod side_by_side;
 pub mod space;
 pub mod survey;
 pub mod system;

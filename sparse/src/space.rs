@@ -11,11 +11,12 @@ use crate::error::Error;
 /// computes them, so that every sum has the same bits on any number of workers.
 pub const GRAIN: usize = 4096;
 
-/// Stretches begin at multiples of this: whole tiles of 256 rows and of 288, and whole blocks of 1, 2, 3, 4 and 6.
-const STEP: usize = 2304;
+/// Stretches begin at multiples of this: whole blocks of 1, 2, 3, 4 and 6, and whole lines of a cache.
+const STEP: usize = 48;
 
-/// A stretch has at least so many bytes of a matrix: a task should take much longer than starting it.
-const LEAST_BYTES: u64 = 1 << 20;
+/// A stretch has about so many bytes of a matrix at least, and so many rows: a task should take much longer than starting it.
+const LEAST_BYTES: u64 = 3 << 18;
+const LEAST_ROWS: usize = 768;
 
 /// Stretches that are enough for any number of workers this is meant for.
 pub(crate) const MOST: usize = 64;
@@ -28,12 +29,15 @@ pub struct Space {
 }
 
 impl Space {
-    /// Stretches for a matrix of this many rows and bytes: at least 1 MB of it each, 64 at most. A small one is one stretch.
+    /// Stretches of one length, but for the last, for a matrix of this many rows and bytes: at least about 768 kB of it each, 63 at most. A small one is one
+    /// stretch.
     pub fn new(rows: usize, bytes: u64) -> Space {
-        let wanted = (bytes / LEAST_BYTES).clamp(1, MOST as u64) as usize;
-        let step = rows.div_ceil(wanted).next_multiple_of(STEP);
-        let starts = (0..rows).step_by(step.max(STEP));
-        Space { cuts: starts.chain([rows]).collect() }
+        let wanted = usize::try_from(bytes / LEAST_BYTES).unwrap_or(MOST).min(rows / LEAST_ROWS);
+        // An odd number: one is in the middle, where what begins at both ends meets.
+        let count = if wanted < 2 { 1 } else { (wanted | 1).min(MOST - 1) };
+        // On a GPU all but the last are of one length.
+        let step = rows.div_ceil(count).next_multiple_of(STEP).max(STEP);
+        Space { cuts: (0..rows).step_by(step).chain([rows]).collect() }
     }
 
     /// The length of its vectors.
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn small_matrices_are_one_stretch() {
-        for rows in [1, 100, STEP] {
+        for rows in [1, 100, 2 * LEAST_ROWS - 1] {
             assert_eq!(Space::new(rows, 1 << 30).stretches(), 1);
         }
         assert_eq!(Space::new(1_000_000, LEAST_BYTES).stretches(), 1);
@@ -170,6 +174,8 @@ mod tests {
         assert!(space.stretches() <= MOST && space.stretches() > MOST / 2);
         assert_eq!(space.ranges().map(|range| range.len()).sum::<usize>(), 3_179_000);
         assert!(space.ranges().all(|range| range.start % STEP == 0));
+        let last = space.range(space.stretches() - 1).len();
+        assert!(last <= space.range(0).len() && last > space.range(0).len() / 2);
         for range in [0..1, 40_000..90_000, 3_178_999..3_179_000] {
             let covering = space.covering(range.clone());
             assert!(space.range(covering.start).contains(&range.start));
@@ -180,10 +186,10 @@ mod tests {
 
     #[test]
     fn vectors_come_back_as_they_went() -> Result<(), Error> {
-        let (rt, space) = (Runtime::new()?, Space::new(3 * STEP + 5, 100 << 20));
+        let (rt, space) = (Runtime::new()?, Space::new(5 * LEAST_ROWS + 5, 100 << 20));
         let mut elements: Vec<f64> = (0..space.len()).map(|i| i as f64).collect();
         let vector = space.vector(&rt, elements.clone());
-        assert_eq!(vector.stretches().len(), 4);
+        assert_eq!(vector.stretches().len(), 5);
         let mut back = vec![0.0; space.len()];
         vector.copy_to(&rt, &mut back)?;
         assert_eq!(back, elements);

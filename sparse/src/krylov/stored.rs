@@ -131,7 +131,7 @@ fn check_square(a: &Csr) -> Result<(), Error> {
 }
 
 /// Rows of blocks that are looked at.
-const SAMPLE: usize = 300;
+const SAMPLE: usize = 100;
 
 /// The edge of the blocks that a matrix has, if they are nearly full: 1, 2, 3 or 4.
 pub fn best_edge(a: &Csr) -> usize {

@@ -196,8 +196,8 @@ impl<'a> System<'a> {
         stop: &[Stop],
         log: &mut dyn Logger,
     ) -> Result<Solution, Error> {
-        let Copies { space, exact, scales, reduction, .. } = &self.copies;
-        let (inner, reduction) = (self.copies.inner(), *reduction);
+        let Copies { space, scales, reduction, .. } = &self.copies;
+        let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), *reduction);
         let problem = Solve { rt: self.rt, space, exact, inner, preconditioner, reduction };
         let method = method_of(method, self.options.basis);
         match scales {

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::krylov::grains::dots;
 use crate::krylov::rounds::{Ended, Limits};
 use crate::krylov::{
-    Correction, Logger, Method, Operator, Preconditioner, Scalars, ScalarsHandle, Steps, Sums,
+    Correction, Logger, Method, Operator, Preconditioner, Scalars, ScalarsHandle, Steps, Stored, Sums,
 };
 use crate::space::{Space, Vector};
 
@@ -31,7 +31,12 @@ impl Scales {
     /// The same numbers for rows and columns, powers of two with which the largest magnitude of every row is about 1 (Ruiz 2001, for symmetric
     /// patterns): a symmetric matrix stays symmetric.
     pub fn of_both(a: &Csr) -> Scales {
-        let mut exponents = vec![0i32; a.rows()];
+        // What a positive definite matrix needs is known from its diagonal; others are on the way.
+        let of_diagonal = |i| match a.get(i, i) {
+            0.0 => 0,
+            diagonal => -exponent(diagonal).div_euclid(2),
+        };
+        let mut exponents: Vec<i32> = (0..a.rows()).map(of_diagonal).collect();
         for _ in 0..PASSES {
             let of_row = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
                 let elements = column.iter().zip(value).filter(|(_, value)| **value != 0.0);
@@ -57,11 +62,25 @@ impl Scales {
     /// # Errors
     /// [`Error::Shape`] where an element becomes infinite.
     pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
-        let scaled =
-            a.clone().map_elements(|i, j, value| Some(self.rows[i] * value * self.columns[j as usize]));
-        scaled.scaled(0)
+        let scaled = a.map_values(|i, j, value| self.rows[i] * value * self.columns[j as usize]);
+        if scaled.iter().all(|(_, value)| value.iter().all(|value| value.is_finite())) {
+            return Ok(scaled);
+        }
+        Err(Error::shape("matrix", "its scaled rows and columns have infinite elements"))
+    }
+
+    /// True if `a` is known from what [came of it](Scales::matrix), to the bit: no element has become so small that it lost digits, and no vector
+    /// will that is not below `1e-230`.
+    pub fn can_be_undone(&self, a: &Csr, scaled: &Csr) -> bool {
+        let is_mild = |scale: &f64| exponent(*scale).abs() <= MILD;
+        let is_kept = |(a, scaled): (&f64, &f64)| scaled.is_normal() || *a == 0.0;
+        self.rows.iter().chain(&self.columns).all(is_mild)
+            && a.iter().zip(scaled.iter()).all(|(a, scaled)| a.1.iter().zip(scaled.1).all(is_kept))
     }
 }
+
+/// An exponent of scales that is far from where numbers end.
+const MILD: i32 = 128;
 
 /// Rounds of balancing at most: each halves the exponents.
 const PASSES: usize = 20;
@@ -76,6 +95,63 @@ fn exponent(x: f64) -> i32 {
         // Subnormal numbers, and zero.
         0 => frexp(x).1.clamp(-1000, 1000),
         biased => (biased - 1022).clamp(-1000, 1000),
+    }
+}
+
+/// A matrix that is stored with its rows and columns multiplied by powers of two, as what it was: its products have the same bits, since nothing is
+/// rounded on the way.
+pub struct Unscaled {
+    stored: Stored,
+    /// One by the scales.
+    rows: Vector,
+    columns: Vector,
+}
+
+impl Unscaled {
+    /// Of a matrix that was multiplied by these scales, which [can be undone](Scales::can_be_undone).
+    pub fn new(rt: &Runtime, space: &Space, stored: Stored, scales: &Scales) -> Unscaled {
+        let inverse = |scales: &[f64]| space.vector(rt, scales.iter().map(|scale| 1.0 / scale).collect());
+        Unscaled { rows: inverse(&scales.rows), columns: inverse(&scales.columns), stored }
+    }
+
+    /// The matrix as it is stored.
+    pub fn stored(&self) -> &Stored {
+        &self.stored
+    }
+}
+
+impl Operator for Unscaled {
+    fn rows(&self) -> usize {
+        self.stored.rows()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.stored.bytes()
+    }
+
+    fn accuracy(&self) -> f64 {
+        self.stored.accuracy()
+    }
+
+    fn apply(&self, steps: &Steps<'_>, x: &Vector, y: &Vector) -> Result<(), Error> {
+        let scaled = steps.space().zeros(steps.graph());
+        steps.each(
+            "unscale",
+            |i| (x.read(i), self.columns.read(i), scaled.update(i)),
+            |(x, columns, scaled)| {
+                scaled.iter_mut().zip(x.iter().zip(&*columns)).for_each(|(to, (x, scale))| *to = x * scale);
+            },
+        )?;
+        self.stored.apply(steps, &scaled, y)?;
+        steps.each(
+            "unscale",
+            |i| (steps.scalars(), self.rows.read(i), y.update(i)),
+            |(s, rows, y)| {
+                if !Scalars::new(s).is_done() {
+                    y.iter_mut().zip(&*rows).for_each(|(y, scale)| *y *= scale);
+                }
+            },
+        )
     }
 }
 
@@ -187,7 +263,34 @@ impl Logger for Rescaled<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adaptive::Adaptation;
     use crate::generate::{Biot, Elements, biot};
+
+    #[test]
+    fn products_are_undone_to_the_bit() -> Result<(), Error> {
+        let a = biot(&Biot { elements: Elements([4, 3, 3]), ..Biot::default() })?;
+        let (rt, space) = (Runtime::new()?, Space::new(a.rows(), a.bytes()));
+        let scales = Scales::of_both(&a);
+        let scaled = scales.matrix(&a)?;
+        assert!(scales.can_be_undone(&a, &scaled));
+        let stored = |a: &Csr| Stored::new(&rt, &space, a, 1, &Adaptation::double());
+        let undone = Unscaled::new(&rt, &space, stored(&scaled)?, &scales);
+        let x: Vec<f64> = (0..a.rows()).map(|i| (i * 7 % 31) as f64 / 31.0 - 0.5).collect();
+        let product = |operator: &dyn Operator| -> Result<Vec<f64>, Error> {
+            let (x, y) = (space.vector(&rt, x.clone()), space.zeros(&rt));
+            let scalars = rt.register(Scalars::zeros(0));
+            let graph = rt.record(|graph| operator.apply(&Steps::new(graph, &space, &scalars), &x, &y))?;
+            rt.replay(&Bindings::recorded(&graph))?;
+            let mut back = vec![0.0; a.rows()];
+            y.copy_to(&rt, &mut back)?;
+            Ok(back)
+        };
+        assert_eq!(product(&undone)?, product(&stored(&a)?)?);
+        let tiny = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1e-308), (1, 0, 1e-308), (1, 1, 1e10)])?;
+        let scales = Scales::of_both(&tiny);
+        assert!(!scales.can_be_undone(&tiny, &scales.matrix(&tiny)?));
+        Ok(())
+    }
 
     #[test]
     fn rows_become_alike() -> Result<(), Error> {

@@ -1,17 +1,29 @@
 //! Incomplete factorisation.
 
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::sweep::Sweep;
+use super::triangle::Rows;
 use crate::csr::Csr;
 use crate::error::Error;
+use crate::side_by_side::side_by_side;
+use crate::space::Space;
 
-/// `A` is about `L D U`: `L` and `U` with unit diagonals that are not stored.
+/// A dense block, row by row.
+pub type Block<const B: usize> = [[f64; B]; B];
+
+/// The rows of a stretch of `A`, about `L D U`, in blocks: `L` and `U` have ones on their diagonals, which are not stored.
 #[derive(Debug)]
-pub struct Factors {
-    /// Strictly lower.
-    pub lower: Csr,
-    /// Strictly upper.
-    pub upper: Csr,
-    /// `D`.
-    pub pivots: Vec<f64>,
+pub struct Factors<const B: usize> {
+    /// Its rows of blocks in the order in which they were eliminated, by their numbers in the stretch.
+    pub made: Vec<u32>,
+    /// Before the diagonal in the order of elimination.
+    pub lower: Rows<B>,
+    /// Behind it.
+    pub upper: Rows<B>,
+    /// The inverse of `D`, in the order of the rows.
+    pub inverses: Vec<Block<B>>,
 }
 
 /// The first factor by which a diagonal is enlarged, and how often it is doubled (Manteuffel 1980).
@@ -20,25 +32,51 @@ const SHIFTS: i32 = 12;
 /// A pivot that is smaller than this beside its diagonal element has lost what it was made of.
 const LEAST_PIVOT: f64 = 1e-10;
 
-/// Factors a matrix on its own pattern, by rows.
+/// Factors a matrix on the pattern of its blocks, each stretch of a space by itself as far as the sweep allows.
 ///
 /// # Errors
-/// [`Error::Unsolvable`] for a row without a diagonal element, and where no enlargement of the diagonal helps.
-pub fn factors(a: &Csr) -> Result<Factors, Error> {
+/// [`Error::Unsolvable`] for a row without a diagonal element, where no enlargement of the diagonal helps, and for factors beyond the range of `f32`.
+pub fn factors<const B: usize>(
+    a: &Csr,
+    space: &Space,
+    sweep: &Sweep,
+    kind: Kind,
+    threads: usize,
+) -> Result<Vec<Factors<B>>, Error> {
     let diagonal = diagonal(a)?;
-    let is_symmetric = a.is_symmetric();
-    let needs_positive = is_symmetric && diagonal.iter().all(|&d| d > 0.0);
     let mut row = 0;
     for shift in [0.0].into_iter().chain((0..SHIFTS).map(|k| FIRST_SHIFT * f64::from(1 << k))) {
-        let mut work = Work::new(a, &diagonal, shift, needs_positive);
-        match (0..a.rows()).find(|&i| !work.eliminate(i)) {
-            None => return work.finish(is_symmetric),
-            Some(failed) => row = failed,
+        let system = System { a, space, sweep, kind, diagonal: &diagonal, shift };
+        match system.factored(threads) {
+            Ok(factors) => return narrow_enough(factors),
+            Err(failed) => row = failed,
         }
     }
     let problem =
         format!("no incomplete factors: the pivot of row {} vanishes; take jacobi or chebyshev", row + 1);
     Err(Error::unsolvable("preconditioner", problem))
+}
+
+/// What is known of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Neither of the others.
+    General,
+    /// Equal to its transpose: half of the elimination is left out, and `U` is the transpose of `L` to the last bit.
+    Symmetric,
+    /// The same with a positive diagonal, whose pivots are to be positive too.
+    Positive,
+}
+
+impl Kind {
+    /// Of a matrix.
+    pub fn of(a: &Csr) -> Kind {
+        match a.is_symmetric() {
+            false => Kind::General,
+            true if (0..a.rows()).all(|i| a.get(i, i) > 0.0) => Kind::Positive,
+            true => Kind::Symmetric,
+        }
+    }
 }
 
 fn diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
@@ -52,160 +90,461 @@ fn diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
     (0..a.rows()).map(of_row).collect()
 }
 
-/// A factorisation that has come to some row.
-struct Work<'a> {
+fn narrow_enough<const B: usize>(factors: Vec<Factors<B>>) -> Result<Vec<Factors<B>>, Error> {
+    if factors.iter().all(|factors| factors.lower.is_finite() && factors.upper.is_finite()) {
+        return Ok(factors);
+    }
+    let problem = "its factors are beyond the range of f32: scale the system first";
+    Err(Error::unsolvable("preconditioner", problem))
+}
+
+struct System<'a> {
     a: &'a Csr,
+    space: &'a Space,
+    sweep: &'a Sweep,
+    kind: Kind,
     diagonal: &'a [f64],
     shift: f64,
-    needs_positive: bool,
-    lower: Growing,
-    upper: Growing,
-    pivots: Vec<f64>,
-    /// Where the row that is being eliminated has its columns, counted from 1; 0 where it has none.
+}
+
+/// What later rows need of a stretch's rows.
+struct Eliminated<const B: usize> {
+    factors: Factors<B>,
+    /// Of each row in the order in which they were made: where its blocks in `columns` begin, and where those of other stretches do.
+    starts: Vec<[usize; 2]>,
+    /// Of `U`: those of the stretch in the order of elimination, then the others.
+    columns: Vec<u32>,
+    values: Vec<Block<B>>,
+    pivots: Vec<Block<B>>,
+}
+
+impl System<'_> {
+    /// The factors of every stretch; the first row whose pivot is useless.
+    fn factored<const B: usize>(&self, threads: usize) -> Result<Vec<Factors<B>>, usize> {
+        let done: Vec<OnceLock<Eliminated<B>>> =
+            (0..self.space.stretches()).map(|_| OnceLock::new()).collect();
+        let chain = |chain: Vec<usize>| -> Result<(), usize> {
+            chain.into_iter().try_for_each(|stretch| {
+                let eliminated = Work::new(self, stretch, &done).eliminated()?;
+                done[stretch].set(eliminated).map_err(|_| ()).expect("every stretch is in one chain");
+                Ok(())
+            })
+        };
+        let (chains, last) = self.sweep.chains();
+        side_by_side(threads, chains.into_iter(), chain).into_iter().collect::<Result<(), usize>>()?;
+        chain(last)?;
+        Ok(done.into_iter().map(|done| done.into_inner().expect("it was set").factors).collect())
+    }
+}
+
+impl System<'_> {
+    fn stretch_of<const B: usize>(&self, column: u32) -> usize {
+        let first = column as usize * B;
+        self.space.covering(first..first + 1).start
+    }
+
+    /// Where a stretch has a row of blocks: its number there, and how many were made before it.
+    fn place_of<const B: usize>(&self, block: u32, stretch: usize) -> (usize, usize) {
+        let rows = self.space.range(stretch);
+        let row = block as usize - rows.start / B;
+        (row, if self.sweep.falls(stretch) { rows.len() / B - 1 - row } else { row })
+    }
+}
+
+/// The elimination of a stretch.
+struct Work<'w, const B: usize> {
+    system: &'w System<'w>,
+    done: &'w [OnceLock<Eliminated<B>>],
+    stretch: usize,
+    /// Its rows of blocks.
+    blocks: Range<usize>,
+    made: Eliminated<B>,
+    /// Of each row that was made, the next block of `U` in a row of the stretch that has not been made.
+    next: Vec<usize>,
+    row: Row<B>,
+}
+
+/// The row of blocks that is being eliminated.
+struct Row<const B: usize> {
+    columns: Vec<u32>,
+    values: Vec<Block<B>>,
+    /// Where it has its columns, counted from 1; 0 where it has none, or none that changes.
     place: Vec<u32>,
-    /// Its elements so far.
-    row: Vec<f64>,
 }
 
-/// A matrix that gets one row after the other.
-#[derive(Default)]
-struct Growing {
-    starts: Vec<usize>,
-    column: Vec<u32>,
-    value: Vec<f64>,
-}
-
-impl Growing {
-    fn new() -> Self {
-        Growing { starts: vec![0], ..Growing::default() }
+impl<'w, const B: usize> Work<'w, B> {
+    fn new(system: &'w System<'w>, stretch: usize, done: &'w [OnceLock<Eliminated<B>>]) -> Self {
+        let rows = system.space.range(stretch);
+        let blocks = rows.start / B..rows.end / B;
+        let factors = Factors {
+            made: Vec::with_capacity(blocks.len()),
+            lower: Rows::new(),
+            upper: Rows::new(),
+            inverses: vec![[[0.0; B]; B]; blocks.len()],
+        };
+        let made = Eliminated {
+            factors,
+            starts: Vec::new(),
+            columns: Vec::new(),
+            values: Vec::new(),
+            pivots: Vec::new(),
+        };
+        let row = Row { columns: Vec::new(), values: Vec::new(), place: vec![0; system.a.columns() / B] };
+        Work { system, done, stretch, blocks, made, next: Vec::new(), row }
     }
 
-    fn push_row(&mut self, elements: impl Iterator<Item = (u32, f64)>) {
-        for (column, value) in elements {
-            self.column.push(column);
-            self.value.push(value);
+    fn eliminated(mut self) -> Result<Eliminated<B>, usize> {
+        let count = self.blocks.len();
+        let falls = self.system.sweep.falls(self.stretch);
+        for k in 0..count {
+            let row = if falls { count - 1 - k } else { k };
+            self.eliminate(row)?;
+            self.made.factors.made.push(row as u32);
         }
-        self.starts.push(self.column.len());
+        Ok(self.made)
     }
 
-    fn row(&self, i: usize) -> (&[u32], &[f64]) {
-        let row = self.starts[i]..self.starts[i + 1];
-        (&self.column[row.clone()], &self.value[row])
-    }
-}
-
-impl<'a> Work<'a> {
-    fn new(a: &'a Csr, diagonal: &'a [f64], shift: f64, needs_positive: bool) -> Self {
-        Work {
-            a,
-            diagonal,
-            shift,
-            needs_positive,
-            lower: Growing::new(),
-            upper: Growing::new(),
-            pivots: Vec::with_capacity(a.rows()),
-            place: vec![0; a.columns()],
-            row: Vec::new(),
-        }
+    fn is_before(&self, column: u32, block: usize) -> bool {
+        // What is true of blocks is true of their first unknowns.
+        self.system.sweep.is_before(self.stretch, column as usize * B, block * B)
     }
 
-    /// Makes row `i` of the factors; false if its pivot is useless.
-    fn eliminate(&mut self, i: usize) -> bool {
-        let (column, value) = self.a.row(i);
-        self.row.clear();
-        self.row.extend(value);
-        for (at, &j) in column.iter().enumerate() {
-            self.place[j as usize] = at as u32 + 1;
-            if j as usize == i {
-                self.row[at] *= 1.0 + self.shift;
+    /// Makes a row of the stretch's; the first row whose pivot is useless.
+    fn eliminate(&mut self, row: usize) -> Result<(), usize> {
+        let block = self.blocks.start + row;
+        self.row.gather(self.system.a, block);
+        self.prepare(block);
+        for at in 0..self.row.columns.len() {
+            let column = self.row.columns[at];
+            if self.is_before(column, block) {
+                self.subtract(at, block as u32);
             }
         }
-        let first_upper = column.partition_point(|&j| (j as usize) < i);
-        for (at, &k) in column[..first_upper].iter().enumerate() {
-            let element = self.row[at];
-            let (above, u) = self.upper.row(k as usize);
-            for (&j, u) in above.iter().zip(u) {
-                if let Some(place) = (self.place[j as usize] as usize).checked_sub(1) {
-                    self.row[place] -= element * u;
+        self.made.factors.lower.end_row();
+        let own = self.row.columns.iter().position(|&column| column as usize == block).expect("a diagonal");
+        let pivot = self.row.values[own];
+        let inverse = self.inverse(&pivot, block)?;
+        self.made.factors.inverses[row] = inverse;
+        self.made.pivots.push(pivot);
+        self.finish(block, &inverse);
+        self.row.clear();
+        Ok(())
+    }
+
+    /// Enlarges the diagonal; and forgets where blocks are that change no more.
+    fn prepare(&mut self, block: usize) {
+        let shift = 1.0 + self.system.shift;
+        let own = self.row.place[block] as usize - 1;
+        (0..B).for_each(|i| self.row.values[own][i][i] *= shift);
+        if self.system.kind != Kind::General {
+            // What is before the diagonal is known from the rows above.
+            for at in 0..self.row.columns.len() {
+                let column = self.row.columns[at];
+                if self.is_before(column, block) {
+                    self.row.place[column as usize] = 0;
                 }
             }
         }
-        column.iter().for_each(|&j| self.place[j as usize] = 0);
-        let pivot = self.row[first_upper];
-        let sign = if self.needs_positive { pivot } else { pivot.abs() };
-        if sign.is_nan() || sign <= LEAST_PIVOT * self.diagonal[i].abs() || !(1.0 / pivot).is_finite() {
-            return false;
-        }
-        let below = column[..first_upper].iter().zip(&self.row);
-        self.lower.push_row(below.map(|(&k, element)| (k, element / self.pivots[k as usize])));
-        let above = column[first_upper + 1..].iter().zip(&self.row[first_upper + 1..]);
-        self.upper.push_row(above.map(|(&j, element)| (j, element / pivot)));
-        self.pivots.push(pivot);
-        true
     }
 
-    fn finish(self, is_symmetric: bool) -> Result<Factors, Error> {
-        let columns = self.a.columns();
-        let matrix = |factor: Growing| {
-            let is_wide = |value: &f64| value.abs() > f64::from(f32::MAX);
-            if factor.value.iter().any(is_wide) {
-                let problem = "its factors are beyond the range of f32: scale the system first";
-                return Err(Error::unsolvable("preconditioner", problem));
-            }
-            Csr::new(columns, factor.starts, factor.column, factor.value)
+    /// Takes the row of `U` of the block in place `at` out of the row, and adds the block to `L`.
+    fn subtract(&mut self, at: usize, block: u32) {
+        let column = self.row.columns[at];
+        let is_own = self.is_own(column);
+        let stretch = if is_own { self.stretch } else { self.system.stretch_of::<B>(column) };
+        let above = match is_own {
+            true => &self.made,
+            false => self.done[stretch].get().expect("what is before was made before"),
         };
-        let lower = matrix(self.lower)?;
-        // The two differ by rounding; the preconditioner of a symmetric matrix has to be symmetric.
-        let upper = if is_symmetric { lower.transposed() } else { matrix(self.upper)? };
-        Ok(Factors { lower, upper, pivots: self.pivots })
+        let (row, made) = self.system.place_of::<B>(column, stretch);
+        let [first, others] = above.starts[made];
+        let end = above.starts.get(made + 1).map_or(above.columns.len(), |next| next[0]);
+        let (lower, element, from) = if self.system.kind == Kind::General {
+            let element = self.row.values[at];
+            (product(&element, &above.factors.inverses[row]), element, first)
+        } else {
+            let found = match is_own {
+                true => {
+                    self.next[made] += 1;
+                    self.next[made] - 1
+                }
+                false => {
+                    others + above.columns[others..end].binary_search(&block).expect("a symmetric pattern")
+                }
+            };
+            let lower = transposed(&above.values[found]);
+            // Of the stretch's own, what is before that has been made.
+            (lower, product(&lower, &above.pivots[made]), if is_own { found } else { others })
+        };
+        self.row.subtract(&element, &above.columns[from..end], &above.values[from..end]);
+        self.made.factors.lower.push(column, narrow(&lower));
     }
+
+    /// The inverse of a pivot; the first row of it that is useless.
+    fn inverse(&self, pivot: &Block<B>, block: usize) -> Result<Block<B>, usize> {
+        let kind = self.system.kind;
+        let is_useful = |i: usize, pivot: f64| {
+            let sign = if kind == Kind::Positive { pivot } else { pivot.abs() };
+            let least = LEAST_PIVOT * self.system.diagonal[block * B + i].abs();
+            sign > least && (1.0 / pivot).is_finite()
+        };
+        let mut inverse = inverse(pivot, is_useful).map_err(|i| block * B + i)?;
+        if kind != Kind::General {
+            (0..B).for_each(|i| (0..i).for_each(|j| inverse[j][i] = inverse[i][j]));
+        }
+        Ok(inverse)
+    }
+
+    /// Adds what is behind the diagonal to `U`: the stretch's own in the order of elimination, then the others.
+    fn finish(&mut self, block: usize, inverse: &Block<B>) {
+        let (first, count) = (self.made.columns.len(), self.row.columns.len());
+        let falls = self.system.sweep.falls(self.stretch);
+        for k in 0..count {
+            let at = if falls { count - 1 - k } else { k };
+            if self.is_behind(at, block) && self.is_own(self.row.columns[at]) {
+                self.add_upper(at, inverse);
+            }
+        }
+        let others = self.made.columns.len();
+        for at in 0..count {
+            if self.is_behind(at, block) && !self.is_own(self.row.columns[at]) {
+                self.add_upper(at, inverse);
+            }
+        }
+        self.made.factors.upper.end_row();
+        self.made.starts.push([first, others]);
+        self.next.push(first);
+    }
+
+    fn is_own(&self, column: u32) -> bool {
+        self.blocks.contains(&(column as usize))
+    }
+
+    fn is_behind(&self, at: usize, block: usize) -> bool {
+        let column = self.row.columns[at];
+        column as usize != block && !self.is_before(column, block)
+    }
+
+    fn add_upper(&mut self, at: usize, inverse: &Block<B>) {
+        let (column, value) = (self.row.columns[at], product(inverse, &self.row.values[at]));
+        self.made.columns.push(column);
+        self.made.values.push(value);
+        self.made.factors.upper.push(column, narrow(&value));
+    }
+}
+
+impl<const B: usize> Row<B> {
+    /// Takes a row of blocks of a matrix; columns rise.
+    fn gather(&mut self, a: &Csr, block: usize) {
+        for i in 0..B {
+            let (column, value) = a.row(block * B + i);
+            for (&j, &value) in column.iter().zip(value) {
+                let place = &mut self.place[j as usize / B];
+                if *place == 0 {
+                    self.columns.push(j / B as u32);
+                    self.values.push([[0.0; B]; B]);
+                    *place = self.columns.len() as u32;
+                }
+                self.values[*place as usize - 1][i][j as usize % B] = value;
+            }
+        }
+        if !self.columns.is_sorted() {
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        let mut all: Vec<_> = self.columns.iter().copied().zip(self.values.iter().copied()).collect();
+        all.sort_unstable_by_key(|&(column, _)| column);
+        for (at, (column, value)) in all.into_iter().enumerate() {
+            (self.columns[at], self.values[at]) = (column, value);
+            self.place[column as usize] = at as u32 + 1;
+        }
+    }
+
+    /// Takes `element` times these blocks out of the row, where it has some that change.
+    fn subtract(&mut self, element: &Block<B>, columns: &[u32], values: &[Block<B>]) {
+        for (&column, value) in columns.iter().zip(values) {
+            if let Some(place) = (self.place[column as usize] as usize).checked_sub(1) {
+                let target = &mut self.values[place];
+                for i in 0..B {
+                    for k in 0..B {
+                        for j in 0..B {
+                            target[i][j] -= element[i][k] * value[k][j];
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.columns.iter().for_each(|&column| self.place[column as usize] = 0);
+        self.columns.clear();
+        self.values.clear();
+    }
+}
+
+fn product<const B: usize>(a: &Block<B>, b: &Block<B>) -> Block<B> {
+    let mut product = [[0.0; B]; B];
+    for i in 0..B {
+        for k in 0..B {
+            for j in 0..B {
+                product[i][j] += a[i][k] * b[k][j];
+            }
+        }
+    }
+    product
+}
+
+fn transposed<const B: usize>(a: &Block<B>) -> Block<B> {
+    std::array::from_fn(|i| std::array::from_fn(|j| a[j][i]))
+}
+
+/// In `f32`, by columns.
+fn narrow<const B: usize>(a: &Block<B>) -> [[f32; B]; B] {
+    std::array::from_fn(|j| std::array::from_fn(|i| a[i][j] as f32))
+}
+
+/// The inverse, by elimination without pivoting; the first row whose pivot is not useful.
+fn inverse<const B: usize>(a: &Block<B>, is_useful: impl Fn(usize, f64) -> bool) -> Result<Block<B>, usize> {
+    let (mut a, mut inverse) = (*a, [[0.0; B]; B]);
+    (0..B).for_each(|i| inverse[i][i] = 1.0);
+    for k in 0..B {
+        let pivot = a[k][k];
+        if !is_useful(k, pivot) {
+            return Err(k);
+        }
+        for i in (0..B).filter(|&i| i != k) {
+            let factor = a[i][k] / pivot;
+            for j in 0..B {
+                a[i][j] -= factor * a[k][j];
+                inverse[i][j] -= factor * inverse[k][j];
+            }
+        }
+    }
+    for i in 0..B {
+        let pivot = a[i][i];
+        inverse[i].iter_mut().for_each(|x| *x /= pivot);
+    }
+    Ok(inverse)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{Elasticity, Transport, elasticity, transport};
+    use crate::csr::Triplet;
+    use crate::generate::{Elasticity, Elements, Flow, Transport, elasticity, flow, transport};
+    use crate::space::GRAIN;
 
-    /// `L D U` equals `A` where `A` has elements: what defines ILU(0).
-    #[test]
-    fn products_of_factors_agree_on_the_pattern() -> Result<(), Error> {
-        let a = transport(&Transport {
-            flow: crate::generate::Flow { cells: [6, 5, 4], ..Default::default() },
-            ..Transport::default()
-        })?;
-        let Factors { lower, upper, pivots } = factors(&a)?;
+    /// `L`, `U` and `D^-1` as matrices.
+    fn assembled<const B: usize>(factors: &[Factors<B>], space: &Space) -> Result<[Csr; 3], Error> {
+        let n = space.len();
+        let mut triplets: [Vec<Triplet>; 3] = Default::default();
+        for (factors, range) in factors.iter().zip(space.ranges()) {
+            for (at, &row) in factors.made.iter().enumerate() {
+                let row = range.start + row as usize * B;
+                let mut put = |into: usize, column: usize, get: &dyn Fn(usize, usize) -> f64| {
+                    let places = (0..B * B).map(|k| (k / B, k % B));
+                    triplets[into]
+                        .extend(places.map(|(i, j)| ((row + i) as u32, (column * B + j) as u32, get(i, j))));
+                };
+                for (column, block) in factors.lower.blocks(at) {
+                    put(0, column as usize, &|i, j| f64::from(block[j][i]));
+                }
+                for (column, block) in factors.upper.blocks(at) {
+                    put(1, column as usize, &|i, j| f64::from(block[j][i]));
+                }
+                let inverse = &factors.inverses[(row - range.start) / B];
+                put(2, row / B, &|i, j| inverse[i][j]);
+            }
+        }
+        let [lower, upper, inverse] = triplets.map(|triplets| Csr::from_triplets(n, n, &triplets));
+        Ok([lower?, upper?, inverse?])
+    }
+
+    /// `L D U` equals `A` where `A` has elements: what defines ILU(0). So `D^-1` times its blocks of rows are known from those of `L` and `U`.
+    fn check<const B: usize>(a: &Csr, sweep: impl Fn(&Space) -> Sweep, kind: Kind) -> Result<(), Error> {
+        let space = Space::new(a.rows(), 1 << 40);
+        assert!(space.stretches() >= 3);
+        let factors = factors::<B>(a, &space, &sweep(&space), kind, 2)?;
+        let [lower, upper, inverse] = assembled(&factors, &space)?;
+        if kind != Kind::General {
+            assert_eq!(upper, lower.transposed());
+            assert!(inverse.is_symmetric());
+        }
+        let pivot = |k: usize| -> Block<B> {
+            let first = k / B * B;
+            let block = std::array::from_fn(|i| std::array::from_fn(|j| inverse.get(first + i, first + j)));
+            super::inverse(&block, |_, _| true).expect("what was inverted")
+        };
         for (i, (column, value)) in a.iter().enumerate() {
+            let size = a.get(i, i).abs();
             for (&j, &a) in column.iter().zip(value) {
                 let j = j as usize;
-                let unit = |factor: &Csr, i: usize, j: usize| if i == j { 1.0 } else { factor.get(i, j) };
-                let product: f64 =
-                    (0..=i.min(j)).map(|k| unit(&lower, i, k) * pivots[k] * unit(&upper, k, j)).sum();
-                assert!(
-                    (product - a).abs() <= 1e-13 * pivots[i].abs().max(a.abs()),
-                    "({i}, {j}): {product:e} {a:e}"
-                );
+                // (L + I) D (U + I), with the rows of D U from its blocks.
+                let of_row = |k: usize| -> f64 {
+                    let pivot = pivot(k);
+                    let unit = |m: usize| if m == j { 1.0 } else { upper.get(m, j) };
+                    (0..B).map(|m| pivot[k % B][m] * unit(k / B * B + m)).sum()
+                };
+                let (before, factor) = lower.row(i);
+                let sum: f64 = before.iter().zip(factor).map(|(&k, l)| l * of_row(k as usize)).sum();
+                let product = sum + of_row(i);
+                assert!((product - a).abs() <= 1e-5 * size.max(a.abs()), "({i}, {j}): {product:e} {a:e}");
             }
         }
         Ok(())
     }
 
+    fn solid() -> Result<Csr, Error> {
+        elasticity(&Elasticity { elements: Elements([13, 12, 16]), ..Elasticity::default() })
+    }
+
     #[test]
-    fn symmetric_positive_matrices_get_positive_pivots() -> Result<(), Error> {
-        let a = elasticity(&Elasticity {
-            elements: crate::generate::Elements([6, 6, 5]),
-            ..Elasticity::default()
-        })?;
-        let factors = factors(&a)?;
-        assert!(factors.pivots.iter().all(|&pivot| pivot > 0.0));
-        assert_eq!(factors.upper, factors.lower.transposed());
+    fn products_of_factors_agree_on_the_pattern() -> Result<(), Error> {
+        let cells = Flow { cells: [20, 21, 22], ..Flow::default() };
+        let (a, t) = (flow(&cells)?, transport(&Transport { flow: cells, ..Transport::default() })?);
+        check::<1>(&t, Sweep::natural, Kind::General)?;
+        check::<1>(&a, Sweep::natural, Kind::Positive)?;
+        let both = |space: &Space| Sweep::from_both_ends(space, &a);
+        assert_ne!(both(&Space::new(a.rows(), 1 << 40)), Sweep::natural(&Space::new(a.rows(), 1 << 40)));
+        check::<1>(&a, both, Kind::Positive)
+    }
+
+    #[test]
+    fn factors_in_blocks_agree_too() -> Result<(), Error> {
+        let a = solid()?;
+        check::<3>(&a, Sweep::natural, Kind::General)?;
+        check::<3>(&a, |space| Sweep::from_both_ends(space, &a), Kind::Positive)
+    }
+
+    #[test]
+    fn factors_do_not_depend_on_the_threads() -> Result<(), Error> {
+        let a = solid()?;
+        let space = Space::new(a.rows(), (a.rows() / GRAIN) as u64 * a.bytes());
+        let sweep = Sweep::from_both_ends(&space, &a);
+        let of = |threads| assembled(&factors::<3>(&a, &space, &sweep, Kind::Positive, threads)?, &space);
+        assert_eq!(of(1)?, of(2)?);
         Ok(())
     }
 
     #[test]
     fn a_missing_diagonal_is_named() -> Result<(), Error> {
         let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0)])?;
-        let error = factors(&a).expect_err("row 2").to_string();
+        let space = Space::new(2, a.bytes());
+        let factors = factors::<1>(&a, &space, &Sweep::natural(&space), Kind::of(&a), 1);
+        let error = factors.expect_err("row 2").to_string();
         assert!(error.contains("row 2 has no diagonal"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn diagonals_are_enlarged_where_pivots_are_not_positive() -> Result<(), Error> {
+        let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1.5), (1, 0, 1.5), (1, 1, 1.0)])?;
+        let space = Space::new(2, a.bytes());
+        let factors = factors::<1>(&a, &space, &Sweep::natural(&space), Kind::of(&a), 1)?;
+        assert!(factors[0].inverses.iter().all(|inverse| inverse[0][0] > 0.0));
         Ok(())
     }
 }

@@ -2,39 +2,55 @@
 
 use std::ops::Range;
 
-use zellige_runtime::{Data, Handle, Submit, read, reads};
+use zellige_runtime::{Data, Handle, Read, ReadList, Runtime, Stretch, Submit, read, reads};
 
-use super::factor::{Factors, factors};
-use super::rows::Rows;
+use super::factor::{Factors, Kind, factors};
+use super::sweep::Sweep;
+use super::triangle::{Needed, Rows, Triangle};
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::{Preconditioner, Scalars, Steps};
+use crate::krylov::{Preconditioner, Scalars, Steps, best_edge};
+use crate::side_by_side::side_by_side;
 use crate::space::{Space, Vector, joined};
 
-/// `M = L D U` with `L` and `U` triangular, where the matrix has elements: ILU(0); IC(0) of a symmetric matrix, whose `M` is symmetric to the last
-/// bit (Meijerink and van der Vorst 1977).
+/// `M = L D U` with `L` and `U` triangular, where the matrix has elements, or blocks of them if it is one of blocks: ILU(0); IC(0) of a symmetric matrix,
+/// whose `M` is symmetric to the last bit (Meijerink and van der Vorst 1977).
 ///
 /// Factors are stored in `f32`, arithmetic is in `f64`: an approximation of an approximation. A stretch of a triangular solve waits for the one
-/// before it, so that one worker at a time is busy with it.
+/// before it. For symmetric matrices with a positive diagonal the unknowns are eliminated from both ends towards the middle, where
+/// the matrix allows it, so that two workers are busy; for others one at a time is.
 #[derive(Debug)]
 pub struct Ilu {
     panels: Vec<Panel>,
-    /// `D^-1`.
-    inverse: Vector,
+    /// Stretches in the order of elimination.
+    order: Vec<usize>,
+    edge: usize,
     bytes: u64,
 }
 
+/// What is solved with in a stretch.
 #[derive(Debug)]
 struct Panel {
-    lower: Triangle,
-    upper: Triangle,
+    lower: Half,
+    upper: Half,
+    /// The blocks of `D^-1`.
+    inverses: Handle<Vec<f64>>,
 }
 
-/// The rows of a stretch, and the stretches of the solution that they need besides their own.
+/// A triangular factor's rows of a stretch, and the stretches of the solution that they need besides their own.
 #[derive(Debug)]
-struct Triangle {
-    rows: Handle<Rows<f32>>,
-    needed: Range<usize>,
+struct Half {
+    rows: Handle<Triangle>,
+    before: Range<usize>,
+    behind: Range<usize>,
+}
+
+impl Half {
+    /// What a task that solves with it reads.
+    fn operands(&self, z: &Vector) -> (Read<Triangle>, ReadList<Stretch<f64>>, ReadList<Stretch<f64>>) {
+        let others = |range: &Range<usize>| reads(&z.stretches()[range.clone()]);
+        (read(&self.rows), others(&self.before), others(&self.behind))
+    }
 }
 
 impl Ilu {
@@ -42,30 +58,52 @@ impl Ilu {
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a row without a diagonal element, or where no enlargement helps.
-    pub fn new(target: &impl Submit, space: &Space, a: &Csr) -> Result<Ilu, Error> {
-        let Factors { lower, upper, pivots, .. } = factors(a)?;
-        let mut bytes = 8 * a.rows() as u64;
-        let mut triangle = |factor: &Csr, i: usize, before: bool| {
-            let range = space.range(i);
-            let narrow: Vec<Vec<f32>> = range
-                .clone()
-                .map(|row| factor.row(row).1.iter().map(|&value| value as f32).collect())
-                .collect();
-            let columns = range.clone().map(|row| factor.row(row).0);
-            let rows = Rows::of(columns.zip(narrow.iter().map(Vec::as_slice)));
-            bytes += rows.meta().bytes as u64;
-            let columns = rows.columns();
-            let outside = if before {
-                columns.start.min(range.start)..range.start
-            } else {
-                range.end..columns.end.max(range.end)
-            };
-            Triangle { rows: target.register(rows), needed: space.covering(outside) }
+    pub fn new(rt: &Runtime, space: &Space, a: &Csr) -> Result<Ilu, Error> {
+        match best_edge(a) {
+            1 => Ilu::in_blocks::<1>(rt, space, a),
+            2 => Ilu::in_blocks::<2>(rt, space, a),
+            3 => Ilu::in_blocks::<3>(rt, space, a),
+            _ => Ilu::in_blocks::<4>(rt, space, a),
+        }
+    }
+
+    fn in_blocks<const B: usize>(rt: &Runtime, space: &Space, a: &Csr) -> Result<Ilu, Error> {
+        let kind = Kind::of(a);
+        let sweep = match kind {
+            Kind::Positive => Sweep::from_both_ends(space, a),
+            _ => Sweep::natural(space),
         };
-        let panel = |i| Panel { lower: triangle(&lower, i, true), upper: triangle(&upper, i, false) };
-        let panels = (0..space.stretches()).map(panel).collect();
-        let inverse = pivots.iter().map(|pivot| 1.0 / pivot).collect();
-        Ok(Ilu { panels, inverse: space.vector(target, inverse), bytes })
+        let factors = factors::<B>(a, space, &sweep, kind, rt.workers())?;
+        let panels = side_by_side(rt.workers(), factors.iter().zip(space.ranges()), |(factors, range)| {
+            Panel::new(rt, space, factors, &range)
+        });
+        let bytes = panels.iter().map(|(_, bytes)| bytes).sum();
+        let panels = panels.into_iter().map(|(panel, _)| panel).collect();
+        Ok(Ilu { panels, order: sweep.order(), edge: B, bytes })
+    }
+}
+
+impl Panel {
+    /// Of a stretch of these rows; and its bytes.
+    fn new<const B: usize>(
+        rt: &Runtime,
+        space: &Space,
+        factors: &Factors<B>,
+        range: &Range<usize>,
+    ) -> (Panel, u64) {
+        let mut bytes = 0;
+        let mut half = |rows: &Rows<B>, backward: bool| {
+            let needed = Needed::of(rows, range);
+            let (before, behind) = (space.covering(needed.before), space.covering(needed.behind));
+            let triangle = Triangle::new(rows, &factors.made, backward, range, space.first_of(&before));
+            bytes += triangle.meta().bytes as u64;
+            Half { rows: rt.register(triangle), before, behind }
+        };
+        let (lower, upper) = (half(&factors.lower, false), half(&factors.upper, true));
+        let inverses: Vec<f64> =
+            factors.inverses.iter().flat_map(|block| block.as_flattened()).copied().collect();
+        bytes += 8 * inverses.len() as u64;
+        (Panel { lower, upper, inverses: rt.register(inverses) }, bytes)
     }
 }
 
@@ -75,39 +113,33 @@ impl Preconditioner for Ilu {
     }
 
     fn apply(&self, steps: &Steps<'_>, r: &Vector, z: &Vector) -> Result<(), Error> {
-        let space = steps.space();
-        let others = |triangle: &Triangle| reads(&z.stretches()[triangle.needed.clone()]);
-        for (i, panel) in self.panels.iter().enumerate() {
-            let start = space.range(i).start;
-            let lower = &panel.lower;
-            let operands = (steps.scalars(), read(&lower.rows), r.read(i), others(lower), z.update(i));
-            let first = space.first_of(&lower.needed);
+        for &i in &self.order {
+            let (rows, before, behind) = self.panels[i].lower.operands(z);
             steps
                 .graph()
                 .task("ilu.lower")
-                .operands(operands)
-                .cpu(move |(s, rows, r, before, z)| {
+                .operands((steps.scalars(), rows, r.read(i), before, behind, z.update(i)))
+                .cpu(|(s, rows, r, before, behind, z)| {
                     if !Scalars::new(s).is_done() {
                         z.copy_from_slice(&r);
-                        forward(rows, &joined(before), first, start, z);
+                        rows.solve(&joined(before), &joined(behind), z);
                     }
                 })
                 .coords([i as u32])
                 .submit()?;
         }
-        for (i, panel) in self.panels.iter().enumerate().rev() {
-            let start = space.range(i).start;
-            let upper = &panel.upper;
-            let operands =
-                (steps.scalars(), read(&upper.rows), self.inverse.read(i), others(upper), z.update(i));
+        let edge = self.edge;
+        for &i in self.order.iter().rev() {
+            let panel = &self.panels[i];
+            let (rows, before, behind) = panel.upper.operands(z);
             steps
                 .graph()
                 .task("ilu.upper")
-                .operands(operands)
-                .cpu(move |(s, rows, inverse, behind, z)| {
+                .operands((steps.scalars(), rows, read(&panel.inverses), before, behind, z.update(i)))
+                .cpu(move |(s, rows, inverses, before, behind, z)| {
                     if !Scalars::new(s).is_done() {
-                        z.iter_mut().zip(&*inverse).for_each(|(z, inverse)| *z *= inverse);
-                        backward(rows, &joined(behind), start, z);
+                        scale(edge, inverses, z);
+                        rows.solve(&joined(before), &joined(behind), z);
                     }
                 })
                 .coords([i as u32])
@@ -117,27 +149,23 @@ impl Preconditioner for Ilu {
     }
 }
 
-/// `z = L^-1 z` of the rows of a stretch that begins at `start`; `before` begins at element `first`, and ends at `start`.
-fn forward(rows: &Rows<f32>, before: &[f64], first: usize, start: usize, z: &mut [f64]) {
-    for i in 0..rows.len() {
-        let (column, value) = rows.row(i);
-        let products = column.iter().zip(value).map(|(&j, &l)| {
-            let j = j as usize;
-            f64::from(l) * if j < start { before[j - first] } else { z[j - start] }
-        });
-        z[i] -= products.sum::<f64>();
+/// `z = D z`, with the blocks of `D` one after the other.
+fn scale(edge: usize, blocks: &[f64], z: &mut [f64]) {
+    match edge {
+        1 => z.iter_mut().zip(blocks).for_each(|(z, block)| *z *= block),
+        2 => scale_blocks::<2>(blocks, z),
+        3 => scale_blocks::<3>(blocks, z),
+        _ => scale_blocks::<4>(blocks, z),
     }
 }
 
-/// `z = U^-1 z` of the rows of a stretch that begins at `start`; `behind` begins where it ends.
-fn backward(rows: &Rows<f32>, behind: &[f64], start: usize, z: &mut [f64]) {
-    for i in (0..rows.len()).rev() {
-        let (column, value) = rows.row(i);
-        let products = column.iter().zip(value).map(|(&j, &u)| {
-            let j = j as usize - start;
-            f64::from(u) * if j < z.len() { z[j] } else { behind[j - z.len()] }
-        });
-        z[i] -= products.sum::<f64>();
+fn scale_blocks<const B: usize>(blocks: &[f64], z: &mut [f64]) {
+    let (blocks, (z, _)) = (blocks.chunks_exact(B * B), z.as_chunks_mut::<B>());
+    for (block, z) in blocks.zip(z) {
+        let x = *z;
+        for (z, row) in z.iter_mut().zip(block.chunks_exact(B)) {
+            *z = row.iter().zip(&x).map(|(d, x)| d * x).sum();
+        }
     }
 }
 

@@ -6,7 +6,8 @@ mod chebyshev;
 mod factor;
 mod ilu;
 mod jacobi;
-mod rows;
+mod sweep;
+mod triangle;
 
 pub use amg::Amg;
 pub use block_jacobi::BlockJacobi;

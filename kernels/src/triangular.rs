@@ -1,0 +1,143 @@
+//! Solves with sparse triangular factors whose elements are dense blocks in `f32`; sums are in `f64`.
+//!
+//! Loops are compiled for the instructions that the machine has; sums are made in one order, and no product is fused with a sum, so that every machine
+//! computes the same bits.
+//!
+//! ```
+//! use zellige_kernels::triangular::{BlockRows, substitute};
+//!
+//! // z_1 = r_1 - 2 z_0, in blocks of 1 x 1.
+//! let mut z = [3.0, 10.0];
+//! let rows = BlockRows { rows: &[[0, 0], [1, 1]], columns: &[0], values: &[2.0] };
+//! substitute::<1>(&rows, &mut z);
+//! assert_eq!(z, [3.0, 4.0]);
+//! ```
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Some rows of a matrix of dense blocks, one after the other in the order in which they are worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockRows<'a> {
+    /// The number of each row of blocks, and how many blocks it has.
+    pub rows: &'a [[u32; 2]],
+    /// The column of each block, counted in blocks.
+    pub columns: &'a [u32],
+    /// The elements of each block, by columns.
+    pub values: &'a [f32],
+}
+
+/// `z = z - R x` for the rows that there are; `z` and `x` are counted in blocks of `B`.
+///
+/// # Panics
+/// For rows or columns that the vectors do not have, and arrays that do not fit each other.
+pub fn subtract<const B: usize>(rows: &BlockRows<'_>, x: &[f64], z: &mut [f64]) {
+    Arch::new().dispatch(Work::<'_, B> { rows, x: Some(x), z });
+}
+
+/// `z = z - R z`, row after row: each sees what those before it have left, as in a triangular solve with ones on the diagonal.
+///
+/// # Panics
+/// As [`subtract`].
+pub fn substitute<const B: usize>(rows: &BlockRows<'_>, z: &mut [f64]) {
+    Arch::new().dispatch(Work::<'_, B> { rows, x: None, z });
+}
+
+/// Blocks whose products are summed side by side, so that none waits for the one before.
+const CHAINS: usize = 4;
+
+struct Work<'a, const B: usize> {
+    rows: &'a BlockRows<'a>,
+    /// What is multiplied; `z` itself if there is none.
+    x: Option<&'a [f64]>,
+    z: &'a mut [f64],
+}
+
+impl<const B: usize> WithSimd for Work<'_, B> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Work { rows: &BlockRows { rows, mut columns, mut values }, x, z } = self;
+        let (z, rest) = z.as_chunks_mut::<B>();
+        assert!(rest.is_empty(), "whole blocks");
+        let x = x.map(|x| x.as_chunks::<B>().0);
+        for &[row, count] in rows {
+            let (here, behind) = columns.split_at(count as usize);
+            let (blocks, blocks_behind) = values.split_at(count as usize * B * B);
+            let sum = match x {
+                Some(x) => row_times::<B>(here, blocks, x),
+                None => row_times::<B>(here, blocks, z),
+            };
+            z[row as usize].iter_mut().zip(sum).for_each(|(z, sum)| *z -= sum);
+            (columns, values) = (behind, blocks_behind);
+        }
+    }
+}
+
+/// The sum of a row's blocks times blocks of `x`.
+#[inline(always)]
+fn row_times<const B: usize>(columns: &[u32], values: &[f32], x: &[[f64; B]]) -> [f64; B] {
+    let mut sums = [[0.0; B]; CHAINS];
+    let (fours, rest) = columns.as_chunks::<CHAINS>();
+    let (of_fours, of_rest) = values.split_at(fours.len() * CHAINS * B * B);
+    for (columns, values) in fours.iter().zip(of_fours.chunks_exact(CHAINS * B * B)) {
+        for chain in 0..CHAINS {
+            add_block(&mut sums[chain], &values[chain * B * B..][..B * B], &x[columns[chain] as usize]);
+        }
+    }
+    for ((&column, values), sum) in rest.iter().zip(of_rest.chunks_exact(B * B)).zip(&mut sums) {
+        add_block(sum, values, &x[column as usize]);
+    }
+    std::array::from_fn(|i| (sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i]))
+}
+
+#[inline(always)]
+fn add_block<const B: usize>(sum: &mut [f64; B], values: &[f32], x: &[f64; B]) {
+    for (column, x) in values.chunks_exact(B).zip(x) {
+        for (sum, &value) in sum.iter_mut().zip(column) {
+            *sum += f64::from(value) * x;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lower triangle with whole numbers, whose products are exact in any order: row `i` has blocks in columns `0 .. i`.
+    fn check<const B: usize>(rows: usize) {
+        let heads: Vec<[u32; 2]> = (0..rows).map(|i| [i as u32, i as u32]).collect();
+        let columns: Vec<u32> = (0..rows as u32).flat_map(|i| 0..i).collect();
+        let values: Vec<f32> = (0..columns.len() * B * B).map(|k| (k * 7 % 5) as f32 - 2.0).collect();
+        let matrix = BlockRows { rows: &heads, columns: &columns, values: &values };
+        let element = |i: usize, j: usize| {
+            let block = (i / B) * (i / B).saturating_sub(1) / 2 + j / B;
+            f64::from(values[block * B * B + j % B * B + i % B])
+        };
+        let r: Vec<f64> = (0..rows * B).map(|i| (i * 3 % 11) as f64).collect();
+        let (mut solved, mut left) = (r.clone(), r.clone());
+        substitute::<B>(&matrix, &mut solved);
+        subtract::<B>(&matrix, &r, &mut left);
+        for i in 0..rows * B {
+            let of = |x: &[f64]| (0..i / B * B).map(|j| element(i, j) * x[j]).sum::<f64>();
+            assert_eq!(solved[i] + of(&solved), r[i], "row {i} of {rows}, blocks of {B}");
+            assert_eq!(left[i] + of(&r), r[i], "row {i} of {rows}, blocks of {B}");
+        }
+    }
+
+    #[test]
+    fn solves_are_undone_by_products() {
+        check::<1>(7);
+        check::<2>(6);
+        check::<3>(6);
+        check::<4>(6);
+    }
+
+    #[test]
+    fn rows_are_worked_on_in_their_order() {
+        let rows = BlockRows { rows: &[[2, 0], [1, 1], [0, 1]], columns: &[2, 1], values: &[2.0, 3.0] };
+        let mut z = [100.0, 10.0, 1.0];
+        substitute::<1>(&rows, &mut z);
+        assert_eq!(z, [100.0 - 3.0 * 8.0, 8.0, 1.0]);
+    }
+}
