@@ -1,14 +1,20 @@
 //! What products in tiles cost beside `f64` and beside the memory:
 //! `cargo run --release -p zellige-bench --example product_bars -- elasticity|flow [threads] [sets] [eps] [criteria] [edges]`; the
-//! set `auto` is what [`zellige_sparse::adaptive::auto`] takes. After `csr=FILE` the matrix is written for the peers, and nothing is measured.
+//! set `auto` is what [`zellige_sparse::adaptive::auto`] takes. After `csr=FILE` the matrix is written for the peers, and nothing is measured. Words that may stand anywhere:
+//! `seed=N` for another matrix of the kind, `bytes` to say only what ways store, `peers=FOLDER` for the programs made of `bench/peers/mkl_spmv.c` and
+//! `petsc_spmv.c` (`scripts/bench-peers` builds them).
 //!
-//! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an array; medians of 21 pairs.
+//! Every way is timed in turn with the best layout in `f64`, and that in turn with reading an array; medians of 21 pairs. A peer is a process of its own that
+//! sleeps until it is asked for one product: those too are made in turn with ours. `cpu`: times by the clock of each thread, for one thread on a machine where others
+//! run (threads of two do not run at once there, so that neither takes memory from the other).
 
 use std::hint::black_box;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use zellige_bench::{median, write_rows};
+use zellige_bench::{cpu_seconds, median, write_rows};
 use zellige_kernels::packed::Rounding;
 use zellige_kernels::sell::Panel;
 use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix, auto};
@@ -18,14 +24,18 @@ use zellige_sparse::{Csr, Error};
 const PAIRS: usize = 21;
 
 fn main() -> Result<(), Error> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (words, args): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| {
+        ["bytes", "cpu"].contains(&&arg[..]) || arg.starts_with("seed=") || arg.starts_with("peers=")
+    });
+    let word = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
+    let seed = word("seed=").map_or(1, |seed| seed.parse().expect("a number"));
     let arg = |at: usize, default: &str| args.get(at).cloned().unwrap_or_else(|| default.into());
     let list = |at: usize, default: &str| arg(at, default).split(',').map(String::from).collect::<Vec<_>>();
     let name = arg(0, "elasticity");
     let a = match &name[..] {
-        "flow" => flow(&Flow::default())?,
-        "small" => elasticity(&Elasticity { elements: Elements([20; 3]), ..Elasticity::default() })?,
-        _ => elasticity(&Elasticity::default())?,
+        "flow" => flow(&Flow { seed, ..Flow::default() })?,
+        "small" => elasticity(&Elasticity { elements: Elements([20; 3]), seed, ..Elasticity::default() })?,
+        _ => elasticity(&Elasticity { seed, ..Elasticity::default() })?,
     };
     if let Some(file) = arg(1, "").strip_prefix("csr=") {
         return write_rows(&a, Path::new(file)).map_err(|source| Error::File {
@@ -44,12 +54,18 @@ fn main() -> Result<(), Error> {
         a.elements(),
         a.bytes() as f64 / 1e6
     );
+    if word("bytes").is_some() {
+        return print_bytes(&a, &edges, &list(2, "ap7"), &list(3, "2^-53,2^-37,2^-24"));
+    }
+    let folder = tempfile::tempdir().expect("a folder for the peers' matrix");
+    let peers = word("peers=").map(|programs| Peers::of(Path::new(programs), folder.path(), &a, &edges));
     let doubles = edges.iter().map(|&edge| TiledMatrix::new(&a, edge, &Adaptation::double()));
     let doubles = doubles.collect::<Result<Vec<_>, _>>()?;
     let x: Vec<f64> = (0..a.columns()).map(|j| (j as f64 * 0.37).sin()).collect();
     let array = vec![1.0; 40_000_000];
     for threads in list(1, "1,2").iter().map(|threads| threads.parse().expect("a number")) {
-        let mut bench = Bench { threads, x: &x, y: vec![0.0; a.rows()], array: &array };
+        let by_cpu = word("cpu").is_some();
+        let mut bench = Bench { threads, by_cpu, x: &x, y: vec![0.0; a.rows()], array: &array };
         println!("{threads} threads");
         let mut best = (f64::INFINITY, &doubles[0]);
         for double in &doubles {
@@ -59,6 +75,11 @@ fn main() -> Result<(), Error> {
             }
         }
         bench.print_csr(&a, best.1);
+        if let Some(peers) = &peers {
+            peers
+                .commands(threads)
+                .for_each(|(name, command)| bench.beside_peer(&name, command, peers.sum, best.1));
+        }
         for count in [2, 4, 8] {
             bench.print_many(best.1, count, "fp64");
         }
@@ -73,17 +94,118 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
+fn print_bytes(a: &Csr, edges: &[usize], sets: &[String], accuracies: &[String]) -> Result<(), Error> {
+    for &edge in edges {
+        for set in sets {
+            let set: FormatSet = set.parse().expect("a set");
+            let mut percents = Vec::new();
+            for eps in accuracies {
+                let adaptation = Adaptation::new(set, Criterion::Normwise, eps.parse()?);
+                let bytes = TiledMatrix::new(a, edge, &adaptation)?.bytes();
+                percents.push(format!("{:.1}", 100.0 * bytes as f64 / a.bytes() as f64));
+            }
+            println!("{set} nw edge {edge}: {} % of bytes by rows", percents.join("/"));
+        }
+    }
+    Ok(())
+}
+
+/// Element `j` of the `x` that peers multiply with.
+fn peer_x(j: usize) -> f64 {
+    1.0 + (j % 7) as f64
+}
+
+/// Programs of others, and the matrix in a file for them.
+struct Peers {
+    programs: Vec<(String, Vec<String>)>,
+    /// The sum of `abs(y_i)` that they have to find.
+    sum: f64,
+}
+
+impl Peers {
+    fn of(programs: &Path, folder: &Path, a: &Csr, edges: &[usize]) -> Peers {
+        let file = folder.join("rows");
+        write_rows(a, &file).expect("room for the peers' matrix");
+        let x: Vec<f64> = (0..a.columns()).map(peer_x).collect();
+        let mut y = vec![0.0; a.rows()];
+        a.multiply(&x, &mut y).expect("sizes that fit");
+        let block = edges.iter().max().copied().unwrap_or(1).to_string();
+        let program = |name: &str| programs.join(name).display().to_string();
+        let file = file.display().to_string();
+        let mut found = vec![("MKL".to_owned(), vec![program("mkl_spmv"), file.clone()])];
+        for kind in ["aij", "sell", "baij"].iter().filter(|&&kind| kind != "baij" || block != "1") {
+            let command = vec![program("petsc_spmv"), file.clone(), kind.to_string(), block.clone()];
+            found.push((format!("PETSc {kind}"), command));
+        }
+        Peers { programs: found, sum: y.iter().map(|y| y.abs()).sum() }
+    }
+
+    /// How each is started with so many threads or processes.
+    fn commands(&self, threads: usize) -> impl Iterator<Item = (String, Command)> {
+        self.programs.iter().map(move |(name, words)| {
+            let mut command = Command::new(if name == "MKL" || threads == 1 { &words[0] } else { "mpirun" });
+            if name == "MKL" {
+                command.args(&words[1..]).arg(threads.to_string());
+            } else if threads == 1 {
+                command.args(&words[1..]);
+            } else {
+                let count = threads.to_string();
+                command.args(["--allow-run-as-root", "--oversubscribe", "-n", &count]).args(words);
+            }
+            (name.clone(), command)
+        })
+    }
+}
+
+/// A peer that waits to be asked for a product.
+struct Peer {
+    child: Child,
+    /// None once it is to end.
+    ask: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    /// None where it cannot be started, or does not find the right product.
+    fn start(mut command: Command, sum: f64) -> Option<Peer> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        let (ask, answers) = (child.stdin.take(), BufReader::new(child.stdout.take()?));
+        let mut peer = Peer { child, ask, answers };
+        let found: f64 = peer.line()?.strip_prefix("ready ")?.parse().ok()?;
+        ((found - sum).abs() <= 1e-9 * sum).then_some(peer)
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).ok()?;
+        Some(line.trim().to_owned())
+    }
+
+    /// Seconds of one product, on the wall and of the peer's CPU time.
+    fn product(&mut self) -> Option<[f64; 2]> {
+        let ask = self.ask.as_mut()?;
+        ask.write_all(b"\n").and_then(|()| ask.flush()).ok()?;
+        let line = self.line()?;
+        let (wall, cpu) = line.split_once(' ')?;
+        Some([wall.parse().ok()?, cpu.parse().ok()?])
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.ask.take());
+        // A peer that failed has said why itself.
+        let _ = self.child.wait();
+    }
+}
+
 struct Bench<'a> {
     threads: usize,
+    /// The clock is that of each thread.
+    by_cpu: bool,
     x: &'a [f64],
     y: Vec<f64>,
     array: &'a [f64],
-}
-
-fn seconds(run: impl FnOnce()) -> f64 {
-    let begin = Instant::now();
-    run();
-    begin.elapsed().as_secs_f64()
 }
 
 impl Bench<'_> {
@@ -111,16 +233,20 @@ impl Bench<'_> {
             parts[done / share].push((panel, rows));
             (y, done) = (rest, done + panel.bytes());
         }
-        let all = |part: Vec<(&Panel, &mut [f64])>| part.into_iter().for_each(|(panel, y)| run(panel, y));
+        self.together(parts, |part| part.into_iter().for_each(|(panel, y)| run(panel, y)))
+    }
+
+    /// Seconds of running parts at once, one of them on this thread.
+    fn together<P: Send>(&self, mut parts: Vec<P>, run: impl Fn(P) + Sync) -> f64 {
         let mine = parts.pop().expect("one at least");
-        seconds(|| {
-            std::thread::scope(|scope| {
-                parts.into_iter().for_each(|part| {
-                    scope.spawn(move || all(part));
-                });
-                all(mine);
-            })
-        })
+        let (begin, run) = (Instant::now(), &run);
+        let busy = std::thread::scope(|scope| {
+            let start = |part| scope.spawn(move || cpu_seconds(|| run(part)));
+            let others: Vec<_> = parts.into_iter().map(start).collect();
+            let busy = cpu_seconds(|| run(mine));
+            others.into_iter().map(|other| other.join().expect("a part that ends")).fold(busy, f64::max)
+        });
+        if self.by_cpu { busy } else { begin.elapsed().as_secs_f64() }
     }
 
     /// Bytes per second of reading an array.
@@ -132,16 +258,8 @@ impl Bench<'_> {
             }
             black_box(sums);
         };
-        let time = seconds(|| {
-            std::thread::scope(|scope| {
-                let mut parts = self.array.chunks(self.array.len().div_ceil(self.threads));
-                let mine = parts.next().expect("one at least");
-                parts.for_each(|part| {
-                    scope.spawn(move || sum(part));
-                });
-                sum(mine);
-            })
-        });
+        let parts = self.array.chunks(self.array.len().div_ceil(self.threads));
+        let time = self.together(parts.collect(), sum);
         8.0 * self.array.len() as f64 / time
     }
 
@@ -175,10 +293,25 @@ impl Bench<'_> {
         let mut y = vec![0.0; a.rows()];
         let mut ratios = Vec::new();
         for _ in 0..5 {
-            let time = seconds(|| a.multiply(self.x, &mut y).expect("sizes that fit"));
+            let run = |y: &mut [f64]| a.multiply(self.x, y).expect("sizes that fit");
+            let time = self.together(vec![&mut y[..]], run);
             ratios.push(time / self.product(best));
         }
         println!("by rows, 1 thread: {:.2} of the best fp64 time", median(ratios));
+    }
+
+    /// A peer's product in turn with ours.
+    fn beside_peer(&mut self, name: &str, command: Command, sum: f64, best: &TiledMatrix) {
+        let left_out = || println!("{name}: left out (it is not there, or finds another product)");
+        let Some(mut peer) = Peer::start(command, sum) else { return left_out() };
+        let (mut times, mut ratios) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            let Some(seconds) = peer.product() else { return left_out() };
+            let time = seconds[usize::from(self.by_cpu)];
+            times.push(time);
+            ratios.push(self.product(best) / time);
+        }
+        println!("{name}: {:.2} ms; best fp64 takes {:.2} of it", 1e3 * median(times), median(ratios));
     }
 
     /// Products of several vectors at once, in the time of one.

@@ -161,7 +161,7 @@ impl<const B: usize> Steps<B> {
 /// A section of any kind: steps are decoded once, for all vectors, and multiplied some lanes at a time, whose sums stay in registers.
 #[inline(always)]
 pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
-    let Section { bytes, head, tile, bucket, x } = *section;
+    let Section { bytes, head, tile, bucket, x, next: _ } = *section;
     let storage = Storage { wide: tile.wide, format: bucket.format };
     let (scale, x) = (bucket.scale(), x.as_chunks::<K>().0);
     let mut steps = Steps::<B> { numbers: [[[[0.0; LANES]; B]; B]; CHUNK], columns: [[0; LANES]; CHUNK] };

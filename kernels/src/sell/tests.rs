@@ -15,8 +15,8 @@ const BUCKETS: [Bucket; 6] = [
     Bucket { format: Rpreu16, exponent: -20, negative: true },
     Bucket { format: Rpre8, exponent: -3, negative: false },
     Bucket::unscaled(Rp16),
+    Bucket::unscaled(Fp32),
     Bucket::unscaled(Rp40),
-    Bucket::unscaled(Rp56),
     Bucket::unscaled(Fp64),
 ];
 
@@ -270,4 +270,32 @@ fn lanes_without_element_read_nothing() {
     let mut y = [0.0; 3];
     panel.multiply(&x, &mut y).unwrap();
     assert!(!y[0].is_finite() && y[1].is_finite() && y[2] == 0.0);
+}
+
+#[test]
+fn vectors_that_no_cache_holds_are_written_from_anywhere_on() {
+    let columns = 1 << 21 | 1;
+    let mut writer = PanelWriter::new(1, 0, columns, 3, &[Bucket::unscaled(Fp64)]).unwrap();
+    for rows in [256, 0, 101] {
+        let mut elements = Elements::default();
+        (0..rows).for_each(|row| elements.push(row as u8, 3 * row + rows, &[f64::from(row) + 0.5]));
+        writer.tile(rows as usize, None, &[elements], Rounding::Nearest).unwrap();
+    }
+    let panel = writer.finish().unwrap();
+    let x = wave(columns);
+    let mut expected = vec![f64::NAN; 357];
+    multiply_by::<Portable>(&panel, 1, Part { first: 0, x: &x }, &mut expected);
+    assert!(expected.iter().all(|y| y.is_finite()) && expected[100] != expected[356]);
+    let mut room = vec![f64::NAN; 357 + 9];
+    for begin in 0..=8 {
+        room.fill(f64::NAN);
+        panel.multiply(&x, &mut room[begin..][..357]).unwrap();
+        assert_eq!(room[begin..][..357], expected);
+        assert!(room[..begin].iter().chain(&room[begin + 357..]).all(|y| y.is_nan()));
+        #[cfg(target_arch = "x86_64")]
+        if Avx2::is_here() {
+            multiply_by::<Avx2>(&panel, 1, Part { first: 0, x: &x }, &mut room[begin..][..357]);
+            assert_eq!(room[begin..][..357], expected);
+        }
+    }
 }

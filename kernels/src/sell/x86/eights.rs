@@ -26,16 +26,28 @@ pub(super) trait Eights: Copy {
     /// There are two numbers at each.
     unsafe fn gather_two(at: &[*const f64; LANES], offset: usize) -> [Self; 2];
 
+    /// The same of places that are `B` numbers apart, of which there are as many at the last one.
+    ///
+    /// # Safety
+    /// They are.
+    unsafe fn gather_run<const B: usize>(at: &[*const f64; LANES], offset: usize) -> Self;
+
     /// Numbers that follow one another.
     ///
     /// # Safety
     /// There are eight.
     unsafe fn load(at: *const f64) -> Self;
 
+    /// Writes them past the caches, times `factor`.
+    ///
+    /// # Safety
+    /// There is room for eight, from a multiple of 64 bytes on.
+    unsafe fn stream(self, factor: f64, to: *mut f64);
+
     /// `self * x + sum`, rounded once.
     unsafe fn mul_add(self, x: Self, sum: Self) -> Self;
 
-    /// The same in the first lanes, `sum` in the others.
+    /// The same in the first lanes (one at least), `sum` in the others.
     unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self;
 
     /// Adds to eight numbers, times `scale`.
@@ -69,6 +81,53 @@ unsafe fn four_twos(at: [*const f64; 4]) -> [__m256d; 2] {
         let even = _mm256_set_m128d(_mm_loadu_pd(at[2]), _mm_loadu_pd(at[0]));
         let odd = _mm256_set_m128d(_mm_loadu_pd(at[3]), _mm_loadu_pd(at[1]));
         [_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd)]
+    }
+}
+
+/// Every `B`th number from the `offset`th on, four of them.
+///
+/// # Safety
+/// There are four times `B` numbers.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn four_of_run<const B: usize>(at: *const f64, offset: usize) -> __m256d {
+    // SAFETY: the caller's promise: `B` times four numbers are read.
+    unsafe {
+        let a = _mm256_loadu_pd(at);
+        if B == 1 {
+            return a;
+        }
+        let b = _mm256_loadu_pd(at.add(4));
+        if B == 2 {
+            let mixed = if offset == 0 { _mm256_unpacklo_pd(a, b) } else { _mm256_unpackhi_pd(a, b) };
+            return _mm256_permute4x64_pd::<0b11_01_10_00>(mixed);
+        }
+        let c = _mm256_loadu_pd(at.add(8));
+        if B == 3 {
+            return match offset {
+                0 => {
+                    let mixed = _mm256_blend_pd::<0b0010>(_mm256_blend_pd::<0b0100>(a, b), c);
+                    _mm256_permute4x64_pd::<0b01_10_11_00>(mixed)
+                }
+                1 => {
+                    let mixed = _mm256_blend_pd::<0b0100>(_mm256_blend_pd::<0b1001>(a, b), c);
+                    _mm256_permute_pd::<0b0101>(mixed)
+                }
+                _ => {
+                    let mixed = _mm256_blend_pd::<0b1001>(_mm256_blend_pd::<0b0010>(a, b), c);
+                    _mm256_permute4x64_pd::<0b11_00_01_10>(mixed)
+                }
+            };
+        }
+        let d = _mm256_loadu_pd(at.add(12));
+        let (ab, cd) = match offset % 2 {
+            0 => (_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d)),
+            _ => (_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d)),
+        };
+        match offset / 2 {
+            0 => _mm256_permute2f128_pd::<0x20>(ab, cd),
+            _ => _mm256_permute2f128_pd::<0x31>(ab, cd),
+        }
     }
 }
 
@@ -122,9 +181,25 @@ impl Eights for Halves {
     }
 
     #[inline(always)]
+    unsafe fn gather_run<const B: usize>(at: &[*const f64; LANES], offset: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Halves([four_of_run::<B>(at[0], offset), four_of_run::<B>(at[4], offset)]) }
+    }
+
+    #[inline(always)]
     unsafe fn load(at: *const f64) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Halves([_mm256_loadu_pd(at), _mm256_loadu_pd(at.add(4))]) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, factor: f64, to: *mut f64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let factor = _mm256_set1_pd(factor);
+            _mm256_stream_pd(to, _mm256_mul_pd(self.0[0], factor));
+            _mm256_stream_pd(to.add(4), _mm256_mul_pd(self.0[1], factor));
+        }
     }
 
     #[inline(always)]
@@ -227,9 +302,24 @@ impl Eights for Whole {
     }
 
     #[inline(always)]
+    unsafe fn gather_run<const B: usize>(at: &[*const f64; LANES], offset: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let Halves([low, high]) = Halves::gather_run::<B>(at, offset);
+            Whole(_mm512_insertf64x4::<1>(_mm512_castpd256_pd512(low), high))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn load(at: *const f64) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Whole(_mm512_loadu_pd(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, factor: f64, to: *mut f64) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_stream_pd(to, _mm512_mul_pd(self.0, _mm512_set1_pd(factor))) }
     }
 
     #[inline(always)]
@@ -241,7 +331,7 @@ impl Eights for Whole {
     #[inline(always)]
     unsafe fn mul_add_first(self, x: Self, sum: Self, lanes: usize) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Whole(_mm512_mask3_fmadd_pd(self.0, x.0, sum.0, !(u8::MAX << lanes))) }
+        unsafe { Whole(_mm512_mask3_fmadd_pd(self.0, x.0, sum.0, u8::MAX >> (LANES - lanes))) }
     }
 
     #[inline(always)]

@@ -6,9 +6,9 @@ use core::arch::x86_64::*;
 
 use self::eights::{Eights, Halves, Whole};
 use super::LANES;
-use super::bytes::{GroupHead, Rows, element_bytes, run_bytes};
+use super::bytes::{FOLLOW, RUNS, Rows, element_bytes, run_bytes};
 use super::portable::any_section;
-use super::product::{CHECKED, Section, Way, multiply_all};
+use super::product::{CHECKED, Section, Way, multiply_and_clear};
 use crate::packed::PackedFormat::*;
 use crate::packed::avx512::EightWide;
 use crate::packed::x86::{Double, Reduced, Single};
@@ -82,14 +82,15 @@ macro_rules! by_size {
 
 /// The ways differ in how a section is gone through, and in nothing else.
 macro_rules! way {
-    ($way:ident, $narrow:ident, $eights:literal) => {
+    ($way:ident, $narrow:ident, $finish:ident, $eights:literal) => {
         impl Way for $way {
             fn fetch(numbers: &[f64]) {
                 fetch(numbers);
             }
 
-            fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
-                stream(sums, factor, y);
+            fn finish(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
+                // SAFETY: this way is taken only where it `is_here`.
+                unsafe { $finish(sums, factor, y, streams) };
             }
 
             fn fence() {
@@ -104,9 +105,11 @@ macro_rules! way {
         }
     };
 }
-way!(Avx2, narrow_avx2, 8);
-way!(Avx512, narrow_avx512, 32);
+way!(Avx2, narrow_avx2, finish_avx2, 8);
+way!(Avx512, narrow_avx512, finish_avx512, 32);
 
+/// Asks for numbers that will be read soon.
+#[inline(always)]
 fn fetch(numbers: &[f64]) {
     for line in numbers.chunks(8) {
         // SAFETY: every machine of this kind has SSE; the numbers are there.
@@ -114,24 +117,44 @@ fn fetch(numbers: &[f64]) {
     }
 }
 
-/// Writes past the caches.
-fn stream(sums: &[f64], factor: f64, y: &mut [f64]) {
-    if !y.as_ptr().cast::<__m128d>().is_aligned() {
-        return multiply_all(sums, factor, y);
+#[target_feature(enable = "avx2,fma")]
+fn finish_avx2(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
+    // SAFETY: the machine has what `Halves` needs.
+    unsafe { finish::<Halves>(sums, factor, y, streams) }
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn finish_avx512(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
+    // SAFETY: the machine has what `Whole` needs.
+    unsafe { finish::<Whole>(sums, factor, y, streams) }
+}
+
+/// [`Way::finish`]; what streams is written past the caches, in whole lines.
+///
+/// # Safety
+/// That of [`narrow`].
+#[inline(always)]
+unsafe fn finish<V: Eights>(sums: &mut [f64], factor: f64, y: &mut [f64], streams: bool) {
+    if !streams {
+        return multiply_and_clear(sums, factor, y);
     }
-    let (pairs, last) = y.as_chunks_mut::<2>();
-    let (sums, last_sums) = sums.as_chunks::<2>();
-    for (y, sums) in pairs.iter_mut().zip(sums) {
-        // SAFETY: every machine of this kind has SSE2; two numbers are written to two, at a multiple of 16 bytes.
-        unsafe {
-            _mm_stream_pd(y.as_mut_ptr(), _mm_mul_pd(_mm_loadu_pd(sums.as_ptr()), _mm_set1_pd(factor)))
-        };
+    let aligned = y.as_ptr().align_offset(64).min(y.len());
+    let (first, y) = y.split_at_mut(aligned);
+    let (first_sums, sums) = sums.split_at_mut(aligned);
+    multiply_and_clear(first_sums, factor, first);
+    let (lines, last) = y.as_chunks_mut::<LANES>();
+    let (sums, last_sums) = sums.as_chunks_mut::<LANES>();
+    for (y, sums) in lines.iter_mut().zip(sums) {
+        // SAFETY: the caller's promise; eight numbers are read, and written to a line of their own.
+        unsafe { V::load(sums.as_ptr()).stream(factor, y.as_mut_ptr()) };
+        *sums = [0.0; LANES];
     }
-    multiply_all(last_sums, factor, last);
+    multiply_and_clear(last_sums, factor, last);
 }
 
 #[target_feature(enable = "avx2,fma")]
 fn any_section_avx2<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
+    fetch(section.next);
     any_section::<B, K>(section, sums)
 }
 
@@ -149,9 +172,64 @@ fn narrow_avx512<E: EightWide, const B: usize, const K: usize>(
     section: &Section<'_>,
     sums: &mut [f64],
 ) -> usize {
-    // SAFETY: the machine has what `Whole` needs.
-    unsafe { narrow::<Whole, E, B, K>(section, sums) }
+    // Reads that cross a line cost twice, and there are half as many of them with registers of half the size. Other formats are decoded faster in
+    // whole ones, in which there is also room for the sums of several vectors.
+    let in_halves = const { K == 1 && matches!(E::FORMAT, Fp64 | Fp32) };
+    // SAFETY: the machine has what `Halves` and `Whole` need.
+    unsafe {
+        if in_halves {
+            narrow::<Halves, E, B, K>(section, sums)
+        } else {
+            narrow::<Whole, E, B, K>(section, sums)
+        }
+    }
 }
+
+/// What comes before the steps of a group: what [`GroupHead`](super::bytes::GroupHead) says of it, for those who need not ask whether it is there.
+struct Group {
+    runs: usize,
+    full: usize,
+    ragged: usize,
+    /// How many lanes each ragged step has.
+    active: *const u8,
+    /// The rows' numbers, or only that of the first.
+    rows: *const u8,
+    follow: bool,
+}
+
+impl Group {
+    /// Also where its steps begin. Nothing here is a jump, which the machine would have to guess.
+    ///
+    /// # Safety
+    /// A group of a panel that was checked begins here.
+    #[inline(always)]
+    unsafe fn read(at: *const u8) -> (Group, *const u8) {
+        // SAFETY: the caller's promise; what is read beside runs is there in any case.
+        unsafe {
+            let (steps, full) = (*at, *at.add(1));
+            let has_runs = full & RUNS != 0;
+            let runs = if has_runs { usize::from(*at.add(2)) } else { 0 };
+            let rows = at.add(if has_runs { 3 } else { 2 });
+            let follow = steps & FOLLOW != 0;
+            let active = rows.add(if follow { 1 } else { LANES });
+            let full = usize::from(full & !RUNS);
+            let ragged = usize::from(steps & !FOLLOW) - full - runs;
+            (Group { runs, full, ragged, active, rows, follow }, active.add(ragged))
+        }
+    }
+
+    /// # Safety
+    /// That of [`read`](Group::read).
+    #[inline(always)]
+    unsafe fn rows(&self) -> Rows {
+        // SAFETY: the caller's promise.
+        unsafe { if self.follow { Rows::From((*self.rows).into()) } else { Rows::These(*self.rows.cast()) } }
+    }
+}
+
+/// Groups of more full steps than these have a loop for them. In others one loop goes through all steps that are no runs: what a
+/// loop costs is the guess where it ends.
+const LONG: usize = 8;
 
 /// `K` vectors, columns of 16 bits.
 ///
@@ -162,51 +240,60 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize>(
     section: &Section<'_>,
     sums: &mut [f64],
 ) -> usize {
-    let Section { bytes, head, tile: _, bucket, x } = *section;
-    let element_bytes = const { element_bytes(2, B, E::FORMAT) };
-    let scale = bucket.scale();
-    let mut at = 0;
+    let Section { bytes, head, tile: _, bucket, x, mut next } = *section;
+    let (run_bytes, element_bytes) = const { (run_bytes(2, B, E::FORMAT), element_bytes(2, B, E::FORMAT)) };
+    let (scale, x) = (bucket.scale(), x.as_ptr());
+    // All at once would keep others waiting.
+    let lines = next.len().div_ceil(LANES).div_ceil(head.groups.max(1));
+    let mut at = bytes.as_ptr();
     for _ in 0..head.groups {
-        let group = GroupHead::read(bytes, &mut at).expect(CHECKED);
-        // SAFETY: the caller's promise; all of the steps' columns are in the window `x`, and the panel goes on for 64 bytes after its steps.
+        let (now, later) = next.split_at(next.len().min(LANES * lines));
+        fetch(now);
+        next = later;
+        // SAFETY: the caller's promise; a panel that was checked has these groups and steps and goes on for 64 bytes, and all columns are in the
+        // window `x`.
         unsafe {
+            let (group, steps) = Group::read(at);
+            at = steps;
             let mut lanes = [[V::zero(); K]; B];
-            let runs = &bytes[at..][..group.runs * const { run_bytes(2, B, E::FORMAT) }];
-            for step in 0..group.runs {
-                let step = runs.as_ptr().add(step * const { run_bytes(2, B, E::FORMAT) });
-                ahead(step, LANES * element_bytes);
-                add_run::<V, E, B, K>(step, x.as_ptr(), &mut lanes);
+            for _ in 0..group.runs {
+                ahead(at, run_bytes);
+                add_run::<V, E, B, K>(at, x, &mut lanes);
+                at = at.add(run_bytes);
             }
-            at += runs.len();
-            let full = &bytes[at..][..group.full * LANES * element_bytes];
-            for step in 0..group.full {
-                let step = full.as_ptr().add(step * LANES * element_bytes);
-                ahead(step, LANES * element_bytes);
-                add_step::<V, E, B, K>(step, x.as_ptr(), &mut lanes);
+            let in_loop = if group.full > LONG { group.full } else { 0 };
+            for _ in 0..in_loop {
+                ahead(at, LANES * element_bytes);
+                add_step::<V, E, B, K>(at, x, &mut lanes);
+                at = at.add(LANES * element_bytes);
             }
-            at += full.len();
-            for &active in group.ragged {
-                let active = usize::from(active);
-                let step = &bytes[at..][..active * element_bytes];
-                ahead(step.as_ptr(), LANES * element_bytes);
-                add_first::<V, E, B, K>(step.as_ptr(), active, x.as_ptr(), &mut lanes);
-                at += step.len();
+            let full = group.full - in_loop;
+            for step in 0..full + group.ragged {
+                let active = if step < full { LANES } else { usize::from(*group.active.add(step - full)) };
+                ahead(at, LANES * element_bytes);
+                add_first::<V, E, B, K>(at, active, x, &mut lanes);
+                at = at.add(active * element_bytes);
             }
-            add_rows::<V, B, K>(&lanes, group.rows, scale, sums);
+            add_rows::<V, B, K>(&lanes, group.rows(), scale, sums);
         }
     }
-    at
+    // SAFETY: it went on within `bytes`.
+    unsafe { at.offset_from_unsigned(bytes.as_ptr()) }
 }
 
-/// How far ahead of its use the stream is asked for: about what memory takes to answer, and no more than a few steps of blocks.
-const AHEAD: usize = 2048;
+/// How far ahead of its use the stream is asked for: about what memory takes to answer.
+const AHEAD: usize = 4096;
+/// Steps of more bytes than these (blocks) the machine sees to be one stream, and is faster by itself.
+const SEEN: usize = 200;
 
-/// Asks for the bytes of a step to come. Without it the reads of `x` in between keep the machine from seeing that the panel is one stream.
+/// Asks for the bytes of a step to come, in about as many lines as it has. Without it the reads of `x` in between keep the machine from seeing that the
+/// panel is one stream.
 #[inline(always)]
 fn ahead(step: *const u8, len: usize) {
-    for line in (0..len).step_by(64) {
+    let lines = if len > SEEN { 0 } else { ((len + 32) / 64).max(1) };
+    for line in 0..lines {
         // SAFETY: an address that cannot be read is not; every machine of this kind has SSE.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(step.wrapping_add(AHEAD + line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(step.wrapping_add(AHEAD + 64 * line).cast()) };
     }
 }
 
@@ -225,6 +312,16 @@ unsafe fn add_rows<V: Eights, const B: usize, const K: usize>(
         let sums = sums[row..].first_chunk_mut().expect(CHECKED);
         // SAFETY: the caller's promise.
         return unsafe { lanes[0][0].add_to(scale, sums) };
+    }
+    if let (Rows::These(rows), 1) = (rows, B * K) {
+        let mut out = [0.0; LANES];
+        // SAFETY: the caller's promise.
+        unsafe { lanes[0][0].add_to(scale, &mut out) };
+        for (row, out) in rows.into_iter().zip(out) {
+            // SAFETY: rows of a panel that was checked are in the tile, or those of the last eight.
+            unsafe { *sums.get_unchecked_mut(usize::from(row)) += out };
+        }
+        return;
     }
     let mut out = [[[0.0; K]; B]; LANES];
     for (i, lanes) in lanes.iter().enumerate() {
@@ -249,7 +346,19 @@ unsafe fn add_rows<V: Eights, const B: usize, const K: usize>(
     }
 }
 
-/// Where the `x` of each lane is.
+/// For each number of lanes: ones in the columns of so many, in those of the first four and in the others'.
+static FIRST: [[u64; 2]; LANES + 1] = {
+    let mut masks = [[0; 2]; LANES + 1];
+    let mut lanes = 1;
+    while lanes <= LANES {
+        masks[lanes] = masks[lanes - 1];
+        masks[lanes][(lanes - 1) / 4] |= 0xffff << ((lanes - 1) % 4 * 16);
+        lanes += 1;
+    }
+    masks
+};
+
+/// Where the `x` of each lane is. Lanes without an element look at the first of the window.
 ///
 /// # Safety
 /// That of [`add_first`].
@@ -260,14 +369,16 @@ unsafe fn places<const B: usize, const K: usize>(
     x: *const f64,
 ) -> [*const f64; LANES] {
     let mut at = [x; LANES];
-    for lane in 0..LANES {
-        // Lanes without an element look where the first one does.
-        let lane_or_first = if lane < active { lane } else { 0 };
-        // SAFETY: so many columns are there, of 16 bits, less than the window has.
-        at[lane] = unsafe {
-            let column = u16::from_le(step.cast::<u16>().add(lane_or_first).read_unaligned());
-            x.add(usize::from(column) * B * K)
-        };
+    for (half, &mask) in FIRST[active].iter().enumerate() {
+        // SAFETY: so many columns are there, of 16 bits, less than the window has; and the panel goes on for 64 bytes. Two reads and shifts: what is short
+        // here is reading, since `x` has to be read as well.
+        unsafe {
+            let columns = u64::from_le(step.cast::<u64>().add(half).read_unaligned()) & mask;
+            for lane in 0..4 {
+                let column = (columns >> (16 * lane)) as u16;
+                at[4 * half + lane] = x.add(usize::from(column) * B * K);
+            }
+        }
     }
     at
 }
@@ -309,7 +420,7 @@ unsafe fn column<V: Eights, const B: usize, const K: usize, const RUN: bool>(
             *two = V::gather_two(at, j * K + 2 * pair);
         }
         if K == 1 {
-            numbers[0] = if RUN && B == 1 { V::load(at[0]) } else { V::gather(at, j) };
+            numbers[0] = if RUN { V::gather_run::<B>(at, j) } else { V::gather(at, j) };
         }
         numbers
     }
