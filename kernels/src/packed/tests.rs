@@ -9,9 +9,9 @@ fn mask(format: PackedFormat) -> u64 {
     u64::MAX >> (64 - 8 * format.bytes())
 }
 
-/// The codes just below and above in magnitude.
+/// The codes just below and above in magnitude; of the first and the last one, a code that the format has not.
 fn neighbours(code: u64) -> [u64; 2] {
-    [code - 1, code + 1]
+    [code.wrapping_sub(1), code.wrapping_add(1)]
 }
 
 /// A number in the range in which `format` has its full significand.
