@@ -1,11 +1,13 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup test demo demo-psa bench-peers loom mutants ci
+.PHONY: help setup test demo demo-psa bench-peers gpu portable loom mutants ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
 	@echo "make demo-psa     the same for pulse shapes: simulate a crystal, search for events in all ways, compare, stream"
 	@echo "make test         set up, run every test"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
+	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
+	@echo "make portable     the command as one file for other machines: release, stripped; its size and the glibc that it needs are checked"
 	@echo "make loom         the models of the lock-free parts"
 	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"
 	@echo "make ci           all that must pass before a change lands"
@@ -25,6 +27,12 @@ demo-psa: setup
 
 bench-peers: setup
 	@scripts/bench-peers
+
+gpu: setup
+	@scripts/gpu
+
+portable: setup
+	@scripts/portable
 
 loom: setup
 	@scripts/loom

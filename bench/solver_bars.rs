@@ -4,7 +4,7 @@
 //! `:product` after it for `b = A x` with a random `x` instead of ones. The peer is `bench/peers/petsc_ksp.c`, whose first lines say what it needs;
 //! `mpirun` starts as many processes of it as there are workers.
 //!
-//! Without systems `flow` and `elasticity` are run; `of=FOLDER` adds the five files of the documentation that lie there, as the documentation has them.
+//! Without systems `elasticity` and `flow:product` are run; `of=FOLDER` adds the five files of the documentation that lie there, as the documentation has them.
 //!
 //! Times are of setting up and solving together: medians, and the least, by the clock on the wall; and the least of CPU time, of all threads or
 //! processes, which is what is left to compare where others use the machine too. What waits in a loop counts: with more than one worker it is
@@ -28,7 +28,8 @@ const GENERAL: [[&str; 2]; 4] = [["gmres", "ilu"], ["bcgs", "ilu"], ["gmres", "j
 /// The systems of the documentation.
 const FILES: [(&str, &str); 5] =
     [("bcsstk16", ""), ("memplus", ""), ("biot_small", ":product"), ("norne_flow", ""), ("elas3d_small", "")];
-const GENERATED: [&str; 2] = ["elasticity", "flow"];
+/// With a right-hand side of ones no method in `f64` comes to the goal for the flow: its answer is too large.
+const GENERATED: [&str; 2] = ["elasticity", "flow:product"];
 /// What counts as solved.
 const GOAL: f64 = 1e-10;
 /// A program that takes longer is left alone.

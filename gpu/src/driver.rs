@@ -57,8 +57,13 @@ pub enum Place {
 /// Memory that an operation names must exist, and nobody else may use it in a way that conflicts, from the call until the operation has
 /// ended, as seen through events or the order of streams.
 pub trait Driver: Send + Sync + fmt::Debug {
-    /// The GPUs, by number.
+    /// The GPUs, by number; some may not work.
     fn gpus(&self) -> &[GpuInfo];
+
+    /// Numbers of the GPUs that work at this moment.
+    fn working(&self) -> Vec<u32> {
+        (0..self.gpus().len() as u32).filter(|gpu| self.memory(*gpu).is_ok()).collect()
+    }
 
     /// Whether a library can be used.
     fn library(&self, library: Library) -> LibraryState;

@@ -81,7 +81,7 @@ pub enum Library {
     Cusolver,
     /// `libnvrtc`: compiling kernels.
     Nvrtc,
-    /// `libnvToolsExt`: ranges in NVIDIA's profilers.
+    /// `libnvToolsExt`, `libnvtx3interop`: ranges in NVIDIA's profilers.
     Nvtx,
     /// `libnvidia-ml`: clock rates and power.
     Nvml,

@@ -63,7 +63,7 @@ fn libraries_tell_their_versions_without_a_gpu() {
         let version =
             |library| libraries().into_iter().find(|(l, _)| *l == library).map(|(_, state)| state).unwrap();
         let there = |text: &str| LibraryState::There(text.into());
-        assert_eq!(version(Library::Driver), there("CUDA 12.9"));
+        assert_eq!(version(Library::Driver), there("CUDA 12.9, driver 575.51.03"));
         assert_eq!(version(Library::Cublas), there("12.9.1"));
         assert_eq!(version(Library::CublasLt), there("12.9.1"));
         assert_eq!(version(Library::Cusolver), there("11.7.5"));
@@ -71,6 +71,46 @@ fn libraries_tell_their_versions_without_a_gpu() {
         assert_eq!(version(Library::Nvml), there("12.575.51"));
         // The driver hides every GPU.
         assert!(missing(Cuda::open()).contains("CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"));
+    });
+}
+
+#[test]
+fn a_gpu_that_does_not_open_hides_no_other() {
+    for (broken, other) in [("0", 1), ("1", 0)] {
+        let text =
+            with("a_gpu_that_does_not_open_hides_no_other", &["cuda"], &[("MOCK_BROKEN", broken)], || {
+                let (bad, good) = if std::env::var("MOCK_BROKEN").unwrap() == "0" { (0, 1) } else { (1, 0) };
+                let cuda = Cuda::open().unwrap();
+                // Numbers, names and places stay; nobody is a peer.
+                assert_eq!(cuda.gpus().len(), 2);
+                assert_eq!(cuda.gpus()[bad as usize].name, format!("Mock {bad}"));
+                assert!(cuda.gpus().iter().all(|gpu| gpu.peers.is_empty()));
+                assert_eq!(cuda.working(), [good]);
+                for error in [cuda.memory(bad).unwrap_err(), cuda.create_stream(bad, false).unwrap_err()] {
+                    let text = error.to_string();
+                    assert!(text.starts_with(&format!("GPU {bad}: cuDevicePrimaryCtxRetain: ")), "{text}");
+                    assert!(text.contains("CUDA_ERROR_DEVICE_UNAVAILABLE"), "{text}");
+                }
+                let stream = cuda.create_stream(good, false).unwrap();
+                let at = cuda.allocate(stream, 64).unwrap();
+                // SAFETY: the memory is there, and the stand-ins do all at once.
+                unsafe {
+                    cuda.zero(stream, at, 64).unwrap();
+                    cuda.free(stream, at).unwrap();
+                }
+                cuda.synchronize(stream).unwrap();
+                println!("gpu {good} went on");
+            });
+        assert!(text.is_empty() || text.contains(&format!("gpu {other} went on")), "{text}");
+    }
+}
+
+#[test]
+fn where_no_gpu_opens_the_first_says_why() {
+    with("where_no_gpu_opens_the_first_says_why", &["cuda"], &[("MOCK_BROKEN", "*")], || {
+        let error = Cuda::open().unwrap_err();
+        assert!(matches!(error, GpuError::Failed { gpu: 0, .. }), "{error}");
+        assert!(error.to_string().contains("CUDA_ERROR_DEVICE_UNAVAILABLE"), "{error}");
     });
 }
 
@@ -123,6 +163,8 @@ fn without_a_clock_everything_else_goes_on() {
     {
         with("without_a_clock_everything_else_goes_on", there, variables, || {
             let cuda = Cuda::open().unwrap();
+            let driver = libraries().into_iter().find(|(library, _)| *library == Library::Driver);
+            assert_eq!(driver, Some((Library::Driver, LibraryState::There("CUDA 12.9".into()))));
             let error = cuda.gauges(0).unwrap_err();
             assert!(matches!(error, GpuError::Missing { library: Library::Nvml, .. }), "{error}");
             assert!(error.to_string().contains("libnvidia-ml.so.1"), "{error}");
@@ -179,6 +221,32 @@ impl Gpu {
             encode(element, *x, bytes);
         }
         Matrix { at: self.write(&bytes), ld, element }
+    }
+}
+
+/// CUDA 13 has NVTX in a library of another name; one that lacks the functions is none, and without any a range is nothing.
+#[test]
+fn ranges_go_to_the_library_that_is_there() {
+    for (there, told) in [("nvtx3interop", true), ("nvToolsExt", true), ("cublas", false)] {
+        let text = with("ranges_go_to_the_library_that_is_there", &["cuda", there], &[], || {
+            let Gpu { cuda, .. } = Gpu::new();
+            println!("ranges: {}", cuda.has_ranges());
+            cuda.begin_range("gemm hp1 (3, 2, 1)\0 and more");
+            cuda.end_range();
+            let all = libraries();
+            let (_, state) = all.iter().find(|(library, _)| *library == Library::Nvtx).unwrap();
+            match state {
+                LibraryState::There(version) => assert!(version.is_empty()),
+                LibraryState::Missing(why) => {
+                    assert!(why.contains("libnvToolsExt.so or, with CUDA 13, libnvtx3interop.so"), "{why}");
+                }
+            }
+        });
+        let said = text.contains("mock: range gemm hp1 (3, 2, 1)\n") && text.contains("mock: range ends");
+        assert!(
+            text.is_empty() || (said == told && text.contains(&format!("ranges: {told}"))),
+            "{there}: {text}"
+        );
     }
 }
 
@@ -502,4 +570,55 @@ fn tile_routines_get_what_they_document() {
             assert_eq!(bits(), 0);
         }
     });
+}
+
+#[test]
+fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
+    let name = "matrices_that_ints_cannot_count_take_the_64_bit_calls";
+    for on_host in ["0", "1000001"] {
+        let variables = [LARGE[0], ("MOCK_HOST_SPACE", on_host)];
+        let text = with(name, &["cuda", "cusolver"], &variables, || {
+            let gpu = Gpu::new();
+            let Gpu { cuda, stream } = &gpu;
+            let stream = *stream;
+            let info = gpu.write(&[9; 4]);
+            for element in [Element::F32, Element::F64] {
+                let size = element.bytes();
+                // 46 340 squared fits an int, 46 341 does not; each stand-in refuses what is the other's.
+                assert_eq!(cuda.potrf_workspace(stream, 46_340, element), Ok(463_400 * size));
+                for n in [46_341, 100_352] {
+                    let workspace_bytes = cuda.potrf_workspace(stream, n, element).unwrap();
+                    assert_eq!(workspace_bytes, u64::from(n) * size + 3); // bytes
+                    let workspace = cuda.allocate(stream, workspace_bytes).unwrap();
+                    let a = Matrix { ld: n + 3, ..gpu.matrix(element, 1, &[4.0]) };
+                    let potrf = Potrf { n, a, workspace, workspace_bytes, info };
+                    // SAFETY: here and below: the stand-ins look at the first number of the matrix only, and do all at once.
+                    unsafe { cuda.potrf(stream, &potrf).unwrap() };
+                    assert_eq!(gpu.read(a.at, size as usize), [2.0]);
+                    assert_eq!(gpu.read::<1>(info, 4)[0].to_bits(), 0);
+                    let a = Matrix { ld: n + 3, ..gpu.matrix(element, 1, &[-4.0]) };
+                    // SAFETY: as above.
+                    unsafe { cuda.potrf(stream, &Potrf { a, ..potrf }).unwrap() };
+                    assert_eq!(gpu.read::<1>(info, 4)[0].to_bits(), 1);
+                    let small = Potrf { workspace_bytes: workspace_bytes - 1, ..potrf };
+                    // SAFETY: refused.
+                    let error = unsafe { cuda.potrf(stream, &small).unwrap_err() };
+                    assert!(error.to_string().contains("bytes of working space"), "{error}");
+                    // SAFETY: as above.
+                    unsafe { cuda.free(stream, workspace).unwrap() };
+                }
+            }
+            // While it is recorded nobody can wait, so that space on the host could go too early.
+            let n = 46_342;
+            let workspace_bytes = cuda.potrf_workspace(stream, n, Element::F32).unwrap();
+            let workspace = cuda.allocate(stream, workspace_bytes).unwrap();
+            let a = Matrix { ld: n, ..gpu.matrix(Element::F32, 1, &[4.0]) };
+            let potrf = Potrf { n, a, workspace, workspace_bytes, info };
+            cuda.begin_capture(stream).unwrap();
+            // SAFETY: as above.
+            let recorded = unsafe { cuda.potrf(stream, &potrf) };
+            assert_eq!(recorded.is_ok(), std::env::var("MOCK_HOST_SPACE").unwrap() == "0", "{recorded:?}");
+        });
+        assert!(!text.contains("params are left"), "{text}");
+    }
 }

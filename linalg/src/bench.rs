@@ -61,6 +61,9 @@ pub struct CholeskyRate {
     /// Time inside the tasks' bodies / (workers x time from the first body to the last), in runs of their own with the trace
     /// on: 1 minus what waiting, scheduling and acquiring operands take.
     pub kernel_share: f64,
+    /// Makespan / bound of the same runs, bodies as long as they were: 1 is a schedule that cannot be improved; see
+    /// [`Report::over_bound`](zellige_runtime::Report::over_bound).
+    pub over_bound: f64,
     /// CPU time of the same kernels on the same tiles, called in a plain loop on one thread, / CPU time of the factorisation.
     pub kernel_share_cpu: f64,
 }
@@ -149,6 +152,7 @@ fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> 
     }
     let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
     let seconds = of(&|r| r.factorisation.wall);
+    let (kernel_share, over_bound) = traced_runs(&traced, &grid, bench.repeats, &run)?;
     Ok(CholeskyRate {
         seconds,
         gflops: whole / seconds / 1e9,
@@ -157,7 +161,8 @@ fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> 
         ratio: of(&|r| whole / r.factorisation.wall / r.same_tile.wall),
         ratio_cpu: of(&|r| whole / r.factorisation.cpu / r.same_tile.cpu),
         ratio_in_cache_cpu: of(&|r| whole / r.factorisation.cpu / r.in_cache.cpu),
-        kernel_share: kernel_share(&traced, &grid, bench.repeats, &run)?,
+        kernel_share,
+        over_bound,
         kernel_share_cpu: of(&|r| r.kernels.cpu / r.factorisation.cpu),
     })
 }
@@ -170,26 +175,26 @@ struct Round {
     kernels: Cost,
 }
 
-/// Median share of the workers' time that is spent in bodies.
-fn kernel_share<T: TileScalar>(
+/// Medians over runs with the trace on: the share of the workers' time that is spent in bodies, and makespan / bound.
+fn traced_runs<T: TileScalar>(
     rt: &Runtime,
     grid: &TileGrid,
     repeats: usize,
     run: &impl Fn(&Runtime, &SymmetricTiled<T>) -> Result<Cost, Error>,
-) -> Result<f64, Error> {
+) -> Result<(f64, f64), Error> {
     let a = SymmetricTiled::new(rt, grid.clone());
-    let mut shares = Vec::new();
+    let (mut shares, mut over_bounds) = (Vec::new(), Vec::new());
     for _ in 0..repeats.max(1) {
         run(rt, &a)?;
         let Some(mut trace) = rt.take_trace() else {
             continue;
         };
         trace.tasks.retain(|task| task.name != "generate");
-        let busy: u64 = trace.tasks.iter().map(|task| task.end_ns - task.start_ns).sum();
-        let available = rt.workers() as f64 * trace.makespan().as_secs_f64();
-        shares.push(busy as f64 / 1e9 / available.max(1e-12));
+        let report = trace.report();
+        shares.push(report.kernels_share());
+        over_bounds.push(report.over_bound());
     }
-    Ok(median(shares))
+    Ok((median(shares), median(over_bounds)))
 }
 
 /// The tiles of a lower triangle without a runtime, column by column.
@@ -324,6 +329,7 @@ mod tests {
             let expected = 300f64.powi(3) / 3.0 / rate.seconds / 1e9;
             assert!((rate.gflops / expected - 1.0).abs() < 1e-12);
             assert!(rate.kernel_share > 0.0 && rate.kernel_share <= 1.0, "{rate:?}");
+            assert!(rate.over_bound >= 1.0 && rate.over_bound.is_finite(), "{rate:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use zellige_kernels::precision::FullPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::bench::task_overhead;
 use zellige_runtime::model::{LinkModel, Models, OVERHEAD};
-use zellige_runtime::{Runtime, TaskInfo};
+use zellige_runtime::{Runtime, TaskInfo, Trace};
 
 use crate::bench::test_matrix;
 use crate::error::Error;
@@ -116,11 +116,29 @@ pub fn surroundings(models: &Models, workers: usize, policy: &str) -> Result<(),
     for time in task_overhead(workers, policy, ROUNDS)? {
         models.record(id, cpu, 0.0, 0, time);
     }
+    host_conversions(models);
+    Ok(())
+}
+
+/// Measures how fast tiles are converted between formats on one thread of the host (f32 to f16): what platforms without CPU workers want too.
+pub fn host_conversions(models: &Models) {
     // A clock that stands still would make a rate that no link has: then nothing is known of conversions.
     if let Ok(conversion) = LinkModel::new(conversion_rate(), 0.0) {
         models.set_link("host", "host", conversion);
     }
-    Ok(())
+}
+
+/// How fast devices convert tiles of `f32` within their own memory: bytes read and written per second, the median over the conversions of
+/// a trace. `None`: there was none, or no link is so fast.
+pub fn device_conversions(trace: &Trace) -> Option<LinkModel> {
+    let inside = trace.transfers.iter().filter(|way| way.converted && way.from == way.to && way.from > 0);
+    let rates = inside.filter_map(|way| {
+        let narrow = StorageFormat::ALL.into_iter().find(|format| format.name() == way.label)?;
+        let read = StorageFormat::F32.bytes() as f64 / narrow.bytes() as f64;
+        let seconds = way.end_ns.saturating_sub(way.start_ns) as f64 * 1e-9;
+        (seconds > 0.0).then(|| way.bytes as f64 * (1.0 + read) / seconds)
+    });
+    LinkModel::new(middle(rates.collect())?, 0.0).ok()
 }
 
 /// Bytes read and written per second by conversions of tiles; median.
@@ -128,22 +146,28 @@ fn conversion_rate() -> f64 {
     const EDGE: usize = 512;
     let tile = Tile::<f32>::zeros(EDGE, EDGE);
     let moved = tile.bytes() + EDGE * EDGE * StorageFormat::F16.bytes();
-    let mut rates = [(); ROUNDS].map(|()| {
+    let rates = [(); ROUNDS].map(|()| {
         let start = Instant::now();
         std::hint::black_box(tile.to_storage(StorageFormat::F16));
         moved as f64 / start.elapsed().as_secs_f64()
     });
-    rates.sort_by(f64::total_cmp);
-    rates[ROUNDS / 2]
+    middle(rates.into()).unwrap_or(f64::NAN)
+}
+
+/// The upper of the middle two, if there is any.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use zellige_gpu::Driver;
     use zellige_runtime::platform::Platform;
-    use zellige_runtime::sim::Simulation;
-    use zellige_runtime::{Graph, Recorder};
+    use zellige_runtime::sim::{SimOutcome, Simulation};
+    use zellige_runtime::{DeviceSpec, Emulated, Gpu, Graph, Recorder, TransferEvent};
 
     use super::*;
     use crate::policy::SharedPolicy;
@@ -191,15 +215,108 @@ mod tests {
         surroundings(&models, 2, "lws").unwrap();
         assert!(Platform::host(Arc::clone(&models), 1).is_err(), "of another number of workers");
         let host = Platform::host(models, 2).unwrap();
-        let policy: SharedPolicy = Rule::uniform(GemmPrecision::Sp).into();
+        let outcome = simulated(&host, GemmPrecision::Sp, "lws");
+        assert_eq!(outcome.trace.tasks.len(), 10 + 45 + 45 + 120);
+        assert!(outcome.makespan >= outcome.bounds.mixed && outcome.trace.transfers.is_empty());
+        // The same from a file.
+        let written = Platform::parse(&host.to_toml().unwrap()).unwrap();
+        near(&simulated(&written, GemmPrecision::Sp, "lws"), &outcome);
+    }
+
+    /// A factor of 10 x 10 tiles of 16 in virtual time.
+    fn simulated(platform: &Platform, precision: GemmPrecision, sched: &str) -> SimOutcome {
+        let policy: SharedPolicy = Rule::uniform(precision).into();
         let graph = Graph::record(|g: &Recorder| {
             let a = SymmetricTiled::<f32>::planned(g, TileGrid::uniform(160, 16)?);
             cholesky(g, &a, &policy).map(drop)
-        })
-        .unwrap();
-        let outcome = Simulation::new(&graph, &host).policy("lws").ahead(0).run().unwrap();
-        assert_eq!(outcome.trace.tasks.len(), 10 + 45 + 45 + 120);
-        assert!(outcome.makespan >= outcome.bounds.mixed && outcome.trace.transfers.is_empty());
+        });
+        Simulation::new(&graph.unwrap(), platform).policy(sched).ahead(0).run().unwrap()
+    }
+
+    /// Rates in a file have five digits.
+    fn near(written: &SimOutcome, known: &SimOutcome) {
+        let [written, known] = [written, known].map(|outcome| outcome.bounds.area.as_secs_f64());
+        assert!((written / known - 1.0).abs() < 1e-3, "{written} {known}");
+    }
+
+    /// Devices with memory of their own are measured as a machine that can be written, read and simulated: their tasks take what the models
+    /// say, and what comes on top are transfers.
+    fn is_a_platform(devices: &[DeviceSpec]) {
+        let models = Arc::new(Models::new());
+        let builder = Runtime::builder().workers(0).policy(POLICY).models(Arc::clone(&models)).peers(1e10);
+        let builder = devices.iter().fold(builder, |builder, device| builder.device(device.clone()));
+        let rt = builder.trace(true).build().unwrap();
+        for precision in [GemmPrecision::Sp, GemmPrecision::Hp1] {
+            (0..3).for_each(|_| calibrate_on_gpu(&rt, Step { tile: 16, precision }).unwrap());
+        }
+        rt.wait_transfers().unwrap();
+        rt.measure_links();
+        // How fast they were may be below what is believed of a link: the fake is slow.
+        let trace = rt.take_trace().unwrap();
+        let inside = |way: &TransferEvent| way.converted && way.from == way.to && way.from > 0;
+        assert!(trace.transfers.iter().any(inside), "hp1 wants operands in 16 bits");
+        drop(rt);
+        let error = Platform::measured(Arc::clone(&models), 0, devices).unwrap_err().to_string();
+        assert!(error.contains("0 worker(s)"), "conversions of the host are not known: {error}");
+        host_conversions(&models);
+        let known = Platform::measured(Arc::clone(&models), 0, devices).unwrap();
+        let written = Platform::parse(&known.to_toml().unwrap()).unwrap();
+        assert_eq!((written.nodes.len(), written.devices.len()), (devices.len() + 1, devices.len()));
+        assert_eq!(written.links.len(), devices.len() * (devices.len() + 1) / 2, "{:?}", written.links);
+        for precision in [GemmPrecision::Sp, GemmPrecision::Hp1] {
+            let [known, written] = [&known, &written].map(|platform| simulated(platform, precision, "dmdas"));
+            near(&written, &known);
+            let bodies: u64 = written.trace.tasks.iter().map(|task| task.end_ns - task.start_ns).sum();
+            let moves: u64 = written.trace.transfers.iter().map(|way| way.end_ns - way.start_ns).sum();
+            assert!(written.trace.tasks.len() == 220 && bodies > 0 && moves > 0);
+            let makespan = written.makespan.as_nanos() as u64;
+            assert!(makespan <= bodies + moves, "{makespan} > {bodies} + {moves}: somebody always works");
+            assert!(written.makespan >= written.bounds.mixed, "{written:?}");
+        }
+        assert!(Platform::measured(models, 1, devices).is_err(), "the overhead of a CPU worker is not known");
+    }
+
+    #[test]
+    fn emulated_devices_are_a_platform() {
+        let device = Emulated::new(1 << 20).bandwidth(1e9).measured_links();
+        is_a_platform(&[device.clone().into(), device.into()]);
+        is_a_platform(&[Emulated::new(1 << 20).bandwidth(1e9).into()]);
+    }
+
+    #[test]
+    fn gpus_are_a_platform() {
+        let Some(twins) = zellige_twins::fake(zellige_kernels::cuda::SOURCES) else { return };
+        let driver: Arc<dyn Driver> = Arc::new(twins.gpus(2).build());
+        is_a_platform(&[0, 1].map(|number| Gpu::new(Arc::clone(&driver), number).into()));
+    }
+
+    /// 1000 numbers become 16-bit ones: 6000 bytes.
+    #[test]
+    fn conversions_on_a_device_are_those_within_its_memory() {
+        let inside = TransferEvent {
+            from: 1,
+            to: 1,
+            data: 0,
+            label: "fp16",
+            bytes: 2000,
+            start_ns: 1000,
+            end_ns: 4000,
+            reason: Default::default(),
+            converted: true,
+        };
+        let other = [
+            TransferEvent { from: 0, ..inside },
+            TransferEvent { from: 0, to: 0, ..inside },
+            TransferEvent { converted: false, ..inside },
+            TransferEvent { label: "", ..inside },
+        ];
+        let rate = |transfers: &[TransferEvent]| {
+            let trace = Trace { transfers: transfers.to_vec(), ..Trace::default() };
+            device_conversions(&trace).map(|link| link.bandwidth())
+        };
+        assert_eq!(rate(&other), None);
+        let all = [&other[..], &[inside]].concat();
+        assert!((rate(&all).unwrap() / 2e9 - 1.0).abs() < 1e-12);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::exec::{Shared, Watchdog, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::hub::{Hub, NodeUse};
+use crate::model::Models;
 use crate::operand::Mode;
 use crate::task::{Codelet, DeviceInfo, Spec, Submit, TaskRef};
 use crate::trace::{Trace, TraceWorker};
@@ -59,6 +60,12 @@ impl Runtime {
     /// Its scheduling policy's name.
     pub fn policy(&self) -> &str {
         self.shared.policy_name()
+    }
+
+    /// The performance models that its policy asks and its tasks teach, those that were [given](RuntimeBuilder::models) or its own;
+    /// `None` where nothing is timed. A worker adds what it has timed once it has nothing to do.
+    pub fn models(&self) -> Option<&Arc<Models>> {
+        self.shared.models.as_ref()
     }
 
     /// Waits until `task` is complete. A worker that waits runs other tasks meanwhile.
@@ -224,7 +231,7 @@ impl Runtime {
                 Some(hub) if hub.node_of(w) != 0 => hub.node_names().nth(hub.node_of(w)).unwrap_or("").into(),
                 _ => format!("worker {w} (cpu {})", slot.core.cpu),
             },
-            kind: slot.kind.clone(),
+            kind: slot.model_name.clone(),
             node: self.shared.hub.as_ref().map_or(0, |hub| hub.node_of(w) as u32),
         };
         let workers = self.shared.workers.iter().enumerate().map(worker).collect();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zellige_runtime::{
-    Bindings, Candidate, Codelet, DeviceInfo, Emulated, Error, POLICIES, Recorder, Runtime, RuntimeBuilder,
-    Submit, TaskContext, TaskError, commute, read, reads, reduce, update, write,
+    Bindings, Candidate, Codelet, Data, DeviceInfo, Emulated, Error, Meta, POLICIES, Recorder, Runtime,
+    RuntimeBuilder, Submit, TaskContext, TaskError, commute, read, reads, reduce, update, write,
 };
 
 /// A runtime that is given up loudly if it hangs.
@@ -335,6 +335,39 @@ fn hints_bring_keep_and_let_go() {
     rt.unpin(&x, 1).unwrap();
     assert_eq!(rt.take(x).unwrap(), [1.0; 100]);
     assert_eq!(rt.take(y).unwrap(), [2.0; 100]);
+}
+
+/// A number that cannot leave the host.
+struct Stays(u64);
+
+impl Data for Stays {
+    type Ref<'v> = u64;
+    type Mut<'v> = &'v mut u64;
+
+    fn view(&self) -> u64 {
+        self.0
+    }
+
+    fn view_mut(&mut self) -> &mut u64 {
+        &mut self.0
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: 8, ..Meta::default() }
+    }
+}
+
+/// Bringing it to a device failed, and the failure poisoned it.
+#[test]
+fn a_hint_moves_nothing_that_cannot_travel() {
+    let rt = builder(1).device(Emulated::new(1700)).build().unwrap();
+    let x = rt.register(Stays(7));
+    rt.prefetch(&x, 1).unwrap();
+    rt.prefetch(&x, 0).unwrap();
+    rt.task("add").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().unwrap();
+    rt.wait_transfers().unwrap();
+    assert_eq!(rt.take(x).unwrap().0, 8);
+    assert_eq!(rt.memory()[1].bytes_in, 0);
 }
 
 #[test]

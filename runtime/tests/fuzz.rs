@@ -8,7 +8,7 @@ use zellige_runtime::fuzz::{Fuzz, FuzzReport, SOURCE};
 use zellige_twins::fake;
 
 fn passes(fuzz: Fuzz) -> FuzzReport {
-    let report = fuzz.run(|_| true);
+    let report = fuzz.run(|_, _| true);
     assert!(report.failures.is_empty(), "{:#?}", report.failures);
     report
 }
@@ -23,6 +23,7 @@ fn a_quick_set_comes_to_what_it_should() {
     assert!(counts.graphs_with_disk_writes > 30, "{counts:?}");
     assert!(counts.graphs_with_gpus > 60 && counts.launched_behind > 30, "{counts:?}");
     assert!(counts.graphs_launched > 30, "{counts:?}");
+    assert!(counts.graphs_with_parts > 50, "{counts:?}");
     assert!(counts.device_deaths == 0 && report.by_policy.len() > 6);
 }
 
@@ -61,12 +62,12 @@ fn gpus_from_outside_are_judged() {
     assert_ne!(wrong, SOURCE.text);
     let Some(fake) = fake([&Source { text: wrong.leak(), ..SOURCE }]) else { return };
     let gpus: Option<Arc<dyn Driver>> = Some(Arc::new(fake.build()));
-    let report = Fuzz { graphs: 30, gpus, ..Fuzz::default() }.run(|_| true);
+    let report = Fuzz { graphs: 30, gpus, ..Fuzz::default() }.run(|_, _| true);
     assert!(!report.failures.is_empty());
 }
 
 #[test]
 fn a_run_can_be_stopped() {
-    let report = Fuzz { graphs: 1000, seed: 5, ..Fuzz::default() }.run(|done| done < 3);
+    let report = Fuzz { graphs: 1000, seed: 5, ..Fuzz::default() }.run(|done, _| done < 3);
     assert_eq!(report.counts.graphs, 3);
 }

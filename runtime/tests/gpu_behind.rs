@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use steps::{End, Set, Step, check, fake};
+use steps::{End, Set, Step, check, fake, numbers};
 use zellige_gpu::fake::{Fake, Fault};
 use zellige_runtime::{Bindings, Gpu, Handle, Runtime, Submit, read, update, write};
 
@@ -105,15 +105,51 @@ fn a_failure_reaches_what_was_launched_behind_it() {
 fn what_counts_on_ends_waits_for_them() {
     let fake = fake(Duration::from_millis(1), |builder| builder);
     let rt = on(&fake, &[0]);
-    let (x, y, z) = (rt.register(vec![0.0]), rt.register(vec![1.0]), rt.register(vec![0.0]));
+    let (x, y) = (rt.register(vec![0.0]), rt.register(vec![1.0]));
     for _ in 0..10 {
-        // Each has an end, or the next is chosen late.
         rt.submit(Step { end: End::FailsOn(0.0), ..Step::by(1.0) }, (read(&x), update(&y))).unwrap();
-        rt.submit(Step { needs_ends: false, late: true, ..Step::by(1.0) }, (read(&x), update(&z))).unwrap();
     }
     rt.wait_all().unwrap();
     assert_eq!((behind(&rt), rt.take(y).unwrap()), (0, vec![1.0]));
-    drop((x, z));
+    drop(x);
+    drop(rt);
+    check(&fake);
+}
+
+/// Nothing that they go by is still to be read back.
+#[test]
+fn late_choices_are_made_ahead_where_all_is_known() {
+    let fake = fake(PACE, |builder| builder);
+    let rt = on(&fake, &[0]);
+    let (x, y) = (rt.register(vec![1.0]), rt.register(vec![0.0]));
+    for _ in 0..40 {
+        rt.submit(Step { late: true, ..Step::by(1.0) }, (read(&x), update(&y))).unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [40.0]);
+    assert!(behind(&rt) >= 20, "{}", behind(&rt));
+    drop(x);
+    drop(rt);
+    check(&fake);
+}
+
+/// In each round a task waits for one that has something for its end and for a longer chain: it follows the chain once that end has come.
+#[test]
+fn what_had_to_wait_for_one_follows_the_others_afterwards() {
+    const ROUNDS: u64 = 10;
+    let fake = fake(PACE, |builder| builder);
+    let gpu = Gpu::new(fake.clone(), 0).memory(1 << 20).streams(2);
+    let rt = Runtime::builder().workers(0).policy("eager").device(gpu).build().unwrap();
+    let (one, value, sum) = (rt.register(vec![1.0]), rt.register(vec![0.0]), rt.register(vec![0.0]));
+    for _ in 0..ROUNDS {
+        rt.submit(Step { end: End::FailsOn(-1.0), ..Step::by(0.0) }, (read(&one), update(&value))).unwrap();
+        (0..3).for_each(|_| drop(rt.submit(Step::by(1.0), (read(&one), update(&sum))).unwrap()));
+        let last = rt.submit(Step::by(1.0), (read(&value), update(&sum))).unwrap();
+        rt.wait(&last).unwrap();
+    }
+    assert_eq!(rt.take(sum).unwrap(), [40.0]);
+    // Three of each round; two where nobody is asked again.
+    assert!(behind(&rt) > 2 * ROUNDS + ROUNDS / 2, "{}", behind(&rt));
+    drop((value, one));
     drop(rt);
     check(&fake);
 }
@@ -176,13 +212,7 @@ fn random_chains_come_to_what_they_should() {
 
 fn run_random(seed: u64) {
     const VALUES: usize = 6;
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = move |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
+    let mut next = numbers(seed);
     let fake = fake(Duration::from_micros(50), |builder| builder.gpus(2).seed(seed));
     let dies = next(2) == 0;
     if dies {

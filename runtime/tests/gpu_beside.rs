@@ -117,7 +117,7 @@ fn a_form_is_made_once_for_each_version_of_a_value() {
 #[test]
 fn forms_leave_room_and_find_none() {
     // A 32nd of the memory is for forms: four of this size, of eight values; and none of a larger one.
-    for (bytes, most) in [(64, 200), (1024, 200)] {
+    for (bytes, times) in [(64, 8..60), (1024, 100..101)] {
         let (fake, made) = counting(1, 3);
         let rt = on(&fake, &[0], 32 * 256);
         let x: Vec<Value> = (0..8).map(|i| rt.register(vec![f64::from(i)])).collect();
@@ -131,8 +131,7 @@ fn forms_leave_room_and_find_none() {
         }
         assert_eq!(rt.read(&y).unwrap()[0], wanted);
         let made = made.load(Ordering::Relaxed);
-        assert!(made < most && (bytes == 64 || made == 100), "{bytes} bytes: {made}");
-        assert!(bytes != 64 || made < 60, "{made}");
+        assert!(times.contains(&made), "{bytes} bytes: {made}");
         drop((x, y));
         drop(rt);
         check(&fake);

@@ -5,13 +5,12 @@ mod steps;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steps::{End, Set, Step, Views, check, fake, launch};
-use zellige_gpu::Arg;
-use zellige_gpu::Place;
+use steps::{End, Set, Step, Views, check, fake, launch, numbers};
 use zellige_gpu::fake::{Fake, Fault};
+use zellige_gpu::{Arg, Place};
 use zellige_runtime::{
-    Bindings, Codelet, Cpu, Cuda, Gpu, GpuGraphs, Graph, Handle, Read, Runtime, Scratch, Submit, TaskContext,
-    TaskError, Update, read, scratch, update, write,
+    Bindings, Codelet, Cpu, Cuda, Error, Gpu, GpuGraphs, Graph, Handle, Read, Recorder, Runtime, Scratch,
+    Submit, TaskContext, TaskError, TaskRef, Update, read, scratch, update, write,
 };
 
 type Value = Handle<Vec<f64>>;
@@ -34,9 +33,45 @@ fn counts(rt: &Runtime) -> (u64, u64) {
     (nodes.iter().map(|n| n.graphs_recorded).sum(), nodes.iter().map(|n| n.graphs_launched).sum())
 }
 
+/// A graph of three tasks, its operands, and where they are.
+struct Averages {
+    fake: Arc<Fake>,
+    rt: Runtime,
+    x: Value,
+    t: Value,
+    y: Value,
+    graph: Graph,
+    /// What `y` is.
+    wanted: f64,
+}
+
+impl Averages {
+    /// `x = 1`, `y = 0`, with so many bytes on the GPU.
+    fn new(fake: Arc<Fake>, bytes: u64, when: GpuGraphs) -> Self {
+        let rt = on(&fake, bytes, when);
+        let [x, t, y] = [rt.register(vec![1.0]).named("x"), rt.register_empty(), rt.register(vec![0.0])];
+        let graph = average(&rt, [&x, &t, &y]);
+        Averages { fake, rt, x, t, y, graph, wanted: 0.0 }
+    }
+
+    /// Another replay, which is not waited for.
+    fn replay(&mut self, x: f64) -> TaskRef {
+        self.wanted = 0.5 * self.wanted + 3.0 + x;
+        self.rt.replay(&Bindings::recorded(&self.graph)).unwrap()
+    }
+
+    /// Ends all; the GPU was used as it should be.
+    fn end(self) {
+        let Averages { fake, rt, x, t, y, graph, .. } = self;
+        drop((x, t, y, graph));
+        drop(rt);
+        check(&fake);
+    }
+}
+
 /// `t = 3`, `t = t + x`, `y = y / 2 + t`.
 fn average(rt: &Runtime, [x, t, y]: [&Value; 3]) -> Graph {
-    let record = |g: &zellige_runtime::Recorder| {
+    let record = |g: &Recorder| {
         g.submit(Set(3.0), (write(t),))?;
         g.submit(Step::by(1.0), (read(x), update(t)))?;
         g.submit(Step::by(0.5), (read(t), update(y))).map(drop)
@@ -48,82 +83,62 @@ fn average(rt: &Runtime, [x, t, y]: [&Value; 3]) -> Graph {
 fn a_replay_is_recorded_once_and_launched_again() {
     for seed in 0..8 {
         let fake = at_once(|builder| builder.seed(seed));
-        let rt = on(&fake, 1 << 20, GpuGraphs::Always);
-        let [x, t, y] = [rt.register(vec![1.0]).named("x"), rt.register_empty(), rt.register(vec![0.0])];
-        let graph = average(&rt, [&x, &t, &y]);
-        let mut wanted = 0.0;
-        for _ in 0..6 {
-            rt.replay(&Bindings::recorded(&graph)).unwrap();
-            wanted = 0.5 * wanted + 4.0;
-        }
-        assert_eq!((rt.read(&y).unwrap()[0], rt.read(&t).unwrap()[0]), (wanted, 4.0));
+        let mut averages = Averages::new(fake, 1 << 20, GpuGraphs::Always);
+        (0..6).for_each(|_| drop(averages.replay(1.0)));
+        let Averages { rt, t, y, wanted, .. } = &averages;
+        assert_eq!((rt.read(y).unwrap()[0], rt.read(t).unwrap()[0]), (*wanted, 4.0));
         // The first went task by task.
-        assert_eq!(counts(&rt), (1, 5));
-        drop((x, t, y, graph));
-        drop(rt);
-        check(&fake);
+        assert_eq!(counts(rt), (1, 5));
+        averages.end();
     }
 }
 
 #[test]
 fn values_that_the_caller_changes_are_used() {
-    let fake = at_once(|builder| builder);
-    let rt = on(&fake, 1 << 20, GpuGraphs::Always);
-    let [x, t, y] = [rt.register(vec![1.0]), rt.register_empty(), rt.register(vec![0.0])];
-    let graph = average(&rt, [&x, &t, &y]);
-    let mut wanted = 0.0;
+    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, GpuGraphs::Always);
     for i in 0..8 {
-        rt.write(&x).unwrap()[0] = f64::from(i);
-        rt.replay(&Bindings::recorded(&graph)).unwrap();
-        wanted = 0.5 * wanted + 3.0 + f64::from(i);
-        assert_eq!(rt.read(&y).unwrap()[0], wanted, "replay {i}");
+        averages.rt.write(&averages.x).unwrap()[0] = f64::from(i);
+        averages.replay(f64::from(i));
+        assert_eq!(averages.rt.read(&averages.y).unwrap()[0], averages.wanted, "replay {i}");
     }
-    assert_eq!(counts(&rt).1, 7);
-    drop((x, t, y, graph));
-    drop(rt);
-    check(&fake);
+    assert_eq!(counts(&averages.rt).1, 7);
+    averages.end();
 }
 
 /// An iteration that swaps old and new: two sets of operands, each recorded once.
 #[test]
 fn each_of_several_bindings_is_recorded() {
-    let fake = at_once(|builder| builder);
-    let rt = on(&fake, 1 << 20, GpuGraphs::Always);
-    let [t, y] = [rt.register_empty(), rt.register(vec![0.0])];
-    let x = [rt.register(vec![1.0]).named("x"), rt.register(vec![2.0]).named("other")];
-    let graph = average(&rt, [&x[0], &t, &y]);
-    let mut wanted = 0.0;
+    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, GpuGraphs::Always);
+    let other = averages.rt.register(vec![2.0]);
     for i in 0..9 {
         // Not waited for: two may be under way.
-        rt.replay(&graph.bind("x", &x[i % 2]).unwrap()).unwrap();
-        wanted = 0.5 * wanted + 4.0 + (i % 2) as f64;
+        if i % 2 == 0 {
+            averages.replay(1.0);
+        } else {
+            averages.rt.replay(&averages.graph.bind("x", &other).unwrap()).unwrap();
+            averages.wanted = 0.5 * averages.wanted + 5.0;
+        }
     }
-    assert_eq!(rt.read(&y).unwrap()[0], wanted);
-    assert_eq!(counts(&rt), (2, 8));
-    drop((x, t, y, graph));
-    drop(rt);
-    check(&fake);
+    assert_eq!(averages.rt.read(&averages.y).unwrap()[0], averages.wanted);
+    assert_eq!(counts(&averages.rt), (2, 8));
+    drop(other);
+    averages.end();
 }
 
 #[test]
 fn both_ways_are_tried_and_one_is_kept() {
-    let fake = at_once(|builder| builder);
-    let rt = on(&fake, 1 << 20, GpuGraphs::default());
-    let [x, t, y] = [rt.register(vec![1.0]), rt.register_empty(), rt.register(vec![0.0])];
-    let graph = average(&rt, [&x, &t, &y]);
+    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, GpuGraphs::default());
     for replays in 1..=20 {
-        let replay = rt.replay(&Bindings::recorded(&graph)).unwrap();
-        rt.wait(&replay).unwrap();
-        let (_, launched) = counts(&rt);
+        let replay = averages.replay(1.0);
+        averages.rt.wait(&replay).unwrap();
+        let (_, launched) = counts(&averages.rt);
         match replays {
             ..=5 => assert_eq!(launched, 0),
             6..=10 => assert_eq!(launched, replays - 5),
             _ => assert!(launched == 5 || launched == replays - 5, "{launched} of {replays}"),
         }
     }
-    drop((x, t, y, graph));
-    drop(rt);
-    check(&fake);
+    averages.end();
 }
 
 /// `y = ` the length of `x`, which is in its header, by way of working space.
@@ -159,8 +174,7 @@ fn another_header_is_another_recording_and_working_space_stays() {
     let fake = at_once(|builder| builder);
     let rt = on(&fake, 1 << 20, GpuGraphs::Always);
     let [x, y, z] = [rt.register(vec![1.0]), rt.register(vec![0.0]), rt.register(vec![0.0])];
-    let count =
-        |g: &zellige_runtime::Recorder, to: &Value| g.submit(Count, (read(&x), update(to), scratch(1)));
+    let count = |g: &Recorder, to: &Value| g.submit(Count, (read(&x), update(to), scratch(1)));
     let graph = rt.record(|g| count(g, &y).and(count(g, &z)).map(drop)).unwrap();
     for length in [1, 1, 1, 3, 3, 2] {
         rt.write(&x).unwrap().resize(length, 0.0);
@@ -205,7 +219,7 @@ fn what_cannot_be_recorded_goes_task_by_task() {
     let rt = on(&fake, 1 << 20, GpuGraphs::Always);
     let [x, y] = [rt.register(vec![1.0]), rt.register(vec![0.0])];
     let step = |end| Step { end, ..Step::by(1.0) };
-    let record = |last: &dyn Fn(&zellige_runtime::Recorder) -> Result<(), zellige_runtime::Error>| {
+    let record = |last: &dyn Fn(&Recorder) -> Result<(), Error>| {
         rt.record(|g| {
             g.submit(step(End::Nothing), (read(&x), update(&y)))?;
             last(g)
@@ -239,44 +253,30 @@ fn what_cannot_be_recorded_goes_task_by_task() {
 
 #[test]
 fn what_has_no_room_at_once_goes_task_by_task() {
-    let fake = at_once(|builder| builder);
     // Room for two values of three.
-    let rt = on(&fake, 16, GpuGraphs::Always);
-    let [x, t, y] = [rt.register(vec![1.0]), rt.register_empty(), rt.register(vec![0.0])];
-    let graph = average(&rt, [&x, &t, &y]);
-    let mut wanted = 0.0;
-    for _ in 0..5 {
-        rt.replay(&Bindings::recorded(&graph)).unwrap();
-        wanted = 0.5 * wanted + 4.0;
-    }
-    assert_eq!((rt.read(&y).unwrap()[0], counts(&rt)), (wanted, (0, 0)));
-    drop((x, t, y, graph));
-    drop(rt);
-    check(&fake);
+    let mut averages = Averages::new(at_once(|builder| builder), 16, GpuGraphs::Always);
+    (0..5).for_each(|_| drop(averages.replay(1.0)));
+    let Averages { rt, y, wanted, .. } = &averages;
+    assert_eq!((rt.read(y).unwrap()[0], counts(rt)), (*wanted, (0, 0)));
+    averages.end();
 }
 
 /// Other tasks need the memory between replays, so that operands come back to other places.
 #[test]
 fn operands_that_were_given_up_are_found_again() {
-    let fake = at_once(|builder| builder);
-    let rt = on(&fake, 32, GpuGraphs::Always);
-    let [x, t, y] = [rt.register(vec![1.0]), rt.register_empty(), rt.register(vec![0.0])];
-    let others: Vec<Value> = (0..4).map(|_| rt.register(vec![0.0])).collect();
-    let graph = average(&rt, [&x, &t, &y]);
-    let mut wanted = 0.0;
+    let mut averages = Averages::new(at_once(|builder| builder), 32, GpuGraphs::Always);
+    let others: Vec<Value> = (0..4).map(|_| averages.rt.register(vec![0.0])).collect();
     for i in 0..12 {
-        rt.replay(&Bindings::recorded(&graph)).unwrap();
-        wanted = 0.5 * wanted + 4.0;
+        averages.replay(1.0);
         for pair in others.windows(2).filter(|_| i % 3 == 1) {
-            rt.submit(Step::by(1.0), (read(&pair[0]), update(&pair[1]))).unwrap();
+            averages.rt.submit(Step::by(1.0), (read(&pair[0]), update(&pair[1]))).unwrap();
         }
     }
-    assert_eq!(rt.read(&y).unwrap()[0], wanted);
-    let (recorded, launched) = counts(&rt);
+    assert_eq!(averages.rt.read(&averages.y).unwrap()[0], averages.wanted);
+    let (recorded, launched) = counts(&averages.rt);
     assert!(launched == 11 && recorded > 1, "{recorded} recorded, {launched} launched");
-    drop((x, t, y, others, graph));
-    drop(rt);
-    check(&fake);
+    drop(others);
+    averages.end();
 }
 
 /// The GPU fails at any of its operations: what is left runs on the CPU worker, or the error names the GPU.
@@ -285,14 +285,9 @@ fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
     for operation in 1..40 {
         let fake = at_once(|builder| builder.seed(operation));
         fake.inject(0, Fault::Operation(operation)).unwrap();
-        let rt = on(&fake, 1 << 20, GpuGraphs::Always);
-        let [x, t, y] = [rt.register(vec![1.0]), rt.register_empty(), rt.register(vec![0.0])];
-        let graph = average(&rt, [&x, &t, &y]);
-        let mut wanted = 0.0;
-        for _ in 0..5 {
-            rt.replay(&Bindings::recorded(&graph)).unwrap();
-            wanted = 0.5 * wanted + 4.0;
-        }
+        let mut averages = Averages::new(fake, 1 << 20, GpuGraphs::Always);
+        (0..5).for_each(|_| drop(averages.replay(1.0)));
+        let Averages { fake, rt, x, t, y, graph, wanted } = averages;
         match rt.take(y) {
             Ok(value) => assert_eq!(value, [wanted], "operation {operation}"),
             Err(error) => {
@@ -310,13 +305,7 @@ fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
 fn random_replays_come_to_what_they_should() {
     const VALUES: usize = 5;
     for seed in 0..40_u64 {
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut next = move |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state % below as u64) as usize
-        };
+        let mut next = numbers(seed);
         let fake = at_once(|builder| builder.seed(seed));
         let room = [40, 48, 64, 1 << 20][next(4)];
         let rt = on(&fake, room, GpuGraphs::Always);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zellige_gpu::Driver;
 use zellige_gpu::fake::{Fake, Fault};
+use zellige_runtime::model::Models;
 use zellige_runtime::{
     Choice, Codelet, Cpu, Cuda, Gpu, Meta, Operands, POLICIES, Runtime, RuntimeBuilder, Submit, TaskContext,
     TaskError, TaskInfo, Trace, Update, update,
@@ -139,7 +140,7 @@ fn with_cpus(driver: &Arc<Fake>, memory: u64) -> RuntimeBuilder {
 /// How many tasks of this name ran on each kind of device: CPU cores, GPUs.
 fn ran(trace: &Trace, name: &str) -> [usize; 2] {
     ["cpu", "cuda"].map(|kind| {
-        let on_kind = |worker: u32| trace.workers[worker as usize].kind == kind;
+        let on_kind = |worker: u32| trace.workers[worker as usize].kind.starts_with(kind);
         trace.tasks.iter().filter(|task| task.name == name && on_kind(task.worker)).count()
     })
 }
@@ -219,4 +220,49 @@ fn what_gpus_leave_when_they_fail_runs_on_workers() {
         let [cpu, _] = ran(&rt.take_trace().unwrap(), "clear");
         assert!(cpu > 0 && right >= cpu, "{policy}: {cpu} on workers, {right} values");
     }
+}
+
+/// GPUs of two makes are two kinds for policies and traces, as they are for models.
+#[test]
+fn a_slow_gpu_is_not_taken_for_a_fast_one() {
+    let makes = ["slow", "fast"].map(|name| Arc::new(Fake::builder().name(name).build()));
+    let models = Arc::new(Models::new());
+    let info = TaskInfo { shape: [3, 0, 0], ..TaskInfo::default() };
+    for (kind, micros) in [("cuda:slow", 900), ("cuda:fast", 100)] {
+        let id = models.id("clear", &info);
+        // The few that run below change nothing.
+        for _ in 0..600 {
+            models.record(id, models.kind(kind), 0.0, 0, std::time::Duration::from_micros(micros));
+        }
+    }
+    let builder =
+        makes.iter().fold(Runtime::builder().workers(0), |rt, make| rt.device(Gpu::new(make.clone(), 0)));
+    let rt = builder.policy("dm").models(models).trace(true).build().unwrap();
+    for _ in 0..4 {
+        let value = rt.register(vec![1.0; 3]);
+        rt.submit(Clear { info, ..Clear::plain() }, (update(&value),)).unwrap();
+        rt.wait_all().unwrap();
+    }
+    let trace = rt.take_trace().unwrap();
+    let on: Vec<&str> = trace.tasks.iter().map(|task| &*trace.workers[task.worker as usize].kind).collect();
+    assert_eq!(on, ["cuda:fast"; 4]);
+    let kinds: Vec<(String, usize)> = trace.bounds().kinds().to_vec();
+    assert_eq!(kinds, [("cuda:slow".to_string(), 1), ("cuda:fast".to_string(), 1)]);
+}
+
+/// Of what is launched, the times are taken at its end: those go to what was chosen, too.
+#[test]
+fn late_choices_have_models_of_their_own_on_gpus() {
+    let (fake, models) = (Arc::new(Fake::builder().build()), Arc::new(Models::new()));
+    let builder = Runtime::builder().workers(0).device(Gpu::new(fake, 0));
+    let rt = builder.models(Arc::clone(&models)).build().unwrap();
+    for late in ["x3", "fp32", ""] {
+        let value = rt.register(vec![1.0; 3]);
+        let info = TaskInfo { label: "early", ..TaskInfo::default() };
+        rt.submit(Clear { info, late: Some(late), ..Clear::plain() }, (update(&value),)).unwrap();
+        assert_eq!(rt.take(value).unwrap(), [0.0; 3]);
+    }
+    drop(rt);
+    let labels: Vec<String> = models.rows().into_iter().map(|row| row.label).collect();
+    assert_eq!(labels, ["early", "fp32", "x3"]);
 }

@@ -178,3 +178,37 @@ fn sleeping_workers_wake_for_late_tasks() {
         assert_eq!(rt.take(x).unwrap(), 1);
     }
 }
+
+/// Says so if it runs elsewhere.
+struct Named(Option<usize>);
+
+impl Codelet for Named {
+    type Operands = ();
+
+    fn name(&self) -> &'static str {
+        "named"
+    }
+
+    fn cpu(&self, _: (), cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let is_there = self.0.is_none_or(|worker| worker == cx.worker());
+        if is_there { Ok(()) } else { Err(format!("it runs on worker {}", cx.worker()).into()) }
+    }
+}
+
+/// On cores that are all alike, too, where queues look at restricted tasks only.
+#[test]
+fn tasks_run_on_the_worker_that_they_name() {
+    for (policy, _) in POLICIES {
+        let rt = Runtime::builder().workers(2).policy(policy).build().unwrap();
+        let submit = |i: usize| {
+            let named = [None, Some(0), Some(1)][i % 3];
+            let task = rt.codelet(Named(named), ()).priority(i as i32 % 2);
+            let task = if let Some(worker) = named { task.on_worker(worker) } else { task };
+            task.submit().unwrap()
+        };
+        let tasks: Vec<_> = (0..300).map(submit).collect();
+        for task in &tasks {
+            rt.wait(task).unwrap_or_else(|error| panic!("{policy}: {error}"));
+        }
+    }
+}

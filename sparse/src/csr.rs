@@ -1,5 +1,7 @@
 //! Matrices by rows, in `f64`.
 
+use std::ops::Range;
+
 use crate::error::Error;
 
 /// A sparse matrix by rows (CSR): within a row columns rise strictly, and all elements are finite numbers.
@@ -209,10 +211,25 @@ impl Csr {
     /// [`Error::Shape`] for vectors of other lengths.
     pub fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
         self.check_vectors(x, y)?;
-        for (y, (column, value)) in y.iter_mut().zip(self.iter()) {
+        self.multiply_rows(0..self.rows(), x, y);
+        Ok(())
+    }
+
+    /// These rows of `A x`.
+    pub(crate) fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
+        for (y, i) in y.iter_mut().zip(rows) {
+            let (column, value) = self.row(i);
             *y = column.iter().zip(value).fold(0.0, |sum, (&j, &a)| sum + a * x[j as usize]);
         }
-        Ok(())
+    }
+
+    /// So many ranges of rows, with about as many elements each.
+    pub(crate) fn even_rows(&self, parts: usize) -> Vec<Range<usize>> {
+        let end = |part: usize| self.starts.partition_point(|&start| start < self.elements() * part / parts);
+        let ends =
+            (0..=parts).map(|part| if part == parts { self.rows() } else { end(part).min(self.rows()) });
+        let ends: Vec<usize> = ends.collect();
+        ends.windows(2).map(|ends| ends[0]..ends[1]).collect()
     }
 
     pub(crate) fn check_vectors(&self, x: &[f64], y: &[f64]) -> Result<(), Error> {
@@ -222,6 +239,12 @@ impl Csr {
         }
         let problem = format!("{} and {} for a matrix of {m} x {n}", x.len(), y.len());
         Err(Error::shape("lengths of x and y", problem))
+    }
+
+    /// Bytes of its arrays as they are in memory.
+    pub fn memory(&self) -> u64 {
+        let (starts, columns, values) = (self.starts.len(), self.column.len(), self.value.len());
+        (size_of::<usize>() * starts + size_of::<u32>() * columns + size_of::<f64>() * values) as u64
     }
 
     /// Bytes of the matrix in this form with row starts of 32 bits: `4 (elements + rows + 1) + 8 elements` (thesis, section 3.4).

@@ -101,12 +101,16 @@ impl ExactProduct {
     /// # Errors
     /// As [`errors`](ExactProduct::errors).
     pub fn backward_error(&self, y: &[f64]) -> Result<BackwardError, Error> {
-        let errors = self.errors(y)?;
+        Ok(self.measured(&self.errors(y)?))
+    }
+
+    /// The backward error of a product whose rows are wrong by so much.
+    pub(crate) fn measured(&self, errors: &[f64]) -> BackwardError {
         let of_rows = errors.iter().zip(&self.magnitudes).map(|(&error, &magnitude)| ratio(error, magnitude));
-        Ok(BackwardError {
+        BackwardError {
             normwise: ratio(largest(errors.iter().copied()), self.scale),
             componentwise: largest(of_rows),
-        })
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Work of the caller's that several threads share.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What `work` makes of each job, in the order of the jobs; at most so many at a time.
 pub fn side_by_side<J: Send, R: Send>(
@@ -33,9 +34,63 @@ pub fn side_by_side<J: Send, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Median seconds of several works that take turns, so that all see the same machine; each has a part for every thread, as many for one as for another.
+/// What it takes threads to find each other (about 10 us) counts where there are several.
+pub fn in_turns<const W: usize, F: FnMut() + Send>(repeats: usize, works: [Vec<F>; W]) -> [f64; W] {
+    let threads = works[0].len();
+    let (barrier, mut times) = (Barrier::new(threads), [(); W].map(|()| Vec::with_capacity(repeats)));
+    let mut of_thread: Vec<Vec<F>> = (0..threads).map(|_| Vec::with_capacity(W)).collect();
+    works
+        .into_iter()
+        .for_each(|parts| of_thread.iter_mut().zip(parts).for_each(|(mine, part)| mine.push(part)));
+    let rounds = |mut mine: Vec<F>, mut took: Box<dyn FnMut(usize, Duration) + '_>| {
+        for _ in 0..repeats.max(1) {
+            for (work, part) in mine.iter_mut().enumerate() {
+                barrier.wait();
+                let begin = Instant::now();
+                part();
+                barrier.wait();
+                took(work, begin.elapsed());
+            }
+        }
+    };
+    let mine = of_thread.remove(0);
+    std::thread::scope(|scope| {
+        for others in of_thread {
+            scope.spawn(|| rounds(others, Box::new(|_, _| ())));
+        }
+        rounds(mine, Box::new(|work, time| times[work].push(time)));
+    });
+    times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2].as_secs_f64()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_one_work_run_before_those_of_the_next() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        for threads in [1, 3] {
+            let done = AtomicUsize::new(0);
+            // Each part sees all parts of the works before its own, and none of the works after it.
+            let part = |work: usize| {
+                let (done, mut round) = (&done, 0);
+                move || {
+                    let seen = done.fetch_add(1, Ordering::SeqCst);
+                    let before = (2 * round + work) * threads;
+                    assert!((before..before + threads).contains(&seen), "{seen} of round {round}");
+                    round += 1;
+                }
+            };
+            let times = in_turns(5, [0, 1].map(|work| (0..threads).map(|_| part(work)).collect()));
+            assert_eq!(done.into_inner(), 10 * threads);
+            assert!(times.iter().all(|time| time.is_finite()));
+        }
+    }
 
     #[test]
     fn results_are_in_the_order_of_the_jobs() {

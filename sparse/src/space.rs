@@ -40,10 +40,20 @@ impl Space {
         Space { cuts: (0..rows).step_by(step).chain([rows]).collect() }
     }
 
+    /// That of vectors that hold `count` vectors of this one, stretch by stretch.
+    pub(crate) fn times(&self, count: usize) -> Space {
+        Space { cuts: self.cuts.iter().map(|cut| count * cut).collect() }
+    }
+
     /// The length of its vectors.
     #[allow(clippy::len_without_is_empty)] // a space without elements is none
     pub fn len(&self) -> usize {
         self.cuts[self.cuts.len() - 1]
+    }
+
+    /// Bytes of so many of its vectors.
+    pub fn bytes(&self, vectors: usize) -> u64 {
+        (size_of::<f64>() * self.len() * vectors) as u64
     }
 
     /// How many stretches there are.

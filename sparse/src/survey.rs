@@ -1,17 +1,20 @@
 //! What adaptive storage of one matrix costs and gives, for several sets, accuracies and criteria: the figures of the thesis' tables.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
 
 use zellige_kernels::packed::{PackedFormat, Rounding};
+use zellige_kernels::sell::Panel;
 
 use crate::adaptive::{
-    Accuracy, Adaptation, Criterion, FormatSet, SETS, ThesisMatrix, TiledMatrix, error_bound, machine,
+    Accuracy, Adaptation, Choice, Criterion, FormatSet, SETS, ThesisMatrix, TiledMatrix, error_bound,
+    fastest, is_faster, multiply_panels, shares,
 };
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::exact::{BackwardError, ExactProduct, largest, ratio};
+use crate::side_by_side::in_turns;
 
 /// How elements are arranged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +89,12 @@ pub struct Row {
     pub bytes_all_rowptr: u64,
     /// `bytes` in percent of the matrix by rows in `f64`.
     pub percent: f64,
-    /// Of the product with a vector of ones.
+    /// Of the product with [`Survey::x`].
     pub error: BackwardError,
+    /// The largest bound of a row, `max_i B_i` ([`error_bound`]).
+    pub bound: f64,
+    /// The bounds, measured as the error is: no error is larger.
+    pub bounds: BackwardError,
     /// The largest `error / bound` of a row; at most 1.
     pub of_bound: f64,
     /// Median time of a product (s), and of one in `f64` between the same runs: by rows beside the thesis' layout, in tiles of the same edge beside tiles.
@@ -109,6 +116,10 @@ pub struct Survey<'a> {
     pub rounding: Rounding,
     /// Whether what does not matter is left out.
     pub drops: bool,
+    /// What is multiplied, and what `cw-exact` goes by; none: ones.
+    pub x: Option<&'a [f64]>,
+    /// Threads that share each product that is timed, and for which what is expected to be fastest is.
+    pub workers: usize,
     /// Products that are timed of each.
     pub repeats: usize,
 }
@@ -134,9 +145,9 @@ impl Survey<'_> {
     /// Stores the matrix in every way that is asked for; `done` is told after each.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what has no meaning together.
+    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for a vector of another length.
     pub fn run(&self, a: &Csr, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, Error> {
-        let x = vec![1.0; a.columns()];
+        let x = self.x.map_or_else(|| vec![1.0; a.columns()], <[f64]>::to_vec);
         let exact = ExactProduct::of(a, &x)?;
         let mut rows = Vec::with_capacity(self.len());
         for &name in self.criteria {
@@ -171,10 +182,32 @@ impl Survey<'_> {
             }
             (Some(set), &[edge], _) => Ok((set, edge)),
             _ => {
-                let choice = machine(1).choose(a, edges, sets, criterion, accuracy, self.rounding)?;
-                Ok((choice.set, choice.edge))
+                let ways = (edges, sets);
+                let way = fastest(a, ways, criterion, accuracy, self.rounding, self.workers.max(1))?;
+                // Where nothing is asked for, what is slower than `f64` is none.
+                let is_free = set.is_none() && self.layout == Layout::Auto;
+                Ok(if is_free {
+                    self.unless_slower(a, way, criterion, accuracy)?
+                } else {
+                    (way.set, way.edge)
+                })
             }
         }
+    }
+
+    /// The way, or plain `f64` in its fastest layout if products with the whole matrix are not faster.
+    fn unless_slower(
+        &self,
+        a: &Csr,
+        way: Choice,
+        criterion: Criterion<'_>,
+        accuracy: Accuracy,
+    ) -> Result<(FormatSet, usize), Error> {
+        let adaptation =
+            Adaptation { rounding: self.rounding, ..Adaptation::new(way.set, criterion, accuracy) };
+        let double = TiledMatrix::new(a, way.double_edge, &Adaptation::double())?;
+        let is_faster = is_faster(&TiledMatrix::new(a, way.edge, &adaptation)?, &double, self.workers.max(1));
+        Ok(if is_faster { (way.set, way.edge) } else { (FormatSet::Fp64, way.double_edge) })
     }
 
     fn row(
@@ -185,6 +218,7 @@ impl Survey<'_> {
         x: &[f64],
         exact: &ExactProduct,
     ) -> Result<Row, Error> {
+        let criterion = adaptation.criterion.name();
         // Nothing of a matrix in one format is left out.
         let adaptation = match adaptation.set {
             FormatSet::Fp64 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::double() },
@@ -201,7 +235,8 @@ impl Survey<'_> {
         let mut y = vec![0.0; a.rows()];
         stored.multiply(x, &mut y)?;
         let bound = error_bound(a, adaptation, x)?;
-        let of_bounds = exact.errors(&y)?.into_iter().zip(bound).map(|(error, bound)| ratio(error, bound));
+        let errors = exact.errors(&y)?;
+        let of_bounds = errors.iter().zip(&bound).map(|(&error, &bound)| ratio(error, bound));
         let name = |format: PackedFormat| format.name().to_uppercase();
         let (counts, dropped) = stored.counts();
         let (bytes, bytes_all_rowptr) = stored.bytes();
@@ -214,7 +249,7 @@ impl Survey<'_> {
             } else {
                 format!("bsr{edge}")
             },
-            criterion: adaptation.criterion.name(),
+            criterion,
             accuracy: adaptation.accuracy,
             counts: counts
                 .iter()
@@ -225,27 +260,23 @@ impl Survey<'_> {
             bytes,
             bytes_all_rowptr,
             percent: 100.0 * bytes as f64 / a.bytes() as f64,
-            error: exact.backward_error(&y)?,
+            error: exact.measured(&errors),
+            bound: largest(bound.iter().copied()),
+            bounds: exact.measured(&bound),
             of_bound: largest(of_bounds),
-            seconds: self.times(&stored, x, &mut y)?,
+            seconds: self.times(&stored, x),
         })
     }
 
     /// Products take turns, so that both see the same machine.
-    fn times(&self, stored: &Timed<'_>, x: &[f64], y: &mut [f64]) -> Result<(f64, f64), Error> {
-        let (mut narrow, mut wide) = (Vec::new(), Vec::new());
-        for _ in 0..self.repeats.max(1) {
-            let begin = Instant::now();
-            stored.multiply(x, y)?;
-            narrow.push(begin.elapsed());
-            let begin = Instant::now();
-            stored.multiply_double(x, y)?;
-            wide.push(begin.elapsed());
-            std::hint::black_box(&*y);
-        }
-        Ok((median(narrow), median(wide)))
+    fn times(&self, stored: &Timed<'_>, x: &[f64]) -> (f64, f64) {
+        let [narrow, double] = in_turns(self.repeats, stored.shares(self.workers.max(1), x));
+        (narrow, double)
     }
 }
+
+/// A worker's part of a product.
+type Share<'s> = Box<dyn FnMut() + Send + 's>;
 
 impl Timed<'_> {
     fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
@@ -255,10 +286,35 @@ impl Timed<'_> {
         }
     }
 
-    fn multiply_double(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
+    /// What each of so many workers does for the product, and for the one in `f64`: its rows, into memory of its own.
+    fn shares<'s>(&'s self, workers: usize, x: &'s [f64]) -> [Vec<Share<'s>>; 2] {
+        fn of<'s>(rows: usize, mut work: impl FnMut(&mut [f64]) + Send + 's) -> Share<'s> {
+            let mut y = vec![0.0; rows];
+            Box::new(move || {
+                work(&mut y);
+                std::hint::black_box(&y);
+            })
+        }
         match self {
-            Timed::Thesis(_, double) => double.multiply(x, y),
-            Timed::Tiled(_, double) => double.multiply(x, y),
+            Timed::Thesis(narrow, double) => {
+                let parts = double.even_rows(workers);
+                let of_narrow = |rows: &Range<usize>| {
+                    let rows = rows.clone();
+                    of(rows.len(), move |y| narrow.multiply_rows(rows.clone(), x, y))
+                };
+                let of_double = |rows: &Range<usize>| {
+                    let rows = rows.clone();
+                    of(rows.len(), move |y| double.multiply_rows(rows.clone(), x, y))
+                };
+                [parts.iter().map(of_narrow).collect(), parts.iter().map(of_double).collect()]
+            }
+            Timed::Tiled(narrow, double) => {
+                let of_panels = |panels: &'s [Panel]| {
+                    let rows = panels.iter().map(|panel| panel.rows().len()).sum();
+                    of(rows, move |y| multiply_panels(panels, x, y))
+                };
+                [narrow, double].map(|matrix| shares(matrix, workers).into_iter().map(of_panels).collect())
+            }
         }
     }
 
@@ -279,11 +335,6 @@ impl Timed<'_> {
     }
 }
 
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort_unstable();
-    times[times.len() / 2].as_secs_f64()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,6 +351,8 @@ mod tests {
             criteria: &["nw", "CW"],
             rounding: Rounding::Nearest,
             drops: true,
+            x: None,
+            workers: 1,
             repeats: 3,
         };
         let mut seen = 0;
@@ -308,6 +361,10 @@ mod tests {
         for row in &rows {
             assert_eq!(row.counts.values().sum::<u64>(), a.elements() as u64);
             assert!(row.of_bound > 0.0 && row.of_bound <= 1.0, "{row:?}");
+            assert!(
+                row.error.normwise <= row.bounds.normwise && row.bounds.normwise < 24.0 * row.accuracy.get()
+            );
+            assert!(row.error.componentwise <= row.bounds.componentwise && row.bound > 0.0, "{row:?}");
             assert!(row.seconds.0 > 0.0 && row.seconds.1 > 0.0);
             assert!((row.percent / 100.0 * a.bytes() as f64 - row.bytes as f64).abs() < 1.0);
         }
@@ -327,6 +384,24 @@ mod tests {
             }
         }
         assert!(Survey { sets: &[None], ..survey.clone() }.run(&a, |_| ()).is_err());
+        // Another vector, on which bounds depend, and what is stored under one of the criteria; times of two workers.
+        let x: Vec<f64> = (0..a.columns()).map(|j| 10f64.powi(-((j % 9) as i32))).collect();
+        for (layout, sets) in [(Layout::Thesis, &[Some(FormatSet::Ap7)]), (Layout::Auto, &[None])] {
+            let criteria = &["nw", "cw", "cw-exact"];
+            let other = Survey { x: Some(&x), workers: 2, layout, sets, criteria, ..survey.clone() };
+            let (others, rows) =
+                (other.run(&a, |_| ()).unwrap(), Survey { x: None, ..other }.run(&a, |_| ()).unwrap());
+            // Two accuracies each, whatever is chosen.
+            let names: Vec<_> = others.iter().map(|row| row.criterion).collect();
+            assert_eq!(names, ["nw", "nw", "cw", "cw", "cw-exact", "cw-exact"]);
+            for (row, of_ones) in others.iter().zip(&rows) {
+                assert!(row.of_bound > 0.0 && row.of_bound <= 1.0, "{row:?}");
+                assert!(row.seconds.0 > 0.0 && row.seconds.1 > 0.0 && row.bound != of_ones.bound);
+                let stored_for_x = row.criterion == "cw-exact";
+                assert!(layout == Layout::Auto || stored_for_x == (row.counts != of_ones.counts), "{row:?}");
+            }
+        }
+        assert!(Survey { x: Some(&x[1..]), ..survey.clone() }.run(&a, |_| ()).is_err());
         // The criterion that minds x has no scaled formats.
         assert!(Survey { criteria: &["cw-exact"], ..survey }.run(&a, |_| ()).is_err());
     }

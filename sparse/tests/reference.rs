@@ -1,6 +1,6 @@
 //! Storage and errors of adaptive matrices against numbers that another program computed (`ZELLIGE_TEST_DATA/sparse/reference_small.json`).
 
-use std::path::PathBuf;
+mod data;
 
 use serde_json::Value;
 use zellige_kernels::packed::{PackedFormat, Rounding};
@@ -8,19 +8,9 @@ use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, ThesisMatrix};
 use zellige_sparse::exact::{BackwardError, ExactProduct};
 use zellige_sparse::{Csr, market};
 
-const MATRICES: [&str; 5] = ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"];
+use data::test_data;
 
-/// A file of the external test data (`ZELLIGE_TEST_DATA`, or `shared/data` beside the checkout), or `None` with a printed line.
-fn test_data(name: &str) -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
-    let root = std::env::var_os("ZELLIGE_TEST_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    let path = root.join("sparse").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: no test data at {} (set ZELLIGE_TEST_DATA)", path.display());
-    None
-}
+const MATRICES: [&str; 5] = ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"];
 
 /// A matrix without the zeros of its file, and what the reference has on it.
 fn load(name: &str) -> Option<(Csr, Value)> {

@@ -9,13 +9,14 @@ mod simulate;
 mod solve;
 mod sparse;
 mod tor;
+mod vector;
 
 use clap::{Parser, Subcommand};
 use zellige_linalg::Submission;
 use zellige_runtime::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
-pub use execution::{CudaDevices, Device, ExecutionArgs, GpuMemory};
+pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
 pub use psa::{
     BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod, PsaOverload, PsaRules,
@@ -23,11 +24,12 @@ pub use psa::{
 };
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
-pub use solve::{Rhs, SolveArgs};
+pub use solve::SolveArgs;
 pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem, Round, Size, SpmvArgs};
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
+pub use vector::VectorSource;
 
 const TOP_EXAMPLES: &str = "\
 Begin with
@@ -69,7 +71,7 @@ pub enum Verb {
     #[command(subcommand)]
     Psa(Box<Psa>),
     /// Solve A x = b by a Krylov method, to a residual that is true.
-    Solve(SolveArgs),
+    Solve(Box<SolveArgs>),
     /// A sparse product with elements as accurate as their magnitude deserves: storage, errors and times.
     Spmv(SpmvArgs),
     /// Sparse matrices: describe, make and convert them.

@@ -97,6 +97,8 @@ struct CholeskyFigures<'a> {
     /// Time in kernels by the workers' time; and by the CPU time of the process.
     kernel_share: f64,
     kernel_share_cpu: f64,
+    /// Of runs with the trace on; the bound is the larger of area and critical path.
+    makespan_over_bound: f64,
 }
 
 fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
@@ -129,6 +131,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
         ratio_cpu: rate.ratio_cpu,
         kernel_share: rate.kernel_share,
         kernel_share_cpu: rate.kernel_share_cpu,
+        makespan_over_bound: rate.over_bound,
     };
     if let Some(target) = &target {
         target.write_json(&figures)?;
@@ -141,7 +144,8 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
         "Cholesky n = {}, tile {}, {name}, {} worker(s), {}, median of {}\n\
          factorisation   {} s, {} GFLOP/s\n\
          tile product    {} GFLOP/s on as many threads; the whole reaches {} of it ({} by CPU time)\n\
-         kernels         {} of the workers' time ({} of the CPU time)\n",
+         kernels         {} of the workers' time ({} of the CPU time)\n\
+         schedule        makespan / bound {}\n",
         args.n,
         args.tile,
         args.workers,
@@ -154,5 +158,6 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
         share(rate.ratio_cpu),
         share(rate.kernel_share),
         share(rate.kernel_share_cpu),
+        digits(rate.over_bound),
     ))
 }

@@ -9,9 +9,11 @@ use zellige_linalg::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
 use zellige_tor::pipeline::TileChoice;
 
-use crate::args::{CudaDevices, Device, ExecutionArgs, GpuMemory};
+use crate::args::{CudaDevices, Device, ExecutionArgs, MemorySize};
 use crate::exit::CommandError;
 use crate::machine;
+use crate::nodes;
+use crate::out;
 use crate::table;
 
 /// The policy where none is asked for.
@@ -146,7 +148,25 @@ impl Devices {
         if let Some(models) = models {
             builder = builder.models(models);
         }
+        if let Some(limit) = args.host_memory {
+            let folder = args.swap.clone().unwrap_or_else(std::env::temp_dir);
+            builder = builder.host_memory(limit.of(total_memory())).swap(folder);
+        }
         with(builder.leave_to_gpus(!self.with_cpu), &self.gpus)
+    }
+
+    /// What there is to say once a runtime of these options has done everything, and to keep: a warning if no GPU has done anything, the
+    /// memory nodes if they are asked for, and what the models have learned.
+    pub fn done(&self, args: &ExecutionArgs, rt: &Runtime) {
+        if let Some(why) = self.unused(rt) {
+            eprintln!("warning: {why}");
+        }
+        if args.stats {
+            eprint!("{}", nodes::summary(&rt.memory(), out::colours(&std::io::stderr())));
+        }
+        if let Some(models) = rt.models() {
+            machine::keep(models);
+        }
     }
 
     /// Why no GPU has done anything, where some were asked for.
@@ -154,13 +174,6 @@ impl Devices {
         let idle = rt.memory().iter().all(|node| node.device.is_none() || node.peak == 0);
         (idle && !self.gpus.is_empty())
             .then_some("no task of this run could run on a GPU (for want of an implementation, or of room): CPU workers did everything")
-    }
-
-    /// Says so on standard error where GPUs were asked for and none has done anything.
-    pub fn warn_if_unused(&self, rt: &Runtime) {
-        if let Some(why) = self.unused(rt) {
-            eprintln!("warning: {why}");
-        }
     }
 }
 
@@ -227,8 +240,7 @@ fn parts(
     args: &ExecutionArgs,
     needs: &Needs,
 ) -> Result<Vec<Part>, CommandError> {
-    let all = || (0..driver.gpus().len() as u32).collect();
-    let numbers: Vec<u32> = wanted.numbers.clone().unwrap_or_else(all);
+    let numbers = wanted.numbers.clone().unwrap_or_else(|| all(driver));
     let logical = u64::from(args.logical_gpus.unwrap_or(1));
     let mut parts = Vec::new();
     for number in numbers {
@@ -243,6 +255,18 @@ fn parts(
     Ok(parts)
 }
 
+/// The numbers of the GPUs that work; of all, where none does, so that the first says why.
+pub fn all(driver: &dyn Driver) -> Vec<u32> {
+    let working = driver.working();
+    if working.is_empty() { (0..driver.gpus().len() as u32).collect() } else { working }
+}
+
+/// Bytes of the host's memory.
+fn total_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(info.mem_unit.into())
+}
+
 /// A GPU by its number.
 fn usable<'d>(driver: &'d dyn Driver, number: u32, needs: &Needs) -> Result<&'d GpuInfo, String> {
     let gpus = driver.gpus();
@@ -253,15 +277,15 @@ fn usable<'d>(driver: &'d dyn Driver, number: u32, needs: &Needs) -> Result<&'d 
         let hidden = hidden().map_or(String::new(), |hidden| format!("; {hidden}"));
         return Err(format!("{there}, {}{hidden}", list.join(", ")));
     };
+    driver.memory(number).map_err(|error| format!("GPU {number} ({}) does not work: {error}", info.name))?;
     needs.lacking(number, info).map_or(Ok(info), Err)
 }
 
 /// Bytes for tiles of a GPU with these (free, total) bytes, for so many parts.
-fn budget((free, total): (u64, u64), asked: Option<GpuMemory>, parts: u64) -> Result<u64, String> {
+fn budget((free, total): (u64, u64), asked: Option<MemorySize>, parts: u64) -> Result<u64, String> {
     let bytes = match asked {
         None => free - free / 20,
-        Some(GpuMemory::Bytes(bytes)) => bytes,
-        Some(GpuMemory::Share(share)) => (total as f64 * share) as u64,
+        Some(size) => size.of(total),
     };
     if bytes < parts || bytes > free {
         return Err(format!(
@@ -375,6 +399,31 @@ mod tests {
             error.contains("cuBLAS is not usable") && error.contains("cuSOLVER is not usable"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_is_left_out_and_nothing_goes_on_without_any() {
+        let Some(twins) = zellige_twins::fake(zellige_kernels::cuda::SOURCES) else { return };
+        let driver = Arc::new(twins.gpus(2).build());
+        let found = |line: &str| {
+            let args = args(line);
+            let Device::Cuda(wanted) = &args.device else { panic!("{line} is without GPUs") };
+            let devices = Devices::of(driver.clone(), wanted, &args, &nothing())?;
+            Ok::<_, CommandError>(devices.gpus.iter().map(Gpu::number).collect::<Vec<u32>>())
+        };
+        let lose = |number| {
+            let gpu = Gpu::new(driver.clone(), number);
+            let rt = Runtime::builder().workers(1).device(gpu).build().unwrap();
+            assert!(zellige_linalg::verify::faulty_kernel(&rt).unwrap().is_some());
+        };
+        assert_eq!(found("--device cuda").unwrap(), [0, 1]);
+        lose(0);
+        assert_eq!(found("--device cuda").unwrap(), [1]);
+        let refused = found("--device cuda:1,0").unwrap_err().to_string();
+        assert!(refused.contains("GPU 0 (fake GPU) does not work: "), "{refused}");
+        lose(1);
+        let refused = found("--device cuda").unwrap_err().to_string();
+        assert!(refused.contains("GPU 0 (fake GPU) does not work: "), "{refused}");
     }
 
     #[test]

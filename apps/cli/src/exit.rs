@@ -46,7 +46,7 @@ pub enum CommandError {
     #[error("{0}")]
     NotConverged(String),
     /// Somebody pressed Ctrl-C.
-    #[error("interrupted: tasks cancelled, no partial file left")]
+    #[error("interrupted: tasks cancelled, no file left half-written")]
     Interrupted,
 }
 

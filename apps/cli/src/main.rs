@@ -10,6 +10,7 @@ mod logs;
 mod machine;
 mod matrix;
 mod nodes;
+mod origin;
 mod out;
 mod progress;
 mod psa;
@@ -20,6 +21,7 @@ mod spmv;
 mod table;
 mod tor;
 mod trace;
+mod vectors;
 
 use std::process::ExitCode;
 

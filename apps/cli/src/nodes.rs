@@ -62,6 +62,14 @@ pub fn text(nodes: &[NodeUse], colours: bool) -> String {
     text
 }
 
+/// The same; without nodes that everything lay in host memory.
+pub fn summary(nodes: &[NodeUse], colours: bool) -> String {
+    if nodes.is_empty() {
+        return "everything lay in host memory, without a limit: nothing was moved, nothing evicted\n".into();
+    }
+    text(nodes, colours)
+}
+
 fn table(nodes: &[NodeUse]) -> Table {
     let mut table = Table::new(&[
         ("node", Side::Left),

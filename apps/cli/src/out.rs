@@ -130,6 +130,11 @@ impl Target {
         self.kind == TargetKind::Stdout
     }
 
+    /// True for a file that is replaced as a whole: it can be written several times.
+    pub fn is_file(&self) -> bool {
+        self.kind == TargetKind::File
+    }
+
     /// Writes the whole content through `body`: a file appears under its name when it is complete, or not at all.
     ///
     /// # Errors

@@ -5,21 +5,20 @@ mod report;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
-use zellige_runtime::Runtime;
 use zellige_sparse::krylov::{History, Logger, Stop};
-use zellige_sparse::system::{self, Answer, Options, System};
+use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
 use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
 use zellige_tor::pipeline::Observer;
 
-use crate::args::{Rhs, SolveArgs};
+use crate::args::SolveArgs;
+use crate::devices::{Devices, Needs};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
 use crate::table::{bytes, digits};
+use crate::vectors;
 
 /// Solves the system, writes what was asked for, and fails where the answer is not what was asked for.
 ///
@@ -27,26 +26,16 @@ use crate::table::{bytes, digits};
 /// Files that are none, options without meaning together, an output that cannot be written, an answer with too large a residual.
 pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let targets = Targets::new(args)?;
+    // Products have kernels of their own: no library is needed.
+    let devices = Devices::open(&args.execution, &Needs::default())?;
     let a = market::read(&args.matrix)?.matrix;
-    let b = rhs(&args.rhs, a.rows())?;
-    let mut x = match &args.x0 {
-        Some(path) => read_vectors(path)?,
-        None => vec![vec![0.0; a.columns()]; b.len()],
-    };
-    let mut rt = Runtime::builder();
-    if let Some(workers) = args.workers {
-        rt = rt.workers(workers.into());
-    }
-    let rt = rt.build()?;
+    let b = vectors::all(&args.rhs, a.rows())?;
+    let rt = devices.runtime(&args.execution).build()?;
     let _armed = interrupt::cancels(rt.canceller());
-    let watch = Mutex::new(Watch::new((args.max_steps * b.len()) as u64));
-    let told = |_: &Vec<f64>| Told { history: History::default(), watch: &watch };
-    let mut told: Vec<_> = b.iter().map(told).collect();
-    let answers = System::new(&rt, &a, &options(args))?.solve_each(&b, &mut x, &mut told)?;
-    let histories = told.into_iter().map(|told| told.history);
-    let solved: Vec<Solved> =
-        answers.into_iter().zip(histories).map(|(answer, history)| Solved { answer, history }).collect();
-    drop(watch);
+    let system = System::new(&rt, &a, &options(args, a.columns())?)?;
+    let (x, solved) =
+        if args.shifts.is_empty() { each(args, &system, &b) } else { shifted(args, &system, &b) }?;
+    devices.done(&args.execution, &rt);
     targets.write(args, &a, &x, &solved)?;
     if !targets.is_stdout() {
         out::print(&text(&solved))?;
@@ -54,43 +43,83 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     match solved.iter().position(|solved| !solved.answer.solution.reason.is_converged()) {
         None => Ok(()),
         Some(failed) => {
-            let which =
-                if solved.len() > 1 { format!("right-hand side {}: ", failed + 1) } else { String::new() };
-            Err(CommandError::NotConverged(which + &*advice(args, &solved[failed].answer)).into())
+            let failed = &solved[failed];
+            let which = failed.name(solved.len() > 1).map_or(String::new(), |name| name + ": ");
+            Err(CommandError::NotConverged(which + &*advice(args, &failed.answer)).into())
         }
     }
 }
 
-/// What was found for one right-hand side.
+/// What was found for one right-hand side, and one shift.
 struct Solved {
+    /// Counted from 1.
+    rhs: usize,
+    shift: Option<f64>,
     answer: Answer,
     history: History,
 }
 
-fn options(args: &SolveArgs) -> Options {
-    let absolute = args.abs_tol.map(Stop::Absolute);
-    let time = args.max_time.map(|seconds| Stop::After(Duration::from_secs_f64(seconds)));
-    let stop = [Stop::RelativeToRhs(args.tol), Stop::Steps(args.max_steps)];
-    Options {
-        method: args.method,
-        preconditioner: args.precond,
-        inner: args.inner,
-        basis: args.basis,
-        scaling: args.scale,
-        stop: stop.into_iter().chain(absolute).chain(time).collect(),
-        reorder: args.reorder,
-        without_constant: args.nullspace.is_some(),
+impl Solved {
+    /// What it is the answer to, unless there is but one.
+    fn name(&self, several: bool) -> Option<String> {
+        let rhs = || format!("right-hand side {}", self.rhs);
+        several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift}", rhs())))
     }
 }
 
-fn rhs(from: &Rhs, rows: usize) -> anyhow::Result<Vec<Vec<f64>>> {
-    Ok(match from {
-        Rhs::Ones => vec![vec![1.0; rows]],
-        Rhs::Random(seed) => {
-            let mut random = ChaCha8Rng::seed_from_u64(*seed);
-            vec![(0..rows).map(|_| random.random_range(-1.0..1.0)).collect()]
+/// Answers, and what is known of them.
+type Found = anyhow::Result<(Vec<Vec<f64>>, Vec<Solved>)>;
+
+fn each(args: &SolveArgs, system: &System<'_>, b: &[Vec<f64>]) -> Found {
+    let mut x = match &args.x0 {
+        Some(path) => read_vectors(path)?,
+        None => b.iter().map(|b| vec![0.0; b.len()]).collect(),
+    };
+    let watch = Mutex::new(Watch::new((args.max_steps * b.len()) as u64));
+    let mut told: Vec<_> = b.iter().map(|_| Told::new(&watch)).collect();
+    let answers = system.solve_each(b, &mut x, &mut told)?;
+    let histories = told.into_iter().map(|told| told.history);
+    let solved = answers.into_iter().zip(histories).enumerate();
+    let solved = solved.map(|(k, (answer, history))| Solved { rhs: k + 1, shift: None, answer, history });
+    Ok((x, solved.collect()))
+}
+
+fn shifted(args: &SolveArgs, system: &System<'_>, b: &[Vec<f64>]) -> Found {
+    let watch = Mutex::new(Watch::new((args.max_steps * b.len() * args.shifts.len()) as u64));
+    let (mut x, mut solved) = (Vec::new(), Vec::new());
+    for (k, b) in b.iter().enumerate() {
+        let mut told: Vec<_> = args.shifts.iter().map(|_| Told::new(&watch)).collect();
+        let found = system.solve_shifted(&args.shifts, b, &mut told)?;
+        for (found, told) in found.into_iter().zip(told) {
+            x.push(found.x);
+            let (answer, history) = (found.answer, told.history);
+            solved.push(Solved { rhs: k + 1, shift: Some(found.shift), answer, history });
         }
-        Rhs::File(path) => read_vectors(path)?,
+    }
+    Ok((x, solved))
+}
+
+fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
+    let absolute = args.abs_tol.map(Stop::Absolute);
+    let time = args.max_time.map(|seconds| Stop::After(Duration::from_secs_f64(seconds)));
+    let stop = [Stop::RelativeToRhs(args.tol), Stop::Steps(args.max_steps)];
+    Ok(Options {
+        method: args.method,
+        preconditioner: args.precond,
+        inner: args.inner,
+        x_for: args.x_for.as_ref().map(|x| vectors::one("--x-for", x, columns)).transpose()?,
+        basis: args.basis,
+        orthogonalisation: args.orthogonalise,
+        relaxed: args.relax.clone(),
+        reliable: args.reliable,
+        // What is scaled has no shifts.
+        scaling: match args.scale {
+            ScalingChoice::Auto if !args.shifts.is_empty() => ScalingChoice::None,
+            scaling => scaling,
+        },
+        stop: stop.into_iter().chain(absolute).chain(time).collect(),
+        reorder: args.reorder,
+        without_constant: args.nullspace.is_some(),
     })
 }
 
@@ -147,11 +176,18 @@ impl Targets {
 /// A line for each step; for several right-hand sides with their number.
 fn write_csv(to: &mut dyn std::io::Write, solved: &[Solved]) -> std::io::Result<()> {
     let several = solved.len() > 1;
-    writeln!(to, "{}step,residual", if several { "rhs," } else { "" })?;
-    for (k, solved) in solved.iter().enumerate() {
-        let rhs = if several { format!("{},", k + 1) } else { String::new() };
-        let mut steps = solved.history.steps.iter().enumerate();
-        steps.try_for_each(|(step, residual)| writeln!(to, "{rhs}{},{residual:e}", step + 1))?;
+    let shifts = if solved.iter().any(|solved| solved.shift.is_some()) { "shift," } else { "" };
+    writeln!(to, "{}{shifts}step,residual,true_residual", if several { "rhs," } else { "" })?;
+    for solved in solved {
+        let rhs = if several { format!("{},", solved.rhs) } else { String::new() };
+        let rhs = rhs + &*solved.shift.map_or(String::new(), |shift| format!("{shift},"));
+        let History { steps, checks } = &solved.history;
+        let told = |residual: Option<f64>| residual.map_or(String::new(), |residual| format!("{residual:e}"));
+        for step in 0..=steps.len() {
+            let own = step.checked_sub(1).map(|step| steps[step]);
+            let checked = checks.iter().rev().find(|(at, _)| *at == step).map(|(_, residual)| *residual);
+            writeln!(to, "{rhs}{step},{},{}", told(own), told(checked))?;
+        }
     }
     Ok(())
 }
@@ -161,6 +197,11 @@ fn write_csv(to: &mut dyn std::io::Write, solved: &[Solved]) -> std::io::Result<
 struct Figures {
     converged: bool,
     reason: &'static str,
+    /// The multiple of the identity that was added to the matrix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shift: Option<f64>,
+    /// What methods multiplied with; `--inner` has the same again.
+    inner: String,
     method: String,
     preconditioner: String,
     iterations: usize,
@@ -170,6 +211,8 @@ struct Figures {
     iterated_residual: f64,
     true_residual: f64,
     rhs: f64,
+    /// Norm of what `--nullspace` took out of the right-hand side; `rhs` is that of the rest.
+    removed: f64,
     backward_error: f64,
     /// The residual that answers in f64 can have.
     attainable_residual: f64,
@@ -186,11 +229,20 @@ struct Seconds {
     spmv: f64,
 }
 
+/// Every stored copy.
 #[derive(Serialize)]
 struct Bytes {
+    /// By rows, as it was read.
+    given: u64,
+    /// In another order, and with scaled rows and columns.
+    rearranged: u64,
     matrix: u64,
     inner: u64,
     preconditioner: u64,
+    failed_preconditioners: u64,
+    basis: u64,
+    vectors: u64,
+    total: u64,
 }
 
 #[derive(Serialize)]
@@ -211,13 +263,15 @@ struct Residuals {
 }
 
 impl Figures {
-    fn of(a: &Csr, Solved { answer, history }: &Solved) -> Self {
+    fn of(a: &Csr, Solved { rhs: _, shift, answer, history }: &Solved) -> Self {
         let solution = &answer.solution;
         let attempts: Vec<Attempt> = answer.attempts.iter().map(Attempt::of).collect();
         let last = attempts.last();
         Figures {
             converged: solution.reason.is_converged(),
             reason: solution.reason.name(),
+            shift: *shift,
+            inner: answer.inner.to_string(),
             method: last.map(|last| last.method.clone()).unwrap_or_default(),
             preconditioner: last.map(|last| last.preconditioner.clone()).unwrap_or_default(),
             iterations: solution.steps,
@@ -227,6 +281,7 @@ impl Figures {
             iterated_residual: solution.iterated_residual,
             true_residual: solution.true_residual,
             rhs: solution.rhs,
+            removed: answer.removed,
             backward_error: answer.backward_error,
             attainable_residual: answer.attainable,
             seconds: Seconds {
@@ -234,13 +289,36 @@ impl Figures {
                 solve: answer.solve.as_secs_f64(),
                 spmv: answer.products.as_secs_f64(),
             },
-            bytes: Bytes {
-                matrix: answer.bytes.matrix,
-                inner: answer.bytes.inner,
-                preconditioner: answer.bytes.preconditioner,
-            },
+            bytes: Bytes::of(&answer.bytes),
             attempts,
             history: Residuals { iterated: history.steps.clone(), r#true: history.checks.clone() },
+        }
+    }
+}
+
+impl Bytes {
+    fn of(bytes: &system::Bytes) -> Self {
+        let total = bytes.total();
+        let system::Bytes {
+            given,
+            rearranged,
+            matrix,
+            inner,
+            preconditioner,
+            failed_preconditioners,
+            basis,
+            vectors,
+        } = *bytes;
+        Bytes {
+            given,
+            rearranged,
+            matrix,
+            inner,
+            preconditioner,
+            failed_preconditioners,
+            basis,
+            vectors,
+            total,
         }
     }
 }
@@ -262,9 +340,9 @@ impl Attempt {
 }
 
 fn text(solved: &[Solved]) -> String {
-    let heading =
-        |k: usize| if solved.len() > 1 { format!("right-hand side {}\n", k + 1) } else { String::new() };
-    solved.iter().enumerate().map(|(k, solved)| heading(k) + &*text_of(&solved.answer)).collect()
+    let several = solved.len() > 1;
+    let heading = |solved: &Solved| solved.name(several).map_or(String::new(), |name| name + "\n");
+    solved.iter().map(|solved| heading(solved) + &*text_of(&solved.answer)).collect()
 }
 
 fn text_of(answer: &Answer) -> String {
@@ -280,6 +358,9 @@ fn text_of(answer: &Answer) -> String {
             residual.unwrap_or_default()
         );
     }
+    if answer.removed > 0.0 {
+        text += &format!("{:.2e} was taken out of the right-hand side: its constant part\n", answer.removed);
+    }
     let (solution, stored) = (&answer.solution, &answer.bytes);
     let ratio = solution.true_residual / if solution.rhs > 0.0 { solution.rhs } else { 1.0 };
     text += &format!(
@@ -290,12 +371,17 @@ fn text_of(answer: &Answer) -> String {
         digits(answer.solve.as_secs_f64()),
         digits(answer.products.as_secs_f64()),
     );
-    let narrow =
-        if stored.inner > 0 { format!(", {} of its copy", bytes(stored.inner)) } else { String::new() };
+    let narrow = if stored.inner > 0 {
+        format!(", {} of {}", bytes(stored.inner), answer.inner)
+    } else {
+        String::new()
+    };
     text + &*format!(
-        "{} of matrix{narrow}, {} of preconditioner\n",
+        "{} of matrix{narrow}, {} of preconditioner, {} of basis, {} in all\n",
         bytes(stored.matrix),
-        bytes(stored.preconditioner)
+        bytes(stored.preconditioner),
+        bytes(stored.basis),
+        bytes(stored.total())
     )
 }
 
@@ -354,6 +440,12 @@ impl Watch {
 struct Told<'w> {
     history: History,
     watch: &'w Mutex<Watch>,
+}
+
+impl<'w> Told<'w> {
+    fn new(watch: &'w Mutex<Watch>) -> Self {
+        Told { history: History::default(), watch }
+    }
 }
 
 impl Logger for Told<'_> {

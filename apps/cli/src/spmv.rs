@@ -14,6 +14,7 @@ use crate::args::{Round, SpmvArgs};
 use crate::out::{self, Target};
 use crate::progress::Progress;
 use crate::table::{Side, Table, bytes, digits};
+use crate::vectors;
 
 /// A row of the JSON.
 #[derive(Serialize)]
@@ -29,6 +30,11 @@ struct Figures {
     percent: f64,
     error_nw: f64,
     error_cw: f64,
+    /// The largest bound of a row, `max_i B_i`.
+    bound: f64,
+    /// The bounds, measured as the errors are.
+    bound_nw: f64,
+    bound_cw: f64,
     /// The largest error of a row beside its bound.
     error_of_bound: f64,
     seconds: f64,
@@ -49,6 +55,9 @@ impl Figures {
             percent: row.percent,
             error_nw: row.error.normwise,
             error_cw: row.error.componentwise,
+            bound: row.bound,
+            bound_nw: row.bounds.normwise,
+            bound_cw: row.bounds.componentwise,
             error_of_bound: row.of_bound,
             seconds: row.seconds.0,
             seconds_fp64: row.seconds.1,
@@ -64,6 +73,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let page = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
     let matrix = market::read(&args.matrix)?.matrix.without_zeros();
+    let x = vectors::one("--x-for", &args.x_for, matrix.columns())?;
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
     let sets: Vec<_> = args.sets.iter().map(|set| set.0).collect();
     let survey = Survey {
@@ -76,6 +86,8 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
             Round::Chop => Rounding::Chop,
         },
         drops: !args.no_drop,
+        x: Some(&x),
+        workers: args.workers.into(),
         repeats: args.repeats.into(),
     };
     let progress = Progress::new();
@@ -86,7 +98,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
         progress.advance(done);
     })?;
     drop(progress);
-    let text = table(&args.matrix.display().to_string(), matrix.bytes(), &rows);
+    let text = table(&args.matrix.display().to_string(), matrix.bytes(), args.workers, &rows);
     if let Some(page) = page {
         let text = report::page(&args.matrix.display().to_string(), &rows);
         page.write(|to| to.write_all(text.as_bytes()))?;
@@ -101,7 +113,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     out::print(&text)
 }
 
-fn table(name: &str, by_rows: u64, rows: &[Row]) -> String {
+fn table(name: &str, by_rows: u64, workers: u16, rows: &[Row]) -> String {
     let mut table = Table::new(&[
         ("criterion", Side::Left),
         ("eps", Side::Left),
@@ -112,7 +124,8 @@ fn table(name: &str, by_rows: u64, rows: &[Row]) -> String {
         ("dropped", Side::Right),
         ("error nw", Side::Right),
         ("error cw", Side::Right),
-        ("of bound", Side::Right),
+        ("B", Side::Right),
+        ("of B", Side::Right),
         ("ms", Side::Right),
         ("x fp64", Side::Right),
     ]);
@@ -127,13 +140,15 @@ fn table(name: &str, by_rows: u64, rows: &[Row]) -> String {
             row.counts["drop"].to_string(),
             format!("{:.1e}", row.error.normwise),
             format!("{:.1e}", row.error.componentwise),
+            format!("{:.1e}", row.bound),
             digits(row.of_bound),
             digits(row.seconds.0 * 1e3),
             digits(row.seconds.0 / row.seconds.1),
         ]);
     }
     let heading = format!(
-        "{name}: {} by rows in fp64; x fp64: time beside that of a product in fp64\n",
+        "{name}: {} by rows in fp64; B: the largest bound of a row; of B: the largest error of a row beside its bound; x fp64: time \
+         beside that of a product in fp64, both on {workers} worker(s)\n",
         bytes(by_rows)
     );
     heading + table.render(out::colours(&std::io::stdout())).as_str()

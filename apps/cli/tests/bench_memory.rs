@@ -31,6 +31,7 @@ fn figures_are_there_and_fit_together() {
         for key in ["hits", "misses", "evictions", "written_back", "conversions", "peak"] {
             assert!(nodes[1][key].is_u64(), "{key} in {policy}");
         }
+        assert!(policy["makespan_over_bound"].as_f64().unwrap() >= 1.0, "{policy}");
         for key in ["seconds", "load_bound_bytes", "loads_over_bound", "moved_over_compulsory"] {
             assert!(policy[key].is_number() || count("bytes_to_devices") == 0, "{key} in {policy}");
         }
@@ -41,7 +42,9 @@ fn figures_are_there_and_fit_together() {
 fn tables_name_policies_and_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run(folder.path(), &[&SMALL[..], &["--policies", "lws", "--stats"]].concat()).expect(0);
-    for part in ["x bound", "lws", "every factor has the same bits", "emulated 1", "written back", "host"] {
+    for part in
+        ["x bound", "x loads", "lws", "every factor has the same bits", "emulated 1", "written back", "host"]
+    {
         assert!(ran.stdout.contains(part), "no {part:?} in {}", ran.stdout);
     }
 }

@@ -106,6 +106,48 @@ fn policies_and_simulations_use_what_was_calibrated() {
     assert_eq!((&report[0]["tasks"], &report[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
     let seconds = report[0]["makespan_seconds"].as_f64().unwrap();
     assert!(seconds > 0.0 && seconds < 1.0, "{seconds}");
+    // Written down, it is a machine with as many workers, which knows the same kernels. (Their times are those of all samples, the file of models
+    // keeps some.)
+    machine(folder.path(), &["calibrate", "--tile", "16", "--workers", "2", "--platform", "here.toml"])
+        .expect(0);
+    let common = ["simulate", "cholesky", "--n", "80", "--tile", "16", "--policy", "lws", "--json", "-"];
+    let written = zellige(&[&common[..], &["--platform", "here.toml", "--rule", "hp1"]].concat());
+    let written: Value = serde_json::from_str(&written.expect(0).stdout).unwrap();
+    assert_eq!((&written[0]["tasks"], &written[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
+    assert!(written[0]["makespan_seconds"].as_f64().unwrap() > 0.0, "{written}");
+    zellige(&["simulate", "cholesky", "--n", "80", "--platform", "nowhere.toml"])
+        .expect(1)
+        .says("nowhere.toml");
     // Times of two workers are not those of one.
     simulate("1").expect(1).says("zellige machine calibrate --workers 1");
+}
+
+#[test]
+fn what_runs_teach_is_kept() {
+    let folder = common::folder(5);
+    let cov = |sched: &str| {
+        let arguments = ["tor", "cov", "small.toml", "-o", "c.fits", "--sched", sched];
+        finish(zellige(folder.path()).env("XDG_CACHE_HOME", folder.path().join("cache")).args(arguments))
+            .expect(0)
+            .stderr
+    };
+    // A policy that times nothing leaves no file.
+    assert!(!cov("lws").contains("warning"));
+    assert_eq!(models(folder.path())["state"], "absent");
+    assert_eq!(cov("dmda").matches("starts without knowing").count(), 1);
+    let samples = || -> u64 {
+        let known = models(folder.path());
+        assert_eq!(known["state"], "fresh", "{known}");
+        known["models"].as_array().unwrap().iter().map(|row| row["samples"].as_u64().unwrap()).sum()
+    };
+    let once = samples();
+    assert!(once > 0);
+    assert!(!cov("dmda").contains("warning"));
+    assert!(samples() > once);
+    // What another build has measured is not written over.
+    let path = file(&models(folder.path()));
+    let other = r#"{"format":1,"build":"of somebody else","devices":{},"models":[],"links":[]}"#;
+    fs::write(&path, other).unwrap();
+    assert!(cov("dmda").contains("starts without knowing"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), other);
 }

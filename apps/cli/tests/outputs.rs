@@ -118,7 +118,7 @@ fn benches_have_the_documented_keys() {
         ];
         run(folder.path(), &arguments).expect(0);
         let figures = json(&folder.path().join("c.json"));
-        for key in ["gflops", "gemm_gflops_same_tile", "kernel_share", "seconds"] {
+        for key in ["gflops", "gemm_gflops_same_tile", "kernel_share", "makespan_over_bound", "seconds"] {
             assert!(figures[key].as_f64().unwrap() > 0.0, "{key}: {figures}");
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{left, run};
 use serde_json::Value;
 
-const COUNTS: [&str; 14] = [
+const COUNTS: [&str; 15] = [
     "graphs",
     "tasks",
     "evictions",
@@ -18,6 +18,7 @@ const COUNTS: [&str; 14] = [
     "graphs_with_evictions",
     "graphs_with_conversions",
     "graphs_with_disk_writes",
+    "graphs_with_parts",
     "device_deaths",
     "graphs_with_gpus",
     "launched_behind",
@@ -28,13 +29,26 @@ fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
+/// The names in the first column of the table of the page.
+fn documented() -> BTreeSet<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/selftest.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = page.split("## JSON").nth(1).unwrap().lines().filter(|line| line.starts_with("| `"));
+    let names = |row: &str| -> Vec<String> {
+        let column = row.split('|').nth(1).unwrap();
+        column.split('`').skip(1).step_by(2).map(Into::into).collect()
+    };
+    rows.flat_map(names).collect()
+}
+
 #[test]
 fn figures_have_the_documented_keys_and_add_up() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run(folder.path(), &["selftest", "--fuzz", "60", "--seed", "77", "--jobs", "2", "--json", "-"]);
     let report: Value = serde_json::from_str(&ran.expect(0).stdout).unwrap();
-    let more = ["seed", "by_policy", "failures", "seconds", "passed", "gpus"];
+    let more = ["seed", "by_policy", "failures", "seconds", "passed", "kernels", "gpus", "together"];
     assert_eq!(keys(&report), COUNTS.into_iter().chain(more).collect());
+    assert_eq!(keys(&report), documented().iter().map(String::as_str).collect());
     let policies = report["by_policy"].as_object().unwrap();
     for count in COUNTS {
         let sum: u64 = policies.values().map(|policy| policy[count].as_u64().unwrap()).sum();
@@ -47,11 +61,39 @@ fn figures_have_the_documented_keys_and_add_up() {
     assert_eq!(report["passed"], true);
 }
 
+/// Kernels against float64 need no GPU; `--only-graphs` leaves them out, and `--quick` most of their tiles.
+#[test]
+fn kernels_are_checked_without_a_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = |more: &[&str]| -> Value {
+        let ran = run(folder.path(), &[&["selftest", "--fuzz", "1", "--json", "-"][..], more].concat());
+        serde_json::from_str(&ran.expect(0).stdout).unwrap()
+    };
+    let (all, quick, none) = (report(&[]), report(&["--quick"]), report(&["--only-graphs"]));
+    let rows = |report: &Value| report["kernels"].as_array().unwrap().clone();
+    let tiles = |report: &Value| rows(report).iter().map(|row| row["tiles"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((rows(&all).len(), rows(&quick).len(), rows(&none).len()), (23, 23, 0));
+    assert!(tiles(&all) > 2 * tiles(&quick) && tiles(&quick) > 23, "{all}");
+    for row in rows(&all).iter().chain(&rows(&quick)) {
+        assert_eq!(
+            (&row["passed"], &row["skipped"], &row["apart"]),
+            (&true.into(), &Value::Null, &0.0.into())
+        );
+        // Nothing is compared with itself; a conversion is exact.
+        let error = row["error"].as_f64().unwrap();
+        assert!(if row["kernel"] == "convert" { error == 0.0 } else { 0.0 < error && error <= 1.0 }, "{row}");
+    }
+    let text = run(folder.path(), &["selftest", "--fuzz", "1", "--quick"]).expect(0).stdout;
+    assert!(text.contains("kernel (CPU)") && text.contains("fp8") && !text.contains("FAILED"), "{text}");
+}
+
 #[test]
 fn a_seed_is_a_graph_wherever_it_comes_in_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let tasks = |fuzz: &str, seed: &str| {
-        let ran = run(folder.path(), &["selftest", "--fuzz", fuzz, "--seed", seed, "--json", "-"]).expect(0);
+        let ran =
+            run(folder.path(), &["selftest", "--only-graphs", "--fuzz", fuzz, "--seed", seed, "--json", "-"])
+                .expect(0);
         serde_json::from_str::<Value>(&ran.stdout).unwrap()["tasks"].as_u64().unwrap()
     };
     let alone: u64 = ["500", "501", "502"].map(|seed| tasks("1", seed)).iter().sum();

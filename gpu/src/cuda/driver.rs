@@ -4,14 +4,13 @@ use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{self, CUresult};
-use cudarc::nvtx;
 use parking_lot::Mutex;
 
 use super::error::refused;
 use super::gpu::Gpu;
 use super::stream::{Handles, Mark, Queue};
 use super::{Cuda, Function, Loaded};
-use super::{nvml, probe};
+use super::{nvml, nvtx, probe};
 use crate::call::{Arg, BatchedGemm, Element, Gemm, Potrf, Syrk, Trsm};
 use crate::check::check_launch;
 use crate::driver::{Address, Driver, Event, Graph, Kernel, Module, Place, Stream};
@@ -451,25 +450,19 @@ impl Driver for Cuda {
     }
 
     fn has_ranges(&self) -> bool {
-        matches!(probe::state(Library::Nvtx), LibraryState::There(_))
+        nvtx::is_present()
     }
 
     fn begin_range(&self, name: &str) {
         // A name with a 0 in it ends there.
         let name = name.split('\0').next().unwrap_or_default();
-        if self.has_ranges()
-            && let Ok(name) = CString::new(name)
-        {
-            // SAFETY: the library is there; the name is read during the call.
-            unsafe { nvtx::sys::nvtxRangePushA(name.as_ptr()) };
+        if let Ok(name) = CString::new(name) {
+            nvtx::push(&name);
         }
     }
 
     fn end_range(&self) {
-        if self.has_ranges() {
-            // SAFETY: the library is there; without a range it does nothing.
-            unsafe { nvtx::sys::nvtxRangePop() };
-        }
+        nvtx::pop();
     }
 }
 

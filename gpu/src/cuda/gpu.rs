@@ -23,8 +23,20 @@ pub(super) struct Gpu {
     pub(super) pool: Option<sys::CUmemoryPool>,
     /// Priorities of streams: the lowest and the most urgent.
     pub(super) priorities: (c_int, c_int),
-    /// Why everything fails.
+    /// Why everything fails; from the start for a GPU that does not open, which has no context.
     pub(super) lost: OnceLock<GpuError>,
+}
+
+impl Gpu {
+    /// One that cannot be used, so that the others keep their numbers.
+    fn broken(device: sys::CUdevice, error: GpuError) -> Gpu {
+        let context = ptr::null_mut();
+        Gpu { device, context, pool: None, priorities: (0, 0), lost: OnceLock::from(error) }
+    }
+
+    fn works(&self) -> bool {
+        self.lost.get().is_none()
+    }
 }
 
 // SAFETY: contexts and pools may be used from any thread.
@@ -34,6 +46,9 @@ unsafe impl Sync for Gpu {}
 
 impl Drop for Gpu {
     fn drop(&mut self) {
+        if self.context.is_null() {
+            return;
+        }
         // SAFETY: retained in `open`, released once; nothing of it is left, as `Cuda` drops that first.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
@@ -62,7 +77,7 @@ fn start() -> Result<(), GpuError> {
     }
 }
 
-/// All GPUs that the driver shows, ready, and what they are.
+/// All GPUs that the driver shows, ready or with the reason why not, and what they are. The error of the first, if none works.
 pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     start()?;
     let mut count = 0;
@@ -72,11 +87,18 @@ pub(super) fn open_all() -> Result<(Vec<Gpu>, Vec<GpuInfo>), GpuError> {
     if count == 0 {
         return Err(missing("it shows no GPU".into()));
     }
-    let gpus = (0..count).map(open).collect::<Result<Vec<Gpu>, GpuError>>()?;
+    let gpus: Vec<Gpu> = (0..count).map(open).collect();
+    let errors = || gpus.iter().filter_map(|gpu| gpu.lost.get());
+    if let (Some(error), false) = (errors().next(), gpus.iter().any(Gpu::works)) {
+        return Err(error.clone());
+    }
+    errors().for_each(|error| tracing::warn!("a GPU does not open, the others are used: {error}"));
+    let reaches = |gpu: &Gpu, peer: &Gpu| gpu.works() && peer.works() && reach(gpu, peer);
     let mut infos = Vec::new();
     for (gpu, number) in gpus.iter().zip(0..) {
-        let peers = (0..count).filter(|peer| *peer != number && reach(gpu, &gpus[*peer as usize])).collect();
-        infos.push(describe(number, gpu, peers)?);
+        let is_peer = |peer: &u32| *peer != number && reaches(gpu, &gpus[*peer as usize]);
+        let info = describe(number, gpu.device, (0..count).filter(is_peer).collect());
+        infos.push(if gpu.works() { info? } else { info.unwrap_or_else(|_| unknown(number)) });
     }
     for (gpu, info) in gpus.iter().zip(&infos) {
         share_pool(gpu, info.peers.iter().map(|peer| gpus[*peer as usize].device));
@@ -88,10 +110,16 @@ fn told(gpu: u32, call: &'static str, result: CUresult) -> Result<(), GpuError> 
     if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(failed(gpu, call, result)) }
 }
 
-fn open(number: u32) -> Result<Gpu, GpuError> {
-    let (mut device, mut context) = (0, ptr::null_mut());
+/// A GPU with a context, or with the reason why it has none.
+fn open(number: u32) -> Gpu {
+    let mut device = -1; // no GPU: what is asked of it is refused
     // SAFETY: writes one handle.
-    told(number, "cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number as c_int) })?;
+    let found = told(number, "cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number as c_int) });
+    found.and_then(|()| retain(number, device)).unwrap_or_else(|error| Gpu::broken(device, error))
+}
+
+fn retain(number: u32, device: sys::CUdevice) -> Result<Gpu, GpuError> {
+    let mut context = ptr::null_mut();
     // SAFETY: writes one handle; released when the result is dropped.
     told(number, "cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })?;
     let mut gpu = Gpu { device, context, pool: None, priorities: (0, 0), lost: OnceLock::new() };
@@ -160,8 +188,20 @@ fn attribute(number: u32, device: sys::CUdevice, which: Attribute) -> Result<c_i
     told(number, "cuDeviceGetAttribute", result).map(|()| value)
 }
 
-fn describe(number: u32, gpu: &Gpu, peers: Vec<u32>) -> Result<GpuInfo, GpuError> {
-    let device = gpu.device;
+/// A GPU that tells nothing of itself.
+fn unknown(number: u32) -> GpuInfo {
+    GpuInfo {
+        name: "a GPU that does not open".into(),
+        uuid: format!("unknown {number}"),
+        memory: 0,
+        compute_capability: (0, 0),
+        multiprocessors: 0,
+        bus: String::new(),
+        peers: Vec::new(),
+    }
+}
+
+fn describe(number: u32, device: sys::CUdevice, peers: Vec<u32>) -> Result<GpuInfo, GpuError> {
     let mut text = [0; 256];
     // SAFETY: writes at most so many characters with a 0 at the end.
     told(number, "cuDeviceGetName", unsafe { sys::cuDeviceGetName(text.as_mut_ptr(), 255, device) })?;

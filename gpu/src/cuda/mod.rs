@@ -14,6 +14,7 @@ mod gpu;
 mod graph;
 mod nvml;
 pub(crate) mod nvrtc;
+mod nvtx;
 mod probe;
 mod product;
 mod solver;
@@ -83,11 +84,11 @@ impl fmt::Debug for Cuda {
 }
 
 impl Cuda {
-    /// Every GPU that the driver shows, with a context each, and access to its peers' memory where that is possible.
+    /// Every GPU that the driver shows, with a context each, and access to its peers' memory where that is possible. One that does not
+    /// open keeps its number, with the error for whoever asks it for something ([`Driver::working`](crate::Driver::working)).
     ///
     /// # Errors
-    /// [`GpuError::Missing`] where there is no driver, none that is new enough, or no GPU; [`GpuError::Failed`] where one is there
-    /// and does not work.
+    /// [`GpuError::Missing`] where there is no driver, none that is new enough, or no GPU; [`GpuError::Failed`] where none works.
     pub fn open() -> Result<Cuda, GpuError> {
         let (gpus, infos) = gpu::open_all()?;
         Ok(Cuda {

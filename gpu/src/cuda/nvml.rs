@@ -1,4 +1,4 @@
-//! Clock rates and power, through NVML, of which the bindings know nothing: six functions, by their names.
+//! Clock rates and power, through NVML, of which the bindings know nothing: seven functions, by their names.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr;
@@ -27,6 +27,7 @@ type Energy = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
 /// The library's functions; it stays loaded as long as the process.
 struct Nvml {
     version: Version,
+    driver: Version,
     words: Words,
     by_bus: ByBus,
     clock: Clock,
@@ -53,6 +54,7 @@ fn start(library: &'static Library) -> Option<Nvml> {
         let start = *library.get::<Start>(b"nvmlInit_v2\0").ok()?;
         let nvml = Nvml {
             version: *library.get::<Version>(b"nvmlSystemGetNVMLVersion\0").ok()?,
+            driver: *library.get::<Version>(b"nvmlSystemGetDriverVersion\0").ok()?,
             words: *library.get::<Words>(b"nvmlErrorString\0").ok()?,
             by_bus: *library.get::<ByBus>(b"nvmlDeviceGetHandleByPciBusId_v2\0").ok()?,
             clock: *library.get::<Clock>(b"nvmlDeviceGetClockInfo\0").ok()?,
@@ -72,10 +74,19 @@ pub(super) fn is_present() -> bool {
 
 /// What the library says of itself; `None` if it does not work.
 pub(super) fn version() -> Option<String> {
-    let nvml = nvml()?;
+    text(nvml()?.version)
+}
+
+/// The version of NVIDIA's driver; `None` where the library is not there or does not work.
+pub(super) fn driver_version() -> Option<String> {
+    text(nvml()?.driver)
+}
+
+/// What such a function writes.
+fn text(version: Version) -> Option<String> {
     let mut text: [c_char; 96] = [0; 96];
-    // SAFETY: writes at most so many characters with a 0 at the end.
-    if unsafe { (nvml.version)(text.as_mut_ptr(), 95) } != 0 {
+    // SAFETY: the library is started; writes at most so many characters with a 0 at the end.
+    if unsafe { version(text.as_mut_ptr(), 95) } != 0 {
         return None;
     }
     // SAFETY: the last character is 0 whatever was written.

@@ -6,9 +6,9 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-use cudarc::{cublas, cublaslt, cusolver, driver, nvrtc, nvtx};
+use cudarc::{cublas, cublaslt, cusolver, driver, nvrtc};
 
-use super::nvml;
+use super::{nvml, nvtx};
 use crate::error::GpuError;
 use crate::info::{Library, LibraryState};
 
@@ -55,7 +55,7 @@ fn file(library: Library) -> &'static str {
         Library::CublasLt => "libcublasLt.so",
         Library::Cusolver => "libcusolver.so",
         Library::Nvrtc => "libnvrtc.so",
-        Library::Nvtx => "libnvToolsExt.so",
+        Library::Nvtx => "libnvToolsExt.so or, with CUDA 13, libnvtx3interop.so",
         Library::Nvml => "libnvidia-ml.so.1",
     }
 }
@@ -69,7 +69,7 @@ fn is_present(library: Library) -> bool {
             Library::CublasLt => cublaslt::sys::is_culib_present(),
             Library::Cusolver => cusolver::sys::is_culib_present(),
             Library::Nvrtc => nvrtc::sys::is_culib_present(),
-            Library::Nvtx => nvtx::sys::is_culib_present(),
+            Library::Nvtx => nvtx::is_present(),
             Library::Nvml => nvml::is_present(),
         }
     }
@@ -86,7 +86,10 @@ macro_rules! has {
 /// What a library that is present says of itself; `None` if it cannot.
 fn version(library: Library) -> Option<String> {
     match library {
-        Library::Driver => driver_version().map(|v| format!("CUDA {}.{}", v / 1000, v % 1000 / 10)),
+        Library::Driver => driver_version().map(|v| {
+            let driver = nvml::driver_version().map_or_else(String::new, |own| format!(", driver {own}"));
+            format!("CUDA {}.{}{driver}", v / 1000, v % 1000 / 10)
+        }),
         Library::Cublas => cublas_version(),
         Library::CublasLt => {
             // SAFETY: the function is there, takes nothing and needs no GPU.
@@ -95,7 +98,7 @@ fn version(library: Library) -> Option<String> {
         }
         Library::Cusolver => cusolver_version(),
         Library::Nvrtc => nvrtc_version().map(|(major, minor)| format!("{major}.{minor}")),
-        Library::Nvtx => has!(nvtx, b"nvtxRangePushA\0").then(String::new),
+        Library::Nvtx => Some(String::new()),
         Library::Nvml => nvml::version(),
     }
 }

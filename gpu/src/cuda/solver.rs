@@ -9,7 +9,7 @@ use cudarc::driver;
 use super::Cuda;
 use super::error::refused;
 use super::stream::{Handles, Queue};
-use crate::call::{Element, Potrf};
+use crate::call::{Element, Matrix, Potrf};
 use crate::driver::{Address, Stream};
 use crate::error::GpuError;
 use crate::info::Library;
@@ -22,6 +22,31 @@ impl Drop for Solver {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once; its stream is alive and its context current (`Queue::drop`).
         let _ = unsafe { sys::cusolverDnDestroy(self.0) };
+    }
+}
+
+/// The largest order whose entries an `int` counts. Larger matrices take the 64-bit calls, which want working space on the host too; tiles
+/// do not: with ints alone nothing is waited for, and they can be recorded.
+const MOST_BY_INTS: u32 = 46_340;
+
+/// What the 64-bit calls are told besides: nothing, so that they choose.
+#[derive(Debug)]
+struct Params(sys::cusolverDnParams_t);
+
+impl Params {
+    /// The library has to be there.
+    fn new(gpu: u32) -> Result<Self, GpuError> {
+        let mut params = ptr::null_mut();
+        // SAFETY: the library is there; writes one handle.
+        told(gpu, "cusolverDnCreateParams", unsafe { sys::cusolverDnCreateParams(&mut params) })?;
+        Ok(Params(params))
+    }
+}
+
+impl Drop for Params {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once.
+        let _ = unsafe { sys::cusolverDnDestroyParams(self.0) };
     }
 }
 
@@ -79,6 +104,11 @@ impl Cuda {
         }
         let mut handles = queue.handles.lock();
         let handle = self.solver(&queue, &mut handles)?;
+        if n > MOST_BY_INTS {
+            let params = Params::new(queue.gpu)?;
+            let a = Matrix { at: Address::default(), ld: n, element };
+            return Ok((wide_space(queue.gpu, handle, &params, n, a)?.0 as u64).max(1));
+        }
         let mut entries = 0;
         // SAFETY: the handle is alive; the matrix is not looked at; writes one int.
         let status = unsafe {
@@ -106,11 +136,15 @@ impl Cuda {
             let result = unsafe { driver::sys::cuMemsetD8Async(potrf.info.0, 0, 4, queue.stream) };
             return self.told(queue.gpu, "cuMemsetD8Async", result);
         }
+        let mut handles = queue.handles.lock();
+        let handle = self.solver(&queue, &mut handles)?;
+        if potrf.n > MOST_BY_INTS {
+            // SAFETY: the handle is alive, and the memory is the caller's promise.
+            return unsafe { self.factor_wide(&queue, handle, potrf) };
+        }
         let (n, ld) = (potrf.n as c_int, potrf.a.ld as c_int);
         let entries = potrf.workspace_bytes / potrf.a.element.bytes();
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX); // more than it can use is no mistake
-        let mut handles = queue.handles.lock();
-        let handle = self.solver(&queue, &mut handles)?;
         let (a, workspace, info) = (potrf.a.at, potrf.workspace, potrf.info);
         // SAFETY: the handle is alive, sizes were checked to fit an int, and the memory is the caller's promise, all of the type of
         // the call.
@@ -141,4 +175,82 @@ impl Cuda {
         };
         told(queue.gpu, CALL, status)
     }
+
+    /// By the 64-bit calls. Where they want working space on the host, it has to stay until all has ended, which is waited for.
+    ///
+    /// # Safety
+    /// As the trait says; the handle is the stream's, and alive.
+    unsafe fn factor_wide(
+        &self,
+        queue: &Queue,
+        handle: sys::cusolverDnHandle_t,
+        potrf: &Potrf,
+    ) -> Result<(), GpuError> {
+        const CALL: &str = "cusolverDnXpotrf";
+        let params = Params::new(queue.gpu)?;
+        let (needed, on_host) = wide_space(queue.gpu, handle, &params, potrf.n, potrf.a)?;
+        potrf.check(needed as u64).map_err(|reason| refused(queue.gpu, CALL, reason))?;
+        if on_host > 0 {
+            self.refuse_capture(queue, CALL)?; // nobody can wait for what is recorded
+        }
+        let mut host = vec![0u64; on_host.div_ceil(8)]; // aligned as any number is
+        let number = kind(potrf.a.element);
+        // SAFETY: handle and params are alive, the space on the host is as large as was asked for and stays until the stream has ended,
+        // and the memory of the GPU is the caller's promise, all of the type of the call.
+        let status = unsafe {
+            sys::cusolverDnXpotrf(
+                handle,
+                params.0,
+                LOWER,
+                potrf.n.into(),
+                number,
+                pointer(potrf.a.at),
+                potrf.a.ld.into(),
+                number,
+                pointer(potrf.workspace),
+                needed,
+                host.as_mut_ptr().cast(),
+                on_host,
+                pointer(potrf.info),
+            )
+        };
+        if on_host > 0 {
+            // SAFETY: the stream is alive. Also after a refusal: part of it may be queued.
+            let result = unsafe { driver::sys::cuStreamSynchronize(queue.stream) };
+            self.told(queue.gpu, "cuStreamSynchronize", result)?;
+        }
+        told(queue.gpu, CALL, status)
+    }
+}
+
+/// Bytes of working space of the 64-bit calls: on the GPU, and on the host. The matrix is not looked at.
+fn wide_space(
+    gpu: u32,
+    handle: sys::cusolverDnHandle_t,
+    params: &Params,
+    n: u32,
+    a: Matrix,
+) -> Result<(usize, usize), GpuError> {
+    let number = kind(a.element);
+    let (mut on_gpu, mut on_host) = (0, 0);
+    // SAFETY: handle and params are alive; writes two numbers.
+    let status = unsafe {
+        sys::cusolverDnXpotrf_bufferSize(
+            handle,
+            params.0,
+            LOWER,
+            n.into(),
+            number,
+            pointer(a.at),
+            a.ld.into(),
+            number,
+            &mut on_gpu,
+            &mut on_host,
+        )
+    };
+    told(gpu, "cusolverDnXpotrf_bufferSize", status).map(|()| (on_gpu, on_host))
+}
+
+fn kind(element: Element) -> sys::cudaDataType {
+    if element == Element::F64 { sys::cudaDataType::CUDA_R_64F } else { sys::cudaDataType::CUDA_R_32F }
 }

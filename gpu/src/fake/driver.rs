@@ -257,9 +257,12 @@ impl Driver for Fake {
         self.put(stream, Call::Zero { at, bytes })
     }
 
-    fn load(&self, gpu: u32, _image: &[u8]) -> Result<Module, GpuError> {
+    fn load(&self, gpu: u32, image: &[u8]) -> Result<Module, GpuError> {
         self.shared.with(|state| {
             state.usable(gpu)?;
+            if !(self.reads)(image) {
+                return Err(refused(gpu, "cuModuleLoadData", "the image is for none of its kind"));
+            }
             state.modules.push(gpu);
             Ok(Module(state.modules.len() as u64 - 1))
         })

@@ -64,6 +64,7 @@ pub struct Fake {
     began: Instant,
     /// `None`: nobody looks at ranges.
     ranges: Option<Mutex<Ranges>>,
+    reads: fn(&[u8]) -> bool,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -75,6 +76,7 @@ pub struct FakeBuilder {
     name: String,
     without: Vec<Library>,
     ranges: bool,
+    reads: fn(&[u8]) -> bool,
     twins: Twins,
 }
 
@@ -145,6 +147,13 @@ impl FakeBuilder {
         self
     }
 
+    /// Which images of kernels it can read; all unless said.
+    #[must_use]
+    pub fn images(mut self, reads: fn(&[u8]) -> bool) -> FakeBuilder {
+        self.reads = reads;
+        self
+    }
+
     /// From which the order of execution is drawn.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> FakeBuilder {
@@ -191,7 +200,15 @@ impl FakeBuilder {
         let shared = Shared::new(State::new(&self.options, &infos), self.twins);
         let threads = shared.start();
         let ranges = self.ranges.then(Mutex::default);
-        Fake { infos, without: self.without, began: Instant::now(), ranges, shared, threads }
+        Fake {
+            infos,
+            without: self.without,
+            began: Instant::now(),
+            ranges,
+            reads: self.reads,
+            shared,
+            threads,
+        }
     }
 }
 
@@ -210,6 +227,7 @@ impl Fake {
             name: "fake GPU".into(),
             without: Vec::new(),
             ranges: false,
+            reads: |_| true,
             twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },
         }
     }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::{OPTIONS, Source};
 use crate::call::Arg;
 use crate::compile::Compiler;
-use crate::driver::{Driver, Kernel, Stream};
+use crate::driver::{Driver, Kernel, Module, Stream};
 use crate::error::GpuError;
 use crate::info::{Library, LibraryState};
 
@@ -68,7 +68,8 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Loads every kernel of `sources`, compiled for this GPU where NVRTC is there and knows it, and as the shipped PTX otherwise.
+    /// Loads every kernel of `sources`, compiled for this GPU where NVRTC is there and knows it, and as the shipped PTX otherwise: also
+    /// where the driver refuses what was compiled, since that of an NVRTC which is newer than the driver it cannot read.
     ///
     /// # Errors
     /// The driver's.
@@ -77,19 +78,41 @@ impl Loaded {
         let arch = there.get(gpu as usize).ok_or(GpuError::NoGpu { gpu, there: there.len() })?.arch();
         let has_nvrtc = matches!(driver.library(Library::Nvrtc), LibraryState::There(_));
         let compiler = OPTIONS.iter().fold(Compiler::new(), |compiler, option| compiler.option(option));
-        Loaded::new(driver, gpu, sources, |source| {
-            let shipped = || Ok(source.ptx.as_bytes().into());
-            if !has_nvrtc {
-                return shipped();
-            }
-            match compiler.compile(source.name, source.text, &arch) {
-                Ok(image) => Ok(image.into()),
+        Loaded::either(driver, gpu, sources, |source| match has_nvrtc {
+            false => Ok(None),
+            true => match compiler.compile(source.name, source.text, &arch) {
+                Ok(image) => Ok(Some(image)),
                 // An NVRTC that is older than the GPU does not know its architecture; the driver does.
                 Err(error @ (GpuError::Missing { .. } | GpuError::Compile { .. })) => {
                     tracing::debug!("the shipped PTX of {} is taken: {error}", source.name);
-                    shipped()
+                    Ok(None)
                 }
                 Err(other) => Err(other),
+            },
+        })
+    }
+
+    /// What `compiled` gives for a source, or its PTX where there is nothing or the driver refuses it; then nothing more is compiled.
+    fn either(
+        driver: &dyn Driver,
+        gpu: u32,
+        sources: &[Source],
+        mut compiled: impl FnMut(&Source) -> Result<Option<Vec<u8>>, GpuError>,
+    ) -> Result<Self, GpuError> {
+        let mut is_refused = false;
+        Loaded::all(driver, gpu, sources, |source| {
+            let shipped = || driver.load(gpu, source.ptx.as_bytes());
+            let image = if is_refused { None } else { compiled(source)? };
+            let Some(image) = image else { return shipped() };
+            match driver.load(gpu, &image) {
+                Err(error @ GpuError::Failed { sticky: false, .. }) => {
+                    is_refused = true;
+                    tracing::warn!(
+                        "the shipped PTX is taken, since the driver refuses what NVRTC compiled for it (a newer driver or an older NVRTC would do): {error}"
+                    );
+                    shipped()
+                }
+                loaded => loaded,
             }
         })
     }
@@ -104,9 +127,19 @@ impl Loaded {
         sources: &[Source],
         mut image: impl FnMut(&Source) -> Result<Cow<'static, [u8]>, GpuError>,
     ) -> Result<Self, GpuError> {
+        Loaded::all(driver, gpu, sources, |source| driver.load(gpu, &image(source)?))
+    }
+
+    /// Every kernel of `sources`, each from the module that `load` makes of it.
+    fn all(
+        driver: &dyn Driver,
+        gpu: u32,
+        sources: &[Source],
+        mut load: impl FnMut(&Source) -> Result<Module, GpuError>,
+    ) -> Result<Self, GpuError> {
         let mut kernels = HashMap::new();
         for source in sources {
-            let module = driver.load(gpu, &image(source)?)?;
+            let module = load(source)?;
             for &name in source.kernels {
                 kernels.insert(name, driver.kernel(module, name)?);
             }
@@ -144,6 +177,30 @@ impl Loaded {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+
+    /// A driver that reads PTX alone: one image that it refuses is enough, and what is wrong with PTX is an error.
+    #[test]
+    fn what_the_driver_refuses_of_nvrtc_is_taken_as_ptx() {
+        let reads = |image: &[u8]| image.starts_with(b"//");
+        let builder = Fake::builder().kernel("twice", |_, _, _| Ok(())).kernel("thrice", |_, _, _| Ok(()));
+        let fake = builder.images(reads).build();
+        let one = Source { name: "one", text: "", ptx: "// PTX", kernels: &["twice"] };
+        let two = Source { name: "two", kernels: &["thrice"], ..one };
+        let mut compiled = Vec::new();
+        let made = |source: &Source| {
+            compiled.push(source.name);
+            Ok(Some(b"a CUBIN".to_vec()))
+        };
+        let loaded = Loaded::either(&fake, 0, &[one, two], made).unwrap();
+        assert_eq!((loaded.kernels.len(), compiled), (2, vec!["one"]));
+        // What is compiled and read is kept.
+        let bad = Source { ptx: "no PTX", ..one };
+        Loaded::either(&fake, 0, &[bad], |_| Ok(Some(b"// read".to_vec()))).unwrap();
+        for nothing in [Ok(None), Ok(Some(b"a CUBIN".to_vec()))] {
+            let error = Loaded::either(&fake, 0, &[bad], |_| nothing.clone()).unwrap_err();
+            assert!(error.to_string().contains("cuModuleLoadData"), "{error}");
+        }
+    }
 
     #[test]
     fn kernels_are_loaded_once_for_each_gpu_of_a_driver() {

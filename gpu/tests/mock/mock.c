@@ -10,7 +10,7 @@
 typedef unsigned long long addr;
 
 #ifdef MOCK_cuda
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, UNAVAILABLE = 46, NO_DEVICE = 100, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 #define GPUS 2
 #define MEMORY memory()
 static unsigned long long memory(void) {
@@ -57,7 +57,9 @@ int cuDeviceGetAttribute(int *value, int which, int device) {
     default: return INVALID;
     }
 }
-int cuDevicePrimaryCtxRetain(void **context, int device) { gpus[device].device = device; *context = &gpus[device]; alive++; return OK; }
+// The GPU of this number does not open.
+static int broken(int device) { const char *t = getenv("MOCK_BROKEN"); return t && (*t == '0' + device || *t == '*'); }
+int cuDevicePrimaryCtxRetain(void **context, int device) { if (broken(device)) return UNAVAILABLE; gpus[device].device = device; *context = &gpus[device]; alive++; return OK; }
 int cuDevicePrimaryCtxRelease_v2(int device) {
     (void)device;
     if (--alive == 0) fprintf(stderr, "mock: contexts are released\n");
@@ -338,13 +340,14 @@ int cusolverGetVersion(int *version) { *version = 11705; return OK; }
 int cusolverDnCreate(struct handle **h) { *h = calloc(1, sizeof **h); return OK; }
 int cusolverDnDestroy(struct handle *h) { free(h); return OK; }
 int cusolverDnSetStream(struct handle *h, void *stream) { h->stream = stream; return OK; }
+#define MOST_BY_INTS 46340 // n * n fits an int
 #define POTRF(NAME, NAME_SIZE, T)                                                                                           \
     int NAME_SIZE(struct handle *h, int uplo, int n, T *A, int lda, int *entries) {                                        \
         *entries = 10 * n;                                                                                                  \
-        return h->stream && uplo == 0 && !A && lda == n ? OK : INVALID;                                                     \
+        return h->stream && uplo == 0 && !A && lda == n && n <= MOST_BY_INTS ? OK : INVALID;                                \
     }                                                                                                                       \
     int NAME(struct handle *h, int uplo, int n, T *A, int lda, T *work, int entries, int *info) {                          \
-        if (!h->stream || uplo != 0 || entries != 10 * n || !work) return INVALID;                                          \
+        if (!h->stream || uplo != 0 || entries != 10 * n || !work || n > MOST_BY_INTS) return INVALID;                      \
         *info = 0;                                                                                                          \
         for (int j = 0; j < n; j++)                                                                                         \
             for (int i = j; i < n; i++) {                                                                                   \
@@ -357,9 +360,37 @@ int cusolverDnSetStream(struct handle *h, void *stream) { h->stream = stream; re
     }
 POTRF(cusolverDnSpotrf, cusolverDnSpotrf_bufferSize, float)
 POTRF(cusolverDnDpotrf, cusolverDnDpotrf_bufferSize, double)
+
+// The 64-bit calls, for what the others cannot count. Nobody has the matrix: its first pivot is looked at, and all of the working space is
+// written, on the host only where MOCK_HOST_SPACE says how much there is.
+static size_t on_host(void) { const char *bytes = getenv("MOCK_HOST_SPACE"); return bytes ? strtoull(bytes, 0, 10) : 0; }
+static int alive;
+int cusolverDnCreateParams(int **params) { *params = malloc(sizeof **params); **params = 17; alive++; return OK; }
+int cusolverDnDestroyParams(int *params) { free(params); if (--alive) fprintf(stderr, "mock: params are left\n"); return OK; }
+int cusolverDnXpotrf_bufferSize(struct handle *h, const int *params, int uplo, int64_t n, int type, const void *A, int64_t lda, int compute,
+                                size_t *device, size_t *host) {
+    (void)A;
+    if (!h->stream || *params != 17 || uplo != 0 || n <= MOST_BY_INTS || lda < n || (type != 0 && type != 1) || compute != type) return INVALID;
+    *device = n * (type == 1 ? 8 : 4) + 3;
+    *host = on_host();
+    return OK;
+}
+int cusolverDnXpotrf(struct handle *h, const int *params, int uplo, int64_t n, int type, void *A, int64_t lda, int compute, void *device,
+                     size_t bytes, void *host, size_t host_bytes, int *info) {
+    size_t needed, needed_on_host;
+    if (cusolverDnXpotrf_bufferSize(h, params, uplo, n, type, A, lda, compute, &needed, &needed_on_host)) return INVALID;
+    if (!device || bytes != needed || host_bytes != needed_on_host || (host_bytes && !host)) return INVALID;
+    memset(device, 1, bytes);
+    memset(host, 1, host_bytes);
+    double pivot = type == 1 ? *(double *)A : *(float *)A;
+    if (type == 1) *(double *)A = sqrt(pivot);
+    else *(float *)A = sqrt(pivot);
+    *info = pivot > 0 ? 0 : 1;
+    return OK;
+}
 #endif
 
-#ifdef MOCK_nvToolsExt
+#if defined MOCK_nvToolsExt || defined MOCK_nvtx3interop
 static int depth;
 int nvtxRangePushA(const char *name) { fprintf(stderr, "mock: range %s\n", name); return depth++; }
 int nvtxRangePop(void) { fprintf(stderr, "mock: range ends\n"); return --depth; }
@@ -370,6 +401,7 @@ int nvtxRangePop(void) { fprintf(stderr, "mock: range ends\n"); return --depth; 
 static int started;
 int nvmlInit_v2(void) { started = !getenv("MOCK_NVML_BROKEN"); return started ? 0 : 9; } // DRIVER_NOT_LOADED
 int nvmlSystemGetNVMLVersion(char *text, unsigned length) { snprintf(text, length, "12.575.51"); return 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned length) { snprintf(text, length, "575.51.03"); return 0; }
 const char *nvmlErrorString(int e) { return e == 6 ? "Not Found" : "mock error"; }
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device) {
     if (!started || strncmp(bus, "0000:3", 6)) return started ? 6 : 1; // NOT_FOUND, UNINITIALIZED

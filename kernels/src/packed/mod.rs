@@ -185,8 +185,16 @@ impl PackedFormat {
     ///
     /// A finite number that is too large gets the largest code, never one of another format. Scaled formats store the magnitude 1 for anything
     /// smaller; unsigned ones store the magnitude.
+    #[inline]
     pub fn encode(self, value: f64, rounding: Rounding) -> u64 {
-        code::encode(self, value, rounding)
+        // The usual cases without asking how the format is made up.
+        match self {
+            PackedFormat::Fp64 => value.to_bits(),
+            PackedFormat::Fp32 if value.is_finite() => {
+                u64::from((value as f32).clamp(-f32::MAX, f32::MAX).to_bits())
+            }
+            _ => code::encode(self, value, rounding),
+        }
     }
 
     /// The number that a code stands for. Higher bits are ignored.

@@ -11,12 +11,13 @@ use crate::packed::Rounding;
 type Parts = Vec<Vec<(u8, u32, f64)>>;
 
 const COLUMNS: u32 = 40;
-const BUCKETS: [Bucket; 6] = [
+const BUCKETS: [Bucket; 7] = [
     Bucket { format: Rpreu16, exponent: -20, negative: true },
     Bucket { format: Rpre8, exponent: -3, negative: false },
     Bucket::unscaled(Rp16),
     Bucket::unscaled(Fp32),
     Bucket::unscaled(Rp40),
+    Bucket::unscaled(Rp56),
     Bucket::unscaled(Fp64),
 ];
 
@@ -192,16 +193,16 @@ fn a_long_row_is_cut_into_pieces() {
 #[test]
 fn rows_that_follow_one_another_have_one_number() {
     let rows: Vec<(u8, u32, f64)> = (0..64).flat_map(|row| (0..9).map(move |k| (row, k, 1.0))).collect();
-    let mut parts = vec![Vec::new(); 6];
-    parts[5] = rows;
+    let mut parts = vec![Vec::new(); BUCKETS.len()];
+    *parts.last_mut().unwrap() = rows;
     let panel = panel(1, 64, &parts, 1, None);
-    assert_eq!(panel.bytes(), (40 + 6 * 4) + 12 + 3 + 8 * 3 + 64 * 9 * 10 + 64);
+    assert_eq!(panel.bytes(), (40 + BUCKETS.len() * 4) + 12 + 3 + 8 * 3 + 64 * 9 * 10 + 64);
     check(1, 64, &parts, 1);
 }
 
 #[test]
 fn rows_may_have_powers_of_two() {
-    let parts = vec![vec![(0, 1, 1.0), (1, 2, 1.0), (2, 2, 1.0)]; 4];
+    let parts = vec![vec![(0, 1, 1.0), (1, 2, 1.0), (2, 2, 1.0)]; buckets(2).len()];
     let exponents = [0, 3, -1100, 900, 1100, -1];
     let x = wave(COLUMNS as usize * 2);
     let product = |exponents| {
@@ -242,7 +243,7 @@ fn what_does_not_fit_is_refused() {
 /// Twins of the GPU's kernel prove the rest (`tests/cuda_twins/sell.rs`).
 #[test]
 fn guides_name_every_group_and_travel_as_words() {
-    let parts = vec![vec![(0, 0, 1.0), (0, 1, 2.0), (1, 0, 3.0), (20, 5, 1.0)]; 6];
+    let parts = vec![vec![(0, 0, 1.0), (0, 1, 2.0), (1, 0, 3.0), (20, 5, 1.0)]; BUCKETS.len()];
     for edge in EDGES {
         let panel = panel(edge, 40, &parts, 1, None);
         let guide = Guide::of(&panel);
@@ -263,7 +264,7 @@ fn guides_name_every_group_and_travel_as_words() {
 /// Infinite numbers of `x` stay with the rows that have an element there.
 #[test]
 fn lanes_without_element_read_nothing() {
-    let parts = vec![vec![(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0)]; 6];
+    let parts = vec![vec![(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0)]; BUCKETS.len()];
     let panel = panel(1, 3, &parts, 1, None);
     let mut x = vec![1.0; COLUMNS as usize];
     x[1] = f64::INFINITY;

@@ -16,6 +16,7 @@ pub struct Elements {
 impl Elements {
     /// One more, at a row of the tile and a column of the matrix (both counted in elements); rows come one after the other. Of a block, `values` are
     /// its columns, one after the other.
+    #[inline]
     pub fn push(&mut self, row: u8, column: u32, values: &[f64]) {
         self.rows.push(row);
         self.columns.push(column);
@@ -223,17 +224,25 @@ impl Section<'_> {
     fn write_step(&self, columns: &[Lane], lanes: &[Lane], step: usize, bytes: &mut Vec<u8>) {
         for lane in columns {
             let column = self.elements.columns[lane.begin + step] - self.tile.base as u32;
-            bytes.extend_from_slice(&column.to_le_bytes()[..self.tile.column_bytes()]);
+            put(bytes, u64::from(column), self.tile.column_bytes());
         }
         let places = self.edge * self.edge;
+        bytes.reserve(places * lanes.len() * self.format.bytes() + size_of::<u64>());
         for place in 0..places {
             for lane in lanes {
                 let value = self.elements.values[(lane.begin + step) * places + place];
                 let code = self.format.encode(value, self.rounding);
-                bytes.extend_from_slice(&code.to_le_bytes()[..self.format.bytes()]);
+                put(bytes, code, self.format.bytes());
             }
         }
     }
+}
+
+/// Adds the lowest bytes of a word, so many of them.
+fn put(bytes: &mut Vec<u8>, word: u64, count: usize) {
+    // All eight and some back: a copy of known length is one instruction.
+    bytes.extend_from_slice(&word.to_le_bytes());
+    bytes.truncate(bytes.len() + count - size_of::<u64>());
 }
 
 /// Rows that have elements, the longest first; those of more than twice the average length in pieces.

@@ -4,6 +4,8 @@
 //! numbers are random: with zeros a GPU takes less power, and is faster than in use.
 
 mod meter;
+mod predicted;
+mod replays;
 mod tiled;
 mod work;
 
@@ -18,7 +20,9 @@ use zellige_runtime::{
 };
 
 pub use meter::{Conditions, Meter};
-pub use tiled::{TiledBench, TiledRun};
+pub use predicted::Chosen;
+pub use replays::ReplayTimes;
+pub use tiled::{CodeletTime, TiledBench, TiledRun, TiledTrace};
 pub use work::Work;
 
 use super::median;
@@ -56,6 +60,22 @@ pub struct ProductRate {
     /// The median of `tflops / plain_tflops` of each run; X3, three products in one, reaches a third at most.
     pub fraction: f64,
     /// While the products ran, ours and the library's.
+    pub conditions: Conditions,
+}
+
+/// Rate of the library's plain product of large square matrices, operands and sums as a precision has them: as near to what the GPU can do
+/// as this crate's way of laying out operands comes. For split operands, of their high halves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PeakRate {
+    /// Of the operands and the sums.
+    pub precision: GemmPrecision,
+    /// Order of the matrices.
+    pub order: u32,
+    /// Of one product (seconds).
+    pub seconds: f64,
+    /// `2 order^3` flop by that time [Tflop/s].
+    pub tflops: f64,
+    /// While it ran; what makes the matrices ran too.
     pub conditions: Conditions,
 }
 
@@ -129,12 +149,11 @@ impl GpuBench {
     /// [`Error::Grid`] for tiles that are empty or no multiple of 16 (8-bit products need that), [`Error::Runtime`] where there is no room,
     /// or a library is missing.
     pub fn products(&self, precision: GemmPrecision, tile: u32, spread: u64) -> Result<ProductRate, Error> {
-        if tile == 0 || !tile.is_multiple_of(16) {
-            return Err(Error::Grid(format!("tiles of {tile} are to be multiplied: take a multiple of 16")));
-        }
+        check_order(tile)?;
         let mut of = Lanes { precision, tile, count: 1, rounds: 2 };
         of.count = spread.div_ceil(of.bytes_each()).clamp(2, 64) as usize;
-        let lanes = |before: Option<Told>| before.map_or(of, |before| self.long_enough(of, before));
+        let shorter = |told: Told| told.ours.min(told.plain);
+        let lanes = |before: Option<Told>| before.map_or(of, |before| self.long_enough(of, shorter(before)));
         let (told, conditions) = match precision {
             GemmPrecision::Dp => {
                 self.runs(of.numbers(), |before, tell| products::<f64>(lanes(before), tell))?
@@ -154,9 +173,35 @@ impl GpuBench {
         })
     }
 
-    /// As many rounds as take [`least_seconds`](GpuBench::least_seconds), by what a run told.
-    fn long_enough(&self, of: Lanes, Told { ours, plain, .. }: Told) -> Lanes {
-        let wanted = self.least_seconds / (ours.min(plain) * of.count as f64);
+    /// Bytes that [`peak`](GpuBench::peak) needs of a GPU's memory.
+    pub fn peak_bytes(&self, precision: GemmPrecision, order: u32) -> u64 {
+        let of = Lanes::one(precision, order);
+        let number = if precision == GemmPrecision::Dp { 8 } else { 4 };
+        // Random numbers, operands and result, and a result of another kind.
+        let entries = of.numbers() as u64 * number + u64::from(order).pow(2) * number;
+        of.bytes_each() + entries + self.driver.stream_workspace(self.number) * 2
+    }
+
+    /// The rate of the library's plain product of square matrices of this order.
+    ///
+    /// # Errors
+    /// As [`products`](GpuBench::products).
+    pub fn peak(&self, precision: GemmPrecision, order: u32) -> Result<PeakRate, Error> {
+        check_order(order)?;
+        let of = Lanes::one(precision, order);
+        let lanes = |before: Option<f64>| before.map_or(of, |seconds| self.long_enough(of, seconds));
+        let (told, conditions) = match precision {
+            GemmPrecision::Dp => self.runs(of.numbers(), |before, tell| plain::<f64>(lanes(before), tell))?,
+            _ => self.runs(of.numbers(), |before, tell| plain::<f32>(lanes(before), tell))?,
+        };
+        let seconds = median(told);
+        let tflops = 2.0 * f64::from(order).powi(3) / seconds / 1e12;
+        Ok(PeakRate { precision, order, seconds, tflops, conditions })
+    }
+
+    /// As many rounds as take [`least_seconds`](GpuBench::least_seconds), by the seconds of one product in the run before.
+    fn long_enough(&self, of: Lanes, seconds: f64) -> Lanes {
+        let wanted = self.least_seconds / (seconds * of.count as f64);
         // What is no number becomes 0.
         Lanes { rounds: (wanted.ceil() as usize).clamp(of.rounds, MOST_ROUNDS), ..of }
     }
@@ -203,6 +248,13 @@ impl GpuBench {
         let seconds = median(times);
         Ok(WholeFactor { seconds, tflops: (n as f64).powi(3) / 3.0 / seconds / 1e12, conditions })
     }
+}
+
+fn check_order(order: u32) -> Result<(), Error> {
+    if order == 0 || !order.is_multiple_of(16) {
+        return Err(Error::Grid(format!("tiles of {order} are to be multiplied: take a multiple of 16")));
+    }
+    Ok(())
 }
 
 /// Entry after entry in (-1, 1) / 2.
@@ -277,6 +329,16 @@ fn products<T: TileScalar>(of: Lanes, tell: Sender<Told>) -> Timed<T> {
     })
 }
 
+/// Tells the seconds of one plain product.
+fn plain<T: TileScalar>(of: Lanes, tell: Sender<f64>) -> Timed<T> {
+    let products = of.count * of.rounds;
+    Timed::new(move |cx, numbers| {
+        let (watch, tell) = (Prepared::new::<T>(cx, of, numbers)?.plain()?, tell.clone());
+        cx.at_end(move || Ok(tell.send(watch.seconds()? / products as f64)?));
+        Ok(())
+    })
+}
+
 /// Tells the time of a whole factorisation.
 fn whole<T: TileScalar>(n: usize, count: usize, tell: Sender<f64>) -> Timed<T> {
     Timed::new(move |cx, numbers| {
@@ -320,11 +382,18 @@ pub(super) mod tests {
             let figures = [rate.seconds, rate.tflops, rate.plain_tflops, rate.fraction];
             assert!(figures.into_iter().all(is_rate), "{rate:?}");
             assert_eq!(rate.conditions.sm_clock_mhz, Some(1500.0));
+            let peak = bench.peak(precision, 48).unwrap();
+            assert!(is_rate(peak.seconds) && is_rate(peak.tflops), "{peak:?}");
+            assert_eq!((peak.order, peak.conditions.power_w), (48, Some(300.0)));
+            assert!((peak.seconds * peak.tflops * 1e12 / (2.0 * 48f64.powi(3)) - 1.0).abs() < 1e-12);
         }
         for tile in [0, 24] {
             let error = bench.products(GemmPrecision::Fp8, tile, 1).unwrap_err().to_string();
             assert!(error.contains("multiple of 16"), "{error}");
+            assert_eq!(bench.peak(GemmPrecision::Sp, tile).unwrap_err().to_string(), error);
         }
+        // Three matrices of 8192, random numbers and one more.
+        assert!((5 << 28..6 << 28).contains(&bench.peak_bytes(GemmPrecision::Sp, 8192)));
         check(&fake);
     }
 

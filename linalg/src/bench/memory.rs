@@ -77,6 +77,9 @@ pub struct MemoryRun {
     pub compulsory: Traffic,
     /// The least that the devices' memory lets them load (bytes); see [`load_bound`].
     pub load_bound: f64,
+    /// Makespan / bound, bodies as long as they were and transfers left out; see
+    /// [`Report::over_bound`](zellige_runtime::Report::over_bound).
+    pub makespan_over_bound: f64,
     /// What happened on each memory node, the host first.
     pub nodes: Vec<NodeUse>,
 }
@@ -240,6 +243,7 @@ impl MemoryBench {
             from_disk: moved(&|from, _| from == disk),
             compulsory,
             load_bound: bound,
+            makespan_over_bound: trace.report().over_bound(),
             nodes,
         }
     }

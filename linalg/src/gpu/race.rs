@@ -37,6 +37,11 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
+    /// One product, again and again: its operands are to be larger than caches.
+    pub(crate) fn one(precision: GemmPrecision, tile: u32) -> Lanes {
+        Lanes { precision, tile, count: 1, rounds: 2 }
+    }
+
     /// Bytes of one triple.
     pub(crate) fn bytes_each(&self) -> u64 {
         let (operand, result) = (self.precision.operand_format(), self.precision.output_format());
@@ -162,8 +167,8 @@ pub(crate) fn whole_factor<T: TileScalar>(
     let at = ops.scratch((n * n) as u64 * element.bytes())?;
     let a = Matrix { at, ld: order.max(1), element };
     let block = |at, ld| Matrix { at, ld, element };
-    for from in (0..n * n).step_by(count.max(1)) {
-        let (rows, at) = (column.min(length(n * n - from)?), a.at.offset(from as u64 * element.bytes()));
+    for (from, rows) in stretches(n * n, column) {
+        let at = a.at.offset(from as u64 * element.bytes());
         ops.launch(copy((rows, 1), block(numbers, rows), block(at, rows)))?;
     }
     // From one entry of the diagonal to the next it is a column and an entry.
@@ -172,4 +177,27 @@ pub(crate) fn whole_factor<T: TileScalar>(
     let then = |info, _| if info == 0 { Ok(()) } else { Err(lost(info)) };
     watch.time(cx.stream(), || ops.potrf(order, a, then))?;
     Ok(watch)
+}
+
+/// The beginnings and lengths of stretches of at most `most` that make up so many entries, which may be more than 32 bits count.
+fn stretches(entries: usize, most: u32) -> impl Iterator<Item = (usize, u32)> {
+    let length = move |from| u32::try_from(entries - from).map_or(most, |left| left.min(most));
+    (0..entries).step_by((most as usize).max(1)).map(move |from| (from, length(from)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_of_more_entries_than_32_bits_count_are_made_whole() {
+        for (entries, most) in [(0, 7), (6, 7), (7, 7), (15, 7), (100_352 * 100_352, (1 << 22) - 3)] {
+            let mut end = 0;
+            for (from, length) in stretches(entries, most) {
+                assert!(from == end && (1..=most).contains(&length), "{from} {length}");
+                end += length as usize;
+            }
+            assert_eq!(end, entries);
+        }
+    }
 }

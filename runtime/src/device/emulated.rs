@@ -74,6 +74,11 @@ impl Emulated {
         self
     }
 
+    /// Its link to the host, unless it is to be measured.
+    pub(crate) fn declared(&self) -> Option<LinkSpec> {
+        self.declares.then_some(self.link)
+    }
+
     /// Conversions that can be under way at a time in memory that does not count as capacity (default 2).
     #[must_use]
     pub fn staging(mut self, conversions: u32) -> Self {
@@ -130,8 +135,8 @@ impl Device for EmulatedDevice {
         self.streams.push(stream, Box::new(move || state.perform(stream, op)));
     }
 
-    fn close(&self) {
-        self.streams.close();
+    fn close(&self) -> bool {
+        self.streams.close()
     }
 }
 

@@ -60,6 +60,22 @@ impl DeviceSpec {
         }
     }
 
+    /// The name under which performance models know its links, where it is device `number` of a runtime.
+    pub(crate) fn link_end(&self, number: usize) -> String {
+        match self {
+            DeviceSpec::Emulated(emulated) => format!("{} {number}", emulated.kind),
+            DeviceSpec::Gpu(gpu) => gpu.link_end(),
+        }
+    }
+
+    /// How fast it says that its link to the host is; `None` if it has to be measured.
+    pub(crate) fn declared(&self) -> Option<LinkSpec> {
+        match self {
+            DeviceSpec::Emulated(emulated) => emulated.declared(),
+            DeviceSpec::Gpu(_) => None,
+        }
+    }
+
     /// The GPU that it describes, if it is one.
     pub(crate) fn as_gpu(&self) -> Option<&Gpu> {
         match self {
@@ -80,7 +96,7 @@ impl DeviceSpec {
     pub(crate) fn capacity(&self) -> u64 {
         match self {
             DeviceSpec::Emulated(emulated) => emulated.capacity,
-            DeviceSpec::Gpu(gpu) => gpu.capacity(),
+            DeviceSpec::Gpu(gpu) => gpu.bytes(),
         }
     }
 
@@ -159,6 +175,7 @@ pub(crate) trait Device: Send + Sync {
     fn link(&self, from: NodeId, to: NodeId) -> Option<LinkSpec>;
     /// Puts an operation at the end of a stream.
     fn enqueue(&self, stream: StreamId, op: Op);
-    /// No more operations will come; returns once all that were queued have ended.
-    fn close(&self);
+    /// Returns once all operations that were queued have ended, and the streams with them. True if there were any: what their ends have asked
+    /// for may be on new ones.
+    fn close(&self) -> bool;
 }

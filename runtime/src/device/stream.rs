@@ -42,9 +42,10 @@ impl Streams {
         (sender, thread.expect("a thread for a stream can be started"))
     }
 
-    /// Waits for all that was pushed.
-    pub(crate) fn close(&self) {
+    /// Waits for all that was pushed. True if there were streams.
+    pub(crate) fn close(&self) -> bool {
         let open = std::mem::take(&mut *self.open.lock());
+        let were_open = !open.is_empty();
         for (_, (sender, thread)) in open {
             drop(sender);
             // The last owner of the streams may be one of them.
@@ -53,6 +54,7 @@ impl Streams {
                 let _ = thread.join();
             }
         }
+        were_open
     }
 }
 
@@ -76,7 +78,7 @@ mod tests {
             let seen = Arc::clone(&seen);
             streams.push(StreamId::Link(n % 3, 9), Box::new(move || seen.lock().push(n)));
         }
-        streams.close();
+        assert!(streams.close() && !streams.close());
         let seen = seen.lock();
         assert_eq!(seen.len(), 300);
         for link in 0..3 {

@@ -65,7 +65,7 @@ impl Shared {
         }
         self.rest_all(worker, ids, outer);
         ready.extend(local.woken.drain(..));
-        self.pass_on(ready, worker);
+        self.pass_on(&mut ready, worker);
         self.tell_room();
     }
 

@@ -41,18 +41,4 @@ impl Shared {
         hub.forget(task.id());
         has_room
     }
-
-    /// A worker's GPU has recorded a replay.
-    pub(crate) fn count_recorded(&self, worker: usize) {
-        if let Some(hub) = &self.hub {
-            hub.count_recorded(worker);
-        }
-    }
-
-    /// It has launched what was recorded.
-    pub(crate) fn count_played(&self, worker: usize) {
-        if let Some(hub) = &self.hub {
-            hub.count_played(worker);
-        }
-    }
 }

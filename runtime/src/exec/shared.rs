@@ -19,7 +19,7 @@ use crate::graph::GpuGraphs;
 use crate::hub::Hub;
 use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
-use crate::task::{Body, DeviceInfo, Header, Role, Task, TaskInfo, TaskRef};
+use crate::task::{Asked, Body, DeviceInfo, Header, Role, Task, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace::Recorder;
 
@@ -35,8 +35,9 @@ pub(crate) fn is_alive(runtime: u32) -> bool {
 pub(crate) struct WorkerSlot {
     /// The core it drives.
     pub(crate) core: CoreInfo,
-    /// The kind of device that it drives, and the number that models have for it.
+    /// The kind of device that it drives; what models call it, and their number for that.
     pub(crate) kind: String,
+    pub(crate) model_name: String,
     pub(crate) model_kind: KindId,
     /// What it can do, if it is a GPU.
     pub(crate) capability: Option<(u32, u32)>,
@@ -46,16 +47,19 @@ pub(crate) struct WorkerSlot {
     pub(crate) done: CachePadded<AtomicU64>,
     /// The number of the task it runs, plus one; 0 when it runs none.
     pub(crate) running: CachePadded<AtomicU64>,
-    /// Name and place of the task it ran last, for the watchdog: what was ready at once is in no table of waiting tasks.
-    pub(super) last: CachePadded<Mutex<(&'static str, TaskInfo)>>,
+    /// The task it ran last, for the watchdog: what was ready at once is in no table of waiting tasks. Its name stays where it is, which
+    /// is cold memory.
+    pub(super) last: CachePadded<Mutex<Option<TaskRef>>>,
 }
 
 impl WorkerSlot {
-    pub(crate) fn new(core: CoreInfo, kind: &str, model_kind: KindId, neighbours: Vec<usize>) -> Self {
+    /// For a CPU core.
+    pub(crate) fn new(core: CoreInfo, neighbours: Vec<usize>) -> Self {
         WorkerSlot {
             core,
-            kind: kind.into(),
-            model_kind,
+            kind: "cpu".into(),
+            model_name: "cpu".into(),
+            model_kind: KindId::default(),
             capability: None,
             neighbours,
             done: CachePadded::default(),
@@ -467,6 +471,10 @@ impl World for Shared {
         &self.workers[worker].kind
     }
 
+    fn model_kind(&self, worker: usize) -> &str {
+        &self.workers[worker].model_name
+    }
+
     fn in_flight(&self) -> u64 {
         Shared::in_flight(self)
     }
@@ -480,7 +488,14 @@ impl World for Shared {
     }
 
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
-        self.expected(task.work().header(), task.work().body(), worker)
+        let (work, header) = (task.work(), task.work().header());
+        // Without a hub the choice is made in the body.
+        let chosen = match &self.hub {
+            Some(hub) if header.ways.late => hub.chosen(task.id()),
+            _ => "",
+        };
+        let asked = Asked { header, id: task.id(), chosen };
+        self.expected(&asked, work.body(), work.bound(), worker)
     }
 
     // Without a hub all data are in host memory, where all workers are.

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
 use crate::graph::Graph;
-use crate::task::{TaskRef, title_of};
+use crate::task::TaskRef;
 
 /// Slots of the table of live tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
@@ -139,8 +139,8 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
     let mut busy = Vec::new();
     for (worker, &id) in running.iter().enumerate().filter(|(_, id)| **id != 0) {
         let submitted = || {
-            let (name, info) = *shared.workers[worker].last.lock();
-            title_of(name, &info)
+            let last = shared.workers[worker].last.lock();
+            last.as_ref().map_or_else(String::new, |task| task.cell().header.title())
         };
         let replayed = shared.live.as_ref().and_then(|live| live.of_replay(id - 1));
         busy.push(format!("worker {worker} runs {} #{}", replayed.unwrap_or_else(submitted), id - 1));

@@ -58,7 +58,7 @@ impl Work {
         }
     }
 
-    fn bound(&self) -> Option<Bound<'_>> {
+    pub(crate) fn bound(&self) -> Option<Bound<'_>> {
         match self {
             Work::Task(_) => None,
             Work::Replay(task) => Some(task.bound()),

@@ -12,7 +12,7 @@ use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
 use crate::hub::{Hub, Next};
 use crate::sched::{ReadyTask, Wake, Work};
-use crate::task::{Env, Header, Notes, Ran, Role, Task, WorkerLocal};
+use crate::task::{Env, Header, Notes, Ran, Role, Task, TaskRef, WorkerLocal};
 use crate::trace::{IdleState, TaskEvent};
 
 /// Looks for work so often before a worker announces that it will sleep.
@@ -154,8 +154,8 @@ impl Shared {
             Next::Placed(placed) => {
                 let _died = Died(self, thread::panicking());
                 self.execute_placed(*placed, worker, local);
-                let woken: Ready = local.woken.drain(..).collect();
-                self.pass_on(woken, worker);
+                let mut woken: Ready = local.woken.drain(..).collect();
+                self.pass_on(&mut woken, worker);
             }
         }
     }
@@ -184,8 +184,10 @@ impl Shared {
             Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
         }
         self.rests(worker, id, outer);
-        ready.extend(local.woken.drain(..));
-        self.pass_on(ready, worker);
+        if !local.woken.is_empty() {
+            ready.extend(local.woken.drain(..));
+        }
+        self.pass_on(&mut ready, worker);
         // Asking costs a look at every worker's count; who finds no work asks too.
         if slot.done.load(Ordering::Relaxed).is_multiple_of(16) || self.window.size() < 256 {
             self.tell_room();
@@ -199,8 +201,12 @@ impl Shared {
         let outer = slot.running.load(Ordering::Relaxed);
         slot.running.store(task.id() + 1, Ordering::Relaxed);
         self.begins(worker, task);
-        if self.live.is_some() && !task.is_replayed() {
-            *slot.last.lock() = (task.codelet(), *task.info());
+        if self.live.is_some()
+            && let Work::Task(cell) = task.work()
+        {
+            // The one before is dropped after the lock.
+            let before = slot.last.lock().replace(TaskRef::from_cell(Arc::clone(cell)));
+            drop(before);
         }
         outer
     }
@@ -212,9 +218,9 @@ impl Shared {
     }
 
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
-    pub(super) fn pass_on(self: &Arc<Self>, ready: Ready, worker: usize) {
+    pub(super) fn pass_on(self: &Arc<Self>, ready: &mut Ready, worker: usize) {
         let mut for_anybody = 0;
-        for task in ready {
+        for task in ready.drain(..) {
             match self.enqueue(task, Some(worker)) {
                 Wake::Worker(other) if other != worker => self.sleep.notify(other),
                 _ => for_anybody += 1,
@@ -304,7 +310,7 @@ impl Shared {
             worker: worker as u32,
             id,
             name: header.name,
-            label: notes.label,
+            label: header.known_as(notes.chosen).label,
             implementation: notes.implementation,
             batch: notes.batch,
             coords: header.info.coords,

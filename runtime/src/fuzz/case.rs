@@ -1,5 +1,6 @@
 //! What a case is made of: data, steps and a machine, all of them plain descriptions.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::data::Format;
@@ -118,6 +119,34 @@ impl Job {
     }
 }
 
+/// Parts or views of a plain vector: the handles from `first` on, one for each region.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    pub(super) handle: usize,
+    pub(super) regions: Vec<Range<usize>>,
+    pub(super) first: usize,
+}
+
+impl Parts {
+    pub(super) fn handles(&self) -> Range<usize> {
+        self.first..self.first + self.regions.len()
+    }
+
+    /// Each handle with its region.
+    pub(super) fn each(&self) -> impl Iterator<Item = (usize, &Range<usize>)> {
+        self.handles().zip(&self.regions)
+    }
+}
+
+/// What the memory manager is told beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hint {
+    Prefetch,
+    WontUse,
+    /// Brought to a node and kept there for a moment: for longer a task might wait for its memory in vain.
+    Pin,
+}
+
 /// What the submitting thread does next.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -143,6 +172,18 @@ pub(super) enum Step {
     },
     Drop {
         handle: usize,
+    },
+    /// Takes a plain vector apart.
+    Split(Parts),
+    /// Shows regions of a plain vector as they are now.
+    Views(Parts),
+    /// Puts together what was taken apart.
+    Join(Parts),
+    /// A hint for a worker, by its number modulo how many there are.
+    Hint {
+        handle: usize,
+        worker: usize,
+        hint: Hint,
     },
     /// Waits for all tasks.
     Wait,
@@ -185,9 +226,17 @@ pub(super) struct Machine {
 /// A case.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
+    /// All handles; parts and views begin empty, with the length of their region.
     pub(super) data: Vec<Start>,
     pub(super) steps: Vec<Step>,
     pub(super) machine: Machine,
     /// Tasks that are submitted, those of replays included.
     pub(super) tasks: u64,
+}
+
+impl Case {
+    /// True if a handle is taken apart, or shown in views.
+    pub(super) fn has_parts(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Split(_) | Step::Views(_)))
+    }
 }

@@ -1,9 +1,11 @@
 //! A random case from one number.
 
+mod parts;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::case::{Access, Case, Fault, GpuOf, Job, Kind, Machine, Start, Step};
+use super::case::{Access, Case, Fault, GpuOf, Hint, Job, Kind, Machine, Parts, Start, Step};
 use super::oracle::Oracle;
 use super::rng::Rng;
 use super::words::{FORMATS, NO_FORMAT};
@@ -28,25 +30,39 @@ struct Taste {
     handles: usize,
 }
 
+/// What a handle is to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Own,
+    Part,
+    View,
+}
+
 struct Generator {
     rng: Rng,
     taste: Taste,
     oracle: Oracle,
     data: Vec<Start>,
+    /// One for each of them.
+    roles: Vec<Role>,
     steps: Vec<Step>,
-    /// Handles that are in use.
+    /// Handles that are in use, and not taken apart.
     live: Vec<usize>,
+    /// What has been taken apart, parts of parts behind those.
+    out: Vec<Parts>,
     tasks: usize,
     /// See [`Machine::as_one`].
     as_one: bool,
+    /// There are parts, views and hints.
+    parts: bool,
 }
 
 /// One case in so many is made for replays that are one launch on a GPU.
 const AS_ONE: u64 = 8;
 
-/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted. It is for so many real GPUs, or for as
+/// The case that `seed` stands for, with a device that fails in some cases if `deaths` are wanted. It is for real GPUs of these numbers, or for as
 /// many as it likes of those that are not there; only which devices are GPUs differs between the two.
-pub(super) fn case(seed: u64, deaths: bool, real: Option<u32>) -> Case {
+pub(super) fn case(seed: u64, deaths: bool, real: Option<&[u32]>) -> Case {
     let mut rng = Rng::new(seed);
     let mut taste = Taste {
         cpus: rng.pick(&[0, 0, 1, 1, 2]),
@@ -63,7 +79,9 @@ pub(super) fn case(seed: u64, deaths: bool, real: Option<u32>) -> Case {
         // Of other types norms are read back, which cannot be recorded.
         taste.plain = 100;
     }
-    let mut generator = Generator { rng, taste, oracle, data, steps, live, tasks: 0, as_one };
+    let (roles, out, parts) = (vec![], vec![], parts::are_there(seed));
+    let mut generator =
+        Generator { rng, taste, oracle, data, roles, steps, live, out, tasks: 0, as_one, parts };
     for _ in 0..generator.taste.handles.div_ceil(2).max(2) {
         generator.add_handle();
     }
@@ -72,6 +90,10 @@ pub(super) fn case(seed: u64, deaths: bool, real: Option<u32>) -> Case {
     while generator.tasks < wanted {
         generator.add_step();
     }
+    while let Some(last) = generator.out.len().checked_sub(1) {
+        generator.join(last);
+    }
+    generator.end_views();
     let machine = generator.machine(deaths, real);
     Case { data: generator.data, steps: generator.steps, machine, tasks: generator.tasks as u64 }
 }
@@ -87,9 +109,18 @@ impl Generator {
         let format = if kind == Kind::Plain { Format::NATIVE } else { rng.pick(&FORMATS) };
         let start = Start { kind, format, len: 0, seed: rng.next(), empty: rng.chance(20) };
         let start = Start { len: self.length(), ..start };
+        self.add(start, Role::Own);
+    }
+
+    fn add(&mut self, start: Start, role: Role) {
         self.oracle.add(&start);
         self.live.push(self.data.len());
         self.data.push(start);
+        self.roles.push(role);
+    }
+
+    fn is_view(&self, handle: usize) -> bool {
+        self.roles[handle] == Role::View
     }
 
     /// Seldom none, mostly few, sometimes many.
@@ -112,7 +143,7 @@ impl Generator {
             0..=3 => self.add_replay(),
             roll if self.as_one && roll >= 90 => self.add_replay(),
             4..=6 => {
-                let Some(handle) = self.written_handle() else { return };
+                let Some(handle) = self.written_handle(true) else { return };
                 let across = self.rng.chance(50);
                 self.push(Step::Read { handle, across });
                 if across {
@@ -120,20 +151,27 @@ impl Generator {
                 }
             }
             7..=9 => {
-                let Some(handle) = self.written_handle() else { return };
+                let Some(handle) = self.written_handle(false) else { return };
                 let seed = self.rng.next();
                 self.push(Step::Change { handle, seed });
             }
             10..=12 => self.retire_one(),
             13..=16 if self.live.len() < self.taste.handles => self.add_handle(),
             17 => self.push(Step::Wait),
+            18..=23 if self.parts => self.add_parts(),
+            24..=25 if !self.out.is_empty() => self.join_one(),
+            26..=28 if self.parts => {
+                let (handle, worker) = (self.rng.pick(&self.live), self.rng.below(8));
+                let hint = self.rng.pick(&[Hint::Prefetch, Hint::Prefetch, Hint::WontUse, Hint::Pin]);
+                self.push(Step::Hint { handle, worker, hint });
+            }
             _ => self.add_job(true),
         }
     }
 
-    fn written_handle(&mut self) -> Option<usize> {
-        let written: Vec<usize> =
-            self.live.iter().copied().filter(|&handle| self.oracle.is_written(handle)).collect();
+    fn written_handle(&mut self, views: bool) -> Option<usize> {
+        let is_written = |&handle: &usize| self.oracle.is_written(handle) && (views || !self.is_view(handle));
+        let written: Vec<usize> = self.live.iter().copied().filter(is_written).collect();
         (!written.is_empty()).then(|| self.rng.pick(&written))
     }
 
@@ -142,8 +180,11 @@ impl Generator {
             return;
         }
         let at = self.rng.below(self.live.len());
+        if self.roles[self.live[at]] == Role::Part {
+            return;
+        }
         let handle = self.live.swap_remove(at);
-        let takes = self.oracle.is_written(handle) && self.rng.chance(40);
+        let takes = self.oracle.is_written(handle) && !self.is_view(handle) && self.rng.chance(40);
         self.push(if takes { Step::Take { handle } } else { Step::Drop { handle } });
     }
 
@@ -155,24 +196,31 @@ impl Generator {
     }
 
     fn add_replay(&mut self) {
-        let jobs: Vec<Job> = (0..self.rng.within(2, 10)).map(|_| self.job(false)).collect();
-        let (most, plain) = if self.as_one { (4, self.rng.chance(80)) } else { (2, false) };
-        let jobs = jobs.into_iter().map(|job| Arc::new(if plain { job.plain() } else { job }));
+        let drawn: Vec<Job> = (0..self.rng.within(2, 10)).map(|_| self.job(false)).collect();
+        let plain = self.as_one && self.rng.chance(80);
+        let times = if self.as_one { self.rng.within(2, 4) } else { 2 };
+        let jobs = drawn.into_iter().map(|job| Arc::new(if plain { job.plain() } else { job }));
         let jobs: Vec<Arc<Job>> = jobs.collect();
-        let times = if most > 2 { self.rng.within(2, most) } else { most };
         self.tasks += times * jobs.len();
         let used: Vec<usize> =
             jobs.iter().flat_map(|job| &job.accesses).flat_map(Access::handles).copied().collect();
-        let was = self.rng.pick(&used);
+        let instead = self.instead(&used);
+        self.push(Step::Replay { jobs, times, instead });
+    }
+
+    /// A handle of those that a recording names, and another to be put in its place. No parts and views: parts have no names of ours, and
+    /// views cannot be written.
+    fn instead(&mut self, used: &[usize]) -> Option<(usize, usize)> {
+        let was = self.rng.pick(used);
         let others: Vec<usize> = self
             .live
             .iter()
             .copied()
             .filter(|other| !used.contains(other) && self.oracle.is_written(*other))
             .filter(|&other| self.oracle.kind(other) == self.oracle.kind(was))
+            .filter(|&other| [was, other].iter().all(|&handle| self.roles[handle] == Role::Own))
             .collect();
-        let instead = (!others.is_empty() && self.rng.chance(50)).then(|| (was, self.rng.pick(&others)));
-        self.push(Step::Replay { jobs, times, instead });
+        (!others.is_empty() && self.rng.chance(50)).then(|| (was, self.rng.pick(&others)))
     }
 
     /// A job whose result is certain; in a recording, where the oracle has not been there yet, only one that is so wherever it runs.
@@ -198,7 +246,7 @@ impl Generator {
             let handle = job.accesses[at].handles()[0];
             let once = job.accesses.iter().flat_map(Access::handles).filter(|&&h| h == handle).count() == 1;
             let single = job.accesses[at].handles().len() == 1;
-            if single && once && self.oracle.is_poisoned(handle) {
+            if single && once && self.oracle.is_poisoned(handle) && !self.is_view(handle) {
                 job.accesses[at] = self.write(handle);
             }
         }
@@ -260,6 +308,7 @@ impl Generator {
         let reduces = self.taste.cpus > 0;
         match self.rng.below(100) {
             _ if !self.oracle.is_written(handle) => self.write(handle),
+            40.. if self.is_view(handle) => self.list(handle, others),
             0..=39 => self.reading(handle),
             40..=66 => {
                 let becomes = self.format_for(handle);
@@ -268,7 +317,8 @@ impl Generator {
             }
             67..=78 => self.write(handle),
             79..=86 => Access::Commute { handle },
-            87..=91 if reduces => Access::Reduce { handle },
+            // Parts are made without a way to add partial results up.
+            87..=91 if reduces && self.roles[handle] == Role::Own => Access::Reduce { handle },
             _ => self.list(handle, others),
         }
     }
@@ -280,7 +330,9 @@ impl Generator {
     fn write(&mut self, handle: usize) -> Access {
         let plain = self.oracle.kind(handle) == Kind::Plain;
         let format = if plain { Format::NATIVE } else { self.rng.pick(&FORMATS) };
-        Access::Write { handle, format, len: self.length() }
+        // A part that comes back with another length leaves what it is put back to without a value.
+        let keeps = self.roles[handle] == Role::Part && self.rng.chance(90);
+        Access::Write { handle, format, len: if keeps { self.data[handle].len } else { self.length() } }
     }
 
     fn format_for(&mut self, handle: usize) -> Format {
@@ -301,7 +353,7 @@ impl Generator {
         Access::List { handles, format: self.format_for(first) }
     }
 
-    fn machine(&mut self, deaths: bool, real: Option<u32>) -> Machine {
+    fn machine(&mut self, deaths: bool, real: Option<&[u32]>) -> Machine {
         let (largest, everything) = (self.oracle.largest_set().max(1), self.oracle.everything().max(1));
         let rng = &mut self.rng;
         let count = rng.pick(&[1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6]);
@@ -343,7 +395,7 @@ impl Generator {
             None => gpus_of(rng, devices.len(), dies.map(|victim| (victim, operation))),
             Some(there) => real_gpus_of(rng, devices.len(), dies, there),
         };
-        let as_one = self.as_one && !devices.is_empty() && real != Some(0);
+        let as_one = self.as_one && !devices.is_empty() && real.is_none_or(|there| !there.is_empty());
         let gpus = match (as_one, dies) {
             (false, _) => gpus,
             // No real GPU is made to fail.
@@ -383,12 +435,12 @@ fn one_gpu_of(rng: &mut Rng, devices: usize, dies: Option<(usize, u64)>) -> Vec<
 }
 
 /// Which of so many devices are one of the GPUs that are there: some or all, but one that dies. Several may be the same.
-fn real_gpus_of(rng: &mut Rng, devices: usize, dies: Option<usize>, there: u32) -> Vec<Option<GpuOf>> {
+fn real_gpus_of(rng: &mut Rng, devices: usize, dies: Option<usize>, there: &[u32]) -> Vec<Option<GpuOf>> {
     let share = rng.pick(&[50, 100, 100]);
     let mut gpu = |at: usize| {
         let (chosen, number, streams) = (rng.chance(share), rng.next(), 1 + rng.below(3));
-        let number = number.checked_rem(there.into()).filter(|_| chosen && dies != Some(at))?;
-        Some(GpuOf { number: number as u32, streams, fails_at: None })
+        let which = number.checked_rem(there.len() as u64).filter(|_| chosen && dies != Some(at))?;
+        Some(GpuOf { number: there[which as usize], streams, fails_at: None })
     };
     (0..devices).map(&mut gpu).collect()
 }
@@ -419,7 +471,7 @@ mod tests {
     fn cases_are_of_the_size_asked_for() {
         for seed in 0..300 {
             let case = case(seed, true, None);
-            assert!((20..=220).contains(&case.tasks), "{seed}: {}", case.tasks);
+            assert!((20..=230).contains(&case.tasks), "{seed}: {}", case.tasks);
             let Machine { devices, host, .. } = &case.machine;
             assert!(devices.len() <= 6 && (host.is_some() || !devices.is_empty()));
             assert!(case.data.len() >= 2);
@@ -430,17 +482,17 @@ mod tests {
     fn real_gpus_change_nothing_but_which_devices_are_some() {
         let (mut several, mut dying) = (0, 0);
         for seed in 0..300 {
-            let (fake, real) = (case(seed, true, None), case(seed, true, Some(2)));
+            let (fake, real) = (case(seed, true, None), case(seed, true, Some(&[0, 3])));
             assert_eq!(format!("{:?}", fake.steps), format!("{:?}", real.steps));
             assert_eq!(format!("{:?}", fake.machine.devices), format!("{:?}", real.machine.devices));
             let gpus: Vec<GpuOf> = real.machine.gpus.iter().copied().flatten().collect();
-            assert!(gpus.iter().all(|gpu| gpu.number < 2 && gpu.fails_at.is_none()));
+            assert!(gpus.iter().all(|gpu| [0, 3].contains(&gpu.number) && gpu.fails_at.is_none()));
             several += usize::from(gpus.len() > 2);
             if let Some(victim) = real.machine.dies {
                 assert!(real.machine.gpus[victim].is_none());
                 dying += usize::from(!gpus.is_empty());
             }
-            assert!(case(seed, true, Some(0)).machine.gpus.iter().all(Option::is_none));
+            assert!(case(seed, true, Some(&[])).machine.gpus.iter().all(Option::is_none));
         }
         assert!(several > 50 && dying > 5, "{several} with logical GPUs, {dying} with deaths beside GPUs");
     }

@@ -2,14 +2,14 @@
 //! after the other on plain values.
 //!
 //! A case is made from one number and nothing else: handles of three types (words in three formats that lose information when they
-//! are narrowed, the same words that cannot leave the host, plain vectors), tasks with every access, formats chosen early and late,
-//! tasks that fail on purpose, replays, reads and writes in place, handles that go and come, and a machine of one to six emulated
+//! are narrowed, the same words that cannot leave the host, plain vectors, their parts and views), tasks with every access, formats chosen early and late,
+//! tasks that fail on purpose, replays, reads and writes in place, handles that go and come, hints to the memory manager, and a machine of one to six emulated
 //! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::fake`], or real ones ([`Fuzz::gpus`]). `zellige selftest` runs them; so does CI.
 //!
 //! ```
 //! use zellige_runtime::fuzz::Fuzz;
 //!
-//! let report = Fuzz { graphs: 5, seed: 7, ..Fuzz::default() }.run(|_| true);
+//! let report = Fuzz { graphs: 5, seed: 7, ..Fuzz::default() }.run(|_, _| true);
 //! assert!(report.failures.is_empty(), "{:?}", report.failures);
 //! ```
 
@@ -73,8 +73,8 @@ impl Default for Fuzz {
 }
 
 impl Fuzz {
-    /// Runs the cases. `advance` is told how many are done, and stops the run by answering false.
-    pub fn run(&self, advance: impl Fn(u64) -> bool + Sync) -> FuzzReport {
+    /// Runs the cases. `advance` is told after each how many are done, and how it failed if it did; it stops the run by answering false.
+    pub fn run(&self, advance: impl Fn(u64, Option<&FuzzFailure>) -> bool + Sync) -> FuzzReport {
         let begin = Instant::now();
         panics::listen();
         let report = Mutex::new(FuzzReport { seed: self.seed, ..FuzzReport::default() });
@@ -88,9 +88,9 @@ impl Fuzz {
                 let seed = self.seed.wrapping_add(number);
                 let (case, ran) = self.run_one(seed);
                 let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-                report.add(seed, &case, ran);
-                let enough = report.failures.len() >= ENOUGH;
-                if enough || !advance(report.counts.graphs) {
+                let done = report.counts.graphs + 1;
+                let goes_on = advance(done, report.add(seed, &case, ran));
+                if !goes_on || report.failures.len() >= ENOUGH {
                     stopped.store(true, Ordering::Relaxed);
                 }
             }
@@ -109,8 +109,8 @@ impl Fuzz {
 
     /// Runs the case of one seed on a thread of its own, which is left alone if it hangs.
     fn run_one(&self, seed: u64) -> (Arc<Case>, Ran) {
-        let there = self.gpus.as_ref().map(|driver| driver.gpus().len() as u32);
-        let case = Arc::new(generate::case(seed, self.deaths, there));
+        let there = self.gpus.as_ref().map(|driver| driver.working());
+        let case = Arc::new(generate::case(seed, self.deaths, there.as_deref()));
         let before = panics::count();
         let (done, wait) = channel();
         let (stalled, stall) = channel();

@@ -1,8 +1,9 @@
 //! The same steps, one after the other in the order of submission, on plain values.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::case::{Access, Case, Fault, Job, Kind, Start, Step};
+use super::case::{Access, Case, Fault, Job, Kind, Parts, Start, Step};
 use super::choice::{choose, wanted};
 use super::rng::blend;
 use super::value::Value;
@@ -160,8 +161,54 @@ impl Oracle {
                 self.slots[*handle].gone = true;
                 Shown::Nothing
             }
-            Step::Wait => Shown::Nothing,
+            Step::Split(parts) | Step::Views(parts) => {
+                parts.each().for_each(|(part, region)| self.cut(parts.handle, part, region));
+                Shown::Nothing
+            }
+            Step::Join(parts) => {
+                parts.each().for_each(|(part, region)| self.put_back(parts, part, region));
+                Shown::Nothing
+            }
+            Step::Hint { .. } | Step::Wait => Shown::Nothing,
         }
+    }
+
+    /// A task copies a region out of a handle; it fails where the value does not have it.
+    fn cut(&mut self, from: usize, part: usize, region: &Range<usize>) {
+        self.close(from);
+        let slot = &self.slots[from];
+        let value = slot.value.as_ref().filter(|_| !slot.poisoned).and_then(|value| value.part(region));
+        let to = &mut self.slots[part];
+        to.largest = to.largest.max(Value::part_bytes(region));
+        (to.written, to.poisoned, to.value) = (true, value.is_none(), value);
+        self.note_copy(from, part);
+    }
+
+    /// A task copies a part back; it fails where the part has another length by now, or the value does not have the region.
+    fn put_back(&mut self, parts: &Parts, part: usize, region: &Range<usize>) {
+        self.close(part);
+        self.close(parts.handle);
+        self.note_copy(parts.handle, part);
+        self.slots[part].gone = true;
+        let from = &self.slots[part];
+        let from = from.value.clone().filter(|_| !from.poisoned);
+        let to = &mut self.slots[parts.handle];
+        let put = match (&from, &mut to.value) {
+            (Some(from), Some(to)) => to.put_part(region, from),
+            _ => false,
+        };
+        to.poisoned |= !put;
+    }
+
+    /// Both are somewhere at once; the task may not run, and is refused for what they are as they are stored.
+    fn note_copy(&mut self, one: usize, other: usize) {
+        self.largest_set = self.largest_set.max(self.slots[one].largest + self.slots[other].largest);
+    }
+
+    /// How many words a plain vector has, if it has a value.
+    pub(super) fn length(&self, handle: usize) -> Option<usize> {
+        let slot = &self.slots[handle];
+        slot.value.as_ref().filter(|_| !slot.poisoned).map(|value| value.meta().bytes / size_of::<u64>())
     }
 
     fn run_all(&mut self, jobs: &[Arc<Job>], at: &dyn Fn(usize) -> usize) {

@@ -1,6 +1,7 @@
 //! What many cases came to.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -30,6 +31,8 @@ pub struct FuzzCounts {
     pub graphs_with_conversions: u64,
     /// Cases in which something was written to a disk.
     pub graphs_with_disk_writes: u64,
+    /// Cases in which a handle was split into parts, or shown in views.
+    pub graphs_with_parts: u64,
     /// Cases in which a device failed.
     pub device_deaths: u64,
     /// Cases with devices that are GPUs.
@@ -49,6 +52,13 @@ pub struct FuzzFailure {
     pub policy: &'static str,
     /// What differed, a line each.
     pub differences: Vec<String>,
+}
+
+impl fmt::Display for FuzzFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {} ({}):", self.seed, self.policy)?;
+        self.differences.iter().try_for_each(|difference| write!(f, "\n    {difference}"))
+    }
 }
 
 /// What a [`Fuzz`](super::Fuzz) found.
@@ -78,14 +88,16 @@ impl FuzzReport {
         share(self.counts.graphs_with_conversions, self.counts.graphs)
     }
 
-    pub(super) fn add(&mut self, seed: u64, case: &Case, ran: Ran) {
+    /// Adds a case; its failure, if it is one.
+    pub(super) fn add(&mut self, seed: u64, case: &Case, ran: Ran) -> Option<&FuzzFailure> {
         let one = FuzzCounts::of(case, &ran);
         self.counts.add(&one);
         self.by_policy.entry(case.machine.policy).or_default().add(&one);
-        if !ran.differences.is_empty() {
-            let policy = case.machine.policy;
-            self.failures.push(FuzzFailure { seed, policy, differences: ran.differences });
+        if ran.differences.is_empty() {
+            return None;
         }
+        self.failures.push(FuzzFailure { seed, policy: case.machine.policy, differences: ran.differences });
+        self.failures.last()
     }
 }
 
@@ -108,6 +120,7 @@ impl FuzzCounts {
             graphs_with_evictions: u64::from(evictions > 0),
             graphs_with_conversions: u64::from(conversions > 0),
             graphs_with_disk_writes: u64::from(ran.nodes.iter().any(|n| n.name == "disk" && n.bytes_in > 0)),
+            graphs_with_parts: u64::from(case.has_parts()),
             device_deaths: u64::from(ran.died),
             graphs_with_gpus: u64::from(ran.gpus > 0),
             launched_behind: sum(|node| node.launched_behind),
@@ -126,6 +139,7 @@ impl FuzzCounts {
         self.graphs_with_evictions += other.graphs_with_evictions;
         self.graphs_with_conversions += other.graphs_with_conversions;
         self.graphs_with_disk_writes += other.graphs_with_disk_writes;
+        self.graphs_with_parts += other.graphs_with_parts;
         self.device_deaths += other.device_deaths;
         self.graphs_with_gpus += other.graphs_with_gpus;
         self.launched_behind += other.launched_behind;

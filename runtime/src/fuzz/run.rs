@@ -1,11 +1,13 @@
 //! A case on a runtime, and what differs from what it has to come to.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zellige_gpu::Driver;
 
-use super::case::{Case, GpuOf, Job, Machine, Step};
+use super::case::{Case, GpuOf, Hint, Job, Machine, Parts, Step};
 use super::codelet::Fuzzed;
 use super::gpu;
 use super::operand::{AnyHandle, Bundle};
@@ -18,6 +20,7 @@ use crate::gpu::Gpu;
 use crate::graph::{Bindings, GpuGraphs, Recorder};
 use crate::hub::NodeUse;
 use crate::runtime::Runtime;
+use crate::split::Split;
 use crate::task::{Submit, TaskRef};
 
 /// What came of a case.
@@ -106,6 +109,7 @@ fn walk(rt: &Runtime, case: &Case, expected: &Expected) -> (Vec<Option<AnyHandle
         case,
         last: None,
         held: None,
+        out: HashMap::new(),
         judge: Judge { excuse: excuse(&case.machine), differences: Vec::new() },
     };
     for (number, step) in case.steps.iter().enumerate() {
@@ -222,6 +226,8 @@ struct Session<'rt> {
     last: Option<TaskRef>,
     /// A guard that is held across one submission.
     held: Option<Box<dyn Held + 'rt>>,
+    /// What has been taken apart, by its handle.
+    out: HashMap<usize, Split<'rt, Runtime, Vec<u64>, Range<usize>>>,
     judge: Judge,
 }
 
@@ -273,6 +279,18 @@ impl<'rt> Session<'rt> {
                 with_handle!(handle, value, handle, wanted => take(self.rt, &what, handle, wanted, &mut self.judge));
             }
             Step::Drop { handle } => self.handles[*handle] = None,
+            Step::Split(parts) => self.split(&what("splitting", parts.handle), parts),
+            Step::Views(parts) => self.views(&what("viewing", parts.handle), parts),
+            Step::Join(parts) => self.join(&what("joining", parts.handle), parts),
+            Step::Hint { handle, worker, hint } => {
+                let (handle, what) = (self.handle(*handle), what("a hint for", *handle));
+                let hinted = match &handle {
+                    AnyHandle::Words(handle) => give(self.rt, handle, *worker, *hint),
+                    AnyHandle::Local(handle) => give(self.rt, handle, *worker, *hint),
+                    AnyHandle::Plain(handle) => give(self.rt, handle, *worker, *hint),
+                };
+                self.judge.check_ok(&what, hinted);
+            }
             Step::Wait => {
                 let waited = self.rt.wait_all();
                 self.judge.check_ok(&format!("step {number}, waiting for all tasks"), waited);
@@ -340,6 +358,40 @@ impl<'rt> Session<'rt> {
         }
     }
 
+    fn plain(&mut self, at: usize) -> Handle<Vec<u64>> {
+        match self.handle(at) {
+            AnyHandle::Plain(handle) => handle,
+            _ => unreachable!("only plain vectors have parts"),
+        }
+    }
+
+    fn knows(&mut self, parts: &Parts, handles: &[Handle<Vec<u64>>]) {
+        for (at, handle) in parts.handles().zip(handles) {
+            self.handles[at] = Some(AnyHandle::Plain(handle.clone()));
+        }
+    }
+
+    fn split(&mut self, what: &str, parts: &Parts) {
+        let handle = self.plain(parts.handle);
+        let split = self.rt.split(&handle, parts.regions.iter().cloned());
+        let Some(split) = self.judge.check_ok(what, split) else { return };
+        self.knows(parts, split.handles());
+        self.out.insert(parts.handle, split);
+    }
+
+    fn views(&mut self, what: &str, parts: &Parts) {
+        let handle = self.plain(parts.handle);
+        let views = self.rt.views(&handle, parts.regions.iter().cloned());
+        let Some(views) = self.judge.check_ok(what, views) else { return };
+        self.knows(parts, &views);
+    }
+
+    fn join(&mut self, what: &str, parts: &Parts) {
+        let joined = self.out.remove(&parts.handle).map_or(Ok(()), Split::join);
+        self.judge.check_ok(what, joined);
+        parts.handles().for_each(|part| self.handles[part] = None);
+    }
+
     fn read<D: Sample>(&mut self, what: &str, handle: &Handle<D>, wanted: Option<&D>, across: bool) {
         let read = self.rt.read(handle);
         self.judge.check_value(what, read.as_deref(), wanted);
@@ -351,6 +403,22 @@ impl<'rt> Session<'rt> {
         self.judge.check_value(what, written.as_deref(), wanted);
         if let Ok(guard) = &mut written {
             D::mix(&mut guard.view_mut(), seed);
+        }
+    }
+}
+
+fn give<D: Sample>(rt: &Runtime, handle: &Handle<D>, worker: usize, hint: Hint) -> Result<(), Error> {
+    let worker = worker % rt.workers();
+    match hint {
+        Hint::Prefetch => rt.prefetch(handle, worker),
+        Hint::WontUse => {
+            rt.wont_use(handle);
+            Ok(())
+        }
+        Hint::Pin => {
+            rt.pin(handle, worker)?;
+            rt.prefetch(handle, worker)?;
+            rt.unpin(handle, worker)
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A value of any of the types, for the oracle.
 
+use std::ops::Range;
+
 use super::case::{Kind, Start};
 use super::words::{Sample, Words};
 use crate::data::{Data, Format, Meta, Portable};
@@ -37,6 +39,24 @@ impl Value {
 
     pub(super) fn meta(&self) -> Meta {
         each!(self, value => value.meta())
+    }
+
+    /// A region of a plain vector, if it has that.
+    pub(super) fn part(&self, region: &Range<usize>) -> Option<Self> {
+        let Value::Plain(words) = self else { return None };
+        words.get(region.clone()).map(|words| Value::Plain(words.to_vec()))
+    }
+
+    /// Puts a region of a plain vector back; false if either has another length.
+    pub(super) fn put_part(&mut self, region: &Range<usize>, part: &Self) -> bool {
+        let (Value::Plain(words), Value::Plain(part)) = (self, part) else { return false };
+        let place = words.get_mut(region.clone()).filter(|place| place.len() == part.len());
+        place.map(|place| place.copy_from_slice(part)).is_some()
+    }
+
+    /// What a region of a plain vector takes (bytes).
+    pub(super) fn part_bytes(region: &Range<usize>) -> u64 {
+        (region.len() * size_of::<u64>()) as u64
     }
 
     /// Its words as they lie in memory.

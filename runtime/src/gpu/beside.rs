@@ -1,6 +1,7 @@
 //! Forms of operands that bodies make for themselves and that others find again: they lie beside the values for as long as there is room.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -22,7 +23,7 @@ pub(super) struct Besides {
 struct State {
     used: u64,
     /// By the address of a part of the value, and what it is of it.
-    forms: HashMap<(Address, u32), Arc<Form>>,
+    forms: BTreeMap<(Address, u32), Arc<Form>>,
 }
 
 /// One of them. Whoever uses it on a stream keeps it until that has ended.
@@ -54,10 +55,7 @@ impl Besides {
     pub(super) fn forget(&self, at: Address) {
         let gone = {
             let mut state = self.state.lock();
-            if state.forms.is_empty() {
-                return;
-            }
-            let keys: Vec<_> = state.forms.keys().copied().filter(|(of, _)| *of == at).collect();
+            let keys: Vec<_> = state.forms.range((at, 0)..=(at, u32::MAX)).map(|(key, _)| *key).collect();
             keys.into_iter().filter_map(|key| state.remove(key)).collect::<Vec<_>>()
         };
         drop(gone);
@@ -65,34 +63,25 @@ impl Besides {
 
     /// Gives up all that nobody uses; true if that was anything.
     pub(super) fn give_up(&self) -> bool {
-        !self.make_room(self.limit).is_empty()
+        let gone = self.state.lock().make_room(self.limit, self.limit);
+        !gone.is_empty()
     }
 
-    /// Takes out what nobody uses, the longest unused first, until there is room for so many bytes or nothing is left to be taken.
-    fn make_room(&self, bytes: u64) -> Vec<Arc<Form>> {
-        let mut state = self.state.lock();
-        let mut idle: Vec<_> = state.forms.iter().filter(|(_, form)| Arc::strong_count(form) == 1).collect();
-        idle.sort_unstable_by_key(|(_, form)| form.last_used.load(Ordering::Relaxed));
-        let keys: Vec<_> = idle.into_iter().map(|(key, _)| *key).collect();
-        let mut gone = Vec::new();
-        for key in keys {
-            if state.used.saturating_add(bytes) <= self.limit {
-                break;
-            }
-            gone.extend(state.remove(key));
-        }
-        gone
+    /// Gives up what nobody uses, the longest unused first, where that makes room for so many bytes more; true if there is room then.
+    fn has_room(&self, bytes: u64) -> bool {
+        let (gone, has_room) = {
+            let mut state = self.state.lock();
+            let gone = state.make_room(bytes, self.limit);
+            (gone, state.fits(bytes, self.limit))
+        };
+        drop(gone);
+        has_room
     }
 
     /// Ends with the device: whatever is left is handed out as memory and event.
     pub(super) fn close(&mut self) -> Vec<(Address, Event)> {
         let forms = std::mem::take(&mut self.state.get_mut().forms);
         forms.into_values().map(|form| (form.at, form.made)).collect()
-    }
-
-    /// True if so many bytes are allowed on top of what is there.
-    fn has_room(&self, bytes: u64) -> bool {
-        self.state.lock().used.saturating_add(bytes) <= self.limit
     }
 
     fn find(&self, key: (Address, u32)) -> Option<Arc<Form>> {
@@ -105,7 +94,7 @@ impl Besides {
         form.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         let mut state = self.state.lock();
         // Another stream may have made the same meanwhile: its own stays, and this one goes with its user.
-        if let std::collections::hash_map::Entry::Vacant(place) = state.forms.entry(key) {
+        if let Entry::Vacant(place) = state.forms.entry(key) {
             place.insert(Arc::clone(form));
             state.used += form.bytes;
         }
@@ -113,6 +102,28 @@ impl Besides {
 }
 
 impl State {
+    fn fits(&self, bytes: u64, limit: u64) -> bool {
+        self.used.saturating_add(bytes) <= limit
+    }
+
+    /// Takes out what nobody uses, the longest unused first, until so many bytes fit or nothing is left to be taken.
+    fn make_room(&mut self, bytes: u64, limit: u64) -> Vec<Arc<Form>> {
+        if self.fits(bytes, limit) {
+            return Vec::new();
+        }
+        let mut idle: Vec<_> = self.forms.iter().filter(|(_, form)| Arc::strong_count(form) == 1).collect();
+        idle.sort_unstable_by_key(|(_, form)| form.last_used.load(Ordering::Relaxed));
+        let keys: Vec<_> = idle.into_iter().map(|(key, _)| *key).collect();
+        let mut gone = Vec::new();
+        for key in keys {
+            if self.fits(bytes, limit) {
+                break;
+            }
+            gone.extend(self.remove(key));
+        }
+        gone
+    }
+
     fn remove(&mut self, key: (Address, u32)) -> Option<Arc<Form>> {
         let form = self.forms.remove(&key)?;
         self.used -= form.bytes;
@@ -143,7 +154,6 @@ impl GpuStream {
             self.keep(form);
             return Ok(Some(at));
         }
-        drop(besides.make_room(bytes));
         if !besides.has_room(bytes) {
             return Ok(None);
         }

@@ -74,8 +74,9 @@ impl Device for GpuDevice {
         let _ = lane.ops.send(op);
     }
 
-    fn close(&self) {
+    fn close(&self) -> bool {
         let lanes = std::mem::take(&mut *self.lanes.lock());
+        let were_open = !lanes.is_empty();
         for Lane { ops, launcher, waiter } in lanes.into_values() {
             drop(ops);
             // The last owner of the device may be one of them. A panic has been reported by the thread's own message.
@@ -88,6 +89,7 @@ impl Device for GpuDevice {
                 let _ = waiter.join();
             }
         }
+        were_open
     }
 }
 

@@ -42,7 +42,7 @@ impl GpuMemory {
     /// # Errors
     /// The driver's.
     pub(crate) fn new(name: &str, gpu: &Gpu, pinned: Arc<Pool>) -> Result<Arc<Self>, GpuError> {
-        let besides = Besides::new(gpu.capacity() / BESIDE);
+        let besides = Besides::new(gpu.bytes() / BESIDE);
         let (driver, gpu) = (Arc::clone(&gpu.driver), gpu.number);
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
         Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, besides }))

@@ -97,7 +97,7 @@ impl Gpu {
     }
 
     /// The name under which performance models know its links: it alone, since others of its kind are elsewhere on the bus.
-    pub(crate) fn link_end(&self) -> String {
+    pub fn link_end(&self) -> String {
         let info = self.driver.gpus().get(self.number as usize);
         let uuid = info.map_or("not there", |gpu| &gpu.uuid);
         format!("{} {uuid}", self.model_kind())
@@ -109,8 +109,8 @@ impl Gpu {
         format!("GPU {}: {}", self.number, info.map_or("not there", |gpu| &gpu.name))
     }
 
-    /// Bytes for the values of handles.
-    pub(crate) fn capacity(&self) -> u64 {
+    /// Bytes of its memory for the values of handles: as was said, else nearly all of it.
+    pub fn bytes(&self) -> u64 {
         self.memory.unwrap_or_else(|| {
             let all = self.all_memory().unwrap_or_default();
             (all - all / 20).saturating_sub(self.workspaces())
@@ -130,7 +130,7 @@ impl Gpu {
     /// What it asks for.
     fn in_words(&self) -> String {
         let each = self.driver.stream_workspace(self.number);
-        format!("({} for values + {} streams of {each})", self.capacity(), self.streams)
+        format!("({} for values + {} streams of {each})", self.bytes(), self.streams)
     }
 
     /// True for descriptions of one GPU.
@@ -148,7 +148,7 @@ pub(crate) fn check_memory(gpus: &[&Gpu]) -> Result<(), String> {
         // One that is not there is told of by who opens it.
         let Some(all) = gpu.all_memory() else { continue };
         let sharers: Vec<&Gpu> = gpus.iter().copied().filter(|other| gpu.shares_with(other)).collect();
-        let each = sharers.iter().map(|gpu| gpu.capacity().saturating_add(gpu.workspaces()));
+        let each = sharers.iter().map(|gpu| gpu.bytes().saturating_add(gpu.workspaces()));
         let asked = each.fold(0, u64::saturating_add);
         if asked > all {
             let terms: Vec<String> = sharers.iter().map(|gpu| gpu.in_words()).collect();

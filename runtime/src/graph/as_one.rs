@@ -12,6 +12,7 @@ use crate::data::{AnyHandle, Format, Meta};
 use crate::error::{Cause, Failure};
 use crate::exec::Shared;
 use crate::gpu::{GpuStream, Known, Recording, Seen};
+use crate::hub::NodeUse;
 use crate::memory::BufferId;
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, DeviceInfo, Env, Header, Only, Placement, Ran, TaskInfo, Ways};
@@ -295,7 +296,7 @@ impl GraphData {
                 for (operand, recalled) in operands.iter().zip(&recorded.operands) {
                     recalled.leave(operand);
                 }
-                env.shared.count_played(env.worker());
+                count(env, |counts| counts.graphs_launched += 1);
                 env.notes.began = true;
                 env.notes.times = env.shared.is_measuring().then(|| (began, Instant::now()));
                 Some(Ran::Done)
@@ -337,7 +338,7 @@ impl GraphData {
         };
         let recorded = Recorded { recording, operands: operands.iter().map(recalled).collect() };
         let recorded = Arc::new(recorded);
-        env.shared.count_recorded(env.worker());
+        count(env, |counts| counts.graphs_recorded += 1);
         if operands.iter().zip(&recorded.operands).all(|(now, recalled)| recalled.lasts(now.mode)) {
             as_one.keep(&recorded);
         }
@@ -354,5 +355,12 @@ impl GraphData {
         let placement = Placement { choice, buffers, stream, behind };
         let mut inner = env.within(&self.headers[task], bound, &placement);
         matches!(self.bodies[task].run(&mut inner), Ran::Done) && inner.pending.is_empty()
+    }
+}
+
+/// Counts what the worker's GPU has done.
+fn count(env: &Env<'_>, add: impl FnOnce(&mut NodeUse)) {
+    if let Some(hub) = &env.shared.hub {
+        hub.count(env.worker(), add);
     }
 }

@@ -34,26 +34,31 @@ struct State {
     offers: HashMap<usize, BinaryHeap<(i32, Reverse<u64>)>>,
 }
 
+#[derive(Default)]
 struct Follower {
-    /// How many of those it waits for have been launched and not ended; those that it waits for twice count twice.
-    launched: u32,
-    /// The worker of the device on which they all were; `None` for several.
-    worker: Option<usize>,
-    /// One of them has left something for its end.
-    after_ends: bool,
-    after: SmallVec<[Arc<Mark>; 2]>,
+    /// Those that it waits for and that have been launched and not completed, each as often as it is waited for.
+    launched: SmallVec<[Launched; 2]>,
     stage: Stage,
 }
 
+/// A task that has been launched and not completed.
+#[derive(Clone)]
+struct Launched {
+    id: u64,
+    worker: usize,
+    mark: Arc<Mark>,
+    /// It has left something for its end.
+    leaves: bool,
+}
+
+#[derive(Default)]
 enum Stage {
+    #[default]
     Waits,
     /// All that it waits for has been launched on one device.
     Offered(Work),
     /// It has been launched behind them. `ready`: they have ended; `landed`: its operations have.
-    Launched {
-        ready: bool,
-        landed: Option<Box<Landed>>,
-    },
+    Launched { ready: bool, landed: Option<Box<Landed>> },
 }
 
 /// A task that was launched behind others, and what came of its operations.
@@ -72,14 +77,32 @@ pub(super) struct Offer {
 }
 
 impl Follower {
-    fn new(worker: usize) -> Self {
-        let (launched, after_ends) = (0, false);
-        Follower { launched, worker: Some(worker), after_ends, after: SmallVec::new(), stage: Stage::Waits }
+    /// The worker on whose device all launched ones are.
+    fn worker(&self) -> Option<usize> {
+        let first = self.launched.first()?.worker;
+        self.launched.iter().all(|launched| launched.worker == first).then_some(first)
     }
 
     /// True if there is nothing to be known of it.
     fn is_idle(&self) -> bool {
-        self.launched == 0 && matches!(self.stage, Stage::Waits)
+        self.launched.is_empty() && matches!(self.stage, Stage::Waits)
+    }
+}
+
+impl State {
+    /// Offers the task to the worker on whose device all are that it waits for, if that is so: answers the worker. `ending`: so many of those
+    /// that it waits for end now, and will be counted down.
+    fn offer(&mut self, task: Work, ending: u32) -> Option<usize> {
+        let follower = self.tasks.get_mut(&task.id())?;
+        let worker = follower.worker()?;
+        // Who ends is taken off the launched ones before the task is counted down: there are never fewer that it waits for.
+        let all_are_launched = task.waits_for() == follower.launched.len() as u32 + ending;
+        if !all_are_launched || !matches!(follower.stage, Stage::Waits) {
+            return None;
+        }
+        self.offers.entry(worker).or_default().push((task.header().priority, Reverse(task.id())));
+        follower.stage = Stage::Offered(task);
+        Some(worker)
     }
 }
 
@@ -87,43 +110,48 @@ impl Followers {
     /// A task has been launched on `worker`'s device, up to `mark`, and nobody knows its end. `leaves`: it has left something for its end.
     /// True if some other may be launched behind it now.
     pub(super) fn tell(&self, work: &Work, worker: usize, mark: &Arc<Mark>, leaves: bool) -> bool {
+        let launched = Launched { id: work.id(), worker, mark: Arc::clone(mark), leaves };
         let mut state = self.0.lock();
-        let State { tasks, told, offers } = &mut *state;
-        let mut any = false;
         let (successors, up_to) = work.successors(None);
-        told.insert(work.id(), up_to);
+        state.told.insert(work.id(), up_to);
+        let mut any = false;
         for next in successors {
-            let follower = tasks.entry(next.id()).or_insert_with(|| Follower::new(worker));
-            follower.launched += 1;
-            follower.worker = follower.worker.filter(|&known| known == worker);
-            follower.after_ends |= leaves;
-            follower.after.push(Arc::clone(mark));
-            // Who ends meanwhile is taken off here before the task is counted down: there are never fewer that it waits for.
-            let is_last = follower.worker.is_some() && next.waits_for() == follower.launched;
-            if is_last && matches!(follower.stage, Stage::Waits) {
-                offers.entry(worker).or_default().push((next.header().priority, Reverse(next.id())));
-                follower.stage = Stage::Offered(next);
-                any = true;
-            }
+            state.tasks.entry(next.id()).or_default().launched.push(launched.clone());
+            any |= state.offer(next, 0).is_some();
         }
         any
     }
 
-    /// The same task is about to be completed, or `again` is to run: nothing is launched behind it any more.
-    pub(super) fn untell(&self, work: &Work, again: bool) {
+    /// The same task is about to be completed, or `again` is to run: nothing is launched behind it any more. Where it completes, others
+    /// may be launched behind what else they wait for, now that they know what it made: answers the workers of the devices on which that is.
+    pub(super) fn untell(&self, work: &Work, again: bool) -> SmallVec<[usize; 2]> {
         let mut state = self.0.lock();
-        let State { tasks, told, .. } = &mut *state;
-        let Some(up_to) = told.remove(&work.id()) else { return };
-        for next in work.successors(Some(up_to)).0 {
-            let Some(follower) = tasks.get_mut(&next.id()) else { continue };
-            follower.launched -= 1;
+        let mut workers = SmallVec::new();
+        let Some(up_to) = state.told.remove(&work.id()) else { return workers };
+        let successors = work.successors(Some(up_to)).0;
+        // One that waits twice is counted down twice, and offered once both are taken off.
+        let mut ending: HashMap<u64, u32> = HashMap::with_capacity(successors.len());
+        for next in &successors {
+            let Some(follower) = state.tasks.get_mut(&next.id()) else { continue };
+            if let Some(at) = follower.launched.iter().position(|launched| launched.id == work.id()) {
+                follower.launched.swap_remove(at);
+            }
             if again && matches!(follower.stage, Stage::Offered(_)) {
                 follower.stage = Stage::Waits;
             }
             if follower.is_idle() {
-                tasks.remove(&next.id());
+                state.tasks.remove(&next.id());
+            } else {
+                *ending.entry(next.id()).or_default() += 1;
             }
         }
+        for next in successors.into_iter().filter(|_| !again) {
+            let Some(times) = ending.remove(&next.id()) else { continue };
+            workers.extend(state.offer(next, times));
+        }
+        workers.sort_unstable();
+        workers.dedup();
+        workers
     }
 
     /// All that the task waited for has ended. It is given back if it has not been launched; if its own operations have ended already, what
@@ -155,14 +183,16 @@ impl Followers {
         let State { tasks, offers, .. } = &mut *state;
         let offers = offers.get_mut(&worker)?;
         while let Some((_, Reverse(id))) = offers.pop() {
-            let Some(follower) = tasks.get_mut(&id).filter(|follower| follower.worker == Some(worker)) else {
+            let Some(follower) = tasks.get_mut(&id).filter(|follower| follower.worker() == Some(worker))
+            else {
                 continue;
             };
             let launched = Stage::Launched { ready: false, landed: None };
             match std::mem::replace(&mut follower.stage, launched) {
                 Stage::Offered(work) => {
-                    let after = follower.after.drain(..).filter(|mark| mark.ended().is_none()).collect();
-                    let after_ends = follower.after_ends;
+                    let marks = follower.launched.iter().map(|launched| &launched.mark);
+                    let after = marks.filter(|mark| mark.ended().is_none()).cloned().collect();
+                    let after_ends = follower.launched.iter().any(|launched| launched.leaves);
                     return Some(Offer { task: ReadyTask::new(work), after, after_ends });
                 }
                 other => follower.stage = other,

@@ -277,7 +277,8 @@ impl Shared {
             return self.run_again(hub, placed);
         };
         if let Some(followers) = &hub.followers {
-            followers.untell(placed.task.work(), false);
+            let workers = followers.untell(placed.task.work(), false);
+            workers.into_iter().for_each(|worker| self.sleep.notify(worker));
         }
         self.drain();
         let id = placed.task.id();

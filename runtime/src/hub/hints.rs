@@ -6,7 +6,7 @@ use super::Hub;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::error::Error;
 use crate::exec::Shared;
-use crate::memory::{self, Datum, Memory, Need, NodeId};
+use crate::memory::{self, Datum, HOST, Memory, Need, NodeId, Reason};
 use crate::operand::Accesses;
 use crate::plan::reads_as_stored;
 use crate::runtime::Runtime;
@@ -104,16 +104,18 @@ impl Hub {
 /// Hints to the memory manager. Where all data are in host memory they do nothing.
 impl Runtime {
     /// Has the handle's current value brought to the memory of a worker's device as soon as nothing more urgent is on the
-    /// way, if there is room.
+    /// way, if there is room and values of its type can leave the host.
     ///
     /// # Errors
     /// [`Error::Config`] for a worker that does not exist.
     pub fn prefetch<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
+        let core: &dyn AnyHandle = &**handle.core();
         self.hint(handle, Some(worker), |hub, memory, datum| {
             let (format, bytes) = memory.current(datum);
             let need = Need { datum, format, bytes, access: crate::memory::Access::Read };
-            if memory.has_value(datum) {
-                memory.prefetch(hub.node_of(worker), &[need]);
+            let node = hub.node_of(worker);
+            if (node == HOST || core.is_portable()) && memory.has_value(datum) {
+                memory.prefetch(node, &[need], Reason::Prefetch);
             }
         })
     }

@@ -83,6 +83,7 @@ impl From<Reason> for TransferReason {
             Reason::Fetch => TransferReason::Fetch,
             Reason::WriteBack => TransferReason::WriteBack,
             Reason::TaskPrefetch => TransferReason::TaskPrefetch,
+            Reason::Prefetch => TransferReason::Prefetch,
             Reason::Idle => TransferReason::Idle,
         }
     }

@@ -48,7 +48,7 @@ use crate::data::{AnyHandle, Forgotten, Spare, Spares, ThrownOut};
 use crate::device::{Device, DeviceError, DeviceSpec, EmulatedDevice, Streams};
 use crate::gpu::{Gpu, GpuDevice, GpuMemory, Pool, Serving, check_memory};
 use crate::memory::{
-    Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, distinct,
+    Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket, distinct,
 };
 use crate::model::Models;
 use crate::plan::Plan;
@@ -383,14 +383,9 @@ impl Hub {
         self.plans.lock().get(&task).is_some_and(|planned| planned.failures < self.failures())
     }
 
-    /// A worker's GPU has recorded a replay.
-    pub(crate) fn count_recorded(&self, worker: usize) {
-        self.tally.recorded(self.node_of(worker));
-    }
-
-    /// It has launched what was recorded.
-    pub(crate) fn count_played(&self, worker: usize) {
-        self.tally.played(self.node_of(worker));
+    /// Counts what a worker's device has done.
+    pub(crate) fn count(&self, worker: usize, add: impl FnOnce(&mut NodeUse)) {
+        self.tally.add(self.node_of(worker), add);
     }
 
     /// Notes that a GPU can run a task.
@@ -433,6 +428,16 @@ impl Hub {
         self.ask_plan(task, |plan| self.look(|memory| memory.transfer_ns(node, &plan.needs))).unwrap_or(0)
     }
 
+    /// What the late choice of a task that has been planned called it; empty: nothing, or it is not planned.
+    pub(crate) fn chosen(&self, task: u64) -> &'static str {
+        self.plans.lock().get(&task).map_or("", |planned| planned.plan.choice.label)
+    }
+
+    /// Bytes of the operands of a task that has been planned.
+    pub(crate) fn planned_bytes(&self, task: u64) -> Option<u64> {
+        self.ask_plan(task, |plan| plan.bytes())
+    }
+
     fn ask_plan<R>(&self, task: u64, ask: impl FnOnce(&Arc<Plan>) -> R) -> Option<R> {
         let plan = self.plans.lock().get(&task).map(|planned| Arc::clone(&planned.plan));
         plan.map(|plan| ask(&plan))
@@ -454,7 +459,7 @@ impl Hub {
             // A datum that a failed writer left without a value cannot be fetched.
             let there: Vec<Need> =
                 plan.needs.iter().filter(|need| memory.has_value(need.datum)).copied().collect();
-            memory.prefetch(node, &there);
+            memory.prefetch(node, &there, Reason::TaskPrefetch);
         });
     }
 
@@ -485,11 +490,10 @@ impl Hub {
         lines
     }
 
-    /// Waits until all that devices have been asked for has ended.
-    pub(crate) fn close(&self) {
-        for device in self.nodes.iter().filter_map(|node| node.device.as_ref()) {
-            device.close();
-        }
-        self.host.close();
+    /// Waits until all that devices have been asked for has ended. True if there was anything.
+    pub(crate) fn close(&self) -> bool {
+        let devices = self.nodes.iter().filter_map(|node| node.device.as_ref());
+        let were_open = devices.filter(|device| device.close()).count() > 0;
+        self.host.close() || were_open
     }
 }

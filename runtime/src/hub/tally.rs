@@ -73,25 +73,16 @@ impl Tally {
         }
     }
 
-    /// A task is launched behind others.
-    pub(super) fn followed(&self, node: NodeId) {
-        self.0.lock()[node].launched_behind += 1;
-    }
-
-    /// A replay was recorded.
-    pub(super) fn recorded(&self, node: NodeId) {
-        self.0.lock()[node].graphs_recorded += 1;
-    }
-
-    /// What was recorded is launched.
-    pub(super) fn played(&self, node: NodeId) {
-        self.0.lock()[node].graphs_launched += 1;
+    /// Counts what a node has done.
+    pub(super) fn add(&self, node: NodeId, add: impl FnOnce(&mut NodeUse)) {
+        add(&mut self.0.lock()[node]);
     }
 
     pub(super) fn evicted(&self, node: NodeId, written_back: bool) {
-        let mut nodes = self.0.lock();
-        nodes[node].evictions += 1;
-        nodes[node].written_back += u64::from(written_back);
+        self.add(node, |counts| {
+            counts.evictions += 1;
+            counts.written_back += u64::from(written_back);
+        });
     }
 
     /// Notes how full the nodes are, and tells of those where that has changed.

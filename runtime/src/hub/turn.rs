@@ -122,11 +122,12 @@ impl Shared {
                 self.let_go(&**handle, turn);
             }
         }
-        // The end of one transfer may begin another, on a stream that was closed a moment ago.
+        // The end of one transfer may begin another, on a stream that was closed a moment ago: once it has ended nothing moves, and yet its
+        // stream is open.
         loop {
-            hub.close();
+            let were_open = hub.close();
             self.drain();
-            if hub.look(Memory::is_at_rest) {
+            if !were_open && hub.look(Memory::is_at_rest) {
                 break;
             }
         }

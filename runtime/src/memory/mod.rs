@@ -92,6 +92,8 @@ pub(crate) enum Reason {
     WriteBack,
     /// A task that will run there was queued.
     TaskPrefetch,
+    /// The user asked for it, whoever needs it.
+    Prefetch,
     /// So that its memory can be given up at once when it is needed.
     Idle,
 }

@@ -202,6 +202,17 @@ impl Models {
     /// user by extrapolation. Leave `info.cost` out for devices that it was not meant for. `bytes` 0: unknown, the regression
     /// is over flops alone.
     pub fn estimate(&self, id: ModelId, kind: KindId, info: &TaskInfo, bytes: u64) -> Option<Estimate> {
+        self.estimate_with(id, kind, info, || bytes)
+    }
+
+    /// As [`estimate`](Models::estimate); the bytes are asked for where a regression needs them.
+    pub(crate) fn estimate_with(
+        &self,
+        id: ModelId,
+        kind: KindId,
+        info: &TaskInfo,
+        bytes: impl FnOnce() -> u64,
+    ) -> Option<Estimate> {
         if let Some(known) = self.known(id, kind) {
             return Some(known);
         }
@@ -209,7 +220,7 @@ impl Models {
             return Some(Estimate { time: not_zero(cost), samples: 0, source: Source::User });
         }
         let entry = self.table.get(id.0)?;
-        let (time, samples) = entry.family.estimate(&self.table, kind, count(info.flops), bytes)?;
+        let (time, samples) = entry.family.estimate(&self.table, kind, count(info.flops), bytes())?;
         let time = not_zero(Duration::from_nanos(time.round() as u64));
         Some(Estimate {
             time,

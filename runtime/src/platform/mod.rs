@@ -1,7 +1,7 @@
 //! Machines written down: memory nodes, devices, links, and how fast each kind of device runs each codelet.
 //!
-//! A platform is what the [simulator](crate::sim) runs graphs on. Some are shipped ([`Platform::shipped`]); others are read
-//! from TOML:
+//! A platform is what the [simulator](crate::sim) runs graphs on. Some are shipped ([`Platform::shipped`]); one is the machine that was measured
+//! ([`Platform::measured`]), also as a file ([`Platform::to_toml`]); others are read from TOML:
 //!
 //! ```
 //! use zellige_runtime::platform::Platform;
@@ -42,12 +42,12 @@ pub use rates::Rates;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
 /// A machine.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
     /// What it is called.
@@ -60,19 +60,20 @@ pub struct Platform {
     /// What executes.
     pub devices: Vec<DeviceSpec>,
     /// Links between nodes, each usable in both directions at once.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkSpec>,
     /// Kinds of devices by name.
     pub kinds: BTreeMap<String, KindSpec>,
 }
 
 /// A memory node.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     /// Its name.
     pub name: String,
     /// Its size (GB = 1e9 bytes); without it, whatever is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_gb: Option<f64>,
     /// Bytes read and written per second by a conversion between formats (GB/s).
     pub convert_gb_s: f64,
@@ -93,7 +94,7 @@ impl NodeSpec {
 }
 
 /// Devices of one kind on one node.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
     /// Its kind, one of [`Platform::kinds`].
@@ -110,7 +111,7 @@ fn one() -> usize {
 }
 
 /// A link.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// The two nodes.
@@ -123,8 +124,8 @@ pub struct LinkSpec {
 }
 
 /// How long tasks take on a kind of device.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Rates")]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(from = "Rates", into = "Rates")]
 pub enum KindSpec {
     /// As peaks and efficiencies that somebody wrote down say.
     Rated(Rates),
@@ -135,6 +136,16 @@ pub enum KindSpec {
 impl From<Rates> for KindSpec {
     fn from(rates: Rates) -> Self {
         KindSpec::Rated(rates)
+    }
+}
+
+/// What models have learnt, as rates.
+impl From<KindSpec> for Rates {
+    fn from(kind: KindSpec) -> Self {
+        match kind {
+            KindSpec::Rated(rates) => rates,
+            KindSpec::Measured(measured) => measured.rates(),
+        }
     }
 }
 
@@ -194,6 +205,16 @@ impl Platform {
             toml::from_str(text).map_err(|e| Error::Config(format!("the platform cannot be read: {e}")))?;
         platform.check().map_err(|what| Error::Config(format!("platform {:?}: {what}", platform.name)))?;
         Ok(platform)
+    }
+
+    /// The platform as a file that [`parse`](Platform::parse) reads. What models have learnt becomes rates: peaks, and the fractions of them that
+    /// each codelet reached in each precision at the sizes that were measured.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for what TOML cannot hold.
+    pub fn to_toml(&self) -> Result<String, Error> {
+        toml::to_string(self)
+            .map_err(|e| Error::Config(format!("platform {:?} cannot be written: {e}", self.name)))
     }
 
     /// A shipped platform by its name.

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// How fast a kind of device is.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// Bytes of operands per second that its memory delivers (GB/s): no task takes less than that.
-    pub memory_gb_s: f64,
+    /// Bytes of operands per second that its memory delivers (GB/s): no task takes less than that. Without it memory takes no time, as where
+    /// the efficiencies are measured ones and memory is in them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gb_s: Option<f64>,
     /// Time to start a task (us).
     #[serde(default)]
     pub overhead_us: f64,
@@ -19,16 +21,25 @@ pub struct Rates {
     /// of the task's dimensions. By `codelet.label`, `codelet`, `*.label` or `*`, the first that is there. A codelet without
     /// points, or a label without a peak, cannot run on this kind.
     pub efficiency: BTreeMap<String, Vec<(f64, f64)>>,
+    /// How long tasks take that count no operations (us), as points (size, time); by `codelet.label` or `codelet`. Those without points take what
+    /// memory takes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub time_us: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
 impl Rates {
     /// How long a task takes (ns): the longer of its operations at the rate that its size reaches and its operands' way through
     /// memory, plus the overhead; `None` if this kind cannot run it.
     pub fn nanos(&self, codelet: &str, label: &str, shape: [u32; 3], flops: f64, bytes: u64) -> Option<u64> {
+        let size = size(shape, flops);
+        let timed = if flops > 0.0 { None } else { of_codelet(&self.time_us, codelet, label) };
+        if let Some(points) = timed {
+            return Some(((between(points, size) + self.overhead_us) * 1e3).round() as u64);
+        }
         let points = self.points(codelet, label)?;
-        let memory = bytes as f64 / (self.memory_gb_s * 1e9);
+        let memory = self.memory_gb_s.map_or(0.0, |rate| bytes as f64 / (rate * 1e9));
         let compute = if flops > 0.0 {
-            let rate = self.peak_tflops.get(label)? * 1e12 * between(points, size(shape, flops));
+            let rate = self.peak_tflops.get(label)? * 1e12 * between(points, size);
             flops / rate
         } else {
             0.0
@@ -38,20 +49,23 @@ impl Rates {
 
     /// The efficiency that counts, the most particular first. Simulations ask for every task: nothing is allocated here.
     fn points(&self, codelet: &str, label: &str) -> Option<&[(f64, f64)]> {
-        let exact = |name: &str| self.efficiency.get(name);
-        let labelled = |name: &str| {
-            let fits =
-                |key: &str| key.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) == Some(label);
-            self.efficiency.iter().find(|(key, _)| fits(key)).map(|(_, points)| points)
-        };
-        let points =
-            labelled(codelet).or_else(|| exact(codelet)).or_else(|| labelled("*")).or_else(|| exact("*"));
-        points.map(Vec::as_slice)
+        of_codelet(&self.efficiency, codelet, label).or_else(|| of_codelet(&self.efficiency, "*", label))
     }
 }
 
+/// The points of `codelet.label`, else of `codelet`.
+fn of_codelet<'p>(
+    points: &'p BTreeMap<String, Vec<(f64, f64)>>,
+    codelet: &str,
+    label: &str,
+) -> Option<&'p [(f64, f64)]> {
+    let fits = |key: &str| key.strip_prefix(codelet).and_then(|rest| rest.strip_prefix('.')) == Some(label);
+    let labelled = points.iter().find(|(key, _)| fits(key)).map(|(_, points)| points);
+    labelled.or_else(|| points.get(codelet)).map(Vec::as_slice)
+}
+
 /// The geometric mean of the dimensions that are given; without any, of a cube with so many operations.
-fn size(shape: [u32; 3], flops: f64) -> f64 {
+pub(super) fn size(shape: [u32; 3], flops: f64) -> f64 {
     let given: Vec<f64> = shape.iter().filter(|&&d| d > 0).map(|&d| f64::from(d)).collect();
     if given.is_empty() {
         return (flops / 2.0).cbrt();
@@ -72,22 +86,24 @@ fn between(points: &[(f64, f64)], x: f64) -> f64 {
 impl Rates {
     pub(super) fn check(&self) -> Result<(), String> {
         let fine = |x: f64| x.is_finite() && x > 0.0;
-        if !fine(self.memory_gb_s) || !(0.0..1e6).contains(&self.overhead_us) {
+        if !self.memory_gb_s.is_none_or(fine) || !(0.0..1e6).contains(&self.overhead_us) {
             return Err("memory_gb_s and overhead_us must be above 0 and sensible".into());
         }
         if let Some((label, peak)) = self.peak_tflops.iter().find(|(_, peak)| !fine(**peak)) {
             return Err(format!("peak_tflops of {label} is {peak}"));
         }
-        for (key, points) in &self.efficiency {
+        let sound = |points: &[(f64, f64)], most: f64| {
             let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
-            if points.is_empty()
-                || !rising
-                || !points.iter().all(|&(size, part)| fine(size) && fine(part) && part <= 1.0)
-            {
-                return Err(format!(
-                    "efficiency of {key} must be points of rising size with fractions in (0, 1]"
-                ));
-            }
+            let fine = points.iter().all(|&(size, y)| fine(size) && fine(y) && y <= most);
+            rising && fine && !points.is_empty()
+        };
+        if let Some((key, _)) = self.efficiency.iter().find(|(_, points)| !sound(points, 1.0)) {
+            return Err(format!(
+                "efficiency of {key} must be points of rising size with fractions in (0, 1]"
+            ));
+        }
+        if let Some((key, _)) = self.time_us.iter().find(|(_, points)| !sound(points, 1e12)) {
+            return Err(format!("time_us of {key} must be points of rising size with times above 0"));
         }
         Ok(())
     }
@@ -100,16 +116,20 @@ mod tests {
     #[test]
     fn times_follow_rate_memory_and_overhead() {
         let kind = Rates {
-            memory_gb_s: 100.0,
+            memory_gb_s: Some(100.0),
             overhead_us: 1.0,
             peak_tflops: [("fp32".to_string(), 1.0)].into(),
             efficiency: [("gemm".to_string(), vec![(100.0, 0.5), (300.0, 1.0)])].into(),
+            time_us: [("convert".to_string(), vec![(100.0, 2.0), (300.0, 4.0)])].into(),
         };
         assert_eq!(kind.nanos("gemm", "fp32", [200; 3], 7.5e9, 0), Some(10_001_000));
         assert_eq!(kind.nanos("gemm", "fp32", [50; 3], 5e9, 0), Some(10_001_000));
         assert_eq!(kind.nanos("gemm", "fp32", [900; 3], 1e9, 1_000_000_000), Some(10_001_000));
         assert_eq!(kind.nanos("gemm", "hp1", [200; 3], 1e9, 0), None);
         assert_eq!(kind.nanos("trsm", "fp32", [200; 3], 1e9, 0), None);
+        assert_eq!(kind.nanos("convert", "f16", [200, 200, 0], 0.0, 1_000_000_000), Some(4_000));
+        let no_memory = Rates { memory_gb_s: None, ..kind };
+        assert_eq!(no_memory.nanos("gemm", "fp32", [900; 3], 1e9, 1_000_000_000), Some(1_001_000));
     }
 
     #[test]
@@ -120,10 +140,8 @@ mod tests {
             let points =
                 |key: &&str| vec![(1.0, 0.1 * (1 + all.iter().position(|k| k == key).unwrap()) as f64)];
             let kind = Rates {
-                memory_gb_s: 1.0,
-                overhead_us: 0.0,
-                peak_tflops: BTreeMap::new(),
                 efficiency: known.iter().map(|key| (key.to_string(), points(key))).collect(),
+                ..Rates::default()
             };
             assert_eq!(kind.points("gemm", "fp32"), Some(&points(&known[0])[..]), "{known:?}");
             assert_eq!(kind.points("gemm.fp", "32"), kind.efficiency.get("*").map(Vec::as_slice));

@@ -262,15 +262,14 @@ impl RuntimeBuilder {
         let neighbours = topology::neighbours(&cores_of);
         let models = self.models.or_else(|| policy.follows().then(Arc::<Models>::default));
         let slot = |(w, (core, neighbours)): (usize, (CoreInfo, Vec<usize>))| {
-            let kind = if w < cpus { "cpu" } else { self.devices[w - cpus].kind() };
-            let model_kind = match w.checked_sub(cpus).map(|device| &self.devices[device]) {
-                None => kind.to_string(),
-                Some(device) => device.model_kind(),
-            };
-            let model_kind = models.as_ref().map(|models| models.kind(&model_kind)).unwrap_or_default();
-            let capability = w.checked_sub(cpus).and_then(|device| self.devices[device].capability());
-            let mut slot = WorkerSlot::new(core, kind, model_kind, neighbours);
-            slot.capability = capability;
+            let mut slot = WorkerSlot::new(core, neighbours);
+            if let Some(device) = w.checked_sub(cpus).map(|device| &self.devices[device]) {
+                (slot.kind, slot.model_name) = (device.kind().into(), device.model_kind());
+                slot.capability = device.capability();
+            }
+            if let Some(models) = &models {
+                slot.model_kind = models.kind(&slot.model_name);
+            }
             slot
         };
         let workers = cores_of.into_iter().zip(neighbours).enumerate().map(slot).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{ReadyTask, SchedView, Wake};
+use super::{ReadyTask, SchedView, TaskQueue, Wake};
 
 /// The kind of workers that all reach the host's memory.
 const CPU: &str = "cpu";
@@ -38,7 +38,8 @@ pub(super) enum Expected {
 /// One value for each kind.
 pub(super) type PerKind<T> = SmallVec<[T; 4]>;
 
-/// Workers by the kind of device that they drive; kinds are numbered by their first worker.
+/// Workers by the kind of device that they drive, as performance models tell them apart: two makes of GPU are two kinds. Kinds are
+/// numbered by their first worker.
 #[derive(Debug)]
 pub(super) struct Kinds {
     of: Vec<usize>,
@@ -52,7 +53,7 @@ impl Kinds {
         let mut names: Vec<&str> = Vec::new();
         let mut kinds = Kinds { of: Vec::new(), workers: Vec::new(), alike: false };
         for worker in 0..view.workers() {
-            let name = view.kind(worker);
+            let name = view.model_kind(worker);
             let kind = names.iter().position(|&known| known == name).unwrap_or_else(|| {
                 names.push(name);
                 kinds.workers.push(Vec::new());
@@ -75,6 +76,17 @@ impl Kinds {
 
     pub(super) fn can_run(&self, view: &SchedView<'_>, task: &ReadyTask, worker: usize) -> bool {
         (self.alike && !task.is_restricted()) || view.can_run(task, worker)
+    }
+
+    /// Takes the first task out of the queue that the worker can run.
+    pub(super) fn pop(
+        &self,
+        view: &SchedView<'_>,
+        queue: &mut TaskQueue,
+        worker: usize,
+    ) -> Option<ReadyTask> {
+        let may = |task: &ReadyTask| view.can_run(task, worker);
+        if self.alike { queue.pop_restricted_if(may) } else { queue.pop_if(may) }
     }
 
     /// What the task takes on each kind. Workers of one kind are equally fast, so that one of them is asked.

@@ -46,10 +46,8 @@ impl Policy for Lws {
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         let kinds = self.open.kinds(view);
-        let may = |task: &ReadyTask| kinds.can_run(view, task, worker);
-        self.queues[worker]
-            .pop_if(may)
-            .or_else(|| view.neighbours(worker).iter().find_map(|&victim| self.queues[victim].pop_if(may)))
+        let pop = |queue: usize| self.queues[queue].pop_by(|tasks| kinds.pop(view, tasks, worker));
+        pop(worker).or_else(|| view.neighbours(worker).iter().find_map(|&victim| pop(victim)))
     }
 
     fn pop_like(

@@ -102,6 +102,10 @@ impl World for Mock {
         self.kinds[worker]
     }
 
+    fn model_kind(&self, worker: usize) -> &str {
+        self.kinds[worker]
+    }
+
     fn in_flight(&self) -> u64 {
         1
     }

@@ -26,8 +26,7 @@ impl Policy for Prio {
     }
 
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
-        let kinds = self.open.kinds(view);
-        self.queue.lock().pop_if(|task| kinds.can_run(view, task, worker))
+        self.open.kinds(view).pop(view, &mut self.queue.lock(), worker)
     }
 
     fn pop_like(

@@ -15,6 +15,8 @@ pub struct TaskQueue {
     plain: VecDeque<ReadyTask>,
     heap: BinaryHeap<Entry>,
     pushed: u64,
+    /// How many of them not every worker may run.
+    restricted: usize,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,7 @@ pub(super) fn like<'a>(
 impl TaskQueue {
     /// Adds a task.
     pub fn push(&mut self, task: ReadyTask) {
+        self.restricted += usize::from(task.is_restricted());
         match task.priority() {
             0 => self.plain.push_back(task),
             priority => {
@@ -88,6 +91,12 @@ impl TaskQueue {
         self.pop_by(|task| if may(task) { Verdict::Take } else { Verdict::Pass })
     }
 
+    /// The same where every worker may run whatever is not restricted: no other task is looked at, since one that another thread has just
+    /// made is cold memory, and others wait for the queue meanwhile.
+    pub(super) fn pop_restricted_if(&mut self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
+        if self.restricted == 0 { self.pop() } else { self.pop_if(may) }
+    }
+
     /// Takes tasks, at most `most`, as long as the first that `may` is like `first`.
     pub(super) fn pop_like(
         &mut self,
@@ -100,10 +109,14 @@ impl TaskQueue {
 
     /// Takes the first task that is to be taken, unless the search is stopped before.
     pub(super) fn pop_by(&mut self, verdict: impl Fn(&ReadyTask) -> Verdict) -> Option<ReadyTask> {
-        match self.search(&verdict) {
-            ControlFlow::Break(found) => found,
-            ControlFlow::Continue(()) => None,
+        let found = match self.search(&verdict) {
+            ControlFlow::Break(found) => found?,
+            ControlFlow::Continue(()) => return None,
+        };
+        if self.restricted > 0 {
+            self.restricted -= usize::from(found.is_restricted());
         }
+        Some(found)
     }
 
     /// Breaks off with what is to be taken, or with nothing where the search was stopped.
@@ -182,14 +195,14 @@ impl SharedQueue {
         self.len.load(atomic::Ordering::Relaxed) == 0
     }
 
-    /// Takes the first task that `may`.
-    pub(super) fn pop_if(&self, may: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
+    /// Takes the first task that `take` takes out of the queue.
+    pub(super) fn pop_by(&self, take: impl FnOnce(&mut TaskQueue) -> Option<ReadyTask>) -> Option<ReadyTask> {
         // A push that this load misses wakes a worker afterwards (see exec/README.md), so no task is overlooked.
         if self.is_empty() {
             return None;
         }
         let mut tasks = self.tasks.lock();
-        let task = tasks.pop_if(may);
+        let task = take(&mut tasks);
         self.len.store(tasks.len(), atomic::Ordering::Relaxed);
         task
     }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::kinds::{Expected, Kinds, PerKind};
 use super::queue::SharedQueue;
-use super::{Policy, ReadyTask, SchedView, Wake};
+use super::{Policy, ReadyTask, SchedView, TaskQueue, Wake};
 use crate::splitmix::number;
 
 /// A queue per worker, by priority; a task goes to a worker drawn at random, the faster the likelier: with the inverse of its
@@ -83,7 +83,7 @@ impl Policy for Random {
     }
 
     fn pop(&self, _view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
-        self.queues[worker].pop_if(|_| true)
+        self.queues[worker].pop_by(TaskQueue::pop)
     }
 
     fn pop_like(

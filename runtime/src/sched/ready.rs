@@ -73,11 +73,6 @@ impl ReadyTask {
         }
     }
 
-    /// True for a task of a graph that is being replayed.
-    pub(crate) fn is_replayed(&self) -> bool {
-        matches!(&*self.0, Work::Replay(_))
-    }
-
     pub(crate) fn work(&self) -> &Work {
         &self.0
     }

@@ -11,6 +11,7 @@ pub(crate) trait World {
     fn core(&self, worker: usize) -> &CoreInfo;
     fn neighbours(&self, worker: usize) -> &[usize];
     fn kind(&self, worker: usize) -> &str;
+    fn model_kind(&self, worker: usize) -> &str;
     fn in_flight(&self) -> u64;
     fn now(&self) -> Duration;
     fn can_run(&self, task: &ReadyTask, worker: usize) -> bool;
@@ -45,9 +46,14 @@ impl<'a> SchedView<'a> {
         self.world.neighbours(worker)
     }
 
-    /// What kind of device a worker drives, e.g. `cpu`: workers of one kind are equally fast.
+    /// What kind of device a worker drives, e.g. `cpu` or `cuda`.
     pub fn kind(&self, worker: usize) -> &'a str {
         self.world.kind(worker)
+    }
+
+    /// What performance models call it, e.g. `cpu` or `cuda:NVIDIA H200`: workers of one such kind are equally fast.
+    pub fn model_kind(&self, worker: usize) -> &'a str {
+        self.world.model_kind(worker)
     }
 
     /// Tasks submitted and not yet complete; an estimate while others submit.

@@ -13,7 +13,7 @@ use crate::data::Meta;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::memory::{
-    Access, Action, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, Transfer,
+    Access, Action, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket, Transfer,
 };
 use crate::platform::{self, Platform};
 use crate::sched::{Policy, ReadyTask, SchedView, Work};
@@ -252,7 +252,7 @@ impl Engine {
             let node = self.stage.devices[device].node;
             let mut memory = self.stage.memory.borrow_mut();
             memory.want(node, &plan.needs);
-            memory.prefetch(node, &plan.needs);
+            memory.prefetch(node, &plan.needs, Reason::TaskPrefetch);
             self.wanted[task as usize] = Some(device as u32);
         }
     }

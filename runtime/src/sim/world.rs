@@ -166,6 +166,10 @@ impl World for Stage {
         &self.devices[worker].kind
     }
 
+    fn model_kind(&self, worker: usize) -> &str {
+        self.kind(worker)
+    }
+
     fn in_flight(&self) -> u64 {
         self.remaining.get()
     }

@@ -136,8 +136,8 @@ impl<'b, C: Codelet> Typed<'b, C> {
     ) -> Result<(), Cause> {
         let mut env = site.env(&self.members[first]);
         env.notes = self.fates[first].notes;
-        let (codelet, _) = self.bodies[first].payload().expect("a task runs once");
-        let result = match TypedBody::implementation(codelet, &mut env) {
+        let (codelet, operands) = self.bodies[first].payload().expect("a task runs once");
+        let result = match TypedBody::implementation(codelet, operands, &mut env) {
             Err(error) => Err(Cause::Error(Arc::from(error))),
             Ok(implementation) => {
                 let call = Call { variant: choice.variant, implementation, tasks: held.len() as u32 };

@@ -193,31 +193,32 @@ impl<C: Codelet> TypedBody<C> {
             Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
         };
         if let Some(placement) = env.placement() {
-            if !placement.choice.label.is_empty() {
-                env.notes.label = placement.choice.label;
-            }
+            env.is_called(placement.choice.label, operands);
             return Ok(placement.choice);
         }
         if !catch_unwind(AssertUnwindSafe(|| codelet.late())).map_err(guarded)? {
+            env.is_called("", operands);
             return Ok(Choice::default());
         }
         let mut metas = Metas::new();
         operands.metas(env, &mut metas)?;
         env.rewind();
         let choice = catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(guarded)?;
-        if !choice.label.is_empty() {
-            env.notes.label = choice.label;
-        }
+        env.is_called(choice.label, operands);
         Ok(choice)
     }
 
     /// Which of the codelet's implementations is to run here; asked anew whenever a task runs.
-    pub(super) fn implementation(codelet: &C, env: &mut Env<'_>) -> Result<usize, TaskError> {
+    pub(super) fn implementation(
+        codelet: &C,
+        operands: &C::Operands,
+        env: &mut Env<'_>,
+    ) -> Result<usize, TaskError> {
         if C::IMPLEMENTATIONS.len() < 2 {
             return Ok(0);
         }
         let choosy = env.header.only.as_ref().is_some_and(|only| only.choosy);
-        let picked = env.pick(|device, i| !choosy || can_execute_with(codelet, i, device));
+        let picked = env.pick(operands, |device, i| !choosy || can_execute_with(codelet, i, device));
         picked.ok_or_else(|| {
             let kind = env.shared.device(env.worker()).kind.to_string();
             format!("none of its implementations can run on {kind}").into()
@@ -246,7 +247,7 @@ impl<C: Codelet> TypedBody<C> {
     fn launch<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
-            let implementation = Self::implementation(codelet, env).map_err(Refusal::Failed)?;
+            let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
             let held = operands.acquire_on_gpu(env)?;
             Ok((held, Call { variant: choice.variant, implementation, tasks: 1 }))
         });
@@ -324,7 +325,7 @@ impl<C: Codelet> Body for TypedBody<C> {
         }
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
-            let implementation = Self::implementation(codelet, env).map_err(Refusal::Failed)?;
+            let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
             let held = operands.acquire(env, &choice)?;
             Ok((held, Call { variant: choice.variant, implementation, tasks: 1 }))
         });

@@ -31,15 +31,10 @@ pub(crate) struct Header {
 impl Header {
     /// Name and coordinates, as errors and traces print them.
     pub(crate) fn title(&self) -> String {
-        title_of(self.name, &self.info)
-    }
-}
-
-/// What messages call a task.
-pub(crate) fn title_of(name: &str, info: &TaskInfo) -> String {
-    match info.coords {
-        Some(c) => format!("{name}[{}]", format_coords(c)),
-        None => name.to_string(),
+        match self.info.coords {
+            Some(c) => format!("{}[{}]", self.name, format_coords(c)),
+            None => self.name.to_string(),
+        }
     }
 }
 

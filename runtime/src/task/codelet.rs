@@ -70,7 +70,7 @@ pub struct Choice {
     pub apart: Option<Apart>,
     /// Handed to the body as [`TaskContext::variant`].
     pub variant: u32,
-    /// Replaces the label in the trace.
+    /// Replaces the label, in traces and for performance models, unless it is empty.
     pub label: &'static str,
 }
 
@@ -198,7 +198,8 @@ pub trait Codelet: Send + Sync + 'static {
     /// A task whose predecessors have all been launched on one GPU is launched behind them, and a GPU orders their operations; the host learns of
     /// the ends later. Whoever answers no is launched so behind tasks that have something left for their ends, too: it sees headers as
     /// those were before, and, if one of the tasks turns out to have failed, ends with that failure whatever it did. A task that
-    /// [chooses late](Codelet::late), and one that updates or overwrites a value of which something is read back, waits for the ends in any case.
+    /// [chooses late](Codelet::late) and names a value into whose header something is read back, and one that updates or overwrites such a value,
+    /// waits for that in any case.
     fn needs_ends(&self) -> bool {
         true
     }

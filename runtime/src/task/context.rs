@@ -19,6 +19,7 @@ pub struct TaskContext<'a> {
 }
 
 impl<'a> TaskContext<'a> {
+    #[inline]
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
         header: &'a Header,

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::{Busy, Choice, DeviceInfo, Header, Refusal, Resource, TaskContext};
+use super::{Asked, Busy, Choice, DeviceInfo, Header, Refusal, Resource, TaskContext, registered_bytes};
 use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, NoReplica};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
 use crate::gpu::{GpuStream, Pending, Range};
 use crate::memory::BufferId;
 use crate::model::{KindId, ModelId, Sampler};
+use crate::operand::Operands;
 use crate::sched::ReadyTask;
 
 /// The handles that a replay puts in place of those that were recorded.
@@ -96,8 +97,8 @@ pub(crate) struct Notes {
     pub(crate) predicted: Option<Duration>,
     /// Start and end of the body, where measuring.
     pub(crate) times: Option<(Instant, Instant)>,
-    /// The label, or what a late choice called the task, where measuring.
-    pub(crate) label: &'static str,
+    /// What the late choice called the task; empty: nothing, its label stands.
+    pub(crate) chosen: &'static str,
     /// The implementation that runs; empty where there is one.
     pub(crate) implementation: &'static str,
     /// How many tasks the call ran that ran this one, if several.
@@ -136,14 +137,6 @@ impl<'e> Env<'e> {
         strict: bool,
     ) -> Self {
         let measure = shared.is_measuring();
-        // Where nothing is measured the header, which is cold memory, is not touched.
-        let mut notes = Notes::default();
-        if measure {
-            notes.label = header.info.label;
-            // Of several implementations the one that runs is asked for once it is known.
-            let only_one = header.ways.implementations.is_empty();
-            notes.predicted = only_one.then(|| shared.expected_with(header, "", worker)).flatten();
-        }
         Env {
             shared,
             header,
@@ -156,7 +149,7 @@ impl<'e> Env<'e> {
             strict,
             failure: None,
             measure,
-            notes,
+            notes: Notes::default(),
             pending: Pending::default(),
         }
     }
@@ -168,8 +161,25 @@ impl<'e> Env<'e> {
 
     /// What the late choice calls the task, or else its own label.
     fn label(&self) -> &'static str {
-        let chosen = self.placement.map_or("", |placement| placement.choice.label);
-        if chosen.is_empty() { self.header.info.label } else { chosen }
+        self.header.known_as(self.notes.chosen).label
+    }
+
+    /// The late choice has called the task so, if anything; what is expected of it is noted.
+    pub(super) fn is_called(&mut self, chosen: &'static str, operands: &impl Operands) {
+        self.notes.chosen = chosen;
+        // Where nothing is measured the header, which is cold memory, is not touched. Of several implementations the one that runs is
+        // asked for once it is known.
+        if self.measure && self.header.ways.implementations.is_empty() {
+            self.predicts(operands);
+        }
+    }
+
+    /// Notes how long the body is expected to take.
+    fn predicts(&mut self, operands: &impl Operands) {
+        let asked = Asked { header: self.header, id: self.id, chosen: self.notes.chosen };
+        let registered = || registered_bytes(|accesses| operands.declare(accesses), self.bindings);
+        let implementation = self.notes.implementation;
+        self.notes.predicted = self.shared.expected_with(&asked, implementation, self.worker, registered);
     }
 
     /// The operands are not in their handles' cells but in these places.
@@ -282,20 +292,25 @@ impl<'e> Env<'e> {
         }
         let models = self.shared.models.as_ref()?;
         let kind = self.shared.workers[self.worker].model_kind;
-        let id = models.id_of(self.header.name, &self.header.info, self.notes.implementation);
+        let info = self.header.known_as(self.notes.chosen);
+        let id = models.id_of(self.header.name, &info, self.notes.implementation);
         self.local.timed = self.local.timed.wrapping_add(1);
         let short = models.known(id, kind).is_some_and(|known| known.time < LONG);
         (!short || self.local.timed.is_multiple_of(EVERY)).then_some(id)
     }
 
     /// Which of several implementations runs, among those that are `able` to; `None` if none is.
-    pub(super) fn pick(&mut self, able: impl Fn(&DeviceInfo<'_>, usize) -> bool) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        operands: &impl Operands,
+        able: impl Fn(&DeviceInfo<'_>, usize) -> bool,
+    ) -> Option<usize> {
         let device = self.shared.device(self.worker);
-        let picked = self.shared.pick(self.header, self.worker, |i| able(&device, i))?;
+        let chosen = self.notes.chosen;
+        let picked = self.shared.pick(self.header, chosen, self.worker, |i| able(&device, i))?;
         self.notes.implementation = self.header.ways.implementations[picked];
         if self.measure {
-            self.notes.predicted =
-                self.shared.expected_with(self.header, self.notes.implementation, self.worker);
+            self.predicts(operands);
         }
         Some(picked)
     }

@@ -74,7 +74,7 @@ fn call<C: Codelet>(
         cx,
     });
     let batch = batch.collect();
-    let label = if choice.label.is_empty() { first.info.label } else { choice.label };
+    let label = first.known_as(choice.label).label;
     let range = stream.as_deref().and_then(|stream| Range::begin(stream, first, label));
     let results = catch_unwind(AssertUnwindSafe(|| C::cuda_batch(batch)));
     drop(range);

@@ -16,7 +16,7 @@ pub(crate) use body::{Body, Ended, Launched, Ran, Resource, TypedBody, resolved}
 pub use body::{Busy, Refusal};
 pub use builder::{Closure, CodeletBuilder, NamedTask, Spec, Submit, TaskBuilder};
 pub use cell::TaskRef;
-pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords, title_of};
+pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{
     Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceKind, MAX_OPERAND_FORMATS, Outcome,
     TaskInfo,
@@ -26,4 +26,4 @@ pub use env::Env;
 pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
 pub use place::DeviceInfo;
 pub(crate) use place::Only;
-pub(crate) use ways::Ways;
+pub(crate) use ways::{Asked, Ways, registered_bytes};

@@ -1,9 +1,11 @@
 //! Which implementation of a codelet a task runs, and with how many others.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::{Body, Codelet, Header};
+use super::{Body, Bound, Codelet, Header, TaskInfo, resolved};
 use crate::exec::Shared;
 use crate::operand::{Accesses, Mode, Operands};
 
@@ -20,6 +22,8 @@ pub(crate) struct Ways {
     pub(crate) cuda: bool,
     /// It counts on what tasks before it do at their ends.
     pub(crate) needs_ends: bool,
+    /// Its label may be another once its operands are ready.
+    pub(crate) late: bool,
 }
 
 impl Ways {
@@ -32,7 +36,9 @@ impl Ways {
         };
         let (batch, cuda) = (most(codelet.batch(), true), codelet.has_cuda());
         let batch_on_gpus = most(codelet.batch_on_gpus(), cuda && !several);
-        Ways { implementations, batch, batch_on_gpus, cuda, needs_ends: codelet.needs_ends() }
+        // Who panics here is asked again when the task runs, and fails then.
+        let late = catch_unwind(AssertUnwindSafe(|| codelet.late())).unwrap_or(true);
+        Ways { implementations, batch, batch_on_gpus, cuda, needs_ends: codelet.needs_ends(), late }
     }
 
     /// The most tasks that are run as one on a worker.
@@ -50,29 +56,73 @@ fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
         || (C::IMPLEMENTATIONS.len() > 1 && codelet.is_choosy())
 }
 
+impl Header {
+    /// What models know the task by. `chosen`: what its late choice called it, as far as that is known; empty: nothing else.
+    pub(crate) fn known_as(&self, chosen: &'static str) -> Cow<'_, TaskInfo> {
+        match chosen {
+            "" => Cow::Borrowed(&self.info),
+            label => Cow::Owned(TaskInfo { label, ..self.info }),
+        }
+    }
+}
+
+/// A task of which it is asked how long it will take.
+pub(crate) struct Asked<'t> {
+    pub(crate) header: &'t Header,
+    /// Its number; a replay's differs from its recording's.
+    pub(crate) id: u64,
+    /// What its late choice called it, as far as that is known; empty: nothing else.
+    pub(crate) chosen: &'static str,
+}
+
+/// Bytes of the declared operands as they were registered; 0 if that is not known of all.
+pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), bound: Option<Bound<'_>>) -> u64 {
+    let mut accesses = Accesses::new();
+    declare(&mut accesses);
+    let named = accesses.iter().zip(resolved(&accesses, bound)).filter(|(access, _)| !access.look);
+    let each = named.map(|(_, (handle, _))| handle.registered().map(|meta| meta.bytes as u64));
+    each.sum::<Option<u64>>().unwrap_or(0)
+}
+
 impl Shared {
     /// How long a task is expected to take on a worker with one of its implementations (empty: its only one): what the models
-    /// know, without models what the user says.
-    pub(crate) fn expected_with(&self, header: &Header, name: &str, worker: usize) -> Option<Duration> {
+    /// know, without models what the user says. `registered`: bytes of its operands, for one that is not planned.
+    pub(crate) fn expected_with(
+        &self,
+        &Asked { header, id, chosen }: &Asked<'_>,
+        name: &str,
+        worker: usize,
+        registered: impl FnOnce() -> u64,
+    ) -> Option<Duration> {
         let Some(models) = &self.models else { return header.info.cost };
-        let kind = self.workers[worker].model_kind;
-        let id = models.id_of(header.name, &header.info, name);
-        models.estimate(id, kind, &header.info, 0).map(|estimate| estimate.time)
+        let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
+        let model = models.id_of(header.name, &info, name);
+        let planned = || self.hub.as_ref().and_then(|hub| hub.planned_bytes(id));
+        let bytes = || planned().unwrap_or_else(registered);
+        models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
     }
 
     /// How long a task is expected to take on a worker with the fastest implementation that can run there; `None` as long as one of
     /// them is unknown, so that policies which explore send it there.
-    pub(crate) fn expected(&self, header: &Header, body: &dyn Body, worker: usize) -> Option<Duration> {
+    pub(crate) fn expected(
+        &self,
+        asked: &Asked<'_>,
+        body: &dyn Body,
+        bound: Option<Bound<'_>>,
+        worker: usize,
+    ) -> Option<Duration> {
+        let header = asked.header;
         let names = header.ways.implementations;
+        let registered = || registered_bytes(|accesses| body.declare(accesses), bound);
         if names.is_empty() || self.models.is_none() {
-            return self.expected_with(header, "", worker);
+            return self.expected_with(asked, "", worker, registered);
         }
         let device = self.device(worker);
         let choosy = header.only.as_ref().is_some_and(|only| only.choosy);
         let able = (0..names.len()).filter(|&i| !choosy || body.can_execute_with(i, &device));
         let mut fastest = None;
         for implementation in able {
-            let time = self.expected_with(header, names[implementation], worker)?;
+            let time = self.expected_with(asked, names[implementation], worker, registered)?;
             fastest = Some(fastest.map_or(time, |least: Duration| least.min(time)));
         }
         fastest
@@ -80,13 +130,19 @@ impl Shared {
 
     /// Which of several implementations is to run on a worker, among those that are `able`: the one with the fewest samples while one
     /// has too few, then the fastest; without models the first.
-    pub(crate) fn pick(&self, header: &Header, worker: usize, able: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(crate) fn pick(
+        &self,
+        header: &Header,
+        chosen: &'static str,
+        worker: usize,
+        able: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let names = header.ways.implementations;
         let mut able = (0..names.len()).filter(|&i| able(i));
         let Some(models) = &self.models else { return able.next() };
-        let kind = self.workers[worker].model_kind;
+        let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
         able.min_by_key(|&i| {
-            let id = models.id_of(header.name, &header.info, names[i]);
+            let id = models.id_of(header.name, &info, names[i]);
             let time = models.known(id, kind).map_or(Duration::MAX, |known| known.time);
             (Reverse(models.needs_exploration(id, kind)), time)
         })

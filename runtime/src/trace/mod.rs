@@ -90,9 +90,9 @@ pub enum TransferReason {
     Fetch,
     /// A task that had its worker, but not its turn, was going to read them.
     TaskPrefetch,
-    /// The user, or a policy's guess, asked for them ahead of any task.
+    /// The user asked for them ahead of any task.
     Prefetch,
-    /// The link had nothing else to do.
+    /// They were the only copy of what may have to leave a node later, and the link had nothing else to do.
     Idle,
     /// They were the only copy of what had to leave a node, or a device ended.
     WriteBack,
@@ -114,7 +114,7 @@ impl TransferReason {
             TransferReason::Fetch => "fetch",
             TransferReason::TaskPrefetch => "task prefetch",
             TransferReason::Prefetch => "prefetch",
-            TransferReason::Idle => "idle prefetch",
+            TransferReason::Idle => "write-back ahead",
             TransferReason::WriteBack => "write-back",
         }
     }
@@ -190,7 +190,7 @@ pub struct IdleEvent {
 pub struct TraceWorker {
     /// Its name, e.g. `worker 0 (cpu 3)`.
     pub name: String,
-    /// What kind of device it drives, e.g. `cpu` or `v100`: workers of one kind are equally fast.
+    /// What kind of device it drives, e.g. `cpu` or `cuda:NVIDIA H200`: workers of one kind are equally fast.
     pub kind: String,
     /// The memory node it works on, a place in [`Trace::nodes`].
     pub node: u32,

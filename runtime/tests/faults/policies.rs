@@ -97,16 +97,17 @@ fn a_policy_that_panics_when_it_is_given_a_task_is_an_error() {
     });
 }
 
+/// A runtime of one worker, and what its watchdog says.
+fn watched() -> (Runtime, mpsc::Receiver<String>) {
+    let (said, heard) = mpsc::channel();
+    let builder = Runtime::builder().workers(1).watchdog(Some(Duration::from_millis(200)));
+    (builder.on_stall(move |text| said.send(text).unwrap()).build().unwrap(), heard)
+}
+
 #[test]
 fn a_stall_names_what_waits() {
     within_seconds(30, || {
-        let (said, heard) = mpsc::channel();
-        let rt = Runtime::builder()
-            .workers(1)
-            .watchdog(Some(Duration::from_millis(200)))
-            .on_stall(move |text| said.send(text).unwrap())
-            .build()
-            .unwrap();
+        let (rt, heard) = watched();
         let x = rt.register(0u8).named("x");
         let guard = rt.write(&x).unwrap();
         rt.task("starved").operands((update(&x),)).cpu(|(_,)| ()).coords([3, 4]).submit().unwrap();
@@ -120,23 +121,17 @@ fn a_stall_names_what_waits() {
 #[test]
 fn a_stall_names_what_runs_of_a_replay() {
     within_seconds(30, || {
-        let (said, heard) = mpsc::channel();
+        let (rt, heard) = watched();
         let (let_go, waits) = mpsc::channel::<()>();
-        let waits = std::sync::Mutex::new(waits);
-        let rt = Runtime::builder()
-            .workers(1)
-            .watchdog(Some(Duration::from_millis(200)))
-            .on_stall(move |text| said.send(text).unwrap())
-            .build()
-            .unwrap();
+        let waits = Mutex::new(waits);
         let x = rt.register(0u8);
-        let record = |g: &zellige_runtime::Recorder| {
+        let record = |g: &Recorder| {
             g.task("quick").operands((update(&x),)).cpu(|(_,)| ()).submit()?;
             let slow = move |(_,): (&mut u8,)| waits.lock().unwrap().recv().unwrap();
             g.task("slow").operands((update(&x),)).cpu(slow).coords([3, 4]).submit().map(drop)
         };
         let graph = rt.record(record).unwrap();
-        rt.replay(&zellige_runtime::Bindings::recorded(&graph)).unwrap();
+        rt.replay(&Bindings::recorded(&graph)).unwrap();
         let text = heard.recv_timeout(Duration::from_secs(10)).unwrap();
         assert!(text.contains("worker 0 runs slow[3, 4] #"), "{text}");
         let_go.send(()).unwrap();

@@ -142,6 +142,17 @@ impl Codelet for Set {
     }
 }
 
+/// Numbers below what is asked for, the same ones for the same seed.
+pub fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    }
+}
+
 pub fn check(fake: &Fake) {
     assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
 }

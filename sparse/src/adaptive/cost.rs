@@ -12,6 +12,7 @@ use super::tiled::check_edge;
 use super::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
 use crate::csr::Csr;
 use crate::error::Error;
+use crate::side_by_side::in_turns;
 
 /// What the parts of a product cost on a machine, on one worker while the others work too.
 ///
@@ -56,11 +57,36 @@ pub fn auto(
     rounding: Rounding,
     workers: usize,
 ) -> Result<TiledMatrix, Error> {
+    let way = fastest(a, (&EDGES, &SETS), criterion, accuracy, rounding, workers)?;
+    let double = TiledMatrix::new(a, way.double_edge, &Adaptation::double())?;
+    if way.set == FormatSet::Fp64 {
+        return Ok(double);
+    }
+    let narrow = TiledMatrix::new(a, way.edge, &adaptation(way.set, criterion, accuracy, rounding))?;
+    Ok(if is_faster(&narrow, &double, workers) { narrow } else { double })
+}
+
+/// Of these edges and sets the way that multiplies fastest with so many workers: those that the model of the machine thinks best are tried on a sample of the
+/// tiles. Plain `f64` only where nothing else goes: whether the way is [faster](is_faster) than that is seen on the whole matrix.
+///
+/// # Errors
+/// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.
+pub(crate) fn fastest(
+    a: &Csr,
+    (edges, sets): (&[usize], &[FormatSet]),
+    criterion: Criterion<'_>,
+    accuracy: Accuracy,
+    rounding: Rounding,
+    workers: usize,
+) -> Result<Choice, Error> {
     let model = machine(workers);
-    let mut ways = model.rank(a, &EDGES, &SETS, criterion, accuracy, rounding)?;
-    let double_edge = ways[0].double_edge;
+    let mut ways = model.rank(a, edges, sets, criterion, accuracy, rounding)?;
+    let double = ways[0];
     ways.retain(|way| way.set != FormatSet::Fp64);
     ways.truncate(TRIED);
+    if let [] | [_] = ways[..] {
+        return Ok(ways.pop().unwrap_or(double));
+    }
     let adaptation = |set| adaptation(set, criterion, accuracy, rounding);
     let (x, mut y) = (vec![1.0; a.columns()], vec![0.0; a.rows()]);
     let mut best: Option<(f64, Choice)> = None;
@@ -77,10 +103,7 @@ pub fn auto(
             best = Some((time, way));
         }
     }
-    let double = TiledMatrix::new(a, double_edge, &Adaptation::double())?;
-    let Some((_, best)) = best else { return Ok(double) };
-    let narrow = TiledMatrix::new(a, best.edge, &adaptation(best.set))?;
-    Ok(if is_faster(&narrow, &double, workers) { narrow } else { double })
+    Ok(best.map_or(double, |(_, way)| way))
 }
 
 fn adaptation<'x>(
@@ -111,44 +134,52 @@ pub fn machine(workers: usize) -> CostModel {
 }
 
 /// Whether products with one take less time than with the other, in turns.
-fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool {
-    let (x, mut y) = (vec![1.0; one.columns()], vec![0.0; one.rows()]);
-    let mut time = |matrix: &TiledMatrix| {
-        let begin = Instant::now();
-        multiply_with(matrix, workers, &x, &mut y);
-        begin.elapsed().as_secs_f64()
-    };
-    let mut ratios: Vec<f64> = (0..PAIRS).map(|_| time(one) / time(other)).collect();
-    ratios.sort_unstable_by(f64::total_cmp);
-    ratios[PAIRS / 2] < 1.0
+pub(crate) fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool {
+    let x = vec![1.0; one.columns()];
+    fn of<'s>(panels: &'s [Panel], x: &'s [f64]) -> impl FnMut() + Send + use<'s> {
+        let mut y = vec![0.0; panels.iter().map(|panel| panel.rows().len()).sum()];
+        move || multiply_panels(panels, x, black_box(&mut y))
+    }
+    let parts = |matrix| shares(matrix, workers).into_iter().map(|panels| of(panels, &x)).collect::<Vec<_>>();
+    let [one, other] = in_turns(PAIRS, [parts(one), parts(other)]);
+    one < other
 }
 
-/// `y = A x`, each worker with panels that lie side by side and have about as many bytes.
-fn multiply_with(matrix: &TiledMatrix, workers: usize, x: &[f64], y: &mut [f64]) {
-    let run = |panels: &[Panel], mut y: &mut [f64]| {
-        for panel in panels {
-            let (part, rest) = y.split_at_mut(panel.rows().len());
-            panel.multiply_many(1, x, part).expect("vectors of the matrix' lengths");
-            y = rest;
-        }
-    };
+/// `y = A x` for the rows of these panels.
+pub(crate) fn multiply_panels(panels: &[Panel], x: &[f64], mut y: &mut [f64]) {
+    for panel in panels {
+        let (part, rest) = y.split_at_mut(panel.rows().len());
+        panel.multiply_many(1, x, part).expect("vectors of the matrix' lengths");
+        y = rest;
+    }
+}
+
+/// Panels for each worker, side by side and with about as many bytes.
+pub(crate) fn shares(matrix: &TiledMatrix, workers: usize) -> Vec<&[Panel]> {
     let share = matrix.bytes() as usize / workers.max(1);
-    let (mut panels, mut y) = (matrix.panels(), y);
-    std::thread::scope(|scope| {
-        for _ in 1..workers {
-            let mut bytes = 0;
-            let is_enough = |panel: &Panel| {
-                bytes += panel.bytes();
-                bytes >= share
-            };
-            let count = panels.iter().position(is_enough).map_or(panels.len(), |last| last + 1);
-            let (mine, others) = panels.split_at(count);
-            let (part, rest) = y.split_at_mut(mine.iter().map(|panel| panel.rows().len()).sum());
-            (panels, y) = (others, rest);
-            scope.spawn(move || run(mine, part));
-        }
-        run(panels, y);
-    });
+    let (mut panels, mut shares) = (matrix.panels(), Vec::with_capacity(workers));
+    for _ in 1..workers {
+        let mut bytes = 0;
+        let is_enough = |panel: &Panel| {
+            bytes += panel.bytes();
+            bytes >= share
+        };
+        let count = panels.iter().position(is_enough).map_or(panels.len(), |last| last + 1);
+        let (mine, others) = panels.split_at(count);
+        (panels, _) = (others, shares.push(mine));
+    }
+    shares.push(panels);
+    shares
+}
+
+/// `y = A x`, shared by so many workers.
+#[cfg(test)]
+fn multiply_with(matrix: &TiledMatrix, workers: usize, x: &[f64], mut y: &mut [f64]) {
+    for panels in shares(matrix, workers) {
+        let (part, rest) = y.split_at_mut(panels.iter().map(|panel| panel.rows().len()).sum());
+        multiply_panels(panels, x, part);
+        y = rest;
+    }
 }
 
 /// What a model thinks is fastest.

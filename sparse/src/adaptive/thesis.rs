@@ -1,5 +1,7 @@
 //! The layout of the thesis: a matrix by rows for each bucket.
 
+use std::ops::Range;
+
 use zellige_kernels::packed::{self, PackedFormat};
 
 use super::thresholds::{RowThresholds, scales};
@@ -150,11 +152,16 @@ impl ThesisMatrix {
                 format!("{} and {} for a matrix of {} x {}", x.len(), y.len(), self.rows, self.columns);
             return Err(Error::shape("lengths of x and y", problem));
         }
-        for (i, y) in y.iter_mut().enumerate() {
+        self.multiply_rows(0..self.rows, x, y);
+        Ok(())
+    }
+
+    /// These rows of `A x`.
+    pub(crate) fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
+        for (y, i) in y.iter_mut().zip(rows) {
             let sum = self.buckets.iter().rev().fold(0.0, |sum, bucket| sum + self.part(bucket, i, x));
             *y = libm::ldexp(sum, -self.scaling.of_row(i));
         }
-        Ok(())
     }
 
     /// What one bucket adds to a row.

@@ -2,7 +2,7 @@
 
 use zellige_kernels::packed::PackedFormat;
 
-use super::{Adaptation, to_one};
+use super::{Adaptation, ldexp, to_one};
 use crate::csr::{Csr, abs_sum};
 
 /// What an element's magnitude is compared with.
@@ -91,7 +91,7 @@ impl Thresholds {
 
 /// The largest power of two that is not above a number; 0 for 0.
 pub(super) fn power_below(number: f64) -> f64 {
-    if number == 0.0 { 0.0 } else { libm::ldexp(1.0, -to_one(number) - 1) }
+    if number == 0.0 { 0.0 } else { ldexp(1.0, -to_one(number) - 1) }
 }
 
 /// What the elements of one row are compared with.
@@ -106,17 +106,17 @@ pub(super) struct RowThresholds<'a> {
 impl<'a> RowThresholds<'a> {
     pub(super) fn new(thresholds: &'a Thresholds, theta: f64) -> Self {
         let to_one = to_one(theta);
-        RowThresholds { thresholds, to_one, theta: libm::ldexp(theta, to_one) }
+        RowThresholds { thresholds, to_one, theta: ldexp(theta, to_one) }
     }
 
     /// As [`Thresholds::bucket`].
     pub(super) fn bucket(&self, magnitude: f64) -> Option<usize> {
-        self.thresholds.bucket(libm::ldexp(magnitude, self.to_one), self.theta)
+        self.thresholds.bucket(ldexp(magnitude, self.to_one), self.theta)
     }
 
     /// As [`Thresholds::unit`], of elements that are stored multiplied by `2^exponent`.
     pub(super) fn unit(&self, bucket: usize, exponent: i32) -> f64 {
-        self.thresholds.unit(bucket, libm::ldexp(self.theta, exponent - self.to_one))
+        self.thresholds.unit(bucket, ldexp(self.theta, exponent - self.to_one))
     }
 }
 

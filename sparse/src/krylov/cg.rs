@@ -8,7 +8,7 @@ use super::reliable::Reliable;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::Scalars;
 use super::steps::{ScalarsHandle, Steps, Sums};
-use super::{Correction, Logger, Method, Operator, Preconditioner};
+use super::{Correction, Kept, Logger, Method, Operator, Preconditioner};
 use crate::error::Error;
 use crate::space::{Space, Vector};
 
@@ -82,6 +82,7 @@ struct Prepared<'r> {
     scalars: ScalarsHandle,
     begin: Graph,
     step: Graph,
+    kept: Kept,
 }
 
 impl<'r> Prepared<'r> {
@@ -117,7 +118,9 @@ impl<'r> Prepared<'r> {
             }
             direct(&steps, &vectors, m, &sums)
         })?;
-        Ok(Prepared { rt, vectors, scalars, begin, step })
+        let count = 4 + [cg.flexible, m.is_some()].into_iter().filter(|has| *has).count();
+        let kept = Kept::vectors(space, count + if reliable.is_some() { Reliable::VECTORS } else { 0 });
+        Ok(Prepared { rt, vectors, scalars, begin, step, kept })
     }
 }
 
@@ -128,6 +131,10 @@ impl Correction for Prepared<'_> {
 
     fn correction(&self) -> &Vector {
         &self.vectors.d
+    }
+
+    fn kept(&self) -> Kept {
+        self.kept
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {

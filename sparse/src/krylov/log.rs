@@ -34,3 +34,20 @@ impl Logger for History {
         self.checks.push((steps, residual));
     }
 }
+
+/// A log that goes on where others ended.
+pub(crate) struct Onwards<'l> {
+    pub(crate) log: &'l mut dyn Logger,
+    /// Their steps.
+    pub(crate) before: usize,
+}
+
+impl Logger for Onwards<'_> {
+    fn step(&mut self, residual: f64) {
+        self.log.step(residual);
+    }
+
+    fn true_residual(&mut self, steps: usize, residual: f64) {
+        self.log.true_residual(self.before + steps, residual);
+    }
+}

@@ -7,7 +7,7 @@ use super::operator::check_fixed;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::steps::{ScalarsHandle, Steps, Sums};
-use super::{Correction, Logger, Method, Operator, Preconditioner};
+use super::{Correction, Kept, Logger, Method, Operator, Preconditioner};
 use crate::error::Error;
 use crate::space::{Space, Vector};
 
@@ -77,6 +77,7 @@ struct Prepared<'r> {
     begin: Graph,
     /// By the parity of the step.
     steps: [Bindings; 2],
+    kept: Kept,
 }
 
 impl<'r> Prepared<'r> {
@@ -102,7 +103,8 @@ impl<'r> Prepared<'r> {
             })
         };
         let steps = [step(0)?, step(1)?].map(|graph: Graph| Bindings::recorded(&graph));
-        Ok(Prepared { rt, vectors, scalars, begin, steps })
+        let kept = Kept::vectors(space, if m.is_some() { 9 } else { 7 });
+        Ok(Prepared { rt, vectors, scalars, begin, steps, kept })
     }
 }
 
@@ -113,6 +115,10 @@ impl Correction for Prepared<'_> {
 
     fn correction(&self) -> &Vector {
         &self.vectors.d
+    }
+
+    fn kept(&self) -> Kept {
+        self.kept
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {

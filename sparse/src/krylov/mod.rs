@@ -55,10 +55,12 @@ mod solve;
 mod steps;
 mod stop;
 mod stored;
+mod together;
 
 pub use bicgstab::BiCgStab;
 pub use cg::Cg;
 pub use gmres::{BasisFormat, Gmres, Orthogonalisation, RelaxedGmres};
+pub(crate) use log::Onwards;
 pub use log::{History, Logger};
 pub use minres::Minres;
 pub use multishift::{ShiftedSolutions, solve_shifted};
@@ -66,10 +68,12 @@ pub use operator::{Operator, Preconditioner};
 pub use reliable::{Reliable, ReliableCg};
 pub use scalars::{Scalars, State};
 pub use shifted::Shifted;
+pub(crate) use solve::{Course, Run};
 pub use solve::{Reason, Solution, Solve, solve};
 pub use steps::{ScalarsHandle, Steps, Sums};
 pub use stop::{Progress, Stop, StoppingCriterion};
 pub use stored::{Stored, best_edge};
+pub(crate) use together::Together;
 
 use zellige_runtime::Runtime;
 
@@ -95,6 +99,28 @@ pub trait Method {
     ) -> Result<Box<dyn Correction + 'r>, Error>;
 }
 
+/// Bytes of the vectors that solving keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The basis of the Krylov space, as it is stored.
+    pub basis: u64,
+    /// All others.
+    pub vectors: u64,
+}
+
+impl Kept {
+    /// So many vectors of a space, and no basis.
+    pub fn vectors(space: &Space, count: usize) -> Kept {
+        Kept { basis: 0, vectors: space.bytes(count) }
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Kept) -> Kept {
+        Kept { basis: self.basis + other.basis, vectors: self.vectors + other.vectors }
+    }
+}
+
 /// A method that is ready to solve `A d = r`.
 pub trait Correction {
     /// `r`: written by the caller before each run, and overwritten by it.
@@ -102,6 +128,9 @@ pub trait Correction {
 
     /// `d`: what the last run has found.
     fn correction(&self) -> &Vector;
+
+    /// What its vectors take.
+    fn kept(&self) -> Kept;
 
     /// Solves, from `d = 0`, until a limit is met; a method that restarts comes back then.
     ///

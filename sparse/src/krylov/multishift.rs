@@ -3,13 +3,14 @@
 use zellige_runtime::{Graph, Runtime, Submit};
 
 use super::grains::dots;
+use super::log::Onwards;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::shifted::Shifted;
 use super::solve::{Solution, Solve, check, solve};
 use super::steps::{ScalarsHandle, Steps, Sums};
 use super::stop::{Progress, StoppingCriterion};
-use super::{Cg, Logger, Operator};
+use super::{Cg, Kept, Logger, Operator};
 use crate::error::Error;
 use crate::space::{Space, Vector};
 
@@ -19,20 +20,21 @@ use crate::space::{Space, Vector};
 ///
 /// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which computes its true residual and, where it is not what
 /// was asked for, goes on from there. Steps and runs of a solution are those: 0 where the shared space was enough; the
-/// steps that were shared come with the result. There is no preconditioner, since it would have to be the same for all shifts; `problem.reduction` counts for what follows only.
+/// steps that were shared come with the result. Each shift has a logger, and all of them are told of the shared steps: of the residual of the smallest
+/// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts; `problem.reduction` counts for what follows only.
 ///
 /// # Errors
-/// As [`solve`]; [`Error::Parameter`] for no shifts, or one that is no finite number.
-pub fn solve_shifted(
+/// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another number of loggers.
+pub fn solve_shifted<L: Logger>(
     problem: &Solve<'_>,
     shifts: &[f64],
     b: &[f64],
     stop: &(impl StoppingCriterion + ?Sized),
-    log: &mut dyn Logger,
+    logs: &mut [L],
 ) -> Result<ShiftedSolutions, Error> {
     let begun = std::time::Instant::now();
     check("right-hand side", b, problem)?;
-    check_shifts(problem, shifts)?;
+    check_shifts(problem, shifts, logs.len())?;
     let smallest = shifts.iter().copied().fold(f64::INFINITY, f64::min);
     let base = Shifted { a: problem.inner, sigma: smallest };
     let above: Vec<f64> = shifts.iter().map(|shift| shift - smallest).collect();
@@ -45,9 +47,11 @@ pub fn solve_shifted(
         steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX),
         is_late: &|| stop.is_late(&progress(0)),
     };
-    let shared = method.run(&limits, log)?;
+    let shared = method.run(&limits, &mut All(logs))?;
+    // The shared space is kept until the last shift has its answer.
+    let own = problem.space.bytes(3 + 2 * shifts.len());
     let mut each = Vec::with_capacity(shifts.len());
-    for (&sigma, x) in shifts.iter().zip(&method.x) {
+    for ((&sigma, x), log) in shifts.iter().zip(&method.x).zip(logs) {
         let mut found = vec![0.0; b.len()];
         x.copy_to(problem.rt, &mut found)?;
         if !found.iter().all(|x| x.is_finite()) {
@@ -56,8 +60,10 @@ pub fn solve_shifted(
         let (exact, inner) = (Shifted { a: problem.exact, sigma }, Shifted { a: problem.inner, sigma });
         let one = Solve { exact: &exact, inner: &inner, preconditioner: None, ..*problem };
         let rest = Rest { stop, steps: shared.steps, begun };
-        let solution = solve(&one, &Cg::default(), b, &mut found, &rest, log)?;
-        each.push((solution, found));
+        let mut log = Onwards { log, before: shared.steps };
+        let solution = solve(&one, &Cg::default(), b, &mut found, &rest, &mut log)?;
+        let kept = solution.kept.and(Kept { basis: 0, vectors: own });
+        each.push((Solution { kept, ..solution }, found));
     }
     Ok(ShiftedSolutions { shared: shared.steps, each })
 }
@@ -71,7 +77,19 @@ pub struct ShiftedSolutions {
     pub each: Vec<(Solution, Vec<f64>)>,
 }
 
-fn check_shifts(problem: &Solve<'_>, shifts: &[f64]) -> Result<(), Error> {
+/// Several loggers of the same steps.
+struct All<'l, L>(&'l mut [L]);
+
+impl<L: Logger> Logger for All<'_, L> {
+    fn step(&mut self, residual: f64) {
+        self.0.iter_mut().for_each(|log| log.step(residual));
+    }
+}
+
+fn check_shifts(problem: &Solve<'_>, shifts: &[f64], logs: usize) -> Result<(), Error> {
+    if logs != shifts.len() {
+        return Err(Error::parameter("loggers", format!("{logs} for {} shifts", shifts.len())));
+    }
     if problem.preconditioner.is_some() {
         return Err(Error::parameter("preconditioner", "several shifts share a space only without one"));
     }

@@ -12,6 +12,11 @@ pub trait Operator: Send + Sync {
     /// What a product reads besides vectors (bytes).
     fn bytes(&self) -> u64;
 
+    /// Bytes of the vectors that it keeps besides.
+    fn vectors(&self) -> u64 {
+        0
+    }
+
     /// The relative accuracy of its products: the unit roundoff of `f64`, or that which its elements were stored for.
     fn accuracy(&self) -> f64 {
         f64::EPSILON / 2.0
@@ -28,6 +33,11 @@ pub trait Operator: Send + Sync {
 pub trait Preconditioner: Send + Sync {
     /// What an application reads besides vectors (bytes).
     fn bytes(&self) -> u64;
+
+    /// What it keeps in memory (bytes), vectors of its own among it.
+    fn memory(&self) -> u64 {
+        self.bytes()
+    }
 
     /// True if `M` is the same in every step, as most methods need.
     fn is_fixed(&self) -> bool {

@@ -10,11 +10,14 @@ use std::time::Instant;
 use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretches, sell_product};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Data, Meta, Operands, Portability, Portable, Read, ReadList, Stretch, TaskContext,
-    TaskError, Update,
+    Codelet, Cpu, Cuda, Data, Meta, Operands, Portability, Portable, Read, ReadList, Scratch, Stretch,
+    TaskContext, TaskError, Update,
 };
 
+use super::grains::dots;
 use super::scalars::Scalars;
+use super::steps::JointSums;
+use super::together::unweave;
 use crate::space::{MOST, joined};
 
 const _: () = assert!(MOST <= STRETCHES, "a vector's stretches are arguments of the kernel");
@@ -141,6 +144,57 @@ impl Codelet for Product {
         // SAFETY: all memory that the launch names is that of the body's operands, of which `y` is written and its alone; `sell_product` names
         // no more of each than it has.
         unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        Ok(())
+    }
+}
+
+/// `q_k = A p_k` for the rows of a stretch and several vectors, each for a solver of its own, and the sums `p_k . q_k` of each grain; nothing for solvers
+/// that are done. On CPUs only.
+pub(super) struct JointProduct {
+    /// The first element of `x` that it is given.
+    pub(super) first: usize,
+    /// Vectors: 2, 4 or 8.
+    pub(super) count: usize,
+    /// Nanoseconds that CPU workers were busy with products.
+    pub(super) busy: Arc<AtomicU64>,
+}
+
+type JointViews<'v> = <<JointProduct as Codelet>::Operands as Operands>::Views<'v, Cpu>;
+
+impl Codelet for JointProduct {
+    /// The solvers' numbers, the rows, `p` with the numbers of a row beside each other, `p` and `q` vector after vector, sums, working space.
+    type Operands = (
+        ReadList<Vec<f64>>,
+        Read<Rows>,
+        ReadList<Stretch<f64>>,
+        Read<Stretch<f64>>,
+        Update<Stretch<f64>>,
+        Update<Vec<f64>>,
+        Scratch<f64>,
+    );
+
+    fn name(&self) -> &'static str {
+        "spmv.together"
+    }
+
+    fn cpu(
+        &self,
+        (s, rows, woven, p, q, sums, work): JointViews<'_>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        if s.iter().all(|s| Scalars::new(s).is_done()) {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        rows.panel()?.multiply_part(self.count, self.first, &joined(woven), work)?;
+        let is_wanted = |k: usize| !Scalars::new(s.get(k)).is_done();
+        unweave(work, q, self.count, is_wanted);
+        let (rows, grains) = (q.len() / self.count, sums.len() / self.count);
+        let columns = q.chunks_exact(rows).zip(p.chunks_exact(rows)).zip(sums.chunks_exact_mut(grains));
+        for (_, ((q, p), sums)) in columns.enumerate().filter(|(k, _)| is_wanted(*k)) {
+            dots(p, q, sums, JointSums::WIDTH, 0);
+        }
+        self.busy.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())
     }
 }

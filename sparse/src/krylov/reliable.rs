@@ -32,6 +32,9 @@ const MOST_CLAIMS: f64 = 4.0;
 const MOST_JUMP: f64 = 2.0;
 
 impl<'e> Reliable<'e> {
+    /// Vectors of its own.
+    pub(super) const VECTORS: usize = 2;
+
     /// Of an operator whose residuals count; `delta` is between 0 and 1, and 0.1 will do.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Running a recorded step again and again, with the host looking now and then.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use zellige_runtime::{Bindings, Graph, Runtime};
@@ -76,16 +77,40 @@ pub fn run_each(
     most_ahead: usize,
     submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
 ) -> Result<Ended, Error> {
-    let (mut ahead, mut submitted, mut seen) = (1, 0, 0);
-    let mut ended = look(rt, scalars, &mut seen, log)?;
-    while ended.state == State::Running {
+    let (mut submitted, mut seen) = (0, 0);
+    let residual = Cell::new(0.0);
+    let look = || {
+        let ended = look(rt, scalars, &mut seen, log)?;
+        residual.set(ended.residual);
+        Ok(ended)
+    };
+    let is_over = |ended: &Ended| ended.state != State::Running;
+    run_while(look, is_over, limits.is_late, most_ahead, || {
+        submit(submitted, residual.get())?;
+        submitted += 1;
+        Ok(())
+    })
+}
+
+/// Submits steps until a look at them says that it is over, or the time is up; the last look.
+///
+/// # Errors
+/// Those of `submit` and `look`.
+pub(super) fn run_while<E>(
+    mut look: impl FnMut() -> Result<E, Error>,
+    is_over: impl Fn(&E) -> bool,
+    is_late: &dyn Fn() -> bool,
+    most_ahead: usize,
+    mut submit: impl FnMut() -> Result<(), Error>,
+) -> Result<E, Error> {
+    let (mut ahead, mut ended) = (1, look()?);
+    while !is_over(&ended) {
         let start = Instant::now();
         for _ in 0..ahead {
-            submit(submitted, ended.residual)?;
-            submitted += 1;
+            submit()?;
         }
-        ended = look(rt, scalars, &mut seen, log)?;
-        if (limits.is_late)() {
+        ended = look()?;
+        if is_late() {
             break;
         }
         let is_soon = start.elapsed() < BETWEEN_LOOKS / 2;

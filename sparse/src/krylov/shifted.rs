@@ -23,6 +23,10 @@ impl Operator for Shifted<'_> {
         self.a.bytes()
     }
 
+    fn vectors(&self) -> u64 {
+        self.a.vectors()
+    }
+
     fn accuracy(&self) -> f64 {
         self.a.accuracy()
     }

@@ -6,11 +6,11 @@ use zellige_runtime::{Bindings, Graph, Runtime, Submit};
 
 use super::grains::dots;
 use super::log::Logger;
-use super::rounds::Limits;
+use super::rounds::{Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::steps::{ScalarsHandle, Steps, Sums};
 use super::stop::{Progress, StoppingCriterion};
-use super::{Correction, Method, Operator, Preconditioner};
+use super::{Kept, Method, Operator, Preconditioner};
 use crate::error::Error;
 use crate::space::{Space, Vector};
 
@@ -83,6 +83,8 @@ pub struct Solution {
     pub true_residual: f64,
     /// `|b|_2`.
     pub rhs: f64,
+    /// What its vectors took, and those of the loop around it.
+    pub kept: Kept,
 }
 
 /// Runs that gain less than this on the true residual are in vain ...
@@ -107,36 +109,110 @@ pub fn solve(
     stop: &(impl StoppingCriterion + ?Sized),
     log: &mut dyn Logger,
 ) -> Result<Solution, Error> {
-    let begun = Instant::now();
-    check("right-hand side", b, problem)?;
-    check("initial guess", x, problem)?;
     let mut method = method.prepare(problem.rt, problem.space, problem.inner, problem.preconditioner)?;
-    let outer = Outer::new(problem, &*method, b, x)?;
-    let [rhs, first] = outer.begin()?;
-    log.true_residual(0, first);
-    let mut solution = Solution {
-        reason: Reason::Converged,
-        steps: 0,
-        runs: 0,
-        iterated_residual: first,
-        true_residual: first,
-        rhs,
-    };
-    let (mut residual, mut least_begun, mut in_vain) = (first, f64::INFINITY, 0);
-    loop {
-        let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first };
-        let now = progress(solution.steps);
-        let goal = stop.goal(&now).unwrap_or(0.0);
-        if let Some(reason) = outcome(solution.true_residual, goal, stop, &now, in_vain) {
-            solution.reason = reason;
-            break;
-        }
-        let limits = Limits {
-            goal: (BEYOND * goal).max(problem.reduction * residual),
-            steps: stop.steps_left(&now).unwrap_or(usize::MAX),
-            is_late: &|| stop.is_late(&progress(0)),
-        };
+    let of_method = [method.residual(), method.correction()];
+    let mut course = Course::new(problem, of_method, method.kept(), b, x, log)?;
+    while let Some(run) = course.next(stop) {
+        let limits =
+            Limits { goal: run.goal, steps: run.steps, is_late: &|| stop.is_late(&course.progress(0)) };
         let ended = method.run(&limits, log)?;
+        course.absorb(&ended, log)?;
+    }
+    course.finish(x)
+}
+
+/// What a run may do.
+pub(crate) struct Run {
+    /// The residual norm that is small enough.
+    pub(crate) goal: f64,
+    /// Steps that it may make.
+    pub(crate) steps: usize,
+}
+
+/// The way of one right-hand side, run after run of a method: whoever runs it writes what it [found](Course::absorb).
+pub(crate) struct Course<'s> {
+    outer: Outer<'s>,
+    /// Of [`Solve::reduction`].
+    reduction: f64,
+    begun: Instant,
+    solution: Solution,
+    first: f64,
+    /// What the true residual has to be.
+    goal: f64,
+    /// The residual of the next run.
+    residual: f64,
+    least_begun: f64,
+    in_vain: usize,
+    is_over: bool,
+}
+
+impl<'s> Course<'s> {
+    /// Begins with the guess `x`: its residual is in `r`, where runs find it; `d` is where they leave what they have found. `kept` is what the method keeps.
+    ///
+    /// # Errors
+    /// Those of [`solve`] for `b` and `x`; what went wrong in a task.
+    pub(crate) fn new(
+        problem: &Solve<'s>,
+        [r, d]: [&Vector; 2],
+        kept: Kept,
+        b: &[f64],
+        x: &[f64],
+        log: &mut dyn Logger,
+    ) -> Result<Self, Error> {
+        let begun = Instant::now();
+        check("right-hand side", b, problem)?;
+        check("initial guess", x, problem)?;
+        let outer = Outer::new(problem, [r, d], b, x)?;
+        let [rhs, first] = outer.begin()?;
+        log.true_residual(0, first);
+        let solution = Solution {
+            reason: Reason::Converged,
+            steps: 0,
+            runs: 0,
+            iterated_residual: first,
+            true_residual: first,
+            rhs,
+            kept: kept.and(Kept { basis: 0, vectors: problem.space.bytes(5) + problem.exact.vectors() }),
+        };
+        Ok(Course {
+            outer,
+            reduction: problem.reduction,
+            begun,
+            solution,
+            first,
+            goal: 0.0,
+            residual: first,
+            least_begun: f64::INFINITY,
+            in_vain: 0,
+            is_over: false,
+        })
+    }
+
+    /// What criteria go by, after so many steps.
+    pub(crate) fn progress(&self, steps: usize) -> Progress {
+        Progress { steps, elapsed: self.begun.elapsed(), rhs: self.solution.rhs, first: self.first }
+    }
+
+    /// The next run; none where there is a reason to stop.
+    pub(crate) fn next(&mut self, stop: &(impl StoppingCriterion + ?Sized)) -> Option<Run> {
+        if self.is_over {
+            return None;
+        }
+        let now = self.progress(self.solution.steps);
+        self.goal = stop.goal(&now).unwrap_or(0.0);
+        if let Some(reason) = outcome(self.solution.true_residual, self.goal, stop, &now, self.in_vain) {
+            self.solution.reason = reason;
+            return None;
+        }
+        Some(Run {
+            goal: (BEYOND * self.goal).max(self.reduction * self.residual),
+            steps: stop.steps_left(&now).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Adds what a run has found to the answer, and computes the true residual.
+    pub(crate) fn absorb(&mut self, ended: &Ended, log: &mut dyn Logger) -> Result<(), Error> {
+        let (outer, solution) = (&self.outer, &mut self.solution);
         solution.runs += 1;
         solution.steps += ended.steps;
         solution.iterated_residual = ended.residual;
@@ -144,12 +220,12 @@ pub fn solve(
         log.true_residual(solution.steps, corrected);
         // A method that measures otherwise makes progress first where the caller does not see it. NaN is no gain.
         let has_gained = corrected <= IN_VAIN * solution.true_residual
-            || ended.begun.is_some_and(|begun| begun <= IN_VAIN * least_begun);
-        least_begun = ended.begun.map_or(least_begun, |begun| least_begun.min(begun));
+            || ended.begun.is_some_and(|begun| begun <= IN_VAIN * self.least_begun);
+        self.least_begun = ended.begun.map_or(self.least_begun, |begun| self.least_begun.min(begun));
         // The next run goes on from there even so: from where this one began it would find the same.
         if corrected <= FAR * solution.true_residual {
             outer.accept()?;
-            residual = corrected;
+            self.residual = corrected;
         } else {
             outer.begin()?;
         }
@@ -157,7 +233,7 @@ pub fn solve(
             solution.true_residual = corrected;
             outer.keep()?;
         }
-        in_vain = if has_gained { 0 } else { in_vain + 1 };
+        self.in_vain = if has_gained { 0 } else { self.in_vain + 1 };
         let failed = match ended.state {
             State::BrokenDown => Some(Reason::BrokenDown),
             State::NotANumber => Some(Reason::NotANumber),
@@ -166,14 +242,19 @@ pub fn solve(
         // What a run gained before it broke down is kept, and a new one may go on from there.
         if let Some(reason) = failed
             && !has_gained
-            && solution.true_residual > goal
+            && solution.true_residual > self.goal
         {
             solution.reason = reason;
-            break;
+            self.is_over = true;
         }
+        Ok(())
     }
-    outer.best.copy_to(problem.rt, x)?;
-    Ok(solution)
+
+    /// Leaves the best answer in `x`.
+    pub(crate) fn finish(self, x: &mut [f64]) -> Result<Solution, Error> {
+        self.outer.best.copy_to(self.outer.rt, x)?;
+        Ok(self.solution)
+    }
 }
 
 fn outcome(
@@ -227,14 +308,13 @@ const RHS: usize = 0;
 const RESIDUAL: usize = 1;
 
 impl<'s> Outer<'s> {
-    fn new(problem: &Solve<'s>, method: &dyn Correction, b: &[f64], x: &[f64]) -> Result<Self, Error> {
+    fn new(problem: &Solve<'s>, [r, d]: [&Vector; 2], b: &[f64], x: &[f64]) -> Result<Self, Error> {
         let (rt, space) = (problem.rt, problem.space);
         let (b, best) = (space.vector(rt, b.to_vec()), space.vector(rt, x.to_vec()));
         let x = space.vector(rt, x.to_vec());
         let (trial, product) = (space.zeros(rt), space.zeros(rt));
         let scalars = rt.register(Scalars::zeros(2));
         let sums = Sums::new(rt, space, 2);
-        let (r, d) = (method.residual(), method.correction());
         let residual_of = |steps: &Steps<'_>, x: &Vector| {
             problem.exact.apply(steps, x, &product)?;
             steps.each(

@@ -142,6 +142,63 @@ impl Sums {
     }
 }
 
+/// Partial sums of several solvers, whose vectors lie in one: `[solver][grain][sum]` for each stretch.
+pub(super) struct JointSums {
+    partial: Vec<Handle<Vec<f64>>>,
+    /// Of each solver.
+    totals: Vec<Handle<Vec<f64>>>,
+}
+
+impl JointSums {
+    /// Sums of a grain.
+    pub(super) const WIDTH: usize = 2;
+
+    /// For so many solvers with vectors of a space.
+    pub(super) fn new(target: &impl Submit, space: &Space, count: usize) -> JointSums {
+        let of_stretch =
+            |range: std::ops::Range<usize>| vec![0.0; count * range.len().div_ceil(GRAIN) * Self::WIDTH];
+        JointSums {
+            partial: space.ranges().map(|range| target.register(of_stretch(range))).collect(),
+            totals: (0..count).map(|_| target.register(vec![0.0; Self::WIDTH])).collect(),
+        }
+    }
+
+    /// Those of stretch `i`, for a task that makes them.
+    pub(super) fn of(&self, i: usize) -> Update<Vec<f64>> {
+        update(&self.partial[i])
+    }
+
+    /// Records for each solver a task that adds up its sums and changes its numbers by them.
+    pub(super) fn combine<F>(
+        &self,
+        graph: &Recorder,
+        name: &'static str,
+        scalars: &[ScalarsHandle],
+        body: F,
+    ) -> Result<(), Error>
+    where
+        F: Fn(&[f64], &mut Scalars<&mut [f64]>) + Copy + Send + Sync + 'static,
+    {
+        let count = scalars.len();
+        for (k, (scalars, totals)) in scalars.iter().zip(&self.totals).enumerate() {
+            graph
+                .task(name)
+                .operands((reads(&self.partial), update(totals), update(scalars)))
+                .cpu(move |(partial, totals, scalars)| {
+                    let mut scalars = Scalars::new(scalars);
+                    if !scalars.is_done() {
+                        let own = |sums: &'_ [f64]| sums.len() / count * k..sums.len() / count * (k + 1);
+                        grains::total(partial.iter().map(|sums| &sums[own(sums)]), totals);
+                        body(totals, &mut scalars);
+                    }
+                })
+                .coords([k as u32])
+                .submit()?;
+        }
+        Ok(())
+    }
+}
+
 impl Vector {
     /// Stretch `i`, for a task that reads it.
     pub fn read(&self, i: usize) -> Read<Stretch<f64>> {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use zellige_kernels::sell::Panel;
-use zellige_runtime::{Handle, Runtime, Submit, read, reads, update};
+use zellige_runtime::{Handle, Recorder, Runtime, Submit, read, reads, scratch, update};
 
 use super::operator::Operator;
-use super::product::{Product, Rows};
-use super::steps::Steps;
+use super::product::{JointProduct, Product, Rows};
+use super::steps::{JointSums, ScalarsHandle, Steps};
 use crate::adaptive::{Adaptation, StoragePolicy, TiledMatrix};
 use crate::csr::Csr;
 use crate::error::Error;
@@ -76,7 +76,7 @@ impl Stored {
             let problem = format!("{} columns for vectors of {}", a.columns(), from.len());
             return Err(Error::shape("matrix", problem));
         }
-        Stored::of(rt, from, TiledMatrix::cut(a, edge, adaptation, to)?, adaptation)
+        Ok(Stored::of(rt, from, TiledMatrix::cut(a, edge, adaptation, to, rt.workers())?, adaptation))
     }
 
     /// As [`new`](Stored::new), with the set of formats that a policy chooses for each stretch.
@@ -92,28 +92,59 @@ impl Stored {
         policy: &dyn StoragePolicy,
     ) -> Result<Stored, Error> {
         check_square(a)?;
-        Stored::of(rt, space, TiledMatrix::cut_by(a, edge, adaptation, space, policy)?, adaptation)
+        let matrix = TiledMatrix::cut_by(a, edge, adaptation, space, policy, rt.workers())?;
+        Ok(Stored::of(rt, space, matrix, adaptation))
     }
 
-    fn of(
-        rt: &Runtime,
-        from: &Space,
-        matrix: TiledMatrix,
-        adaptation: &Adaptation<'_>,
-    ) -> Result<Stored, Error> {
+    /// A matrix that was cut for the stretches of what it makes, multiplying vectors of `from`.
+    pub(crate) fn of(rt: &Runtime, from: &Space, matrix: TiledMatrix, adaptation: &Adaptation<'_>) -> Stored {
         let (rows, bytes) = (matrix.rows(), matrix.bytes());
         let panel = |panel: Panel| StoredPanel {
             needed: from.covering(panel.columns()),
             rows: rt.register(Rows::from(panel)),
         };
-        Ok(Stored {
+        Stored {
             rows,
             bytes,
             accuracy: adaptation.accuracy.get(),
             panels: matrix.into_panels().into_iter().map(panel).collect(),
             from: from.clone(),
             busy: Arc::default(),
-        })
+        }
+    }
+
+    /// Records the products of several vectors at once, which read the matrix once: of `p`, whose numbers of one row lie beside each other in `woven`.
+    pub(super) fn apply_together(
+        &self,
+        graph: &Recorder,
+        scalars: &[ScalarsHandle],
+        woven: &Vector,
+        (p, q): (&Vector, &Vector),
+        sums: &JointSums,
+    ) -> Result<(), Error> {
+        let count = scalars.len();
+        for (i, panel) in self.panels.iter().enumerate() {
+            let needed = panel.needed.clone();
+            let first = self.from.first_of(&needed);
+            let work = scratch::<f64>(count * self.space_rows(i)).on_host();
+            let operands = (
+                reads(scalars),
+                read(&panel.rows),
+                reads(&woven.stretches()[needed]),
+                p.read(i),
+                q.update(i),
+                sums.of(i),
+                work,
+            );
+            let product = JointProduct { first, count, busy: Arc::clone(&self.busy) };
+            graph.codelet(product, operands).coords([i as u32]).submit()?;
+        }
+        Ok(())
+    }
+
+    /// Rows of panel `i` of a square matrix.
+    fn space_rows(&self, i: usize) -> usize {
+        self.from.range(i).len()
     }
 
     /// How long CPU workers have been busy with products so far, added up.

@@ -6,6 +6,7 @@ mod gpu;
 mod minres;
 mod multishift;
 mod reliable;
+mod together;
 
 use zellige_runtime::{Emulated, Runtime};
 

@@ -2,11 +2,14 @@
 
 use zellige_runtime::Runtime;
 
+use super::scaled::Scales;
 use super::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::krylov::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi};
-use crate::krylov::{BasisFormat, BiCgStab, Cg, Gmres, Method, Minres, Preconditioner, best_edge};
+use crate::krylov::{
+    BiCgStab, Cg, Gmres, Method, Minres, Operator, Preconditioner, RelaxedGmres, ReliableCg, best_edge,
+};
 use crate::space::Space;
 
 /// What is tried, in this order.
@@ -17,7 +20,9 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     let keeps_symmetry = options.scaling != ScalingChoice::Rows;
     let is_symmetric = keeps_symmetry && a.is_symmetric();
     let is_positive = is_symmetric && (0..a.rows()).all(|i| a.get(i, i) > 0.0);
-    let all: &[_] = if is_positive {
+    let all: &[_] = if is_positive && is_large_diffusion(a) {
+        &[(Cg, Amg), (Cg, Ilu0), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
+    } else if is_positive {
         &[(Cg, Ilu0), (Cg, Amg), (Cg, Jacobi), (Minres, Jacobi), (gmres(100), Ilu0)]
     } else if is_symmetric {
         &[(gmres(100), Ilu0), (Minres, Jacobi), (BiCgStab { l: 4 }, Ilu0), (gmres(200), Jacobi)]
@@ -36,21 +41,50 @@ pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, Precondition
     chosen
 }
 
-/// The method of a choice that is not automatic; GMRES with vectors in this format.
-pub fn method_of(choice: MethodChoice, basis: BasisFormat) -> Box<dyn Method> {
+/// Rows from which on the few steps that AMG takes are worth making its levels.
+const LARGE: usize = 50_000;
+
+/// True for what aggregation is made for: flows between neighbours, and so many unknowns that steps with incomplete factors are many.
+fn is_large_diffusion(a: &Csr) -> bool {
+    let flows_between = |(i, (column, value)): (usize, (&[u32], &[f64]))| {
+        column.iter().zip(value).all(|(&j, value)| i == j as usize || *value <= 0.0)
+    };
+    a.rows() >= LARGE && a.iter().enumerate().all(flows_between)
+}
+
+/// The method of a choice that is not automatic, as the options want it; `exact` is what reliable updates go by, `narrower` what GMRES goes over to.
+pub fn method_of<'o>(
+    choice: MethodChoice,
+    options: &Options,
+    exact: &'o dyn Operator,
+    narrower: &'o [&'o dyn Operator],
+) -> Box<dyn Method + 'o> {
+    let cg = |flexible| -> Box<dyn Method + 'o> {
+        let cg = Cg { flexible };
+        options.reliable.map_or(Box::new(cg), |delta| Box::new(ReliableCg { cg, exact, delta }))
+    };
     match choice {
         MethodChoice::Auto => unreachable!("candidates are none"),
-        MethodChoice::Cg => Box::new(Cg { flexible: false }),
-        MethodChoice::Fcg => Box::new(Cg { flexible: true }),
+        MethodChoice::Cg => cg(false),
+        MethodChoice::Fcg => cg(true),
         MethodChoice::Minres => Box::new(Minres),
         MethodChoice::BiCgStab { l } => Box::new(BiCgStab { l }),
         MethodChoice::Gmres { restart, flexible } => {
-            Box::new(Gmres { restart, flexible, basis, ..Gmres::default() })
+            let Options { basis, orthogonalisation, .. } = *options;
+            let gmres = Gmres { restart, flexible, basis, orthogonalisation };
+            if narrower.is_empty() {
+                Box::new(gmres)
+            } else {
+                Box::new(RelaxedGmres { gmres, narrower, slack: SLACK })
+            }
         }
     }
 }
 
-/// The preconditioner of a choice that is not automatic, for a method.
+/// Of [`RelaxedGmres`].
+const SLACK: f64 = 0.01;
+
+/// The preconditioner of a choice that is not automatic, for a method, and for a matrix of which this is known.
 ///
 /// # Errors
 /// Those of making it.
@@ -59,7 +93,7 @@ pub fn preconditioner_of(
     method: MethodChoice,
     rt: &Runtime,
     space: &Space,
-    a: &Csr,
+    (a, scales): (&Csr, Option<&Scales>),
 ) -> Result<Option<Box<dyn Preconditioner>>, Error> {
     Ok(Some(match choice {
         PreconditionerChoice::Auto => unreachable!("candidates are none"),
@@ -71,6 +105,13 @@ pub fn preconditioner_of(
         PreconditionerChoice::BlockJacobi { most } => Box::new(BlockJacobi::new(rt, space, a, most)?),
         PreconditionerChoice::Ilu0 => Box::new(Ilu::new(rt, space, a)?),
         PreconditionerChoice::Chebyshev { degree } => Box::new(Chebyshev::new(rt, space, a, degree)?),
-        PreconditionerChoice::Amg => Box::new(Amg::new(rt, space, a, best_edge(a))?),
+        PreconditionerChoice::Amg => {
+            // What a matrix takes nearly to zero is not constant any more once its columns have been scaled.
+            let smooth = match scales {
+                None => vec![1.0; a.rows()],
+                Some(scales) => scales.columns.iter().map(|scale| 1.0 / scale).collect(),
+            };
+            Box::new(Amg::for_smooth(rt, space, a, best_edge(a), &smooth)?)
+        }
     }))
 }

@@ -1,7 +1,91 @@
 //! What a system has to be.
 
+use super::{Inner, MethodChoice, Options};
 use crate::csr::Csr;
 use crate::error::Error;
+use crate::krylov::{BasisFormat, Orthogonalisation};
+
+/// Refuses options that have no meaning together.
+///
+/// # Errors
+/// [`Error::Parameter`] with the name of the one that goes with no other.
+pub fn check_options(options: &Options) -> Result<(), Error> {
+    use MethodChoice::{Auto, Cg, Fcg, Gmres};
+    let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
+    let has_basis = matches!(options.method, Auto | Gmres { .. });
+    if !has_basis && options.basis != BasisFormat::default() {
+        return refuse("basis", "only gmres and fgmres keep vectors: name one of them, or leave it out");
+    }
+    if !has_basis && options.orthogonalisation != Orthogonalisation::default() {
+        return refuse("orthogonalise", "only gmres and fgmres do that: name one of them, or leave it out");
+    }
+    check_relaxed(options)?;
+    check_vector(options)?;
+    match options.reliable {
+        None => Ok(()),
+        Some(_) if !matches!(options.method, Cg | Fcg) => refuse(
+            "reliable",
+            "only conjugate gradients replace residuals on the way: name --method cg or fcg",
+        ),
+        Some(_) if options.inner == Inner::Exact => refuse(
+            "reliable",
+            "residuals of exact products need no replacement: name a narrow --inner, like ap7:cw:2^-24",
+        ),
+        Some(delta) if !(delta > 0.0 && delta < 1.0) => {
+            Err(Error::parameter("reliable", format!("{delta}: a number between 0 and 1 is needed")))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn check_vector(options: &Options) -> Result<(), Error> {
+    let is_needed = std::iter::once(&options.inner).chain(&options.relaxed).any(Inner::is_for_vector);
+    match &options.x_for {
+        None if is_needed => Err(Error::parameter(
+            "x-for",
+            "cw-exact chooses elements for a vector, and there is none: name one, or take cw",
+        )),
+        Some(_) if !is_needed => Err(Error::parameter(
+            "x-for",
+            "only cw-exact goes by a vector: name a copy like ap7:cw-exact:2^-24",
+        )),
+        Some(x) => match x.iter().position(|x| *x == 0.0 || !x.is_finite()) {
+            Some(at) => {
+                let problem = format!(
+                    "element {} is {}: nothing, or everything, of its column would count",
+                    at + 1,
+                    x[at]
+                );
+                Err(Error::parameter("x-for", problem))
+            }
+            None => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+fn check_relaxed(options: &Options) -> Result<(), Error> {
+    let refuse = |problem: String| Err(Error::parameter("relax", problem));
+    if options.relaxed.is_empty() {
+        return Ok(());
+    }
+    if options.relaxed.iter().any(|inner| matches!(inner, Inner::Auto { .. })) {
+        return refuse("auto chooses one copy, for --inner: name the sets of these".into());
+    }
+    if !matches!(options.method, MethodChoice::Gmres { .. }) {
+        return refuse(
+            "only GMRES bears products that become less accurate: name --method gmres:M or fgmres:M".into(),
+        );
+    }
+    let all: Vec<Inner> = std::iter::once(options.inner).chain(options.relaxed.iter().copied()).collect();
+    match all.windows(2).find(|pair| pair[1].accuracy() <= pair[0].accuracy()) {
+        Some(pair) => refuse(format!(
+            "{} is not less accurate than {}, which comes before it: name copies from the most accurate to the least",
+            pair[1], pair[0]
+        )),
+        None => Ok(()),
+    }
+}
 
 /// Refuses matrices with which no system can be solved, with what stands in the way.
 ///

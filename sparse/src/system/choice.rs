@@ -142,6 +142,40 @@ impl fmt::Display for PreconditionerChoice {
     }
 }
 
+/// What an element's magnitude is compared with, as [`Criterion`] without its vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CriterionChoice {
+    /// The norm of the matrix.
+    Normwise,
+    /// That of its row.
+    #[default]
+    Componentwise,
+    /// That of its row times a vector ([`Options::x_for`](super::Options::x_for)).
+    ComponentwiseFor,
+}
+
+impl CriterionChoice {
+    /// The criterion, for this vector.
+    pub fn of(self, x: &[f64]) -> Criterion<'_> {
+        match self {
+            CriterionChoice::Normwise => Criterion::Normwise,
+            CriterionChoice::Componentwise => Criterion::Componentwise,
+            CriterionChoice::ComponentwiseFor => Criterion::ComponentwiseFor(x),
+        }
+    }
+}
+
+impl FromStr for CriterionChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        use CriterionChoice::{Componentwise, ComponentwiseFor, Normwise};
+        let is_named = |choice: &Self| choice.of(&[]).name().eq_ignore_ascii_case(text);
+        let found = [Normwise, Componentwise, ComponentwiseFor].into_iter().find(is_named);
+        found.ok_or_else(|| Error::parameter("inner", format!("{text:?} is neither nw nor cw nor cw-exact")))
+    }
+}
+
 /// What the method multiplies with.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Inner {
@@ -154,31 +188,71 @@ pub enum Inner {
     Adaptive {
         /// Its formats.
         set: FormatSet,
-        /// Whether magnitudes are compared within rows, or within the matrix.
-        by_rows: bool,
+        /// What magnitudes are compared with.
+        criterion: CriterionChoice,
+        /// The accuracy of products.
+        accuracy: Accuracy,
+        /// Rows and columns of the blocks that it is stored in, 1 to 4; none: that with the fewest bytes in `f64`.
+        edge: Option<usize>,
+    },
+    /// The copy in the set and the blocks whose products are fastest on this machine with the workers there are, by [measured
+    /// costs](crate::adaptive::CostModel); the matrix itself where none is faster. Another run may choose another one: answers can differ in their last bits.
+    Auto {
+        /// What magnitudes are compared with.
+        criterion: CriterionChoice,
         /// The accuracy of products.
         accuracy: Accuracy,
     },
 }
 
+/// Layouts of copies, by the edge of their blocks.
+const LAYOUTS: [&str; 4] = ["tiled", "bsr2", "bsr3", "bsr4"];
+
 impl Inner {
-    /// How its elements are chosen.
-    pub fn adaptation(&self) -> Adaptation<'static> {
+    /// The accuracy of products.
+    pub fn accuracy(&self) -> f64 {
+        match self {
+            Inner::Auto { accuracy, .. } => accuracy.get(),
+            _ => self.adaptation(&[]).accuracy.get(),
+        }
+    }
+
+    /// How its elements are chosen; `x` is what they are multiplied with where they are chosen for a vector.
+    pub fn adaptation<'x>(&self, x: &'x [f64]) -> Adaptation<'x> {
         match *self {
             Inner::Exact => Adaptation::double(),
             Inner::Single => Adaptation::single(),
-            Inner::Adaptive { set, by_rows, accuracy } => {
-                let criterion = if by_rows { Criterion::Componentwise } else { Criterion::Normwise };
-                Adaptation::new(set, criterion, accuracy)
+            Inner::Adaptive { set, criterion, accuracy, .. } => {
+                Adaptation::new(set, criterion.of(x), accuracy)
             }
+            // Whatever is chosen has this criterion and accuracy.
+            Inner::Auto { criterion, accuracy } => Adaptation::new(FormatSet::Ap7, criterion.of(x), accuracy),
         }
+    }
+
+    /// The edge of its blocks where it is said.
+    pub fn edge(&self) -> Option<usize> {
+        match *self {
+            Inner::Adaptive { edge, .. } => edge,
+            _ => None,
+        }
+    }
+
+    /// True where elements are chosen for a vector.
+    pub fn is_for_vector(&self) -> bool {
+        use CriterionChoice::ComponentwiseFor;
+        matches!(
+            self,
+            Inner::Adaptive { criterion: ComponentwiseFor, .. }
+                | Inner::Auto { criterion: ComponentwiseFor, .. }
+        )
     }
 }
 
 impl FromStr for Inner {
     type Err = Error;
 
-    /// `fp64`, `fp32`, `ap7:nw:2^-24`.
+    /// `fp64`, `fp32`, `ap7:nw:2^-24`, `ap7:nw:2^-24:bsr3`, `auto:cw:2^-24`, `auto` (which is the last one).
     fn from_str(text: &str) -> Result<Self, Error> {
         if text.trim().eq_ignore_ascii_case("fp64") {
             return Ok(Inner::Exact);
@@ -187,20 +261,34 @@ impl FromStr for Inner {
             return Ok(Inner::Single);
         }
         let parts: Vec<&str> = text.trim().split(':').collect();
-        let [set, criterion, eps] = parts[..] else {
-            let problem =
-                format!("{text:?}: fp64, fp32, or a set, a criterion and an accuracy like ap7:cw:2^-24");
-            return Err(Error::parameter("inner", problem));
+        let (set, criterion, eps, layout) = match parts[..] {
+            [auto] if auto.eq_ignore_ascii_case("auto") => ("auto", "cw", "2^-24", None),
+            [set, criterion, eps] => (set, criterion, eps, None),
+            [set, criterion, eps, layout] => (set, criterion, eps, Some(layout)),
+            _ => {
+                let problem = format!(
+                    "{text:?}: fp64, fp32, auto, or a set (or auto), a criterion and an accuracy like ap7:cw:2^-24"
+                );
+                return Err(Error::parameter("inner", problem));
+            }
         };
-        let by_rows = match criterion.to_lowercase().as_str() {
-            "nw" => false,
-            "cw" => true,
-            _ => return Err(Error::parameter("inner", format!("{criterion:?} is neither nw nor cw"))),
-        };
+        let (criterion, accuracy) = (criterion.parse()?, eps.parse()?);
+        if set.eq_ignore_ascii_case("auto") {
+            return match layout {
+                None => Ok(Inner::Auto { criterion, accuracy }),
+                Some(_) => Err(Error::parameter("inner", format!("{text:?}: auto chooses the layout, too"))),
+            };
+        }
+        let edge = layout.map(|layout| {
+            let place = LAYOUTS.iter().position(|name| name.eq_ignore_ascii_case(layout));
+            let wrong = || Error::parameter("inner", format!("{layout:?} is none of {}", LAYOUTS.join(", ")));
+            place.map(|place| place + 1).ok_or_else(wrong)
+        });
+        let edge = edge.transpose()?;
         let set = set
             .parse()
             .map_err(|error: crate::adaptive::UnknownSet| Error::parameter("inner", error.to_string()))?;
-        Ok(Inner::Adaptive { set, by_rows, accuracy: eps.parse()? })
+        Ok(Inner::Adaptive { set, criterion, accuracy, edge })
     }
 }
 
@@ -209,9 +297,11 @@ impl fmt::Display for Inner {
         match self {
             Inner::Exact => f.pad("fp64"),
             Inner::Single => f.pad("fp32"),
-            Inner::Adaptive { set, by_rows, accuracy } => {
-                write!(f, "{}:{}:{accuracy}", set.name().to_lowercase(), if *by_rows { "cw" } else { "nw" })
+            Inner::Adaptive { set, criterion, accuracy, edge } => {
+                write!(f, "{}:{}:{accuracy}", set.name().to_lowercase(), criterion.of(&[]).name())?;
+                edge.map_or(Ok(()), |edge| write!(f, ":{}", LAYOUTS[(edge - 1).min(3)]))
             }
+            Inner::Auto { criterion, accuracy } => write!(f, "auto:{}:{accuracy}", criterion.of(&[]).name()),
         }
     }
 }
@@ -255,6 +345,10 @@ mod tests {
         assert_eq!("chebyshev:7".parse::<PreconditionerChoice>()?.to_string(), "chebyshev:7");
         assert_eq!("block".parse::<PreconditionerChoice>()?.to_string(), "block:16");
         assert_eq!("AP7:nw:2^-24".parse::<Inner>()?.to_string(), "ap7:nw:2^-24");
+        assert_eq!("ap4:CW-exact:2^-24".parse::<Inner>()?.to_string(), "ap4:cw-exact:2^-24");
+        assert_eq!("ap2:cw:2^-20:BSR3".parse::<Inner>()?.to_string(), "ap2:cw:2^-20:bsr3");
+        assert_eq!("auto".parse::<Inner>()?.to_string(), "auto:cw:2^-24");
+        assert_eq!("auto:nw:2^-37".parse::<Inner>()?.to_string(), "auto:nw:2^-37");
         assert_eq!("fp64".parse::<Inner>()?, Inner::Exact);
         assert_eq!("FP32".parse::<Inner>()?.to_string(), "fp32");
         Ok(())
@@ -271,5 +365,7 @@ mod tests {
         assert!(problem("ap9:nw:2^-24".parse::<Inner>().unwrap_err()).contains("ap7"));
         assert!(problem("ap7".parse::<Inner>().unwrap_err()).contains("ap7:cw:2^-24"));
         assert!("ap7:nw:2".parse::<Inner>().is_err());
+        assert!(problem("ap7:nw:2^-24:bsr5".parse::<Inner>().unwrap_err()).contains("bsr3"));
+        assert!(problem("auto:nw:2^-24:bsr3".parse::<Inner>().unwrap_err()).contains("layout"));
     }
 }

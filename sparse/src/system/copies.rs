@@ -2,24 +2,33 @@
 
 use std::time::Duration;
 
+use zellige_kernels::packed::Rounding;
+use zellige_kernels::sell::EDGES;
 use zellige_runtime::Runtime;
 
 use super::scaled::{Scales, Unscaled};
-use super::{Inner, Options, ScalingChoice};
-use crate::adaptive::Adaptation;
+use super::{CriterionChoice, Inner, Options, ScalingChoice};
+use crate::adaptive::{Accuracy, Adaptation, FormatSet, SETS, TiledMatrix, fastest, is_faster};
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::krylov::{Operator, Stored, best_edge};
+use crate::reorder::Permutation;
 use crate::space::Space;
 
 /// The matrix as methods see it.
 pub struct Copies {
+    /// What `inner` came to, where it was automatic.
+    pub chosen: Inner,
     /// Where vectors are cut.
     pub space: Space,
     /// In `f64`.
     exact: Exact,
     /// A copy that is narrow, or scaled so that the matrix is not known from it to the last bit.
     inner: Option<Stored>,
+    /// More of them, less and less accurate.
+    relaxed: Vec<Stored>,
+    /// What residuals on the way are computed with where it is neither of the first two: the matrix in `f64`, scaled as the copy.
+    scaled_exact: Option<Stored>,
     /// What rows and columns of it were multiplied by.
     pub scales: Option<Scales>,
     /// The matrix that preconditioners are of, if it is not the one that was given.
@@ -50,33 +59,56 @@ impl Copies {
     ///
     /// # Errors
     /// Those of [`Stored::new`], and [`Error::Shape`] for elements that become infinite.
-    pub fn new(rt: &Runtime, a: &Csr, options: &Options) -> Result<Copies, Error> {
+    pub fn new(
+        rt: &Runtime,
+        a: &Csr,
+        options: &Options,
+        order: Option<&Permutation>,
+    ) -> Result<Copies, Error> {
         let space = Space::new(a.rows(), a.bytes());
         // Scaling leaves blocks where they are.
         let edge = best_edge(a);
-        let scales = match (options.scaling, options.inner) {
+        let is_narrow = options.inner != Inner::Exact || !options.relaxed.is_empty();
+        let scales = match (options.scaling, is_narrow) {
             (ScalingChoice::None, _) => None,
-            (ScalingChoice::Auto, Inner::Exact) if !has_large_rows(a) => None,
+            (ScalingChoice::Auto, false) if !has_large_rows(a) => None,
             (ScalingChoice::Rows, _) => Some(Scales::of_rows(a)),
             (ScalingChoice::Both, _) | (ScalingChoice::Auto, _) => Some(Scales::of_both(a)),
         };
         let scaled = scales.as_ref().map(|scales| scales.matrix(a)).transpose()?;
         let matrix = scaled.as_ref().unwrap_or(a);
-        let adaptation = options.inner.adaptation();
+        let x = vector_of(options, order, scales.as_ref());
+        let narrow = |inner: &Inner| {
+            let adaptation = inner.adaptation(&x);
+            let fitting = if adaptation.set.has_scales() { 1 } else { edge };
+            Stored::new(rt, &space, matrix, inner.edge().unwrap_or(fitting), &adaptation)
+        };
+        let (chosen, raced) = match options.inner {
+            Inner::Auto { criterion, accuracy } => race(rt, &space, matrix, (criterion, accuracy), &x)?,
+            other => (other, None),
+        };
         let double = |a: &Csr| Stored::new(rt, &space, a, edge, &Adaptation::double());
-        let (exact, inner) = match (options.inner, &scales) {
-            (Inner::Exact, None) => (Exact::Plain(double(a)?), None),
-            (Inner::Exact, Some(scales)) if scales.can_be_undone(a, matrix) => {
+        let inner = match (chosen, &scales) {
+            (_, _) if raced.is_some() => raced,
+            (Inner::Exact, Some(scales)) if !scales.can_be_undone(a, matrix) => Some(double(matrix)?),
+            (Inner::Exact, _) => None,
+            (inner, _) => Some(narrow(&inner)?),
+        };
+        // Methods want the scaled matrix in `f64`.
+        let is_wanted = inner.is_none() || options.reliable.is_some();
+        let (exact, scaled_exact) = match &scales {
+            Some(scales) if is_wanted && scales.can_be_undone(a, matrix) => {
                 (Exact::Scaled(Unscaled::new(rt, &space, double(matrix)?, scales)), None)
             }
-            _ => {
-                let edge = if adaptation.set.has_scales() { 1 } else { edge };
-                let inner = Stored::new(rt, &space, matrix, edge, &adaptation)?;
-                (Exact::Plain(double(a)?), Some(inner))
-            }
+            Some(_) if is_wanted => (Exact::Plain(double(a)?), Some(double(matrix)?)),
+            _ => (Exact::Plain(double(a)?), None),
         };
-        let reduction = reduction(inner.as_ref().map_or(0.0, Operator::accuracy));
-        Ok(Copies { space, exact, inner, scales, scaled, reduction })
+        let relaxed = options.relaxed.iter().map(narrow).collect::<Result<_, _>>()?;
+        // Residuals that are replaced on the way lead to the goal without another run.
+        let accuracy =
+            if options.reliable.is_some() { 0.0 } else { inner.as_ref().map_or(0.0, Operator::accuracy) };
+        let reduction = reduction(accuracy);
+        Ok(Copies { chosen, space, exact, inner, relaxed, scaled_exact, scales, scaled, reduction })
     }
 
     /// What true residuals are computed with.
@@ -92,14 +124,66 @@ impl Copies {
         self.inner.as_ref().unwrap_or(self.exact.stored())
     }
 
-    /// How long workers have been busy with products so far, added up.
-    pub fn busy(&self) -> Duration {
-        self.exact.stored().busy() + self.inner.as_ref().map_or(Duration::ZERO, Stored::busy)
+    /// Less accurate ones, for the later steps of methods that bear them.
+    pub fn narrower(&self) -> Vec<&dyn Operator> {
+        self.relaxed.iter().map(|stored| stored as &dyn Operator).collect()
     }
 
-    /// Bytes of the matrix, and of the copy.
+    /// What methods replace their residuals with: the matrix in `f64`, scaled as they see it.
+    pub fn of_residuals(&self) -> &dyn Operator {
+        self.scaled_exact.as_ref().unwrap_or(self.exact.stored())
+    }
+
+    /// All that are stored.
+    fn all(&self) -> impl Iterator<Item = &Stored> {
+        std::iter::once(self.exact.stored()).chain(self.narrow())
+    }
+
+    fn narrow(&self) -> impl Iterator<Item = &Stored> {
+        self.inner.iter().chain(&self.relaxed).chain(&self.scaled_exact)
+    }
+
+    /// How long workers have been busy with products so far, added up.
+    pub fn busy(&self) -> Duration {
+        self.all().map(Stored::busy).sum()
+    }
+
+    /// Bytes of the matrix, and of its copies.
     pub fn bytes(&self) -> [u64; 2] {
-        [self.exact.stored().bytes(), self.inner.as_ref().map_or(0, Operator::bytes)]
+        [self.exact.stored().bytes(), self.narrow().map(Operator::bytes).sum()]
+    }
+}
+
+/// The way to store the matrix that multiplies fastest, and it so stored; the matrix itself where that is not slower.
+fn race(
+    rt: &Runtime,
+    space: &Space,
+    a: &Csr,
+    (criterion, accuracy): (CriterionChoice, Accuracy),
+    x: &[f64],
+) -> Result<(Inner, Option<Stored>), Error> {
+    let way = fastest(a, (&EDGES, &SETS), criterion.of(x), accuracy, Rounding::Nearest, rt.workers())?;
+    if way.set == FormatSet::Fp64 {
+        return Ok((Inner::Exact, None));
+    }
+    let chosen = Inner::Adaptive { set: way.set, criterion, accuracy, edge: Some(way.edge) };
+    let adaptation = chosen.adaptation(x);
+    let narrow = TiledMatrix::cut(a, way.edge, &adaptation, space, rt.workers())?;
+    // What would be multiplied with instead.
+    let double = TiledMatrix::cut(a, best_edge(a), &Adaptation::double(), space, rt.workers())?;
+    Ok(match is_faster(&narrow, &double, rt.workers()) {
+        true => (chosen, Some(Stored::of(rt, space, narrow, &adaptation))),
+        false => (Inner::Exact, None),
+    })
+}
+
+/// What elements are chosen for: the vector in the matrix' order, as its scaled columns see it.
+fn vector_of(options: &Options, order: Option<&Permutation>, scales: Option<&Scales>) -> Vec<f64> {
+    let Some(x) = &options.x_for else { return Vec::new() };
+    let x = order.map_or_else(|| x.clone(), |order| order.vector(x));
+    match scales {
+        Some(scales) => x.iter().zip(&scales.columns).map(|(x, scale)| x / scale).collect(),
+        None => x,
     }
 }
 

@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 use zellige_runtime::Runtime;
 
 use super::candidates::{candidates, method_of, preconditioner_of};
-use super::check::{check_constant, check_matrix};
+use super::check::{check_constant, check_matrix, check_options};
 use super::copies::Copies;
 use super::scaled::Scaled;
 use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::{Logger, Preconditioner, Reason, Solution, Solve, Stop, solve as solve_by};
+use crate::krylov::{
+    Kept, Logger, Method, Onwards, Preconditioner, Progress, Reason, Solution, Solve, Stop,
+    StoppingCriterion, solve as solve_by,
+};
 use crate::reorder::Permutation;
 
 /// A matrix with everything that solving takes: copies are made when it is, preconditioners when they are first needed, and both serve any number of
@@ -38,12 +41,12 @@ use crate::reorder::Permutation;
 pub struct System<'a> {
     pub(super) rt: &'a Runtime,
     /// In the order of `order`.
-    a: Cow<'a, Csr>,
-    order: Option<Permutation>,
-    options: Options,
-    copies: Copies,
+    pub(super) a: Cow<'a, Csr>,
+    pub(super) order: Option<Permutation>,
+    pub(super) options: Options,
+    pub(super) copies: Copies,
     candidates: Vec<Candidate>,
-    setup: Duration,
+    pub(super) setup: Duration,
 }
 
 /// A way to solve the system, and its preconditioner once it was needed.
@@ -51,6 +54,26 @@ struct Candidate {
     method: MethodChoice,
     preconditioner: PreconditionerChoice,
     made: Mutex<Option<Helper>>,
+}
+
+/// What an attempt is made with: a preconditioner, and criteria.
+type MadeWith = (Option<Arc<dyn Preconditioner>>, Vec<Stop>);
+
+/// A right-hand side on its way, in the matrix' order.
+pub(super) struct Side {
+    pub(super) b: Vec<f64>,
+    /// The best answer so far.
+    pub(super) x: Vec<f64>,
+    removed: f64,
+    begun: Instant,
+    /// How long products had taken before.
+    busy: Duration,
+    pub(super) tried: Tried,
+    /// Time for preconditioners that it made, or waited for.
+    made_now: Duration,
+    preconditioner_bytes: u64,
+    /// Of preconditioners of attempts before the last.
+    failed_bytes: u64,
 }
 
 /// A preconditioner, if the way has one, and how long it took to make.
@@ -71,11 +94,15 @@ impl<'a> System<'a> {
     /// Makes what does not depend on right-hand sides.
     ///
     /// # Errors
-    /// [`Error::Unsolvable`] for a matrix that is not square, that has a row of zeros, elements that are infinite or no numbers, or no constant in
+    /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a matrix that is not square, that has a row of zeros, elements that are infinite or no numbers, or no constant in
     /// its null space where one is to be taken out.
     pub fn new(rt: &'a Runtime, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
         let begun = Instant::now();
+        check_options(options)?;
         check_matrix(a)?;
+        if let Some(x) = options.x_for.as_ref().filter(|x| x.len() != a.columns()) {
+            return Err(Error::shape("x-for", format!("{} elements for {} columns", x.len(), a.columns())));
+        }
         if options.without_constant {
             check_constant(a)?;
         }
@@ -84,7 +111,7 @@ impl<'a> System<'a> {
             Some(order) => Cow::Owned(order.matrix(a)?),
             None => Cow::Borrowed(a),
         };
-        let copies = Copies::new(rt, &a, options)?;
+        let copies = Copies::new(rt, &a, options, order.as_ref())?;
         let candidate =
             |(method, preconditioner)| Candidate { method, preconditioner, made: Mutex::default() };
         let candidates = candidates(&a, options).into_iter().map(candidate).collect();
@@ -98,71 +125,144 @@ impl<'a> System<'a> {
     /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for elements of them that are infinite or no numbers, and what kept every
     /// attempt from beginning.
     pub fn solve(&self, b: &[f64], x: &mut [f64], log: &mut dyn Logger) -> Result<Answer, Error> {
-        self.a.check_vectors(x, b)?;
-        let mut rhs = Cow::Borrowed(b);
-        if self.options.without_constant {
-            take_mean_out(rhs.to_mut());
-        }
-        let answer = match &self.order {
-            Some(order) => {
-                let mut permuted = order.vector(x);
-                let answer = self.attempts(&order.vector(&rhs), &mut permuted, log)?;
-                order.put_back(&permuted, x);
-                answer
-            }
-            None => self.attempts(&rhs, x, log)?,
-        };
-        if self.options.without_constant {
-            take_mean_out(x);
-        }
-        Ok(answer)
+        let mut side = self.side(b, x)?;
+        self.attempts(&mut side, 0, log)?;
+        self.answer(side, x)
     }
 
-    fn attempts(&self, b: &[f64], x: &mut [f64], log: &mut dyn Logger) -> Result<Answer, Error> {
+    /// A right-hand side as methods see it.
+    pub(super) fn side(&self, b: &[f64], x: &[f64]) -> Result<Side, Error> {
+        self.a.check_vectors(x, b)?;
         let (begun, busy) = (Instant::now(), self.copies.busy());
+        let (mut b, mut x, mut removed) = (b.to_vec(), x.to_vec(), 0.0);
+        if self.options.without_constant {
+            removed = take_mean_out(&mut b);
+        }
+        if let Some(order) = &self.order {
+            (b, x) = (order.vector(&b), order.vector(&x));
+        }
         // It costs a product, and hardly anybody asks for it.
         let goes_by_first = self.options.stop.iter().any(|stop| matches!(stop, Stop::RelativeToFirst(_)));
-        let first = if goes_by_first { self.residual(b, x) } else { 0.0 };
-        let mut tried = Tried { first, setup: self.setup, ..Tried::default() };
-        let (mut made_now, mut preconditioner_bytes) = (Duration::ZERO, 0);
-        for (k, candidate) in self.candidates.iter().enumerate() {
-            let is_last = k + 1 == self.candidates.len();
-            let began = Instant::now();
-            let helper = self.helper(candidate);
-            made_now += began.elapsed();
-            let result = helper.and_then(|helper| {
-                tried.setup += helper.took;
-                let helper = helper.preconditioner;
-                preconditioner_bytes = helper.as_ref().map_or(0, |helper| helper.bytes());
-                let elapsed = tried.setup + begun.elapsed().saturating_sub(made_now);
-                let stop = tried.stops(&self.options.stop, elapsed, is_last);
-                self.attempt(candidate.method, helper.as_deref(), b, x, &stop, log)
+        let first = if goes_by_first { self.residual(&b, &x) } else { 0.0 };
+        let tried = Tried { first, setup: self.setup, ..Tried::default() };
+        Ok(Side {
+            b,
+            x,
+            removed,
+            begun,
+            busy,
+            tried,
+            made_now: Duration::ZERO,
+            preconditioner_bytes: 0,
+            failed_bytes: 0,
+        })
+    }
+
+    /// Makes attempts from this one on, until one is enough or there are no more.
+    pub(super) fn attempts(&self, side: &mut Side, from: usize, log: &mut dyn Logger) -> Result<(), Error> {
+        let narrower = self.copies.narrower();
+        for (k, candidate) in self.candidates.iter().enumerate().skip(from) {
+            let method = method_of(candidate.method, &self.options, self.copies.of_residuals(), &narrower);
+            let result = self.prepared(side, k).and_then(|(helper, stop)| {
+                let mut log = Onwards { log: &mut *log, before: side.tried.steps };
+                self.attempt(&*method, helper.as_deref(), &side.b, &mut side.x, &stop, &mut log)
             });
-            match result {
-                Err(error) if self.candidates.len() == 1 => return Err(error),
-                result => tried.add(
-                    method_of(candidate.method, self.options.basis).name(),
-                    candidate.preconditioner,
-                    result,
-                ),
-            }
-            if tried.is_over(&self.options.stop) {
+            self.add(side, k, method.name(), result)?;
+            if side.tried.is_over(&self.options.stop) {
                 break;
             }
         }
-        let products = (self.copies.busy() - busy) / self.rt.workers() as u32;
-        let (backward_error, attainable) = quality(&self.a, b, x);
-        let [matrix, inner] = self.copies.bytes();
+        Ok(())
+    }
+
+    /// What the next attempt is made with: a preconditioner, and criteria.
+    pub(super) fn prepared(&self, side: &mut Side, k: usize) -> Result<MadeWith, Error> {
+        let began = Instant::now();
+        let helper = self.helper(&self.candidates[k]);
+        side.made_now += began.elapsed();
+        let Helper { preconditioner, took } = helper?;
+        side.tried.setup += took;
+        side.failed_bytes += std::mem::take(&mut side.preconditioner_bytes);
+        side.preconditioner_bytes = preconditioner.as_ref().map_or(0, |helper| helper.memory());
+        let elapsed = side.tried.setup + side.begun.elapsed().saturating_sub(side.made_now);
+        let is_last = k + 1 == self.candidates.len();
+        Ok((preconditioner, side.tried.stops(&self.options.stop, elapsed, is_last)))
+    }
+
+    /// Adds what an attempt came to; an error where it is the only one.
+    pub(super) fn add(
+        &self,
+        side: &mut Side,
+        k: usize,
+        method: String,
+        result: Result<Solution, Error>,
+    ) -> Result<(), Error> {
+        match result {
+            Err(error) if self.candidates.len() == 1 => Err(error),
+            result => {
+                side.tried.add(method, self.candidates[k].preconditioner, result);
+                Ok(())
+            }
+        }
+    }
+
+    /// What is known of the answer, which is left in `x`.
+    pub(super) fn answer(&self, mut side: Side, x: &mut [f64]) -> Result<Answer, Error> {
+        let products = (self.copies.busy() - side.busy) / self.rt.workers() as u32;
+        let mut solution = side.tried.solution()?;
+        if self.options.without_constant {
+            solution = self.without_mean(solution, side.tried.first, &side.b, &mut side.x);
+        }
+        let (backward_error, attainable) = quality(&self.a, 0.0, &side.b, &side.x);
+        match &self.order {
+            Some(order) => order.put_back(&side.x, x),
+            None => x.copy_from_slice(&side.x),
+        }
+        let bytes = self.bytes(side.tried.kept, [side.preconditioner_bytes, side.failed_bytes]);
         Ok(Answer {
-            solution: tried.solution()?,
-            attempts: tried.attempts,
+            solution,
+            removed: side.removed,
+            attempts: side.tried.attempts,
+            inner: self.copies.chosen,
             backward_error,
             attainable,
-            setup: tried.setup,
-            solve: begun.elapsed() - made_now,
+            setup: side.tried.setup,
+            solve: side.begun.elapsed() - side.made_now,
             products,
-            bytes: Bytes { matrix, inner, preconditioner: preconditioner_bytes },
+            bytes,
         })
+    }
+
+    /// What is stored with these vectors, and bytes of the last preconditioner and of those before it.
+    pub(super) fn bytes(&self, kept: Kept, [preconditioner, failed_preconditioners]: [u64; 2]) -> Bytes {
+        let [matrix, inner] = self.copies.bytes();
+        let ordered = if self.order.is_some() { self.a.memory() } else { 0 };
+        Bytes {
+            given: self.a.memory(),
+            rearranged: ordered + self.copies.scaled.as_ref().map_or(0, Csr::memory),
+            matrix,
+            inner,
+            preconditioner,
+            failed_preconditioners,
+            basis: kept.basis,
+            vectors: kept.vectors,
+        }
+    }
+
+    /// The method of the first attempt.
+    pub(super) fn first_method(&self) -> MethodChoice {
+        self.candidates[0].method
+    }
+
+    /// What is said of the answer once its mean has been taken out: a matrix need not take constants to zero to the last bit.
+    fn without_mean(&self, found: Solution, first: f64, b: &[f64], x: &mut [f64]) -> Solution {
+        take_mean_out(x);
+        let solution = Solution { true_residual: self.residual(b, x), ..found };
+        let (steps, rhs) = (found.steps, found.rhs);
+        let goal = self.options.stop.goal(&Progress { steps, elapsed: Duration::ZERO, rhs, first });
+        let is_missed = solution.true_residual > goal.unwrap_or(0.0).max(found.true_residual);
+        let reason = if is_missed && found.reason.is_converged() { Reason::Stagnated } else { found.reason };
+        Solution { reason, ..solution }
     }
 
     /// The norm of `b - A x`.
@@ -181,7 +281,8 @@ impl<'a> System<'a> {
         }
         let (begun, matrix) = (Instant::now(), self.copies.scaled.as_ref().unwrap_or(&self.a));
         let Candidate { method, preconditioner, .. } = *candidate;
-        let preconditioner = preconditioner_of(preconditioner, method, self.rt, &self.copies.space, matrix)?;
+        let (space, known) = (&self.copies.space, (matrix, self.copies.scales.as_ref()));
+        let preconditioner = preconditioner_of(preconditioner, method, self.rt, space, known)?;
         let helper = Helper { preconditioner: preconditioner.map(Arc::from), took: begun.elapsed() };
         *made = Some(helper.clone());
         Ok(helper)
@@ -189,7 +290,7 @@ impl<'a> System<'a> {
 
     fn attempt(
         &self,
-        method: MethodChoice,
+        method: &dyn Method,
         preconditioner: Option<&dyn Preconditioner>,
         b: &[f64],
         x: &mut [f64],
@@ -199,26 +300,29 @@ impl<'a> System<'a> {
         let Copies { space, scales, reduction, .. } = &self.copies;
         let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), *reduction);
         let problem = Solve { rt: self.rt, space, exact, inner, preconditioner, reduction };
-        let method = method_of(method, self.options.basis);
         match scales {
-            Some(scales) => solve_by(&problem, &Scaled { method: &*method, scales }, b, x, stop, log),
-            None => solve_by(&problem, &*method, b, x, stop, log),
+            Some(scales) => solve_by(&problem, &Scaled { method, scales }, b, x, stop, log),
+            None => solve_by(&problem, method, b, x, stop, log),
         }
     }
 }
 
-fn take_mean_out(v: &mut [f64]) {
+/// Takes its mean out of a vector; the norm of what that was.
+fn take_mean_out(v: &mut [f64]) -> f64 {
     let mean = v.iter().sum::<f64>() / v.len() as f64;
     v.iter_mut().for_each(|v| *v -= mean);
+    mean.abs() * (v.len() as f64).sqrt()
 }
 
 /// The attempts so far.
 #[derive(Default)]
-struct Tried {
+pub(super) struct Tried {
     attempts: Vec<Attempt>,
     solution: Option<Solution>,
-    steps: usize,
+    pub(super) steps: usize,
     runs: usize,
+    /// The most that one of them kept.
+    kept: Kept,
     /// The norm of the residual before any of them, where a criterion goes by it.
     first: f64,
     /// The time for what they used.
@@ -233,6 +337,8 @@ impl Tried {
         if let Ok(solution) = &result {
             self.steps += solution.steps;
             self.runs += solution.runs;
+            let Kept { basis, vectors } = solution.kept;
+            self.kept = Kept { basis: self.kept.basis.max(basis), vectors: self.kept.vectors.max(vectors) };
             self.solution = Some(*solution);
         }
         let result = result.map_err(|error| error.to_string());
@@ -240,7 +346,7 @@ impl Tried {
     }
 
     /// True if nothing more is to be tried.
-    fn is_over(&self, stop: &[Stop]) -> bool {
+    pub(super) fn is_over(&self, stop: &[Stop]) -> bool {
         let last = self.attempts.last().and_then(|attempt| attempt.result.as_ref().ok());
         last.is_some_and(|solution| {
             let is_out = stop.iter().any(|stop| matches!(*stop, Stop::Steps(most) if most <= self.steps));
@@ -264,7 +370,9 @@ impl Tried {
     /// That of the last attempt, with the steps and runs of all.
     fn solution(&self) -> Result<Solution, Error> {
         match self.solution {
-            Some(solution) => Ok(Solution { steps: self.steps, runs: self.runs, ..solution }),
+            Some(solution) => {
+                Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })
+            }
             None => {
                 let problem = |attempt: &Attempt| {
                     format!("{}: {}", attempt.method, attempt.result.as_ref().err().map_or("", |e| e))
@@ -276,14 +384,14 @@ impl Tried {
     }
 }
 
-/// The normwise backward error, and the attainable residual.
-fn quality(a: &Csr, b: &[f64], x: &[f64]) -> (f64, f64) {
+/// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual.
+pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64]) -> (f64, f64) {
     let (mut residual, mut most_b, mut most_row, mut floor) = (0.0f64, 0.0f64, 0.0f64, 0.0);
-    for ((column, value), b) in a.iter().zip(b) {
-        let elements = || column.iter().zip(value).map(|(&j, a)| a * x[j as usize]);
+    for (((column, value), b), own) in a.iter().zip(b).zip(x) {
+        let elements = || column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).chain([shift * own]);
         residual = residual.max((b - elements().sum::<f64>()).abs());
         most_b = most_b.max(b.abs());
-        most_row = most_row.max(crate::csr::abs_sum(value));
+        most_row = most_row.max(crate::csr::abs_sum(value) + shift.abs());
         floor += elements().map(f64::abs).sum::<f64>().powi(2);
     }
     let most_x = x.iter().fold(0.0, |most: f64, x| most.max(x.abs()));

@@ -22,17 +22,20 @@ mod copies;
 mod made;
 mod scaled;
 mod several;
+mod shifts;
+mod together;
 
 use std::time::Duration;
 
 use zellige_runtime::Runtime;
 
-pub use choice::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
+pub use choice::{CriterionChoice, Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 pub use made::System;
+pub use shifts::ShiftedAnswer;
 
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::{BasisFormat, Logger, Solution, Stop};
+use crate::krylov::{BasisFormat, Logger, Orthogonalisation, Solution, Stop};
 
 /// How a system is solved.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,8 +46,17 @@ pub struct Options {
     pub preconditioner: PreconditionerChoice,
     /// What it multiplies with.
     pub inner: Inner,
+    /// What elements are chosen for where a copy's criterion is one for a vector (`cw-exact`): an estimate of the answer, say. In it nothing is zero.
+    pub x_for: Option<Vec<f64>>,
     /// How GMRES stores its vectors.
     pub basis: BasisFormat,
+    /// How GMRES makes them orthogonal.
+    pub orthogonalisation: Orthogonalisation,
+    /// Copies that GMRES goes over to as its residual becomes small ([`RelaxedGmres`](crate::krylov::RelaxedGmres)), the most accurate first.
+    pub relaxed: Vec<Inner>,
+    /// Conjugate gradients with a narrow copy replace the residual that they keep by the true one where it has become smaller by this factor, between
+    /// 0 and 1 ([`ReliableCg`](crate::krylov::ReliableCg)).
+    pub reliable: Option<f64>,
     /// What rows and columns are multiplied by for it.
     pub scaling: ScalingChoice,
     /// When to stop: whichever comes first.
@@ -62,7 +74,11 @@ impl Default for Options {
             method: MethodChoice::default(),
             preconditioner: PreconditionerChoice::default(),
             inner: Inner::default(),
+            x_for: None,
             basis: BasisFormat::default(),
+            orthogonalisation: Orthogonalisation::default(),
+            relaxed: Vec::new(),
+            reliable: None,
             scaling: ScalingChoice::default(),
             stop: vec![Stop::RelativeToRhs(1e-10), Stop::Steps(10_000)],
             reorder: false,
@@ -89,6 +105,10 @@ pub struct Answer {
     pub solution: Solution,
     /// All of them.
     pub attempts: Vec<Attempt>,
+    /// What methods multiplied with: [`Options::inner`], or what was chosen where it is automatic.
+    pub inner: Inner,
+    /// The norm of what was taken out of `b` ([`Options::without_constant`]): residuals are those of the rest.
+    pub removed: f64,
     /// `|b - A x|_inf / (|A|_inf |x|_inf + |b|_inf)` (Rigal and Gaches 1967).
     pub backward_error: f64,
     /// `u ||A| |x||_2` with the unit roundoff `u`: what rounding the answer to `f64` does to the residual. No method gets far below it.
@@ -104,15 +124,33 @@ pub struct Answer {
     pub bytes: Bytes,
 }
 
-/// Bytes that were stored.
+/// Bytes that were stored, all of them at once at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
+    /// The matrix by rows, as it was given.
+    pub given: u64,
+    /// The same in another order and with scaled rows and columns, where preconditioners are made of that; 0 if they are not.
+    pub rearranged: u64,
     /// The matrix in `f64`.
     pub matrix: u64,
-    /// The narrow copy; 0 if there is none.
+    /// The narrow copy, or copies; 0 if there is none.
     pub inner: u64,
-    /// What the last attempt's preconditioner reads at each application.
+    /// The last attempt's preconditioner.
     pub preconditioner: u64,
+    /// Those of attempts before it, which are kept for other right-hand sides.
+    pub failed_preconditioners: u64,
+    /// The basis of the Krylov space, as it is stored; the largest of all attempts.
+    pub basis: u64,
+    /// All other vectors that solving took; the most of all attempts.
+    pub vectors: u64,
+}
+
+impl Bytes {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let matrices = self.given + self.rearranged + self.matrix + self.inner;
+        matrices + self.preconditioner + self.failed_preconditioners + self.basis + self.vectors
+    }
 }
 
 /// Solves `A x = b`, from the guess in `x`.

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::krylov::grains::dots;
 use crate::krylov::rounds::{Ended, Limits};
 use crate::krylov::{
-    Correction, Logger, Method, Operator, Preconditioner, Scalars, ScalarsHandle, Steps, Stored, Sums,
+    Correction, Kept, Logger, Method, Operator, Preconditioner, Scalars, ScalarsHandle, Steps, Stored, Sums,
 };
 use crate::space::{Space, Vector};
 
@@ -129,6 +129,11 @@ impl Operator for Unscaled {
         self.stored.bytes()
     }
 
+    /// Its scales, and the vector on the way of each of the two graphs of true residuals.
+    fn vectors(&self) -> u64 {
+        4 * size_of::<f64>() as u64 * self.rows() as u64
+    }
+
     fn accuracy(&self) -> f64 {
         self.stored.accuracy()
     }
@@ -176,15 +181,48 @@ impl Method for Scaled<'_> {
         m: Option<&'r dyn Preconditioner>,
     ) -> Result<Box<dyn Correction + 'r>, Error> {
         let inner = self.method.prepare(rt, space, a, m)?;
+        let carrier = Carrier::new(rt, space, self.scales, [inner.residual(), inner.correction()])?;
+        Ok(Box::new(Prepared { inner, carrier }))
+    }
+}
+
+/// Takes residuals to a scaled system, and corrections back.
+pub struct Carrier<'r> {
+    rt: &'r Runtime,
+    r: Vector,
+    d: Vector,
+    norms: ScalarsHandle,
+    there: Graph,
+    back: Graph,
+    kept: Kept,
+}
+
+/// What a residual has become on its way.
+#[derive(Clone, Copy)]
+pub struct Carried {
+    /// Its norm beside what it was.
+    pub ratio: f64,
+    /// Its norm.
+    norm: f64,
+}
+
+impl<'r> Carrier<'r> {
+    /// To `residual`, and back from `correction`, of a system that was multiplied by these scales.
+    pub fn new(
+        rt: &'r Runtime,
+        space: &Space,
+        scales: &Scales,
+        [residual, correction]: [&Vector; 2],
+    ) -> Result<Carrier<'r>, Error> {
         let (r, d, norms) = (space.zeros(rt), space.zeros(rt), rt.register(Scalars::zeros(2)));
         let (rows, columns) =
-            (space.vector(rt, self.scales.rows.clone()), space.vector(rt, self.scales.columns.clone()));
+            (space.vector(rt, scales.rows.clone()), space.vector(rt, scales.columns.clone()));
         let sums = Sums::new(rt, space, 2);
         let there = rt.record(|graph| {
             let steps = Steps::new(graph, space, &norms);
             steps.each(
                 "scale",
-                |i| (r.read(i), rows.read(i), inner.residual().update(i), sums.of(i)),
+                |i| (r.read(i), rows.read(i), residual.update(i), sums.of(i)),
                 |(r, rows, scaled, sums)| {
                     scaled
                         .iter_mut()
@@ -202,7 +240,7 @@ impl Method for Scaled<'_> {
         let back = rt.record(|graph| {
             Steps::new(graph, space, &norms).each(
                 "scale",
-                |i| (inner.correction().read(i), columns.read(i), d.update(i)),
+                |i| (correction.read(i), columns.read(i), d.update(i)),
                 |(scaled, columns, d)| {
                     d.iter_mut()
                         .zip(scaled.iter().zip(&*columns))
@@ -210,48 +248,68 @@ impl Method for Scaled<'_> {
                 },
             )
         })?;
-        Ok(Box::new(Prepared { rt, inner, r, d, norms, there, back }))
+        Ok(Carrier { rt, r, d, norms, there, back, kept: Kept::vectors(space, 4) })
+    }
+
+    /// The residual and the correction as the caller knows them.
+    pub fn vectors(&self) -> [&Vector; 2] {
+        [&self.r, &self.d]
+    }
+
+    /// What its vectors take.
+    pub fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    /// Takes the residual there.
+    pub fn there(&self) -> Result<Carried, Error> {
+        self.rt.replay(&Bindings::recorded(&self.there))?;
+        let guard = self.rt.read(&self.norms)?;
+        let norms = Scalars::new(guard.as_slice());
+        let [of_caller, norm] = [norms[0], norms[1]];
+        Ok(Carried { ratio: if of_caller > 0.0 { norm / of_caller } else { 1.0 }, norm })
+    }
+
+    /// Brings the correction of a run back, and says how that ended as the caller measures it.
+    pub fn back(&self, carried: Carried, ended: Ended) -> Result<Ended, Error> {
+        self.rt.replay(&Bindings::recorded(&self.back))?;
+        Ok(Ended { residual: ended.residual / carried.ratio, begun: Some(carried.norm), ..ended })
     }
 }
 
 struct Prepared<'r> {
-    rt: &'r Runtime,
     inner: Box<dyn Correction + 'r>,
-    r: Vector,
-    d: Vector,
-    norms: ScalarsHandle,
-    there: Graph,
-    back: Graph,
+    carrier: Carrier<'r>,
 }
 
 impl Correction for Prepared<'_> {
     fn residual(&self) -> &Vector {
-        &self.r
+        &self.carrier.r
     }
 
     fn correction(&self) -> &Vector {
-        &self.d
+        &self.carrier.d
+    }
+
+    fn kept(&self) -> Kept {
+        self.inner.kept().and(self.carrier.kept())
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
-        self.rt.replay(&Bindings::recorded(&self.there))?;
-        let [of_caller, scaled] = {
-            let guard = self.rt.read(&self.norms)?;
-            let norms = Scalars::new(guard.as_slice());
-            [norms[0], norms[1]]
-        };
-        let ratio = if of_caller > 0.0 { scaled / of_caller } else { 1.0 };
+        let carried = self.carrier.there()?;
+        let ratio = carried.ratio;
         let limits = Limits { goal: limits.goal * ratio, ..*limits };
         let ended = self.inner.run(&limits, &mut Rescaled { log, ratio })?;
-        self.rt.replay(&Bindings::recorded(&self.back))?;
-        Ok(Ended { residual: ended.residual / ratio, begun: Some(scaled), ..ended })
+        self.carrier.back(carried, ended)
     }
 }
 
 /// Tells of residuals as if they were those of the system that is not scaled.
-struct Rescaled<'l> {
-    log: &'l mut dyn Logger,
-    ratio: f64,
+pub struct Rescaled<'l> {
+    /// Who is told.
+    pub log: &'l mut dyn Logger,
+    /// [`Carried::ratio`].
+    pub ratio: f64,
 }
 
 impl Logger for Rescaled<'_> {

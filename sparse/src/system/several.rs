@@ -1,13 +1,14 @@
 //! Several right-hand sides at once.
 
-use super::{Answer, System};
+use super::{Answer, MethodChoice, System};
 use crate::error::Error;
 use crate::krylov::Logger;
 use crate::side_by_side::side_by_side;
 
 impl System<'_> {
-    /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each. Tasks of several of them run side by side, so that workers
-    /// are busy also where those of one wait for each other; every answer has the bits that it would have alone.
+    /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each. Conjugate gradients take 8, 4 or 2 of them in lock step, and each of their
+    /// products reads the matrix once for all; others run side by side, so that workers are busy also where the tasks of one wait for each other. Every answer has
+    /// the bits that it would have alone.
     ///
     /// # Errors
     /// [`Error::Shape`] unless there are as many guesses and loggers as right-hand sides; otherwise the first error of
@@ -23,7 +24,31 @@ impl System<'_> {
             return Err(Error::shape("right-hand sides", problem));
         }
         let threads = (2 * self.rt.workers()).max(1);
-        let jobs = b.iter().zip(x).zip(logs);
-        side_by_side(threads, jobs, |((b, x), log)| self.solve(b, x, log)).into_iter().collect()
+        let (mut jobs, mut rest) = (Vec::new(), (b, x, logs));
+        while !rest.0.is_empty() {
+            let count = self.at_once(rest.0.len());
+            let (b, others_b) = rest.0.split_at(count);
+            let (x, others_x) = rest.1.split_at_mut(count);
+            let (logs, others_logs) = rest.2.split_at_mut(count);
+            jobs.push((b, x, logs));
+            rest = (others_b, others_x, others_logs);
+        }
+        let solved = side_by_side(threads, jobs.into_iter(), |(b, x, logs)| match b {
+            [b] => vec![self.solve(b, &mut x[0], &mut logs[0])],
+            _ => self.solve_together(b, x, logs),
+        });
+        solved.into_iter().flatten().collect()
+    }
+
+    /// How many of the right-hand sides that are left go together.
+    fn at_once(&self, left: usize) -> usize {
+        // A panel is one task, whatever it is multiplied with: where there are few of them, workers need several products at a time.
+        let workers = self.rt.workers();
+        let most = if self.copies.space.stretches() >= 2 * workers { left } else { left / workers.max(1) };
+        // Products in lock step are none of a device's.
+        let is_fit = self.first_method() == MethodChoice::Cg
+            && self.options.reliable.is_none()
+            && self.rt.memory().iter().all(|node| node.device.is_none());
+        if is_fit { [8, 4, 2].into_iter().find(|&count| count <= most).unwrap_or(1) } else { 1 }
     }
 }

@@ -11,26 +11,32 @@ use super::tor::{Tile, tile};
 const MEMORY_NOTES: &str = "\
 Every policy starts with the whole matrix in host memory and ends with the factor there; its bits are compared with those of a run
 without devices. Seconds are of emulated devices, which share the CPU's cores: bytes are what this measures.
+  x bound   time from the first task to the last, by the larger of area bound and critical path: tasks as long as they were, no transfers
   x must    all bytes that moved, by those that tasks need where they ran: each tile that a device uses goes there once, each that it
             wrote comes back once
-  x bound   bytes that devices loaded, by the least for their part of the work: flops / sqrt(2 M) numbers with memory for M of them
+  x loads   bytes that devices loaded, by the least for their part of the work: flops / sqrt(2 M) numbers with memory for M of them
             (Beaumont, Eyraud-Dubois, Verite, Langou 2022: n^3 / (3 sqrt(2 M)) for a whole factorisation)";
 
 const GPU_NOTES: &str = "\
 One GPU with random numbers; medians of runs that follow one that does not count. What does not fit its memory is left out, with a line
 that says so.
   products      C -= A B^T of tiles as tasks make it (scales, operands of x3 and fp8 put together, results of hp2 and hp3 rounded), beside the
-                library's plain product of the same operands; 2 tile^3 flop each. x3, three products in one, reaches a third at most
+                library's plain product of the same operands; 2 tile^3 flop each. x3, three products in one, reaches a third at most.
+                peak: the most of that and of the library's product of large matrices (8192)
   copies        one way at a time, from and to page-locked host memory
+  replays       a recorded graph of 256 small tasks, one behind the other: time of a task where each is launched, and where the replay is one
+                launch of a CUDA graph
   Cholesky      cuSOLVER on a whole matrix in the GPU's memory (f32, f64), and this program in tiles of f32 for each rule; n^3 / 3 flop
   little memory the same in 30 % of what the matrix takes, and on 2 and 4 parts of the GPU; all must give the same bits
   CPU and GPU   the same with CPU workers that help, beside the GPU alone
+  several GPUs  where there are: the largest factorisation on two and on all of them
   reconstructor from the parameters of a 39 m telescope to R, for each rule; where one loses definiteness, the next safer one. The last
                 telescope under sixty layers of turbulence too
-  of limit      the least time of the same operations by that which they took: each at the rate that the library's product of its precision
-                reached in this run
+  idle, x bound share of the time in which the GPU's worker was in no body, and time by the larger of the area and critical-path bounds of the same bodies
+  predicted     what virtual time says of a factorisation in tiles, on the platform that these measured, by what was measured
+  of limit      the least time of the same operations by that which they took: each at the peak of its precision in this run
 CUDA's events are the clock, but for factorisations in tiles, which run on many streams. Beside each rate stand the multiprocessors' median
-clock rate (MHz) and the mean power (W) while it was measured, where NVML can be loaded and the GPU tells them.
+clock rate (MHz) and the mean power (W) while it was measured, where NVML can be loaded and the GPU tells them. A short table of what counts comes last.
 
 Examples
   All of it:    zellige bench gpu --json gpu.json
@@ -168,13 +174,20 @@ pub struct BenchGpu {
     /// Tile edge of whole reconstructors: a number, or auto as for `zellige tor run --device cuda`.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tor_tile: Tile,
+    /// Most products on one tile in one task of factorisations and reconstructors (f32): fewer, longer tasks, the same bits.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
+    pub look_left: u8,
     /// Repetitions; medians count.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
+    /// Seconds for all measurements: none begins that would not end in them, by what smaller ones took, and the large ones are repeated less often. Lines say
+    /// what that left out.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    pub budget: u32,
     /// Smaller matrices, unless others are asked for.
     #[arg(long)]
     pub quick: bool,
-    /// Write the figures as JSON; `-` is standard output.
+    /// Write the figures as JSON, and the GPU as a platform for `zellige simulate` beside it (FILE.toml); `-` is standard output, of the figures alone.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! Who computes: the options of everything that runs tasks on devices of the user's choice.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
@@ -19,6 +20,8 @@ Devices (--device): where tasks run
                      on who ran what
   --gpu-mem 30%      at most that much of each GPU's memory holds tiles; what does not fit waits in host memory
   --logical-gpus 2   each GPU counts as two, with half of that memory each: to try on one what happens on several
+  --host-memory 8GB  tiles take at most that much of the host's memory; the rest waits in a file in the folder --swap, which is gone when
+                     the command is
   What is asked for and is not there ends the command with exit code 4 and the name of what is missing: a GPU, or a library.";
 
 /// Who computes.
@@ -35,10 +38,19 @@ pub struct ExecutionArgs {
     pub device: Device,
     /// What of each GPU's memory to use for tiles, e.g. 20GB, 512MiB, or a share of all of it; by default what is free but for a twentieth.
     #[arg(long, value_name = "BYTES|P%")]
-    pub gpu_mem: Option<GpuMemory>,
+    pub gpu_mem: Option<MemorySize>,
     /// Use each GPU as so many, each with an equal part of the memory.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=16))]
     pub logical_gpus: Option<u16>,
+    /// What of the host's memory tiles may take, e.g. 8GB, or a share of all of it; the rest goes to a swap file. By default no limit.
+    #[arg(long, value_name = "BYTES|P%")]
+    pub host_memory: Option<MemorySize>,
+    /// The swap file's folder, best on a local disk; by default that for temporary files.
+    #[arg(long, value_name = "FOLDER", requires = "host_memory")]
+    pub swap: Option<PathBuf>,
+    /// Print on standard error what each memory node held and moved.
+    #[arg(long)]
+    pub stats: bool,
 }
 
 /// See [`ExecutionArgs::device`].
@@ -103,22 +115,32 @@ impl fmt::Display for Device {
     }
 }
 
-/// See [`ExecutionArgs::gpu_mem`].
+/// How much of a memory; see [`ExecutionArgs::gpu_mem`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum GpuMemory {
+pub enum MemorySize {
     /// So many bytes.
     Bytes(u64),
     /// This share of all, above 0, at most 1.
     Share(f64),
 }
 
-/// More than any GPU has.
+impl MemorySize {
+    /// Bytes, of a memory with so many.
+    pub fn of(self, total: u64) -> u64 {
+        match self {
+            MemorySize::Bytes(bytes) => bytes,
+            MemorySize::Share(share) => (total as f64 * share) as u64,
+        }
+    }
+}
+
+/// More than any memory has.
 const MOST_BYTES: f64 = 1e18;
 
-impl FromStr for GpuMemory {
+impl FromStr for MemorySize {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<GpuMemory, String> {
+    fn from_str(text: &str) -> Result<MemorySize, String> {
         let wanted =
             || "bytes as in 20GB, 512MiB or 3e9, or a percentage above 0 and at most 100%".to_string();
         let text = text.trim();
@@ -127,7 +149,7 @@ impl FromStr for GpuMemory {
         let (number, unit) = text.split_at(unit);
         let number = number.trim().parse::<f64>().ok().filter(|x| *x > 0.0).ok_or_else(wanted)?;
         let scale = match unit.trim().to_ascii_lowercase().as_str() {
-            "%" if number <= 100.0 => return Ok(GpuMemory::Share(number / 100.0)),
+            "%" if number <= 100.0 => return Ok(MemorySize::Share(number / 100.0)),
             "" | "b" => 1.0,
             "kb" => 1e3,
             "mb" => 1e6,
@@ -140,7 +162,7 @@ impl FromStr for GpuMemory {
             _ => return Err(wanted()),
         };
         let bytes = number * scale;
-        if (1.0..=MOST_BYTES).contains(&bytes) { Ok(GpuMemory::Bytes(bytes as u64)) } else { Err(wanted()) }
+        if (1.0..=MOST_BYTES).contains(&bytes) { Ok(MemorySize::Bytes(bytes as u64)) } else { Err(wanted()) }
     }
 }
 
@@ -210,10 +232,10 @@ mod tests {
             ("1TiB", 1 << 40),
             ("1TB", 1_000_000_000_000),
         ] {
-            assert_eq!(text.parse(), Ok(GpuMemory::Bytes(bytes)), "{text}");
+            assert_eq!(text.parse(), Ok(MemorySize::Bytes(bytes)), "{text}");
         }
-        assert_eq!("30%".parse(), Ok(GpuMemory::Share(0.3)));
-        assert_eq!("12.5 %".parse(), Ok(GpuMemory::Share(0.125)));
+        assert_eq!("30%".parse(), Ok(MemorySize::Share(0.3)));
+        assert_eq!("12.5 %".parse(), Ok(MemorySize::Share(0.125)));
         for text in [
             "",
             "%",
@@ -232,7 +254,7 @@ mod tests {
             "1e30GB",
             "1GB2",
         ] {
-            assert!(text.parse::<GpuMemory>().is_err(), "{text}");
+            assert!(text.parse::<MemorySize>().is_err(), "{text}");
         }
     }
 }

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub(super) const NOTES: &str = "\
+First every kernel of factorisations and solves runs in every precision on CPU workers, on random tiles; errors are compared with bounds that
+follow from the precisions, against float64. Then come the graphs.
+
 Each graph is made from its seed alone: 20 to 200 tasks on 2 to 24 handles at a time in several number formats, with reads, writes,
 updates, commuting and reducing tasks, failures on purpose, replays, and values read and written in place, on 0 to 2 CPU workers and 1 to 6
 devices with little memory, emulated or GPUs of a driver that needs none and checks the order of its streams. Every value must be what the same tasks give one after the other, bit by bit.
@@ -17,9 +20,11 @@ Examples
   One graph again, on the GPUs:     zellige selftest --cuda --only-graphs --fuzz 1 --seed 1605
   Every GPU as well, in minutes:    zellige selftest --cuda --json selftest.json
 
-With --cuda each NVIDIA GPU is checked first: every kernel in every precision against float64 and against the CPU, which precision rules keep
+With --cuda each NVIDIA GPU is checked next: every kernel in every precision against float64 and against the CPU, products of sparse solvers, searches
+and covariances against the CPU's bits, which precision rules keep
 MOAO's check system positive definite, a factorisation in a third of the memory it needs and on several parts of one GPU, and what
-happens when memory is short or a kernel faults (in a process of its own). A precision that the GPU is too old for is skipped, with a row that says so. Then the graphs run on these GPUs, whole and in parts.
+happens when memory is short or a kernel faults (in a process of its own). A precision that the GPU is too old for is skipped, with a row that says so. Where
+there are several GPUs a factorisation runs on all together. Then the graphs run on these GPUs, whole and in parts.
 
 Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --cuda and no GPU.";
 
@@ -44,11 +49,11 @@ pub struct SelftestArgs {
     /// Check every GPU too. CUDA_VISIBLE_DEVICES hides some.
     #[arg(long)]
     pub cuda: bool,
-    /// Fewer and smaller tiles on GPUs: a minute instead of several.
-    #[arg(long, requires = "cuda")]
+    /// Fewer and smaller tiles, on GPUs fewer rules too: a minute instead of several.
+    #[arg(long)]
     pub quick: bool,
-    /// With --cuda: run the graphs alone, without the checks before them.
-    #[arg(long, requires = "cuda")]
+    /// Run the graphs alone, without the checks before them.
+    #[arg(long)]
     pub only_graphs: bool,
     /// Let a kernel on this GPU fault, and say what came of it: what --cuda does in a process of its own.
     #[arg(long, hide = true, value_name = "GPU")]

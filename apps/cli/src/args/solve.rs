@@ -1,11 +1,13 @@
 //! The words after `zellige solve`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
-use zellige_sparse::krylov::BasisFormat;
+use zellige_sparse::krylov::{BasisFormat, Orthogonalisation};
 use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
+
+use super::execution::{DEVICES, ExecutionArgs};
+use super::vector::VectorSource;
 
 const EXAMPLES: &str = "\
 Methods (--method)
@@ -18,39 +20,74 @@ Preconditioners (--precond)
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
 
 The method may multiply with a copy (--inner) whose elements are stored as accurately as their magnitude deserves: a set of formats, what magnitudes are
-compared with (nw: the matrix, cw: their row) and the accuracy of products. Residuals are always those of the matrix in the file.
+compared with (nw: the matrix, cw: their row, cw-exact: their row times the vector --x-for) and the accuracy of products. Residuals are always those of the matrix in the file.
+
+Narrow copies on the way
+  --inner COPY          all products; a run ends where the copy can give no more, and the next one begins with the true residual
+  --reliable            cg and fcg with a narrow --inner: the residual is replaced on the way instead, directions are kept
+  --relax COPY,COPY     gmres and fgmres: the first products with --inner, later ones with the least accurate of these that still
+                        serves; an error in a late step counts as little as the residual has become
+
+With --device cuda GPUs multiply with the matrix and its copies; everything else is done by CPU workers, and vectors travel. Answers are the same bits
+wherever products are made, with as many right-hand sides solved side by side.
 
 Exit codes
   0  the true residual is as small as was asked for
   5  it is not; the best answer is written all the same
   2  an option, a matrix or a vector that cannot be used
+  4  a device that is not there
 
 Examples
   zellige solve A.mtx.gz -b b.mtx -o x.npy
-  zellige solve A.mtx --method gmres:40 --inner ap7:cw:2^-24 --precond ilu0 --tol 1e-12 --json - --report solve.html";
+  zellige solve A.mtx --method gmres:40 --inner ap7:cw:2^-24 --precond ilu0 --tol 1e-12 --json - --report solve.html
+  zellige solve A.mtx --method cg --inner ap7:cw:2^-20 --reliable
+  zellige solve A.mtx --method gmres:60 --relax ap7:cw:2^-37,ap7:cw:2^-24,ap7:cw:2^-16
+  zellige solve A.mtx --shifts 0,0.1,1 -o x.npy      A + sigma I for three sigma, at the price of one; three columns";
 
 /// `zellige solve`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{EXAMPLES}\n\n{DEVICES}"))]
 pub struct SolveArgs {
     /// Matrix Market file, compressed or not.
     #[arg(value_name = "A.mtx[.gz]")]
     pub matrix: PathBuf,
     /// The right-hand side: a file (Matrix Market or .npy; each column is one, and all are solved for), ones, or random:SEED (uniform in [-1, 1)).
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
-    pub rhs: Rhs,
+    pub rhs: VectorSource,
     /// The initial guess, a file with as many columns; zeros without it.
     #[arg(long, value_name = "FILE")]
     pub x0: Option<PathBuf>,
     /// The method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub method: MethodChoice,
-    /// What the method multiplies with: fp64, fp32, or SET:nw|cw:EPS, like ap7:cw:2^-24.
+    /// What the method multiplies with: fp64, fp32, or SET:nw|cw|cw-exact:EPS, like ap7:cw:2^-24, with :tiled, :bsr2, :bsr3 or
+    /// :bsr4 after it for the layout; auto, or auto:nw:2^-37: the set and layout that is fastest on this machine, fp64 if none is faster.
     #[arg(long, value_name = "COPY", default_value = "fp64")]
     pub inner: Inner,
+    /// What cw-exact chooses elements for (a column; no element is zero): a file, ones, or random:SEED; an earlier answer, say.
+    #[arg(long, value_name = "FILE|ones|random:SEED")]
+    pub x_for: Option<VectorSource>,
     /// How gmres stores its vectors: fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
     #[arg(long, value_name = "FORMAT", default_value = "fp64")]
     pub basis: BasisFormat,
+    /// How gmres makes its vectors orthogonal: cgs2 (classical Gram-Schmidt twice, three passes over them), mgs (modified, one after the other).
+    #[arg(long, value_name = "HOW", default_value = "cgs2")]
+    pub orthogonalise: Orthogonalisation,
+    /// Copies that gmres goes over to as its residual becomes small, the most accurate first, written as for --inner.
+    #[arg(long, value_name = "COPY,..", value_delimiter = ',')]
+    pub relax: Vec<Inner>,
+    /// With cg or fcg and a narrow --inner: replace the residual that the method keeps by the true one each time it has become smaller by DELTA.
+    #[arg(long, value_name = "DELTA", num_args = 0..=1, require_equals = true, default_missing_value = "0.1")]
+    pub reliable: Option<f64>,
+    /// Solve (A + sigma I) x = b for each of these by conjugate gradients in one Krylov space; answers are columns of --out, one after the other for each b.
+    #[arg(
+        long,
+        value_name = "SIGMA,..",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        conflicts_with = "x0"
+    )]
+    pub shifts: Vec<f64>,
     /// The preconditioner: auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg.
     #[arg(long, value_name = "M", default_value = "auto")]
     pub precond: PreconditionerChoice,
@@ -75,9 +112,8 @@ pub struct SolveArgs {
     /// Order the unknowns anew first (reverse Cuthill-McKee).
     #[arg(long)]
     pub reorder: bool,
-    /// Worker threads; by default one per core that this process may use.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
     /// Write the answer, as Matrix Market or .npy by its name.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -96,32 +132,5 @@ fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("a number above 0 is needed".into()),
-    }
-}
-
-/// Where the right-hand side comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rhs {
-    /// All ones.
-    Ones,
-    /// Random, with this seed.
-    Random(u64),
-    /// A file.
-    File(PathBuf),
-}
-
-impl FromStr for Rhs {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("random:") {
-            Some(seed) => {
-                let seed =
-                    seed.parse().map_err(|_| format!("{seed:?} is no seed: a whole number is needed"))?;
-                Ok(Rhs::Random(seed))
-            }
-            None if text == "ones" => Ok(Rhs::Ones),
-            None => Ok(Rhs::File(text.into())),
-        }
     }
 }

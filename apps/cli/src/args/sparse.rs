@@ -7,6 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
 use zellige_sparse::survey::Layout;
 
+use super::vector::VectorSource;
+
 const GENERATE_EXAMPLES: &str = "\
 Kinds
   flow        flow through rock, one unknown a cell; symmetric positive definite, about 14 decades
@@ -20,13 +22,14 @@ Examples
   zellige matrix generate elasticity --size 47x47x47 --seed 2 -o elas.mtx";
 
 const SPMV_EXAMPLES: &str = "\
-Every set at every accuracy under every criterion is a row: bytes beside rows in f64 (CSR), backward errors of the product with ones against
-one in doubled precision, and medians of times, the adaptive product and the one in f64 in turns.
+Every set at every accuracy under every criterion is a row: bytes beside rows in f64 (CSR), backward errors of the product with --x-for against
+one in doubled precision, the bound B = max_i B_i that rows' errors cannot pass, and medians of times, the adaptive product and the one in f64 in turns.
 
 Examples
   zellige spmv A.mtx.gz
   zellige spmv A.mtx --sets ap2,ap7,ap7re --eps 2^-53,2^-37,2^-24 --criterion nw,cw --json rows.json
-  zellige spmv A.mtx --layout auto --sets auto --criterion nw   the fastest way for each accuracy
+  zellige spmv A.mtx --layout auto --sets auto --criterion nw --workers 2   the fastest way for each accuracy
+  zellige spmv A.mtx --sets ap7 --criterion cw,cw-exact --x-for x.npy       elements that count for this vector
   zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop        as the thesis does, errors about twice as large";
 
 /// `zellige matrix`.
@@ -133,7 +136,7 @@ pub struct SpmvArgs {
     /// Accuracies in [2^-53, 1).
     #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24")]
     pub eps: Vec<Accuracy>,
-    /// What magnitudes are compared with: nw, the norm of the matrix; cw, that of the row; cw-exact, of the row times x.
+    /// What magnitudes are compared with: nw, the norm of the matrix; cw, that of the row; cw-exact, of the row times --x-for.
     #[arg(long, value_name = "C,..", value_delimiter = ',', default_value = "nw,cw", value_parser = ["nw", "cw", "cw-exact"])]
     pub criterion: Vec<String>,
     /// How elements are arranged: thesis, a matrix by rows for each format; tiled, eight rows side by side; bsr, the same with blocks of 2, 3
@@ -143,6 +146,12 @@ pub struct SpmvArgs {
     /// How elements are rounded to their formats: nearest, once; chop, cut off as the thesis does.
     #[arg(long, value_name = "R", default_value = "nearest")]
     pub round: Round,
+    /// The vector that is multiplied, and that cw-exact chooses elements for: a file (one column), ones, or random:SEED (uniform in [-1, 1)).
+    #[arg(long, value_name = "FILE|ones|random:SEED", default_value = "ones")]
+    pub x_for: VectorSource,
+    /// Threads that share each product; what auto chooses is fastest for so many.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: u16,
     /// Store small elements in the narrowest format instead of leaving them out.
     #[arg(long)]
     pub no_drop: bool,

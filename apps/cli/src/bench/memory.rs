@@ -55,6 +55,7 @@ struct PolicyFigures {
     moved_over_compulsory: f64,
     load_bound_bytes: f64,
     loads_over_bound: f64,
+    makespan_over_bound: f64,
     nodes: Vec<NodeFigures>,
 }
 
@@ -128,6 +129,7 @@ fn policy_figures(policy: &str, run: &MemoryRun) -> PolicyFigures {
         moved_over_compulsory: run.over_compulsory(),
         load_bound_bytes: run.load_bound,
         loads_over_bound: run.over_bound(),
+        makespan_over_bound: run.makespan_over_bound,
         nodes: run.nodes.iter().map(NodeFigures::from).collect(),
     }
 }
@@ -172,6 +174,7 @@ fn table_of_disk(policies: &[&str], runs: &[MemoryRun]) -> Table {
     let mut table = Table::new(&[
         ("policy", Side::Left),
         ("seconds", Side::Right),
+        ("x bound", Side::Right),
         ("to disk", Side::Right),
         ("from disk", Side::Right),
         ("peak", Side::Right),
@@ -185,6 +188,7 @@ fn table_of_disk(policies: &[&str], runs: &[MemoryRun]) -> Table {
         table.row([
             (*policy).into(),
             digits(run.seconds),
+            digits(run.makespan_over_bound),
             bytes(run.to_disk),
             bytes(run.from_disk),
             bytes(host.peak),
@@ -201,12 +205,13 @@ fn table(policies: &[&str], runs: &[MemoryRun]) -> Table {
     let mut table = Table::new(&[
         ("policy", Side::Left),
         ("seconds", Side::Right),
+        ("x bound", Side::Right),
         ("on devices", Side::Right),
         ("to devices", Side::Right),
         ("to host", Side::Right),
         ("between", Side::Right),
         ("x must", Side::Right),
-        ("x bound", Side::Right),
+        ("x loads", Side::Right),
         ("hits", Side::Right),
         ("misses", Side::Right),
         ("evictions", Side::Right),
@@ -220,6 +225,7 @@ fn table(policies: &[&str], runs: &[MemoryRun]) -> Table {
         table.row([
             (*policy).into(),
             digits(run.seconds),
+            digits(run.makespan_over_bound),
             format!("{:.0} %", 100.0 * run.device_share),
             bytes(run.to_devices),
             bytes(run.to_host),

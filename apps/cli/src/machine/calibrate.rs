@@ -6,10 +6,11 @@ use anyhow::Context;
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
 use zellige_linalg::calibrate::{
-    POLICY, calibrate as run_step, calibrate_on_gpu, steps, steps_on_gpu, surroundings,
+    POLICY, calibrate as run_step, calibrate_on_gpu, device_conversions, steps, steps_on_gpu, surroundings,
 };
 use zellige_runtime::model::{Loaded, Models, default_path};
-use zellige_runtime::{Gpu, Runtime};
+use zellige_runtime::platform::Platform;
+use zellige_runtime::{DeviceSpec, Gpu, Runtime};
 use zellige_tor::pipeline::Observer;
 
 use super::models::{Known, identity};
@@ -17,6 +18,7 @@ use crate::args::MachineCalibrate;
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::origin::Origin;
 use crate::out::{self, Target};
 use crate::progress::Progress;
 
@@ -31,6 +33,7 @@ const GPU_TILES: [u16; 3] = [512, 1024, 2048];
 /// The measurement fails or is interrupted, or the file of models or the output cannot be written.
 pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let written = args.platform.as_deref().map(|path| Target::new("--platform", path)).transpose()?;
     let path = default_path()?;
     check_writable(&path)?;
     let tiles = if args.tile.is_empty() { USUAL_TILES.to_vec() } else { args.tile.clone() };
@@ -65,26 +68,47 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let held = out::writing();
     models.save(&path, &identity())?;
     drop(held);
+    if let Some(written) = &written {
+        let devices = driver.as_ref().map(all_of).unwrap_or_default();
+        let text = platform(&models, args.workers, &devices)?.to_toml()?;
+        written.write(|out| out.write_all(text.as_bytes()))?;
+    }
     let known = Known::of(&models, path);
     if let Some(target) = &target {
         target.write_json(&known)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if [&target, &written].into_iter().flatten().any(Target::is_stdout) {
         return Ok(());
     }
     out::print(&known.text(out::colours(&std::io::stdout())))
 }
 
+/// This machine as it was measured: these GPUs, and so many CPU workers.
+fn platform(models: &Arc<Models>, workers: u16, gpus: &[Gpu]) -> anyhow::Result<Platform> {
+    let devices: Vec<DeviceSpec> = gpus.iter().cloned().map(DeviceSpec::from).collect();
+    let mut platform = Platform::measured(Arc::clone(models), workers.into(), &devices)?;
+    let origin = Origin::here();
+    platform.name = origin.host.clone();
+    platform.description = format!(
+        "Measured by zellige {} machine calibrate on {}, {}, with {workers} CPU worker(s). Tasks of a GPU have no overhead of their own; a link's two \
+         directions are as fast as the slower one.",
+        origin.version, origin.host, origin.date
+    );
+    Ok(platform)
+}
+
 /// What is known of GPUs that are not measured now. A file that cannot be used is written anew.
 fn of_other_devices(path: &std::path::Path, measured: Option<&Arc<dyn Driver>>) -> Models {
-    let gpus = measured.map_or(0, |driver| driver.gpus().len() as u32);
-    let gpus = (0..gpus).filter_map(|number| measured.map(|driver| Gpu::new(Arc::clone(driver), number)));
-    let now: Vec<String> = gpus.map(|gpu| gpu.model_kind()).collect();
+    let now: Vec<String> = measured.map(all_of).unwrap_or_default().iter().map(Gpu::model_kind).collect();
     let is_other = |name: &str| name.starts_with(GPUS) && !now.iter().any(|kind| name.starts_with(kind));
     match Models::load(path, &identity()) {
         Ok(Loaded::Fresh(known)) => known.only(is_other),
         Ok(Loaded::Stale { .. } | Loaded::Absent) | Err(_) => Models::new(),
     }
+}
+
+fn all_of(driver: &Arc<dyn Driver>) -> Vec<Gpu> {
+    devices::all(&**driver).into_iter().map(|number| Gpu::new(Arc::clone(driver), number)).collect()
 }
 
 /// How models of GPUs, and the ends of their links, begin.
@@ -93,7 +117,7 @@ const GPUS: &str = "cuda:";
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
     let refused = |problem| CommandError::NoDevice { device: "cuda".into(), problem };
     let driver = Cuda::open().map_err(|error| refused(error.to_string()))?;
-    let numbers = 0..driver.gpus().len() as u32;
+    let numbers = devices::all(&driver).into_iter();
     let problems: Vec<String> = numbers.flat_map(|number| devices::problems(&driver, number)).collect();
     if problems.is_empty() { Ok(Arc::new(driver)) } else { Err(refused(problems.join("\n  "))) }
 }
@@ -105,17 +129,17 @@ fn gpus(
     models: &Arc<Models>,
     progress: &dyn Observer,
 ) -> anyhow::Result<()> {
-    let all: Vec<Gpu> =
-        (0..driver.gpus().len() as u32).map(|number| Gpu::new(Arc::clone(driver), number)).collect();
+    let all = all_of(driver);
     let alone =
         || Runtime::builder().workers(0).policy(POLICY).models(Arc::clone(models)).peers(devices::PEERS);
     let mut known: Vec<String> = Vec::new();
-    for (gpu, info) in all.iter().zip(driver.gpus()) {
+    for gpu in &all {
+        let Some(info) = driver.gpus().get(gpu.number() as usize) else { continue };
         if known.contains(&gpu.model_kind()) {
             continue;
         }
         known.push(gpu.model_kind());
-        let rt = alone().device(gpu.clone()).build()?;
+        let rt = alone().trace(true).device(gpu.clone()).build()?;
         let armed = interrupt::cancels(rt.canceller());
         let steps = steps_on_gpu(&tiles, info.compute_capability);
         progress.stage(&info.name, steps.len() as u64);
@@ -126,6 +150,11 @@ fn gpus(
             progress.advance(done as u64 + 1);
         }
         drop(armed);
+        rt.wait_transfers()?;
+        if let Some(rate) = rt.take_trace().as_ref().and_then(device_conversions) {
+            let alike = all.iter().filter(|other| other.model_kind() == gpu.model_kind());
+            alike.for_each(|gpu| models.set_link(&gpu.link_end(), &gpu.link_end(), rate));
+        }
     }
     // What could not be measured is a warning with its link.
     all.iter().fold(alone(), |builder, gpu| builder.device(gpu.clone())).build()?.measure_links();
@@ -178,6 +207,43 @@ mod tests {
         for end in ["cuda:New fake-0", "cuda:New fake-1", "cuda:Old fake-0"] {
             let there = links.contains(&("host".into(), end.into()));
             assert!(there && links.contains(&(end.into(), "host".into())), "{end}: {links:?}");
+        }
+    }
+
+    /// What was measured of GPUs can be written down, and read.
+    #[test]
+    fn measured_gpus_are_written_as_a_platform() {
+        let Some(twins) = zellige_twins::fake(SOURCES) else { return };
+        let driver: Arc<dyn Driver> = Arc::new(twins.name("New").gpus(2).memory(1 << 30).build());
+        let models = Arc::new(Models::new());
+        gpus(&driver, vec![16], &models, &Silent).unwrap();
+        let error = platform(&models, 1, &all_of(&driver)).unwrap_err().to_string();
+        assert!(error.contains("1 worker(s)"), "{error}");
+        surroundings(&models, 2, POLICY).unwrap();
+        let rt = Runtime::builder().workers(2).policy(POLICY).models(Arc::clone(&models)).build().unwrap();
+        for step in steps(&[16]) {
+            run_step(&rt, step).unwrap();
+        }
+        drop(rt);
+        let text = platform(&models, 2, &all_of(&driver)).unwrap().to_toml().unwrap();
+        let written = Platform::parse(&text).unwrap();
+        let kinds: Vec<(&str, usize)> =
+            written.devices.iter().map(|device| (&*device.kind, device.count)).collect();
+        assert_eq!(kinds, [("cuda:New", 1), ("cuda:New", 1), ("cpu", 2)], "{text}");
+        let capacity = written.nodes[1].capacity_gb.unwrap();
+        assert!(capacity > 0.8 && capacity < 1.07, "{text}");
+        assert!(written.description.contains(env!("CARGO_PKG_VERSION")), "{text}");
+        let [gpu, cpu] = ["cuda:New", "cpu"].map(|kind| &written.kinds[kind]);
+        for label in ["fp64", "fp32", "hp1", "hp2", "hp3", "bf1", "x3", "tf32", "fp8"] {
+            let flops = 2.0 * 16f64.powi(3);
+            let [gpu, cpu] = [gpu, cpu].map(|kind| kind.nanos("gemm", label, [16; 3], flops, 0).unwrap());
+            assert!(gpu > 0 && cpu > 0, "{label}: {text}");
+            let known = models
+                .rows()
+                .into_iter()
+                .find(|row| (&*row.kind, &*row.codelet, &*row.label) == ("cuda:New", "gemm", label));
+            let known = known.unwrap().estimate.unwrap().time.as_nanos() as f64;
+            assert!((gpu as f64 - known).abs() <= 1.0 + 1e-3 * known, "{label}: {gpu} {known}");
         }
     }
 

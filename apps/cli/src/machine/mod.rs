@@ -7,7 +7,7 @@ mod show;
 
 use crate::args::MachineVerb;
 
-pub use models::{cached, for_policy};
+pub use models::{cached, for_policy, keep};
 
 /// Does what the verb says.
 ///

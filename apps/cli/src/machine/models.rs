@@ -104,6 +104,18 @@ pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
     }
 }
 
+/// Writes what a run has taught the models of this machine into their file. A file of another machine or build stays, and so does one
+/// that is not understood: `machine calibrate` replaces those.
+pub fn keep(models: &Models) {
+    let path = match cached() {
+        Ok((_, path)) | Err(Unusable { path: Some(path), state: State::Absent, .. }) => path,
+        Err(_) => return,
+    };
+    if let Err(error) = models.save(&path, &identity()) {
+        eprintln!("warning: what this run has measured is not kept: {error}");
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct KnownModel {
     codelet: String,

@@ -103,7 +103,7 @@ fn arrays(
     let found = searcher.finish().map_err(failed)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
-    devices.warn_if_unused(&rt);
+    devices.done(&args.execution, &rt);
     let event = |(number, found): (usize, Found)| {
         let (energy, position) = (input.events.energies()[number], input.basis.positions()[found.index]);
         EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
@@ -144,7 +144,7 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
     flow.finish(begin, &mut answers).map_err(failed)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(progress);
-    devices.warn_if_unused(&rt);
+    devices.done(&args.execution, &rt);
     let hits = |answer: &Answer| {
         let (number, timestamp) = (answer.number as usize, answer.timestamp);
         let hit = |place: &Place| EventResult {

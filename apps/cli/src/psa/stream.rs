@@ -144,7 +144,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let summary = summary.map_err(failed)?;
     output.finish()?;
     drop(progress);
-    devices.warn_if_unused(&rt);
+    devices.done(&args.execution, &rt);
     if let Some(target) = &target {
         target.write_json(&summary)?;
     }

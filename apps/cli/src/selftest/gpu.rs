@@ -16,7 +16,8 @@ use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
 use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse};
 use zellige_tor::pipeline::{self, Observer, Options, Silent, TileChoice};
 
-use super::outcome::{FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
+use super::applications;
+use super::outcome::{CHECKS, FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
 use crate::args::SelftestArgs;
 use crate::devices::PEERS;
 use crate::interrupt;
@@ -25,6 +26,7 @@ use crate::interrupt;
 #[derive(Clone, Copy, Debug)]
 pub struct Extents {
     pub kernels: Extent,
+    pub applications: applications::Extent,
     /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a quarter of 30 % to hold three.
     pub factor: (usize, usize),
     /// How many of [`RULES`].
@@ -32,15 +34,28 @@ pub struct Extents {
 }
 
 impl Extents {
+    /// What the tiles of the factorisations take.
+    fn bytes(&self) -> u64 {
+        let (n, tile) = self.factor;
+        (n * (n + tile) / 2 * size_of::<f32>()) as u64
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        let (_, tile) = self.factor;
+        (tile * tile * size_of::<f32>()) as u64
+    }
+
     /// What the options ask for.
     pub fn of(args: &SelftestArgs) -> Self {
         let seed = args.seed;
         if args.quick {
             let kernels = Extent { tiles: 100, largest: 96, seed };
-            return Extents { kernels, factor: (4096, 256), rules: 4 };
+            let applications = applications::Extent { cells: 24, points: 5, events: 40, tile: 96, seed };
+            return Extents { kernels, applications, factor: (4096, 256), rules: 4 };
         }
         Extents {
             kernels: Extent { tiles: 1000, largest: 128, seed },
+            applications: applications::Extent { cells: 48, points: 8, events: 100, tile: 128, seed },
             factor: (8192, 512),
             rules: RULES.len(),
         }
@@ -109,19 +124,22 @@ fn kernels(
     extents: &Extents,
     progress: &dyn Observer,
 ) -> anyhow::Result<Vec<KernelRow>> {
-    // Conversions, products, updates and solves, factorisations.
-    progress.stage("kernels", 4 + 9 + 8 + 2);
+    progress.stage("kernels", CHECKS + applications::CHECKS);
     let rt = match alone(std::slice::from_ref(gpu)).build() {
         Ok(rt) => rt,
         Err(error) => return Ok(vec![KernelRow::none(error.to_string())]),
     };
     let done = std::cell::Cell::new(0);
-    let checks = verify::kernels(&rt, &extents.kernels, capability, &|_| {
+    let one_more = || {
         done.set(done.get() + 1);
         progress.advance(done.get());
-    });
+    };
+    let checks = verify::kernels(&rt, &extents.kernels, capability, &|_| one_more());
     interrupt::check()?;
-    Ok(checks.iter().map(|check| KernelRow::new(check, capability)).collect())
+    let here = Runtime::builder().build()?;
+    let others = applications::kernels(&rt, &here, &extents.applications, &one_more);
+    interrupt::check()?;
+    Ok(checks.iter().map(|check| KernelRow::new(check, capability)).chain(others).collect())
 }
 
 fn rules(
@@ -189,21 +207,66 @@ fn agree(cpu: Option<f64>, gpu: Option<f64>) -> bool {
 
 /// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same bits.
 fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> anyhow::Result<Vec<FactorRow>> {
-    let (n, tile) = extents.factor;
-    let whole = (n * (n + tile) / 2 * size_of::<f32>()) as u64;
+    let whole = extents.bytes();
     let third = whole * 3 / 10;
-    let cases = [
-        ("in memory", 1, 2 * whole),
-        ("in 30 % of its size", 1, third),
-        ("on 2 parts of the GPU", 2, whole),
-        ("on 4 parts, 30 % in all", 4, third / 4),
+    let part = |devices, memory| vec![gpu.clone().memory(memory); devices];
+    let cases = vec![
+        Case::new("in memory", part(1, 2 * whole)),
+        Case::new("in 30 % of its size", part(1, third)),
+        Case::new("on 2 parts of the GPU", part(2, whole)),
+        Case::new("on 4 parts, 30 % in all", part(4, third / 4)),
     ];
+    alike(cases, extents, progress)
+}
+
+/// On the first of several GPUs, on two and on all of them, and on all with 30 % of what the matrix takes: the same bits. Nothing where there is
+/// one GPU.
+///
+/// # Errors
+/// As [`check`].
+pub fn together(
+    driver: &Arc<dyn Driver>,
+    extents: &Extents,
+    progress: &dyn Observer,
+) -> anyhow::Result<Vec<FactorRow>> {
+    let all: Vec<Gpu> =
+        driver.working().into_iter().map(|number| Gpu::new(Arc::clone(driver), number)).collect();
+    if all.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let whole = extents.bytes();
+    let first = |count: usize, memory| all[..count].iter().map(|gpu| gpu.clone().memory(memory)).collect();
+    let count = all.len();
+    let mut cases = vec![Case::new("on one GPU", first(1, 2 * whole))];
+    if count > 2 {
+        cases.push(Case::new("on 2 GPUs", first(2, whole)));
+    }
+    cases.push(Case::new(&format!("on {count} GPUs"), first(count, whole)));
+    // A device holds the three tiles of a product at least.
+    let each = (whole * 3 / 10 / count as u64).max(4 * extents.tile_bytes());
+    cases.push(Case::new(&format!("on {count} GPUs, 30 % in all"), first(count, each)));
+    alike(cases, extents, progress)
+}
+
+/// A factorisation on some devices.
+struct Case {
+    what: String,
+    parts: Vec<Gpu>,
+}
+
+impl Case {
+    fn new(what: &str, parts: Vec<Gpu>) -> Self {
+        Case { what: what.into(), parts }
+    }
+}
+
+/// All of these give the same bits.
+fn alike(cases: Vec<Case>, extents: &Extents, progress: &dyn Observer) -> anyhow::Result<Vec<FactorRow>> {
     progress.stage("factorisations", cases.len() as u64);
     let mut first: Option<Vec<f32>> = None;
     let mut rows = Vec::new();
-    for (what, devices, memory) in cases {
-        let parts = vec![gpu.clone().memory(memory); devices];
-        let blank = FactorRow::new(what, devices, memory);
+    for Case { what, parts } in cases {
+        let blank = FactorRow::new(&what, parts.len(), parts.first().map_or(0, Gpu::bytes));
         rows.push(match factor(&parts, extents.factor, blank.clone()) {
             Ok((factor, row)) => {
                 let passed = first.get_or_insert_with(|| factor.clone()) == &factor;
@@ -307,36 +370,55 @@ pub fn fault_in_child(number: u32) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use zellige_kernels::cuda::SOURCES;
+    use zellige_kernels::cuda::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
     use zellige_tor::covariance::device::SOURCE;
 
     use super::*;
 
-    fn fake(seed: u64) -> Option<Arc<dyn Driver>> {
-        Some(Arc::new(zellige_twins::fake(SOURCES.iter().chain([&SOURCE]))?.seed(seed).build()))
+    /// With every kernel of the command.
+    fn twins() -> Option<zellige_gpu::fake::FakeBuilder> {
+        let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+        zellige_twins::fake(all.chain([&SOURCE]))
     }
+
+    fn fake(seed: u64) -> Option<Arc<dyn Driver>> {
+        Some(Arc::new(twins()?.seed(seed).build()))
+    }
+
+    const FEW: applications::Extent =
+        applications::Extent { cells: 12, points: 4, events: 6, tile: 304, seed: 1 };
 
     /// All of it on a driver that checks how it is used, a fault included.
     #[test]
     fn a_gpu_that_does_as_it_should_passes() {
         let (Some(driver), Some(lost)) = (fake(1), fake(2)) else { return };
-        let extents =
-            Extents { kernels: Extent { tiles: 5, largest: 40, seed: 1 }, factor: (512, 32), rules: 1 };
+        let kernels = Extent { tiles: 5, largest: 40, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (512, 32), rules: 1 };
         let report = check(&driver, 0, &extents, &|number| fault_here(&lost, number), &Silent).unwrap();
         assert!(report.passed(), "{}", report.text(false));
-        assert_eq!((report.kernels.len(), report.rules.len(), report.factors.len()), (23, 1, 4));
+        assert_eq!((report.kernels.len(), report.rules.len(), report.factors.len()), (23 + 13, 1, 4));
         let text = report.text(false);
         assert!(text.contains("0 checks failed") && text.contains("no room"), "{text}");
+        let has = |kernel, precision| {
+            report
+                .kernels
+                .iter()
+                .any(|row| (row.kernel, row.precision) == (kernel, precision) && row.tiles > 0)
+        };
+        assert!(
+            has("sparse product", "AP7REU") && has("search", "bf16") && has("covariance", "fp32"),
+            "{text}"
+        );
     }
 
     /// A GPU that is older than some precisions, and one that fails a task for good.
     #[test]
     fn what_a_gpu_lacks_is_skipped_and_what_fails_is_a_row() {
-        let Some(twins) = zellige_twins::fake(SOURCES.iter().chain([&SOURCE])) else { return };
+        let Some(twins) = twins() else { return };
         let fake = Arc::new(twins.compute_capability(7, 5).build());
         let driver: Arc<dyn Driver> = fake.clone();
-        let extents =
-            Extents { kernels: Extent { tiles: 1, largest: 8, seed: 1 }, factor: (256, 16), rules: 0 };
+        let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (256, 16), rules: 0 };
         let report = check(&driver, 0, &extents, &|_| Ok("it was retired".into()), &Silent).unwrap();
         assert!(report.passed(), "{}", report.text(false));
         let skipped: Vec<&str> =
@@ -355,12 +437,31 @@ mod tests {
     #[test]
     fn what_fails_is_counted_and_said() {
         let Some(driver) = fake(3) else { return };
-        let extents =
-            Extents { kernels: Extent { tiles: 1, largest: 8, seed: 1 }, factor: (256, 16), rules: 0 };
+        let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (256, 16), rules: 0 };
         let report = check(&driver, 0, &extents, &|_| anyhow::bail!("it went on"), &Silent).unwrap();
         assert_eq!(report.failures(), 1);
         let row = report.faults.last().map(|row| (row.said.as_str(), row.passed));
         assert_eq!(row, Some(("it went on", false)));
         assert!(report.text(false).contains("FAILED"), "{}", report.text(false));
+    }
+
+    /// Wherever tiles lie, with peers and without room, the factor has the bits of one GPU.
+    #[test]
+    fn several_gpus_factor_together() {
+        let Some(twins) = twins() else { return };
+        let driver: Arc<dyn Driver> = Arc::new(twins.gpus(3).seed(4).build());
+        let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (512, 32), rules: 0 };
+        let rows = together(&driver, &extents, &Silent).unwrap();
+        let said: Vec<(&str, usize)> = rows.iter().map(|row| (&*row.what, row.devices)).collect();
+        assert_eq!(
+            said,
+            [("on one GPU", 1), ("on 2 GPUs", 2), ("on 3 GPUs", 3), ("on 3 GPUs, 30 % in all", 3)]
+        );
+        assert!(rows.iter().all(|row| row.passed && row.failed.is_none()), "{rows:?}");
+        assert!(rows[3].evictions > 0 && rows[2].bytes_moved > rows[0].bytes_moved, "{rows:?}");
+        let Some(alone) = fake(5) else { return };
+        assert!(together(&alone, &extents, &Silent).unwrap().is_empty());
     }
 }

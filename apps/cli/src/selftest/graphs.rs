@@ -23,7 +23,11 @@ pub fn run(args: &SelftestArgs, gpus: Option<Arc<dyn Driver>>, progress: &Progre
         gpus,
     };
     progress.stage("graphs", args.fuzz);
-    fuzz.run(|done| {
+    fuzz.run(|done, failure| {
+        // Told at once: a long run may not come to its end.
+        if let Some(failure) = failure {
+            progress.warn(&format!("a graph did not come to what it should: {failure}"));
+        }
         progress.advance(done);
         !interrupt::seen()
     })
@@ -92,10 +96,7 @@ fn summary(report: &FuzzReport) -> String {
         report.seconds,
     );
     for failure in &report.failures {
-        text += &format!("seed {} ({}):\n", failure.seed, failure.policy);
-        for difference in &failure.differences {
-            text += &format!("    {difference}\n");
-        }
+        text += &format!("{failure}\n");
     }
     text
 }

@@ -1,5 +1,8 @@
-//! `zellige selftest`: random task graphs compared with a sequential run, and everything that a GPU computes compared with the CPU.
+//! `zellige selftest`: kernels compared with float64, random task graphs compared with a sequential run, and everything that a GPU computes
+//! compared with the CPU.
 
+mod applications;
+mod cpu;
 mod gpu;
 mod graphs;
 mod outcome;
@@ -16,13 +19,17 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out::{self, Target};
 use crate::progress::Progress;
-use outcome::GpuReport;
+use outcome::{FactorRow, GpuReport, KernelRow, factor_table};
 
 /// All that was found; GPUs where they are asked for.
 #[derive(Debug, Serialize)]
 struct Report {
     passed: bool,
+    /// On CPU workers.
+    kernels: Vec<KernelRow>,
     gpus: Vec<GpuReport>,
+    /// Factorisations on several GPUs at once; none where there is one GPU.
+    together: Vec<FactorRow>,
     #[serde(flatten)]
     graphs: FuzzReport,
 }
@@ -38,13 +45,19 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let driver = if args.cuda { Some(open()?) } else { None };
     let progress = Progress::new();
+    let kernels = if args.only_graphs { Vec::new() } else { cpu::kernels(args, &progress)? };
     let checked = driver.as_ref().filter(|_| !args.only_graphs);
     let gpus = checked.map_or(Ok(Vec::new()), |driver| all_gpus(args, driver, &progress))?;
+    let extents = gpu::Extents::of(args);
+    let together = checked.map_or(Ok(Vec::new()), |driver| gpu::together(driver, &extents, &progress))?;
     let graphs = graphs::run(args, driver.clone(), &progress);
     drop(progress);
     interrupt::check()?;
-    let passed = graphs.failures.is_empty() && gpus.iter().all(GpuReport::passed);
-    let report = Report { passed, gpus, graphs };
+    let passed = graphs.failures.is_empty()
+        && gpus.iter().all(GpuReport::passed)
+        && together.iter().all(|row| row.passed)
+        && kernels.iter().all(|row| row.passed);
+    let report = Report { passed, kernels, gpus, together, graphs };
     if let Some(target) = &target {
         target.write_json(&report)?;
     }
@@ -74,15 +87,27 @@ fn all_gpus(
 
 fn print(report: &Report) -> anyhow::Result<()> {
     let colours = out::colours(&std::io::stdout());
+    if !report.kernels.is_empty() {
+        out::print(&format!("{}\n", cpu::table(&report.kernels).render(colours)))?;
+    }
     for gpu in &report.gpus {
         out::print(&gpu.text(colours))?;
+    }
+    if !report.together.is_empty() {
+        out::print(&format!("all GPUs together\n{}\n", factor_table(&report.together).render(colours)))?;
     }
     out::print(&graphs::text(&report.graphs, colours))
 }
 
 /// An error for failures.
 fn verdict(args: &SelftestArgs, report: &Report) -> anyhow::Result<()> {
-    let failed: usize = report.gpus.iter().map(GpuReport::failures).sum();
+    let failed = report.kernels.iter().filter(|row| !row.passed).count();
+    anyhow::ensure!(
+        failed == 0,
+        "{failed} checks of kernels on CPU workers failed: the rows that say FAILED"
+    );
+    let together = report.together.iter().filter(|row| !row.passed).count();
+    let failed = together + report.gpus.iter().map(GpuReport::failures).sum::<usize>();
     anyhow::ensure!(failed == 0, "{failed} checks of GPUs failed: the rows that say FAILED");
     graphs::verdict(args, &report.graphs)
 }

@@ -17,6 +17,9 @@ pub struct GpuReport {
     pub seconds: f64,
 }
 
+/// How many [`KernelRow`]s there are: conversions, products, updates and solves, factorisations.
+pub const CHECKS: u64 = 4 + 9 + 8 + 2;
+
 /// A kernel in one precision; `error` and `apart` are parts of their bounds.
 #[derive(Debug, Serialize)]
 pub struct KernelRow {
@@ -149,7 +152,8 @@ impl GpuReport {
     /// Tables.
     pub fn text(&self, colours: bool) -> String {
         let mut text = format!("GPU {}: {}\n", self.number, self.name);
-        for table in [self.kernel_table(), self.rule_table(), self.factor_table(), self.fault_table()] {
+        for table in [self.kernel_table(), self.rule_table(), factor_table(&self.factors), self.fault_table()]
+        {
             text += &table.render(colours);
             text.push('\n');
         }
@@ -202,33 +206,6 @@ impl GpuReport {
         table
     }
 
-    fn factor_table(&self) -> Table {
-        let columns = [
-            ("factorisation", Side::Left),
-            ("devices", Side::Right),
-            ("memory of each", Side::Right),
-            ("s", Side::Right),
-            ("backward error", Side::Right),
-            ("moved", Side::Right),
-            ("evictions", Side::Right),
-            ("", Side::Left),
-        ];
-        let mut table = Table::new(&columns);
-        for row in &self.factors {
-            table.row([
-                row.what.clone(),
-                row.devices.to_string(),
-                bytes(row.memory),
-                format!("{:.3}", row.seconds),
-                format!("{:.1e}", row.backward_error),
-                bytes(row.bytes_moved),
-                row.evictions.to_string(),
-                verdict(row.passed, &None, &row.failed),
-            ]);
-        }
-        table
-    }
-
     fn fault_table(&self) -> Table {
         let mut table = Table::new(&[("on purpose", Side::Left), ("said", Side::Left), ("", Side::Left)]);
         for row in &self.faults {
@@ -238,7 +215,36 @@ impl GpuReport {
     }
 }
 
-fn verdict(passed: bool, skipped: &Option<String>, failed: &Option<String>) -> String {
+/// A row for each factorisation.
+pub fn factor_table(rows: &[FactorRow]) -> Table {
+    let columns = [
+        ("factorisation", Side::Left),
+        ("devices", Side::Right),
+        ("memory of each", Side::Right),
+        ("s", Side::Right),
+        ("backward error", Side::Right),
+        ("moved", Side::Right),
+        ("evictions", Side::Right),
+        ("", Side::Left),
+    ];
+    let mut table = Table::new(&columns);
+    for row in rows {
+        table.row([
+            row.what.clone(),
+            row.devices.to_string(),
+            bytes(row.memory),
+            format!("{:.3}", row.seconds),
+            format!("{:.1e}", row.backward_error),
+            bytes(row.bytes_moved),
+            row.evictions.to_string(),
+            verdict(row.passed, &None, &row.failed),
+        ]);
+    }
+    table
+}
+
+/// What is said at the end of a row.
+pub fn verdict(passed: bool, skipped: &Option<String>, failed: &Option<String>) -> String {
     match (skipped, failed) {
         (Some(why), _) => format!("skipped: {why}"),
         (_, Some(why)) => format!("FAILED: {why}"),

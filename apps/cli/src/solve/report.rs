@@ -15,16 +15,17 @@ const POINTS: usize = 800;
 pub fn page(matrix: &str, solved: &[Solved]) -> String {
     let all = match &solved {
         [one] => one.answer.solution.reason.name().to_owned(),
-        several => format!("{} right-hand sides", several.len()),
+        several => format!("{} answers", several.len()),
     };
     let mut page = Page::new(&format!("{matrix}: {all}"));
     page.section(matrix, "A linear system, and how it was solved.", "");
-    for (k, solved) in solved.iter().enumerate() {
+    let is_several = solved.len() > 1;
+    for solved in solved {
         facts(&mut page, &solved.answer);
         let words = "The line is the residual that the method itself keeps, points are true residuals b - A x: where the line goes on below \
                      them, the method has lost touch with the system, and is started again from the true one.";
         let title =
-            if k == 0 { "Residuals".to_owned() } else { format!("Residuals of right-hand side {}", k + 1) };
+            solved.name(is_several).map_or("Residuals".to_owned(), |name| format!("Residuals of {name}"));
         page.section(&title, words, &figure(&residuals(&solved.history), "2-norms, step by step"));
     }
     page.finish()
@@ -43,6 +44,8 @@ fn facts(page: &mut Page, answer: &Answer) {
         ("matrix", bytes(answer.bytes.matrix)),
         ("narrow copy", bytes(answer.bytes.inner)),
         ("preconditioner", bytes(answer.bytes.preconditioner)),
+        ("basis", bytes(answer.bytes.basis)),
+        ("in memory, all in all", bytes(answer.bytes.total())),
     ]);
 }
 

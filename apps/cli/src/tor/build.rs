@@ -35,7 +35,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
-    devices.warn_if_unused(&rt);
+    devices.done(&args.execution, &rt);
 
     let quiet = json.as_ref().is_some_and(Target::is_stdout);
     if !quiet {

@@ -43,7 +43,7 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
-    devices.warn_if_unused(&rt);
+    devices.done(&args.execution, &rt);
     let figures = Figures {
         n: all.cmm.rows(),
         m: all.ctt.rows(),

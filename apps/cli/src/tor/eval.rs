@@ -31,7 +31,7 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
-    devices.warn_if_unused(&rt);
+    devices.done(&args.execution, &rt);
     if let Some(json) = &json {
         json.write_json(&judgement)?;
     }

@@ -65,7 +65,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     drop(progress);
     drop(armed);
     interrupt::check()?;
-    devices.warn_if_unused(&rt);
+    devices.done(&args.execution, &rt);
 
     let recorded = rt.take_trace();
     if let (Some(file), Some(recorded)) = (&trace, &recorded) {

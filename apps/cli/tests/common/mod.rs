@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The command, in `folder`, with a clean environment as far as it matters.
+/// Where performance models are kept.
+const CACHE: &str = ".cache";
+
+/// The command, in `folder`, with a clean environment as far as it matters: what runs measure stays in the folder, too.
 pub fn zellige(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zellige"));
     command.current_dir(folder).stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("NO_COLOR");
+    command.env("XDG_CACHE_HOME", folder.join(CACHE));
     command
 }
 
@@ -91,12 +95,12 @@ pub fn system(nssp: usize) -> String {
     text.replace("nssp = 16 ", &format!("nssp = {nssp} "))
 }
 
-/// What is in a folder, hidden files included, without `small.toml`.
+/// What is in a folder, hidden files included, without `small.toml` and what runs measured.
 pub fn left(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("a folder")
         .map(|entry| PathBuf::from(entry.expect("an entry").file_name()))
-        .filter(|name| name != Path::new("small.toml"))
+        .filter(|name| name != Path::new("small.toml") && name != Path::new(CACHE))
         .collect();
     found.sort();
     found

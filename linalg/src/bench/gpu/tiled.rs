@@ -7,11 +7,13 @@ use std::time::Instant;
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::GemmPrecision;
 use zellige_kernels::cuda::{Launch, SOURCES, copy};
-use zellige_runtime::{Canceller, Gpu, Runtime, Submit, TaskError};
+use zellige_runtime::model::Models;
+use zellige_runtime::{Canceller, Gpu, Runtime, Submit, TaskError, Trace};
 
-use super::{Conditions, Meter, Work, median};
+use super::{Chosen, Conditions, Meter, Work, median};
+use crate::calibrate::device_conversions;
 use crate::error::Error;
-use crate::factor::cholesky;
+use crate::factor::{Submission, cholesky_with};
 use crate::gpu::GpuGenerator;
 use crate::grid::TileGrid;
 use crate::policy::{PrecisionPolicy, Rule, SharedPolicy};
@@ -20,6 +22,8 @@ use crate::verify::random::Random;
 
 /// Between two GPUs the rate of a link is measured: any number says that there may be one.
 const PEERS: f64 = 1e10;
+/// Its scheduling policy.
+pub(super) const POLICY: &str = "dmdas";
 /// How many places of the random numbers a tile can begin at.
 const PLACES: usize = 4093;
 
@@ -38,6 +42,11 @@ pub struct TiledBench {
     pub workers: usize,
     /// Whether the factor is brought to the host for its fingerprint.
     pub fingerprint: bool,
+    /// The most products on one tile in one task; see [`Submission::look_left`].
+    pub look_left: usize,
+    /// Who learns how long tasks take, and how fast links and conversions are: a platform is made of it. `None`: nobody, but for the policy
+    /// while this runs.
+    pub models: Option<Arc<Models>>,
 }
 
 /// What was measured.
@@ -55,8 +64,53 @@ pub struct TiledRun {
     pub fingerprint: Option<u64>,
     /// Its operations, by their precisions.
     pub work: Work,
+    /// Its products, tile by tile.
+    pub chosen: Chosen,
+    /// What the trace of the last run says.
+    pub trace: TiledTrace,
     /// While it was factored, of the first GPU; `None` where there is none.
     pub conditions: Option<Conditions>,
+}
+
+/// Where the time of a run went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TiledTrace {
+    /// The codelet with the most time first.
+    pub codelets: Vec<CodeletTime>,
+    /// Share of the workers' time, from the first body's start to the last one's end, in which they were in no body.
+    pub idle_share: f64,
+    /// That time by the larger of its bounds, the area and the critical path of the same bodies: 1 cannot be improved by another order.
+    pub over_bound: f64,
+    /// Records that found no room: the figures are not those of all tasks.
+    pub lost: u64,
+}
+
+/// What the tasks of one codelet took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodeletTime {
+    /// Its name.
+    pub name: &'static str,
+    /// How often it ran.
+    pub tasks: usize,
+    /// In bodies, all together.
+    pub seconds: f64,
+}
+
+impl TiledTrace {
+    fn of(trace: &Trace) -> Self {
+        let report = trace.report();
+        let codelets = report.codelets.iter().map(|codelet| CodeletTime {
+            name: codelet.name,
+            tasks: codelet.count,
+            seconds: codelet.total.as_secs_f64(),
+        });
+        TiledTrace {
+            codelets: codelets.collect(),
+            idle_share: report.idle.iter().sum::<f64>() / report.idle.len().max(1) as f64,
+            over_bound: report.over_bound(),
+            lost: report.lost,
+        }
+    }
 }
 
 impl TiledBench {
@@ -77,33 +131,45 @@ impl TiledBench {
     /// [`Error::Grid`] for a tile size of 0; [`Error::Runtime`] for memory that does not hold the tiles of a task.
     pub fn run<G>(&self, gpus: &[Gpu], watch: impl FnOnce(Canceller) -> G) -> Result<TiledRun, Error> {
         let grid = TileGrid::uniform(self.n, self.tile)?;
-        let builder = Runtime::builder().workers(self.workers).policy("dmdas").peers(PEERS);
+        let builder = Runtime::builder().workers(self.workers).policy(POLICY).peers(PEERS);
+        let builder = builder.trace_capacity(self.records(&grid));
+        let builder = match &self.models {
+            Some(models) => builder.models(Arc::clone(models)),
+            None => builder,
+        };
         let rt = gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone())).build()?;
         let _watched = watch(rt.canceller());
         let a = SymmetricTiled::new(&rt, grid);
         let matrix = TestMatrix::new(self.n, self.tile);
         let (on_host, on_gpu) = matrix.generators(&rt);
         let policy: SharedPolicy = self.rule.clone().into();
+        let submission = Submission::default().look_left(self.look_left);
         let run = || -> Result<_, Error> {
             let (before, start) = (counts(&rt), Instant::now());
-            let factor = cholesky(&rt, &a, &policy)?;
+            let factor = cholesky_with(&rt, &a, &policy, &submission)?;
             factor.wait(&rt)?;
             let (seconds, after) = (start.elapsed().as_secs_f64(), counts(&rt));
             Ok((seconds, [after[0] - before[0], after[1] - before[1]], factor))
         };
         let mut meter = gpus.first().map(|gpu| Meter::new(gpu.driver(), gpu.number()));
-        let mut runs = Vec::new();
+        let (mut runs, mut trace) = (Vec::new(), Trace::default());
         let learning = 1 + usize::from(self.workers > 0);
         for at in 0..learning + self.repeats.max(1) {
             let counts = at >= learning;
             a.fill_with(&rt, &on_host, Some(&on_gpu))?;
             rt.wait_all()?;
+            rt.wait_transfers()?;
+            // What was recorded so far is not of the factorisation.
+            drop(rt.take_trace());
             let ran = match meter.as_mut().filter(|_| counts) {
                 Some(meter) => meter.during(run)?,
                 None => run()?,
             };
             runs.extend(counts.then_some(ran));
+            rt.wait_transfers()?;
+            trace = rt.take_trace().unwrap_or_default();
         }
+        self.teach(&rt, gpus, &trace);
         let seconds = median(runs.iter().map(|run| run.0).collect());
         let native = (GemmPrecision::Sp, self.rule.full().gemm(GemmPrecision::Sp));
         let work = runs.last().map(|run| Work::of_factorisation(a.grid(), native, run.2.counts()));
@@ -115,8 +181,29 @@ impl TiledBench {
             evictions: middle(1),
             fingerprint: self.fingerprint.then(|| fingerprint(&rt, &a)).transpose()?,
             work: work.unwrap_or_default(),
+            chosen: runs
+                .last()
+                .map_or_else(Chosen::default, |run| Chosen::of(run.2.counts(), self.rule.full())),
+            trace: TiledTrace::of(&trace),
             conditions: meter.map(|meter| meter.conditions()),
         })
+    }
+}
+
+impl TiledBench {
+    /// Room in a trace for the tasks of one worker, and for what moves: in little memory each task may want its tile moved twice.
+    fn records(&self, grid: &TileGrid) -> usize {
+        let tiles = grid.tiles();
+        4 * (tiles * tiles * tiles / 6 + tiles * tiles + 1)
+    }
+
+    /// Tells the models of what tasks do not teach them.
+    fn teach(&self, rt: &Runtime, gpus: &[Gpu], trace: &Trace) {
+        let Some(models) = &self.models else { return };
+        rt.measure_links();
+        if let Some(rate) = device_conversions(trace) {
+            gpus.iter().for_each(|gpu| models.set_link(&gpu.link_end(), &gpu.link_end(), rate));
+        }
     }
 }
 
@@ -209,8 +296,12 @@ impl TestMatrix {
 
 #[cfg(test)]
 mod tests {
+    use zellige_runtime::platform::Platform;
+
     use super::super::tests::{check, fake};
     use super::*;
+    use crate::factor::cholesky;
+    use crate::policy::{GemmQuery, Phase};
 
     /// GPUs copy what the host fills, tiles at the edge included, and the factor is the host's up to the order of sums.
     #[test]
@@ -242,7 +333,16 @@ mod tests {
     fn cpu_workers_may_help() {
         let Some(fake) = fake(6) else { return };
         let rule = "fp32".parse().unwrap();
-        let alone = TiledBench { n: 100, tile: 24, rule, repeats: 1, workers: 0, fingerprint: false };
+        let alone = TiledBench {
+            n: 100,
+            tile: 24,
+            rule,
+            repeats: 1,
+            workers: 0,
+            fingerprint: false,
+            look_left: 1,
+            models: None,
+        };
         let together = TiledBench { workers: 2, ..alone.clone() };
         for bench in [alone, together] {
             let run = bench.run(&[Gpu::new(fake.clone(), 0)], |_| ()).unwrap();
@@ -251,11 +351,87 @@ mod tests {
         check(&fake);
     }
 
+    /// The trace has all tasks of the last run, and virtual time on what was measured runs the same tasks.
+    #[test]
+    fn a_run_is_predicted_from_what_it_has_taught() {
+        let Some(fake) = fake(7) else { return };
+        let models = Arc::new(Models::new());
+        let bench = |rule: &str, look_left| TiledBench {
+            n: 192,
+            tile: 16,
+            rule: rule.parse().unwrap(),
+            repeats: 2,
+            workers: 0,
+            fingerprint: false,
+            look_left,
+            models: Some(Arc::clone(&models)),
+        };
+        let gpus = [Gpu::new(fake.clone(), 0)];
+        let ran: Vec<(TiledBench, TiledRun)> =
+            [("fp32", 1), ("hp1:band=2", 1), ("hp1:operand=3e-1,else=x3", 1), ("x3,full=x3", 1), ("fp32", 4)]
+                .map(|(rule, look_left)| bench(rule, look_left))
+                .map(|bench| (bench.clone(), bench.run(&gpus, |_| ()).unwrap()))
+                .into();
+        crate::calibrate::host_conversions(&models);
+        let platform = Platform::measured(Arc::clone(&models), 0, &[gpus[0].clone().into()]).unwrap();
+        for (bench, run) in &ran {
+            let count =
+                |name: &str| run.trace.codelets.iter().find(|c| c.name == name).map_or(0, |c| c.tasks);
+            let products = if bench.look_left == 1 { 220..=220 } else { 66..=120 };
+            assert_eq!((count("potrf"), count("trsm"), count("syrk")), (12, 66, 66), "{run:?}");
+            assert!(
+                products.contains(&count("gemm")) && count("generate") == 0 && run.trace.lost == 0,
+                "{run:?}"
+            );
+            assert!(run.trace.codelets.iter().all(|codelet| codelet.seconds > 0.0), "{run:?}");
+            assert!((0.0..1.0).contains(&run.trace.idle_share) && run.trace.over_bound >= 0.999, "{run:?}");
+            assert!(bench.predicted(run, &platform).unwrap() > 0.0);
+        }
+        // One GPU, and everything lies there: its tasks one after the other, as the models know them.
+        let gpu = platform.kinds.values().next().unwrap();
+        let flops = [16f64.powi(3) / 3.0, 4096.0, 4096.0, 8192.0];
+        let kernels = [
+            ("potrf", [16, 0, 0], 12),
+            ("trsm", [16, 16, 0], 66),
+            ("syrk", [16, 16, 0], 66),
+            ("gemm", [16; 3], 220),
+        ];
+        let bodies = kernels.iter().zip(flops).map(|((name, shape, count), flops)| {
+            *count as f64 * gpu.nanos(name, "fp32", *shape, flops, 0).unwrap() as f64 * 1e-9
+        });
+        let (bodies, (bench0, run0)) = (bodies.sum::<f64>(), &ran[0]);
+        let predicted = bench0.predicted(run0, &platform).unwrap();
+        assert!((predicted / bodies - 1.0).abs() < 1e-3, "{predicted} {bodies}");
+        // Products of both precisions of the band.
+        let (_, mixed) = &ran[1];
+        let labels = |precision| {
+            let query = |i, j, k| GemmQuery::unmeasured(Phase::Factor, [i, j, k], 12);
+            let all = (0..12).flat_map(|i| (0..i).flat_map(move |j| (0..j).map(move |k| (i, j, k))));
+            all.filter(|&(i, j, k)| mixed.chosen.choose(&query(i, j, k)).unwrap() == precision).count()
+        };
+        let (low, high) = (labels(GemmPrecision::Hp1), labels(GemmPrecision::Sp));
+        assert!(low > 0 && high > 0 && low + high == 220, "{low} {high}");
+        let nobody = Platform::shipped("v100x4").unwrap();
+        let (fp8, run) = (bench("fp8", 1), &ran[0].1);
+        let run = TiledRun { chosen: Chosen::default(), ..run.clone() };
+        assert!(fp8.predicted(&run, &nobody).is_ok(), "without counts products are native");
+        check(&fake);
+    }
+
     #[test]
     fn little_memory_and_parts_of_a_gpu_move_more_and_change_no_bit() {
         let Some(fake) = fake(4) else { return };
         let rule = "hp1:band=2".parse().unwrap();
-        let bench = TiledBench { n: 256, tile: 16, rule, repeats: 2, workers: 0, fingerprint: true };
+        let bench = TiledBench {
+            n: 256,
+            tile: 16,
+            rule,
+            repeats: 2,
+            workers: 0,
+            fingerprint: true,
+            look_left: 1,
+            models: None,
+        };
         let whole = bench.bytes().unwrap();
         assert_eq!(whole, 256 * (256 + 16) / 2 * 4);
         let run = |parts: usize, memory| {
@@ -267,12 +443,15 @@ mod tests {
         assert!((inside.work.flop() - 256f64.powi(3) / 3.0).abs() < 1.0, "{inside:?}");
         assert!(inside.work.seconds(|precision| (precision != GemmPrecision::Hp1).then_some(1.0)).is_none());
         assert!(inside.fingerprint.is_some());
+        // Fewer tasks, the same bits.
+        let left = TiledBench { look_left: 8, ..bench.clone() };
+        let gpus = [Gpu::new(fake.clone(), 0)];
+        assert_eq!(left.run(&gpus, |_| ()).unwrap().fingerprint, inside.fingerprint);
         let (outside, parts) = (run(1, whole * 3 / 10), run(4, whole));
         assert_eq!([outside.fingerprint, parts.fingerprint], [inside.fingerprint; 2]);
         assert!(outside.evictions > 0 && outside.bytes_moved > inside.bytes_moved, "{outside:?} {inside:?}");
         assert!(parts.bytes_moved > inside.bytes_moved, "{parts:?} {inside:?}");
         let other = TiledBench { rule: "fp32".parse().unwrap(), ..bench };
-        let gpus = [Gpu::new(fake.clone(), 0)];
         assert_ne!(other.run(&gpus, |_| ()).unwrap().fingerprint, inside.fingerprint);
         check(&fake);
     }

@@ -40,7 +40,7 @@ impl Shared {
                     continue;
                 };
                 placed.behind = Some(Box::new(Behind { after, buffers }));
-                hub.tally.followed(node);
+                hub.tally.add(node, |counts| counts.launched_behind += 1);
                 return Some(smallvec![placed]);
             }
             self.wait_after_all(hub, task);
@@ -55,7 +55,6 @@ impl Shared {
         header.ways.cuda
             && !counts_on_them
             && hub.failure_of(worker).is_none()
-            && !body.is_late()
             && self.admits(header, body, worker)
             && task.work().cancelled(self).is_none()
     }
@@ -133,6 +132,7 @@ impl Shared {
 impl Hub {
     /// What a task needs as those before it leave its operands when they end; `None` if it has to wait for that.
     fn plan_behind(&self, work: &Work) -> Option<Plan> {
+        let late = work.body().is_late() && !crate::mutant::mutant(15);
         work.with_handles(|handles| {
             let mut metas: SmallVec<[Meta; 4]> = SmallVec::new();
             let mut left: SmallVec<[bool; 4]> = SmallVec::new();
@@ -144,8 +144,8 @@ impl Hub {
                     return None;
                 }
                 let ahead = handle.ahead();
-                // What its writer will learn of it would be learnt of what this one makes of it.
-                if ahead.is_some_and(|ahead| ahead.learns && mode.writes()) {
+                // What its writer will learn of it decides a late choice, and would be learnt of what this one makes of it.
+                if ahead.is_some_and(|ahead| ahead.learns && (mode.writes() || late)) {
                     return None;
                 }
                 left.push(ahead.is_some());

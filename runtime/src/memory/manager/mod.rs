@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::data::Format;
 use crate::memory::link::Link;
 use crate::memory::node::Node;
-use crate::memory::table::{Entry, Stage};
+use crate::memory::table::{Entry, Replica, Stage};
 use crate::memory::{
     Access, Action, BufferId, Datum, HOST, LinkSpec, Need, NodeId, NodeSpec, NodeStats, Reason, Ticket,
     Transfer, VictimHook, bytes_of, distinct,
@@ -238,12 +238,23 @@ impl Memory {
         })
     }
 
+    /// From the source that is nearest by idle links; one that has another form converts it first.
     fn shortest_way(&self, node: NodeId, need: &Need) -> u64 {
         let entry = self.entry(need.datum);
-        let sources = entry.replicas.iter().filter(|r| r.version == entry.version && r.is_source());
-        let direct = |from: NodeId, to: NodeId| self.link(from, to).map(|link| link.spec.nanos(need.bytes));
-        let by_host = |from: NodeId| Some(direct(from, HOST)? + direct(HOST, node)?);
-        sources.filter_map(|r| direct(r.node, node).or_else(|| by_host(r.node))).min().unwrap_or(0)
+        let serves = |format: Format| format == need.format || format == entry.format;
+        let sources =
+            entry.replicas.iter().filter(|r| r.version == entry.version && r.is_source() && serves(r.format));
+        let nanos = |from: NodeId, to: NodeId, bytes: u64| self.link(from, to).map(|l| l.spec.nanos(bytes));
+        let by_host = |from: NodeId| Some(nanos(from, HOST, need.bytes)? + nanos(HOST, node, need.bytes)?);
+        let way = |r: &Replica| {
+            let converts = r.format != need.format;
+            let conversion = if converts { nanos(r.node, r.node, r.bytes + need.bytes)? } else { 0 };
+            match r.node == node {
+                true => Some(conversion),
+                false => Some(conversion + nanos(r.node, node, need.bytes).or_else(|| by_host(r.node))?),
+            }
+        };
+        sources.filter_map(way).min().unwrap_or(0)
     }
 
     /// The link from one node to another is as fast as this; nothing happens if there is none.
@@ -299,10 +310,14 @@ impl Memory {
         }
     }
 
-    /// Brings to `node` what a queued task will need, as far as memory is free.
-    pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need]) {
+    /// Brings to `node` what a queued task will need, or what the user says, as far as memory is free.
+    pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need], reason: Reason) {
         for need in needs {
             let absent = self.absent(node, std::slice::from_ref(need)).next().is_some();
+            if !absent && need.access != Access::Write && reason == Reason::TaskPrefetch {
+                // What the user asked for, and a task turns out to need.
+                self.hurry(need.datum, node, need.format, reason);
+            }
             if !absent || self.nodes[node].lost || !self.nodes[node].has_spare(need.bytes) {
                 continue;
             }
@@ -311,7 +326,7 @@ impl Memory {
             }
             let at = self.make(need.datum, node, need.format, need.bytes, Stage::Arriving);
             self.entry_mut(need.datum).replicas[at].prefetched = true;
-            self.fetch(need.datum, node, need.format, Reason::TaskPrefetch);
+            self.fetch(need.datum, node, need.format, reason);
         }
     }
 

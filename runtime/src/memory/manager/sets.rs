@@ -273,7 +273,7 @@ impl Memory {
         if replica.stage == Stage::Arriving {
             replica.waiters.push(ticket);
             events += 1;
-            self.hurry(need.datum, node, need.format);
+            self.hurry(need.datum, node, need.format, Reason::Fetch);
         }
         if need.access.writes() {
             self.entry_mut(need.datum).replicas[at].writers += 1;

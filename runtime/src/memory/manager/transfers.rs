@@ -134,8 +134,8 @@ impl Memory {
             return false;
         }
         replica.forwards.push((node, format, reason));
-        if reason == Reason::Fetch {
-            self.hurry(datum, node, wide);
+        if reason != Reason::Prefetch {
+            self.hurry(datum, node, wide, reason);
         }
         true
     }
@@ -162,8 +162,9 @@ impl Memory {
         self.entry_mut(datum).replicas[at].forwards.push((node, format, reason));
         if known.is_none() {
             self.fetch(datum, HOST, format, reason);
-        } else {
-            self.hurry(datum, HOST, format);
+        } else if reason != Reason::Prefetch {
+            // Several wait for it.
+            self.hurry(datum, HOST, format, Reason::Fetch);
         }
     }
 
@@ -255,12 +256,12 @@ impl Memory {
         self.actions.push(Action::Begin(transfer));
     }
 
-    /// A task waits for this replica now: what fills it becomes urgent.
-    pub(super) fn hurry(&mut self, datum: Datum, node: NodeId, format: Format) {
+    /// There is a better reason for this replica now, e.g. a task waits for it: what fills it becomes as urgent.
+    pub(super) fn hurry(&mut self, datum: Datum, node: NodeId, format: Format, reason: Reason) {
         let entry = self.entry(datum);
         let Some(at) = entry.find(node, format) else { return };
         if let Some(id) = entry.replicas[at].incoming {
-            return self.make_urgent(id);
+            return self.make_urgent(id, reason);
         }
         // It comes by way of the host, or is made from the version's own form once that is here.
         for way in [(HOST, format), (node, entry.format)] {
@@ -272,20 +273,20 @@ impl Memory {
             let mut forwards =
                 entry.replicas[at].forwards.iter_mut().filter(|f| (f.0, f.1) == (node, format));
             if let Some(forward) = forwards.next() {
-                forward.2 = Reason::Fetch;
-                return self.hurry(datum, way.0, way.1);
+                forward.2 = reason.min(forward.2);
+                return self.hurry(datum, way.0, way.1, reason);
             }
         }
     }
 
-    fn make_urgent(&mut self, id: u64) {
+    fn make_urgent(&mut self, id: u64, reason: Reason) {
         let flight = self.flights.get_mut(&id).expect("incoming");
-        if flight.started || flight.transfer.reason == Reason::Fetch {
+        if flight.started || flight.transfer.reason <= reason {
             return;
         }
-        flight.transfer.reason = Reason::Fetch;
+        flight.transfer.reason = reason;
         let (from, to) = (flight.transfer.from, flight.transfer.to);
-        self.link_mut(from, to).expect("it is queued there").push(Reason::Fetch, id);
+        self.link_mut(from, to).expect("it is queued there").push(reason, id);
     }
 
     /// Takes back copies that were only being made ahead of need and have not begun: a writer is not to wait for them.

@@ -61,7 +61,7 @@ fn nobody_reads_elsewhere_what_others_are_to_write_behind() {
     driver.finish(Ticket(0), &[]);
     // The only copy of the version is being written over: the host has to wait for the next one.
     assert!(driver.memory.buffer(Datum(0), HOST, WIDE).is_none());
-    driver.memory.prefetch(HOST, &[update]);
+    driver.memory.prefetch(HOST, &[update], Reason::TaskPrefetch);
     assert_eq!(driver.memory.transfers(), 0);
     driver.obey();
     driver.finish(Ticket(1), &[]);
@@ -94,7 +94,7 @@ fn what_is_not_there_is_waited_for() {
         assert!(!driver.memory.holds(Ticket(1)));
     }
     // On its way, and then there.
-    driver.memory.prefetch(1, &[absent]);
+    driver.memory.prefetch(1, &[absent], Reason::TaskPrefetch);
     assert_eq!(driver.memory.stage_behind(Ticket(1), 1, &[absent]), None);
     driver.obey();
     driver.arrive_all();

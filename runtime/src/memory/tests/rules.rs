@@ -235,3 +235,74 @@ fn pins_hold_and_a_hook_chooses() {
         assert!(driver.memory.buffer(Datum(gone), 1, WIDE).is_none(), "{answer:?}");
     }
 }
+
+/// The numbers of the data that arrive on the link from `from` to `to`, in order.
+fn arrivals(driver: &mut Driver, from: NodeId, to: NodeId) -> Vec<u32> {
+    let mut order = Vec::new();
+    while let Some(at) = driver.flying.iter().position(|(t, _)| (t.from, t.to) == (from, to)) {
+        order.push(driver.flying[at].0.datum.0);
+        driver.arrive(at);
+    }
+    order
+}
+
+/// What a task waits for comes first, then what queued tasks will need, then what the user asked for, then copies ahead of need. What the
+/// user asked for and a queued task needs is the task's.
+#[test]
+fn urgent_transfers_go_first() {
+    let mut driver = Driver::new(1, true, 1000, 1, &[10; 5]);
+    let needs: Vec<Vec<Need>> = (0..5u32)
+        .map(|datum| {
+            driver.needs(&Job { node: 1, needs: vec![(datum, WIDE, Access::Read)], ..Job::default() })
+        })
+        .collect();
+    for (datum, reason) in
+        [(0, Reason::Prefetch), (1, Reason::Prefetch), (4, Reason::Prefetch), (2, Reason::TaskPrefetch)]
+    {
+        driver.memory.prefetch(1, &needs[datum], reason);
+    }
+    driver.stage(Ticket(0), 1, &needs[3]);
+    driver.memory.prefetch(1, &needs[4], Reason::TaskPrefetch);
+    driver.obey();
+    assert_eq!(arrivals(&mut driver, HOST, 1), [0, 3, 4, 2, 1], "0 was under way");
+    driver.finish(Ticket(0), &[]);
+    (0..3).for_each(|datum| touch(&mut driver, 1 + u64::from(datum), datum, Access::Update));
+    driver.memory.wont_use(Datum(0));
+    driver.memory.wont_use(Datum(1));
+    let home = driver.needs(&Job { node: HOST, needs: vec![(2, WIDE, Access::Read)], ..Job::default() });
+    driver.memory.prefetch(HOST, &home, Reason::Prefetch);
+    driver.obey();
+    assert_eq!(arrivals(&mut driver, 1, HOST), [0, 2, 1], "0 was under way");
+}
+
+/// How long operands take to come counts their conversion, which reads one form and writes the other.
+#[test]
+fn conversions_take_time_too() {
+    let mut driver = Driver::new(2, true, 1000, 1, &[100]);
+    let need = |driver: &Driver, format| {
+        driver.needs(&Job { node: 1, needs: vec![(0, format, Access::Read)], ..Job::default() })
+    };
+    let (wide, narrow) = (need(&driver, WIDE), need(&driver, NARROW));
+    // A byte takes a nanosecond, the first one ten more.
+    assert_eq!(driver.memory.transfer_ns(1, &wide), 110);
+    assert_eq!(driver.memory.transfer_ns(1, &narrow), (10 + 100 + 50) + (10 + 50));
+    driver.stage(Ticket(0), 2, &narrow);
+    driver.arrive_all();
+    driver.finish(Ticket(0), &[]);
+    assert_eq!(driver.memory.transfer_ns(1, &narrow), 60, "it is there in that form");
+    assert_eq!(driver.memory.transfer_ns(1, &wide), 110, "which nothing is made of");
+    driver.stage(Ticket(1), 1, &wide);
+    driver.arrive_all();
+    driver.finish(Ticket(1), &[]);
+    driver.memory.invalidate(Datum(0));
+    assert_eq!(driver.memory.transfer_ns(1, &narrow), 0, "nobody has it");
+}
+
+/// What is on a node in another form need not travel.
+#[test]
+fn a_conversion_on_the_spot_is_no_transfer() {
+    let mut driver = Driver::new(1, true, 1000, 1, &[100]);
+    touch(&mut driver, 0, 0, Access::Update);
+    let needs = driver.needs(&Job { node: 1, needs: vec![(0, NARROW, Access::Read)], ..Job::default() });
+    assert_eq!(driver.memory.transfer_ns(1, &needs), 10 + 100 + 50);
+}

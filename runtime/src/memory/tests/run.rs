@@ -78,7 +78,10 @@ impl Run<'_> {
         let needs = self.driver.needs(&job);
         if job.prefetched {
             self.driver.memory.want(job.node, &needs);
-            self.driver.memory.prefetch(job.node, &needs);
+            if at.is_multiple_of(2) {
+                self.driver.memory.prefetch(job.node, &needs, Reason::Prefetch);
+            }
+            self.driver.memory.prefetch(job.node, &needs, Reason::TaskPrefetch);
             self.driver.memory.unwant(job.node, &needs);
         }
         let ticket = Ticket(at as u64);

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! `min end` is the same for all workers, so that the search leaves it out. Beta counts the transfer a second time, on
-//! purpose: a bias for locality. dm takes `T_data = 0`. StarPU's third term, gamma times the energy of the task, is left out:
+//! purpose: a bias for locality. It is the way from the nearest source over idle links, and the conversion where that source has
+//! another form; that a form may have to travel wide because its sender has no room to convert is left out. dm takes `T_data = 0`. StarPU's third term, gamma times the energy of the task, is left out:
 //! nothing measures energy here. Times are integer nanoseconds, weights thousandths, so that virtual time is the same on
 //! every machine.
 //!

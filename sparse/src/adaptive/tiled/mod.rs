@@ -10,9 +10,10 @@ use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_ro
 
 pub use self::policy::{BlockNorms, StoragePolicy};
 use super::thresholds::{RowThresholds, power_below, scales};
-use super::{Adaptation, FormatSet, Scaling, Thresholds, to_one};
+use super::{Adaptation, FormatSet, Scaling, Thresholds, ldexp, to_one};
 use crate::csr::Csr;
 use crate::error::Error;
+use crate::side_by_side::side_by_side;
 use crate::space::Space;
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
@@ -48,7 +49,7 @@ impl TiledMatrix {
         Self::store(a, edge, adaptation, &Cut::default())
     }
 
-    /// The same, with a panel for each stretch of a space.
+    /// The same, with a panel for each stretch of a space; so many threads share the work.
     ///
     /// # Errors
     /// Those of [`new`](TiledMatrix::new), and [`Error::Shape`] for a matrix with other rows.
@@ -57,8 +58,11 @@ impl TiledMatrix {
         edge: usize,
         adaptation: &Adaptation<'_>,
         space: &Space,
+        threads: usize,
     ) -> Result<TiledMatrix, Error> {
-        Self::cut_by(a, edge, adaptation, space, &adaptation.set)
+        check_rows(a, space)?;
+        let sets = vec![adaptation.set; space.stretches()];
+        Self::store(a, edge, adaptation, &Cut { stretches: Some((space, &sets)), threads, ..Cut::default() })
     }
 
     /// The same, with the set of formats that a policy chooses for each stretch, whatever that of the adaptation.
@@ -71,15 +75,13 @@ impl TiledMatrix {
         adaptation: &Adaptation<'_>,
         space: &Space,
         policy: &dyn StoragePolicy,
+        threads: usize,
     ) -> Result<TiledMatrix, Error> {
-        if a.rows() != space.len() {
-            let problem = format!("{} rows in a space of {}", a.rows(), space.len());
-            return Err(Error::shape("matrix", problem));
-        }
+        check_rows(a, space)?;
         let of_matrix = a.norm_inf();
         let choose = |(id, rows)| policy.choose(id, &BlockNorms::of(a, rows, of_matrix), adaptation.accuracy);
         let sets: Vec<FormatSet> = space.ranges().enumerate().map(choose).collect();
-        Self::store(a, edge, adaptation, &Cut { stretches: Some((space, &sets)), ..Cut::default() })
+        Self::store(a, edge, adaptation, &Cut { stretches: Some((space, &sets)), threads, ..Cut::default() })
     }
 
     /// Every so many tiles, as if there were no others: for figures, not for products.
@@ -184,6 +186,13 @@ impl TiledMatrix {
     }
 }
 
+fn check_rows(a: &Csr, space: &Space) -> Result<(), Error> {
+    if a.rows() == space.len() {
+        return Ok(());
+    }
+    Err(Error::shape("matrix", format!("{} rows in a space of {}", a.rows(), space.len())))
+}
+
 /// Refuses blocks that a matrix cannot be cut into, or a set cannot store.
 pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Error> {
     if !EDGES.contains(&edge) {
@@ -212,22 +221,40 @@ struct Cut<'s> {
     every: usize,
     /// Bytes with which a panel ends.
     enough: usize,
+    /// That share stretches.
+    threads: usize,
 }
 
 impl Default for Cut<'_> {
     fn default() -> Self {
-        Cut { stretches: None, every: 1, enough: usize::MAX }
+        Cut { stretches: None, every: 1, enough: usize::MAX, threads: 1 }
     }
 }
 
-/// Blocks of `B x B` on their way into panels.
-struct Encoder<'a, const B: usize> {
+/// What decides which block goes where.
+struct Sorting<'a> {
     a: &'a Csr,
     adaptation: &'a Adaptation<'a>,
     thresholds: Thresholds,
     scaling: Scaling,
     theta: Vec<f64>,
     buckets: Vec<Bucket>,
+    /// Of each format of the set.
+    places: Vec<Place>,
+}
+
+/// Where elements of a format go.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The bucket; of an unsigned format, that of positive numbers, which the other one follows.
+    bucket: usize,
+    exponent: i32,
+    has_sign: bool,
+}
+
+/// Blocks of `B x B` on their way into panels.
+struct Encoder<'a, const B: usize> {
+    sorting: &'a Sorting<'a>,
     /// Of the tile, bucket by bucket.
     elements: Vec<Elements>,
     counts: Vec<(u64, u64)>,
@@ -245,7 +272,7 @@ struct Block<const B: usize> {
     positive: u64,
 }
 
-impl<'a, const B: usize> Encoder<'a, B> {
+impl<'a> Sorting<'a> {
     fn new(a: &'a Csr, adaptation: &'a Adaptation<'a>) -> Self {
         let set = adaptation.set;
         let has_scales = set.has_scales();
@@ -260,17 +287,21 @@ impl<'a, const B: usize> Encoder<'a, B> {
             _ => Scaling::of(a, adaptation.criterion, has_scales),
         };
         let buckets = buckets(set, &thresholds);
-        Encoder {
-            a,
-            adaptation,
-            thresholds,
-            scaling,
-            theta,
-            elements: vec![Elements::default(); buckets.len()],
-            buckets,
-            counts: vec![(0, 0); set.formats().len()],
-            dropped: 0,
-        }
+        let place = |format: &PackedFormat| {
+            let bucket =
+                buckets.iter().position(|bucket| bucket.format == *format).expect("one for each format");
+            Place { bucket, exponent: buckets[bucket].exponent.into(), has_sign: format.has_sign() }
+        };
+        let places = set.formats().iter().map(place).collect();
+        Sorting { a, adaptation, thresholds, scaling, theta, buckets, places }
+    }
+}
+
+impl<'a, const B: usize> Encoder<'a, B> {
+    fn new(sorting: &'a Sorting<'a>) -> Self {
+        let formats = sorting.adaptation.set.formats().len();
+        let elements = vec![Elements::default(); sorting.buckets.len()];
+        Encoder { sorting, elements, counts: vec![(0, 0); formats], dropped: 0 }
     }
 
     fn encode(a: &Csr, adaptation: &Adaptation<'_>, cut: &Cut<'_>) -> Result<TiledMatrix, Error> {
@@ -283,7 +314,8 @@ impl<'a, const B: usize> Encoder<'a, B> {
             dropped: 0,
         };
         let Some((space, sets)) = cut.stretches else {
-            let mut encoder = Encoder::<B>::new(a, adaptation);
+            let sorting = Sorting::new(a, adaptation);
+            let mut encoder = Encoder::<B>::new(&sorting);
             matrix.panels = encoder.panels(a.rows() / B, cut)?;
             encoder.tell(&mut matrix);
             return Ok(matrix);
@@ -294,20 +326,24 @@ impl<'a, const B: usize> Encoder<'a, B> {
                 adaptations.push(Adaptation { set, ..*adaptation });
             }
         }
-        let mut encoders: Vec<_> =
-            adaptations.iter().map(|adaptation| Encoder::<B>::new(a, adaptation)).collect();
-        for (rows, &set) in space.ranges().zip(sets) {
-            let encoder = encoders.iter_mut().find(|encoder| encoder.adaptation.set == set);
-            let encoder = encoder.expect("one for each set that is chosen");
-            matrix.panels.push(encoder.panel(rows.start / B..rows.end / B, cut)?.0);
+        let sortings: Vec<_> = adaptations.iter().map(|adaptation| Sorting::new(a, adaptation)).collect();
+        let stretches: Vec<_> = space.ranges().zip(sets).collect();
+        let encoded = side_by_side(cut.threads, stretches.into_iter(), |(rows, &set)| {
+            let sorting = sortings.iter().find(|sorting| sorting.adaptation.set == set);
+            let mut encoder = Encoder::<B>::new(sorting.expect("one for each set that is chosen"));
+            encoder.panel(rows.start / B..rows.end / B, cut).map(|(panel, _)| (panel, encoder))
+        });
+        for stretch in encoded {
+            let (panel, encoder) = stretch?;
+            matrix.panels.push(panel);
+            encoder.tell(&mut matrix);
         }
-        encoders.iter().for_each(|encoder| encoder.tell(&mut matrix));
         Ok(matrix)
     }
 
     /// Adds what it has counted.
     fn tell(&self, matrix: &mut TiledMatrix) {
-        for (&format, &(all, positive)) in self.adaptation.set.formats().iter().zip(&self.counts) {
+        for (&format, &(all, positive)) in self.sorting.adaptation.set.formats().iter().zip(&self.counts) {
             let counts = matrix.counts.entry(format).or_default();
             *counts = (counts.0 + all, counts.1 + positive);
         }
@@ -316,7 +352,7 @@ impl<'a, const B: usize> Encoder<'a, B> {
 
     /// Panels of about one size.
     fn panels(&mut self, blocks: usize, cut: &Cut<'_>) -> Result<Vec<Panel>, Error> {
-        let enough = LEAST_PANEL.max(self.a.elements() * size_of::<f32>() / PANELS);
+        let enough = LEAST_PANEL.max(self.sorting.a.elements() * size_of::<f32>() / PANELS);
         let cut = Cut { enough, ..*cut };
         let (mut panels, mut first) = (Vec::new(), 0);
         while first < blocks || panels.is_empty() {
@@ -339,8 +375,9 @@ impl<'a, const B: usize> Encoder<'a, B> {
     }
 
     fn writer(&self, first_row: usize) -> Result<PanelWriter, Error> {
-        let exponent = -self.scaling.exponent;
-        PanelWriter::new(B, first_row, self.a.columns(), exponent, &self.buckets).map_err(refused)
+        let exponent = -self.sorting.scaling.exponent;
+        PanelWriter::new(B, first_row, self.sorting.a.columns(), exponent, &self.sorting.buckets)
+            .map_err(refused)
     }
 
     fn tile(&mut self, blocks: Range<usize>, writer: &mut PanelWriter) -> Result<(), Error> {
@@ -348,59 +385,58 @@ impl<'a, const B: usize> Encoder<'a, B> {
         for block in blocks.clone() {
             self.row_of_blocks(block, (block - blocks.start) as u8);
         }
-        let of_rows = self.scaling.of_rows.as_ref();
+        let of_rows = self.sorting.scaling.of_rows.as_ref();
         let exponents: Option<Vec<i16>> =
             of_rows.map(|rows| rows[blocks.start * B..blocks.end * B].iter().map(|e| -e).collect());
         writer
-            .tile(blocks.len(), exponents.as_deref(), &self.elements, self.adaptation.rounding)
+            .tile(blocks.len(), exponents.as_deref(), &self.elements, self.sorting.adaptation.rounding)
             .map_err(refused)
     }
 
     /// Puts the blocks of `B` rows into their buckets.
     fn row_of_blocks(&mut self, block: usize, row: u8) {
-        let thresholds: [RowThresholds<'_>; B] =
-            std::array::from_fn(|i| RowThresholds::new(&self.thresholds, self.theta[block * B + i]));
-        let exponents: [i32; B] = std::array::from_fn(|i| self.scaling.of_row(block * B + i));
-        let mut rows: [_; B] = std::array::from_fn(|i| self.a.row(block * B + i));
+        let thresholds: [RowThresholds<'_>; B] = std::array::from_fn(|i| {
+            RowThresholds::new(&self.sorting.thresholds, self.sorting.theta[block * B + i])
+        });
+        let exponents: [i32; B] = std::array::from_fn(|i| self.sorting.scaling.of_row(block * B + i));
+        let mut rows: [_; B] = std::array::from_fn(|i| self.sorting.a.row(block * B + i));
         while let Some(first) = rows.iter().filter_map(|row| row.0.first()).min() {
             let column = first / B as u32;
             let mut found = Block { column, values: [[0.0; B]; B], place: None, elements: 0, positive: 0 };
             for (i, (columns, values)) in rows.iter_mut().enumerate() {
                 let here = columns.iter().take_while(|&&j| j / B as u32 == column).count();
                 for (&j, &value) in columns[..here].iter().zip(*values) {
-                    let place = thresholds[i].bucket(self.adaptation.criterion.magnitude(j, value));
+                    let place = thresholds[i].bucket(self.sorting.adaptation.criterion.magnitude(j, value));
                     found.place = found.place.into_iter().chain(place).min();
-                    found.values[j as usize % B][i] = libm::ldexp(value, exponents[i]);
+                    found.values[j as usize % B][i] = ldexp(value, exponents[i]);
                     found.positive += u64::from(value > 0.0);
                 }
                 found.elements += here as u64;
                 (*columns, *values) = (&columns[here..], &values[here..]);
             }
-            put(&found, row, self.adaptation.set, &self.buckets, &mut self.elements, &mut self.counts)
+            put(&found, row, &self.sorting.places, &mut self.elements, &mut self.counts)
                 .unwrap_or_else(|| self.dropped += found.elements);
         }
     }
 }
 
 /// Puts a block into its bucket; none if it is left out.
+#[inline]
 fn put<const B: usize>(
     block: &Block<B>,
     row: u8,
-    set: FormatSet,
-    buckets: &[Bucket],
+    places: &[Place],
     elements: &mut [Elements],
     counts: &mut [(u64, u64)],
 ) -> Option<()> {
     let place = block.place?;
-    let format = set.formats()[place];
-    let first = buckets.iter().position(|bucket| bucket.format == format)?;
-    let is_second = !format.has_sign() && block.positive == 0;
-    let exponent = i32::from(buckets[first].exponent);
+    let Place { bucket, exponent, has_sign } = places[place];
+    let is_second = !has_sign && block.positive == 0;
     let values = match exponent {
         0 => block.values,
-        _ => block.values.map(|column| column.map(|value| libm::ldexp(value, -exponent))),
+        _ => block.values.map(|column| column.map(|value| ldexp(value, -exponent))),
     };
-    elements[first + usize::from(is_second)].push(row, block.column, values.as_flattened());
+    elements[bucket + usize::from(is_second)].push(row, block.column, values.as_flattened());
     counts[place].0 += block.elements;
     counts[place].1 += block.positive;
     Some(())

@@ -207,7 +207,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
         norms.lock().expect("nobody panicked").push((id, of_block.clone()));
         set_of(id)
     };
-    let matrix = TiledMatrix::cut_by(&a, 1, &adaptation, &space, &policy)?;
+    let matrix = TiledMatrix::cut_by(&a, 1, &adaptation, &space, &policy, 2)?;
     let mut y = vec![0.0; a.rows()];
     matrix.multiply(&x, &mut y)?;
     let errors = ExactProduct::of(&a, &x)?.errors(&y)?;
@@ -215,7 +215,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
         let of_set = Adaptation { set: set_of(id), ..adaptation };
         let bound = error_bound(&a, &of_set, &x)?;
         assert!(rows.clone().all(|i| errors[i] <= bound[i]), "stretch {id}");
-        let alone = TiledMatrix::cut(&a, 1, &of_set, &space)?;
+        let alone = TiledMatrix::cut(&a, 1, &of_set, &space, 1)?;
         assert_eq!(matrix.panels()[id].bytes(), alone.panels()[id].bytes());
     }
     let norms = norms.lock().expect("nobody panicked").clone();
@@ -230,7 +230,7 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
     );
     assert_eq!(norms.iter().map(|(_, of_block)| of_block.elements).sum::<usize>(), a.elements());
 
-    let error = TiledMatrix::cut_by(&a, 2, &adaptation, &space, &policy).expect_err("scales").to_string();
+    let error = TiledMatrix::cut_by(&a, 2, &adaptation, &space, &policy, 2).expect_err("scales").to_string();
     assert!(error.contains("stretch 1") && error.contains("AP7RE"), "{error}");
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::operator::check_fixed;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::steps::{ScalarsHandle, Steps, Sums};
-use super::{Correction, Logger, Method, Operator, Preconditioner};
+use super::{Correction, Kept, Logger, Method, Operator, Preconditioner};
 use crate::error::Error;
 use crate::space::{GRAIN, Space, Vector};
 
@@ -81,6 +81,7 @@ struct Prepared<'r> {
     begin: Graph,
     step: Graph,
     finish: Option<Graph>,
+    kept: Kept,
 }
 
 impl<'r> Prepared<'r> {
@@ -122,7 +123,8 @@ impl<'r> Prepared<'r> {
             }
             _ => None,
         };
-        Ok(Prepared { rt, vectors, scalars, begin, step, finish })
+        let kept = Kept::vectors(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 });
+        Ok(Prepared { rt, vectors, scalars, begin, step, finish, kept })
     }
 }
 
@@ -133,6 +135,10 @@ impl Correction for Prepared<'_> {
 
     fn correction(&self) -> &Vector {
         self.vectors.d.as_ref().unwrap_or(&self.vectors.e)
+    }
+
+    fn kept(&self) -> Kept {
+        self.kept
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {

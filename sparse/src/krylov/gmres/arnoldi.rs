@@ -1,6 +1,7 @@
 //! One step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes `v_{j+1}`.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 use zellige_kernels::vectors::{dot, dots, subtract};
 use zellige_runtime::{List, Stretch};
@@ -19,6 +20,26 @@ pub enum Orthogonalisation {
     Twice,
     /// Modified Gram-Schmidt: one vector after the other, each waits for the one before.
     Modified,
+}
+
+impl Orthogonalisation {
+    /// The name that [`FromStr`] reads back.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Orthogonalisation::Twice => "cgs2",
+            Orthogonalisation::Modified => "mgs",
+        }
+    }
+}
+
+impl FromStr for Orthogonalisation {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let all = [Orthogonalisation::Twice, Orthogonalisation::Modified];
+        let found = all.into_iter().find(|one| one.name().eq_ignore_ascii_case(name.trim()));
+        found.ok_or_else(|| Error::parameter("orthogonalise", format!("{name:?} is neither cgs2 nor mgs")))
+    }
 }
 
 /// What a step works on.

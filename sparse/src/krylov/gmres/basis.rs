@@ -117,6 +117,7 @@ pub(super) struct Basis {
     pub(super) format: BasisFormat,
     /// `[stretch][vector]`: elements, or the bytes of their codes in words of 64 bits.
     stretches: Vec<Vec<Handle<Stretch<f64>>>>,
+    bytes: u64,
     /// The vectors where they are plain; otherwise the last one that was stored, as it is read back.
     readable: Vec<Vector>,
 }
@@ -137,7 +138,13 @@ impl Basis {
             }
         };
         let stretches = (0..space.stretches()).map(of_stretch).collect();
-        Basis { format, stretches, readable }
+        let bytes = space.ranges().map(|range| (vectors * format.bytes(range.len())) as u64).sum();
+        Basis { format, stretches, bytes, readable }
+    }
+
+    /// Bytes of the vectors, as they are stored.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Stretch `i` of some vectors, for a task that reads them.

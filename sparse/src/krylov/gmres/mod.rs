@@ -19,7 +19,7 @@ use super::operator::check_fixed;
 use super::rounds::{self, Ended, Limits};
 use super::scalars::Scalars;
 use super::steps::{ScalarsHandle, Steps, Sums};
-use super::{Correction, Logger, Method, Operator, Preconditioner};
+use super::{Correction, Kept, Logger, Method, Operator, Preconditioner};
 use crate::error::Error;
 use crate::space::{Space, Vector};
 
@@ -51,12 +51,14 @@ impl Default for Gmres {
 
 impl Method for Gmres {
     fn name(&self) -> String {
-        let name = if self.flexible { "fgmres" } else { "gmres" };
-        if self.basis == BasisFormat::default() {
-            format!("{name}({})", self.restart)
-        } else {
-            format!("{name}({},{})", self.restart, self.basis.name())
+        let mut name = format!("{}({}", if self.flexible { "fgmres" } else { "gmres" }, self.restart);
+        if self.basis != BasisFormat::default() {
+            name += &format!(",{}", self.basis.name());
         }
+        if self.orthogonalisation != Orthogonalisation::default() {
+            name += &format!(",{}", self.orthogonalisation.name());
+        }
+        name + ")"
     }
 
     fn prepare<'r>(
@@ -105,6 +107,7 @@ struct Prepared<'r> {
     /// `[step][operator]`, recorded when they are first needed.
     steps: Vec<Vec<Option<Bindings>>>,
     finish: Graph,
+    kept: Kept,
 }
 
 impl<'r> Prepared<'r> {
@@ -141,6 +144,14 @@ impl<'r> Prepared<'r> {
                 .submit()?;
             finish(&Steps::new(graph, space, &of_solution), &vectors, m, most)
         })?;
+        let readable = if gmres.basis == BasisFormat::default() { 0 } else { 1 };
+        let (each, others) = match &vectors.z {
+            Z::Same => (0, 3),
+            Z::One(_) => (0, 4),
+            Z::Each(z) => (z.bytes(), 3),
+        };
+        let basis = vectors.v.bytes() + each;
+        let kept = Kept { basis, ..Kept::vectors(space, others + readable) };
         let steps = (0..most).map(|_| operators.iter().map(|_| None).collect()).collect();
         Ok(Prepared {
             rt,
@@ -156,6 +167,7 @@ impl<'r> Prepared<'r> {
             begin,
             steps,
             finish,
+            kept,
         })
     }
 
@@ -214,6 +226,10 @@ impl Correction for Prepared<'_> {
 
     fn correction(&self) -> &Vector {
         &self.vectors.d
+    }
+
+    fn kept(&self) -> Kept {
+        self.kept
     }
 
     fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {

@@ -6,9 +6,10 @@ use zellige_runtime::Runtime;
 
 use super::jacobi::inverse_diagonal;
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
-use crate::csr::Csr;
+use crate::csr::{Csr, abs_sum};
 use crate::error::Error;
 use crate::krylov::{Operator, Preconditioner, Scalars, Steps, Stored, best_edge};
+use crate::side_by_side::side_by_side;
 use crate::space::{Space, Vector};
 
 /// Where the eigenvalues of `D^-1 A` are taken to lie.
@@ -18,31 +19,77 @@ pub(super) struct Interval {
     most: f64,
 }
 
-/// Steps of the power method, and how much further its answer is taken to reach.
-const POWER_STEPS: usize = 15;
+/// Rows that a thread multiplies at once.
+const PIECE: usize = 1 << 14;
+/// Steps of Lanczos' method, and how much further its answer is taken to reach.
+const LANCZOS_STEPS: usize = 8;
+/// Each halves the interval in which its answer lies.
+const BISECTIONS: usize = 30;
 const BEYOND: f64 = 1.1;
 
 impl Interval {
-    /// From the largest eigenvalue, by the power method, down to that by `ratio`.
-    pub(super) fn below_largest(a: &Csr, inverse: &[f64], ratio: f64) -> Interval {
-        let most = BEYOND * largest_eigenvalue(a, inverse);
+    /// From the largest eigenvalue, or a little more, down to that by `ratio`.
+    pub(super) fn below_largest(threads: usize, a: &Csr, inverse: &[f64], ratio: f64) -> Interval {
+        let most = largest_eigenvalue(threads, a, inverse);
         Interval { least: most / ratio, most }
     }
 }
 
-/// The largest eigenvalue of `D^-1 A` in magnitude, from below and only about.
-pub(super) fn largest_eigenvalue(a: &Csr, inverse: &[f64]) -> f64 {
+/// The largest eigenvalue of `D^-1 A`, or a little more: by the method of Lanczos for `D^-1/2 A D^-1/2`, and no more than its bound by sums of rows (Gershgorin).
+pub(super) fn largest_eigenvalue(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
+    let of_row = |((_, value), inverse): ((&[u32], &[f64]), &f64)| abs_sum(value) * inverse.abs();
+    let bound = a.iter().zip(inverse).map(of_row).fold(0.0, f64::max);
+    bound.min(BEYOND * by_lanczos(threads, a, inverse))
+}
+
+fn by_lanczos(threads: usize, a: &Csr, inverse: &[f64]) -> f64 {
+    let root: Vec<f64> = inverse.iter().map(|inverse| inverse.abs().sqrt()).collect();
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    let mut x: Vec<f64> = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
-    let (mut y, mut estimate) = (vec![0.0; a.rows()], 0.0);
-    for _ in 0..POWER_STEPS {
-        let norm = x.iter().map(|x| x * x).sum::<f64>().sqrt();
-        x.iter_mut().for_each(|x| *x /= norm);
-        a.multiply(&x, &mut y).expect("a square matrix");
-        x.iter_mut().zip(y.iter().zip(inverse)).for_each(|(x, (y, inverse))| *x = inverse * y);
-        estimate = x.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let norm = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let mut next: Vec<f64> = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
+    let (mut before, mut here) = (vec![0.0; a.rows()], vec![0.0; a.rows()]);
+    let (mut diagonal, mut beside) = (Vec::new(), vec![norm(&next)]);
+    for _ in 0..LANCZOS_STEPS {
+        let last = beside[diagonal.len()];
+        if last == 0.0 {
+            break;
+        }
+        // `here` becomes the next vector, scaled for the product, and `next` what is left of the product.
+        std::mem::swap(&mut before, &mut here);
+        here.iter_mut().zip(&next).for_each(|(here, next)| *here = next / last);
+        let scaled: Vec<f64> = here.iter().zip(&root).map(|(here, root)| here * root).collect();
+        let keep = if diagonal.is_empty() { 0.0 } else { last };
+        side_by_side(threads, next.chunks_mut(PIECE).enumerate(), |(piece, next)| {
+            for (i, next) in (piece * PIECE..).zip(next) {
+                let (column, value) = a.row(i);
+                let sum: f64 = column.iter().zip(value).map(|(&j, value)| value * scaled[j as usize]).sum();
+                *next = root[i] * sum - keep * before[i];
+            }
+        });
+        let along: f64 = next.iter().zip(&here).map(|(next, here)| next * here).sum();
+        next.iter_mut().zip(&here).for_each(|(next, here)| *next -= along * here);
+        diagonal.push(along);
+        beside.push(norm(&next));
     }
-    estimate
+    largest_of_tridiagonal(&diagonal, &beside[1..])
+}
+
+/// The largest eigenvalue of a symmetric tridiagonal matrix, by bisection: it is below `x` where all pivots of `T - x` are negative (Sturm).
+fn largest_of_tridiagonal(diagonal: &[f64], beside: &[f64]) -> f64 {
+    let around = |i: usize| if i == 0 { beside[0] } else { beside[i - 1] + beside[i] };
+    let most = (0..diagonal.len()).map(|i| diagonal[i] + around(i)).fold(0.0, f64::max);
+    let (mut low, mut high) = (0.0, most);
+    for _ in 0..BISECTIONS {
+        let middle = (low + high) / 2.0;
+        let mut pivot = -1.0;
+        let is_above = diagonal.iter().enumerate().all(|(i, &diagonal)| {
+            let from_before = if i == 0 { 0.0 } else { beside[i - 1].powi(2) / pivot };
+            pivot = diagonal - middle - from_before;
+            pivot < 0.0
+        });
+        if is_above { high = middle } else { low = middle }
+    }
+    high
 }
 
 /// So many steps of Chebyshev's method towards `A x = b` (Saad, "Iterative methods for sparse linear systems", 2003, algorithm 12.1, with the
@@ -55,9 +102,16 @@ pub(super) struct Smoother {
     residual: Vector,
     direction: Vector,
     product: Vector,
+    /// Bytes of these.
+    memory: u64,
 }
 
 impl Smoother {
+    /// Bytes of its vectors.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
     pub(super) fn new(
         rt: &Runtime,
         space: &Space,
@@ -71,6 +125,7 @@ impl Smoother {
             inverse: space.vector(rt, inverse),
             residual: space.zeros(rt),
             direction: space.zeros(rt),
+            memory: space.bytes(4),
             product: space.zeros(rt),
         }
     }
@@ -225,7 +280,7 @@ impl Chebyshev {
             return Err(Error::parameter("degree", "a polynomial of degree 0 is none: take 1 or more"));
         }
         let inverse = inverse_diagonal(a)?;
-        let interval = Interval::below_largest(a, &inverse, RATIO);
+        let interval = Interval::below_largest(rt.workers(), a, &inverse, RATIO);
         Ok(Chebyshev {
             a: narrow(rt, space, space, a)?,
             smoother: Smoother::new(rt, space, inverse, interval, degree),
@@ -238,6 +293,10 @@ impl Preconditioner for Chebyshev {
         (self.smoother.degree as u64 - 1) * self.a.bytes() + 8 * self.a.rows() as u64
     }
 
+    fn memory(&self) -> u64 {
+        self.a.bytes() + self.smoother.memory()
+    }
+
     fn apply(&self, steps: &Steps<'_>, r: &Vector, z: &Vector) -> Result<(), Error> {
         self.smoother.apply(steps, &self.a, r, z, true)
     }
@@ -248,6 +307,21 @@ mod tests {
     use super::*;
     use crate::krylov::precondition::tests::applied;
 
+    /// `-1 2 -1` has the eigenvalues `2 - 2 cos(k pi / (n + 1))`, halved by its diagonal.
+    #[test]
+    fn largest_eigenvalues_are_found() -> Result<(), Error> {
+        for n in [1, 2, 3, 8, 1000] {
+            let row = |i: u32| [(i, i.wrapping_sub(1), -1.0), (i, i, 2.0), (i, i + 1, -1.0)];
+            let all = (0..n).flat_map(row).filter(|&(_, j, _)| j < n).collect::<Vec<_>>();
+            let a = Csr::from_triplets(n as usize, n as usize, &all)?;
+            let known = 1.0 + (std::f64::consts::PI / f64::from(n + 1)).cos();
+            let found = by_lanczos(2, &a, &vec![0.5; n as usize]);
+            assert!((0.93..1.0 + 1e-6).contains(&(found / known)), "{n}: {found} {known}");
+            assert!(n > 8 || (found / known - 1.0).abs() < 1e-6, "{n}: {found} {known}");
+        }
+        Ok(())
+    }
+
     /// With `A = D`, all eigenvalues are 1: the residual is the polynomial `T_k((c - 1) / h) / T_k(c / h)`.
     #[test]
     fn residuals_are_chebyshev_polynomials() -> Result<(), Error> {
@@ -255,7 +329,7 @@ mod tests {
         let a = Csr::from_triplets(500, 500, &triplets)?;
         for degree in 1..6 {
             let z = applied(&a, |rt, space| Chebyshev::new(rt, space, &a, degree), &vec![1.0; 500])?;
-            let (most, least) = (BEYOND, BEYOND / RATIO);
+            let (most, least) = (1.0, 1.0 / RATIO);
             let (centre, half) = ((most + least) / 2.0, (most - least) / 2.0);
             let t = |x: f64| {
                 if x.abs() <= 1.0 {

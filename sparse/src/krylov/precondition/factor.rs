@@ -3,15 +3,13 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use super::block::{Block, inverse, narrow, product, take_product, transposed};
 use super::sweep::Sweep;
 use super::triangle::Rows;
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::side_by_side::side_by_side;
 use crate::space::Space;
-
-/// A dense block, row by row.
-pub type Block<const B: usize> = [[f64; B]; B];
 
 /// The rows of a stretch of `A`, about `L D U`, in blocks: `L` and `U` have ones on their diagonals, which are not stored.
 #[derive(Debug)]
@@ -366,14 +364,7 @@ impl<const B: usize> Row<B> {
     fn subtract(&mut self, element: &Block<B>, columns: &[u32], values: &[Block<B>]) {
         for (&column, value) in columns.iter().zip(values) {
             if let Some(place) = (self.place[column as usize] as usize).checked_sub(1) {
-                let target = &mut self.values[place];
-                for i in 0..B {
-                    for k in 0..B {
-                        for j in 0..B {
-                            target[i][j] -= element[i][k] * value[k][j];
-                        }
-                    }
-                }
+                take_product(&mut self.values[place], element, value);
             }
         }
     }
@@ -383,51 +374,6 @@ impl<const B: usize> Row<B> {
         self.columns.clear();
         self.values.clear();
     }
-}
-
-fn product<const B: usize>(a: &Block<B>, b: &Block<B>) -> Block<B> {
-    let mut product = [[0.0; B]; B];
-    for i in 0..B {
-        for k in 0..B {
-            for j in 0..B {
-                product[i][j] += a[i][k] * b[k][j];
-            }
-        }
-    }
-    product
-}
-
-fn transposed<const B: usize>(a: &Block<B>) -> Block<B> {
-    std::array::from_fn(|i| std::array::from_fn(|j| a[j][i]))
-}
-
-/// In `f32`, by columns.
-fn narrow<const B: usize>(a: &Block<B>) -> [[f32; B]; B] {
-    std::array::from_fn(|j| std::array::from_fn(|i| a[i][j] as f32))
-}
-
-/// The inverse, by elimination without pivoting; the first row whose pivot is not useful.
-fn inverse<const B: usize>(a: &Block<B>, is_useful: impl Fn(usize, f64) -> bool) -> Result<Block<B>, usize> {
-    let (mut a, mut inverse) = (*a, [[0.0; B]; B]);
-    (0..B).for_each(|i| inverse[i][i] = 1.0);
-    for k in 0..B {
-        let pivot = a[k][k];
-        if !is_useful(k, pivot) {
-            return Err(k);
-        }
-        for i in (0..B).filter(|&i| i != k) {
-            let factor = a[i][k] / pivot;
-            for j in 0..B {
-                a[i][j] -= factor * a[k][j];
-                inverse[i][j] -= factor * inverse[k][j];
-            }
-        }
-    }
-    for i in 0..B {
-        let pivot = a[i][i];
-        inverse[i].iter_mut().for_each(|x| *x /= pivot);
-    }
-    Ok(inverse)
 }
 
 #[cfg(test)]

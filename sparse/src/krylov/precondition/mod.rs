@@ -1,6 +1,7 @@
 //! Preconditioners.
 
 mod amg;
+mod block;
 mod block_jacobi;
 mod chebyshev;
 mod factor;

@@ -17,7 +17,7 @@ fn all_in(
     let exact = Stored::exact(rt, &space, a)?;
     let problem =
         Solve { rt, space: &space, exact: &exact, inner: &exact, preconditioner: None, reduction: 0.0 };
-    solve_shifted(&problem, shifts, b, stop, &mut ())
+    solve_shifted(&problem, shifts, b, stop, &mut vec![(); shifts.len()])
 }
 
 fn plus(a: &Csr, sigma: f64) -> Csr {

@@ -1,30 +1,51 @@
-//! What was measured, as JSON and as tables.
+//! What was measured, as it stands in the JSON.
+
+mod tables;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use zellige_gpu::GpuInfo;
-use zellige_linalg::GemmPrecision;
-use zellige_linalg::bench::gpu::{Conditions, LinkRates, ProductRate, TiledRun, WholeFactor, Work};
+use zellige_linalg::bench::gpu::{
+    CodeletTime, Conditions, LinkRates, PeakRate, ProductRate, ReplayTimes, TiledRun, WholeFactor, Work,
+};
+use zellige_linalg::{GemmPrecision, Rule};
 
 use super::Sizes;
-use super::reconstructors::{self, TorFigures};
-use crate::table::{Side, Table, bytes, digits};
+use super::reconstructors::TorFigures;
+use crate::origin::Origin;
+use crate::table::digits;
 
 /// Everything.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
+    /// Nothing is missing that was to be measured, but for what lines say.
+    pub(super) complete: bool,
+    #[serde(flatten)]
+    origin: Origin,
     gpu: GpuFigures,
     /// Those that are there, with their versions.
     libraries: BTreeMap<&'static str, String>,
     tile: u32,
+    /// Most products on one tile in one task.
+    look_left: u8,
     repeats: u16,
+    /// Time for all of it.
+    budget_seconds: u64,
+    /// Time that it took; `null`: it goes on.
+    pub(super) seconds: Option<f64>,
     pub(super) products: Vec<ProductFigures>,
     pub(super) copies: Option<CopyFigures>,
+    /// `null`: it failed, or was not reached.
+    pub(super) replays: Option<ReplayFigures>,
     pub(super) cholesky: Vec<SizeFigures>,
     pub(super) memory: Vec<MemoryFigures>,
     pub(super) together: Vec<TogetherFigures>,
+    /// Several GPUs at once; none where there is one.
+    pub(super) several: Vec<SeveralFigures>,
     pub(super) tor: Vec<TorFigures>,
+    /// The GPU as factorisations in tiles have measured it, as `zellige simulate --platform` reads it; `null`: none ran.
+    pub(super) platform: Option<String>,
     /// What has no room here or cannot be had, a line each.
     pub(super) left_out: Vec<String>,
     /// What went wrong, a line each.
@@ -67,13 +88,10 @@ impl ConditionFigures {
     }
 }
 
-/// Columns of a table for [`ConditionFigures::cells`].
-const CONDITIONS: [(&str, Side); 2] = [("MHz", Side::Right), ("W", Side::Right)];
-
 /// Products of tiles, 2 tile^3 flop each.
 #[derive(Debug, Serialize)]
 pub(super) struct ProductFigures {
-    precision: &'static str,
+    pub(super) precision: &'static str,
     products: usize,
     /// Of one.
     seconds: f64,
@@ -82,15 +100,46 @@ pub(super) struct ProductFigures {
     plain_tflops: f64,
     /// Their ratio, run by run.
     fraction: f64,
+    /// The library's product of large matrices; `null`: there is no room, or it failed.
+    peak: Option<PeakFigures>,
+    /// The most that the library's products reached, large or of tiles.
+    peak_tflops: f64,
+    pub(super) fraction_of_peak: f64,
     #[serde(flatten)]
     conditions: ConditionFigures,
 }
 
-impl From<&ProductRate> for ProductFigures {
-    fn from(rate: &ProductRate) -> Self {
+/// A product of large square matrices by the library, 2 order^3 flop.
+#[derive(Debug, Serialize)]
+struct PeakFigures {
+    order: u32,
+    seconds: f64,
+    tflops: f64,
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl ProductFigures {
+    pub(super) fn new(rate: &ProductRate, peak: Option<&PeakRate>) -> Self {
         let &ProductRate { precision, products, seconds, tflops, plain_tflops, fraction, conditions } = rate;
-        let (precision, conditions) = (precision.name(), conditions.into());
-        ProductFigures { precision, products, seconds, tflops, plain_tflops, fraction, conditions }
+        let peak_tflops = peak.map_or(plain_tflops, |peak| peak.tflops.max(plain_tflops));
+        ProductFigures {
+            precision: precision.name(),
+            products,
+            seconds,
+            tflops,
+            plain_tflops,
+            fraction,
+            peak: peak.map(|&PeakRate { order, seconds, tflops, conditions, .. }| PeakFigures {
+                order,
+                seconds,
+                tflops,
+                conditions: conditions.into(),
+            }),
+            peak_tflops,
+            fraction_of_peak: tflops / peak_tflops,
+            conditions: conditions.into(),
+        }
     }
 }
 
@@ -107,6 +156,21 @@ pub(super) struct CopyFigures {
 impl From<LinkRates> for CopyFigures {
     fn from(LinkRates { bytes, to_gpu, to_host, conditions }: LinkRates) -> Self {
         CopyFigures { bytes, to_gpu, to_host, conditions: conditions.into() }
+    }
+}
+
+/// A task of a graph that is replayed, one behind the other.
+#[derive(Debug, Serialize)]
+pub(super) struct ReplayFigures {
+    pub(super) tasks: usize,
+    pub(super) task_by_task_seconds: f64,
+    /// `null`: a replay could not be one launch.
+    pub(super) one_launch_seconds: Option<f64>,
+}
+
+impl From<ReplayTimes> for ReplayFigures {
+    fn from(ReplayTimes { tasks, task_by_task, one_launch }: ReplayTimes) -> Self {
+        ReplayFigures { tasks, task_by_task_seconds: task_by_task, one_launch_seconds: one_launch }
     }
 }
 
@@ -138,30 +202,128 @@ pub(super) struct TiledFigures {
     pub(super) rule: String,
     pub(super) seconds: f64,
     pub(super) tflops: f64,
-    /// At the measured rates of plain products.
+    /// At the measured peaks of products.
     pub(super) limit_seconds: Option<f64>,
     pub(super) fraction_of_limit: Option<f64>,
     /// How many times as fast as cuSOLVER in f32.
     pub(super) x_cusolver_f32: Option<f64>,
     pub(super) bytes_moved: u64,
     pub(super) evictions: u64,
+    /// By codelet, of the last run.
+    codelets: Vec<CodeletFigures>,
+    /// Share of the time in which the GPU's worker was in no body.
+    pub(super) idle_share: f64,
+    /// Times of the larger bound of the same bodies.
+    pub(super) over_bound: f64,
+    /// What virtual time says on the measured platform; `null`: it knows too little.
+    predicted_seconds: Option<f64>,
+    pub(super) predicted_by_measured: Option<f64>,
     #[serde(flatten)]
     pub(super) conditions: ConditionFigures,
+}
+
+/// All tasks of one codelet.
+#[derive(Debug, Serialize)]
+struct CodeletFigures {
+    name: &'static str,
+    tasks: usize,
+    seconds: f64,
+}
+
+impl From<&CodeletTime> for CodeletFigures {
+    fn from(&CodeletTime { name, tasks, seconds }: &CodeletTime) -> Self {
+        CodeletFigures { name, tasks, seconds }
+    }
+}
+
+impl TiledFigures {
+    /// Beside the least time and cuSOLVER's in f32.
+    pub(super) fn new(
+        rule: &Rule,
+        run: &TiledRun,
+        limit_seconds: Option<f64>,
+        cusolver_f32: Option<f64>,
+    ) -> Self {
+        TiledFigures {
+            rule: rule.to_string(),
+            seconds: run.seconds,
+            tflops: run.tflops,
+            limit_seconds,
+            fraction_of_limit: limit_seconds.map(|limit| limit / run.seconds),
+            x_cusolver_f32: cusolver_f32.map(|whole| whole / run.seconds),
+            bytes_moved: run.bytes_moved,
+            evictions: run.evictions,
+            codelets: run.trace.codelets.iter().map(CodeletFigures::from).collect(),
+            idle_share: run.trace.idle_share,
+            over_bound: run.trace.over_bound,
+            predicted_seconds: None,
+            predicted_by_measured: None,
+            conditions: run.conditions.map(Into::into).unwrap_or_default(),
+        }
+    }
+
+    /// So long it should have taken.
+    pub(super) fn predict(&mut self, seconds: f64) {
+        self.predicted_seconds = Some(seconds);
+        self.predicted_by_measured = Some(seconds / self.seconds);
+    }
+}
+
+/// A factorisation on several GPUs.
+#[derive(Debug, Serialize)]
+pub(super) struct SeveralFigures {
+    n: u32,
+    rule: &'static str,
+    pub(super) gpus: usize,
+    seconds: f64,
+    tflops: f64,
+    /// How many times as fast as on one; `null`: that was not measured.
+    pub(super) x_one: Option<f64>,
+    bytes_moved: u64,
+    idle_share: f64,
+    /// Of the first GPU.
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl SeveralFigures {
+    pub(super) fn new(n: u32, rule: &'static str, gpus: usize, run: &TiledRun, one: Option<f64>) -> Self {
+        SeveralFigures {
+            n,
+            rule,
+            gpus,
+            seconds: run.seconds,
+            tflops: run.tflops,
+            x_one: one.map(|one| one / run.seconds),
+            bytes_moved: run.bytes_moved,
+            idle_share: run.trace.idle_share,
+            conditions: run.conditions.map(Into::into).unwrap_or_default(),
+        }
+    }
+
+    /// What counts of it.
+    pub(super) fn in_short(&self) -> String {
+        let x_one = self.x_one.map_or_else(String::new, |x| format!(", {} x one", digits(x)));
+        format!("{} on {}: {} s{x_one}", self.rule, self.gpus, digits(self.seconds))
+    }
 }
 
 /// A factorisation in so much memory; the first row is the one whose bits the others must have.
 #[derive(Debug, Serialize)]
 pub(super) struct MemoryFigures {
-    what: String,
+    /// The end of `what`.
+    #[serde(skip)]
+    pub(super) case: &'static str,
+    pub(super) what: String,
     devices: usize,
     /// Bytes of each device's memory.
     memory_each: u64,
-    seconds: f64,
+    pub(super) seconds: f64,
     tflops: f64,
-    bytes_moved: u64,
+    pub(super) bytes_moved: u64,
     evictions: u64,
     same_bits: bool,
-    /// At the measured rates of plain products, and of copies for what has no room.
+    /// At the measured peaks of products, and of copies for what has no room.
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
     #[serde(flatten)]
@@ -170,7 +332,7 @@ pub(super) struct MemoryFigures {
 
 impl MemoryFigures {
     pub(super) fn new(
-        what: String,
+        (what, case): (String, &'static str),
         devices: usize,
         memory_each: u64,
         same_bits: bool,
@@ -180,6 +342,7 @@ impl MemoryFigures {
         let &TiledRun { seconds, tflops, bytes_moved, evictions, conditions, .. } = run;
         let conditions = conditions.map(Into::into).unwrap_or_default();
         MemoryFigures {
+            case,
             what,
             devices,
             memory_each,
@@ -199,12 +362,12 @@ impl MemoryFigures {
 #[derive(Debug, Serialize)]
 pub(super) struct TogetherFigures {
     n: u32,
-    rule: &'static str,
+    pub(super) rule: &'static str,
     workers: usize,
     alone_seconds: f64,
     together_seconds: f64,
     /// The former by the latter.
-    ratio: f64,
+    pub(super) ratio: f64,
     #[serde(flatten)]
     conditions: ConditionFigures,
 }
@@ -247,29 +410,53 @@ impl Figures {
             multiprocessors: info.multiprocessors,
         };
         Figures {
+            complete: false,
+            origin: Origin::here(),
             gpu,
             libraries: libraries.into_iter().collect(),
             tile: sizes.tile,
+            look_left: sizes.look_left,
             repeats: sizes.repeats,
+            budget_seconds: sizes.budget.as_secs(),
+            seconds: None,
             products: Vec::new(),
             copies: None,
+            replays: None,
             cholesky: Vec::new(),
             memory: Vec::new(),
             together: Vec::new(),
+            several: Vec::new(),
             tor: Vec::new(),
+            platform: None,
             left_out: Vec::new(),
             failed: Vec::new(),
         }
     }
 
-    /// The least time of some work: each operation at the rate that the library's product of its precision reached, or ours where that is higher.
+    /// Where and when a platform was measured, in words.
+    pub(super) fn origin(&self, by: &str) -> String {
+        let Origin { date, host, version, .. } = &self.origin;
+        let tile = self.tile;
+        format!(
+            "{}, measured by zellige {version} {by} on {host}, {date}, with tiles of {tile}. A link's two directions are as fast as the slower one.",
+            self.gpu.name
+        )
+    }
+
+    /// How long the factorisation of this size and rule took on one GPU.
+    pub(super) fn seconds_of(&self, n: u32, rule: &str) -> Option<f64> {
+        let rule = rule.parse::<Rule>().ok()?.to_string();
+        let size = self.cholesky.iter().find(|size| size.n == n)?;
+        size.tiled.iter().find(|row| row.rule == rule).map(|row| row.seconds)
+    }
+
+    /// The least time of some work: each operation at the most that the library's products of its precision reached, or ours where that is higher.
     pub(super) fn least_seconds(&self, work: &Work) -> Option<f64> {
         work.seconds(|precision| {
             let row = self.products.iter().find(|row| row.precision == precision.name())?;
             // Its plain product is one of three.
-            let plain =
-                if precision == GemmPrecision::X3 { row.plain_tflops / 3.0 } else { row.plain_tflops };
-            Some(plain.max(row.tflops))
+            let peak = if precision == GemmPrecision::X3 { row.peak_tflops / 3.0 } else { row.peak_tflops };
+            Some(peak.max(row.tflops))
         })
     }
 
@@ -279,136 +466,4 @@ impl Figures {
         let link = bytes as f64 / copies.to_gpu.min(copies.to_host);
         Some(self.least_seconds(work)?.max(link))
     }
-
-    /// Tables, and lines for what is not in them.
-    pub(super) fn text(&self, colours: bool) -> String {
-        let GpuFigures { number, name, .. } = &self.gpu;
-        let mut text =
-            format!("GPU {number}: {name}, tile {}, median of {}\n", self.tile, self.repeats.max(1));
-        let tables = [
-            self.product_table(),
-            self.factor_table(),
-            self.memory_table(),
-            self.together_table(),
-            self.tor_table(),
-        ];
-        for table in tables {
-            text += &table.render(colours);
-            text.push('\n');
-        }
-        if let Some(copies) = &self.copies {
-            let [to_gpu, to_host] = [copies.to_gpu, copies.to_host].map(|rate| digits(rate / 1e9));
-            text += &format!(
-                "copies of {}: {to_gpu} GB/s to the GPU, {to_host} GB/s back\n",
-                bytes(copies.bytes as u64)
-            );
-        }
-        self.left_out.iter().for_each(|line| text += &format!("left out: {line}\n"));
-        self.failed.iter().for_each(|line| text += &format!("FAILED: {line}\n"));
-        text
-    }
-
-    fn product_table(&self) -> Table {
-        let columns = [
-            ("product", Side::Left),
-            ("Tflop/s", Side::Right),
-            ("plain", Side::Right),
-            ("fraction", Side::Right),
-        ];
-        let mut table = with_conditions(&columns);
-        for row in &self.products {
-            let rates = [row.tflops, row.plain_tflops, row.fraction].map(digits);
-            table.row([row.precision.to_string()].into_iter().chain(rates).chain(row.conditions.cells()));
-        }
-        table
-    }
-
-    fn factor_table(&self) -> Table {
-        let columns = [
-            ("n", Side::Right),
-            ("Cholesky", Side::Left),
-            ("s", Side::Right),
-            ("Tflop/s", Side::Right),
-            ("of limit", Side::Right),
-            ("x cuSOLVER f32", Side::Right),
-        ];
-        let mut table = with_conditions(&columns);
-        for size in &self.cholesky {
-            let mut row =
-                |what: &str, rates: [f64; 2], ratios: [Option<f64>; 2], conditions: &ConditionFigures| {
-                    let ratios = ratios.map(|ratio| ratio.map_or_else(String::new, digits));
-                    let cells =
-                        [size.n.to_string(), what.into()].into_iter().chain(rates.map(digits)).chain(ratios);
-                    table.row(cells.chain(conditions.cells()));
-                };
-            for (what, whole) in [("cuSOLVER f32", &size.cusolver_f32), ("cuSOLVER f64", &size.cusolver_f64)]
-            {
-                if let Some(whole) = whole {
-                    row(what, [whole.seconds, whole.tflops], [None; 2], &whole.conditions);
-                }
-            }
-            for tiled in &size.tiled {
-                let ratios = [tiled.fraction_of_limit, tiled.x_cusolver_f32];
-                row(&tiled.rule, [tiled.seconds, tiled.tflops], ratios, &tiled.conditions);
-            }
-        }
-        table
-    }
-
-    fn memory_table(&self) -> Table {
-        let columns = [
-            ("memory", Side::Left),
-            ("devices", Side::Right),
-            ("of each", Side::Right),
-            ("s", Side::Right),
-            ("Tflop/s", Side::Right),
-            ("of limit", Side::Right),
-            ("moved", Side::Right),
-            ("evictions", Side::Right),
-        ];
-        let mut table = with_conditions(&columns);
-        for row in &self.memory {
-            let cells = [
-                row.what.clone(),
-                row.devices.to_string(),
-                bytes(row.memory_each),
-                digits(row.seconds),
-                digits(row.tflops),
-                row.fraction_of_limit.map_or_else(String::new, digits),
-                bytes(row.bytes_moved),
-                row.evictions.to_string(),
-            ];
-            table.row(cells.into_iter().chain(row.conditions.cells()));
-        }
-        table
-    }
-
-    fn together_table(&self) -> Table {
-        let columns = [
-            ("n", Side::Right),
-            ("CPU and GPU", Side::Left),
-            ("CPU workers", Side::Right),
-            ("GPU alone s", Side::Right),
-            ("together s", Side::Right),
-            ("ratio", Side::Right),
-        ];
-        let mut table = with_conditions(&columns);
-        for row in &self.together {
-            let names = [row.n.to_string(), row.rule.into(), row.workers.to_string()];
-            let figures = [row.alone_seconds, row.together_seconds, row.ratio].map(digits);
-            table.row(names.into_iter().chain(figures).chain(row.conditions.cells()));
-        }
-        table
-    }
-
-    fn tor_table(&self) -> Table {
-        let mut table = with_conditions(&reconstructors::COLUMNS);
-        self.tor.iter().for_each(|row| table.row(row.cells()));
-        table
-    }
-}
-
-/// A table whose last columns are clock rate and power.
-fn with_conditions(columns: &[(&'static str, Side)]) -> Table {
-    Table::new(&[columns, &CONDITIONS].concat())
 }

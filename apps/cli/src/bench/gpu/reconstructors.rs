@@ -1,6 +1,7 @@
 //! Whole reconstructors, from the parameters of a telescope to `R`, by the code of `zellige tor run --device cuda`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Serialize;
 use zellige_linalg::Rule;
@@ -9,7 +10,7 @@ use zellige_tor::params::{Input, timed_system};
 use zellige_tor::pipeline::{self, Attempt, OnNotSpd, Options, Plan, TileChoice, Timing};
 
 use super::figures::ConditionFigures;
-use super::{Run, median};
+use super::run::{Run, median};
 use crate::args::Tile;
 use crate::devices;
 use crate::interrupt;
@@ -60,7 +61,7 @@ pub(super) struct TorFigures {
     parameters_to_r_seconds: f64,
     /// n^3 / 3 + 2 n^2 m by the time of factorisation and solves.
     tflops: f64,
-    /// Of factorisation and solves, at the measured rates of plain products.
+    /// Of factorisation and solves, at the measured peaks of products.
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
     #[serde(flatten)]
@@ -81,6 +82,26 @@ pub(super) const COLUMNS: [(&str, Side); 9] = [
 ];
 
 impl TorFigures {
+    /// The telescope: measurements and layers.
+    pub(super) fn system(&self) -> (usize, usize) {
+        (self.n, self.layers)
+    }
+
+    /// From the parameters to `R`.
+    pub(super) fn seconds(&self) -> f64 {
+        self.parameters_to_r_seconds
+    }
+
+    /// What counts of it.
+    pub(super) fn in_short(&self) -> String {
+        format!(
+            "{}: factor and solve {} s, parameters to R {} s",
+            self.rule,
+            digits(self.factor_and_solve_seconds),
+            digits(self.parameters_to_r_seconds)
+        )
+    }
+
     pub(super) fn cells(&self) -> impl Iterator<Item = String> {
         let seconds = [
             self.factor_seconds,
@@ -97,6 +118,7 @@ impl TorFigures {
 
 impl Run<'_> {
     pub(super) fn reconstructors(&mut self) -> anyhow::Result<()> {
+        let mut done = 0;
         for size in self.sizes.tor.clone() {
             let input = timed_system(size.nssp, size.night)?;
             let rules = if size.night { vec![NIGHT_RULE.parse()?] } else { self.sizes.rules.clone() };
@@ -104,6 +126,8 @@ impl Run<'_> {
                 if let Some(figures) = self.reconstructor(size, &input, rule)? {
                     self.figures.tor.push(figures);
                 }
+                done += 1;
+                self.done(done);
             }
         }
         Ok(())
@@ -115,13 +139,17 @@ impl Run<'_> {
         input: &Input,
         rule: &Rule,
     ) -> anyhow::Result<Option<TorFigures>> {
+        let memory = self.bench.driver.memory(self.bench.number);
+        let what = format!("reconstructor of {} sub-apertures across, {rule}", size.nssp);
+        let Some((memory, _)) = self.tried(&what, memory)? else { return Ok(None) };
         let options = Options {
             rules: vec![rule.to_string()],
             tile: match self.sizes.tor_tile {
-                Tile::Auto => TileChoice::AutoGpu { memory: self.bench.driver.memory(self.bench.number)?.0 },
+                Tile::Auto => TileChoice::AutoGpu { memory },
                 Tile::Edge(edge) => TileChoice::Uniform(edge),
             },
             on_not_spd: OnNotSpd::Retry,
+            look_left: self.sizes.look_left.into(),
             ..Options::default()
         };
         let plan = pipeline::plan(input, &options)?;
@@ -130,7 +158,13 @@ impl Run<'_> {
         if !self.fits(&what, plan.tile_bytes())? {
             return Ok(None);
         }
-        let timings = self.timings(input, options);
+        let (kind, n) = (format!("reconstructor {rule}"), plan.info.measurements as f64);
+        let Some(repeats) = self.affordable(&what, &kind, n, 1) else { return Ok(None) };
+        let start = Instant::now();
+        let timings = self.timings(input, options, repeats);
+        if timings.is_ok() {
+            self.budget.took(&kind, n, usize::from(repeats) + 1, start.elapsed());
+        }
         let Some((attempts, timings, conditions)) = self.tried(&what, timings)? else { return Ok(None) };
         let of = |figure: &dyn Fn(&Timing) -> f64| median(timings.iter().map(figure).collect());
         let Some(last) = timings.last() else { return Ok(None) };
@@ -165,6 +199,7 @@ impl Run<'_> {
         &self,
         input: &Input,
         mut options: Options,
+        repeats: u16,
     ) -> Result<(Vec<Attempt>, Vec<Timing>, ConditionFigures), pipeline::Error> {
         let gpu = Gpu::new(Arc::clone(&self.bench.driver), self.bench.number);
         let rt = devices::alone(&[gpu]).build()?;
@@ -173,7 +208,7 @@ impl Run<'_> {
         options.rules = vec![first.rule.to_string()];
         let mut meter = self.bench.meter();
         let one = |_| meter.during(|| pipeline::timed(&rt, input, &options, self.progress));
-        let timings = (0..self.bench.repeats.max(1)).map(one).collect::<Result<_, _>>()?;
+        let timings = (0..repeats).map(one).collect::<Result<_, _>>()?;
         Ok((first.attempts, timings, meter.conditions().into()))
     }
 }

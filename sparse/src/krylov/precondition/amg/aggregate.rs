@@ -10,7 +10,7 @@ use crate::error::Error;
 pub struct Aggregates {
     /// Of each node.
     of: Vec<u32>,
-    sizes: Vec<u32>,
+    count: usize,
 }
 
 const NONE: u32 = u32::MAX;
@@ -18,36 +18,41 @@ const NONE: u32 = u32::MAX;
 impl Aggregates {
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.sizes.len()
+        self.count
     }
 
-    /// The prolongation that is constant on each aggregate, component by component; columns have norm 1.
-    pub fn tentative(&self, block: usize) -> Result<Csr, Error> {
-        let rows = self.of.len() * block;
-        let of_row = |row: usize| self.of[row / block] as usize;
-        let column = (0..rows).map(|row| (of_row(row) * block + row % block) as u32).collect();
-        let value = (0..rows).map(|row| 1.0 / f64::from(self.sizes[of_row(row)]).sqrt()).collect();
-        Csr::new(self.count() * block, (0..=rows).collect(), column, value)
+    /// The prolongation whose columns are the parts of a vector on each aggregate, component by component, divided by their norms; and these norms, which
+    /// it takes to the vector.
+    pub fn tentative(&self, block: usize, smooth: &[f64]) -> Result<(Csr, Vec<f64>), Error> {
+        let column = |row: usize| self.of[row / block] as usize * block + row % block;
+        let mut norms = vec![0.0; self.count * block];
+        smooth.iter().enumerate().for_each(|(row, part)| norms[column(row)] += part * part);
+        norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
+        let value = smooth.iter().enumerate().map(|(row, part)| part / norms[column(row)]).collect();
+        let columns = (0..smooth.len()).map(|row| column(row) as u32).collect();
+        let prolongation = Csr::new(norms.len(), (0..=smooth.len()).collect(), columns, value)?;
+        Ok((prolongation, norms))
     }
 }
 
 /// Strong neighbours of each node.
-struct Graph {
+#[derive(Debug)]
+pub struct Graph {
     starts: Vec<usize>,
     neighbour: Vec<u32>,
 }
 
 impl Graph {
-    fn of(&self, node: usize) -> &[u32] {
+    /// Of a node; they rise.
+    pub fn of(&self, node: usize) -> &[u32] {
         &self.neighbour[self.starts[node]..self.starts[node + 1]]
     }
 }
 
-/// Aggregates nodes of `block` rows along strong couplings: whole neighbourhoods first, then what is left joins a neighbour, then itself
+/// Aggregates nodes along strong couplings: whole neighbourhoods first, then what is left joins a neighbour, then itself
 /// (Vanek, Mandel and Brezina 1996, algorithm 2).
-pub fn aggregate(a: &Csr, block: usize, strength: f64) -> Aggregates {
-    let graph = strong(a, block, strength);
-    let nodes = a.rows() / block;
+pub fn aggregate(graph: &Graph) -> Aggregates {
+    let nodes = graph.starts.len() - 1;
     let (mut of, mut count) = (vec![NONE; nodes], 0);
     for node in 0..nodes {
         let neighbours = graph.of(node);
@@ -74,13 +79,11 @@ pub fn aggregate(a: &Csr, block: usize, strength: f64) -> Aggregates {
             count += 1;
         }
     }
-    let mut sizes = vec![0; count as usize];
-    of.iter().for_each(|&aggregate| sizes[aggregate as usize] += 1);
-    Aggregates { of, sizes }
+    Aggregates { of, count: count as usize }
 }
 
 /// Nodes `i` and `j` with `|A_ij|_F > strength sqrt(|A_ii|_F |A_jj|_F)`.
-fn strong(a: &Csr, block: usize, strength: f64) -> Graph {
+pub fn strong(a: &Csr, block: usize, strength: f64) -> Graph {
     let nodes = a.rows() / block;
     let rows = |node: usize| -> Range<usize> { node * block..(node + 1) * block };
     let squares = |node: usize| {
@@ -126,17 +129,17 @@ mod tests {
         let flow = flow(&Flow { cells: [9, 8, 7], ..Flow::default() })?;
         let solid = elasticity(&Elasticity { elements: Elements([5, 5, 4]), ..Elasticity::default() })?;
         for (a, block) in [(flow, 1), (solid, 3)] {
-            let aggregates = aggregate(&a, block, 0.08);
-            assert!(aggregates.count() < a.rows() / block);
-            assert_eq!(aggregates.sizes.iter().sum::<u32>() as usize, a.rows() / block);
-            let tentative = aggregates.tentative(block)?;
+            let aggregates = aggregate(&strong(&a, block, 0.08));
+            assert!(aggregates.count() < a.rows() / block && aggregates.of.len() == a.rows() / block);
+            let smooth: Vec<f64> = (0..a.rows()).map(|i| 1.0 + (i % 3) as f64).collect();
+            let (tentative, norms) = aggregates.tentative(block, &smooth)?;
             assert_eq!((tentative.rows(), tentative.columns()), (a.rows(), aggregates.count() * block));
-            let norms = tentative
-                .transposed()
-                .iter()
-                .map(|(_, v)| v.iter().map(|v| v * v).sum())
-                .collect::<Vec<f64>>();
-            assert!(norms.iter().all(|norm| (norm - 1.0).abs() < 1e-12));
+            let columns = tentative.transposed();
+            let sizes: Vec<f64> = columns.iter().map(|(_, v)| v.iter().map(|v| v * v).sum()).collect();
+            assert!(sizes.iter().all(|size| (size - 1.0).abs() < 1e-12));
+            let mut again = vec![0.0; a.rows()];
+            tentative.multiply(&norms, &mut again)?;
+            assert!(again.iter().zip(&smooth).all(|(again, smooth)| (again - smooth).abs() < 1e-12));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The coarsest level.
 
-use faer::Mat;
+use faer::linalg::solvers::DenseSolveCore;
+use faer::{Mat, Side};
 use zellige_kernels::vectors::dot;
 use zellige_runtime::{Handle, Runtime, Submit, read};
 
@@ -11,6 +12,8 @@ use crate::space::{Space, Vector, joined};
 
 /// Singular values that are smaller than this beside the largest belong to the null space.
 const RANK: f64 = 1e-12;
+/// A pivot (of a matrix with a diagonal of ones) that is no smaller is not only rounding.
+const DEFINITE: f64 = 1e-10;
 /// A matrix this large has no place in a dense inverse: coarsening has failed.
 const LARGEST: usize = 4000;
 
@@ -33,26 +36,31 @@ impl Coarse {
                 format!("amg comes to a level of {n} rows that it cannot make smaller: take ilu0 or jacobi");
             return Err(Error::unsolvable("preconditioner", problem));
         }
+        // With a diagonal of ones: what is small only because its unit is must not pass for the null space.
+        let unit = |i| match a.get(i, i) {
+            0.0 => 1.0,
+            diagonal => 1.0 / diagonal.abs().sqrt(),
+        };
+        let unit: Vec<f64> = (0..n).map(unit).collect();
         let mut dense = Mat::<f64>::zeros(n, n);
         for (i, (column, value)) in a.iter().enumerate() {
-            column.iter().zip(value).for_each(|(&j, &value)| dense[(i, j as usize)] = value);
+            for (&j, &value) in column.iter().zip(value) {
+                dense[(i, j as usize)] = unit[i] * value * unit[j as usize];
+            }
         }
-        let svd = dense.svd().map_err(|_| {
-            Error::unsolvable("preconditioner", "amg's coarsest level has no singular values")
-        })?;
-        let singular = svd.S().column_vector();
-        let largest = (0..n).map(|k| singular[k]).fold(0.0, f64::max);
-        let scaled = Mat::from_fn(n, n, |i, k| {
-            if singular[k] > RANK * largest { svd.V()[(i, k)] / singular[k] } else { 0.0 }
-        });
-        let inverse = scaled * svd.U().transpose();
-        let rows =
-            (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(|at| inverse[at]).collect::<Vec<f64>>();
+        let inverse = inverse(&dense)?;
+        let places = (0..n).flat_map(|i| (0..n).map(move |j| (i, j)));
+        let rows = places.map(|(i, j)| unit[i] * inverse[(i, j)] * unit[j]).collect::<Vec<f64>>();
         Ok(Coarse { inverse: rt.register(rows), space: space.clone() })
     }
 
     pub fn bytes(&self) -> u64 {
         8 * (self.space.len() as u64).pow(2)
+    }
+
+    /// Bytes that are kept: the matrix, and the right-hand side and the solution here.
+    pub fn memory(&self) -> u64 {
+        self.bytes() + self.space.bytes(2)
     }
 
     /// Records `x = A^-1 b`.
@@ -70,4 +78,29 @@ impl Coarse {
             },
         )
     }
+}
+
+/// The inverse of a matrix with a diagonal of ones; of one that is singular or not definite the pseudo-inverse.
+fn inverse(dense: &Mat<f64>) -> Result<Mat<f64>, Error> {
+    let n = dense.nrows();
+    if let Ok(factor) = dense.llt(Side::Lower) {
+        let is_regular = (0..n).all(|i| factor.L()[(i, i)].powi(2) > DEFINITE);
+        if is_regular {
+            return Ok(factor.inverse());
+        }
+    }
+    let svd = dense
+        .svd()
+        .map_err(|_| Error::unsolvable("preconditioner", "amg's coarsest level has no singular values"))?;
+    let singular = svd.S().column_vector();
+    let largest = (0..n).map(|k| singular[k]).fold(0.0, f64::max);
+    let scaled =
+        Mat::from_fn(
+            n,
+            n,
+            |i, k| {
+                if singular[k] > RANK * largest { svd.V()[(i, k)] / singular[k] } else { 0.0 }
+            },
+        );
+    Ok(scaled * svd.U().transpose())
 }

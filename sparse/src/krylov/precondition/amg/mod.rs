@@ -3,13 +3,15 @@
 mod aggregate;
 mod coarse;
 mod galerkin;
+mod smooth;
 
 use zellige_runtime::Runtime;
 
-use self::aggregate::{Aggregates, aggregate};
+use self::aggregate::{aggregate, strong};
 use self::coarse::Coarse;
 use self::galerkin::product;
-use super::chebyshev::{Interval, Smoother, largest_eigenvalue, narrow};
+use self::smooth::prolongation;
+use super::chebyshev::{Interval, Smoother, narrow};
 use super::jacobi::inverse_diagonal;
 use crate::csr::Csr;
 use crate::error::Error;
@@ -31,7 +33,7 @@ const STRENGTH: f64 = 0.08;
 /// Algebraic multigrid by smoothed aggregation (Vanek, Mandel and Brezina 1996): one V-cycle, with Chebyshev polynomials as smoothers, for
 /// symmetric positive definite matrices and what is near them.
 ///
-/// Rows may come in blocks (displacements of one node): a block is aggregated as a whole, and every component of it has a constant of its own.
+/// Rows may come in blocks (displacements of one node): a block is aggregated as a whole, and every component of it has a smooth vector of its own.
 #[derive(Debug)]
 pub struct Amg {
     levels: Vec<Level>,
@@ -54,30 +56,51 @@ struct Level {
 }
 
 impl Amg {
-    /// Makes the levels for a matrix whose rows come in blocks of `block`.
+    /// Makes the levels for a matrix whose rows come in blocks of `block`, which takes what is constant in a component nearly to zero.
+    ///
+    /// # Errors
+    /// As [`for_smooth`](Amg::for_smooth).
+    pub fn new(rt: &Runtime, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
+        Amg::for_smooth(rt, space, a, block, &vec![1.0; a.rows()])
+    }
+
+    /// The same for a matrix that takes `smooth`, of which no number is zero, nearly to zero: for one whose columns were divided by these numbers.
     ///
     /// # Errors
     /// [`Error::Unsolvable`] for a matrix that is not square, and for a diagonal element that is zero; [`Error::Parameter`] for blocks that do not
-    /// fill the rows.
-    pub fn new(rt: &Runtime, space: &Space, a: &Csr, block: usize) -> Result<Amg, Error> {
+    /// fill the rows, and for a vector that does not fit or has a zero.
+    pub fn for_smooth(
+        rt: &Runtime,
+        space: &Space,
+        a: &Csr,
+        block: usize,
+        smooth: &[f64],
+    ) -> Result<Amg, Error> {
         if block == 0 || !a.rows().is_multiple_of(block) {
             let problem = format!("{block} rows in a block do not fill {}: take 1", a.rows());
             return Err(Error::parameter("block", problem));
         }
+        if smooth.len() != a.rows() || smooth.iter().any(|part| *part == 0.0 || !part.is_finite()) {
+            let problem = format!("it has to have {} finite numbers, none of them zero", a.rows());
+            return Err(Error::parameter("smooth vector", problem));
+        }
         let (mut levels, mut here, mut strength) = (Vec::new(), a.clone(), STRENGTH);
-        let mut space = space.clone();
+        let (mut space, mut smooth, threads) = (space.clone(), smooth.to_vec(), rt.workers());
         while here.rows() > SMALL && levels.len() < MOST_LEVELS {
             let inverse = inverse_diagonal(&here)?;
-            let aggregates = aggregate(&here, block, strength);
+            let graph = strong(&here, block, strength);
+            let aggregates = aggregate(&graph);
             let coarser = aggregates.count() * block;
             if coarser as f64 > SHRINKS * here.rows() as f64 {
                 break;
             }
-            let prolongation = prolongation(&here, &inverse, &aggregates, block)?;
+            let (prolongation, next_smooth) =
+                prolongation(threads, &here, block, (&graph, &aggregates), &smooth)?;
+            smooth = next_smooth;
             let restriction = prolongation.transposed();
-            let next = product(&restriction, &product(&here, &prolongation)?)?;
+            let next = product(threads, &restriction, &product(threads, &here, &prolongation)?)?;
             let next_space = Space::new(next.rows(), next.bytes());
-            let interval = Interval::below_largest(&here, &inverse, RATIO);
+            let interval = Interval::below_largest(threads, &here, &inverse, RATIO);
             levels.push(Level {
                 a: narrow(rt, &space, &space, &here)?,
                 smoother: Smoother::new(rt, &space, inverse, interval, DEGREE),
@@ -122,20 +145,21 @@ impl Preconditioner for Amg {
         self.bytes
     }
 
+    fn memory(&self) -> u64 {
+        let of_level = |level: &Level| {
+            let matrices =
+                [&level.a, &level.prolong, &level.restrict].map(Operator::bytes).iter().sum::<u64>();
+            matrices + level.smoother.memory()
+        };
+        let coarse = if self.levels.is_empty() { self.coarse.bytes() } else { self.coarse.memory() };
+        // The right-hand side and the solution of all levels but the finest.
+        let below = self.levels.iter().skip(1).map(|level| level.space.bytes(2)).sum::<u64>();
+        self.levels.iter().map(of_level).sum::<u64>() + below + coarse
+    }
+
     fn apply(&self, steps: &Steps<'_>, r: &Vector, z: &Vector) -> Result<(), Error> {
         self.cycle(0, steps, r, z)
     }
-}
-
-/// `P = (I - omega D^-1 A) P_0` with `omega = 4 / (3 lambda)`: the columns of `P_0` are constant on an aggregate.
-fn prolongation(a: &Csr, inverse: &[f64], aggregates: &Aggregates, block: usize) -> Result<Csr, Error> {
-    let tentative = aggregates.tentative(block)?;
-    let omega = 4.0 / (3.0 * largest_eigenvalue(a, inverse).max(f64::MIN_POSITIVE));
-    let smoothed = a.clone().map_elements(|i, j, value| {
-        let identity = if i == j as usize { 1.0 } else { 0.0 };
-        Some(identity - omega * inverse[i] * value)
-    });
-    product(&smoothed, &tentative)
 }
 
 #[cfg(test)]

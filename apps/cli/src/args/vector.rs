@@ -1,0 +1,31 @@
+//! Vectors that options name.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a vector, or several, come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VectorSource {
+    /// All ones.
+    Ones,
+    /// Random, with this seed.
+    Random(u64),
+    /// A file.
+    File(PathBuf),
+}
+
+impl FromStr for VectorSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("random:") {
+            Some(seed) => {
+                let seed =
+                    seed.parse().map_err(|_| format!("{seed:?} is no seed: a whole number is needed"))?;
+                Ok(VectorSource::Random(seed))
+            }
+            None if text == "ones" => Ok(VectorSource::Ones),
+            None => Ok(VectorSource::File(text.into())),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Several multiples of the identity added to the matrix.
+
+use std::time::{Duration, Instant};
+
+use super::made::quality;
+use super::{Answer, Attempt, MethodChoice, PreconditionerChoice, System};
+use crate::error::Error;
+use crate::krylov::{Logger, Solution, Solve, solve_shifted};
+
+/// What was found for one shift.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShiftedAnswer {
+    /// The multiple of the identity.
+    pub shift: f64,
+    /// The answer.
+    pub x: Vec<f64>,
+    /// What is known of it: residuals and errors are those of `A + shift I`; steps are those that all shifts share and its own, times those of all shifts.
+    pub answer: Answer,
+}
+
+impl System<'_> {
+    /// Solves `(A + sigma_k I) x_k = b` for every shift with conjugate gradients in one Krylov space ([`krylov::solve_shifted`](solve_shifted)), with a
+    /// logger for each.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for another method, a preconditioner, scaling, or a null space, which shifts do not share; [`Error::Unsolvable`] for a matrix
+    /// that is not symmetric; those of [`solve_shifted`].
+    pub fn solve_shifted<L: Logger>(
+        &self,
+        shifts: &[f64],
+        b: &[f64],
+        logs: &mut [L],
+    ) -> Result<Vec<ShiftedAnswer>, Error> {
+        self.check_for_shifts()?;
+        let (begun, busy) = (Instant::now(), self.copies.busy());
+        let (space, exact, inner) = (&self.copies.space, self.copies.exact(), self.copies.inner());
+        let reduction = self.copies.reduction;
+        let problem = Solve { rt: self.rt, space, exact, inner, preconditioner: None, reduction };
+        let ordered = self.order.as_ref().map_or_else(|| b.to_vec(), |order| order.vector(b));
+        let found = solve_shifted(&problem, shifts, &ordered, &self.options.stop[..], logs)?;
+        let took = (begun.elapsed(), (self.copies.busy() - busy) / self.rt.workers() as u32);
+        let each = shifts.iter().zip(found.each).map(|(&shift, (solution, x))| {
+            let (steps, runs) = (found.shared + solution.steps, 1 + solution.runs);
+            self.shifted_answer(shift, Solution { steps, runs, ..solution }, &ordered, x, took)
+        });
+        Ok(each.collect())
+    }
+
+    fn shifted_answer(
+        &self,
+        shift: f64,
+        solution: Solution,
+        b: &[f64],
+        x: Vec<f64>,
+        (solve, products): (Duration, Duration),
+    ) -> ShiftedAnswer {
+        let (backward_error, attainable) = quality(&self.a, shift, b, &x);
+        let attempt = Attempt {
+            method: "shifted cg".to_owned(),
+            preconditioner: PreconditionerChoice::None,
+            result: Ok(solution),
+        };
+        let answer = Answer {
+            solution,
+            attempts: vec![attempt],
+            inner: self.copies.chosen,
+            removed: 0.0,
+            backward_error,
+            attainable,
+            setup: self.setup,
+            solve,
+            products,
+            bytes: self.bytes(solution.kept, [0, 0]),
+        };
+        let x = match &self.order {
+            Some(order) => {
+                let mut back = vec![0.0; x.len()];
+                order.put_back(&x, &mut back);
+                back
+            }
+            None => x,
+        };
+        ShiftedAnswer { shift, x, answer }
+    }
+
+    fn check_for_shifts(&self) -> Result<(), Error> {
+        let options = &self.options;
+        let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
+        if !matches!(options.method, MethodChoice::Auto | MethodChoice::Cg) || options.reliable.is_some() {
+            return refuse(
+                "shifts",
+                "only plain conjugate gradients share a space for them: name --method cg, or none",
+            );
+        }
+        if !matches!(options.preconditioner, PreconditionerChoice::Auto | PreconditionerChoice::None) {
+            return refuse(
+                "shifts",
+                "a preconditioner would have to be the same for all of them: name --precond none",
+            );
+        }
+        if self.copies.scales.is_some() {
+            return refuse("shifts", "a scaled matrix has other shifts in each row: name --scale none");
+        }
+        if options.without_constant {
+            return refuse(
+                "shifts",
+                "a matrix plus a multiple of the identity has not the null space of the matrix",
+            );
+        }
+        if !self.a.is_symmetric() {
+            return Err(Error::unsolvable(
+                "matrix",
+                "it is not symmetric, which shared spaces of shifts need",
+            ));
+        }
+        Ok(())
+    }
+}
