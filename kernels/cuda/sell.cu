@@ -20,11 +20,14 @@
 
 #define LANES 8
 #define MOST_STRETCHES 64
+// Of a tile that has a list of them; each has four bytes, and the list ends where the tile begins.
+#define DIAGONALS 8
 // Words of the guide's entries, and what is in them.
 #define TILE 8
 #define SECTION 2
-#define WIDE 1u
+#define LONG 1u
 #define HAS_EXPONENTS 2u
+#define ON_DIAGONALS 4u
 #define NEGATIVE 32u
 #define PIECES 64u
 
@@ -112,26 +115,42 @@ __device__ inline const double *place(const Window &window, u32 column)
 
 // --- One lane ----------------------------------------------------------------------------------------------------------------------------
 
+// How a tile's columns are written: with so many bits for each lane of a step, and for a run. Those of 4 and 8 bits are numbers of diagonals.
+struct Columns {
+    u32 bits, of_run;
+    const int *diagonals;
+};
+
 // A thread's place in its group, and where it is.
 struct Lane {
-    u32 lane, row; // of the group; of the element
-    u32 at;        // the next step
-    u32 column_bytes;
+    u32 lane, row;        // of the group; of the element
+    u32 of_tile, of_first; // the row of elements in the tile, of this lane and of the first one
+    u32 at;               // the next step
+    Columns columns;
     Format format;
 };
 
-// Adds a step of `active` lanes with so many columns; those of a run follow the only one that is there.
-template <int B, int K, bool SCALED>
-__device__ inline void add_step(Bytes from, Lane &lane, u32 active, u32 columns, const Window &window, double (&sums)[K])
+// The column of a lane of a step; those of a run follow the only one that is there.
+__device__ inline u32 column_of(Bytes from, const Lane &lane, bool is_run)
 {
-    u32 codes = lane.at + columns * lane.column_bytes, bytes = lane.format.bytes;
+    const Columns &columns = lane.columns;
+    u32 bits = is_run ? columns.of_run : columns.bits, at = is_run ? 0 : lane.lane * bits;
+    u32 column = four_bytes(from, lane.at + at / 8) >> at % 8;
+    if (bits < 32)
+        column &= (1u << bits) - 1;
+    if (columns.diagonals)
+        column = (is_run ? lane.of_first : lane.of_tile) + (u32)columns.diagonals[column];
+    return is_run ? column + lane.lane : column;
+}
+
+// Adds a step of `active` lanes.
+template <int B, int K, bool SCALED>
+__device__ inline void add_step(Bytes from, Lane &lane, u32 active, bool is_run, const Window &window, double (&sums)[K])
+{
+    u32 column_bytes = is_run ? lane.columns.of_run / 8 : (active * lane.columns.bits + 7) / 8;
+    u32 codes = lane.at + column_bytes, bytes = lane.format.bytes;
     if (lane.lane < active) {
-        bool is_run = columns < active;
-        u32 column = four_bytes(from, lane.at + (is_run ? 0 : lane.lane * lane.column_bytes));
-        if (lane.column_bytes == 2)
-            column &= 0xffffu;
-        column += is_run ? lane.lane : 0;
-        const double *x = place<B>(window, column);
+        const double *x = place<B>(window, column_of(from, lane, is_run));
         for (int j = 0; j < B; j++, x += window.count) {
             u32 at = (j * B + lane.row) * active + lane.lane;
             double a = decoded<SCALED>(code(from, codes + at * bytes, bytes), lane.format);
@@ -180,7 +199,7 @@ __device__ inline bool add_lane(Bytes from, const Group &group, Lane lane, const
 #pragma unroll 1
     for (u32 step = 0; step < filled + group.ragged; step++) {
         u32 active = step < filled ? LANES : from.bytes[group.lanes + step - filled];
-        add_step<B, K, SCALED>(from, lane, active, step < group.runs ? 1 : active, window, sums);
+        add_step<B, K, SCALED>(from, lane, active, step < group.runs, window, sums);
         has = has || lane.lane < active;
     }
     return has;
@@ -198,6 +217,7 @@ struct Shared {
     double sums[THREADS(B) * K];
     double lanes[THREADS(B) * K];
     u16 rows[THREADS(B)]; // of elements, of each thread's lane
+    int diagonals[DIAGONALS];
     const double *stretches[MOST_STRETCHES];
 };
 
@@ -215,7 +235,7 @@ __device__ inline void add_in_order(Shared<B, K> &shared)
 
 // The groups of a section of a tile that begins at `start`.
 template <int B, int K>
-__device__ inline void add_section(Bytes from, u32 start, const u32 *groups, u32 count, u32 about, u32 column_bytes,
+__device__ inline void add_section(Bytes from, u32 start, const u32 *groups, u32 count, u32 about, Columns columns,
                                    const Window &window, Shared<B, K> &shared)
 {
     const u32 each = LANES * B, at_once = THREADS(B) / each;
@@ -230,12 +250,13 @@ __device__ inline void add_section(Bytes from, u32 start, const u32 *groups, u32
             sums[k] = 0.0;
         if (first + t / each < count) {
             Group group = group_at(from, start + groups[first + t / each]);
-            Lane lane = {t % LANES, t % each / LANES, group.steps, column_bytes, format};
+            u32 of_tile = row_of(from, group, t % LANES), of_first = row_of(from, group, 0);
+            Lane lane = {t % LANES, t % each / LANES, of_tile, of_first, group.steps, columns, format};
             // Blocks have no scaled formats.
             bool has = B == 1 && format.scaled ? add_lane<B, K, B == 1>(from, group, lane, window, sums)
                                                : add_lane<B, K, false>(from, group, lane, window, sums);
             if (has)
-                row = row_of(from, group, lane.lane);
+                row = of_tile;
         }
         if ((about & PIECES) != 0) {
             shared.rows[t] = (u16)row;
@@ -261,21 +282,26 @@ __device__ inline void multiply_tile(const u8 *panel, const u32 *guide, u32 tile
     const u32 *tile = guide + (u64)blockIdx.x * TILE, *of_sections = guide + ((u64)tiles + 1) * TILE;
     const u32 *groups = of_sections + ((u64)sections + 1) * SECTION;
     u64 begin = tile[0] | (u64)tile[1] << 32;
-    u32 row = tile[2], rows = tile[3] * B, base = tile[4], columns = tile[5], flags = tile[6];
-    u64 aligned = begin / 4 * 4;
+    u32 row = tile[2], rows = tile[3] * B, base = tile[4], width = tile[5], flags = tile[6];
+    // There are more bytes than these before the first tile.
+    u64 aligned = (begin - 4 * DIAGONALS) / 4 * 4;
     Bytes from = {panel + aligned, (const u32 *)(panel + aligned)};
     u32 start = (u32)(begin - aligned), t = threadIdx.x;
     for (int k = 0; k < K; k++)
         shared.sums[t * K + k] = 0.0;
+    bool on_diagonals = (flags & ON_DIAGONALS) != 0, is_long = (flags & LONG) != 0;
+    if (on_diagonals && t < DIAGONALS)
+        shared.diagonals[t] = (int)four_bytes(from, start - 4 * DIAGONALS + 4 * t);
+    Columns columns = {on_diagonals ? 4u : is_long ? 32u : 16u, on_diagonals ? 8u : is_long ? 32u : 16u,
+                       on_diagonals ? shared.diagonals : 0};
     __syncthreads();
-    Window window = {0, shared.stretches, columns == 0 ? 0 : (u64)base * B - first, each, count, blockIdx.y * K};
-    u64 stretch = window.first / each, last = (window.first + (columns == 0 ? 0 : (u64)columns * B - 1)) / each;
+    Window window = {0, shared.stretches, width == 0 ? 0 : (u64)base * B - first, each, count, blockIdx.y * K};
+    u64 stretch = window.first / each, last = (window.first + (width == 0 ? 0 : (u64)width * B - 1)) / each;
     if (stretch == last)
         window.whole = shared.stretches[stretch] + (window.first - stretch * each) * count + window.vector;
     for (u32 section = tile[7]; section < tile[TILE + 7]; section++) {
         const u32 *about = of_sections + (u64)section * SECTION;
-        add_section<B, K>(from, start, groups + about[0], about[SECTION] - about[0], about[1],
-                          (flags & WIDE) != 0 ? 4 : 2, window, shared);
+        add_section<B, K>(from, start, groups + about[0], about[SECTION] - about[0], about[1], columns, window, shared);
     }
     if (t < rows) {
         u32 at = start + 2 * t;

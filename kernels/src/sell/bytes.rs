@@ -6,7 +6,11 @@ use super::{Bucket, LANES};
 use crate::packed::PackedFormat;
 
 /// The first bytes of every panel.
-const MAGIC: [u8; 4] = *b"ZSE1";
+const MAGIC: [u8; 4] = *b"ZSE2";
+/// A tile's flags.
+const LONG: u8 = 1;
+const HAS_EXPONENTS: u8 = 2;
+const ON_DIAGONALS: u8 = 4;
 /// Bytes of a panel's head, without its buckets.
 const HEAD: usize = 40;
 const BUCKET: usize = 4;
@@ -82,11 +86,52 @@ impl Head {
     }
 }
 
+/// Diagonals that a tile may have a list of.
+pub(super) const DIAGONALS: usize = 8;
+
+/// How the columns of steps are written. They count from the begin of the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Columns {
+    /// 16 bits for each lane.
+    Short,
+    /// 32 bits for each lane.
+    Long,
+    /// The tile's elements lie on a few diagonals: half a byte for each lane says on which of these, a column less the row. A run has a byte.
+    Diagonals([i32; DIAGONALS]),
+}
+
+impl Columns {
+    /// Bytes of the column of a run.
+    #[inline(always)]
+    pub const fn of_run(&self) -> usize {
+        match self {
+            Columns::Short => 2,
+            Columns::Long => 4,
+            Columns::Diagonals(_) => 1,
+        }
+    }
+
+    /// Bytes of the columns of a step of so many lanes.
+    #[inline(always)]
+    pub const fn of_step(&self, lanes: usize) -> usize {
+        match self {
+            Columns::Short => 2 * lanes,
+            Columns::Long => 4 * lanes,
+            Columns::Diagonals(_) => lanes.div_ceil(2),
+        }
+    }
+}
+
+/// Which diagonal a lane of a step is on.
+#[inline(always)]
+pub(super) fn diagonal_of(step: &[u8], lane: usize) -> usize {
+    usize::from(step[lane / 2] >> (lane % 2 * 4) & 15)
+}
+
 /// What comes before the sections of a tile, and before its powers of two of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TileHead {
-    /// Columns have 32 bits.
-    pub wide: bool,
+    pub columns: Columns,
     /// Rows of numbers have their own powers of two.
     pub has_exponents: bool,
     pub sections: usize,
@@ -99,29 +144,41 @@ pub(super) struct TileHead {
 
 impl TileHead {
     pub fn write(&self, bytes: &mut Vec<u8>) {
-        bytes.push(u8::from(self.wide) | u8::from(self.has_exponents) << 1);
+        let columns = match self.columns {
+            Columns::Short => 0,
+            Columns::Long => LONG,
+            Columns::Diagonals(_) => ON_DIAGONALS,
+        };
+        bytes.push(columns | if self.has_exponents { HAS_EXPONENTS } else { 0 });
         bytes.push(self.sections as u8);
         bytes.extend_from_slice(&(self.rows as u16).to_le_bytes());
         bytes.extend_from_slice(&(self.base as u32).to_le_bytes());
         bytes.extend_from_slice(&(self.window as u32).to_le_bytes());
+        if let Columns::Diagonals(diagonals) = self.columns {
+            diagonals.iter().for_each(|diagonal| bytes.extend_from_slice(&diagonal.to_le_bytes()));
+        }
     }
 
     #[inline(always)]
     pub fn read(bytes: &[u8], at: &mut usize) -> Option<TileHead> {
         let [flags, sections] = take(bytes, at)?;
-        Some(TileHead {
-            wide: flags & 1 != 0,
-            has_exponents: flags & 2 != 0,
-            sections: sections.into(),
-            rows: u16::from_le_bytes(take(bytes, at)?).into(),
-            base: u32::from_le_bytes(take(bytes, at)?) as usize,
-            window: u32::from_le_bytes(take(bytes, at)?) as usize,
-        })
-    }
-
-    /// Bytes of a column.
-    pub fn column_bytes(&self) -> usize {
-        if self.wide { 4 } else { 2 }
+        let rows = u16::from_le_bytes(take(bytes, at)?).into();
+        let base = u32::from_le_bytes(take(bytes, at)?) as usize;
+        let window = u32::from_le_bytes(take(bytes, at)?) as usize;
+        let columns = if flags & ON_DIAGONALS != 0 {
+            let list = take::<{ 4 * DIAGONALS }>(bytes, at)?;
+            let mut diagonals = [0; DIAGONALS];
+            for (to, from) in diagonals.iter_mut().zip(list.as_chunks::<4>().0) {
+                *to = i32::from_le_bytes(*from);
+            }
+            Columns::Diagonals(diagonals)
+        } else if flags & LONG != 0 {
+            Columns::Long
+        } else {
+            Columns::Short
+        };
+        let has_exponents = flags & HAS_EXPONENTS != 0;
+        Some(TileHead { columns, has_exponents, sections: sections.into(), rows, base, window })
     }
 }
 
@@ -209,11 +266,13 @@ impl<'a> GroupHead<'a> {
 }
 
 /// Bytes of a run: one column, and the codes of all lanes.
-pub(super) const fn run_bytes(column_bytes: usize, edge: usize, format: PackedFormat) -> usize {
-    column_bytes + LANES * edge * edge * format.bytes()
+#[inline(always)]
+pub(super) const fn run_bytes(columns: &Columns, edge: usize, format: PackedFormat) -> usize {
+    columns.of_run() + LANES * edge * edge * format.bytes()
 }
 
-/// Bytes of one element in a step.
-pub(super) const fn element_bytes(column_bytes: usize, edge: usize, format: PackedFormat) -> usize {
-    column_bytes + edge * edge * format.bytes()
+/// Bytes of a step of so many lanes.
+#[inline(always)]
+pub(super) const fn step_bytes(columns: &Columns, lanes: usize, edge: usize, format: PackedFormat) -> usize {
+    columns.of_step(lanes) + lanes * edge * edge * format.bytes()
 }

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::bytes::{GroupHead, Head, Rows, SectionHead, TAIL, TileHead, element_bytes, run_bytes, take};
+use super::bytes::{
+    Columns, DIAGONALS, GroupHead, Head, Rows, SectionHead, TAIL, TileHead, diagonal_of, run_bytes,
+    step_bytes, take,
+};
 use super::{EDGES, LANES, Load, tile_rows};
 use crate::KernelError;
 
@@ -91,7 +94,6 @@ fn check_section(
     };
     load.groups += section.groups as u64;
     let format = load.bucket.format;
-    let element_bytes = element_bytes(tile.column_bytes(), edge, format);
     for _ in 0..section.groups {
         let begin = *at;
         let Some(group) = GroupHead::read(bytes, at) else { return wrong("a group is cut off", begin) };
@@ -108,22 +110,26 @@ fn check_section(
         }
         load.elements += group.elements() as u64;
         for _ in 0..group.runs {
-            let Some(step) = bytes.get(*at..*at + run_bytes(tile.column_bytes(), edge, format)) else {
+            let Some(step) = bytes.get(*at..*at + run_bytes(&tile.columns, edge, format)) else {
                 return wrong("a group is cut off", begin);
             };
             // The last lane's column is seven behind that of the first.
             let window = (tile.window + 1).saturating_sub(LANES);
-            if !are_below(step, 1, tile.wide, window) {
+            let is_below = match &tile.columns {
+                Columns::Diagonals(list) => is_on_diagonal(list, step[0].into(), group.rows.of(0), window),
+                columns => are_below(step, 1, group.rows, columns, window),
+            };
+            if !is_below {
                 return wrong("a column is beyond its tile's window", *at);
             }
             *at += step.len();
         }
         let lanes = std::iter::repeat_n(LANES, group.full).chain(group.ragged.iter().map(|&n| n.into()));
         for lanes in lanes {
-            let Some(step) = bytes.get(*at..*at + lanes * element_bytes) else {
+            let Some(step) = bytes.get(*at..*at + step_bytes(&tile.columns, lanes, edge, format)) else {
                 return wrong("a group is cut off", begin);
             };
-            if !are_below(step, lanes, tile.wide, tile.window) {
+            if !are_below(step, lanes, group.rows, &tile.columns, tile.window) {
                 return wrong("a column is beyond its tile's window", *at);
             }
             *at += step.len();
@@ -133,11 +139,21 @@ fn check_section(
 }
 
 /// Whether the columns of so many lanes of a step are in the window.
-fn are_below(step: &[u8], lanes: usize, wide: bool, window: usize) -> bool {
-    match wide {
-        true => all_below::<4>(step, lanes, window),
-        false => all_below::<2>(step, lanes, window),
+fn are_below(step: &[u8], lanes: usize, rows: Rows, columns: &Columns, window: usize) -> bool {
+    match columns {
+        Columns::Short => all_below::<2>(step, lanes, window),
+        Columns::Long => all_below::<4>(step, lanes, window),
+        Columns::Diagonals(list) => {
+            (0..lanes).all(|lane| is_on_diagonal(list, diagonal_of(step, lane), rows.of(lane), window))
+        }
     }
+}
+
+/// Whether a row has a column of the window on the diagonal of this number.
+#[inline(always)]
+fn is_on_diagonal(list: &[i32; DIAGONALS], number: usize, row: usize, window: usize) -> bool {
+    let column = |&diagonal: &i32| usize::try_from(i64::from(diagonal) + row as i64);
+    list.get(number).is_some_and(|diagonal| column(diagonal).is_ok_and(|column| column < window))
 }
 
 /// Whether the columns of a step, of `N` bytes each, are in the window.

@@ -1,6 +1,6 @@
 //! Where in a panel what begins, for those who do not go through it from the front.
 
-use super::bytes::{GroupHead, SectionHead, TileHead, element_bytes, run_bytes};
+use super::bytes::{Columns, GroupHead, SectionHead, TileHead, run_bytes, step_bytes};
 use super::product::CHECKED;
 use super::{Bucket, LANES, Panel};
 use crate::packed::PackedFormat;
@@ -9,8 +9,9 @@ use crate::packed::PackedFormat;
 const TILE: usize = 8;
 const SECTION: usize = 2;
 /// A tile's flags.
-const WIDE: u32 = 1;
+const LONG: u32 = 1;
 const HAS_EXPONENTS: u32 = 2;
+const ON_DIAGONALS: u32 = 4;
 /// In a section's second word, beside the format: elements are negative; some row has several lanes.
 const NEGATIVE: u32 = 1 << 5;
 const PIECES: u32 = 1 << 6;
@@ -20,7 +21,7 @@ const PIECES: u32 = 1 << 6;
 ///
 /// | entry | words of 32 bits |
 /// |---|---|
-/// | tile | where it begins (two), its first row within the panel, of numbers, its rows, the window's first column and columns, of elements, flags, its first section |
+/// | tile | where it begins, behind its head (two), its first row within the panel, of numbers, its rows, the window's first column and columns, of elements, flags, its first section |
 /// | section | its first group; format, sign, whether rows have several lanes, exponent |
 /// | group | where it begins, from the tile on |
 ///
@@ -125,7 +126,12 @@ impl Found {
         let bytes = &panel.bytes[..];
         let tile = TileHead::read(bytes, at).expect(CHECKED);
         let begin = *at;
-        let flags = if tile.wide { WIDE } else { 0 } | if tile.has_exponents { HAS_EXPONENTS } else { 0 };
+        let columns = match tile.columns {
+            Columns::Short => 0,
+            Columns::Long => LONG,
+            Columns::Diagonals(_) => ON_DIAGONALS,
+        };
+        let flags = columns | if tile.has_exponents { HAS_EXPONENTS } else { 0 };
         self.tiles.push([
             begin as u32,
             (begin as u64 >> 32) as u32,
@@ -148,14 +154,16 @@ impl Found {
         let section = SectionHead::read(&panel.bytes, at).expect(CHECKED);
         let bucket = panel.head.buckets[section.bucket];
         let first = self.groups.len() as u32;
-        let [run, element] = [run_bytes, element_bytes]
-            .map(|bytes| bytes(tile.column_bytes(), panel.head.edge, bucket.format));
+        let edge = panel.head.edge;
+        let run = run_bytes(&tile.columns, edge, bucket.format);
+        let step = |lanes| step_bytes(&tile.columns, lanes, edge, bucket.format);
         let mut seen = Seen::default();
         for _ in 0..section.groups {
             self.groups.push((*at - begin) as u32);
             let group = GroupHead::read(&panel.bytes, at).expect(CHECKED);
             seen.lanes(&group);
-            *at += group.runs * run + (group.elements() - LANES * group.runs) * element;
+            let ragged: usize = group.ragged.iter().map(|&lanes| step(lanes.into())).sum();
+            *at += group.runs * run + group.full * step(LANES) + ragged;
         }
         self.sections.push([first, described(bucket, seen.twice)]);
     }

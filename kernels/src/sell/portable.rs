@@ -1,7 +1,7 @@
 //! The way through a section that every machine has.
 
 use super::LANES;
-use super::bytes::GroupHead;
+use super::bytes::{Columns, GroupHead, Rows, diagonal_of};
 use super::product::{CHECKED, Section};
 use crate::packed::{PackedFormat, unpack_apart, unpack_first};
 
@@ -21,24 +21,41 @@ const CHUNK: usize = 8;
 /// How the steps of a section are stored.
 #[derive(Clone, Copy)]
 struct Storage {
-    wide: bool,
+    columns: Columns,
     format: PackedFormat,
 }
 
 impl Storage {
-    fn column_bytes(self) -> usize {
-        if self.wide { 4 } else { 2 }
-    }
-
     /// The columns of the first lanes of a step.
     #[inline(always)]
-    fn columns(self, step: &[u8], active: usize, columns: &mut [u32; LANES]) {
-        if self.wide {
-            columns_of::<4>(step, active, columns)
-        } else {
-            columns_of::<2>(step, active, columns)
+    fn columns(&self, step: &[u8], active: usize, rows: Rows, columns: &mut [u32; LANES]) {
+        match &self.columns {
+            Columns::Short => columns_of::<2>(step, active, columns),
+            Columns::Long => columns_of::<4>(step, active, columns),
+            Columns::Diagonals(list) => {
+                for (lane, column) in columns[..active].iter_mut().enumerate() {
+                    *column = on_diagonal(list[diagonal_of(step, lane)], rows.of(lane));
+                }
+            }
         }
     }
+
+    /// The columns of a run.
+    #[inline(always)]
+    fn run(&self, step: &[u8], rows: Rows, columns: &mut [u32; LANES]) {
+        match &self.columns {
+            Columns::Diagonals(list) => columns[0] = on_diagonal(list[usize::from(step[0])], rows.of(0)),
+            _ => self.columns(step, 1, rows, columns),
+        }
+        let first = columns[0];
+        columns.iter_mut().zip(first..).for_each(|(to, column)| *to = column);
+    }
+}
+
+/// The column of a row on a diagonal. That of a panel that was checked is in the window.
+#[inline(always)]
+fn on_diagonal(diagonal: i32, row: usize) -> u32 {
+    (row as u32).wrapping_add_signed(diagonal)
 }
 
 /// Some steps of a group, decoded; `B` is the edge of elements.
@@ -51,8 +68,8 @@ struct Steps<const B: usize> {
 impl<const B: usize> Steps<B> {
     /// Decodes steps in which all lanes have an element; says how many bytes they have.
     #[inline(always)]
-    fn decode(&mut self, count: usize, bytes: &[u8], storage: Storage, are_runs: bool) -> usize {
-        let codes = storage.column_bytes() * if are_runs { 1 } else { LANES };
+    fn decode(&mut self, count: usize, bytes: &[u8], storage: &Storage, rows: Rows, are_runs: bool) -> usize {
+        let codes = if are_runs { storage.columns.of_run() } else { storage.columns.of_step(LANES) };
         let stride = codes + LANES * B * B * storage.format.bytes();
         let numbers = self.numbers[..count].as_flattened_mut().as_flattened_mut().as_flattened_mut();
         // One call for all: what it looks up for the format is worth several steps.
@@ -60,11 +77,9 @@ impl<const B: usize> Steps<B> {
         for (step, columns) in self.columns[..count].iter_mut().enumerate() {
             let bytes = &bytes[step * stride..];
             if are_runs {
-                storage.columns(bytes, 1, columns);
-                let first = columns[0];
-                columns.iter_mut().zip(first..).for_each(|(to, column)| *to = column);
+                storage.run(bytes, rows, columns);
             } else {
-                storage.columns(bytes, LANES, columns);
+                storage.columns(bytes, LANES, rows, columns);
             }
         }
         count * stride
@@ -72,13 +87,20 @@ impl<const B: usize> Steps<B> {
 
     /// Decodes a step that the first lanes have; says how many bytes it has.
     #[inline(always)]
-    fn decode_first(&mut self, at: usize, active: usize, bytes: &[u8], storage: Storage) -> usize {
-        let mut end = active * storage.column_bytes();
+    fn decode_first(
+        &mut self,
+        at: usize,
+        active: usize,
+        bytes: &[u8],
+        storage: &Storage,
+        rows: Rows,
+    ) -> usize {
+        let mut end = storage.columns.of_step(active);
         for numbers in self.numbers[at].as_flattened_mut() {
             unpack_first(&bytes[end..], storage.format, &mut numbers[..]);
             end += active * storage.format.bytes();
         }
-        storage.columns(bytes, active, &mut self.columns[at]);
+        storage.columns(bytes, active, rows, &mut self.columns[at]);
         end
     }
 
@@ -162,7 +184,7 @@ impl<const B: usize> Steps<B> {
 #[inline(always)]
 pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>, sums: &mut [f64]) -> usize {
     let Section { bytes, head, tile, bucket, x, next: _ } = *section;
-    let storage = Storage { wide: tile.wide, format: bucket.format };
+    let storage = Storage { columns: tile.columns, format: bucket.format };
     let (scale, x) = (bucket.scale(), x.as_chunks::<K>().0);
     let mut steps = Steps::<B> { numbers: [[[[0.0; LANES]; B]; B]; CHUNK], columns: [[0; LANES]; CHUNK] };
     let mut at = 0;
@@ -172,13 +194,13 @@ pub(super) fn any_section<const B: usize, const K: usize>(section: &Section<'_>,
         for (all, are_runs) in [(group.runs, true), (group.full, false)] {
             for first in (0..all).step_by(CHUNK) {
                 let count = CHUNK.min(all - first);
-                at += steps.decode(count, &bytes[at..], storage, are_runs);
+                at += steps.decode(count, &bytes[at..], &storage, group.rows, are_runs);
                 steps.add_all(count, x, &mut lanes);
             }
         }
         for ragged in group.ragged.chunks(CHUNK) {
             for (step, &active) in ragged.iter().enumerate() {
-                at += steps.decode_first(step, active.into(), &bytes[at..], storage);
+                at += steps.decode_first(step, active.into(), &bytes[at..], &storage, group.rows);
             }
             for (lane, sums) in lanes.iter_mut().enumerate() {
                 steps.add_first(ragged, lane, x, sums);

@@ -140,8 +140,70 @@ fn neighbouring_columns_have_one_number() {
     }
 }
 
+/// Elements of so many rows on some of these diagonals, in each bucket.
+fn on_diagonals(rows: u8, diagonals: Vec<i32>) -> impl Strategy<Value = Parts> {
+    let most = COLUMNS as i32;
+    let part = prop::collection::vec((0..rows, any::<prop::sample::Index>(), 0.1..1.0f64), 0..200);
+    let place = move |part: Vec<(u8, prop::sample::Index, f64)>| {
+        let at = |(row, which, value): (u8, prop::sample::Index, f64)| {
+            let column = i32::from(row) + which.get(&diagonals);
+            (0..most).contains(&column).then_some((row, column as u32, value))
+        };
+        part.into_iter().filter_map(at).collect()
+    };
+    prop::collection::vec(part.prop_map(place), BUCKETS.len())
+}
+
+/// 64 rows with three elements each in one bucket, so far from the row.
+fn stencil(offsets: [u32; 3]) -> Parts {
+    let mut parts: Parts = vec![Vec::new(); BUCKETS.len()];
+    let row = |row: u8| offsets.map(|offset| (row, u32::from(row) + offset, 1.5));
+    parts[3] = (0..64).filter(|row| row % 3 > 0).flat_map(row).collect();
+    parts
+}
+
+#[test]
+fn few_diagonals_have_numbers_of_half_a_byte() {
+    let columns = 1 << 17;
+    let of = |offsets: [u32; 3], step: u32| {
+        let mut writer = PanelWriter::new(1, 0, columns, 0, &BUCKETS[3..4]).unwrap();
+        let mut elements = Elements::default();
+        stencil(offsets)[3].iter().for_each(|&(row, column, value)| elements.push(row, column, &[value]));
+
+        (0..6).for_each(|k| elements.push(63, 63 + k * step, &[0.25]));
+        writer.tile(64, None, &[elements], Rounding::Nearest).unwrap();
+        writer.finish().unwrap()
+    };
+    // 43 rows, one of them of six elements: five groups of eight lanes, one of three; no step is a run.
+    let (head, five, last) = (44 + 12 + 3, 5 * (2 + 8 + 3 * 8 * 4), 2 + 8 + 3 + 3 * 3 * 4);
+    // What the first lane has more: numbers of lanes, and elements.
+    let more = 3 + 3 * 4;
+    let codes = head + five + last + more + 64;
+    let (list, on_diagonals) = (4 * 8, 3 * 5 * 4 + 3 * 2 + 3);
+    assert_eq!(of([0, 10, 20], 0).bytes(), codes + list + on_diagonals);
+    assert_eq!(of([0, 10, 20], 1).bytes(), codes + list + on_diagonals, "eight diagonals");
+    assert_eq!(of([7, 10, 20], 1).bytes(), codes + 2 * (3 * 5 * 8 + 3 * 3 + 3), "nine diagonals");
+    // Wherever they are.
+    let (far, x) = (of([0, 10, 70_000], 1), wave(columns));
+    assert_eq!(far.bytes(), codes + list + on_diagonals);
+    let (mut y, mut again) = ([0.0; 64], [0.0; 64]);
+    far.multiply(&x, &mut y).unwrap();
+    multiply_by::<Portable>(&far, 1, Part { first: 0, x: &x }, &mut again);
+    let sum = |i: usize| 1.5 * (x[i] + x[i + 10] + x[i + 70_000]);
+    let expected = |i: usize| if i.is_multiple_of(3) { 0.0 } else { sum(i) };
+    assert!(y == again && (0..63).all(|i| (y[i] - expected(i)).abs() < 1e-14));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn panels_on_diagonals_multiply_as_their_elements_do(
+        parts in (1..=36u8, prop::collection::vec(-30..30i32, 1..=8))
+            .prop_flat_map(|(rows, diagonals)| on_diagonals(rows, diagonals)),
+    ) {
+        check(1, 36, &parts, 1);
+    }
 
     #[test]
     fn panels_multiply_as_their_elements_do(
@@ -158,10 +220,14 @@ proptest! {
         (edge, parts) in (1..=4usize).prop_flat_map(|edge| (Just(edge), parts(edge, 20, 60))),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in 0..200usize,
-        is_band in any::<bool>(),
+        kind in 0..3,
     ) {
-        let parts = if is_band { band(edge, 1, [0, 1]) } else { parts };
-        let mut bytes = panel(edge, 20, &parts, 1, None).into_bytes();
+        let (edge, rows, parts) = match kind {
+            0 => (edge, 20, parts),
+            1 => (edge, 20, band(edge, 1, [0, 1])),
+            _ => (1, 36, stencil([0, 1, 3]).into_iter().map(|part| part.into_iter().filter(|e| e.0 < 36).collect()).collect()),
+        };
+        let mut bytes = panel(edge, rows, &parts, 1, None).into_bytes();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;

@@ -1,6 +1,6 @@
 //! Making panels.
 
-use super::bytes::{FOLLOW, Head, LONGEST, RUNS, SectionHead, TAIL, TileHead};
+use super::bytes::{Columns, DIAGONALS, FOLLOW, Head, LONGEST, RUNS, SectionHead, TAIL, TileHead};
 use super::{Bucket, EDGES, LANES, Panel, tile_rows};
 use crate::KernelError;
 use crate::packed::{PackedFormat, Rounding};
@@ -121,7 +121,7 @@ impl PanelWriter {
         let base = columns().min().map_or(0, |&first| first as usize);
         let window = columns().max().map_or(0, |&last| last as usize + 1) - base;
         let tile = TileHead {
-            wide: window > 1 << 16,
+            columns: columns_of(edge, buckets, base, window),
             has_exponents: exponents.is_some(),
             sections: buckets.iter().filter(|elements| !elements.is_empty()).count(),
             rows,
@@ -206,11 +206,13 @@ impl Section<'_> {
         let active = |step: usize| group.iter().take_while(|lane| step < lane.len).count();
         bytes.extend((all..first.len).map(|step| active(step) as u8));
         for step in runs {
-            self.write_step(&group[..1], &group[..LANES], step, bytes);
+            self.write_columns(&group[..1], step, bytes);
+            self.write_codes(&group[..LANES], step, bytes);
         }
         for step in full.into_iter().chain(all..first.len) {
             let lanes = &group[..active(step)];
-            self.write_step(lanes, lanes, step, bytes);
+            self.write_columns(lanes, step, bytes);
+            self.write_codes(lanes, step, bytes);
         }
     }
 
@@ -220,12 +222,23 @@ impl Section<'_> {
         group.windows(2).all(|pair| column(&pair[0]) + 1 == column(&pair[1]))
     }
 
-    /// The columns of some lanes, and the codes of others.
-    fn write_step(&self, columns: &[Lane], lanes: &[Lane], step: usize, bytes: &mut Vec<u8>) {
-        for lane in columns {
-            let column = self.elements.columns[lane.begin + step] - self.tile.base as u32;
-            put(bytes, u64::from(column), self.tile.column_bytes());
+    fn write_columns(&self, lanes: &[Lane], step: usize, bytes: &mut Vec<u8>) {
+        let column = |lane: &Lane| self.elements.columns[lane.begin + step] - self.tile.base as u32;
+        match &self.tile.columns {
+            Columns::Short => lanes.iter().for_each(|lane| put(bytes, u64::from(column(lane)), 2)),
+            Columns::Long => lanes.iter().for_each(|lane| put(bytes, u64::from(column(lane)), 4)),
+            Columns::Diagonals(list) => {
+                let number = |lane: &Lane| {
+                    let diagonal = i64::from(column(lane)) - i64::from(lane.row);
+                    list.iter().position(|&d| i64::from(d) == diagonal).expect("all are in the list") as u8
+                };
+                let two = |two: &[Lane]| number(&two[0]) | two.get(1).map_or(0, |lane| number(lane) << 4);
+                bytes.extend(lanes.chunks(2).map(two));
+            }
         }
+    }
+
+    fn write_codes(&self, lanes: &[Lane], step: usize, bytes: &mut Vec<u8>) {
         let places = self.edge * self.edge;
         bytes.reserve(places * lanes.len() * self.format.bytes() + size_of::<u64>());
         for place in 0..places {
@@ -236,6 +249,30 @@ impl Section<'_> {
             }
         }
     }
+}
+
+/// How the columns of a tile are written: where numbers lie on few diagonals, as the number of the diagonal.
+fn columns_of(edge: usize, buckets: &[Elements], base: usize, window: usize) -> Columns {
+    // Fewer do not pay for the list; a block is so large that its column weighs little.
+    const LEAST: usize = 64;
+    let is_short = window <= 1 << 16;
+    let plain = if is_short { Columns::Short } else { Columns::Long };
+    if edge > 1 || buckets.iter().map(Elements::len).sum::<usize>() < LEAST {
+        return plain;
+    }
+    let mut list = [i64::MAX; DIAGONALS];
+    let all = buckets.iter().flat_map(|elements| elements.rows.iter().zip(&elements.columns));
+    for (&row, &column) in all {
+        let diagonal = i64::from(column) - base as i64 - i64::from(row);
+        let Some(place) = list.iter_mut().find(|d| [diagonal, i64::MAX].contains(d)) else { return plain };
+        *place = diagonal;
+    }
+    let mut diagonals = [0; DIAGONALS];
+    for (to, from) in diagonals.iter_mut().zip(list).filter(|(_, from)| *from != i64::MAX) {
+        let Ok(diagonal) = i32::try_from(from) else { return plain };
+        *to = diagonal;
+    }
+    Columns::Diagonals(diagonals)
 }
 
 /// Adds the lowest bytes of a word, so many of them.

@@ -34,13 +34,14 @@ fn buckets(edge: usize) -> Vec<Bucket> {
     formats.enumerate().map(of).collect()
 }
 
-/// Rows of a tile, and how many elements they have: none, a few, many, or neighbours of the diagonal.
+/// Rows of a tile, and what elements they have: none, a few, many, neighbours of the diagonal, or some on few diagonals.
 #[derive(Clone, Copy, Debug)]
 enum Rows {
     Empty(usize),
     Few(usize),
     Uneven(usize),
     Band(usize),
+    Stencil(usize),
 }
 
 /// A panel of these tiles, with an element in a column of `columns` elements.
@@ -58,7 +59,11 @@ impl Make {
         let mut writer =
             PanelWriter::new(edge, 3 * edge, columns as usize * edge, exponent, &buckets).unwrap();
         for &tile in tiles {
-            let (Rows::Empty(rows) | Rows::Few(rows) | Rows::Uneven(rows) | Rows::Band(rows)) = tile;
+            let (Rows::Empty(rows)
+            | Rows::Few(rows)
+            | Rows::Uneven(rows)
+            | Rows::Band(rows)
+            | Rows::Stencil(rows)) = tile;
             let elements: Vec<Elements> = buckets.iter().map(|_| self.elements(tile, rows, rng)).collect();
             let exponents: Vec<i16> = (0..rows * edge).map(|_| rng.random_range(-1200..1200)).collect();
             let exponents = self.has_exponents.then_some(&exponents[..]);
@@ -76,11 +81,15 @@ impl Make {
                 // Some rows are far longer than the others: they are cut into pieces.
                 Rows::Uneven(_) if row % 29 == 3 => 300,
                 Rows::Uneven(_) => rng.random_range(0..6),
-                Rows::Band(_) => 3,
+                // More diagonals than a list has.
+                Rows::Band(_) => 9,
+                Rows::Stencil(_) if row / 16 % 2 == 0 => 4,
+                Rows::Stencil(_) => rng.random_range(0..4),
             };
             for k in 0..len {
                 let column = match tile {
                     Rows::Band(_) => (row as u32 + 9 * k) % self.columns,
+                    Rows::Stencil(_) => row as u32 + 60 * k + (self.columns - 500),
                     _ => rng.random_range(0..self.columns),
                 };
                 let values: Vec<f64> =
@@ -133,9 +142,18 @@ fn products_have_the_bits_of_the_cpu() {
     let mut seed = 0;
     for edge in EDGES {
         let most = tile_rows(edge);
-        let full = [Rows::Few(most), Rows::Empty(most), Rows::Uneven(most), Rows::Band(most)];
+        let full =
+            [Rows::Few(most), Rows::Empty(most), Rows::Uneven(most), Rows::Band(most), Rows::Stencil(most)];
         let odd = [Rows::Few(most), Rows::Uneven(most - 3)];
-        for tiles in [&full[..], &odd, &[Rows::Few(1)], &[Rows::Empty(5)], &[Rows::Band(8)], &[]] {
+        for tiles in [
+            &full[..],
+            &odd,
+            &[Rows::Few(1)],
+            &[Rows::Empty(5)],
+            &[Rows::Band(8)],
+            &[Rows::Stencil(200.min(most))],
+            &[],
+        ] {
             for (count, stretches) in [(1, 1), (2, 3), (4, 1), (8, 2)] {
                 seed += 1;
                 let make = Make { edge, columns: 500, exponent: -2, has_exponents: seed % 3 == 0 };
@@ -153,7 +171,8 @@ fn windows_may_be_wide_and_powers_of_two_extreme() {
     for (seed, edge) in (100..).zip(EDGES) {
         for (exponent, stretches) in [(-1500, 1), (1500, 64), (-1060, 5)] {
             let make = Make { edge, columns: 90_000, exponent, has_exponents: exponent > 0 };
-            let panel = make.panel(&[Rows::Few(40), Rows::Uneven(30)], &mut rng(seed));
+            let tiles = [Rows::Few(40), Rows::Uneven(30), Rows::Stencil(40)];
+            let panel = make.panel(&tiles, &mut rng(seed));
             for count in [1, 2] {
                 if !compare(&panel, 90_000 * edge, count, stretches, seed) {
                     return;

@@ -1,12 +1,14 @@
 //! Sections with AVX2 and FMA, or with AVX-512: eight lanes at a time.
 
 mod eights;
+mod places;
 
 use core::arch::x86_64::*;
 
 use self::eights::{Eights, Halves, Whole};
+use self::places::{OnDiagonals, Places, Short};
 use super::LANES;
-use super::bytes::{FOLLOW, RUNS, Rows, element_bytes, run_bytes};
+use super::bytes::{Columns, FOLLOW, RUNS, Rows};
 use super::portable::any_section;
 use super::product::{CHECKED, Section, Way, multiply_and_clear};
 use crate::packed::PackedFormat::*;
@@ -37,28 +39,28 @@ impl Avx512 {
     }
 }
 
-/// A section by its format, for elements of an edge of `$b`, `$k` vectors, and columns of 16 bits.
+/// A section by its format, for elements of an edge of `$b`, `$k` vectors, and columns written this way.
 macro_rules! by_format {
-    ($narrow:ident, $b:tt, $k:literal, $section:ident, $sums:ident) => {
+    ($narrow:ident, $b:tt, $k:literal, $places:ty, $section:ident, $sums:ident) => {
         match $section.bucket.format {
-            Fp64 => $narrow::<Double<8>, $b, $k>($section, $sums),
-            Rp56 => $narrow::<Double<7>, $b, $k>($section, $sums),
-            Rp48 => $narrow::<Double<6>, $b, $k>($section, $sums),
-            Rp40 => $narrow::<Double<5>, $b, $k>($section, $sums),
-            Fp32 => $narrow::<Single<4>, $b, $k>($section, $sums),
-            Rp24 => $narrow::<Single<3>, $b, $k>($section, $sums),
-            Rp16 => $narrow::<Single<2>, $b, $k>($section, $sums),
+            Fp64 => $narrow::<Double<8>, $b, $k, $places>($section, $sums),
+            Rp56 => $narrow::<Double<7>, $b, $k, $places>($section, $sums),
+            Rp48 => $narrow::<Double<6>, $b, $k, $places>($section, $sums),
+            Rp40 => $narrow::<Double<5>, $b, $k, $places>($section, $sums),
+            Fp32 => $narrow::<Single<4>, $b, $k, $places>($section, $sums),
+            Rp24 => $narrow::<Single<3>, $b, $k, $places>($section, $sums),
+            Rp16 => $narrow::<Single<2>, $b, $k, $places>($section, $sums),
             // Blocks have no scaled formats.
-            Rpre48 if B == 1 => $narrow::<Reduced<6, true>, 1, $k>($section, $sums),
-            Rpre40 if B == 1 => $narrow::<Reduced<5, true>, 1, $k>($section, $sums),
-            Rpre32 if B == 1 => $narrow::<Reduced<4, true>, 1, $k>($section, $sums),
-            Rpre16 if B == 1 => $narrow::<Reduced<2, true>, 1, $k>($section, $sums),
-            Rpre8 if B == 1 => $narrow::<Reduced<1, true>, 1, $k>($section, $sums),
-            Rpreu48 if B == 1 => $narrow::<Reduced<6, false>, 1, $k>($section, $sums),
-            Rpreu40 if B == 1 => $narrow::<Reduced<5, false>, 1, $k>($section, $sums),
-            Rpreu32 if B == 1 => $narrow::<Reduced<4, false>, 1, $k>($section, $sums),
-            Rpreu16 if B == 1 => $narrow::<Reduced<2, false>, 1, $k>($section, $sums),
-            Rpreu8 if B == 1 => $narrow::<Reduced<1, false>, 1, $k>($section, $sums),
+            Rpre48 if B == 1 => $narrow::<Reduced<6, true>, 1, $k, $places>($section, $sums),
+            Rpre40 if B == 1 => $narrow::<Reduced<5, true>, 1, $k, $places>($section, $sums),
+            Rpre32 if B == 1 => $narrow::<Reduced<4, true>, 1, $k, $places>($section, $sums),
+            Rpre16 if B == 1 => $narrow::<Reduced<2, true>, 1, $k, $places>($section, $sums),
+            Rpre8 if B == 1 => $narrow::<Reduced<1, true>, 1, $k, $places>($section, $sums),
+            Rpreu48 if B == 1 => $narrow::<Reduced<6, false>, 1, $k, $places>($section, $sums),
+            Rpreu40 if B == 1 => $narrow::<Reduced<5, false>, 1, $k, $places>($section, $sums),
+            Rpreu32 if B == 1 => $narrow::<Reduced<4, false>, 1, $k, $places>($section, $sums),
+            Rpreu16 if B == 1 => $narrow::<Reduced<2, false>, 1, $k, $places>($section, $sums),
+            Rpreu8 if B == 1 => $narrow::<Reduced<1, false>, 1, $k, $places>($section, $sums),
             // No set has the scaled formats of 24 bits.
             _ => any_section_avx2::<B, K>($section, $sums),
         }
@@ -69,12 +71,21 @@ macro_rules! by_format {
 /// a time.
 macro_rules! by_size {
     ($narrow:ident, $eights:literal, $section:ident, $sums:ident) => {
-        match K {
-            1 if !$section.tile.wide => by_format!($narrow, B, 1, $section, $sums),
-            2 if !$section.tile.wide => by_format!($narrow, B, 2, $section, $sums),
-            4 if $eights == 32 && !$section.tile.wide => by_format!($narrow, B, 4, $section, $sums),
-            4 if B == 1 && !$section.tile.wide => by_format!($narrow, 1, 4, $section, $sums),
-            8 if $eights == 32 && B == 1 && !$section.tile.wide => by_format!($narrow, 1, 8, $section, $sums),
+        match ($section.tile.columns, K) {
+            (Columns::Short, 1) => by_format!($narrow, B, 1, Short, $section, $sums),
+            (Columns::Short, 2) => by_format!($narrow, B, 2, Short, $section, $sums),
+            (Columns::Short, 4) if $eights == 32 => by_format!($narrow, B, 4, Short, $section, $sums),
+            (Columns::Short, 4) if B == 1 => by_format!($narrow, 1, 4, Short, $section, $sums),
+            (Columns::Short, 8) if $eights == 32 && B == 1 => {
+                by_format!($narrow, 1, 8, Short, $section, $sums)
+            }
+            // Blocks are not written so.
+            (Columns::Diagonals(_), 1) if B == 1 => by_format!($narrow, 1, 1, OnDiagonals, $section, $sums),
+            (Columns::Diagonals(_), 2) if B == 1 => by_format!($narrow, 1, 2, OnDiagonals, $section, $sums),
+            (Columns::Diagonals(_), 4) if B == 1 => by_format!($narrow, 1, 4, OnDiagonals, $section, $sums),
+            (Columns::Diagonals(_), 8) if $eights == 32 && B == 1 => {
+                by_format!($narrow, 1, 8, OnDiagonals, $section, $sums)
+            }
             _ => any_section_avx2::<B, K>($section, $sums),
         }
     };
@@ -159,16 +170,16 @@ fn any_section_avx2<const B: usize, const K: usize>(section: &Section<'_>, sums:
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn narrow_avx2<E: EightWide, const B: usize, const K: usize>(
+fn narrow_avx2<E: EightWide, const B: usize, const K: usize, P: Places>(
     section: &Section<'_>,
     sums: &mut [f64],
 ) -> usize {
     // SAFETY: the machine has what `Halves` needs.
-    unsafe { narrow::<Halves, E, B, K>(section, sums) }
+    unsafe { narrow::<Halves, E, B, K, P>(section, sums) }
 }
 
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn narrow_avx512<E: EightWide, const B: usize, const K: usize>(
+fn narrow_avx512<E: EightWide, const B: usize, const K: usize, P: Places>(
     section: &Section<'_>,
     sums: &mut [f64],
 ) -> usize {
@@ -178,9 +189,9 @@ fn narrow_avx512<E: EightWide, const B: usize, const K: usize>(
     // SAFETY: the machine has what `Halves` and `Whole` need.
     unsafe {
         if in_halves {
-            narrow::<Halves, E, B, K>(section, sums)
+            narrow::<Halves, E, B, K, P>(section, sums)
         } else {
-            narrow::<Whole, E, B, K>(section, sums)
+            narrow::<Whole, E, B, K, P>(section, sums)
         }
     }
 }
@@ -231,17 +242,20 @@ impl Group {
 /// loop costs is the guess where it ends.
 const LONG: usize = 8;
 
-/// `K` vectors, columns of 16 bits.
+/// `K` vectors.
 ///
 /// # Safety
-/// The machine has the instructions of `V`, and the caller may use them.
+/// The machine has the instructions of `V`, and the caller may use them; the tile's columns are written as `P` says.
 #[inline(always)]
-unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize>(
+unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
     section: &Section<'_>,
     sums: &mut [f64],
 ) -> usize {
-    let Section { bytes, head, tile: _, bucket, x, mut next } = *section;
-    let (run_bytes, element_bytes) = const { (run_bytes(2, B, E::FORMAT), element_bytes(2, B, E::FORMAT)) };
+    let Section { bytes, head, ref tile, bucket, x, mut next } = *section;
+    let codes = const { LANES * B * B * E::FORMAT.bytes() };
+    let (run_bytes, full_bytes) = (P::RUN + codes, P::FULL + codes);
+    // SAFETY: the caller's promise.
+    let of_tile = unsafe { P::of_tile(&tile.columns) };
     let (scale, x) = (bucket.scale(), x.as_ptr());
     // All at once would keep others waiting.
     let lines = next.len().div_ceil(LANES).div_ceil(head.groups.max(1));
@@ -254,25 +268,25 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize>(
         // window `x`.
         unsafe {
             let (group, steps) = Group::read(at);
+            let places = of_tile.of_group(&group);
             at = steps;
             let mut lanes = [[V::zero(); K]; B];
             for _ in 0..group.runs {
                 ahead(at, run_bytes);
-                add_run::<V, E, B, K>(at, x, &mut lanes);
+                add_run::<V, E, B, K, P>(places, at, x, &mut lanes);
                 at = at.add(run_bytes);
             }
             let in_loop = if group.full > LONG { group.full } else { 0 };
             for _ in 0..in_loop {
-                ahead(at, LANES * element_bytes);
-                add_step::<V, E, B, K>(at, x, &mut lanes);
-                at = at.add(LANES * element_bytes);
+                ahead(at, full_bytes);
+                add_step::<V, E, B, K, P>(places, at, x, &mut lanes);
+                at = at.add(full_bytes);
             }
             let full = group.full - in_loop;
             for step in 0..full + group.ragged {
                 let active = if step < full { LANES } else { usize::from(*group.active.add(step - full)) };
-                ahead(at, LANES * element_bytes);
-                add_first::<V, E, B, K>(at, active, x, &mut lanes);
-                at = at.add(active * element_bytes);
+                ahead(at, full_bytes);
+                at = add_first::<V, E, B, K, P>(places, at, active, x, &mut lanes);
             }
             add_rows::<V, B, K>(&lanes, group.rows(), scale, sums);
         }
@@ -346,39 +360,19 @@ unsafe fn add_rows<V: Eights, const B: usize, const K: usize>(
     }
 }
 
-/// For each number of lanes: ones in the columns of so many, in those of the first four and in the others'.
-static FIRST: [[u64; 2]; LANES + 1] = {
-    let mut masks = [[0; 2]; LANES + 1];
-    let mut lanes = 1;
-    while lanes <= LANES {
-        masks[lanes] = masks[lanes - 1];
-        masks[lanes][(lanes - 1) / 4] |= 0xffff << ((lanes - 1) % 4 * 16);
-        lanes += 1;
-    }
-    masks
-};
-
-/// Where the `x` of each lane is. Lanes without an element look at the first of the window.
+/// Where the `x` of each column is.
 ///
 /// # Safety
-/// That of [`add_first`].
+/// All of them are in the window `x`.
 #[inline(always)]
-unsafe fn places<const B: usize, const K: usize>(
-    step: *const u8,
-    active: usize,
+unsafe fn numbers_at<const B: usize, const K: usize>(
+    columns: [u32; LANES],
     x: *const f64,
 ) -> [*const f64; LANES] {
     let mut at = [x; LANES];
-    for (half, &mask) in FIRST[active].iter().enumerate() {
-        // SAFETY: so many columns are there, of 16 bits, less than the window has; and the panel goes on for 64 bytes. Two reads and shifts: what is short
-        // here is reading, since `x` has to be read as well.
-        unsafe {
-            let columns = u64::from_le(step.cast::<u64>().add(half).read_unaligned()) & mask;
-            for lane in 0..4 {
-                let column = (columns >> (16 * lane)) as u16;
-                at[4 * half + lane] = x.add(usize::from(column) * B * K);
-            }
-        }
+    for lane in 0..LANES {
+        // SAFETY: the caller's promise.
+        at[lane] = unsafe { x.add(columns[lane] as usize * B * K) };
     }
     at
 }
@@ -388,19 +382,20 @@ unsafe fn places<const B: usize, const K: usize>(
 /// # Safety
 /// That of [`add_first`].
 #[inline(always)]
-unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize>(
+unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
+    places: P,
     step: *const u8,
     x: *const f64,
     lanes: &mut [[V; K]; B],
 ) {
-    // SAFETY: the caller's promise; a run has one column of 16 bits, seven before the end of the window at least, and then `B B` times eight codes.
+    // SAFETY: the caller's promise; a run has one column, seven before the end of the window at least, and then `B B` times eight codes.
     unsafe {
-        let first = x.add(usize::from(u16::from_le(step.cast::<u16>().read_unaligned())) * B * K);
+        let first = x.add(places.run(step) * B * K);
         let mut at = [first; LANES];
         for lane in 0..LANES {
             at[lane] = first.add(lane * B * K);
         }
-        add_codes::<V, E, B, K, true>(step.add(2), &at, lanes);
+        add_codes::<V, E, B, K, true>(step.add(P::RUN), &at, lanes);
     }
 }
 
@@ -457,33 +452,35 @@ unsafe fn add_codes<V: Eights, E: EightWide, const B: usize, const K: usize, con
 /// # Safety
 /// That of [`add_first`].
 #[inline(always)]
-unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize>(
+unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
+    places: P,
     step: *const u8,
     x: *const f64,
     lanes: &mut [[V; K]; B],
 ) {
-    // SAFETY: the caller's promise; a step has eight columns of 16 bits, and then `B B` times eight codes.
+    // SAFETY: the caller's promise; a step has eight columns, and then `B B` times eight codes.
     unsafe {
-        let at = places::<B, K>(step, LANES, x);
-        add_codes::<V, E, B, K, false>(step.add(2 * LANES), &at, lanes);
+        let at = numbers_at::<B, K>(places.step(step, LANES), x);
+        add_codes::<V, E, B, K, false>(step.add(P::FULL), &at, lanes);
     }
 }
 
-/// Adds a step that only the first lanes have.
+/// Adds a step that only the first lanes have; says where the next one begins.
 ///
 /// # Safety
-/// `step` is one of a panel that was checked, with so many elements (one at least), `x` its tile's window; and that of [`narrow`].
+/// `step` is one of a panel that was checked, with so many elements (one at least), of the group of `places`, `x` its tile's window; and that of [`narrow`].
 #[inline(always)]
-unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize>(
+unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize, P: Places>(
+    places: P,
     step: *const u8,
     active: usize,
     x: *const f64,
     lanes: &mut [[V; K]; B],
-) {
+) -> *const u8 {
     // SAFETY: the caller's promise; more codes are read than there are, but no more than 64 bytes behind the first of them.
     unsafe {
-        let at = places::<B, K>(step, active, x);
-        let mut codes = step.add(2 * active);
+        let at = numbers_at::<B, K>(places.step(step, active), x);
+        let mut codes = step.add(P::bytes(active));
         for j in 0..B {
             let of_column = column::<V, B, K, false>(&at, j);
             for i in 0..B {
@@ -494,5 +491,6 @@ unsafe fn add_first<V: Eights, E: EightWide, const B: usize, const K: usize>(
                 codes = codes.add(active * E::BYTES);
             }
         }
+        codes
     }
 }
