@@ -15,10 +15,17 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+/// Rows that can be worked on side by side: as many as numbers fit into a vector of 256 bits.
+pub const LANES: usize = 4;
+
+/// In the count of a row: it and the `LANES - 1` rows after it have that many blocks each, do not need each other, and their blocks come `LANES` at a
+/// time, the first of each row and so on. Rows with fewer blocks have zeros at their end.
+pub const SIDE_BY_SIDE: u32 = 1 << 31;
+
 /// Some rows of a matrix of dense blocks, one after the other in the order in which they are worked on.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockRows<'a> {
-    /// The number of each row of blocks, and how many blocks it has.
+    /// The number of each row of blocks, and how many blocks it has, [`SIDE_BY_SIDE`] with others or alone.
     pub rows: &'a [[u32; 2]],
     /// The column of each block, counted in blocks.
     pub columns: &'a [u32],
@@ -61,17 +68,48 @@ impl<const B: usize> WithSimd for Work<'_, B> {
         let (z, rest) = z.as_chunks_mut::<B>();
         assert!(rest.is_empty(), "whole blocks");
         let x = x.map(|x| x.as_chunks::<B>().0);
-        for &[row, count] in rows {
-            let (here, behind) = columns.split_at(count as usize);
-            let (blocks, blocks_behind) = values.split_at(count as usize * B * B);
-            let sum = match x {
-                Some(x) => row_times::<B>(here, blocks, x),
-                None => row_times::<B>(here, blocks, z),
-            };
-            z[row as usize].iter_mut().zip(sum).for_each(|(z, sum)| *z -= sum);
-            (columns, values) = (behind, blocks_behind);
+        let mut heads = rows;
+        while let Some(&[row, count]) = heads.first() {
+            if count & SIDE_BY_SIDE == 0 {
+                let (here, behind) = columns.split_at(count as usize);
+                let (blocks, blocks_behind) = values.split_at(here.len() * B * B);
+                let sum = match x {
+                    Some(x) => row_times::<B>(here, blocks, x),
+                    None => row_times::<B>(here, blocks, z),
+                };
+                take(&mut z[row as usize], &sum);
+                (heads, columns, values) = (&heads[1..], behind, blocks_behind);
+            } else {
+                let (rows, rest) = heads.split_first_chunk::<LANES>().expect("rows come in whole groups");
+                let (here, behind) = columns.split_at((count ^ SIDE_BY_SIDE) as usize * LANES);
+                let (blocks, blocks_behind) = values.split_at(here.len() * B * B);
+                let sums = match x {
+                    Some(x) => rows_times::<B>(here, blocks, x),
+                    None => rows_times::<B>(here, blocks, z),
+                };
+                rows.iter().zip(&sums).for_each(|(&[row, _], sum)| take(&mut z[row as usize], sum));
+                (heads, columns, values) = (rest, behind, blocks_behind);
+            }
         }
     }
+}
+
+#[inline(always)]
+fn take<const B: usize>(z: &mut [f64; B], sum: &[f64; B]) {
+    z.iter_mut().zip(sum).for_each(|(z, sum)| *z -= sum);
+}
+
+/// The same for rows side by side: each has one sum.
+#[inline(always)]
+fn rows_times<const B: usize>(columns: &[u32], values: &[f32], x: &[[f64; B]]) -> [[f64; B]; LANES] {
+    let mut sums = [[0.0; B]; LANES];
+    let (columns, _) = columns.as_chunks::<LANES>();
+    for (columns, values) in columns.iter().zip(values.chunks_exact(LANES * B * B)) {
+        for lane in 0..LANES {
+            add_block(&mut sums[lane], &values[lane * B * B..][..B * B], &x[columns[lane] as usize]);
+        }
+    }
+    sums
 }
 
 /// The sum of a row's blocks times blocks of `x`.
@@ -131,6 +169,26 @@ mod tests {
         check::<2>(6);
         check::<3>(6);
         check::<4>(6);
+    }
+
+    #[test]
+    fn rows_side_by_side_are_as_one_after_the_other() {
+        // Rows 4 .. 8 need rows 0 .. 4, two elements each but the last, which has one; then a row that needs them.
+        let count = 2 | SIDE_BY_SIDE;
+        let rows = [[4, count], [7, count], [5, count], [6, count], [8, 2]];
+        let columns = [0, 1, 2, 3, 1, 2, 3, 3, 4, 6];
+        let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0, 8.0, 9.0];
+        let rows = BlockRows { rows: &rows, columns: &columns, values: &values };
+        let r = [1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0, 1000.0];
+        let expected = [50.0 - 11.0, 60.0 - 37.0, 70.0 - 16.0, 80.0 - 22.0];
+        let mut z = r;
+        substitute::<1>(&rows, &mut z);
+        assert_eq!(z[4..8], expected);
+        assert_eq!(z[8], 1000.0 - 8.0 * expected[0] - 9.0 * expected[2]);
+        let mut z = r;
+        subtract::<1>(&rows, &r, &mut z);
+        assert_eq!(z[4..8], expected);
+        assert_eq!(z[8], 1000.0 - 8.0 * 50.0 - 9.0 * 70.0);
     }
 
     #[test]

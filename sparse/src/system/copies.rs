@@ -15,12 +15,46 @@ use crate::krylov::{Operator, Stored, best_edge};
 use crate::reorder::Permutation;
 use crate::space::Space;
 
-/// The matrix as methods see it.
+/// The matrix in the way methods see it, before it is stored for them.
+pub struct Plan {
+    /// Where vectors are cut.
+    pub space: Space,
+    /// The edge of the blocks that it has.
+    edge: usize,
+    /// What rows and columns are multiplied by.
+    pub scales: Option<Scales>,
+    /// It so multiplied, if it is.
+    pub scaled: Option<Csr>,
+}
+
+impl Plan {
+    /// Scales a matrix where the options want that, or it needs it.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for elements that become infinite.
+    pub fn new(a: &Csr, options: &Options) -> Result<Plan, Error> {
+        let is_narrow = options.inner != Inner::Exact || !options.relaxed.is_empty();
+        let scales = match (options.scaling, is_narrow) {
+            (ScalingChoice::None, _) => None,
+            (ScalingChoice::Auto, false) if !has_large_rows(a) => None,
+            (ScalingChoice::Rows, _) => Some(Scales::of_rows(a)),
+            (ScalingChoice::Both, _) | (ScalingChoice::Auto, _) => Some(Scales::of_both(a)),
+        };
+        let scaled = scales.as_ref().map(|scales| scales.matrix(a)).transpose()?;
+        // Scaling leaves blocks where they are.
+        Ok(Plan { space: Space::new(a.rows(), a.bytes()), edge: best_edge(a), scales, scaled })
+    }
+
+    /// What preconditioners are of.
+    pub fn matrix<'a>(&'a self, a: &'a Csr) -> &'a Csr {
+        self.scaled.as_ref().unwrap_or(a)
+    }
+}
+
+/// The stored copies of a matrix that a plan is of.
 pub struct Copies {
     /// What `inner` came to, where it was automatic.
     pub chosen: Inner,
-    /// Where vectors are cut.
-    pub space: Space,
     /// In `f64`.
     exact: Exact,
     /// A copy that is narrow, or scaled so that the matrix is not known from it to the last bit.
@@ -29,10 +63,6 @@ pub struct Copies {
     relaxed: Vec<Stored>,
     /// What residuals on the way are computed with where it is neither of the first two: the matrix in `f64`, scaled as the copy.
     scaled_exact: Option<Stored>,
-    /// What rows and columns of it were multiplied by.
-    pub scales: Option<Scales>,
-    /// The matrix that preconditioners are of, if it is not the one that was given.
-    pub scaled: Option<Csr>,
     /// By how much a method may reduce its residual before the true one is looked at.
     pub reduction: f64,
 }
@@ -58,37 +88,28 @@ impl Copies {
     /// Makes those that the options ask for.
     ///
     /// # Errors
-    /// Those of [`Stored::new`], and [`Error::Shape`] for elements that become infinite.
+    /// Those of [`Stored::new`].
     pub fn new(
         rt: &Runtime,
         a: &Csr,
+        plan: &Plan,
         options: &Options,
         order: Option<&Permutation>,
     ) -> Result<Copies, Error> {
-        let space = Space::new(a.rows(), a.bytes());
-        // Scaling leaves blocks where they are.
-        let edge = best_edge(a);
-        let is_narrow = options.inner != Inner::Exact || !options.relaxed.is_empty();
-        let scales = match (options.scaling, is_narrow) {
-            (ScalingChoice::None, _) => None,
-            (ScalingChoice::Auto, false) if !has_large_rows(a) => None,
-            (ScalingChoice::Rows, _) => Some(Scales::of_rows(a)),
-            (ScalingChoice::Both, _) | (ScalingChoice::Auto, _) => Some(Scales::of_both(a)),
-        };
-        let scaled = scales.as_ref().map(|scales| scales.matrix(a)).transpose()?;
-        let matrix = scaled.as_ref().unwrap_or(a);
+        let Plan { space, edge, scales, .. } = plan;
+        let (edge, matrix) = (*edge, plan.matrix(a));
         let x = vector_of(options, order, scales.as_ref());
         let narrow = |inner: &Inner| {
             let adaptation = inner.adaptation(&x);
             let fitting = if adaptation.set.has_scales() { 1 } else { edge };
-            Stored::new(rt, &space, matrix, inner.edge().unwrap_or(fitting), &adaptation)
+            Stored::new(rt, space, matrix, inner.edge().unwrap_or(fitting), &adaptation)
         };
         let (chosen, raced) = match options.inner {
-            Inner::Auto { criterion, accuracy } => race(rt, &space, matrix, (criterion, accuracy), &x)?,
+            Inner::Auto { criterion, accuracy } => race(rt, space, matrix, (criterion, accuracy), &x)?,
             other => (other, None),
         };
-        let double = |a: &Csr| Stored::new(rt, &space, a, edge, &Adaptation::double());
-        let inner = match (chosen, &scales) {
+        let double = |a: &Csr| Stored::new(rt, space, a, edge, &Adaptation::double());
+        let inner = match (chosen, scales) {
             (_, _) if raced.is_some() => raced,
             (Inner::Exact, Some(scales)) if !scales.can_be_undone(a, matrix) => Some(double(matrix)?),
             (Inner::Exact, _) => None,
@@ -96,9 +117,9 @@ impl Copies {
         };
         // Methods want the scaled matrix in `f64`.
         let is_wanted = inner.is_none() || options.reliable.is_some();
-        let (exact, scaled_exact) = match &scales {
+        let (exact, scaled_exact) = match scales {
             Some(scales) if is_wanted && scales.can_be_undone(a, matrix) => {
-                (Exact::Scaled(Unscaled::new(rt, &space, double(matrix)?, scales)), None)
+                (Exact::Scaled(Unscaled::new(rt, space, double(matrix)?, scales)), None)
             }
             Some(_) if is_wanted => (Exact::Plain(double(a)?), Some(double(matrix)?)),
             _ => (Exact::Plain(double(a)?), None),
@@ -108,7 +129,7 @@ impl Copies {
         let accuracy =
             if options.reliable.is_some() { 0.0 } else { inner.as_ref().map_or(0.0, Operator::accuracy) };
         let reduction = reduction(accuracy);
-        Ok(Copies { chosen, space, exact, inner, relaxed, scaled_exact, scales, scaled, reduction })
+        Ok(Copies { chosen, exact, inner, relaxed, scaled_exact, reduction })
     }
 
     /// What true residuals are computed with.

@@ -9,7 +9,7 @@ use zellige_runtime::Runtime;
 
 use super::candidates::{candidates, method_of, preconditioner_of};
 use super::check::{check_constant, check_matrix, check_options};
-use super::copies::Copies;
+use super::copies::{Copies, Plan};
 use super::scaled::Scaled;
 use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
 use crate::csr::Csr;
@@ -44,6 +44,7 @@ pub struct System<'a> {
     pub(super) a: Cow<'a, Csr>,
     pub(super) order: Option<Permutation>,
     pub(super) options: Options,
+    pub(super) plan: Plan,
     pub(super) copies: Copies,
     candidates: Vec<Candidate>,
     pub(super) setup: Duration,
@@ -91,12 +92,25 @@ impl fmt::Debug for System<'_> {
 }
 
 impl<'a> System<'a> {
-    /// Makes what does not depend on right-hand sides.
+    /// Makes what does not depend on right-hand sides, but for preconditioners.
     ///
     /// # Errors
     /// [`Error::Parameter`] for options without meaning together; [`Error::Unsolvable`] for a matrix that is not square, that has a row of zeros, elements that are infinite or no numbers, or no constant in
     /// its null space where one is to be taken out.
     pub fn new(rt: &'a Runtime, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
+        System::made(rt, a, options, false)
+    }
+
+    /// As [`new`](System::new), for a caller who goes on to [solve](System::solve): incomplete factors for the first attempt are made while the matrix is
+    /// stored, where there are workers for both.
+    ///
+    /// # Errors
+    /// Those of [`new`](System::new).
+    pub fn ready(rt: &'a Runtime, a: &'a Csr, options: &Options) -> Result<System<'a>, Error> {
+        System::made(rt, a, options, rt.workers() > 1)
+    }
+
+    fn made(rt: &'a Runtime, a: &'a Csr, options: &Options, is_ready: bool) -> Result<System<'a>, Error> {
         let begun = Instant::now();
         check_options(options)?;
         check_matrix(a)?;
@@ -111,12 +125,32 @@ impl<'a> System<'a> {
             Some(order) => Cow::Owned(order.matrix(a)?),
             None => Cow::Borrowed(a),
         };
-        let copies = Copies::new(rt, &a, options, order.as_ref())?;
+        let plan = Plan::new(&a, options)?;
+        let candidates = candidates(&a, options);
+        let copies = || Copies::new(rt, &a, &plan, options, order.as_ref());
+        let (copies, first) = match candidates[0] {
+            (method, preconditioner @ PreconditionerChoice::Ilu0) if is_ready => {
+                let factors = || {
+                    let known = (plan.matrix(&a), plan.scales.as_ref());
+                    preconditioner_of(preconditioner, method, rt, &plan.space, known)
+                };
+                // Where there are none, the attempt that needs them finds out.
+                both(copies, || factors().ok())
+            }
+            _ => (copies(), None),
+        };
+        let copies = copies?;
         let candidate =
             |(method, preconditioner)| Candidate { method, preconditioner, made: Mutex::default() };
-        let candidates = candidates(&a, options).into_iter().map(candidate).collect();
+        let mut candidates: Vec<Candidate> = candidates.into_iter().map(candidate).collect();
+        // Its time is among that of the copies.
+        let helper = |made: Option<Box<dyn Preconditioner>>| Helper {
+            preconditioner: made.map(Arc::from),
+            took: Duration::ZERO,
+        };
+        candidates[0].made = Mutex::new(first.map(helper));
         let options = options.clone();
-        Ok(System { rt, a, order, options, copies, candidates, setup: begun.elapsed() })
+        Ok(System { rt, a, order, options, plan, copies, candidates, setup: begun.elapsed() })
     }
 
     /// Solves `A x = b`, from the guess in `x`.
@@ -239,7 +273,7 @@ impl<'a> System<'a> {
         let ordered = if self.order.is_some() { self.a.memory() } else { 0 };
         Bytes {
             given: self.a.memory(),
-            rearranged: ordered + self.copies.scaled.as_ref().map_or(0, Csr::memory),
+            rearranged: ordered + self.plan.scaled.as_ref().map_or(0, Csr::memory),
             matrix,
             inner,
             preconditioner,
@@ -279,9 +313,9 @@ impl<'a> System<'a> {
         if let Some(helper) = &*made {
             return Ok(helper.clone());
         }
-        let (begun, matrix) = (Instant::now(), self.copies.scaled.as_ref().unwrap_or(&self.a));
+        let begun = Instant::now();
         let Candidate { method, preconditioner, .. } = *candidate;
-        let (space, known) = (&self.copies.space, (matrix, self.copies.scales.as_ref()));
+        let (space, known) = (&self.plan.space, (self.plan.matrix(&self.a), self.plan.scales.as_ref()));
         let preconditioner = preconditioner_of(preconditioner, method, self.rt, space, known)?;
         let helper = Helper { preconditioner: preconditioner.map(Arc::from), took: begun.elapsed() };
         *made = Some(helper.clone());
@@ -297,14 +331,23 @@ impl<'a> System<'a> {
         stop: &[Stop],
         log: &mut dyn Logger,
     ) -> Result<Solution, Error> {
-        let Copies { space, scales, reduction, .. } = &self.copies;
-        let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), *reduction);
+        let Plan { space, scales, .. } = &self.plan;
+        let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), self.copies.reduction);
         let problem = Solve { rt: self.rt, space, exact, inner, preconditioner, reduction };
         match scales {
             Some(scales) => solve_by(&problem, &Scaled { method, scales }, b, x, stop, log),
             None => solve_by(&problem, method, b, x, stop, log),
         }
     }
+}
+
+/// What two works make that are done at the same time.
+fn both<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let one = one();
+        (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 /// Takes its mean out of a vector; the norm of what that was.

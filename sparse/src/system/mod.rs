@@ -156,7 +156,7 @@ impl Bytes {
 /// Solves `A x = b`, from the guess in `x`.
 ///
 /// # Errors
-/// Those of [`System::new`] and [`System::solve`].
+/// Those of [`System::ready`] and [`System::solve`].
 pub fn solve(
     rt: &Runtime,
     a: &Csr,
@@ -165,7 +165,7 @@ pub fn solve(
     options: &Options,
     log: &mut dyn Logger,
 ) -> Result<Answer, Error> {
-    System::new(rt, a, options)?.solve(b, x, log)
+    System::ready(rt, a, options)?.solve(b, x, log)
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl System<'_> {
     fn at_once(&self, left: usize) -> usize {
         // A panel is one task, whatever it is multiplied with: where there are few of them, workers need several products at a time.
         let workers = self.rt.workers();
-        let most = if self.copies.space.stretches() >= 2 * workers { left } else { left / workers.max(1) };
+        let most = if self.plan.space.stretches() >= 2 * workers { left } else { left / workers.max(1) };
         // Products in lock step are none of a device's.
         let is_fit = self.first_method() == MethodChoice::Cg
             && self.options.reliable.is_none()

@@ -33,7 +33,7 @@ impl System<'_> {
     ) -> Result<Vec<ShiftedAnswer>, Error> {
         self.check_for_shifts()?;
         let (begun, busy) = (Instant::now(), self.copies.busy());
-        let (space, exact, inner) = (&self.copies.space, self.copies.exact(), self.copies.inner());
+        let (space, exact, inner) = (&self.plan.space, self.copies.exact(), self.copies.inner());
         let reduction = self.copies.reduction;
         let problem = Solve { rt: self.rt, space, exact, inner, preconditioner: None, reduction };
         let ordered = self.order.as_ref().map_or_else(|| b.to_vec(), |order| order.vector(b));
@@ -98,7 +98,7 @@ impl System<'_> {
                 "a preconditioner would have to be the same for all of them: name --precond none",
             );
         }
-        if self.copies.scales.is_some() {
+        if self.plan.scales.is_some() {
             return refuse("shifts", "a scaled matrix has other shifts in each row: name --scale none");
         }
         if options.without_constant {

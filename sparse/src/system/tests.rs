@@ -532,8 +532,8 @@ fn memory_is_that_of_all_copies() -> Result<(), Error> {
         ("fcg", 0, 5),
         ("minres", 0, 7),
         ("bicgstabl:2", 0, 8),
-        ("gmres:7", 7, 3),
-        ("fgmres:7", 7, 3),
+        ("gmres:7", 7, 4),
+        ("fgmres:7", 7, 4),
     ] {
         let found = bytes(&with(method)?)?;
         assert_eq!((found.basis, found.vectors), (basis * n, (vectors + 5) * n), "{method}");

@@ -70,14 +70,14 @@ impl System<'_> {
         stops: &[Vec<Stop>],
         logs: &mut [L],
     ) -> Result<Vec<Solution>, Error> {
-        let (space, exact, inner) = (&self.copies.space, self.copies.exact(), self.copies.inner());
+        let (space, exact, inner) = (&self.plan.space, self.copies.exact(), self.copies.inner());
         let reduction = self.copies.reduction;
         let problem = Solve { rt: self.rt, space, exact, inner, preconditioner, reduction };
         let cg = Together::new(self.rt, space, inner, preconditioner, sides.len())?;
         let (mut carriers, mut courses) = (Vec::new(), Vec::new());
         for (k, (side, log)) in sides.iter().zip(&mut *logs).enumerate() {
             let own = [cg.residual(k), cg.correction(k)];
-            let carrier = match &self.copies.scales {
+            let carrier = match &self.plan.scales {
                 Some(scales) => Some(Carrier::new(self.rt, space, scales, own)?),
                 None => None,
             };

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use zellige_kernels::vectors::{dot, dots, subtract};
-use zellige_runtime::{List, Stretch};
 
 use super::basis::{Basis, BasisFormat, PIECE};
 use super::hessenberg::Hessenberg;
@@ -52,17 +51,36 @@ pub(super) struct Arnoldi<'v> {
     pub(super) width: usize,
 }
 
-/// One pass over `w`: `w -= sum_k s[coefficients + k] v_k` for vectors `k` of one range, then inner products with those of another, and `w . w`
-/// after them.
-#[derive(Clone)]
+/// Some vectors of a basis, in step `j`.
+#[derive(Clone, Copy)]
+enum Chosen {
+    None,
+    One(usize),
+    /// `v_0 .. v_j`.
+    All,
+}
+
+impl Chosen {
+    fn range(self, j: usize) -> Range<usize> {
+        match self {
+            Chosen::None => 0..0,
+            Chosen::One(k) => k..k + 1,
+            Chosen::All => 0..j + 1,
+        }
+    }
+}
+
+/// One pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products with others, and `w . w` after them.
+#[derive(Clone, Copy)]
 struct Pass {
-    subtracted: Range<usize>,
+    subtracted: Chosen,
     coefficients: usize,
-    projected: Range<usize>,
+    projected: Chosen,
 }
 
 impl Arnoldi<'_> {
-    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal; the column of `H` is finished.
+    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal; the column of `H` is finished. The same tasks do that in every step, except for
+    /// [`Modified`](Orthogonalisation::Modified), where they are those of step `j`.
     pub(super) fn orthogonalise(
         &self,
         steps: &Steps<'_>,
@@ -70,38 +88,40 @@ impl Arnoldi<'_> {
         how: Orthogonalisation,
     ) -> Result<(), Error> {
         match how {
-            Orthogonalisation::Twice => self.twice(steps, j)?,
+            Orthogonalisation::Twice => self.twice(steps)?,
             Orthogonalisation::Modified => self.modified(steps, j)?,
         }
         let small = self.small;
-        steps.combine("gmres.rotate", self.sums, move |sums, s| small.extend(s, j, sums[0].sqrt()))
+        steps.combine("gmres.rotate", self.sums, move |sums, s| small.extend(s, s.steps(), sums[0].sqrt()))
     }
 
-    fn twice(&self, steps: &Steps<'_>, j: usize) -> Result<(), Error> {
-        let (all, first, second) = (0..j + 1, Hessenberg::COLUMN, self.small.second());
-        let project = Pass { subtracted: 0..0, coefficients: first, projected: all.clone() };
-        self.pass(steps, "gmres.project", &project)?;
+    fn twice(&self, steps: &Steps<'_>) -> Result<(), Error> {
+        let (first, second) = (Hessenberg::COLUMN, self.small.second());
+        let project = Pass { subtracted: Chosen::None, coefficients: first, projected: Chosen::All };
+        self.pass(steps, "gmres.project", project)?;
         steps.combine("gmres.coefficients", self.sums, move |sums, s| {
+            let j = s.steps();
             (0..=j).for_each(|i| s[first + i] = sums[i]);
             s[Hessenberg::PRODUCT] = sums[j + 1].sqrt();
         })?;
-        let again = Pass { subtracted: all.clone(), coefficients: first, projected: all.clone() };
-        self.pass(steps, "gmres.orthogonalise", &again)?;
+        let again = Pass { subtracted: Chosen::All, coefficients: first, projected: Chosen::All };
+        self.pass(steps, "gmres.orthogonalise", again)?;
         steps.combine("gmres.corrections", self.sums, move |sums, s| {
-            for i in 0..=j {
+            for i in 0..=s.steps() {
                 s[second + i] = sums[i];
                 s[first + i] += sums[i];
             }
         })?;
-        self.pass(steps, "gmres.correct", &Pass { subtracted: all, coefficients: second, projected: 0..0 })
+        let last = Pass { subtracted: Chosen::All, coefficients: second, projected: Chosen::None };
+        self.pass(steps, "gmres.correct", last)
     }
 
     fn modified(&self, steps: &Steps<'_>, j: usize) -> Result<(), Error> {
         let first = Hessenberg::COLUMN;
         for i in 0..=j {
-            let subtracted = i.saturating_sub(1)..i;
-            let coefficients = first + subtracted.start;
-            self.pass(steps, "gmres.project", &Pass { subtracted, coefficients, projected: i..i + 1 })?;
+            let subtracted = i.checked_sub(1).map_or(Chosen::None, Chosen::One);
+            let coefficients = first + i.saturating_sub(1);
+            self.pass(steps, "gmres.project", Pass { subtracted, coefficients, projected: Chosen::One(i) })?;
             steps.combine("gmres.coefficients", self.sums, move |sums, s| {
                 s[first + i] = sums[0];
                 if i == 0 {
@@ -109,41 +129,32 @@ impl Arnoldi<'_> {
                 }
             })?;
         }
-        let last = Pass { subtracted: j..j + 1, coefficients: first + j, projected: 0..0 };
-        self.pass(steps, "gmres.orthogonalise", &last)
+        let last = Pass { subtracted: Chosen::One(j), coefficients: first + j, projected: Chosen::None };
+        self.pass(steps, "gmres.orthogonalise", last)
     }
 
-    /// Records a pass: a task per stretch reads the vectors of both ranges piece by piece.
-    fn pass(&self, steps: &Steps<'_>, name: &'static str, pass: &Pass) -> Result<(), Error> {
-        let (subtracted, projected) = (&pass.subtracted, &pass.projected);
-        let start = if subtracted.is_empty() { projected.start } else { subtracted.start };
-        let end = subtracted.end.max(projected.end);
-        // In the list of what is read.
-        let subtracted = [subtracted.start.max(start) - start, subtracted.end.max(start) - start];
-        let projected = [projected.start.max(start) - start, projected.end.max(start) - start];
-        let (format, coefficients, width) = (self.basis.format, pass.coefficients, self.width);
+    /// Records a pass: a task per stretch reads the vectors piece by piece.
+    fn pass(&self, steps: &Steps<'_>, name: &'static str, pass: Pass) -> Result<(), Error> {
+        let (format, width) = (self.basis.format, self.width);
         steps.each(
             name,
-            |i| (steps.scalars(), self.basis.read(i, start..end), self.w.update(i), self.sums.of(i)),
+            |i| (steps.scalars(), self.basis.read(i), self.w.update(i), self.sums.of(i)),
             move |(s, basis, w, sums)| {
                 let s = Scalars::new(s);
                 if s.is_done() {
                     return;
                 }
-                let mut buffers = [[0.0; PIECE]; AT_ONCE];
-                let of_all = projected[1] - projected[0];
+                let (subtracted, projected) =
+                    (pass.subtracted.range(s.steps()), pass.projected.range(s.steps()));
+                let (mut buffers, of_all, len) = ([[0.0; PIECE]; AT_ONCE], projected.len(), w.len());
                 for (grain, (w, sums)) in w.chunks_mut(GRAIN).zip(sums.chunks_exact_mut(width)).enumerate() {
                     sums[..=of_all].fill(0.0);
                     for (piece, w) in w.chunks_mut(PIECE).enumerate() {
                         let start = grain * GRAIN + piece * PIECE;
-                        let mut pieces = Pieces {
-                            format,
-                            basis: &basis,
-                            at: start..start + w.len(),
-                            buffers: &mut buffers,
-                        };
-                        pieces.subtract(subtracted, |k| s[coefficients + k], w);
-                        pieces.project(projected, w, sums);
+                        let at = start..start + w.len();
+                        let mut pieces = Pieces { format, basis, len, at, buffers: &mut buffers };
+                        pieces.subtract(&subtracted, |k| s[pass.coefficients + k], w);
+                        pieces.project(&projected, w, sums);
                         sums[of_all] += dot(w, w);
                     }
                 }
@@ -156,16 +167,23 @@ impl Arnoldi<'_> {
 const AT_ONCE: usize = 4;
 
 /// The same elements of several vectors.
-struct Pieces<'p, 'v> {
+struct Pieces<'p> {
     format: BasisFormat,
-    basis: &'p List<'v, Stretch<f64>>,
+    /// Those of a stretch of `len` elements.
+    basis: &'p [f64],
+    len: usize,
     at: Range<usize>,
     buffers: &'p mut [[f64; PIECE]; AT_ONCE],
 }
 
-impl Pieces<'_, '_> {
+impl Pieces<'_> {
     /// `w -= sum_k h(k - first) v_k` for the vectors from `first` to before `end`.
-    fn subtract(&mut self, [first, end]: [usize; 2], h: impl Fn(usize) -> f64, w: &mut [f64]) {
+    fn subtract(
+        &mut self,
+        &Range { start: first, end }: &Range<usize>,
+        h: impl Fn(usize) -> f64,
+        w: &mut [f64],
+    ) {
         let mut k = first;
         while k + AT_ONCE <= end {
             let h = std::array::from_fn(|i| h(k - first + i));
@@ -176,7 +194,7 @@ impl Pieces<'_, '_> {
     }
 
     /// Adds `w . v_k` to the sums of these vectors.
-    fn project(&mut self, [first, end]: [usize; 2], w: &[f64], sums: &mut [f64]) {
+    fn project(&mut self, &Range { start: first, end }: &Range<usize>, w: &[f64], sums: &mut [f64]) {
         let mut k = first;
         while k + AT_ONCE <= end {
             let of_four = dots(w, self.of::<AT_ONCE>(k));
@@ -191,7 +209,7 @@ impl Pieces<'_, '_> {
         let mut buffers = self.buffers.iter_mut();
         std::array::from_fn(|i| {
             let buffer = buffers.next().expect("as many as are gone through together");
-            self.format.piece(self.basis.get(k + i).slice(), self.at.clone(), buffer)
+            self.format.piece(self.format.of_vector(self.basis, k + i, self.len), self.at.clone(), buffer)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use zellige_kernels::packed::block::{BlockFormat, blocks_bytes, pack_blocks, unpack_blocks};
 use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
-use zellige_runtime::{Handle, ReadList, Runtime, Stretch, Submit, reads, update};
+use zellige_runtime::{Handle, Read, Runtime, Submit, read, update};
 
 use crate::error::Error;
 use crate::krylov::{Scalars, Steps};
@@ -63,6 +63,22 @@ impl BasisFormat {
         }
     }
 
+    /// Words of 64 bits for so many elements.
+    fn words(self, elements: usize) -> usize {
+        self.bytes(elements).div_ceil(size_of::<f64>())
+    }
+
+    /// Vector `k` among all of a stretch of `len` elements.
+    pub(super) fn of_vector(self, all: &[f64], k: usize, len: usize) -> &[f64] {
+        let words = self.words(len);
+        &all[k * words..(k + 1) * words]
+    }
+
+    fn of_vector_mut(self, all: &mut [f64], k: usize, len: usize) -> &mut [f64] {
+        let words = self.words(len);
+        &mut all[k * words..(k + 1) * words]
+    }
+
     /// Elements `at` of a stretch whose codes are `words`; `at` begins at a multiple of [`PIECE`]. `buffer` is where they are decoded.
     pub(super) fn piece<'a>(
         self,
@@ -85,6 +101,9 @@ impl BasisFormat {
 
     /// Stores elements of a stretch from `start` on, a multiple of [`PIECE`].
     fn store(self, elements: &[f64], words: &mut [f64], start: usize) {
+        if self.is_plain() {
+            return words[start..start + elements.len()].copy_from_slice(elements);
+        }
         let codes = self.bytes(start)..self.bytes(start + elements.len());
         let codes = &mut bytemuck::cast_slice_mut(words)[codes];
         match self {
@@ -112,34 +131,20 @@ impl FromStr for BasisFormat {
     }
 }
 
-/// Vectors `v_0, v_1, ...`.
+/// Vectors `v_0, v_1, ...`: those of a stretch in one handle, so that a step has the same operands whichever they are.
 pub(super) struct Basis {
     pub(super) format: BasisFormat,
-    /// `[stretch][vector]`: elements, or the bytes of their codes in words of 64 bits.
-    stretches: Vec<Vec<Handle<Stretch<f64>>>>,
+    /// Of each stretch, vector after vector: elements, or the bytes of their codes in words of 64 bits.
+    stretches: Vec<Handle<Vec<f64>>>,
     bytes: u64,
-    /// The vectors where they are plain; otherwise the last one that was stored, as it is read back.
-    readable: Vec<Vector>,
 }
 
 impl Basis {
     pub(super) fn new(rt: &Runtime, space: &Space, vectors: usize, format: BasisFormat) -> Basis {
-        let readable: Vec<Vector> =
-            (0..if format.is_plain() { vectors } else { 1 }).map(|_| space.zeros(rt)).collect();
-        let packed = |elements: usize| {
-            let words = vec![0.0; format.bytes(elements).div_ceil(size_of::<f64>())];
-            let whole = Stretch::cut(words, &[]).pop().expect("an array that is not cut is one stretch");
-            rt.register(whole)
-        };
-        let of_stretch = |i: usize| -> Vec<_> {
-            match format.is_plain() {
-                true => readable.iter().map(|vector| vector.stretches()[i].clone()).collect(),
-                false => (0..vectors).map(|_| packed(space.range(i).len())).collect(),
-            }
-        };
-        let stretches = (0..space.stretches()).map(of_stretch).collect();
+        let of_stretch = |range: Range<usize>| rt.register(vec![0.0; vectors * format.words(range.len())]);
+        let stretches = space.ranges().map(of_stretch).collect();
         let bytes = space.ranges().map(|range| (vectors * format.bytes(range.len())) as u64).sum();
-        Basis { format, stretches, bytes, readable }
+        Basis { format, stretches, bytes }
     }
 
     /// Bytes of the vectors, as they are stored.
@@ -147,45 +152,53 @@ impl Basis {
         self.bytes
     }
 
-    /// Stretch `i` of some vectors, for a task that reads them.
-    pub(super) fn read(&self, i: usize, vectors: Range<usize>) -> ReadList<Stretch<f64>> {
-        reads(&self.stretches[i][vectors])
+    /// Stretch `i` of all vectors, for a task that reads some.
+    pub(super) fn read(&self, i: usize) -> Read<Vec<f64>> {
+        read(&self.stretches[i])
     }
 
-    /// Vector `j` as it was stored; unless they are plain, of the last one only.
-    pub(super) fn readable(&self, j: usize) -> &Vector {
-        self.readable.get(j).unwrap_or(&self.readable[0])
-    }
-
-    /// Records `v_j = w / s[norm]`.
-    pub(super) fn store(&self, steps: &Steps<'_>, j: usize, w: &Vector, norm: usize) -> Result<(), Error> {
-        if self.format.is_plain() {
-            return steps.each(
-                "gmres.normalise",
-                |i| (steps.scalars(), w.read(i), self.readable[j].update(i)),
-                move |(s, w, v)| {
-                    let s = Scalars::new(s);
-                    if !s.is_done() {
-                        v.iter_mut().zip(&*w).for_each(|(v, w)| *v = w / s[norm]);
-                    }
-                },
-            );
-        }
+    /// Records `v_j = w / s[norm]`, with `j` the steps that have been made; `last` is the same vector as it is read back.
+    pub(super) fn store(
+        &self,
+        steps: &Steps<'_>,
+        w: &Vector,
+        norm: usize,
+        last: &Vector,
+    ) -> Result<(), Error> {
         let format = self.format;
+        let name = if format.is_plain() { "gmres.normalise" } else { "gmres.compress" };
         steps.each(
-            "gmres.compress",
-            |i| (steps.scalars(), w.read(i), update(&self.stretches[i][j]), self.readable[0].update(i)),
-            move |(s, w, words, v)| {
+            name,
+            |i| (steps.scalars(), w.read(i), update(&self.stretches[i]), last.update(i)),
+            move |(s, w, all, v)| {
                 let s = Scalars::new(s);
                 if s.is_done() {
                     return;
                 }
+                let words = format.of_vector_mut(all, s.steps(), w.len());
                 let mut buffer = [0.0; PIECE];
                 for (piece, (v, w)) in v.chunks_mut(PIECE).zip(w.chunks(PIECE)).enumerate() {
                     let start = piece * PIECE;
                     v.iter_mut().zip(w).for_each(|(v, w)| *v = w / s[norm]);
                     format.store(v, words, start);
-                    v.copy_from_slice(format.piece(words, start..start + v.len(), &mut buffer));
+                    if !format.is_plain() {
+                        v.copy_from_slice(format.piece(words, start..start + v.len(), &mut buffer));
+                    }
+                }
+            },
+        )
+    }
+
+    /// Records that vector `j`, the number of steps that have been made, is `z`.
+    pub(super) fn keep(&self, steps: &Steps<'_>, z: &Vector) -> Result<(), Error> {
+        let format = self.format;
+        steps.each(
+            "gmres.keep",
+            |i| (steps.scalars(), z.read(i), update(&self.stretches[i])),
+            move |(s, z, all)| {
+                let s = Scalars::new(s);
+                if !s.is_done() {
+                    format.store(&z, format.of_vector_mut(all, s.steps(), z.len()), 0);
                 }
             },
         )

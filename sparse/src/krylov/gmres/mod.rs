@@ -75,18 +75,16 @@ impl Method for Gmres {
 struct Vectors {
     /// The residual.
     r: Vector,
-    v: Basis,
-    /// `A M^-1 v_j`, on its way to be `v_{j+1}`; at the end `V y`.
+    basis: Basis,
+    /// The last vector of the basis, as it is read back.
+    v: Vector,
+    /// `A M^-1 v`, on its way to be the next one; at the end `V y`.
     w: Vector,
-    /// `M^-1 v_j`: all of them (flexible), one, or none without a preconditioner.
-    z: Z,
+    /// `M^-1 v`, unless there is no preconditioner.
+    z: Option<Vector>,
+    /// All of them (flexible).
+    each: Option<Basis>,
     d: Vector,
-}
-
-enum Z {
-    Same,
-    One(Vector),
-    Each(Basis),
 }
 
 /// A method ready for a system, that multiplies with one of several operators.
@@ -104,7 +102,7 @@ struct Prepared<'r> {
     small: Hessenberg,
     scalars: ScalarsHandle,
     begin: Graph,
-    /// `[step][operator]`, recorded when they are first needed.
+    /// `[step][operator]`, recorded when they are first needed; one step where all are alike.
     steps: Vec<Vec<Option<Bindings>>>,
     finish: Graph,
     kept: Kept,
@@ -121,13 +119,11 @@ impl<'r> Prepared<'r> {
     ) -> Result<Self, Error> {
         check(gmres, m)?;
         let (most, zeros) = (gmres.restart, || space.zeros(rt));
-        let z = match m {
-            None => Z::Same,
-            Some(_) if gmres.flexible => Z::Each(Basis::new(rt, space, most, BasisFormat::default())),
-            Some(_) => Z::One(zeros()),
-        };
-        let v = Basis::new(rt, space, most, gmres.basis);
-        let vectors = Vectors { r: zeros(), v, w: zeros(), z, d: zeros() };
+        let each =
+            (m.is_some() && gmres.flexible).then(|| Basis::new(rt, space, most, BasisFormat::default()));
+        let basis = Basis::new(rt, space, most, gmres.basis);
+        let (v, z) = (zeros(), m.map(|_| zeros()));
+        let vectors = Vectors { r: zeros(), basis, v, w: zeros(), z, each, d: zeros() };
         let small = Hessenberg::new(most);
         let scalars = rt.register(Scalars::zeros(small.numbers()));
         let sums = Sums::new(rt, space, most + 1);
@@ -142,17 +138,15 @@ impl<'r> Prepared<'r> {
                     small.solve(&Scalars::new(s), &mut Scalars::new(solved));
                 })
                 .submit()?;
-            finish(&Steps::new(graph, space, &of_solution), &vectors, m, most)
+            finish(&Steps::new(graph, space, &of_solution), &vectors, m)
         })?;
-        let readable = if gmres.basis == BasisFormat::default() { 0 } else { 1 };
-        let (each, others) = match &vectors.z {
-            Z::Same => (0, 3),
-            Z::One(_) => (0, 4),
-            Z::Each(z) => (z.bytes(), 3),
+        let basis = vectors.basis.bytes() + vectors.each.as_ref().map_or(0, Basis::bytes);
+        let kept = Kept { basis, ..Kept::vectors(space, if m.is_some() { 5 } else { 4 }) };
+        let unlike = match gmres.orthogonalisation {
+            Orthogonalisation::Twice => 1,
+            Orthogonalisation::Modified => most,
         };
-        let basis = vectors.v.bytes() + each;
-        let kept = Kept { basis, ..Kept::vectors(space, others + readable) };
-        let steps = (0..most).map(|_| operators.iter().map(|_| None).collect()).collect();
+        let steps = (0..unlike).map(|_| operators.iter().map(|_| None).collect()).collect();
         Ok(Prepared {
             rt,
             space,
@@ -179,6 +173,7 @@ impl<'r> Prepared<'r> {
 
     /// The graph of step `j` with an operator.
     fn step(&mut self, j: usize, operator: usize) -> Result<&Bindings, Error> {
+        let j = j.min(self.steps.len() - 1);
         if self.steps[j][operator].is_none() {
             let graph = self.rt.record(|graph| {
                 let steps = Steps::new(graph, self.space, &self.scalars);
@@ -190,24 +185,17 @@ impl<'r> Prepared<'r> {
     }
 
     fn record(&self, steps: &Steps<'_>, j: usize, a: &dyn Operator) -> Result<(), Error> {
-        let Vectors { v, w, z, .. } = &self.vectors;
-        let of_v = v.readable(j);
-        let z = match z {
-            Z::Same => of_v,
-            Z::One(z) => z,
-            Z::Each(z) => z.readable(j),
-        };
-        if let Some(m) = self.m {
-            m.apply(steps, of_v, z)?;
+        let Vectors { basis, v, w, z, each, .. } = &self.vectors;
+        if let (Some(m), Some(z)) = (self.m, z) {
+            m.apply(steps, v, z)?;
+            each.as_ref().map_or(Ok(()), |each| each.keep(steps, z))?;
         }
-        a.apply(steps, z, w)?;
+        a.apply(steps, z.as_ref().unwrap_or(v), w)?;
         let width = self.gmres.restart + 1;
-        let arnoldi = Arnoldi { basis: v, small: self.small, w, sums: &self.sums, width };
+        let arnoldi = Arnoldi { basis, small: self.small, w, sums: &self.sums, width };
         arnoldi.orthogonalise(steps, j, self.gmres.orthogonalisation)?;
-        if j + 1 < self.gmres.restart {
-            v.store(steps, j + 1, w, Hessenberg::NEXT)?;
-        }
-        Ok(())
+        // The last step of a cycle ends it, and nothing is stored.
+        basis.store(steps, w, Hessenberg::NEXT, v)
     }
 }
 
@@ -254,36 +242,37 @@ impl Correction for Prepared<'_> {
 fn begin(steps: &Steps<'_>, v: &Vectors, small: Hessenberg, sums: &Sums, width: usize) -> Result<(), Error> {
     steps.each("gmres.norm", |i| (v.r.read(i), sums.of(i)), move |(r, sums)| dots(&r, &r, sums, width, 0))?;
     steps.combine("gmres.begin", sums, move |sums, s| small.begin(s, sums[0].sqrt()))?;
-    v.v.store(steps, 0, &v.r, Hessenberg::NEXT)
+    v.basis.store(steps, &v.r, Hessenberg::NEXT, &v.v)
 }
 
 /// `d = M^-1 V y`, or `Z y`.
-fn finish(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>, most: usize) -> Result<(), Error> {
-    match (&v.z, m) {
-        (Z::One(_), Some(m)) => {
-            combination(steps, &v.v, most, &v.w)?;
+fn finish(steps: &Steps<'_>, v: &Vectors, m: Option<&dyn Preconditioner>) -> Result<(), Error> {
+    match (&v.each, m) {
+        (Some(each), _) => combination(steps, each, &v.d),
+        (None, Some(m)) => {
+            combination(steps, &v.basis, &v.w)?;
             m.apply(steps, &v.w, &v.d)
         }
-        (Z::Each(z), _) => combination(steps, z, most, &v.d),
-        _ => combination(steps, &v.v, most, &v.d),
+        (None, None) => combination(steps, &v.basis, &v.d),
     }
 }
 
 /// `to = sum_k y_k v_k`.
-fn combination(steps: &Steps<'_>, basis: &Basis, most: usize, to: &Vector) -> Result<(), Error> {
+fn combination(steps: &Steps<'_>, basis: &Basis, to: &Vector) -> Result<(), Error> {
     let format = basis.format;
     steps.each(
         "gmres.combination",
-        |i| (steps.scalars(), basis.read(i, 0..most), to.update(i)),
+        |i| (steps.scalars(), basis.read(i), to.update(i)),
         move |(s, basis, to)| {
             let s = Scalars::new(s);
-            let columns = s[Solved::COLUMNS] as usize;
+            let (columns, len) = (s[Solved::COLUMNS] as usize, to.len());
             let mut buffer = [0.0; PIECE];
             for (piece, to) in to.chunks_mut(PIECE).enumerate() {
                 to.fill(0.0);
                 for k in 0..columns {
                     let start = piece * PIECE;
-                    let v = format.piece(basis.get(k).slice(), start..start + to.len(), &mut buffer);
+                    let v = format.of_vector(basis, k, len);
+                    let v = format.piece(v, start..start + to.len(), &mut buffer);
                     let y = s[Solved::Y + k];
                     to.iter_mut().zip(v).for_each(|(to, v)| *to += y * v);
                 }

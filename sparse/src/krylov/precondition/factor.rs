@@ -136,11 +136,6 @@ impl System<'_> {
 }
 
 impl System<'_> {
-    fn stretch_of<const B: usize>(&self, column: u32) -> usize {
-        let first = column as usize * B;
-        self.space.covering(first..first + 1).start
-    }
-
     /// Where a stretch has a row of blocks: its number there, and how many were made before it.
     fn place_of<const B: usize>(&self, block: u32, stretch: usize) -> (usize, usize) {
         let rows = self.space.range(stretch);
@@ -156,100 +151,107 @@ struct Work<'w, const B: usize> {
     stretch: usize,
     /// Its rows of blocks.
     blocks: Range<usize>,
+    falls: bool,
+    /// From this row of blocks on all are eliminated before those of the stretch, unless that falls.
+    before_from: usize,
+    /// The stretch that was looked for last, and its rows of blocks.
+    near: (usize, Range<usize>),
     made: Eliminated<B>,
     /// Of each row that was made, the next block of `U` in a row of the stretch that has not been made.
     next: Vec<usize>,
+    /// The same of rows of other stretches, by their numbers: where it was, counted from 1, or 0 where none has been asked for.
+    asked: Vec<u32>,
     row: Row<B>,
 }
 
 /// The row of blocks that is being eliminated.
 struct Row<const B: usize> {
     columns: Vec<u32>,
+    /// By columns. Where the row has none there is what other rows have left, which nobody reads: to find out would take longer than to change it.
     values: Vec<Block<B>>,
-    /// Where it has its columns, counted from 1; 0 where it has none, or none that changes.
-    place: Vec<u32>,
+    /// The last row of blocks that has had a column, counted from 1.
+    seen: Vec<u32>,
+}
+
+/// Places of a row's columns.
+struct Order {
+    before: [Range<usize>; 2],
+    /// After the diagonal, in the stretch.
+    own: Range<usize>,
+    /// After it, in others.
+    others: Range<usize>,
 }
 
 impl<'w, const B: usize> Work<'w, B> {
     fn new(system: &'w System<'w>, stretch: usize, done: &'w [OnceLock<Eliminated<B>>]) -> Self {
         let rows = system.space.range(stretch);
         let blocks = rows.start / B..rows.end / B;
+        let elements: usize = rows.clone().map(|i| system.a.row(i).0.len()).sum();
+        // About half of them are before the diagonal.
+        let half = elements / (2 * B * B);
         let factors = Factors {
             made: Vec::with_capacity(blocks.len()),
-            lower: Rows::new(),
-            upper: Rows::new(),
+            lower: Rows::with_room(blocks.len(), half),
+            upper: Rows::with_room(blocks.len(), half),
             inverses: vec![[[0.0; B]; B]; blocks.len()],
         };
         let made = Eliminated {
             factors,
-            starts: Vec::new(),
-            columns: Vec::new(),
-            values: Vec::new(),
-            pivots: Vec::new(),
+            starts: Vec::with_capacity(blocks.len()),
+            columns: Vec::with_capacity(half),
+            values: Vec::with_capacity(half),
+            pivots: Vec::with_capacity(blocks.len()),
         };
-        let row = Row { columns: Vec::new(), values: Vec::new(), place: vec![0; system.a.columns() / B] };
-        Work { system, done, stretch, blocks, made, next: Vec::new(), row }
+        let columns = system.a.columns() / B;
+        let row = Row { columns: Vec::new(), values: vec![[[0.0; B]; B]; columns], seen: vec![0; columns] };
+        Work {
+            system,
+            done,
+            stretch,
+            falls: system.sweep.falls(stretch),
+            before_from: system.sweep.before_from(stretch).map_or(usize::MAX, |row| row / B),
+            near: (stretch, blocks.clone()),
+            blocks,
+            made,
+            next: Vec::new(),
+            asked: vec![0; columns],
+            row,
+        }
     }
 
     fn eliminated(mut self) -> Result<Eliminated<B>, usize> {
         let count = self.blocks.len();
-        let falls = self.system.sweep.falls(self.stretch);
         for k in 0..count {
-            let row = if falls { count - 1 - k } else { k };
+            let row = if self.falls { count - 1 - k } else { k };
             self.eliminate(row)?;
             self.made.factors.made.push(row as u32);
         }
         Ok(self.made)
     }
 
-    fn is_before(&self, column: u32, block: usize) -> bool {
-        // What is true of blocks is true of their first unknowns.
-        self.system.sweep.is_before(self.stretch, column as usize * B, block * B)
-    }
-
     /// Makes a row of the stretch's; the first row whose pivot is useless.
     fn eliminate(&mut self, row: usize) -> Result<(), usize> {
         let block = self.blocks.start + row;
         self.row.gather(self.system.a, block);
-        self.prepare(block);
-        for at in 0..self.row.columns.len() {
-            let column = self.row.columns[at];
-            if self.is_before(column, block) {
-                self.subtract(at, block as u32);
-            }
+        let shift = 1.0 + self.system.shift;
+        (0..B).for_each(|i| self.row.values[block][i][i] *= shift);
+        let order = self.order(block);
+        for at in order.before.into_iter().flatten() {
+            self.subtract(self.row.columns[at], block as u32);
         }
         self.made.factors.lower.end_row();
-        let own = self.row.columns.iter().position(|&column| column as usize == block).expect("a diagonal");
-        let pivot = self.row.values[own];
+        let pivot = self.row.values[block];
         let inverse = self.inverse(&pivot, block)?;
         self.made.factors.inverses[row] = inverse;
         self.made.pivots.push(pivot);
-        self.finish(block, &inverse);
-        self.row.clear();
+        self.finish(order.own, order.others, &inverse);
         Ok(())
     }
 
-    /// Enlarges the diagonal; and forgets where blocks are that change no more.
-    fn prepare(&mut self, block: usize) {
-        let shift = 1.0 + self.system.shift;
-        let own = self.row.place[block] as usize - 1;
-        (0..B).for_each(|i| self.row.values[own][i][i] *= shift);
-        if self.system.kind != Kind::General {
-            // What is before the diagonal is known from the rows above.
-            for at in 0..self.row.columns.len() {
-                let column = self.row.columns[at];
-                if self.is_before(column, block) {
-                    self.row.place[column as usize] = 0;
-                }
-            }
-        }
-    }
-
-    /// Takes the row of `U` of the block in place `at` out of the row, and adds the block to `L`.
-    fn subtract(&mut self, at: usize, block: u32) {
-        let column = self.row.columns[at];
+    /// Takes the row of `U` of a column's block out of the row, and adds the block to `L`.
+    fn subtract(&mut self, column: u32, block: u32) {
         let is_own = self.is_own(column);
-        let stretch = if is_own { self.stretch } else { self.system.stretch_of::<B>(column) };
+        let stretch = if is_own { self.stretch } else { self.stretch_of(column as usize) };
         let above = match is_own {
             true => &self.made,
             false => self.done[stretch].get().expect("what is before was made before"),
@@ -257,24 +259,30 @@ impl<'w, const B: usize> Work<'w, B> {
         let (row, made) = self.system.place_of::<B>(column, stretch);
         let [first, others] = above.starts[made];
         let end = above.starts.get(made + 1).map_or(above.columns.len(), |next| next[0]);
-        let (lower, element, from) = if self.system.kind == Kind::General {
-            let element = self.row.values[at];
-            (product(&element, &above.factors.inverses[row]), element, first)
+        let (lower, element, rest) = if self.system.kind == Kind::General {
+            let element = self.row.values[column as usize];
+            (product(&element, &above.factors.inverses[row]), element, first..end)
         } else {
-            let found = match is_own {
-                true => {
-                    self.next[made] += 1;
-                    self.next[made] - 1
-                }
-                false => {
-                    others + above.columns[others..end].binary_search(&block).expect("a symmetric pattern")
-                }
+            // What is needed of `U` is that block and what comes after it in the order of elimination: what is before has been made.
+            let (found, rest) = if is_own {
+                self.next[made] += 1;
+                (self.next[made] - 1, self.next[made] - 1..end)
+            } else {
+                let falls = self.falls;
+                let asked = &mut self.asked[column as usize];
+                let found = match (*asked as usize).checked_sub(1) {
+                    None => above.columns[others..end].binary_search(&block).expect("a symmetric pattern"),
+                    Some(last) if falls => last - 1,
+                    Some(last) => last + 1,
+                };
+                *asked = found as u32 + 1;
+                let found = others + found;
+                (found, if falls { others..found + 1 } else { found..end })
             };
             let lower = transposed(&above.values[found]);
-            // Of the stretch's own, what is before that has been made.
-            (lower, product(&lower, &above.pivots[made]), if is_own { found } else { others })
+            (lower, product(&lower, &above.pivots[made]), rest)
         };
-        self.row.subtract(&element, &above.columns[from..end], &above.values[from..end]);
+        self.row.subtract(&element, &above.columns[rest.clone()], &above.values[rest]);
         self.made.factors.lower.push(column, narrow(&lower));
     }
 
@@ -294,23 +302,16 @@ impl<'w, const B: usize> Work<'w, B> {
     }
 
     /// Adds what is behind the diagonal to `U`: the stretch's own in the order of elimination, then the others.
-    fn finish(&mut self, block: usize, inverse: &Block<B>) {
-        let (first, count) = (self.made.columns.len(), self.row.columns.len());
-        let falls = self.system.sweep.falls(self.stretch);
-        for k in 0..count {
-            let at = if falls { count - 1 - k } else { k };
-            if self.is_behind(at, block) && self.is_own(self.row.columns[at]) {
-                self.add_upper(at, inverse);
-            }
+    fn finish(&mut self, own: Range<usize>, others: Range<usize>, inverse: &Block<B>) {
+        let first = self.made.columns.len();
+        for k in own.clone() {
+            let at = if self.falls { own.end - 1 - (k - own.start) } else { k };
+            self.add_upper(at, inverse);
         }
-        let others = self.made.columns.len();
-        for at in 0..count {
-            if self.is_behind(at, block) && !self.is_own(self.row.columns[at]) {
-                self.add_upper(at, inverse);
-            }
-        }
+        let of_others = self.made.columns.len();
+        others.for_each(|at| self.add_upper(at, inverse));
         self.made.factors.upper.end_row();
-        self.made.starts.push([first, others]);
+        self.made.starts.push([first, of_others]);
         self.next.push(first);
     }
 
@@ -318,13 +319,33 @@ impl<'w, const B: usize> Work<'w, B> {
         self.blocks.contains(&(column as usize))
     }
 
-    fn is_behind(&self, at: usize, block: usize) -> bool {
-        let column = self.row.columns[at];
-        column as usize != block && !self.is_before(column, block)
+    /// The stretch that has a row of blocks.
+    fn stretch_of(&mut self, block: usize) -> usize {
+        if !self.near.1.contains(&block) {
+            let space = self.system.space;
+            let stretch = space.covering(block * B..block * B + 1).start;
+            let rows = space.range(stretch);
+            self.near = (stretch, rows.start / B..rows.end / B);
+        }
+        self.near.0
+    }
+
+    /// Where in the row the columns are that come before its diagonal in the order of elimination, and after it.
+    fn order(&self, block: usize) -> Order {
+        let columns = &self.row.columns;
+        let up_to = |end: usize| columns.partition_point(|&column| (column as usize) < end);
+        let (all, diagonal) = (columns.len(), up_to(block));
+        if self.falls {
+            let begin = up_to(self.blocks.start);
+            return Order { before: [diagonal + 1..all, 0..0], own: begin..diagonal, others: 0..begin };
+        }
+        let (end, before) = (up_to(self.blocks.end), up_to(self.before_from));
+        Order { before: [0..diagonal, before..all], own: diagonal + 1..end, others: end..before }
     }
 
     fn add_upper(&mut self, at: usize, inverse: &Block<B>) {
-        let (column, value) = (self.row.columns[at], product(inverse, &self.row.values[at]));
+        let column = self.row.columns[at];
+        let value = product(inverse, &self.row.values[column as usize]);
         self.made.columns.push(column);
         self.made.values.push(value);
         self.made.factors.upper.push(column, narrow(&value));
@@ -334,45 +355,29 @@ impl<'w, const B: usize> Work<'w, B> {
 impl<const B: usize> Row<B> {
     /// Takes a row of blocks of a matrix; columns rise.
     fn gather(&mut self, a: &Csr, block: usize) {
+        self.columns.clear();
         for i in 0..B {
             let (column, value) = a.row(block * B + i);
             for (&j, &value) in column.iter().zip(value) {
-                let place = &mut self.place[j as usize / B];
-                if *place == 0 {
-                    self.columns.push(j / B as u32);
-                    self.values.push([[0.0; B]; B]);
-                    *place = self.columns.len() as u32;
+                let at = j as usize / B;
+                if self.seen[at] != block as u32 + 1 {
+                    self.seen[at] = block as u32 + 1;
+                    self.columns.push(at as u32);
+                    self.values[at] = [[0.0; B]; B];
                 }
-                self.values[*place as usize - 1][i][j as usize % B] = value;
+                self.values[at][i][j as usize % B] = value;
             }
         }
         if !self.columns.is_sorted() {
-            self.sort();
+            self.columns.sort_unstable();
         }
     }
 
-    fn sort(&mut self) {
-        let mut all: Vec<_> = self.columns.iter().copied().zip(self.values.iter().copied()).collect();
-        all.sort_unstable_by_key(|&(column, _)| column);
-        for (at, (column, value)) in all.into_iter().enumerate() {
-            (self.columns[at], self.values[at]) = (column, value);
-            self.place[column as usize] = at as u32 + 1;
-        }
-    }
-
-    /// Takes `element` times these blocks out of the row, where it has some that change.
+    /// Takes `element` times these blocks out of the row.
     fn subtract(&mut self, element: &Block<B>, columns: &[u32], values: &[Block<B>]) {
         for (&column, value) in columns.iter().zip(values) {
-            if let Some(place) = (self.place[column as usize] as usize).checked_sub(1) {
-                take_product(&mut self.values[place], element, value);
-            }
+            take_product(&mut self.values[column as usize], element, value);
         }
-    }
-
-    fn clear(&mut self) {
-        self.columns.iter().for_each(|&column| self.place[column as usize] = 0);
-        self.columns.clear();
-        self.values.clear();
     }
 }
 

@@ -68,13 +68,19 @@ impl Sweep {
         self.middle.as_ref().is_some_and(|middle| stretch >= middle.stretches.end)
     }
 
-    /// True if unknown `j` is eliminated before `i`, which is in this stretch and has to do with it.
-    pub fn is_before(&self, stretch: usize, j: usize, i: usize) -> bool {
-        if self.falls(stretch) {
-            return j > i;
-        }
+    /// For a stretch in the middle the first of the unknowns behind, which are all eliminated before it.
+    pub fn before_from(&self, stretch: usize) -> Option<usize> {
         let is_in_middle = |middle: &&Middle| middle.stretches.contains(&stretch);
-        j < i || self.middle.as_ref().filter(is_in_middle).is_some_and(|middle| j >= middle.end)
+        self.middle.as_ref().filter(is_in_middle).map(|middle| middle.end)
+    }
+
+    /// True if unknown `j` is eliminated before `i`, which is in this stretch and has to do with it.
+    #[cfg(test)]
+    pub fn is_before(&self, stretch: usize, j: usize, i: usize) -> bool {
+        match self.falls(stretch) {
+            true => j > i,
+            false => j < i || self.before_from(stretch).is_some_and(|end| j >= end),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zellige_kernels::triangular::{BlockRows, substitute, subtract};
+use zellige_kernels::triangular::{BlockRows, LANES, SIDE_BY_SIDE, substitute, subtract};
 use zellige_runtime::{Data, Meta, Portability, Portable};
 
 /// Rows of blocks, one after the other in the order in which they are worked on.
@@ -14,9 +14,31 @@ struct Part {
 }
 
 impl Part {
-    fn push(&mut self, row: usize, count: usize) {
-        if count > 0 {
-            self.rows.push([row as u32, count as u32]);
+    /// Adds a row that is worked on alone; its blocks have been added.
+    fn push(&mut self, row: u32, count: usize) {
+        self.rows.push([row, count as u32]);
+    }
+
+    /// Adds rows of single elements that are worked on side by side: `elements(lane)` are those of one.
+    fn push_group<E: Iterator<Item = (u32, f32)>>(
+        &mut self,
+        rows: [u32; LANES],
+        count: usize,
+        elements: impl Fn(usize) -> E,
+    ) {
+        let first = self.columns.len();
+        self.rows.extend(rows.map(|row| [row, count as u32 | SIDE_BY_SIDE]));
+        self.columns.resize(first + LANES * count, 0);
+        self.values.resize(first + LANES * count, 0.0);
+        for lane in 0..LANES {
+            let mut places = (first + lane..).step_by(LANES).take(count);
+            let mut last = 0;
+            for ((column, value), at) in elements(lane).zip(&mut places) {
+                (self.columns[at], self.values[at]) = (column, value);
+                last = column;
+            }
+            // Zeros times what is read anyway.
+            places.for_each(|at| self.columns[at] = last);
         }
     }
 
@@ -47,8 +69,11 @@ pub struct Rows<const B: usize> {
 }
 
 impl<const B: usize> Rows<B> {
-    pub fn new() -> Self {
-        Rows { starts: vec![0], columns: Vec::new(), values: Vec::new() }
+    /// None yet, with room for so many, and so many blocks.
+    pub fn with_room(rows: usize, blocks: usize) -> Self {
+        let mut starts = Vec::with_capacity(rows + 1);
+        starts.push(0);
+        Rows { starts, columns: Vec::with_capacity(blocks), values: Vec::with_capacity(blocks) }
     }
 
     /// Adds a block to the row that is being made.
@@ -101,7 +126,8 @@ impl Triangle {
     /// Of the rows of the stretch `range`, which were made in the order that `made` tells (numbers within the stretch), and are solved for in that order, or
     /// in the opposite one if `backward`. `first` is the unknown that begins what they will be given of before the stretch.
     ///
-    /// Rows that do not need each other come together, so that a processor need not wait for one before it begins with the next.
+    /// Rows that do not need each other come together, so that a processor need not wait for one before it begins with the next; rows of single elements go
+    /// side by side where there are several with about as many.
     pub fn new<const B: usize>(
         rows: &Rows<B>,
         made: &[u32],
@@ -109,27 +135,17 @@ impl Triangle {
         range: &Range<usize>,
         first: usize,
     ) -> Triangle {
-        let blocks = (range.start / B) as u32..(range.end / B) as u32;
-        let mut triangle = Triangle { edge: B, parts: Default::default() };
-        for at in by_level(rows, made, backward, &blocks) {
+        let parts = Parts { rows, made, blocks: (range.start / B) as u32..(range.end / B) as u32, first };
+        let mut heads: [Vec<Head>; 3] = Default::default();
+        for (at, level) in by_level(rows, made, backward, &parts.blocks) {
             let mut counts = [0; 3];
-            for k in rows.row(at) {
-                let column = rows.columns[k];
-                let (place, column) = if column < blocks.start {
-                    (BEFORE, column - (first / B) as u32)
-                } else if column < blocks.end {
-                    (WITHIN, column - blocks.start)
-                } else {
-                    (BEHIND, column - blocks.end)
-                };
-                counts[place] += 1;
-                triangle.parts[place].columns.push(column);
-                triangle.parts[place].values.extend(rows.values[k].as_flattened());
+            rows.row(at).for_each(|k| counts[parts.place(rows.columns[k])] += 1);
+            for (place, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+                // What is needed of other stretches is there before anything begins.
+                heads[place].push(Head { at, level: if place == WITHIN { level } else { 0 }, count });
             }
-            let row = made[at] as usize;
-            triangle.parts.iter_mut().zip(counts).for_each(|(part, count)| part.push(row, count));
         }
-        triangle
+        Triangle { edge: B, parts: std::array::from_fn(|place| parts.part(place, &heads[place])) }
     }
 
     /// `z = T^-1 z`, given what there is of `z` before the stretch and behind it.
@@ -149,20 +165,105 @@ impl Triangle {
     }
 }
 
-/// The places of rows in the order in which they are worked on: by the length of the longest chain of rows that each waits for.
-fn by_level<const B: usize>(rows: &Rows<B>, made: &[u32], backward: bool, blocks: &Range<u32>) -> Vec<usize> {
+/// A row's blocks in a part.
+struct Head {
+    /// Where it was made.
+    at: usize,
+    level: u32,
+    count: usize,
+}
+
+/// What parts are made of.
+struct Parts<'a, const B: usize> {
+    rows: &'a Rows<B>,
+    made: &'a [u32],
+    /// Those of the stretch.
+    blocks: Range<u32>,
+    /// The first unknown before it.
+    first: usize,
+}
+
+impl<const B: usize> Parts<'_, B> {
+    fn place(&self, column: u32) -> usize {
+        if column < self.blocks.start {
+            BEFORE
+        } else if column < self.blocks.end {
+            WITHIN
+        } else {
+            BEHIND
+        }
+    }
+
+    /// A part of these rows.
+    fn part(&self, place: usize, heads: &[Head]) -> Part {
+        let mut part = Part::default();
+        let mut rest = heads;
+        while let Some(head) = rest.first() {
+            let group = rest.first_chunk::<LANES>().filter(|group| B == 1 && go_side_by_side(group));
+            if let Some(group) = group {
+                let rows = group.each_ref().map(|head| self.made[head.at]);
+                let count = group.iter().map(|head| head.count).max().unwrap_or(0);
+                let of_lane = |lane: usize| {
+                    self.blocks_of(group[lane].at, place)
+                        .map(|(column, block)| (column, block.as_flattened()[0]))
+                };
+                part.push_group(rows, count, of_lane);
+                rest = &rest[LANES..];
+            } else {
+                for (column, block) in self.blocks_of(head.at, place) {
+                    part.columns.push(column);
+                    part.values.extend(block.as_flattened());
+                }
+                part.push(self.made[head.at], head.count);
+                rest = &rest[1..];
+            }
+        }
+        part
+    }
+
+    /// The blocks of a row in one place, columns counted from where that begins.
+    fn blocks_of(&self, at: usize, place: usize) -> impl Iterator<Item = (u32, &[[f32; B]; B])> {
+        let begin = [(self.first / B) as u32, self.blocks.start, self.blocks.end][place];
+        let all = self.rows.row(at).map(|k| (self.rows.columns[k], &self.rows.values[k]));
+        let here = all.filter(move |&(column, _)| self.place(column) == place);
+        here.map(move |(column, block)| (column - begin, block))
+    }
+}
+
+/// True for rows that do not need each other, and of which not much more than the elements that they have is made by filling up the shorter ones.
+fn go_side_by_side(group: &[Head; LANES]) -> bool {
+    let longest = group.iter().map(|head| head.count).max().unwrap_or(0);
+    let all: usize = group.iter().map(|head| head.count).sum();
+    group[0].level == group[LANES - 1].level && 2 * LANES * longest <= 3 * all
+}
+
+/// Rows with more elements of the stretch than this are not told apart by how many they have.
+const CLASSES: usize = 16;
+
+/// The places of rows in the order in which they are worked on, and their levels: by the length of the longest chain of rows that each waits for, then
+/// by how many elements they have.
+fn by_level<const B: usize>(
+    rows: &Rows<B>,
+    made: &[u32],
+    backward: bool,
+    blocks: &Range<u32>,
+) -> Vec<(usize, u32)> {
     let mut of_row = vec![0u32; made.len()];
-    let mut level = vec![0u32; made.len()];
+    let mut class = vec![0u32; made.len()];
     let mut ends = vec![0usize];
     let mut find = |at: usize| {
-        let within = rows.columns[rows.row(at)].iter().filter(|column| blocks.contains(column));
-        let level_of = |column: &u32| of_row[(column - blocks.start) as usize] + 1;
-        let found = within.map(level_of).max().unwrap_or(0);
-        (of_row[made[at] as usize], level[at]) = (found, found);
-        if ends.len() <= found as usize + 1 {
-            ends.push(0);
+        let (mut level, mut count) = (0, 0);
+        for column in rows.columns[rows.row(at)].iter().filter(|column| blocks.contains(column)) {
+            level = level.max(of_row[(column - blocks.start) as usize] + 1);
+            count += 1;
         }
-        ends[found as usize + 1] += 1;
+        of_row[made[at] as usize] = level;
+        let found = level as usize * CLASSES + (count as usize).min(CLASSES - 1);
+        class[at] = found as u32;
+        if ends.len() <= found + 1 {
+            ends.resize(found + 2, 0);
+        }
+        ends[found + 1] += 1;
     };
     let count = made.len();
     let place = |k: usize| if backward { count - 1 - k } else { k };
@@ -172,10 +273,10 @@ fn by_level<const B: usize>(rows: &Rows<B>, made: &[u32], backward: bool, blocks
         sum += *end;
         *end = sum;
     });
-    let mut sorted = vec![0; count];
+    let mut sorted = vec![(0, 0); count];
     for at in (0..count).map(place) {
-        let next = &mut ends[level[at] as usize];
-        sorted[*next] = at;
+        let next = &mut ends[class[at] as usize];
+        sorted[*next] = (at, class[at] / CLASSES as u32);
         *next += 1;
     }
     sorted

@@ -1,7 +1,9 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zellige_kernels::packed::PackedFormat;
 use zellige_kernels::packed::block::BlockFormat;
+use zellige_runtime::Submit;
 
 use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};
@@ -91,7 +93,7 @@ fn what_cannot_be_is_refused() -> Result<(), Error> {
 }
 
 /// A copy of a matrix whose elements are wrong by `2^-24`, and in how many steps it is multiplied with.
-struct Narrow(Stored, AtomicUsize);
+struct Narrow(Stored, Arc<AtomicUsize>);
 
 impl Operator for Narrow {
     fn rows(&self) -> usize {
@@ -112,7 +114,13 @@ impl Operator for Narrow {
         x: &crate::space::Vector,
         y: &crate::space::Vector,
     ) -> Result<(), Error> {
-        self.1.fetch_add(1, Ordering::Relaxed);
+        let count = Arc::clone(&self.1);
+        let is_a_step = move |s: &[f64]| usize::from(!Scalars::new(s).is_done());
+        let task = steps.graph().task("count").operands((steps.scalars(),));
+        task.cpu(move |(s,)| {
+            count.fetch_add(is_a_step(s), Ordering::Relaxed);
+        })
+        .submit()?;
         self.0.apply(steps, x, y)
     }
 }
@@ -135,7 +143,7 @@ fn relaxed_products_are_enough() -> Result<(), Error> {
         })
         .collect();
     let rounded = Csr::from_triplets(a.rows(), a.rows(), &triplets)?;
-    let narrow = Narrow(Stored::exact(&rt, &space, &rounded)?, AtomicUsize::new(0));
+    let narrow = Narrow(Stored::exact(&rt, &space, &rounded)?, Arc::default());
     let problem = Solve {
         rt: &rt,
         space: &space,

@@ -1,0 +1,49 @@
+//! Systems whose factors are made while the matrix is stored.
+
+use zellige_runtime::Runtime;
+use zellige_sparse::generate::{Flow, flow};
+use zellige_sparse::system::{Options, System};
+use zellige_sparse::{Csr, Error};
+
+fn answer(system: &System<'_>, rows: usize) -> Result<(Vec<f64>, Vec<String>), Error> {
+    let b: Vec<f64> = (0..rows).map(|i| (i * 7 % 11) as f64 - 5.0).collect();
+    let mut x = vec![0.0; rows];
+    let answer = system.solve(&b, &mut x, &mut ())?;
+    assert!(answer.solution.reason.is_converged());
+    Ok((x, answer.attempts.into_iter().map(|attempt| attempt.method).collect()))
+}
+
+#[test]
+fn answers_are_the_same_whenever_factors_are_made() -> Result<(), Error> {
+    for a in [flow(&Flow { cells: [20, 14, 12], ..Flow::default() })?, without(|_| false)?] {
+        let mut answers = Vec::new();
+        for workers in [1, 2] {
+            let rt = Runtime::builder().workers(workers).build()?;
+            for make in [System::new, System::ready] {
+                answers.push(answer(&make(&rt, &a, &Options::default())?, a.rows())?);
+            }
+        }
+        assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+    Ok(())
+}
+
+/// A symmetric matrix that is not definite, without the diagonal elements of some rows.
+fn without(rows: impl Fn(u32) -> bool) -> Result<Csr, Error> {
+    let n = 500;
+    let beside = (1..n).flat_map(|i| [(i, i - 1, 1.0), (i - 1, i, 1.0)]);
+    let diagonal = (0..n).filter(|&i| !rows(i)).map(|i| (i, i, if i % 2 == 0 { 4.0 } else { -4.0 }));
+    Csr::from_triplets(n as usize, n as usize, &beside.chain(diagonal).collect::<Vec<_>>())
+}
+
+#[test]
+fn missing_factors_are_told_by_the_attempt_that_needs_them() -> Result<(), Error> {
+    let a = without(|i| i == 7)?;
+    let rt = Runtime::builder().workers(2).build()?;
+    let told = |system: System<'_>| answer(&system, a.rows()).expect_err("row 8").to_string();
+    let [new, ready] = [System::new, System::ready].map(|make| make(&rt, &a, &Options::default()).map(told));
+    let new = new?;
+    assert!(new.contains("row 8 has no diagonal element"), "{new}");
+    assert_eq!(new, ready?);
+    Ok(())
+}
