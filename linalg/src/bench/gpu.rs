@@ -27,7 +27,7 @@ pub use work::Work;
 
 use super::median;
 use crate::error::Error;
-use crate::gpu::{Lanes, Link, Prepared, Stopwatch, element_of, whole_factor};
+use crate::gpu::{CopyWay, Lanes, Link, Prepared, Stopwatch, element_of, whole_factor};
 use crate::scalar::TileScalar;
 use crate::verify::random::Random;
 
@@ -88,6 +88,8 @@ pub struct LinkRates {
     pub to_gpu: f64,
     /// From the GPU [bytes per second].
     pub to_host: f64,
+    /// From one part of the GPU's memory to another, read and written [bytes per second].
+    pub within: f64,
     /// While copies ran.
     pub conditions: Conditions,
 }
@@ -206,21 +208,23 @@ impl GpuBench {
         Lanes { rounds: (wanted.ceil() as usize).clamp(of.rounds, MOST_ROUNDS), ..of }
     }
 
-    /// Rates of copies of so many bytes, one way at a time.
+    /// Rates of copies of so many bytes, one way at a time; the GPU has to have room for them twice.
     ///
     /// # Errors
     /// The driver's, e.g. where there is no room.
     pub fn links(&self, bytes: usize) -> Result<LinkRates, Error> {
         let link = Link::new(&self.driver, self.number, bytes)?;
         let mut meter = self.meter();
-        let mut rate = |to_gpu| -> Result<f64, GpuError> {
-            link.seconds(to_gpu)?;
-            let all = || (0..self.repeats.max(1)).map(|_| link.seconds(to_gpu)).collect();
+        let mut rate = |way| -> Result<f64, GpuError> {
+            link.seconds(way)?;
+            let all = || (0..self.repeats.max(1)).map(|_| link.seconds(way)).collect();
             let seconds: Result<Vec<f64>, _> = meter.during(all);
             Ok(bytes as f64 / median(seconds?))
         };
-        let (to_gpu, to_host) = (rate(true)?, rate(false)?);
-        Ok(LinkRates { bytes, to_gpu, to_host, conditions: meter.conditions() })
+        // What is copied within has come there before.
+        let [to_gpu, to_host, within] =
+            [rate(CopyWay::ToGpu)?, rate(CopyWay::ToHost)?, rate(CopyWay::Within)?];
+        Ok(LinkRates { bytes, to_gpu, to_host, within: 2.0 * within, conditions: meter.conditions() })
     }
 
     /// Bytes that [`whole`](GpuBench::whole) needs of the GPU's memory, matrix, working space and random numbers.

@@ -23,7 +23,7 @@ pub(crate) use ops::Ops;
 pub(crate) use product::{Small, is_small, multiply, multiply_small};
 pub(crate) use race::{Lanes, Prepared, whole_factor};
 pub(crate) use tile::OnGpu;
-pub(crate) use timed::{Link, Stopwatch};
+pub(crate) use timed::{CopyWay, Link, Stopwatch};
 
 use zellige_gpu::{Element, Transpose};
 use zellige_kernels::{Op, StorageFormat};

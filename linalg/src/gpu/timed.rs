@@ -48,22 +48,33 @@ impl Drop for Stopwatch {
     }
 }
 
-/// As many bytes of page-locked memory as of a GPU's, and a stream between them.
+/// From where to where a [`Link`] copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyWay {
+    ToGpu,
+    ToHost,
+    /// From one part of the GPU's memory to another.
+    Within,
+}
+
+/// Page-locked memory and twice as many bytes of a GPU's, and a stream between them.
 pub(crate) struct Link<'d> {
     driver: &'d Arc<dyn Driver>,
     gpu: u32,
     stream: Stream,
     bytes: usize,
     host: Option<*mut u8>,
-    there: Option<Address>,
+    there: [Option<Address>; 2],
 }
 
 impl<'d> Link<'d> {
     /// With random bytes on the host.
     pub(crate) fn new(driver: &'d Arc<dyn Driver>, gpu: u32, bytes: usize) -> Result<Self, GpuError> {
         let stream = driver.create_stream(gpu, false)?;
-        let mut link = Link { driver, gpu, stream, bytes, host: None, there: None };
-        link.there = Some(driver.allocate(stream, bytes as u64)?);
+        let mut link = Link { driver, gpu, stream, bytes, host: None, there: [None; 2] };
+        for there in &mut link.there {
+            *there = Some(driver.allocate(stream, bytes as u64)?);
+        }
         let host = driver.allocate_pinned(bytes)?;
         link.host = Some(host);
         for i in 0..bytes {
@@ -73,11 +84,16 @@ impl<'d> Link<'d> {
         Ok(link)
     }
 
-    /// Seconds of one copy, to the GPU or back from it.
-    pub(crate) fn seconds(&self, to_gpu: bool) -> Result<f64, GpuError> {
-        let (Some(host), Some(there)) = (self.host, self.there) else { return Ok(f64::NAN) };
-        let (host, there) = (Place::Host(host), Place::Gpu(self.gpu, there));
-        let (to, from) = if to_gpu { (there, host) } else { (host, there) };
+    /// Seconds of one copy.
+    pub(crate) fn seconds(&self, way: CopyWay) -> Result<f64, GpuError> {
+        let (Some(host), [Some(there), Some(other)]) = (self.host, self.there) else { return Ok(f64::NAN) };
+        let host = Place::Host(host);
+        let [there, other] = [there, other].map(|at| Place::Gpu(self.gpu, at));
+        let (to, from) = match way {
+            CopyWay::ToGpu => (there, host),
+            CopyWay::ToHost => (host, there),
+            CopyWay::Within => (other, there),
+        };
         let watch = Stopwatch::new(self.driver, self.gpu)?;
         watch.time(self.stream, || {
             // SAFETY: both ends are this link's own, and live until it is dropped, which waits for the stream.
@@ -92,7 +108,7 @@ impl Drop for Link<'_> {
     fn drop(&mut self) {
         // Of a driver that has failed nothing is left to wait for, and nobody to be told.
         let _ = self.driver.synchronize(self.stream);
-        if let Some(there) = self.there {
+        for there in self.there.into_iter().flatten() {
             // SAFETY: it came from `allocate` for this GPU, and is given back here alone.
             let _ = unsafe { self.driver.free(self.stream, there) };
         }

@@ -435,8 +435,8 @@ fn elements_are_chosen_for_a_vector() -> Result<(), Error> {
         assert!(answer.solution.reason.is_converged(), "{options:?}: {:?}", answer.attempts);
         bytes.push(answer.bytes.inner as f64);
     }
-    // Multiplying rows by powers of two changes nothing that is compared; another order changes what lies side by side.
-    assert!((bytes[1] / bytes[0] - 1.0).abs() < 0.02 && (bytes[2] / bytes[0] - 1.0).abs() < 0.2, "{bytes:?}");
+    // Multiplying rows by powers of two changes nothing that is compared; another order changes what lies side by side, and leaves no few diagonals.
+    assert!((bytes[1] / bytes[0] - 1.0).abs() < 0.02 && (bytes[2] / bytes[0] - 1.0).abs() < 0.5, "{bytes:?}");
     let both = |x: Vec<f64>, inner: &str| -> Result<String, Error> {
         let options = Options { inner: inner.parse()?, x_for: Some(x), ..Options::default() };
         Ok(System::new(&rt, &a, &options).map(|_| ()).expect_err("refused").to_string())

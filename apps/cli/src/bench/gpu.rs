@@ -4,6 +4,7 @@ mod budget;
 mod figures;
 mod reconstructors;
 mod run;
+mod sparse;
 mod summary;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::progress::Progress;
 use figures::Figures;
 use reconstructors::TorSize;
 use run::measure;
+use sparse::SparseSizes;
 
 /// How much is measured.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ struct Sizes {
     out_of_core: u32,
     /// CPU workers that help.
     workers: usize,
+    sparse: SparseSizes,
     tor: Vec<TorSize>,
     tor_tile: Tile,
     /// At most.
@@ -60,6 +63,11 @@ impl Sizes {
         }
         let usual: &[u32] = if args.quick { &[8192, 16_384] } else { &[16_384, 32_768, 65_536, 100_352] };
         let across: &[u16] = if args.quick { &[41] } else { &[47, 67, 86] };
+        let sparse = if args.quick {
+            SparseSizes { cells: [80, 80, 60], elements: [23; 3] }
+        } else {
+            SparseSizes { cells: [170, 170, 110], elements: [47; 3] }
+        };
         Ok(Sizes {
             n: if args.n.is_empty() { usual.to_vec() } else { args.n.clone() },
             tile: args.tile,
@@ -67,6 +75,7 @@ impl Sizes {
             look_left: args.look_left,
             out_of_core: args.out_of_core.unwrap_or(if args.quick { 16_384 } else { 32_768 }),
             workers: Topology::discover().cores.len(),
+            sparse,
             tor: TorSize::all(if args.tor.is_empty() { across } else { &args.tor }),
             tor_tile: args.tor_tile,
             repeats: args.repeats,

@@ -13,6 +13,7 @@ use zellige_linalg::{GemmPrecision, Rule};
 
 use super::Sizes;
 use super::reconstructors::TorFigures;
+use super::sparse::SparseFigures;
 use crate::origin::Origin;
 use crate::table::digits;
 
@@ -43,6 +44,8 @@ pub(super) struct Figures {
     pub(super) together: Vec<TogetherFigures>,
     /// Several GPUs at once; none where there is one.
     pub(super) several: Vec<SeveralFigures>,
+    /// Products of sparse matrices.
+    pub(super) sparse: Vec<SparseFigures>,
     pub(super) tor: Vec<TorFigures>,
     /// The GPU as factorisations in tiles have measured it, as `zellige simulate --platform` reads it; `null`: none ran.
     pub(super) platform: Option<String>,
@@ -143,19 +146,20 @@ impl ProductFigures {
     }
 }
 
-/// Bytes per second from and to page-locked memory.
+/// Bytes per second from and to page-locked memory, and within the GPU's, read and written.
 #[derive(Debug, Serialize)]
 pub(super) struct CopyFigures {
     bytes: usize,
     to_gpu: f64,
     to_host: f64,
+    within: f64,
     #[serde(flatten)]
     conditions: ConditionFigures,
 }
 
 impl From<LinkRates> for CopyFigures {
-    fn from(LinkRates { bytes, to_gpu, to_host, conditions }: LinkRates) -> Self {
-        CopyFigures { bytes, to_gpu, to_host, conditions: conditions.into() }
+    fn from(LinkRates { bytes, to_gpu, to_host, within, conditions }: LinkRates) -> Self {
+        CopyFigures { bytes, to_gpu, to_host, within, conditions: conditions.into() }
     }
 }
 
@@ -426,6 +430,7 @@ impl Figures {
             memory: Vec::new(),
             together: Vec::new(),
             several: Vec::new(),
+            sparse: Vec::new(),
             tor: Vec::new(),
             platform: None,
             left_out: Vec::new(),
@@ -448,6 +453,11 @@ impl Figures {
         let rule = rule.parse::<Rule>().ok()?.to_string();
         let size = self.cholesky.iter().find(|size| size.n == n)?;
         size.tiled.iter().find(|row| row.rule == rule).map(|row| row.seconds)
+    }
+
+    /// The rate of copies within the GPU's memory.
+    pub(super) fn within(&self) -> Option<f64> {
+        self.copies.as_ref().map(|copies| copies.within)
     }
 
     /// The least time of some work: each operation at the most that the library's products of its precision reached, or ours where that is higher.

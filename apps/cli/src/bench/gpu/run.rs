@@ -31,7 +31,7 @@ const MEMORY_RULE: &str = "hp1:band=2";
 const TOGETHER_RULES: [&str; 2] = ["fp32", MEMORY_RULE];
 
 /// Until which share of the time each part may go on: what an H200 is expected to need of it, by estimate.
-const PARTS: [f64; 6] = [0.15, 0.5, 0.58, 0.66, 0.72, 1.0];
+const PARTS: [f64; 7] = [0.15, 0.5, 0.58, 0.66, 0.72, 0.8, 1.0];
 
 /// Measures everything on one GPU; what does not fit and what fails are lines of the figures. `save` is given what there is whenever
 /// there is more. Beside the figures, which are not complete then: what ended it early, as Ctrl-C does.
@@ -87,12 +87,13 @@ pub(super) struct Run<'a> {
 
 impl Run<'_> {
     fn everything(&mut self) -> anyhow::Result<()> {
-        let parts: [fn(&mut Self) -> anyhow::Result<()>; 6] = [
+        let parts: [fn(&mut Self) -> anyhow::Result<()>; 7] = [
             |run| run.rates(),
             |run| run.factorisations(),
             |run| run.little_memory(),
             |run| run.together(),
             |run| run.several(),
+            |run| run.sparse(),
             |run| run.reconstructors(),
         ];
         for (part, until) in parts.into_iter().zip(PARTS) {

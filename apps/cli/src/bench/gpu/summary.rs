@@ -2,6 +2,7 @@
 
 use super::figures::{Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TogetherFigures};
 use super::reconstructors::TorFigures;
+use super::sparse::SparseFigures;
 use crate::table::{Side, Table, bytes, digits};
 
 /// A line for each question that a GPU is measured for; `None` where nothing was measured.
@@ -20,6 +21,10 @@ pub(super) fn summary(figures: &Figures) -> Option<Table> {
     }
     if let Some(said) = predicted(figures) {
         say("predicted by measured".into(), said);
+    }
+    if !figures.sparse.is_empty() {
+        let all: Vec<String> = figures.sparse.iter().map(SparseFigures::in_short).collect();
+        say("sparse products".into(), all.join(", "));
     }
     for row in fastest_of_each(&figures.tor) {
         let (n, layers) = row.system();

@@ -4,15 +4,21 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use zellige_gpu::Library;
-use zellige_kernels::cuda::SOURCES;
+use zellige_gpu::fake::FakeBuilder;
+use zellige_kernels::cuda::{SOURCES, SPARSE_SOURCES};
 use zellige_runtime::platform::Platform;
 use zellige_tor::covariance::device::SOURCE;
 use zellige_tor::pipeline::Silent;
 
 use super::*;
 
+/// With every kernel that is measured.
+fn twins() -> Option<FakeBuilder> {
+    zellige_twins::fake([SOURCES, SPARSE_SOURCES].into_iter().flatten().chain([&SOURCE]))
+}
+
 fn fake(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
-    let builder = zellige_twins::fake(SOURCES.iter().chain([&SOURCE]))?.memory(memory);
+    let builder = twins()?.memory(memory);
     let builder = without.into_iter().fold(builder, |builder, library| builder.without(library));
     Some(Arc::new(builder.build()))
 }
@@ -26,6 +32,7 @@ fn sizes(n: &[u32]) -> Sizes {
         look_left: 2,
         out_of_core: 256,
         workers: 2,
+        sparse: SparseSizes { cells: [8, 7, 6], elements: [4; 3] },
         tor: vec![],
         tor_tile: Tile::Edge(32),
         repeats: 1,
@@ -70,7 +77,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(figures.left_out.iter().all(unknown), "{:?}", figures.left_out);
     verdict(&figures).unwrap();
     let json = serde_json::to_value(&figures).unwrap();
-    let wanted = "complete date host cpu version gpu libraries tile look_left repeats budget_seconds seconds products copies replays cholesky memory together several tor platform left_out failed";
+    let wanted = "complete date host cpu version gpu libraries tile look_left repeats budget_seconds seconds products copies replays cholesky memory together several sparse tor platform left_out failed";
     assert_eq!(keys(&json), wanted.split(' ').collect());
     let part = |key: &str| json[key].as_array().unwrap();
     let wanted = "precision products seconds tflops plain_tflops fraction peak peak_tflops fraction_of_peak sm_clock_mhz power_w energy_j watched_seconds";
@@ -118,7 +125,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(part("memory")[1]["evictions"].as_u64().unwrap() > 0, "{json}");
     let mut found = Vec::new();
     numbers(&json, "", &mut found);
-    let rates = ["seconds", "tflops", "plain_tflops", "fraction", "to_gpu", "to_host"];
+    let rates = ["seconds", "tflops", "plain_tflops", "fraction", "to_gpu", "to_host", "within"];
     let rates: Vec<_> = found.iter().filter(|(key, _)| rates.contains(key)).collect();
     assert!(rates.len() > 9 * 4 && rates.iter().all(|(_, x)| *x > 0.0), "{rates:?}");
     for rate in part("products").iter().chain([&json["copies"], &json["cholesky"][0]["cusolver_f32"]]) {
@@ -128,6 +135,23 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(
         tiled.into_iter().all(|run| run["sm_clock_mhz"] == 1500.0 && run["energy_j"].is_number()),
         "{json}"
+    );
+    let wanted = "matrix rows elements edge set eps bytes seconds bytes_per_second of_copy x_fp64 sm_clock_mhz power_w energy_j watched_seconds";
+    for (at, row) in part("sparse").iter().enumerate() {
+        assert_eq!(keys(row), wanted.split(' ').collect(), "{row}");
+        let figure = |key: &str| row[key].as_f64().unwrap();
+        let moved = figure("bytes") + 16.0 * figure("rows");
+        assert!((figure("bytes_per_second") * figure("seconds") / moved - 1.0).abs() < 1e-9, "{row}");
+        let of_copy = figure("bytes_per_second") / json["copies"]["within"].as_f64().unwrap();
+        assert!((figure("of_copy") / of_copy - 1.0).abs() < 1e-9, "{row}");
+        assert_eq!(row["x_fp64"].is_null(), [0, 4].contains(&at), "{row}");
+    }
+    let stored = |row: &Value| format!("{} {} {} {}", row["matrix"], row["edge"], row["set"], row["eps"]);
+    let sparse: Vec<String> = part("sparse").iter().map(stored).collect();
+    assert_eq!(sparse.len(), 7, "{sparse:?}");
+    assert_eq!(
+        (&sparse[3][..], &sparse[6][..]),
+        (r#""flow" 1 "AP7" "2^-24""#, r#""elasticity" 3 "AP7" "2^-24""#)
     );
     let replays = &json["replays"];
     assert_eq!(keys(replays), ["tasks", "task_by_task_seconds", "one_launch_seconds"].into());
@@ -139,6 +163,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
         "Cholesky n = 48 ",
         "Cholesky n = 100 ",
         "predicted by measured ",
+        "sparse products ",
         "reconstructor n = ",
         "reconstructor n = ",
         "time by that in memory ",
@@ -150,7 +175,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
         assert!(line.starts_with(beginning), "{beginning}: {text}");
     }
     assert!(summary[0].contains("fp64 ") && summary[1].contains("x cuSOLVER f32"), "{text}");
-    assert!(summary[6].contains("on 2 parts of the GPU "), "{text}");
+    assert!(summary[7].contains("on 2 parts of the GPU "), "{text}");
     assert!(text.contains("MHz") && text.contains(" 300"), "{text}");
     assert!(text.contains("cuSOLVER f64") && text.contains("in 30 %") && text.contains("bf1"), "{text}");
 }
@@ -158,7 +183,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
 /// A GPU that is lost halfway: what was measured before stays, the rest are lines, and at each moment there was something to read.
 #[test]
 fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
-    let Some(twins) = zellige_twins::fake(SOURCES.iter().chain([&SOURCE])) else { return };
+    let Some(twins) = twins() else { return };
     let fake = Arc::new(twins.memory(1 << 30).build());
     let driver: Arc<dyn Driver> = fake.clone();
     let saved = std::cell::RefCell::new(Vec::new());
@@ -173,8 +198,8 @@ fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
     measured.unwrap();
     assert!(figures.complete && verdict(&figures).is_err());
     assert!(figures.products.len() == 9 && figures.copies.is_some() && figures.tor.is_empty());
-    // cuSOLVER twice, two rules, little memory, two rules together, reconstructors.
-    assert!(figures.failed.len() >= 8, "{:#?}", figures.failed);
+    // cuSOLVER twice, two rules, little memory, two rules together, seven sparse matrices, reconstructors.
+    assert!(figures.failed.len() >= 15, "{:#?}", figures.failed);
     assert!(figures.failed.iter().any(|line| line.starts_with("tiled n = 48, fp32: ")));
     let saved = saved.into_inner();
     let rows = |json: &Value| json["products"].as_array().unwrap().len();
@@ -187,7 +212,7 @@ fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
 /// Two GPUs and all three; without time nothing large begins, and lines say so.
 #[test]
 fn several_gpus_are_measured_together_as_long_as_there_is_time() {
-    let Some(twins) = zellige_twins::fake(SOURCES) else { return };
+    let Some(twins) = twins() else { return };
     let driver: Arc<dyn Driver> = Arc::new(twins.gpus(3).memory(1 << 30).build());
     let rules = vec!["fp32".parse().unwrap()];
     let few = Sizes { rules, ..sizes(&[96]) };
@@ -207,7 +232,14 @@ fn several_gpus_are_measured_together_as_long_as_there_is_time() {
     assert!(figures.products.is_empty() && figures.tor.is_empty() && figures.several.is_empty());
     let text = figures.text(false);
     let spent = |what: &str| text.contains(&format!("left out: {what}: the time is spent (--budget 0)"));
-    for what in ["tiled n = 96, fp32", "cuSOLVER n = 96, fp64", "fp8 products", "n = 96, fp32 on 3 GPUs"] {
+    let whats = [
+        "tiled n = 96, fp32",
+        "cuSOLVER n = 96, fp64",
+        "fp8 products",
+        "n = 96, fp32 on 3 GPUs",
+        "sparse products, flow",
+    ];
+    for what in whats {
         assert!(spent(what), "{what}: {text}");
     }
 }

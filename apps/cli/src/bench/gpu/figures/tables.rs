@@ -1,7 +1,7 @@
 //! The figures as tables.
 
 use super::{ConditionFigures, Figures, GpuFigures, ReplayFigures};
-use crate::bench::gpu::{reconstructors, summary::summary};
+use crate::bench::gpu::{reconstructors, sparse, summary::summary};
 use crate::table::{Side, Table, bytes, digits};
 
 /// Columns of a table for [`ConditionFigures::cells`].
@@ -19,6 +19,7 @@ impl Figures {
             self.memory_table(),
             self.together_table(),
             self.several_table(),
+            self.sparse_table(),
             self.tor_table(),
         ];
         for table in tables {
@@ -26,9 +27,10 @@ impl Figures {
             text.push('\n');
         }
         if let Some(copies) = &self.copies {
-            let [to_gpu, to_host] = [copies.to_gpu, copies.to_host].map(|rate| digits(rate / 1e9));
+            let [to_gpu, to_host, within] =
+                [copies.to_gpu, copies.to_host, copies.within].map(|rate| digits(rate / 1e9));
             text += &format!(
-                "copies of {}: {to_gpu} GB/s to the GPU, {to_host} GB/s back\n",
+                "copies of {}: {to_gpu} GB/s to the GPU, {to_host} GB/s back, {within} GB/s within it\n",
                 bytes(copies.bytes as u64)
             );
         }
@@ -180,6 +182,12 @@ impl Figures {
             ];
             table.row(cells.into_iter().chain(row.conditions.cells()));
         }
+        table
+    }
+
+    fn sparse_table(&self) -> Table {
+        let mut table = with_conditions(&sparse::COLUMNS);
+        self.sparse.iter().for_each(|row| table.row(row.cells()));
         table
     }
 
