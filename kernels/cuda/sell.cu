@@ -115,10 +115,10 @@ __device__ inline const double *place(const Window &window, u32 column)
 
 // --- One lane ----------------------------------------------------------------------------------------------------------------------------
 
-// How a tile's columns are written: with so many bits for each lane of a step, and for a run. Those of 4 and 8 bits are numbers of diagonals.
+// How a tile's columns are written: with so many bits for each lane of a step, or for the first one of a run. Those of 4 bits are numbers of diagonals.
 struct Columns {
-    u32 bits, of_run;
-    const int *diagonals;
+    u32 bits;
+    const int *diagonals; // or 0
 };
 
 // A thread's place in its group, and where it is.
@@ -134,7 +134,7 @@ struct Lane {
 __device__ inline u32 column_of(Bytes from, const Lane &lane, bool is_run)
 {
     const Columns &columns = lane.columns;
-    u32 bits = is_run ? columns.of_run : columns.bits, at = is_run ? 0 : lane.lane * bits;
+    u32 bits = columns.bits, at = is_run ? 0 : lane.lane * bits;
     u32 column = four_bytes(from, lane.at + at / 8) >> at % 8;
     if (bits < 32)
         column &= (1u << bits) - 1;
@@ -147,8 +147,7 @@ __device__ inline u32 column_of(Bytes from, const Lane &lane, bool is_run)
 template <int B, int K, bool SCALED>
 __device__ inline void add_step(Bytes from, Lane &lane, u32 active, bool is_run, const Window &window, double (&sums)[K])
 {
-    u32 column_bytes = is_run ? lane.columns.of_run / 8 : (active * lane.columns.bits + 7) / 8;
-    u32 codes = lane.at + column_bytes, bytes = lane.format.bytes;
+    u32 codes = lane.at + ((is_run ? 1 : active) * lane.columns.bits + 7) / 8, bytes = lane.format.bytes;
     if (lane.lane < active) {
         const double *x = place<B>(window, column_of(from, lane, is_run));
         for (int j = 0; j < B; j++, x += window.count) {
@@ -292,8 +291,7 @@ __device__ inline void multiply_tile(const u8 *panel, const u32 *guide, u32 tile
     bool on_diagonals = (flags & ON_DIAGONALS) != 0, is_long = (flags & LONG) != 0;
     if (on_diagonals && t < DIAGONALS)
         shared.diagonals[t] = (int)four_bytes(from, start - 4 * DIAGONALS + 4 * t);
-    Columns columns = {on_diagonals ? 4u : is_long ? 32u : 16u, on_diagonals ? 8u : is_long ? 32u : 16u,
-                       on_diagonals ? shared.diagonals : 0};
+    Columns columns = {on_diagonals ? 4u : is_long ? 32u : 16u, on_diagonals ? shared.diagonals : 0};
     __syncthreads();
     Window window = {0, shared.stretches, width == 0 ? 0 : (u64)base * B - first, each, count, blockIdx.y * K};
     u64 stretch = window.first / each, last = (window.first + (width == 0 ? 0 : (u64)width * B - 1)) / each;

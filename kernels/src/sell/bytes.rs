@@ -96,24 +96,14 @@ pub(super) enum Columns {
     Short,
     /// 32 bits for each lane.
     Long,
-    /// The tile's elements lie on a few diagonals: half a byte for each lane says on which of these, a column less the row. A run has a byte.
+    /// The tile's elements lie on a few diagonals: half a byte for each lane says on which of these, a column less the row.
     Diagonals([i32; DIAGONALS]),
 }
 
 impl Columns {
-    /// Bytes of the column of a run.
+    /// Bytes of the columns of so many lanes: those of a step, or the first one of a run.
     #[inline(always)]
-    pub const fn of_run(&self) -> usize {
-        match self {
-            Columns::Short => 2,
-            Columns::Long => 4,
-            Columns::Diagonals(_) => 1,
-        }
-    }
-
-    /// Bytes of the columns of a step of so many lanes.
-    #[inline(always)]
-    pub const fn of_step(&self, lanes: usize) -> usize {
+    pub const fn bytes(&self, lanes: usize) -> usize {
         match self {
             Columns::Short => 2 * lanes,
             Columns::Long => 4 * lanes,
@@ -143,13 +133,18 @@ pub(super) struct TileHead {
 }
 
 impl TileHead {
-    pub fn write(&self, bytes: &mut Vec<u8>) {
+    /// How its columns are written, and whether rows have powers of two.
+    pub fn flags(&self) -> u8 {
         let columns = match self.columns {
             Columns::Short => 0,
             Columns::Long => LONG,
             Columns::Diagonals(_) => ON_DIAGONALS,
         };
-        bytes.push(columns | if self.has_exponents { HAS_EXPONENTS } else { 0 });
+        columns | if self.has_exponents { HAS_EXPONENTS } else { 0 }
+    }
+
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.push(self.flags());
         bytes.push(self.sections as u8);
         bytes.extend_from_slice(&(self.rows as u16).to_le_bytes());
         bytes.extend_from_slice(&(self.base as u32).to_le_bytes());
@@ -268,11 +263,11 @@ impl<'a> GroupHead<'a> {
 /// Bytes of a run: one column, and the codes of all lanes.
 #[inline(always)]
 pub(super) const fn run_bytes(columns: &Columns, edge: usize, format: PackedFormat) -> usize {
-    columns.of_run() + LANES * edge * edge * format.bytes()
+    columns.bytes(1) + LANES * edge * edge * format.bytes()
 }
 
 /// Bytes of a step of so many lanes.
 #[inline(always)]
 pub(super) const fn step_bytes(columns: &Columns, lanes: usize, edge: usize, format: PackedFormat) -> usize {
-    columns.of_step(lanes) + lanes * edge * edge * format.bytes()
+    columns.bytes(lanes) + lanes * edge * edge * format.bytes()
 }

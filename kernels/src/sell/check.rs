@@ -115,11 +115,7 @@ fn check_section(
             };
             // The last lane's column is seven behind that of the first.
             let window = (tile.window + 1).saturating_sub(LANES);
-            let is_below = match &tile.columns {
-                Columns::Diagonals(list) => is_on_diagonal(list, step[0].into(), group.rows.of(0), window),
-                columns => are_below(step, 1, group.rows, columns, window),
-            };
-            if !is_below {
+            if !are_below(step, 1, group.rows, &tile.columns, window) {
                 return wrong("a column is beyond its tile's window", *at);
             }
             *at += step.len();

@@ -1,6 +1,6 @@
 //! Where in a panel what begins, for those who do not go through it from the front.
 
-use super::bytes::{Columns, GroupHead, SectionHead, TileHead, run_bytes, step_bytes};
+use super::bytes::{GroupHead, SectionHead, TileHead, run_bytes, step_bytes};
 use super::product::CHECKED;
 use super::{Bucket, LANES, Panel};
 use crate::packed::PackedFormat;
@@ -8,10 +8,6 @@ use crate::packed::PackedFormat;
 /// Words of a tile's and of a section's entry.
 const TILE: usize = 8;
 const SECTION: usize = 2;
-/// A tile's flags.
-const LONG: u32 = 1;
-const HAS_EXPONENTS: u32 = 2;
-const ON_DIAGONALS: u32 = 4;
 /// In a section's second word, beside the format: elements are negative; some row has several lanes.
 const NEGATIVE: u32 = 1 << 5;
 const PIECES: u32 = 1 << 6;
@@ -21,7 +17,7 @@ const PIECES: u32 = 1 << 6;
 ///
 /// | entry | words of 32 bits |
 /// |---|---|
-/// | tile | where it begins, behind its head (two), its first row within the panel, of numbers, its rows, the window's first column and columns, of elements, flags, its first section |
+/// | tile | where it begins, behind its head (two), its first row within the panel, of numbers, its rows, the window's first column and columns, of elements, its flags (those of the panel), its first section |
 /// | section | its first group; format, sign, whether rows have several lanes, exponent |
 /// | group | where it begins, from the tile on |
 ///
@@ -126,12 +122,6 @@ impl Found {
         let bytes = &panel.bytes[..];
         let tile = TileHead::read(bytes, at).expect(CHECKED);
         let begin = *at;
-        let columns = match tile.columns {
-            Columns::Short => 0,
-            Columns::Long => LONG,
-            Columns::Diagonals(_) => ON_DIAGONALS,
-        };
-        let flags = columns | if tile.has_exponents { HAS_EXPONENTS } else { 0 };
         self.tiles.push([
             begin as u32,
             (begin as u64 >> 32) as u32,
@@ -139,7 +129,7 @@ impl Found {
             tile.rows as u32,
             tile.base as u32,
             tile.window as u32,
-            flags,
+            tile.flags().into(),
             self.sections.len() as u32,
         ]);
         let rows = tile.rows * panel.head.edge;

@@ -9,7 +9,7 @@
 //! | tile | up to [`tile_rows`] rows, the window of `x` that they need, the diagonals that all of its elements lie on where these are at most eight, powers of two of rows where these have their own, then sections |
 //! | section | bucket, number of groups, then groups |
 //! | group | steps, how many of them are full; how many are runs, if there are any; eight row numbers of a byte each, or the first one where rows follow one another; how many lanes each step that is not full has |
-//! | step | the lanes' columns within the window, of 16 bits (32 in tiles with a wider window, 4 in those with a list of diagonals), then `B B` times the lanes' codes; of a run, whose columns follow one another, only the first column (8 bits for a diagonal) |
+//! | step | the lanes' columns within the window, of 16 bits (32 in tiles with a wider window, 4 in those with a list of diagonals), then `B B` times the lanes' codes; of a run, whose columns follow one another, only the first column |
 //!
 //! Rows of a section are sorted by their number of elements, so that the eight of a group are about equally long, and steps that are not full have only the first lanes; a long row is cut into pieces,
 //! lanes of the same row. Sums have one order that only the tile decides: they are the same bits however the matrix is cut into panels, on

@@ -34,7 +34,8 @@ impl Storage {
             Columns::Long => columns_of::<4>(step, active, columns),
             Columns::Diagonals(list) => {
                 for (lane, column) in columns[..active].iter_mut().enumerate() {
-                    *column = on_diagonal(list[diagonal_of(step, lane)], rows.of(lane));
+                    // That of a panel that was checked is in the window.
+                    *column = (rows.of(lane) as u32).wrapping_add_signed(list[diagonal_of(step, lane)]);
                 }
             }
         }
@@ -43,19 +44,10 @@ impl Storage {
     /// The columns of a run.
     #[inline(always)]
     fn run(&self, step: &[u8], rows: Rows, columns: &mut [u32; LANES]) {
-        match &self.columns {
-            Columns::Diagonals(list) => columns[0] = on_diagonal(list[usize::from(step[0])], rows.of(0)),
-            _ => self.columns(step, 1, rows, columns),
-        }
+        self.columns(step, 1, rows, columns);
         let first = columns[0];
         columns.iter_mut().zip(first..).for_each(|(to, column)| *to = column);
     }
-}
-
-/// The column of a row on a diagonal. That of a panel that was checked is in the window.
-#[inline(always)]
-fn on_diagonal(diagonal: i32, row: usize) -> u32 {
-    (row as u32).wrapping_add_signed(diagonal)
 }
 
 /// Some steps of a group, decoded; `B` is the edge of elements.
@@ -69,7 +61,7 @@ impl<const B: usize> Steps<B> {
     /// Decodes steps in which all lanes have an element; says how many bytes they have.
     #[inline(always)]
     fn decode(&mut self, count: usize, bytes: &[u8], storage: &Storage, rows: Rows, are_runs: bool) -> usize {
-        let codes = if are_runs { storage.columns.of_run() } else { storage.columns.of_step(LANES) };
+        let codes = storage.columns.bytes(if are_runs { 1 } else { LANES });
         let stride = codes + LANES * B * B * storage.format.bytes();
         let numbers = self.numbers[..count].as_flattened_mut().as_flattened_mut().as_flattened_mut();
         // One call for all: what it looks up for the format is worth several steps.
@@ -95,7 +87,7 @@ impl<const B: usize> Steps<B> {
         storage: &Storage,
         rows: Rows,
     ) -> usize {
-        let mut end = storage.columns.of_step(active);
+        let mut end = storage.columns.bytes(active);
         for numbers in self.numbers[at].as_flattened_mut() {
             unpack_first(&bytes[end..], storage.format, &mut numbers[..]);
             end += active * storage.format.bytes();

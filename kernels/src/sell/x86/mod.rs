@@ -253,7 +253,7 @@ unsafe fn narrow<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pla
 ) -> usize {
     let Section { bytes, head, ref tile, bucket, x, mut next } = *section;
     let codes = const { LANES * B * B * E::FORMAT.bytes() };
-    let (run_bytes, full_bytes) = (P::RUN + codes, P::FULL + codes);
+    let (run_bytes, full_bytes) = (P::bytes(1) + codes, P::bytes(LANES) + codes);
     // SAFETY: the caller's promise.
     let of_tile = unsafe { P::of_tile(&tile.columns) };
     let (scale, x) = (bucket.scale(), x.as_ptr());
@@ -395,7 +395,7 @@ unsafe fn add_run<V: Eights, E: EightWide, const B: usize, const K: usize, P: Pl
         for lane in 0..LANES {
             at[lane] = first.add(lane * B * K);
         }
-        add_codes::<V, E, B, K, true>(step.add(P::RUN), &at, lanes);
+        add_codes::<V, E, B, K, true>(step.add(P::bytes(1)), &at, lanes);
     }
 }
 
@@ -461,7 +461,7 @@ unsafe fn add_step<V: Eights, E: EightWide, const B: usize, const K: usize, P: P
     // SAFETY: the caller's promise; a step has eight columns, and then `B B` times eight codes.
     unsafe {
         let at = numbers_at::<B, K>(places.step(step, LANES), x);
-        add_codes::<V, E, B, K, false>(step.add(P::FULL), &at, lanes);
+        add_codes::<V, E, B, K, false>(step.add(P::bytes(LANES)), &at, lanes);
     }
 }
 

@@ -9,9 +9,14 @@ use crate::sell::bytes::{Columns, DIAGONALS};
 /// A way to write columns that sections are gone through fast with. All functions are unsafe because they need a machine with AVX2; they become part of
 /// a caller that may use it.
 pub(super) trait Places: Copy {
-    /// Bytes of the column of a run, and of those of a step that all lanes have.
-    const RUN: usize;
-    const FULL: usize;
+    /// It (with any diagonals).
+    const COLUMNS: Columns;
+
+    /// Bytes of the columns of so many lanes.
+    #[inline(always)]
+    fn bytes(lanes: usize) -> usize {
+        Self::COLUMNS.bytes(lanes)
+    }
 
     /// That of a tile, whose columns are written so.
     unsafe fn of_tile(columns: &Columns) -> Self;
@@ -21,9 +26,6 @@ pub(super) trait Places: Copy {
     /// # Safety
     /// The group is one of a panel that was checked.
     unsafe fn of_group(self, group: &Group) -> Self;
-
-    /// Bytes of the columns of a step of so many lanes.
-    fn bytes(active: usize) -> usize;
 
     /// The column of a run.
     ///
@@ -55,8 +57,7 @@ static FIRST: [[u64; 2]; LANES + 1] = {
 };
 
 impl Places for Short {
-    const RUN: usize = Columns::Short.of_run();
-    const FULL: usize = Columns::Short.of_step(LANES);
+    const COLUMNS: Columns = Columns::Short;
 
     #[inline(always)]
     unsafe fn of_tile(_: &Columns) -> Self {
@@ -66,11 +67,6 @@ impl Places for Short {
     #[inline(always)]
     unsafe fn of_group(self, _: &Group) -> Self {
         self
-    }
-
-    #[inline(always)]
-    fn bytes(active: usize) -> usize {
-        Columns::Short.of_step(active)
     }
 
     #[inline(always)]
@@ -116,8 +112,7 @@ static LANES_OF: [[i32; LANES]; LANES + 1] = {
 };
 
 impl Places for OnDiagonals {
-    const RUN: usize = Columns::Diagonals([0; DIAGONALS]).of_run();
-    const FULL: usize = Columns::Diagonals([0; DIAGONALS]).of_step(LANES);
+    const COLUMNS: Columns = Columns::Diagonals([0; DIAGONALS]);
 
     #[inline(always)]
     unsafe fn of_tile(columns: &Columns) -> Self {
@@ -140,15 +135,11 @@ impl Places for OnDiagonals {
     }
 
     #[inline(always)]
-    fn bytes(active: usize) -> usize {
-        active.div_ceil(2)
-    }
-
-    #[inline(always)]
     unsafe fn run(self, run: *const u8) -> usize {
-        // SAFETY: the caller's promise: the number of a diagonal, on which the row has a column.
+        // SAFETY: the caller's promise: half a byte, the number of a diagonal of the list.
         unsafe {
-            (*self.list.get_unchecked(usize::from(*run)) as u32).wrapping_add(self.first_row.into()) as usize
+            (*self.list.get_unchecked(usize::from(*run & 15)) as u32).wrapping_add(self.first_row.into())
+                as usize
         }
     }
 
