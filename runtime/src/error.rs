@@ -27,6 +27,15 @@ impl Cause {
     pub(crate) fn words(text: String) -> Self {
         Cause::Error(Arc::from(TaskError::from(text)))
     }
+
+    /// The failure of another task, where a body has waited for it and returned the error.
+    pub(crate) fn passed_on(&self) -> Option<Arc<Failure>> {
+        let Cause::Error(error) = self else { return None };
+        match error.downcast_ref::<Error>()? {
+            Error::Poisoned { failure, .. } | Error::Failed(failure) => Some(Arc::clone(failure)),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Cause {
@@ -159,14 +168,33 @@ pub enum Error {
         /// What was asked.
         what: String,
     },
-    /// Too many tasks wait inside one another on one worker.
+    /// What was to be waited for cannot come before the waiter goes on. No time is waited for this: the cycle of waits was found.
+    #[error("deadlock: {what} would wait for ever: {}", cycle.join("; "))]
+    Deadlock {
+        /// The task whose body waits, or the thread with its guard.
+        what: String,
+        /// The steps of the cycle, one sentence each.
+        cycle: Vec<String>,
+    },
+    /// Too many bodies wait at once, each on a thread of its own.
     #[error(
-        "{waiting} tasks wait inside one another on one worker: let the tasks that they wait for be their predecessors \
+        "{waiting} bodies wait at once, each on a thread of its own: let what they wait for be their predecessors \
          instead (operands, or after)"
     )]
     TooDeep {
         /// How many do.
         waiting: usize,
+    },
+    /// The runtime was made before this process was forked: its workers are in the other one.
+    #[error(
+        "the runtime's workers are in process {started}, and this is process {process}, which was forked from it: \
+         build another runtime here"
+    )]
+    Forked {
+        /// The process that made the runtime.
+        started: u32,
+        /// This one.
+        process: u32,
     },
     /// A task's operands can be in no device's memory at once.
     #[error(

@@ -83,7 +83,7 @@ pub use operand::{
     Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
     commute, metas, read, reads, reduce, scratch, update, write,
 };
-pub use runtime::{Canceller, Runtime, RuntimeBuilder, Scope};
+pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use task::{

@@ -1,6 +1,7 @@
 //! The face of the runtime: waiting, taking data back, recording and replaying.
 
 mod builder;
+mod group;
 mod scope;
 
 use std::fmt;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::exec::{Shared, Watchdog, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::hub::{Hub, NodeUse};
@@ -18,6 +19,7 @@ use crate::task::{Codelet, DeviceInfo, Spec, Submit, TaskRef};
 use crate::trace::{Trace, TraceWorker};
 
 pub use builder::RuntimeBuilder;
+pub use group::Group;
 pub use scope::Scope;
 
 /// Owns workers, scheduling policy and trace. Any thread may use it through a shared reference.
@@ -68,20 +70,35 @@ impl Runtime {
         self.shared.models.as_ref()
     }
 
-    /// Waits until `task` is complete. A worker that waits runs other tasks meanwhile.
+    /// Waits until `task` is complete. In a body, the tasks that the body has submitted run on its stack meanwhile, and a spare thread runs
+    /// others in its place.
     ///
     /// # Errors
-    /// [`Error::Failed`] with its failure; [`Error::SelfWait`] inside that very task.
+    /// [`Error::Failed`] with its failure; [`Error::SelfWait`] inside that very task; [`Error::Deadlock`] where it cannot complete before
+    /// the caller goes on; [`Error::TooDeep`] in a body, where too many others wait.
     pub fn wait(&self, task: &TaskRef) -> Result<(), Error> {
         self.shared.wait(task)
     }
 
-    /// Waits until every submitted task is complete, failed ones included: ask for data, or tasks, to learn of failures.
+    /// Waits until every submitted task is complete, failed ones included.
     ///
     /// # Errors
-    /// [`Error::SelfWait`] inside a task.
+    /// [`Error::Failed`] with the first failure since the last call, [`failures`](Self::failures) has all of them; cancelled tasks do not
+    /// count. [`Error::SelfWait`] inside a task; [`Error::Deadlock`] where a task waits for a guard that the caller holds.
     pub fn wait_all(&self) -> Result<(), Error> {
-        self.shared.wait_for_all()
+        self.shared.wait_for_all()?;
+        self.shared.take_first_failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
+    }
+
+    /// The tasks that have failed since the last call, the first one first, at most 1000: not those that were cancelled, nor those that
+    /// did not run because another had failed.
+    pub fn failures(&self) -> Vec<Arc<Failure>> {
+        self.shared.take_failures()
+    }
+
+    /// Begins a group of tasks, to be waited for together; see [`Group`].
+    pub fn group(&self) -> Group<'_> {
+        Group::new(self)
     }
 
     /// Cancels every task that has been submitted and has not started; what they would have written is poisoned.
@@ -157,7 +174,7 @@ impl Runtime {
     /// Lets tasks use the caller's own slices without a copy; returns when they are done with them.
     ///
     /// ```
-    /// use zellige_runtime::{Runtime, Submit, update};
+    /// use zellige_runtime::{Error, Runtime, Submit, update};
     ///
     /// let rt = Runtime::builder().workers(1).build()?;
     /// let mut values = vec![1.0f64; 6];
@@ -168,13 +185,25 @@ impl Runtime {
     ///             column[..x.rows].iter_mut().for_each(|v| *v *= 2.0);
     ///         }
     ///     }).submit()?;
-    ///     Ok::<(), zellige_runtime::Error>(())
+    ///     Ok::<(), Error>(())
     /// })?;
     /// assert_eq!(values, [2.0, 2.0, 1.0, 2.0, 2.0, 1.0]);
-    /// # Ok::<(), zellige_runtime::Error>(())
+    /// # Ok::<(), Error>(())
     /// ```
-    pub fn scope<'env, R>(&self, body: impl FnOnce(&Scope<'_, 'env>) -> R) -> R {
-        body(&Scope::new(self))
+    ///
+    /// # Errors
+    /// What `body` returns; [`Error::Poisoned`] if a task that writes a slice failed; [`Error::Deadlock`] in a body, if tasks on the slices
+    /// can run only after that body has ended: they fail then.
+    pub fn scope<'env, R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&Scope<'_, 'env>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let scope = Scope::new(self);
+        let result = body(&scope);
+        let ended = scope.end();
+        let value = result?;
+        ended?;
+        Ok(value)
     }
 
     /// What happened on each memory node so far: the host, each [device](RuntimeBuilder::device), the disk if there is
@@ -245,12 +274,16 @@ impl Runtime {
 }
 
 impl Submit for Runtime {
+    fn owner(&self) -> Option<u32> {
+        Some(self.shared.id)
+    }
+
     fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
         self.shared.submit(spec)
     }
 
     fn announce_step(&self, tasks: usize) {
-        self.shared.window.widen(tasks);
+        self.shared.announce_step(tasks);
     }
 }
 
@@ -266,12 +299,12 @@ impl Drop for Runtime {
             return;
         }
         // Where a worker has died, the others end.
-        let complete = self.wait_all().is_ok();
+        let complete = self.shared.wait_for_all().is_ok();
         if complete {
             self.shared.go_home();
         }
         self.shared.stop();
-        for thread in self.threads.drain(..) {
+        for thread in self.threads.drain(..).chain(self.shared.take_spare_threads()) {
             // A worker that panicked has reported it.
             let _ = thread.join();
         }

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
+use std::thread::{self, Thread};
 
 use super::{AnyHandle, Data, Handle, ValueCell};
 use crate::error::Error;
-use crate::exec::{Retired, Shared};
+use crate::exec::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::hub;
 use crate::operand::{Accesses, Mode};
 use crate::runtime::Runtime;
@@ -20,14 +21,20 @@ pub(crate) struct Gate<D: Data> {
     task: TaskRef,
     /// The value was brought to this place; `None`: it is in the handle's own cell.
     brought: Option<(hub::Turn, Arc<ValueCell<D>>)>,
+    /// It stays on its thread, as a mutex's guard does: who waits for it is known.
+    _stays: PhantomData<MutexGuard<'static, ()>>,
 }
 
-/// A gate's body: one access and nothing to run.
-struct Turn(Arc<dyn AnyHandle>, Mode);
+/// A gate's body: one access and nothing to run; and the thread that waits for it or holds its guard.
+struct Turn(Arc<dyn AnyHandle>, Mode, Thread);
 
 impl Body for Turn {
     fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
         unreachable!("a gate is opened, not run")
+    }
+
+    fn holder(&self) -> Option<String> {
+        Some(self.2.name().unwrap_or("unnamed thread").into())
     }
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
@@ -51,7 +58,7 @@ impl<D: Data> Gate<D> {
         if shared.runs_on(handle.core().base()) {
             return Err(Error::SelfWait { what: format!("{name} of {}", handle.name()) });
         }
-        let mut gate = Self::wait_for_turn(shared, handle, mode, name, Retired::Refused)?;
+        let mut gate = Self::wait_for_turn(shared, handle, mode, name, Retired::Refused, Manner::Usual)?;
         gate.bring(mode)?;
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
@@ -88,6 +95,7 @@ impl<D: Data> Gate<D> {
         mode: Mode,
         name: &'static str,
         retired: Retired,
+        manner: Manner,
     ) -> Result<Self, Error> {
         let header = Header {
             id: shared.next_ids(1),
@@ -97,26 +105,45 @@ impl<D: Data> Gate<D> {
             info: TaskInfo::default(),
             only: None,
             ways: Ways::default(),
+            tally: None,
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
-        let task = TaskCell::make(header, Role::Gate, Turn(erased, mode));
+        let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
         shared.link(&task, &[], retired)?;
-        if let Err(error) = shared.wait_for_gate(&task) {
+        if let Err(error) = shared.wait_for_gate(&task, manner) {
             // Tasks behind the gate are not to wait for somebody who does not.
             if task.cell().leave_gate() {
                 shared.close_gate(task.cell());
             }
             return Err(error);
         }
-        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task, brought: None })
+        holds_guard(&task);
+        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task, brought: None, _stays: PhantomData })
     }
 
-    /// Waits until no task is on `handle`, which has been retired: what is linked before this gate is all there will be.
-    pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) {
-        if Self::wait_for_turn(shared, handle, Mode::Write, "end of scope", Retired::Allowed).is_err() {
+    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this gate is all there will be.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will fail then.
+    pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
+        let retired = Retired::Allowed;
+        let Err(error) = Self::wait_for_turn(shared, handle, Mode::Write, "end of scope", retired, Manner::Firm)
+        else {
+            return Ok(());
+        };
+        let base = handle.core().base();
+        let Some(lending) = base.lending().filter(|_| matches!(error, Error::Deadlock { .. })) else {
             // A worker died: tasks that have not started never will, those that run must end first.
             shared.wait_for_workers_to_end();
+            return Err(error);
+        };
+        lending.revoke();
+        while !lending.is_over() {
+            if shared.wait_for_lent(base).is_err_and(|error| !matches!(error, Error::Deadlock { .. })) {
+                shared.wait_for_workers_to_end();
+            }
         }
+        Err(error)
     }
 
     /// Waits for the handle's tasks, then forgets its value, and its failure if it has one.
@@ -128,7 +155,7 @@ impl<D: Data> Gate<D> {
         if shared.runs_on(core.base()) {
             return Err(Error::SelfWait { what: format!("invalidating {}", handle.name()) });
         }
-        let gate = Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused)?;
+        let gate = Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused, Manner::Usual)?;
         core.drop_replicas();
         // SAFETY: the gate is the one exclusive access.
         let value = unsafe { core.cell.exclusive() }.take();
@@ -156,6 +183,7 @@ impl<D: Data> Drop for Gate<D> {
         if let Some((turn, _)) = &self.brought {
             self.shared.let_go(&**self.handle.core(), turn);
         }
+        drops_guard(&self.task);
         self.shared.close_gate(self.task.cell());
     }
 }

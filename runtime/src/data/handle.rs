@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 use super::cell::ValueCell;
+use super::lending::Lending;
 use super::places::{Managed, Places};
 use super::{Data, Format, Meta};
 use crate::deps::{Chain, Standing};
@@ -17,18 +18,20 @@ use crate::exec::is_alive;
 use crate::memory::BufferId;
 use crate::sched::ReadyTask;
 use crate::sync;
-use crate::task::Resource;
+use crate::task::{Resource, Task};
 
 /// What every handle has, whatever it holds.
 pub(crate) struct HandleBase {
     pub(crate) id: u64,
     name: OnceLock<String>,
-    /// The runtime that it was first used in, plus one; 0 before. Written under the chain's lock.
+    /// The runtime that registered it or used it first, plus one; 0 before. Written under the chain's lock.
     owner: AtomicU32,
     pub(crate) chain: sync::Mutex<Chain>,
     poisoned: AtomicBool,
     poison: Mutex<Option<Arc<Failure>>>,
     commuting: Mutex<Parking>,
+    /// Of a slice that a scope has borrowed.
+    lending: OnceLock<Arc<Lending>>,
 }
 
 /// A resource that one task uses while others are parked on it.
@@ -49,7 +52,18 @@ impl HandleBase {
             poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
             commuting: Mutex::default(),
+            lending: OnceLock::new(),
         }
+    }
+
+    /// It is a slice that is borrowed for a scope.
+    pub(crate) fn is_lent_in(&self, lending: Arc<Lending>) {
+        // Said once, where it is registered.
+        let _ = self.lending.set(lending);
+    }
+
+    pub(crate) fn lending(&self) -> Option<&Arc<Lending>> {
+        self.lending.get()
     }
 
     /// Makes it a handle of `runtime`; false if it is one of another that has not ended. The caller holds the chain's lock.
@@ -94,6 +108,12 @@ impl HandleBase {
     /// Takes the right to commute; false while another task has it.
     pub(crate) fn try_commute(&self) -> bool {
         !std::mem::replace(&mut self.commuting.lock().busy, true)
+    }
+
+    /// Shows the tasks that are parked until the right is given back; those of a replay as the one that stands for it.
+    pub(crate) fn each_parked(&self, mut each: impl FnMut(*const Task)) {
+        let parking = self.commuting.lock();
+        parking.parked.iter().for_each(|task| each(std::ptr::from_ref(task.work().stands_for())));
     }
 
     /// Gives the right back; the tasks that were parked may try again.
@@ -396,6 +416,15 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 pub struct Handle<D: Data>(Arc<HandleCore<D>>);
 
 impl<D: Data> Handle<D> {
+    /// A handle of the runtime with this number, if one is given.
+    pub(crate) fn owned_by(self, runtime: Option<u32>) -> Self {
+        if let Some(runtime) = runtime {
+            // Nobody else knows the handle yet.
+            self.core().base().belongs_to(runtime);
+        }
+        self
+    }
+
     pub(crate) fn new(value: Option<D>) -> Self {
         let written = value.is_some();
         Handle(HandleCore::new(value, None, written))

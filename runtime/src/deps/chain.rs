@@ -40,6 +40,15 @@ impl Group {
         self.members.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
+    /// Shows the tasks that wait for the group.
+    ///
+    /// # Safety
+    /// It does not complete meanwhile.
+    pub(crate) unsafe fn each_after(&self, each: impl FnMut(*const Task)) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.successors.look(None, each) };
+    }
+
     /// Hands out the successors of a group that everybody has left, after combining its partial results.
     pub(crate) fn complete(&self, each: impl FnMut(*const Task)) {
         if let Some(handle) = self.handle.as_ref().and_then(Weak::upgrade) {

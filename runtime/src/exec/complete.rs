@@ -53,6 +53,9 @@ impl Shared {
     /// Completes `task`, which has run or was discarded; `each` gets what becomes ready.
     pub(super) fn complete(&self, task: &Arc<Task>, mut each: impl FnMut(Arc<Task>)) {
         self.forget(task);
+        if let Some(failure) = task.failure() {
+            self.note_failure(failure);
+        }
         if let Some(hub) = self.hub.as_ref().filter(|_| task.role != Role::Gate) {
             hub.has_used(task, self.home_of(task));
         }
@@ -62,7 +65,10 @@ impl Shared {
             drop(panic);
         }
         if task.complete(|successor| count_down(successor).into_iter().for_each(&mut each)) {
-            self.tell();
+            self.tell_of(task);
+        }
+        if let Some(tally) = &task.header.tally {
+            tally.remove(task.failure(), self);
         }
     }
 

@@ -1,23 +1,51 @@
-//! Which worker the calling thread is, and what it runs.
+//! Which worker the calling thread is, what it runs, and which guards it holds.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::Shared;
 use crate::operand::Accesses;
-use crate::task::Task;
+use crate::task::{Tally, Task, TaskRef};
+
+/// One body on the thread's stack.
+struct Frame {
+    /// Its task; of a replay, the one that stands for the whole: whoever waits for that one waits for the waiter.
+    task: *const Arc<Task>,
+    /// Counts the tasks that the body has submitted, if it has.
+    tally: Option<Arc<Tally>>,
+}
 
 thread_local! {
     /// The runtime whose body this thread runs that cannot wait, and in words, what it would do.
     static IN_HASTE: Cell<Option<(u32, &'static str)>> = const { Cell::new(None) };
     static WORKER: Cell<Option<(u32, usize)>> = const { Cell::new(None) };
-    /// The tasks that this thread runs, innermost last: a wait on one of them would wait for the waiter.
-    static RUNNING: RefCell<Vec<*const Task>> = const { RefCell::new(Vec::new()) };
+    /// Where the stack of a worker's thread begins.
+    static STACK_BEGIN: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// The bodies that this thread runs, innermost last.
+    static RUNNING: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// The gates of the guards that this thread holds.
+    static GUARDS: RefCell<Vec<TaskRef>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An address on the calling thread's stack.
+fn stack_address() -> usize {
+    let here = 0u8;
+    std::ptr::from_ref(std::hint::black_box(&here)).addr()
 }
 
 /// Makes the calling thread worker `index` of `shared`.
 pub(super) fn set(shared: &Shared, index: usize) {
     WORKER.set(Some((shared.id, index)));
+    STACK_BEGIN.set(stack_address());
+}
+
+/// How much of its stack a worker's thread uses [bytes].
+pub(super) fn stack_used() -> usize {
+    // Stacks grow downwards on every machine that Rust runs on.
+    STACK_BEGIN.get().saturating_sub(stack_address())
 }
 
 /// Notes that the calling thread runs bodies for a device, until the guard is dropped: what they wait for may need the device.
@@ -49,22 +77,54 @@ pub(super) fn worker_of(shared: &Shared) -> Option<usize> {
     WORKER.get().filter(|(id, _)| *id == shared.id).map(|(_, index)| index)
 }
 
-/// Notes that this thread runs `task`, until the guard is dropped. For a task of a replay it is the one that stands for the
-/// replay: whoever waits for that one, or for the handles it accesses, waits for himself.
-pub(crate) fn enter(task: &Task) -> Entered<'_> {
-    RUNNING.with_borrow_mut(|running| running.push(std::ptr::from_ref(task)));
+/// Notes that this thread runs the body of `task`, until the guard is dropped.
+pub(crate) fn enter(task: &Arc<Task>) -> Entered<'_> {
+    RUNNING.with_borrow_mut(|running| running.push(Frame { task: std::ptr::from_ref(task), tally: None }));
     Entered(PhantomData)
 }
 
-/// How many tasks this thread runs inside one another.
-pub(super) fn nesting() -> usize {
-    RUNNING.with_borrow(Vec::len)
+/// Calls `each` with every task whose body this thread runs, outermost first.
+fn each_running(mut each: impl FnMut(&Arc<Task>)) {
+    // SAFETY: a task is in the list only while `Entered` borrows it.
+    RUNNING.with_borrow(|running| running.iter().for_each(|frame| each(unsafe { &*frame.task })));
 }
 
 /// True if `which` holds for one of the tasks that this thread runs.
 fn any_running(which: impl Fn(&Task) -> bool) -> bool {
-    // SAFETY: a task is in the list only while `Entered` borrows it.
-    RUNNING.with_borrow(|running| running.iter().any(|&task| which(unsafe { &*task })))
+    let mut any = false;
+    each_running(|task| any |= which(task));
+    any
+}
+
+/// The tasks of `shared` that this thread runs, outermost first, those once that stand there several times.
+pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
+    let mut stack: SmallVec<[Arc<Task>; 2]> = SmallVec::new();
+    each_running(|task| {
+        if task.header.runtime == shared.id && !stack.last().is_some_and(|last| Arc::ptr_eq(last, task)) {
+            stack.push(Arc::clone(task));
+        }
+    });
+    stack
+}
+
+/// Calls `with` with what counts the tasks that the innermost body submits, if the thread runs one of `shared`.
+fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
+    RUNNING.with_borrow_mut(|running| {
+        let frame = running.last_mut()?;
+        // SAFETY: as in `each_running`: `Entered` borrows the task.
+        let runtime = unsafe { &*frame.task }.header.runtime;
+        (runtime == shared.id).then(|| with(&mut frame.tally))
+    })
+}
+
+/// What counts the tasks that the innermost body of this thread submits; `None` outside of any body.
+pub(super) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
+    with_tally(shared, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
+}
+
+/// The same, if the body has submitted any.
+pub(super) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
+    with_tally(shared, |tally| tally.clone()).flatten()
 }
 
 /// True if this thread runs `task`.
@@ -93,4 +153,27 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         RUNNING.with_borrow_mut(Vec::pop);
     }
+}
+
+/// Notes that the calling thread holds a guard behind this gate.
+pub(crate) fn holds_guard(gate: &TaskRef) {
+    GUARDS.with_borrow_mut(|guards| guards.push(gate.clone()));
+}
+
+/// The guard behind this gate is dropped, by the thread that made it: guards do not travel.
+pub(crate) fn drops_guard(gate: &TaskRef) {
+    // A guard in a thread-local variable may outlive this one.
+    let _ = GUARDS.try_with(|guards| {
+        guards.borrow_mut().retain(|other| !std::ptr::eq(&raw const **other.cell(), &raw const **gate.cell()));
+    });
+}
+
+/// The gates of this runtime behind which the calling thread holds guards.
+pub(super) fn guards(shared: &Shared) -> SmallVec<[TaskRef; 2]> {
+    GUARDS.with_borrow(|guards| guards.iter().filter(|gate| gate.belongs_to(shared.id)).cloned().collect())
+}
+
+/// True if the calling thread holds a guard of this runtime.
+pub(super) fn holds_guards(shared: &Shared) -> bool {
+    GUARDS.with_borrow(|guards| guards.iter().any(|gate| gate.belongs_to(shared.id)))
 }

@@ -1,11 +1,13 @@
 //! The thread driver: workers, sleeping, the window on tasks in flight, waiting, and the watchdog. See `README.md`.
 
 mod batch;
+mod blocked;
 mod complete;
 mod current;
 mod leave;
 mod shared;
 mod sleep;
+mod slot;
 mod submit;
 mod wait;
 mod watchdog;
@@ -13,8 +15,9 @@ mod window;
 mod work;
 mod worker;
 
+pub(crate) use blocked::{Manner, Target};
 pub(crate) use complete::{Ready, discard};
-pub(crate) use current::{enter, on_device};
+pub(crate) use current::{drops_guard, enter, holds_guard, on_device};
 pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use submit::{Retired, by_handle, check_access, check_aliases};
 pub(crate) use watchdog::Watchdog;

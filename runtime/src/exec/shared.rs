@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
+use super::blocked::BlockedThreads;
 use super::current;
 use super::sleep::Sleep;
+use super::slot::Slot;
 use super::watchdog::LiveTasks;
 use super::window::Window;
-use crate::data::HandleBase;
-use crate::error::{Cause, Error, panic_message};
+use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::GpuGraphs;
 use crate::hub::Hub;
 use crate::model::{KindId, Models};
@@ -30,6 +32,9 @@ static ALIVE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 pub(crate) fn is_alive(runtime: u32) -> bool {
     ALIVE.lock().contains(&runtime)
 }
+
+/// Failures that are kept until somebody asks for them, at most.
+const MOST_FAILURES: usize = 1000;
 
 /// One worker, as others see it.
 pub(crate) struct WorkerSlot {
@@ -50,6 +55,8 @@ pub(crate) struct WorkerSlot {
     /// The task it ran last, for the watchdog: what was ready at once is in no table of waiting tasks. Its name stays where it is, which
     /// is cold memory.
     pub(super) last: CachePadded<Mutex<Option<TaskRef>>>,
+    /// Which thread acts as the worker.
+    pub(super) slot: CachePadded<Slot>,
 }
 
 impl WorkerSlot {
@@ -65,6 +72,7 @@ impl WorkerSlot {
             done: CachePadded::default(),
             running: CachePadded::default(),
             last: CachePadded::default(),
+            slot: CachePadded::default(),
         }
     }
 }
@@ -80,6 +88,8 @@ pub(crate) struct Parts {
     pub(crate) leave_to_gpus: bool,
     pub(crate) gpu_graphs: GpuGraphs,
     pub(crate) watched: bool,
+    /// So many workers, the first ones, stay on their cores.
+    pub(crate) pinned: usize,
     /// The zero of its clock.
     pub(crate) started: Instant,
 }
@@ -122,10 +132,25 @@ pub(crate) struct Shared {
     pub(super) waiting_for_all: AtomicU32,
     /// Threads that wait for room in the window.
     pub(super) waiting_for_room: AtomicU32,
-    /// Workers that wait inside a task and nap.
-    pub(super) napping: AtomicUsize,
-    pub(super) signal: Mutex<()>,
-    pub(super) changed: Condvar,
+    /// Threads that wait.
+    pub(super) blocked: BlockedThreads,
+    /// Spare threads that have been started, and what joins them.
+    pub(super) spares: AtomicUsize,
+    pub(super) spare_threads: Mutex<Vec<JoinHandle<()>>>,
+    /// So many workers, the first ones, stay on their cores.
+    pub(super) pinned: usize,
+    /// The process that started the workers.
+    process: u32,
+    failures: Mutex<Failures>,
+}
+
+/// What has failed, cancellations apart.
+#[derive(Default)]
+struct Failures {
+    /// Since somebody asked for them.
+    list: Vec<Arc<Failure>>,
+    /// The first since somebody waited for all tasks.
+    first: Option<Arc<Failure>>,
 }
 
 impl Shared {
@@ -157,9 +182,12 @@ impl Shared {
             alive: AtomicUsize::new(0),
             waiting_for_all: AtomicU32::new(0),
             waiting_for_room: AtomicU32::new(0),
-            napping: AtomicUsize::new(0),
-            signal: Mutex::new(()),
-            changed: Condvar::new(),
+            blocked: BlockedThreads::default(),
+            spares: AtomicUsize::new(0),
+            spare_threads: Mutex::default(),
+            pinned: parts.pinned,
+            process: std::process::id(),
+            failures: Mutex::default(),
         }
     }
 
@@ -218,7 +246,7 @@ impl Shared {
             self.breaks(message);
         }
         self.alive.fetch_sub(1, Ordering::AcqRel);
-        self.tell();
+        self.tell_everybody();
     }
 
     /// Something panicked outside of any body: what is queued may never run.
@@ -227,7 +255,7 @@ impl Shared {
         // The first is the cause.
         let _ = self.broken.set(message);
         self.stop();
-        self.tell();
+        self.tell_everybody();
     }
 
     /// All tasks are complete and all workers have ended: other runtimes may have this one's handles.
@@ -256,6 +284,39 @@ impl Shared {
     /// Cancels whatever has been submitted so far and has not started.
     pub(crate) fn cancel_all(&self) {
         self.cancelled_below.fetch_max(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
+        // Bodies that wait are told.
+        self.tell_everybody();
+    }
+
+    /// An error in a process that was forked from the one that started the workers: it has none.
+    pub(super) fn check_process(&self) -> Result<(), Error> {
+        let process = std::process::id();
+        if process == self.process { Ok(()) } else { Err(Error::Forked { started: self.process, process }) }
+    }
+
+    /// Notes the failure of a task, once for all those to which it spreads.
+    pub(crate) fn note_failure(&self, failure: &Arc<Failure>) {
+        if matches!(failure.cause, Cause::Cancelled) {
+            return;
+        }
+        let mut failures = self.failures.lock();
+        if failures.list.iter().any(|other| Arc::ptr_eq(other, failure)) {
+            return;
+        }
+        failures.first.get_or_insert_with(|| Arc::clone(failure));
+        if failures.list.len() < MOST_FAILURES {
+            failures.list.push(Arc::clone(failure));
+        }
+    }
+
+    /// What has been noted since the last call.
+    pub(crate) fn take_failures(&self) -> Vec<Arc<Failure>> {
+        std::mem::take(&mut self.failures.lock().list)
+    }
+
+    /// The first that has been noted since the last call.
+    pub(crate) fn take_first_failure(&self) -> Option<Arc<Failure>> {
+        self.failures.lock().first.take()
     }
 
     /// Hands a ready task to the policy without waking anybody.
@@ -420,12 +481,6 @@ impl Shared {
         }
     }
 
-    /// Wakes all waiting threads: something they wait for may have come.
-    pub(crate) fn tell(&self) {
-        drop(self.signal.lock());
-        self.changed.notify_all();
-    }
-
     /// Enters a task that has to wait, or a gate, for the watchdog; a task that is ready at once is with the policy.
     pub(super) fn remember(&self, task: &TaskRef) {
         if let Some(live) = &self.live
@@ -448,10 +503,6 @@ impl Shared {
         current::worker_of(self).is_some()
     }
 
-    /// True if the calling thread runs a task that accesses the handle: a wait for it would never end.
-    pub(crate) fn runs_on(&self, base: &HandleBase) -> bool {
-        current::accesses(base.id)
-    }
 }
 
 impl World for Shared {

@@ -12,7 +12,7 @@ use crate::deps::{Group, Linker, Standing};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Codelet, Header, Role, Spec, Task, TaskCell, TaskRef, TypedBody, Ways};
+use crate::task::{Codelet, Header, Role, Spec, Task, TaskCell, Tally, TaskRef, TypedBody, Ways};
 
 /// Whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,28 @@ pub(crate) fn check_access(
 }
 
 impl Shared {
-    /// Accepts a task.
+    /// An algorithm is about to submit a step of so many tasks.
+    pub(crate) fn announce_step(&self, tasks: usize) {
+        self.window.widen(tasks, self.submitted.load(Ordering::Relaxed));
+    }
+
+    /// What counts the tasks of the calling body, if it is called in one.
+    pub(crate) fn tally_of_body(&self) -> Option<Arc<Tally>> {
+        current::tally(self)
+    }
+
+    /// Accepts a task; of the calling body's, if it is called in one.
     pub(crate) fn submit<C: Codelet>(self: &Arc<Self>, spec: Spec<C>) -> Result<TaskRef, Error> {
+        let tally = current::tally(self);
+        self.submit_in(spec, tally)
+    }
+
+    /// The same, for a task that `tally` counts.
+    pub(crate) fn submit_in<C: Codelet>(
+        self: &Arc<Self>,
+        spec: Spec<C>,
+        tally: Option<Arc<Tally>>,
+    ) -> Result<TaskRef, Error> {
         self.wait_for_room()?;
         let name = spec.codelet.name();
         let header = Header {
@@ -100,11 +120,19 @@ impl Shared {
             info: spec.info,
             only: spec.only,
             ways: Ways::of(&spec.codelet, &spec.operands),
+            tally,
         };
         let task = TaskCell::make(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
         self.check_place(task.cell())?;
-        self.link(&task, &spec.after, Retired::Refused)?;
-        Ok(task)
+        let tally = &task.cell().header.tally;
+        if let Some(tally) = tally {
+            tally.add();
+        }
+        let linked = self.link(&task, &spec.after, Retired::Refused);
+        if let (Err(_), Some(tally)) = (&linked, tally) {
+            tally.remove(None, self);
+        }
+        linked.map(|()| task)
     }
 
     /// Refuses a task that no worker may run.
@@ -227,7 +255,7 @@ impl Shared {
                 if !task.open_gate() {
                     self.close_gate(&task);
                 }
-                self.tell();
+                self.tell_of(&task);
             }
             Role::Replay => task.body.start(self, Arc::clone(&task)),
         }

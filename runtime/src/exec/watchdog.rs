@@ -145,8 +145,13 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
         let replayed = shared.live.as_ref().and_then(|live| live.of_replay(id - 1));
         busy.push(format!("worker {worker} runs {} #{}", replayed.unwrap_or_else(submitted), id - 1));
     }
+    let held_by = |task: &TaskRef| {
+        let thread = task.cell().body.holder().unwrap_or_default();
+        format!("{} (by thread {thread:?})", super::blocked::title(task.cell()))
+    };
     let held: Vec<String> =
-        tasks.iter().filter(|task| task.cell().is_gate_open()).take(NAMED).map(title).collect();
+        tasks.iter().filter(|task| task.cell().is_gate_open()).take(NAMED).map(held_by).collect();
+    let blocked = shared.describe_blocked();
     let waiting: Vec<String> = tasks
         .iter()
         .filter(|task| !running.contains(&(task.id() + 1)) && !task.cell().is_gate_open())
@@ -158,11 +163,12 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
     };
     let operands = shared.hub.as_ref().map(crate::hub::Hub::describe).unwrap_or_default();
     format!(
-        "no task completed for {:.1} s with {} in flight under the policy {}{}{}{}{}",
+        "no task completed for {:.1} s with {} in flight under the policy {}{}{}{}{}{}",
         stalled.as_secs_f64(),
         shared.in_flight(),
         shared.policy_name(),
         list("running", &busy),
+        list("blocked", &blocked),
         list("held by a guard", &held),
         list("waiting", &waiting),
         list("operands", &operands),

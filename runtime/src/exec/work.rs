@@ -75,7 +75,7 @@ impl Work {
     }
 
     /// What the threads that run it note as running: a replay's tasks stand for the whole.
-    pub(super) fn stands_for(&self) -> &Task {
+    pub(crate) fn stands_for(&self) -> &Arc<Task> {
         match self {
             Work::Task(task) => task,
             Work::Replay(task) => task.gate(),

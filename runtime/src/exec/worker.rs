@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::wait::DEEPEST;
 use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
 use crate::hub::{Hub, Next};
@@ -16,56 +15,92 @@ use crate::task::{Env, Header, Notes, Ran, Role, Task, TaskRef, WorkerLocal};
 use crate::trace::{IdleState, TaskEvent};
 
 /// Looks for work so often before a worker announces that it will sleep.
-const LOOKS: u32 = 64;
+pub(super) const LOOKS: u32 = 64;
 
 /// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it pays to look
 /// for each of them.
 const CRUMB: Duration = Duration::from_micros(2);
 
-/// Address space of a worker's stack [bytes]: waiting tasks run inside one another there (see `wait`), 16 KiB for each. Only
-/// what is touched becomes memory.
-const STACK: usize = DEEPEST * (16 << 10);
+/// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A body that waits runs what it has
+/// submitted on the same stack while half of it is left, so that each body has that half at least.
+pub(super) const STACK: usize = 16 << 20;
 
-/// Starts one thread per worker; the first `pinned` stay on their cores.
-pub(crate) fn spawn_workers(
-    shared: &Arc<Shared>,
-    pinned: usize,
-) -> Result<Vec<thread::JoinHandle<()>>, Error> {
+/// A thread that acts as worker `index`.
+pub(super) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
+    thread::Builder::new().name(format!("zellige-{index}{suffix}")).stack_size(STACK)
+}
+
+/// Starts one thread per worker.
+pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHandle<()>>, Error> {
     (0..shared.workers.len())
         .map(|index| {
             shared.worker_begins();
             let shared = Arc::clone(shared);
-            thread::Builder::new()
-                .name(format!("zellige-{index}"))
-                .stack_size(STACK)
-                .spawn(move || {
-                    if index < pinned {
-                        crate::topology::pin_to(shared.workers[index].core.cpu);
-                    }
-                    // What tasks make may travel.
-                    let serving = shared.hub.as_ref().and_then(Hub::serve);
-                    work(&shared, index);
-                    drop(serving);
-                })
+            thread_of(index, "")
+                .spawn(move || work(&shared, index, None))
                 .map_err(|e| Error::Os { what: format!("starting worker {index}"), cause: e.to_string() })
         })
         .collect()
 }
 
-fn work(shared: &Arc<Shared>, index: usize) {
+/// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything else.
+pub(super) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
+    if index < shared.pinned {
+        crate::topology::pin_to(shared.workers[index].core.cpu);
+    }
+    // What tasks make may travel.
+    let serving = shared.hub.as_ref().and_then(Hub::serve);
     current::set(shared, index);
-    let ended = catch_unwind(AssertUnwindSafe(|| {
-        let mut local = WorkerLocal::new(shared, shared.workers[index].model_kind);
-        let mut pace = Pace::default();
-        while let Some(task) = shared.next(index).or_else(|| {
-            local.flush();
-            search(shared, index, &mut pace)
-        }) {
-            pace.tasks += 1;
-            shared.execute(task, index, &mut local);
-        }
-    }));
+    let ended = catch_unwind(AssertUnwindSafe(|| run_all(shared, index, first)));
+    // A panic outside of any body ends the thread while it acts.
+    if *ended.as_ref().unwrap_or(&true) {
+        shared.leave_slot(index);
+    }
     shared.worker_ends(ended.err().map(|panic| panic_message(&*panic)));
+    drop(serving);
+}
+
+/// What a thread that acts as a worker does next.
+enum Turn {
+    Run(Next),
+    /// A body that has waited wants to go on.
+    StepAside,
+    End,
+}
+
+/// Runs tasks until the runtime stops; true if the thread acts as the worker then.
+fn run_all(shared: &Arc<Shared>, index: usize, first: Option<Next>) -> bool {
+    let mut local = WorkerLocal::new(shared, shared.workers[index].model_kind);
+    let mut pace = Pace::default();
+    let mut turn = first.map_or_else(|| turn(shared, index, &mut local, &mut pace), Turn::Run);
+    loop {
+        let next = match turn {
+            Turn::Run(next) => Some(next),
+            Turn::StepAside => match shared.step_aside(index) {
+                Some(next) => next,
+                None => return false,
+            },
+            Turn::End => return true,
+        };
+        if let Some(next) = next {
+            pace.tasks += 1;
+            shared.execute(next, index, &mut local);
+        }
+        turn = self::turn(shared, index, &mut local, &mut pace);
+    }
+}
+
+fn turn(shared: &Arc<Shared>, index: usize, local: &mut WorkerLocal, pace: &mut Pace) -> Turn {
+    if shared.workers[index].slot.is_wanted() {
+        return Turn::StepAside;
+    }
+    match shared.next(index) {
+        Some(next) => Turn::Run(next),
+        None => {
+            local.flush();
+            search(shared, index, pace)
+        }
+    }
 }
 
 /// What a worker has done since its last search for work.
@@ -86,9 +121,9 @@ impl Pace {
     }
 }
 
-/// Looks for work, then sleeps until there is some; `None` when the runtime stops.
+/// Looks for work, then sleeps until there is some.
 #[cold]
-fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<Next> {
+fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
     shared.collect_lost();
     shared.tell_if_all_done();
     let may_nap = pace.is_crumbs();
@@ -100,7 +135,11 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Option<Next> {
     found
 }
 
-fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Option<Next> {
+fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn {
+    let slot = &shared.workers[index].slot;
+    let look = || {
+        if slot.is_wanted() { Some(Turn::StepAside) } else { shared.next(index).map(Turn::Run) }
+    };
     loop {
         if may_nap {
             shared.record_idle(index, Some(IdleState::Sleeping));
@@ -108,26 +147,27 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Opti
             shared.record_idle(index, Some(IdleState::Searching));
             may_nap = false;
         }
-        for look in 0..LOOKS {
-            if let Some(task) = shared.next(index) {
+        for round in 0..LOOKS {
+            if let Some(found) = look() {
                 shared.sleep.end_search();
-                return Some(task);
+                return found;
             }
             // Growing pauses: a burst is noticed at once, and a long lull costs little.
-            for _ in 0..look {
+            for _ in 0..round {
                 hint::spin_loop();
             }
         }
         shared.sleep.announce(index);
-        if let Some(task) = shared.next(index) {
+        if let Some(found) = look() {
             shared.sleep.stay_awake(index);
-            return Some(task);
+            return found;
         }
         shared.collect_lost();
         if shared.is_stopping() {
             shared.sleep.stay_awake(index);
-            return None;
+            return Turn::End;
         }
+        shared.resolve_if_all_sleep();
         shared.record_idle(index, Some(IdleState::Sleeping));
         shared.sleep.sleep(index);
         shared.record_idle(index, Some(IdleState::Searching));

@@ -86,7 +86,7 @@ fn run_on(
         Err(error) => return Ran::failed(format!("no runtime: {error}")),
     };
     let (handles, mut judge) = walk(&rt, case, expected);
-    judge.check_ok("waiting for all tasks", rt.wait_all());
+    judge.check_wait("waiting for all tasks", rt.wait_all());
     if !case.machine.outlived {
         compare_all(&rt, handles, expected, &mut judge);
         let (nodes, died) = (rt.memory(), rt.has_lost_a_device());
@@ -187,6 +187,15 @@ impl Judge {
 
     fn check_ok<T>(&mut self, what: &str, result: Result<T, Error>) -> Option<T> {
         result.map_err(|error| self.note(what, error)).ok()
+    }
+
+    /// A wait for all tasks; which of them failed is judged by what they leave.
+    fn check_wait(&mut self, what: &str, result: Result<(), Error>) {
+        if let Err(error) = result
+            && !matches!(error, Error::Failed(_))
+        {
+            self.note(what, error);
+        }
     }
 
     /// Whether a task failed.
@@ -293,7 +302,7 @@ impl<'rt> Session<'rt> {
             }
             Step::Wait => {
                 let waited = self.rt.wait_all();
-                self.judge.check_ok(&format!("step {number}, waiting for all tasks"), waited);
+                self.judge.check_wait(&format!("step {number}, waiting for all tasks"), waited);
             }
         }
     }

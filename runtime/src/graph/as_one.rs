@@ -100,6 +100,7 @@ impl AsOne {
             },
             only: choosy.then(|| Box::new(Only { choosy, ..Only::default() })),
             ways: Ways { cuda: true, needs_ends: true, ..Ways::default() },
+            tally: None,
         };
         Some(AsOne { header, slots: (0..slots as u32).collect(), state: Mutex::default() })
     }

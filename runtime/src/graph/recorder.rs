@@ -182,6 +182,7 @@ impl State {
             info: TaskInfo::default(),
             only: None,
             ways: Ways::default(),
+            tally: None,
         };
         let index = self.add(header, Box::new(Combine(handle)), [slot]);
         let chain = &mut self.chains[slot as usize];
@@ -248,6 +249,7 @@ impl Submit for Recorder {
             info: spec.info,
             only: spec.only.clone(),
             ways: Ways::of(&spec.codelet, &spec.operands),
+            tally: None,
         };
         let body = Box::new(TypedBody::new(spec.codelet, spec.operands));
         let mut accesses = Accesses::new();
@@ -279,7 +281,7 @@ impl Submit for Recorder {
             })
             .collect();
         // What a later task names in `after`: it stands for the recorded one and never runs.
-        let stand_in = TaskCell::make(Header { only: None, ..header }, Role::Gate, StandIn);
+        let stand_in = TaskCell::make(Header { only: None, tally: None, ..header }, Role::Gate, StandIn);
         drop(accesses);
         let index = state.add(header, body, slots.iter().map(|(slot, _)| *slot));
         for (slot, mode) in slots {

@@ -74,6 +74,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         info: TaskInfo::default(),
         only: None,
         ways: Ways::default(),
+        tally: None,
     };
     let task = TaskCell::make(header, Role::Replay, Replay(bindings));
     shared.link(&task, &[], Retired::Refused)?;
@@ -282,7 +283,7 @@ impl ReplayTask {
     }
 
     /// The task that stands for the replay.
-    pub(crate) fn gate<'r>(self) -> &'r Task {
+    pub(crate) fn gate<'r>(self) -> &'r Arc<Task> {
         &self.of_run::<'r>().gate
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
@@ -32,6 +33,12 @@ impl Drop for Aloft {
     }
 }
 
+/// The last of the calls that run on this thread.
+fn innermost(running: &[(ThreadId, Tickets)]) -> Option<usize> {
+    let here = thread::current().id();
+    running.iter().rposition(|(thread, _)| *thread == here)
+}
+
 /// One worker's.
 pub(crate) struct Lane {
     pub(super) node: NodeId,
@@ -40,8 +47,8 @@ pub(crate) struct Lane {
     pub(super) local: Mutex<Option<WorkerLocal>>,
     /// Calls of bodies that are being put on a GPU's streams, or are there and have not ended.
     aloft: Arc<AtomicUsize>,
-    /// Working sets of the calls that run inside one another, where the host's memory is limited.
-    running: Mutex<Vec<Tickets>>,
+    /// Working sets of the calls that run, those included whose bodies wait, and the thread of each, where the host's memory is limited.
+    running: Mutex<Vec<(ThreadId, Tickets)>>,
 }
 
 #[derive(Default)]
@@ -70,16 +77,20 @@ impl Lane {
     }
 
     pub(super) fn enters(&self, tickets: Tickets) {
-        self.running.lock().push(tickets);
+        self.running.lock().push((thread::current().id(), tickets));
     }
 
     pub(super) fn leaves(&self) {
-        self.running.lock().pop();
+        let mut running = self.running.lock();
+        if let Some(at) = innermost(&running) {
+            running.remove(at);
+        }
     }
 
-    /// The working sets of the call that runs, if any does.
+    /// The working sets of the call that runs on this thread, if any does.
     pub(super) fn innermost(&self) -> Option<Tickets> {
-        self.running.lock().last().cloned()
+        let running = self.running.lock();
+        innermost(&running).map(|at| running[at].1.clone())
     }
 
     /// The next task with all its operands, and those that can be run in one call with it, unless the device has enough.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering, fence};
 use super::{Hub, Waiting};
 use crate::data::AnyHandle;
 use crate::error::Error;
-use crate::exec::Shared;
+use crate::exec::{Shared, Target};
 use crate::memory::{Access, BufferId, Datum, HOST, Memory, Need, Ticket};
 
 const THERE: u8 = 1;
@@ -62,7 +62,7 @@ impl Shared {
         });
         let Some(need) = need else { return Ok(None) };
         self.drain();
-        if let Err(error) = self.wait_until(|| signal.get() != 0) {
+        if let Err(error) = self.wait_until(&Target::Other("a value from another memory node"), || signal.get() != 0) {
             hub.give_up(ticket);
             self.drain();
             return Err(error);
@@ -93,7 +93,7 @@ impl Shared {
         // Whoever carries out the last action looks for waiters then; this thread is seen, or sees the rest.
         fence(Ordering::SeqCst);
         self.drain();
-        let waited = self.wait_until(|| hub.is_at_rest());
+        let waited = self.wait_until(&Target::Other("the end of all transfers"), || hub.is_at_rest());
         hub.waiting_for_rest.fetch_sub(1, Ordering::SeqCst);
         waited
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::gpu::OnGpu;
 use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
-use crate::data::{Data, Format, Handle, HandleCore, Meta, ValueCell};
+use crate::data::{Data, Format, Handle, HandleCore, Lent, Meta, ValueCell};
 use crate::error::{TaskError, panic_message};
 use crate::gpu::{CudaMut, CudaRef, CudaSlot};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
@@ -86,6 +86,14 @@ impl<D: Data> Update<D> {
 pub struct HeldRef<D> {
     value: NonNull<D>,
     _kept: Kept<D>,
+    _lent: Option<Lent>,
+}
+
+/// Notes that a body is to have a view of what may be a borrowed slice.
+fn lend<D: Data>(core: &HandleCore<D>) -> Result<Option<Lent>, Refusal> {
+    let Some(lending) = core.base.lending().filter(|_| D::BORROWED) else { return Ok(None) };
+    let ended = || format!("the scope that borrowed {} has ended", core.base.name());
+    lending.lend().map(Some).ok_or_else(|| Refusal::Failed(ended().into()))
 }
 
 /// What keeps a value alive while it is read.
@@ -105,6 +113,7 @@ pub(super) fn hold<D: Data>(
     env: &mut Env<'_>,
 ) -> Result<HeldRef<D>, Refusal> {
     env.check(&core.base)?;
+    let lent = lend(core)?;
     if let Some(buffer) = env.place() {
         let cell = core.place(buffer);
         // SAFETY: the memory manager keeps the place for the task, and lets nobody write it.
@@ -112,7 +121,7 @@ pub(super) fn hold<D: Data>(
             return Err(Refusal::unwritten(&core.base));
         };
         env.add_bytes(value);
-        return Ok(HeldRef { value: NonNull::from(value), _kept: Kept::Place { _cell: cell } });
+        return Ok(HeldRef { value: NonNull::from(value), _kept: Kept::Place { _cell: cell }, _lent: lent });
     }
     // SAFETY: the task that `env` runs has been granted a reading access to this handle.
     let Some(master) = (unsafe { core.cell.shared() }) else {
@@ -120,10 +129,10 @@ pub(super) fn hold<D: Data>(
     };
     env.add_bytes(master);
     if format == Format::NATIVE || format == master.meta().format {
-        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle });
+        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle, _lent: lent });
     }
     let replica = env.replica(core, master, format)?;
-    Ok(HeldRef { value: NonNull::from(&*replica), _kept: Kept::Replica { _value: replica } })
+    Ok(HeldRef { value: NonNull::from(&*replica), _kept: Kept::Replica { _value: replica }, _lent: lent })
 }
 
 impl<D: Data> HeldRef<D> {
@@ -188,11 +197,13 @@ pub struct HeldMut<D: Data> {
     core: NonNull<HandleCore<D>>,
     /// Where the memory manager has put the value; `None`: the handle's own cell.
     place: Option<Arc<ValueCell<D>>>,
+    _lent: Option<Lent>,
 }
 
 impl<D: Data> HeldMut<D> {
-    fn new(core: &HandleCore<D>, env: &Env<'_>) -> Self {
-        HeldMut { core: NonNull::from(core), place: env.place().map(|buffer| core.place(buffer)) }
+    fn new(core: &HandleCore<D>, env: &Env<'_>) -> Result<Self, Refusal> {
+        let place = env.place().map(|buffer| core.place(buffer));
+        Ok(HeldMut { core: NonNull::from(core), place, _lent: lend(core)? })
     }
 
     fn core(&self) -> &HandleCore<D> {
@@ -218,7 +229,7 @@ fn guarded<D: Data, R>(core: &HandleCore<D>, what: &str, code: impl FnOnce() -> 
 fn hold_mut<D: Data>(core: &HandleCore<D>, format: Format, env: &mut Env<'_>) -> Result<HeldMut<D>, Refusal> {
     env.check(&core.base)?;
     core.drop_replicas();
-    let mut held = HeldMut::new(core, env);
+    let mut held = HeldMut::new(core, env)?;
     let Some(value) = held.value() else {
         return Err(Refusal::unwritten(&core.base));
     };
@@ -313,7 +324,7 @@ impl<D: Data> Operand for Write<D> {
     fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
         let core = env.resolve(&self.core);
         core.drop_replicas();
-        Ok(HeldMut::new(core, env))
+        HeldMut::new(core, env)
     }
 
     fn view<'v>(held: &'v mut HeldMut<D>) -> Slot<'v, D> {

@@ -296,6 +296,7 @@ impl RuntimeBuilder {
             leave_to_gpus,
             gpu_graphs,
             watched,
+            pinned: if self.pin && cpus <= cores { cpus } else { 0 },
             started,
         }));
         let watchdog = match self.patience {
@@ -305,7 +306,7 @@ impl RuntimeBuilder {
                     .map_err(|e| Error::Os { what: "starting the watchdog".into(), cause: e.to_string() })?,
             ),
         };
-        let threads = exec::spawn_workers(&shared, if self.pin && cpus <= cores { cpus } else { 0 })?;
+        let threads = exec::spawn_workers(&shared)?;
         Ok(Runtime { shared, threads, _watchdog: watchdog })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 
 use super::kinds::Open;
+use super::queue::LOOKED_AT;
 use super::{Policy, ReadyTask, SchedView, Wake};
 
 /// One queue for all workers, first come first served; priorities are ignored.
@@ -49,5 +50,17 @@ impl Policy for Eager {
             if queue[at].is_like(first) { queue.remove(at) } else { None }
         };
         std::iter::from_fn(next).take(share).collect()
+    }
+
+    fn pop_newest(
+        &self,
+        _view: &SchedView<'_>,
+        _worker: usize,
+        mine: &dyn Fn(&ReadyTask) -> bool,
+    ) -> Option<ReadyTask> {
+        let mut queue = self.queue.lock();
+        let last = queue.len();
+        let at = (last.saturating_sub(LOOKED_AT)..last).rev().find(|&at| mine(&queue[at]))?;
+        queue.remove(at)
     }
 }

@@ -67,4 +67,13 @@ impl Policy for Lws {
             .find(|queue| !queue.is_empty());
         queue.map_or_else(Vec::new, |queue| queue.pop_like(first, share, may))
     }
+
+    fn pop_newest(
+        &self,
+        _view: &SchedView<'_>,
+        worker: usize,
+        mine: &dyn Fn(&ReadyTask) -> bool,
+    ) -> Option<ReadyTask> {
+        self.queues[worker].pop_by(|tasks| tasks.pop_newest(mine))
+    }
 }

@@ -106,6 +106,18 @@ pub trait Policy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits runs what it has submitted itself, on its
+    /// own stack. It counts as popped. Without this, a spare thread runs such tasks.
+    fn pop_newest(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        mine: &dyn Fn(&ReadyTask) -> bool,
+    ) -> Option<ReadyTask> {
+        let _ = (view, worker, mine);
+        None
+    }
+
     /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
     fn follows(&self) -> bool {
         false

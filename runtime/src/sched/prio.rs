@@ -41,4 +41,13 @@ impl Policy for Prio {
         let share = self.open.share(view, first, queue.len(), most);
         queue.pop_like(first, share, |task| kinds.can_run(view, task, worker))
     }
+
+    fn pop_newest(
+        &self,
+        _view: &SchedView<'_>,
+        _worker: usize,
+        mine: &dyn Fn(&ReadyTask) -> bool,
+    ) -> Option<ReadyTask> {
+        self.queue.lock().pop_newest(mine)
+    }
 }

@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 
 use super::ReadyTask;
 
+/// So many of the last tasks are looked at for the newest one of a kind.
+pub(super) const LOOKED_AT: usize = 32;
+
 /// Ready tasks by priority. Tasks of priority 0, the usual case, never touch the heap.
 #[derive(Debug, Default)]
 pub struct TaskQueue {
@@ -157,6 +160,24 @@ impl TaskQueue {
             self.heap.extend(passed);
         }
         ended
+    }
+
+    /// Takes the newest task that is `mine`, where that is one of the last few.
+    pub(super) fn pop_newest(&mut self, mine: impl Fn(&ReadyTask) -> bool) -> Option<ReadyTask> {
+        let last = self.plain.len();
+        let at = (last.saturating_sub(LOOKED_AT)..last).rev().find(|&at| mine(&self.plain[at]));
+        if let Some(at) = at {
+            return self.plain.remove(at);
+        }
+        if self.heap.is_empty() || self.heap.len() > LOOKED_AT {
+            return None;
+        }
+        let newest = self.heap.iter().filter(|entry| mine(&entry.task)).map(|entry| entry.age).max()?;
+        let mut entries = std::mem::take(&mut self.heap).into_vec();
+        let at = entries.iter().position(|entry| entry.age == newest)?;
+        let found = entries.swap_remove(at);
+        self.heap = entries.into();
+        Some(found.task)
     }
 
     /// The priority of the task that comes next.

@@ -159,7 +159,7 @@ impl ReadyTask {
             fn clear(&self) {}
         }
         let ways = Ways { batch: u32::MAX, ..Ways::default() };
-        let header = Header { id, runtime: u32::MAX, name, priority, info, only: None, ways };
+        let header = Header { id, runtime: u32::MAX, name, priority, info, only: None, ways, tally: None };
         ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
     }
 }

@@ -92,6 +92,10 @@ pub(crate) fn resolved<'a>(
 
 /// A task's body whose types are forgotten.
 pub(crate) trait Body: Send + Sync {
+    /// The thread that holds the guard behind a gate.
+    fn holder(&self) -> Option<String> {
+        None
+    }
     /// Runs it, or says why not.
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran;
     /// Poisons whatever it writes, of its own handles or of those bound in their place.
@@ -176,7 +180,11 @@ impl<C: Codelet> TypedBody<C> {
         unsafe { (*self.0.get()).as_ref() }
     }
 
+    /// The failure of this task, or the one that its body passes on: what failed first is what is reported.
     fn failure(&self, env: &Env<'_>, cause: Cause) -> Arc<Failure> {
+        if let Some(first) = cause.passed_on() {
+            return first;
+        }
         let mut accesses = Accesses::new();
         Body::declare(self, &mut accesses);
         let operands = resolved(&accesses, env.bindings()).map(|(handle, _)| handle.base().name()).collect();

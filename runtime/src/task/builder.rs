@@ -36,26 +36,32 @@ pub trait Submit: Sized {
     /// submitted tasks grows to let the next step's critical tasks in too.
     fn announce_step(&self, tasks: usize);
 
+    /// The runtime whose tasks may use the handles that are registered here; `None`: that of the first one that does.
+    #[doc(hidden)]
+    fn owner(&self) -> Option<u32> {
+        None
+    }
+
     /// Gives a value a handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are adopted as they are, without a copy.
     fn register<D: Data>(&self, value: D) -> Handle<D> {
-        Handle::new(Some(value))
+        Handle::new(Some(value)).owned_by(self.owner())
     }
 
     /// A handle whose value a task will [`write()`](crate::write()).
     fn register_empty<D: Data>(&self) -> Handle<D> {
-        Handle::new(None)
+        Handle::new(None).owned_by(self.owner())
     }
 
     /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known ahead: where devices have
     /// memory of their own, room for it is made before its writer runs.
     fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
-        Handle::sized(meta)
+        Handle::sized(meta).owned_by(self.owner())
     }
 
     /// A handle for a value of this meta that does not exist: graphs on it can be recorded, inspected and simulated without
     /// its memory. A task that really runs on it fails.
     fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
-        Handle::planned(meta)
+        Handle::planned(meta).owned_by(self.owner())
     }
 
     /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks read and write side by side, on

@@ -3,18 +3,18 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::{Body, Only, Ways};
+use super::{Body, Only, Tally, Ways};
 use crate::deps::{Edge, Group, Successors, UpTo};
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
 use crate::task::TaskInfo;
 
 /// What scheduling, tracing and errors read of a task.
-#[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) id: u64,
     /// The runtime it was submitted to.
@@ -26,6 +26,8 @@ pub(crate) struct Header {
     pub(crate) only: Option<Box<Only>>,
     /// How it may be run.
     pub(crate) ways: Ways,
+    /// What counts it, where a body or a group has submitted it.
+    pub(crate) tally: Option<Arc<Tally>>,
 }
 
 impl Header {
@@ -70,6 +72,8 @@ pub(crate) struct TaskCell<B: ?Sized> {
     pending: AtomicU32,
     successors: Successors<Task>,
     links: UnsafeCell<Links>,
+    /// The links are complete and change no more before the task completes.
+    linked: AtomicBool,
     /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes on linking.
     edges: UnsafeCell<SmallVec<[Edge<Task>; 4]>>,
     failure: OnceLock<Arc<Failure>>,
@@ -105,6 +109,7 @@ impl<B: Body + 'static> TaskCell<B> {
             pending: AtomicU32::new(1),
             successors: Successors::new(),
             links: UnsafeCell::default(),
+            linked: AtomicBool::new(false),
             edges: UnsafeCell::default(),
             failure: OnceLock::new(),
             body,
@@ -153,6 +158,7 @@ impl Task {
 
     /// Ends linking; true if the task is ready at once.
     pub(crate) fn end_links(&self) -> bool {
+        self.linked.store(true, Ordering::Release);
         // SAFETY: still the submitter.
         let satisfied = unsafe { &*self.links.get() }.satisfied;
         self.pending.fetch_sub(satisfied + 1, Ordering::AcqRel) == satisfied + 1
@@ -186,6 +192,22 @@ impl Task {
         // SAFETY: whoever launches a task, or is about to complete it, is the one who completes it.
         let up_to = unsafe { self.successors.look(as_of, each) };
         (waiting, up_to)
+    }
+
+    /// Shows the tasks that come after this one, as far as they have been submitted.
+    ///
+    /// # Safety
+    /// The task does not complete meanwhile.
+    pub(crate) unsafe fn each_after(&self, mut each: impl FnMut(*const Task)) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.successors.look(None, &mut each) };
+        if self.linked.load(Ordering::Acquire) {
+            // SAFETY: linking is over, and only whoever completes the task touches the links later.
+            for group in &unsafe { &*self.links.get() }.groups {
+                // SAFETY: a group does not complete before its members.
+                unsafe { group.each_after(&mut each) };
+            }
+        }
     }
 
     /// One predecessor has completed; true if that was the last.

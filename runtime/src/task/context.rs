@@ -60,6 +60,14 @@ impl<'a> TaskContext<'a> {
         self.call.implementation
     }
 
+    /// Waits until all tasks that this body has submitted are complete, as OpenMP's `taskwait` does: its children, not theirs.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the first failure among them, and those of [`Runtime::wait`](crate::Runtime::wait).
+    pub fn wait_children(&self) -> Result<(), Error> {
+        self.shared.wait_for_children()
+    }
+
     /// True once somebody asked that the whole runtime stop: a long body may return early with an error.
     pub fn is_cancelled(&self) -> bool {
         self.shared.is_cancelled(self.id)
@@ -73,11 +81,15 @@ impl fmt::Debug for TaskContext<'_> {
 }
 
 impl Submit for TaskContext<'_> {
+    fn owner(&self) -> Option<u32> {
+        Some(self.shared.id)
+    }
+
     fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
         self.shared.submit(spec)
     }
 
     fn announce_step(&self, tasks: usize) {
-        self.shared.window.widen(tasks);
+        self.shared.announce_step(tasks);
     }
 }

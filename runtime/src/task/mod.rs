@@ -9,6 +9,7 @@ mod context;
 mod env;
 mod launch;
 mod place;
+mod tally;
 mod ways;
 
 pub(crate) use batch::{Member, Site};
@@ -26,4 +27,5 @@ pub use env::Env;
 pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
 pub use place::DeviceInfo;
 pub(crate) use place::Only;
+pub(crate) use tally::Tally;
 pub(crate) use ways::{Asked, Ways, registered_bytes};

@@ -66,8 +66,9 @@ fn scoped_slices_come_back_even_when_a_task_fails() {
     within_seconds(20, || {
         let rt = rt();
         let mut values = vec![1u32; 1000];
-        let handle = rt.scope(|s| {
-            let x = s.slice(&mut values, 10, 10).unwrap();
+        let mut handle = None;
+        let ended = rt.scope(|s| {
+            let x = s.slice(&mut values, 10, 10)?;
             rt.task("add")
                 .operands((update(&x),))
                 .cpu(|(x,)| x.data.iter_mut().for_each(|v| *v += 1))
@@ -76,8 +77,11 @@ fn scoped_slices_come_back_even_when_a_task_fails() {
             rt.task("bad").operands((update(&x),)).cpu(|(_,)| Err::<(), _>("no")).submit().unwrap();
             rt.task("never").operands((update(&x),)).cpu(|(x,)| x.data.fill(9)).submit().unwrap();
             assert!(s.slice(&mut [0u8; 0], 3, 2).is_err());
-            x
+            handle = Some(x);
+            Ok::<(), Error>(())
         });
+        assert!(matches!(ended, Err(Error::Poisoned { .. })), "{ended:?}");
+        let handle = handle.unwrap();
         assert!(values.iter().all(|&v| v == 2));
         assert!(rt.task("late").operands((read(&handle),)).cpu(|(_,)| ()).submit().is_err());
     });

@@ -129,7 +129,8 @@ fn a_scoped_slice_does_not_leave_its_handle() {
         assert!(matches!(rt.take(x.clone()), Err(Error::Borrowed { .. })));
         assert!(matches!(rt.write(&x).err(), Some(Error::Borrowed { .. })));
         assert!(matches!(rt.read(&x).err(), Some(Error::Borrowed { .. })));
-        rt.task("add").operands((update(&x),)).cpu(|(x,)| x.data[0] = 9).submit().unwrap();
-    });
+        rt.task("add").operands((update(&x),)).cpu(|(x,)| x.data[0] = 9).submit().map(drop)
+    })
+    .unwrap();
     assert_eq!(values, [9, 1, 1, 1]);
 }

@@ -1,0 +1,52 @@
+//! Which bodies have a view of a slice that the caller has lent for a scope.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::exec::Shared;
+
+/// Counts the views of one borrowed slice, so that a scope whose tasks can never run need not wait for those.
+pub(crate) struct Lending {
+    views: AtomicUsize,
+    revoked: AtomicBool,
+    shared: Weak<Shared>,
+}
+
+impl Lending {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
+        let (views, revoked) = Default::default();
+        Arc::new(Lending { views, revoked, shared: Arc::downgrade(shared) })
+    }
+
+    /// A body is to have a view; `None` once the slice has been revoked.
+    pub(crate) fn lend(self: &Arc<Self>) -> Option<Lent> {
+        self.views.fetch_add(1, Ordering::SeqCst);
+        // Counted before the look, as `revoke` sets before `is_over` counts: one of the two sees the other.
+        let lent = Lent(Arc::clone(self));
+        (!self.revoked.load(Ordering::SeqCst)).then_some(lent)
+    }
+
+    /// No further body gets a view.
+    pub(crate) fn revoke(&self) {
+        self.revoked.store(true, Ordering::SeqCst);
+    }
+
+    /// True if no body has a view and none will get one.
+    pub(crate) fn is_over(&self) -> bool {
+        self.revoked.load(Ordering::SeqCst) && self.views.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// One view, until this is dropped.
+pub(crate) struct Lent(Arc<Lending>);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.views.fetch_sub(1, Ordering::SeqCst);
+        if self.0.is_over()
+            && let Some(shared) = self.0.shared.upgrade()
+        {
+            shared.tell();
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The threads that are blocked in a wait: how they are woken, and how a cycle of waits is found.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::{Shared, current};
+use crate::error::Error;
+use crate::operand::{Accesses, Mode};
+use crate::sync::Parker;
+use crate::task::{Role, Tally, Task, TaskRef};
+
+/// What a thread waits for.
+#[derive(Clone)]
+pub(crate) enum Target {
+    /// The end of a task, or the opening of a gate.
+    Task(TaskRef),
+    /// The end of all tasks of a group, or of all that a body has submitted.
+    Tally(Arc<Tally>),
+    /// The end of all tasks.
+    AllTasks,
+    /// Room in the window.
+    Window,
+    /// That no body has a view of the borrowed slice with this handle.
+    Lent(u64),
+    /// Something that no task stands for, in words.
+    Other(&'static str),
+}
+
+impl Target {
+    /// True if it cannot be reached before `task` has completed.
+    fn is_behind(&self, task: &Task) -> bool {
+        match self {
+            Target::Task(target) => is_same(&raw const **target.cell(), task),
+            Target::Tally(tally) => task.header.tally.as_ref().is_some_and(|own| own.counts_in(tally)),
+            Target::AllTasks => task.role != Role::Gate,
+            Target::Lent(handle) => accesses(task, *handle),
+            Target::Window | Target::Other(_) => false,
+        }
+    }
+
+    /// The number of the task whose end it is.
+    pub(super) fn task_id(&self) -> Option<u64> {
+        if let Target::Task(task) = self { Some(task.id()) } else { None }
+    }
+
+    /// In words.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Target::Task(task) => title(task.cell()),
+            Target::Tally(_) => "a group of tasks".into(),
+            Target::AllTasks => "all tasks".into(),
+            Target::Window => "room in the window of tasks in flight".into(),
+            Target::Lent(handle) => format!("the views of handle #{handle}"),
+            Target::Other(what) => (*what).into(),
+        }
+    }
+}
+
+/// True if both are the same task: addresses alone are compared, since two tables of functions may stand for one type.
+fn is_same(a: *const Task, b: *const Task) -> bool {
+    std::ptr::addr_eq(a, b)
+}
+
+/// How a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Usual,
+    /// Borrowed memory is given back afterwards: the wait is not cancelled, and in a cycle with others one of theirs is ended.
+    Firm,
+}
+
+/// True if the task names the handle with this number.
+fn accesses(task: &Task, handle: u64) -> bool {
+    let mut accesses = Accesses::new();
+    task.body.declare(&mut accesses);
+    accesses.iter().any(|access| access.base.id == handle)
+}
+
+/// A task's name; of a gate, what the thread behind it does with which handle.
+pub(super) fn title(task: &Task) -> String {
+    match task.role {
+        Role::Gate => format!("{} of {}", task.header.name, task.body.operand_names().join(", ")),
+        _ => format!("{} #{}", task.header.title(), task.header.id),
+    }
+}
+
+/// One blocked thread.
+pub(crate) struct Blocked {
+    target: Target,
+    manner: Manner,
+    /// The tasks whose bodies are on the thread's stack, outermost first.
+    stack: SmallVec<[Arc<Task>; 2]>,
+    /// The gates of the guards that the thread holds.
+    guards: SmallVec<[TaskRef; 2]>,
+    /// The worker as which it runs a body, and whether it still acts as that worker.
+    worker: Option<usize>,
+    acts: AtomicBool,
+    /// It may act as its worker again.
+    granted: AtomicBool,
+    parker: Parker,
+    /// The steps of the cycle of waits in which it is.
+    deadlock: OnceLock<Vec<String>>,
+    thread: String,
+}
+
+impl Blocked {
+    /// The calling thread.
+    fn new(shared: &Shared, target: Target, manner: Manner) -> Self {
+        Blocked {
+            target,
+            manner,
+            stack: current::stack(shared),
+            guards: current::guards(shared),
+            worker: current::worker_of(shared),
+            acts: AtomicBool::new(true),
+            granted: AtomicBool::new(false),
+            parker: Parker::new(),
+            deadlock: OnceLock::new(),
+            thread: std::thread::current().name().unwrap_or("unnamed thread").into(),
+        }
+    }
+
+    /// True if others may wait for the thread: it runs bodies or holds guards.
+    fn is_waited_for(&self) -> bool {
+        !self.stack.is_empty() || !self.guards.is_empty()
+    }
+
+    /// What cannot complete before the thread goes on.
+    fn holds(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.stack.iter().chain(self.guards.iter().map(TaskRef::cell))
+    }
+
+    /// True if its wait is about to end without what it waits for.
+    fn gives_up(&self, shared: &Shared) -> bool {
+        let cancelled = || self.stack.last().is_some_and(|task| shared.is_cancelled(task.header.id));
+        self.deadlock.get().is_some() || (self.manner == Manner::Usual && cancelled())
+    }
+
+    /// In words, for errors.
+    fn name(&self) -> String {
+        match (self.stack.last(), self.guards.last()) {
+            (Some(task), _) => format!("the body of {}", title(task)),
+            (None, Some(guard)) => format!("thread {:?}, which holds the guard of {}", self.thread, title(guard.cell())),
+            (None, None) => format!("thread {:?}", self.thread),
+        }
+    }
+
+    /// What the watchdog says of it.
+    fn describe(&self) -> String {
+        let titles = |tasks: &mut dyn Iterator<Item = &Arc<Task>>| {
+            tasks.map(|task| title(task)).collect::<Vec<_>>().join(" > ")
+        };
+        let mut text = format!("thread {:?}", self.thread);
+        if !self.stack.is_empty() {
+            text += &format!(" in {}", titles(&mut self.stack.iter()));
+        }
+        if !self.guards.is_empty() {
+            text += &format!(" holding the guard of {}", titles(&mut self.guards.iter().map(TaskRef::cell)));
+        }
+        text + " waits for " + &self.target.describe()
+    }
+
+    fn wake(&self, shared: &Shared) {
+        self.parker.unpark();
+        if let Some(worker) = self.worker.filter(|_| self.acts.load(Ordering::SeqCst)) {
+            shared.sleep.notify(worker);
+        }
+    }
+
+    /// Waits until it is woken.
+    pub(super) fn park(&self) {
+        self.parker.park();
+    }
+
+    /// Another thread acts as its worker from now on.
+    pub(super) fn hands_over(&self) {
+        self.acts.store(false, Ordering::SeqCst);
+    }
+
+    /// It acts as its worker again.
+    pub(super) fn is_granted(&self) -> bool {
+        self.granted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn grant(&self) {
+        self.granted.store(true, Ordering::Release);
+        self.parker.unpark();
+    }
+
+    /// The error of a wait that would never end.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match self.deadlock.get() {
+            None => Ok(()),
+            Some(cycle) => Err(Error::Deadlock { what: self.name(), cycle: cycle.clone() }),
+        }
+    }
+}
+
+/// All blocked threads of a runtime.
+#[derive(Default)]
+pub(crate) struct BlockedThreads {
+    count: AtomicUsize,
+    list: Mutex<Vec<Arc<Blocked>>>,
+}
+
+/// The calling thread's entry among them, until this is dropped.
+pub(crate) struct Entry<'s> {
+    shared: &'s Shared,
+    pub(super) blocked: Arc<Blocked>,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let mut list = self.shared.blocked.list.lock();
+        list.retain(|other| !Arc::ptr_eq(other, &self.blocked));
+        self.shared.blocked.count.store(list.len(), Ordering::SeqCst);
+    }
+}
+
+/// What a search for a cycle found.
+pub(super) struct Cycle {
+    /// One sentence for each step.
+    steps: Vec<String>,
+    /// Another blocked thread in it.
+    other: Option<Arc<Blocked>>,
+}
+
+impl Shared {
+    /// Enters the calling thread among those that are blocked. Whoever makes come true what it waits for afterwards wakes it, so it looks
+    /// once more before it parks.
+    pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
+        let blocked = Arc::new(Blocked::new(self, target, manner));
+        let mut list = self.blocked.list.lock();
+        list.push(Arc::clone(&blocked));
+        self.blocked.count.store(list.len(), Ordering::SeqCst);
+        drop(list);
+        fence(Ordering::SeqCst);
+        Entry { shared: self, blocked }
+    }
+
+    fn wake_blocked(&self, which: impl Fn(&Blocked) -> bool) {
+        // A thread that is blocked is counted before it looks once more whether it has to be.
+        fence(Ordering::SeqCst);
+        if self.blocked.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        // Woken after the lock: they take it next.
+        let woken: SmallVec<[Arc<Blocked>; 4]> =
+            self.blocked.list.lock().iter().filter(|blocked| which(blocked)).cloned().collect();
+        woken.iter().for_each(|blocked| blocked.wake(self));
+    }
+
+    /// `task` has completed, or the gate that it is has opened.
+    pub(super) fn tell_of(&self, task: &Task) {
+        self.wake_blocked(|blocked| matches!(&blocked.target, Target::Task(target) if is_same(&raw const **target.cell(), task)));
+    }
+
+    /// All tasks that `tally` counts have completed.
+    pub(crate) fn tell_of_tally(&self, tally: &Arc<Tally>) {
+        self.wake_blocked(|blocked| matches!(&blocked.target, Target::Tally(target) if Arc::ptr_eq(target, tally)));
+    }
+
+    /// Something that is neither the end of a task nor of a group may have come true.
+    pub(crate) fn tell(&self) {
+        self.wake_blocked(|blocked| !matches!(blocked.target, Target::Task(_) | Target::Tally(_)));
+    }
+
+    /// Whatever they wait for may never come.
+    pub(super) fn tell_everybody(&self) {
+        self.wake_blocked(|_| true);
+    }
+
+    /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come before it goes on.
+    pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
+        if !blocked.is_waited_for() {
+            return None;
+        }
+        let list = self.blocked.list.lock();
+        Walk::new(self, &list).find(blocked)
+    }
+
+    /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called when all workers have gone to sleep: a
+    /// commuting task that found its handle taken closes a cycle without a wait.
+    pub(super) fn resolve_deadlock(&self) {
+        if self.blocked.count.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let list = self.blocked.list.lock();
+        let bound = list.iter().filter(|blocked| blocked.is_waited_for() && !blocked.gives_up(self));
+        for blocked in bound {
+            if let Some(cycle) = Walk::new(self, &list).find(blocked) {
+                let victim = cycle.victim(blocked);
+                // Set once: another search may have chosen the same one.
+                let _ = victim.deadlock.set(cycle.steps);
+                drop(list);
+                return victim.wake(self);
+            }
+        }
+    }
+
+    /// What each blocked thread waits for, in words.
+    pub(super) fn describe_blocked(&self) -> Vec<String> {
+        self.blocked.list.lock().iter().map(|blocked| blocked.describe()).collect()
+    }
+}
+
+impl Cycle {
+    /// The thread whose wait is to end, where it was `blocked` that closed the cycle.
+    fn victim(&self, blocked: &Arc<Blocked>) -> Arc<Blocked> {
+        let other = self.other.as_ref().filter(|other| blocked.manner == Manner::Firm && other.manner == Manner::Usual);
+        Arc::clone(other.unwrap_or(blocked))
+    }
+
+    /// Ends the wait of one thread in it: an error if that is the calling one, which is `blocked`.
+    pub(super) fn resolve(self, blocked: &Arc<Blocked>, shared: &Shared) -> Result<(), Error> {
+        let victim = self.victim(blocked);
+        // Set once: another search may have chosen the same one.
+        let _ = victim.deadlock.set(self.steps);
+        if !Arc::ptr_eq(&victim, blocked) {
+            victim.wake(shared);
+        }
+        blocked.check()
+    }
+}
+
+/// How a walk came to a task.
+#[derive(Clone, Copy)]
+enum Via<'l> {
+    /// It is held by the thread whose wait is looked at.
+    Start,
+    /// It runs after this one.
+    After(*const Task),
+    /// It commutes with this one, whose turn it is.
+    Turn(*const Task),
+    /// This thread, which holds it, waits for that task.
+    Wait(&'l Arc<Blocked>, *const Task),
+}
+
+/// A search through all that cannot complete before a blocked thread goes on.
+///
+/// Every task that it meets is incomplete and stays so while the list of blocked threads is locked: it is either held by one of those
+/// threads, which leave the list before they go on, or comes after such a task.
+struct Walk<'l> {
+    shared: &'l Shared,
+    list: &'l [Arc<Blocked>],
+    /// By address.
+    met: HashMap<*const (), Via<'l>>,
+    queue: Vec<*const Task>,
+}
+
+impl<'l> Walk<'l> {
+    fn new(shared: &'l Shared, list: &'l [Arc<Blocked>]) -> Self {
+        Walk { shared, list, met: HashMap::new(), queue: Vec::new() }
+    }
+
+    fn meet(&mut self, task: *const Task, via: Via<'l>) {
+        self.met.entry(task.cast()).or_insert_with(|| {
+            self.queue.push(task);
+            via
+        });
+    }
+
+    fn find(mut self, blocked: &Blocked) -> Option<Cycle> {
+        blocked.holds().for_each(|task| self.meet(Arc::as_ptr(task), Via::Start));
+        while let Some(at) = self.queue.pop() {
+            // SAFETY: see the type.
+            let task = unsafe { &*at };
+            if blocked.target.is_behind(task) && !task.is_gate_open() {
+                return Some(self.path(blocked, at));
+            }
+            self.go_on_from(blocked, at, task);
+        }
+        None
+    }
+
+    fn go_on_from(&mut self, asking: &Blocked, at: *const Task, task: &Task) {
+        for blocked in self.list {
+            let waits = !std::ptr::eq(&**blocked, asking) && blocked.target.is_behind(task);
+            if waits && !blocked.gives_up(self.shared) {
+                blocked.holds().for_each(|held| self.meet(Arc::as_ptr(held), Via::Wait(blocked, at)));
+            }
+        }
+        // SAFETY: see the type.
+        unsafe { task.each_after(|after| self.meet(after, Via::After(at))) };
+        if self.list.iter().any(|blocked| blocked.stack.iter().any(|held| is_same(Arc::as_ptr(held), at))) {
+            self.meet_parked(at, task);
+        }
+    }
+
+    /// What has been parked because the body of `task`, which is blocked, has its turn.
+    fn meet_parked(&mut self, at: *const Task, task: &Task) {
+        let mut accesses = Accesses::new();
+        task.body.declare(&mut accesses);
+        for access in accesses.iter().filter(|access| access.mode == Mode::Commute) {
+            access.base.each_parked(|parked| self.meet(parked, Via::Turn(at)));
+        }
+    }
+
+    /// The steps from the blocked thread to what it waits for, which is `last`.
+    fn path(&self, blocked: &Blocked, last: *const Task) -> Cycle {
+        // SAFETY: see the type.
+        let name = |task: *const Task| title(unsafe { &*task });
+        let (mut steps, mut other, mut at) = (Vec::new(), None, last);
+        loop {
+            match self.met[&at.cast()] {
+                Via::Start => break,
+                Via::After(before) => {
+                    steps.push(format!("{} comes after {}", name(at), name(before)));
+                    at = before;
+                }
+                Via::Turn(before) => {
+                    steps.push(format!("{} commutes with {}", name(at), name(before)));
+                    at = before;
+                }
+                Via::Wait(waiting, before) => {
+                    steps.push(format!("{} waits for {}", waiting.name(), waiting.target.describe()));
+                    other = Some(Arc::clone(waiting));
+                    at = before;
+                }
+            }
+        }
+        steps.push(format!("{} waits for {}", blocked.name(), blocked.target.describe()));
+        steps.reverse();
+        Cycle { steps, other }
+    }
+}

@@ -1,0 +1,196 @@
+//! Worker slots: at any moment one thread acts as a worker. A body that waits hands its worker's slot to a spare thread, so that nothing
+//! else ever runs on its stack, and gets it back once what it waits for has come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use parking_lot::Mutex;
+
+use super::{Shared, WorkerSlot};
+use super::blocked::Blocked;
+use super::worker::work;
+use crate::error::Error;
+use crate::hub::Next;
+use crate::sync::Parker;
+
+/// Spare threads of a runtime, at most: bodies that wait at the same time, each with a stack of its own.
+pub(super) const MOST_SPARES: usize = 1024;
+
+/// The slot of one worker.
+#[derive(Default)]
+pub(crate) struct Slot {
+    /// Bodies that want it back, for the thread that has it.
+    wanted: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nobody acts as the worker any more: the runtime ends.
+    free: bool,
+    /// What bodies wait for has come; the latest, which are the innermost, go first.
+    wanting: Vec<Arc<Blocked>>,
+    /// Threads without anything to do.
+    spares: Vec<Arc<Spare>>,
+}
+
+/// What a spare thread is told.
+enum Order {
+    /// Act as the worker; this comes first.
+    Act(Option<Next>),
+    End,
+}
+
+/// A thread that has no slot.
+struct Spare {
+    order: Mutex<Option<Order>>,
+    parker: Parker,
+}
+
+impl Spare {
+    fn tell(&self, order: Order) {
+        *self.order.lock() = Some(order);
+        self.parker.unpark();
+    }
+}
+
+impl Slot {
+    /// True if a body wants it back.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl State {
+    /// Gives the slot to a body that wants it back.
+    fn give_back(&mut self, wanted: &AtomicUsize) -> bool {
+        let Some(blocked) = self.wanting.pop() else { return false };
+        wanted.fetch_sub(1, Ordering::SeqCst);
+        blocked.grant();
+        true
+    }
+}
+
+impl Shared {
+    /// An error if no further spare thread may be started for a body that is about to wait.
+    pub(super) fn check_spares(&self, worker: usize) -> Result<(), Error> {
+        let waiting = self.spares.load(Ordering::Relaxed);
+        if waiting < MOST_SPARES || !self.workers[worker].slot.state.lock().spares.is_empty() {
+            return Ok(());
+        }
+        Err(Error::TooDeep { waiting })
+    }
+
+    /// The calling thread, whose body waits, lets another act as `worker` and run `next` first; gives that back if no thread can be had.
+    pub(super) fn hand_over(self: &Arc<Self>, worker: usize, blocked: &Blocked, next: Next) -> Result<(), Next> {
+        let WorkerSlot { slot, running, .. } = &self.workers[worker];
+        running.store(0, Ordering::Relaxed);
+        blocked.hands_over();
+        let spare = slot.state.lock().spares.pop();
+        match spare {
+            Some(spare) => {
+                spare.tell(Order::Act(Some(next)));
+                Ok(())
+            }
+            None => self.spawn_spare(worker, next),
+        }
+    }
+
+    /// The same, where a body that has waited wants the slot back; false if none does.
+    pub(super) fn yield_slot(&self, worker: usize, blocked: &Blocked) -> bool {
+        let slot = &self.workers[worker].slot;
+        let mut state = slot.state.lock();
+        if state.wanting.is_empty() {
+            return false;
+        }
+        self.workers[worker].running.store(0, Ordering::Relaxed);
+        blocked.hands_over();
+        state.give_back(&slot.wanted)
+    }
+
+    fn spawn_spare(self: &Arc<Self>, worker: usize, next: Next) -> Result<(), Next> {
+        self.spares.fetch_add(1, Ordering::Relaxed);
+        self.worker_begins();
+        let shared = Arc::clone(self);
+        // The closure is lost with a thread that cannot be started: what it is to run first is handed over beside it.
+        let first = Arc::new(Mutex::new(Some(next)));
+        let given = Arc::clone(&first);
+        let spawned = super::worker::thread_of(worker, "+").spawn(move || {
+            let first = given.lock().take();
+            work(&shared, worker, first);
+        });
+        match spawned {
+            Ok(thread) => {
+                self.spare_threads.lock().push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("no spare thread can be started: {error}");
+                self.spares.fetch_sub(1, Ordering::Relaxed);
+                self.worker_ends(None);
+                Err(first.lock().take().expect("no thread took it"))
+            }
+        }
+    }
+
+    /// What the calling thread's body waited for has come: waits until it acts as `worker` again.
+    pub(super) fn reclaim(&self, worker: usize, blocked: &Arc<Blocked>) {
+        let slot = &self.workers[worker].slot;
+        {
+            let mut state = slot.state.lock();
+            if std::mem::take(&mut state.free) {
+                return;
+            }
+            state.wanting.push(Arc::clone(blocked));
+            slot.wanted.fetch_add(1, Ordering::SeqCst);
+        }
+        // Whoever acts as the worker may sleep.
+        self.sleep.notify(worker);
+        self.sleep.rouse_all();
+        while !blocked.is_granted() {
+            blocked.park();
+        }
+    }
+
+    /// The calling thread, which acts as `worker` and runs nothing, lets a body that wants it do so, and waits until it is to act again;
+    /// `None`: it is to end.
+    pub(super) fn step_aside(&self, worker: usize) -> Option<Option<Next>> {
+        let slot = &self.workers[worker].slot;
+        let spare = {
+            let mut state = slot.state.lock();
+            if !state.give_back(&slot.wanted) {
+                return Some(None);
+            }
+            if self.is_stopping() {
+                return None;
+            }
+            let spare = Arc::new(Spare { order: Mutex::new(None), parker: Parker::new() });
+            state.spares.push(Arc::clone(&spare));
+            spare
+        };
+        loop {
+            match spare.order.lock().take() {
+                Some(Order::Act(next)) => return Some(next),
+                Some(Order::End) => return None,
+                None => {}
+            }
+            spare.parker.park();
+        }
+    }
+
+    /// The calling thread acts as `worker` no longer, since the runtime stops.
+    pub(super) fn leave_slot(&self, worker: usize) {
+        let slot = &self.workers[worker].slot;
+        let mut state = slot.state.lock();
+        if !state.give_back(&slot.wanted) {
+            state.free = true;
+        }
+        state.spares.drain(..).for_each(|spare| spare.tell(Order::End));
+    }
+
+    /// The threads that were started as spares.
+    pub(crate) fn take_spare_threads(&self) -> Vec<thread::JoinHandle<()>> {
+        std::mem::take(&mut *self.spare_threads.lock())
+    }
+}

@@ -1,0 +1,35 @@
+//! Waits that must not hang: recursion, cycles, guards, groups, scopes.
+
+mod cycles;
+mod guards;
+mod recursion;
+mod scopes;
+
+use std::io::Write;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use zellige_runtime::Runtime;
+
+/// Runs `test`; a hang ends the process.
+pub fn within_seconds(limit: u64, test: impl FnOnce() + Send + 'static) {
+    let (done, wait) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        // Nobody waits any more only if the process is ending.
+        let _ = done.send(());
+    });
+    if wait.recv_timeout(Duration::from_secs(limit)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        // Not eprintln: the test harness would keep the message, and end with it.
+        let _ = writeln!(std::io::stderr(), "not done after {limit} s: a hang");
+        std::process::abort();
+    }
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// A runtime with so many workers.
+pub fn rt(workers: usize) -> Arc<Runtime> {
+    Arc::new(Runtime::builder().workers(workers).build().unwrap())
+}
