@@ -1,6 +1,7 @@
 //! Files that were damaged, cut off, or never were what their names say: readers refuse them with the place, do not panic, do not hang, and take no memory that the
-//! files do not justify. The address space of this process is limited: what asks for more ends it.
+//! files do not justify. A process of its own: its address space is limited, and what asks for more ends it.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::path::Path;

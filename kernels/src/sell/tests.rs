@@ -306,7 +306,7 @@ fn what_does_not_fit_is_refused() {
     assert!(Panel::from_bytes(Vec::new()).unwrap_err().to_string().contains("byte 0"));
 }
 
-/// Twins of the GPU's kernel prove the rest (`tests/cuda_twins/sell.rs`).
+/// Twins of the GPU's kernel prove the rest (`tests/it/cuda_twins/sell.rs`).
 #[test]
 fn guides_name_every_group_and_travel_as_words() {
     let parts = vec![vec![(0, 0, 1.0), (0, 1, 2.0), (1, 0, 3.0), (20, 5, 1.0)]; BUCKETS.len()];

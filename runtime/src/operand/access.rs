@@ -37,7 +37,14 @@ macro_rules! operand_type {
 operand_type!(
     /// Reads a handle; see [`read`].
     Read, read,
-    /// The body reads the value: it sees `D::Ref`.
+    /// The body reads the value: it sees `D::Ref`, which cannot be written:
+    ///
+    /// ```compile_fail,E0594
+    /// # use zellige_runtime::{Runtime, Submit, read};
+    /// # let rt = Runtime::new().unwrap();
+    /// # let x = rt.register(vec![1.0f32]);
+    /// rt.task("write").operands((read(&x),)).cpu(|(x,)| x[0] = 2.0).submit().unwrap();
+    /// ```
     {format: Format::NATIVE}
 );
 operand_type!(

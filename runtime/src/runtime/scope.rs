@@ -38,7 +38,16 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         Scope { runtime, slices: RefCell::default(), _env: PhantomData }
     }
 
-    /// Gives a slice a handle: columns of `rows` elements, `ld` apart.
+    /// Gives a slice a handle: columns of `rows` elements, `ld` apart. The slice must outlive the scope:
+    ///
+    /// ```compile_fail,E0597
+    /// # use zellige_runtime::Runtime;
+    /// # let rt = Runtime::new().unwrap();
+    /// rt.scope(|s| {
+    ///     let mut short = vec![1.0f32];
+    ///     let handle = s.slice(&mut short, 1, 1);
+    /// });
+    /// ```
     ///
     /// # Errors
     /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there; [`Error::SelfWait`] in a body that cannot wait for the end of

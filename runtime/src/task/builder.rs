@@ -140,6 +140,30 @@ pub trait Submit: Sized {
 
     /// Submits a task that runs `codelet`.
     ///
+    /// Operands have the types that the codelet names; one that reads `f32` cannot be handed `f64`:
+    ///
+    /// ```compile_fail,E0308
+    /// # use zellige_runtime::{Codelet, Cpu, Operands, Read, Runtime, Submit, TaskContext, TaskError, read};
+    /// # struct Sum;
+    /// impl Codelet for Sum {
+    ///     type Operands = (Read<Vec<f32>>,);
+    ///     // ...
+    /// #   fn name(&self) -> &'static str {
+    /// #       "sum"
+    /// #   }
+    /// #   fn cpu(
+    /// #       &self,
+    /// #       _: <Self::Operands as Operands>::Views<'_, Cpu>,
+    /// #       _: &mut TaskContext<'_>,
+    /// #   ) -> Result<(), TaskError> {
+    /// #       Ok(())
+    /// #   }
+    /// }
+    /// # let rt = Runtime::new().unwrap();
+    /// let x = rt.register(vec![1.0f64]);
+    /// rt.submit(Sum, (read(&x),)).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Aliased`], [`Error::Unwritten`], [`Error::Gone`], [`Error::Split`],
     /// [`Error::ReadOnly`], [`Error::NoReduction`]; nothing has been submitted then.
@@ -177,6 +201,28 @@ impl<S, O> fmt::Debug for TaskBuilder<'_, S, O> {
 
 impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
     /// The body for CPU cores: a closure over the tuple of views, returning nothing or a `Result`.
+    ///
+    /// It cannot borrow what may be gone when it runs:
+    ///
+    /// ```compile_fail,E0597
+    /// # use zellige_runtime::{Runtime, Submit, update};
+    /// # let rt = Runtime::new().unwrap();
+    /// # let x = rt.register(1.0f32);
+    /// let factor = 2.0f32;
+    /// let by_reference = &factor;
+    /// rt.task("scale").operands((update(&x),)).cpu(|(x,)| *x *= *by_reference).submit().unwrap();
+    /// ```
+    ///
+    /// and a view cannot outlive the call:
+    ///
+    /// ```compile_fail,E0521
+    /// # use std::sync::Mutex;
+    /// # use zellige_runtime::{Runtime, Submit, read};
+    /// # let rt = Runtime::new().unwrap();
+    /// # let x = rt.register(vec![1.0f32]);
+    /// let kept: Mutex<Option<&'static [f32]>> = Mutex::new(None);
+    /// rt.task("leak").operands((read(&x),)).cpu(move |(x,)| *kept.lock().unwrap() = Some(x)).submit().unwrap();
+    /// ```
     pub fn cpu<R, F>(self, body: F) -> CodeletBuilder<'s, S, Closure<O, F>>
     where
         R: Outcome,

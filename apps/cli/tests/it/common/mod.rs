@@ -1,0 +1,123 @@
+//! Runs the command, and knows a small system.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where performance models are kept.
+const CACHE: &str = ".cache";
+
+/// The command, in `folder`, with a clean environment as far as it matters: what runs measure stays in the folder, too.
+pub fn zellige(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zellige"));
+    command.current_dir(folder).stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("NO_COLOR");
+    command.env("XDG_CACHE_HOME", folder.join(CACHE));
+    command
+}
+
+/// Its exit code, standard output and standard error; fails the test if it takes too long.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs the command with these arguments.
+pub fn run(folder: &Path, arguments: &[&str]) -> Ran {
+    finish(zellige(folder).args(arguments))
+}
+
+/// What the command says on standard output; fails the test where it does not end with 0.
+#[track_caller]
+pub fn ok(folder: &Path, arguments: &[&str]) -> String {
+    let ran = run(folder, arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+    ran.stdout
+}
+
+/// Runs a command to its end.
+pub fn finish(command: &mut Command) -> Ran {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    collect(child, Duration::from_secs(120))
+}
+
+/// Waits for a command, and kills it if it hangs.
+pub fn collect(mut child: Child, limit: Duration) -> Ran {
+    let (done, wait) = std::sync::mpsc::channel();
+    let id = child.id();
+    let begin = Instant::now();
+    // Pipes must be read while waiting, or a talkative child would block.
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    std::thread::spawn(move || {
+        let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                if let Some(mut pipe) = pipe {
+                    let _ = pipe.read_to_end(&mut text);
+                }
+                text
+            })
+        };
+        let out = read(stdout.map(|p| Box::new(p) as _));
+        let err = read(stderr.map(|p| Box::new(p) as _));
+        let status = child.wait().expect("a child can be waited for");
+        let output = Output { status, stdout: out.join().expect("read"), stderr: err.join().expect("read") };
+        let _ = done.send(output);
+    });
+    match wait.recv_timeout(limit) {
+        Ok(output) => Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("text"),
+            stderr: String::from_utf8(output.stderr).expect("text"),
+        },
+        Err(_) => {
+            let pid = rustix::process::Pid::from_raw(id as i32).expect("a process number");
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            panic!("the command was not done after {:.0} s", begin.elapsed().as_secs_f64());
+        }
+    }
+}
+
+/// A folder with `small.toml` in it: the system of the demonstration with so many sub-apertures across.
+pub fn folder(nssp: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("small.toml"), system(nssp)).expect("a file");
+    folder
+}
+
+/// The text of that file.
+pub fn system(nssp: usize) -> String {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../tor/systems/demo.toml");
+    let text = std::fs::read_to_string(demo).expect("the demonstration's system");
+    assert!(text.contains("nssp = 16 "), "the demonstration has changed");
+    text.replace("nssp = 16 ", &format!("nssp = {nssp} "))
+}
+
+/// What is in a folder, hidden files included, without `small.toml` and what runs measured.
+pub fn left(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| PathBuf::from(entry.expect("an entry").file_name()))
+        .filter(|name| name != Path::new("small.toml") && name != Path::new(CACHE))
+        .collect();
+    found.sort();
+    found
+}
+
+impl Ran {
+    /// Checks the code, and that nothing panicked.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Ran {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        assert!(!self.stderr.contains("panicked"), "{self:#?}");
+        self
+    }
+
+    /// Checks that standard error says this.
+    #[track_caller]
+    pub fn says(self, part: &str) -> Ran {
+        assert!(self.stderr.contains(part), "no {part:?} in {self:#?}");
+        self
+    }
+}

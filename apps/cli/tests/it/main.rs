@@ -1,0 +1,18 @@
+//! The tests of this crate that need a public interface only, in one binary: it is linked once.
+
+mod bench_gpu;
+mod bench_memory;
+mod common;
+mod devices;
+mod exit_codes;
+mod interrupts;
+mod machine;
+mod outputs;
+mod psa;
+mod psa_simulate;
+mod psa_track;
+mod selftest;
+mod simulate;
+mod solve;
+mod sparse;
+mod terminal;

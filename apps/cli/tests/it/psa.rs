@@ -1,0 +1,97 @@
+//! `zellige psa`.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::{ok, run};
+use serde_json::Value;
+
+/// The folder of the external test data (`ZELLIGE_TEST_DATA`, or `shared/data` beside the checkout), or `None` with a printed line.
+fn data() -> Option<PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let root = std::env::var_os("ZELLIGE_TEST_DATA").map_or_else(|| beside.into(), PathBuf::from);
+    let folder = root.join("psa/synthetic");
+    if folder.exists() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no test data at {} (set ZELLIGE_TEST_DATA)", folder.display());
+    None
+}
+
+fn files(folder: &Path, segment: &str, set: &str) -> Vec<String> {
+    let file = |name: String| folder.join(format!("{segment}_{name}")).display().to_string();
+    let options = [
+        ("--basis", "basis_i16.npy".to_owned()),
+        ("--positions", "pos_f32.npy".to_owned()),
+        ("--events", format!("{set}_keV_f32.npy")),
+        ("--energies", format!("{set}_energy_keV_f64.npy")),
+    ];
+    options.into_iter().flat_map(|(option, name)| [option.to_owned(), file(name)]).collect()
+}
+
+#[test]
+fn full_searches_in_f64_give_the_answers_of_another_program() {
+    let Some(folder) = data() else { return };
+    let here = tempfile::tempdir().unwrap();
+    let answers = std::fs::read(folder.join("seg00_answers.json")).unwrap();
+    let answers: Value = serde_json::from_slice(&answers).unwrap();
+    for set in ["events0", "events1"] {
+        for (p, mask, channels) in
+            [("0.3", "p03_hitcore", "hit-core"), ("1", "p1_all", "all"), ("2", "p2_all", "all")]
+        {
+            let files = files(&folder, "seg00", set);
+            let words =
+                ["--channels", channels, "--p", p, "--method", "fgs", "--precision", "fp64", "--json", "-"];
+            let args: Vec<&str> =
+                ["psa", "run"].into_iter().chain(files.iter().map(String::as_str)).chain(words).collect();
+            let found: Value = serde_json::from_str(&ok(here.path(), &args)).unwrap();
+            let expected = answers["sets"][set].as_array().unwrap();
+            for (found, expected) in found["events"].as_array().unwrap().iter().zip(expected) {
+                let expected = &expected[mask];
+                assert_eq!(found["index"], expected["idx"], "{set} {mask}");
+                let ratio = found["fom"].as_f64().unwrap() / expected["fom"].as_f64().unwrap();
+                assert!((ratio - 1.0).abs() <= 1e-12, "{set} {mask}: {ratio}");
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_are_compared() {
+    let Some(folder) = data() else { return };
+    let here = tempfile::tempdir().unwrap();
+    let files = files(&folder, "seg00", "events0");
+    for (method, workers, name) in [("screen", "2", "a.json"), ("exact", "1", "b.json")] {
+        let words = ["--channels", "hit-core", "--method", method, "--workers", workers, "--json", name];
+        let args: Vec<&str> =
+            ["psa", "run"].into_iter().chain(files.iter().map(String::as_str)).chain(words).collect();
+        assert!(ok(here.path(), &args).contains(" hits in "));
+    }
+    let text = ok(here.path(), &["psa", "compare", "a.json", "b.json"]);
+    assert!(text.starts_with("energy") && text.contains("all"), "{text}");
+    let rows = ok(here.path(), &["psa", "compare", "a.json", "b.json", "--json", "-"]);
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    assert!(rows[0]["same_percent"].as_f64().unwrap() > 95.0, "{rows}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::write(here.path().join("b.npy"), b"no array").unwrap();
+    let files = ["--basis", "b.npy", "--positions", "b.npy", "--events", "b.npy", "--energies", "b.npy"];
+    let with = |more: &[&str]| run(here.path(), &[&["psa", "run"], &files[..], more].concat());
+    let broken = with(&[]);
+    assert_eq!(broken.code, Some(1), "{}", broken.stderr);
+    assert!(broken.stderr.contains("b.npy, byte"), "{}", broken.stderr);
+    for wrong in [
+        &["--p", "0"][..],
+        &["--method", "fgs", "--precision", "mixed"],
+        &["--segment", "36"],
+        &["--certify"],
+        &["--trapping", "3000"],
+        &["--pairs"],
+    ] {
+        assert_eq!(with(wrong).code, Some(2), "{wrong:?}");
+    }
+    std::fs::write(here.path().join("r.json"), b"{}").unwrap();
+    assert_eq!(run(here.path(), &["psa", "compare", "r.json", "r.json"]).code, Some(1));
+}

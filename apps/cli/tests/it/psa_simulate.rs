@@ -1,0 +1,159 @@
+//! `zellige psa crystal`, `simulate` and `events`.
+
+use std::path::Path;
+
+use crate::common::{ok, run};
+use serde_json::Value;
+
+/// A crystal of a fifth of the size, as somebody would edit the one that is printed: `mine.toml`.
+fn edit_crystal(here: &Path) {
+    let printed = run(here, &["psa", "crystal"]).stdout;
+    let tenths = [
+        ("length = 90.0", "length = 18.0"),
+        ("radius = 40.0", "radius = 9.0"),
+        ("bore_radius = 5.0", "bore_radius = 2.0"),
+        ("bore_start = 13.0", "bore_start = 4.0"),
+        ("rings = [8.0, 13.0, 15.0, 18.0, 18.0, 18.0]", "rings = [3.0, 3.0, 3.0, 3.0, 3.0, 3.0]"),
+        ("bias = 5000.0", "bias = 400.0"),
+    ];
+    let mut edited =
+        printed.lines().filter(|line| !line.starts_with("corners")).collect::<Vec<_>>().join("\n");
+    for (from, to) in tenths {
+        assert!(edited.contains(from), "{from}");
+        edited = edited.replacen(from, to, 1);
+    }
+    std::fs::write(here.join("mine.toml"), edited).unwrap();
+}
+
+#[test]
+fn a_crystal_is_printed_edited_simulated_and_hit() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let ok = |args: &[&str]| ok(here, args);
+    edit_crystal(here);
+    let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis", "--values", "i16"]);
+    assert!(said.contains("every charge is settled") && !said.contains("warning"), "{said}");
+    for file in
+        ["basis.toml", "positions.npy", "segments.npy", "signals.npy", "potential.npy", "weighting.npy"]
+    {
+        assert!(here.join("basis").join(file).exists(), "{file}");
+    }
+    let events = ["psa", "events", "--basis", "basis", "-n", "50", "--seed", "3", "--hits", "2"];
+    ok(&[&events[..], &["--workers", "1", "-o", "one"]].concat());
+    ok(&[&events[..], &["--workers", "3", "-o", "three"]].concat());
+    let signals = |folder: &str| std::fs::read(here.join(folder).join("signals.npy")).unwrap();
+    assert_eq!(signals("one"), signals("three"));
+    let said = ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--agata", "basis.dat"]);
+    assert!(said.contains("basis.dat"));
+    assert_eq!(std::fs::metadata(here.join("basis.dat")).unwrap().len() % 17_932, 0);
+    ok(&["psa", "simulate", "--crystal", "mine.toml", "--step", "3", "--gretina", "gretina.dat"]);
+    assert!(
+        std::fs::read(here.join("gretina.dat")).unwrap().starts_with(b"GRETA basis signals; Cylindrical")
+    );
+    // Too little to sweep the charge out.
+    let said =
+        ok(&["psa", "simulate", "--crystal", "mine.toml", "--bias", "10", "--step", "4", "-o", "weak"]);
+    assert!(said.contains("do not deplete"), "{said}");
+
+    let refused = |args: &[&str], code: i32, words: &str| {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
+    };
+    refused(&["psa", "simulate", "--crystal", "none.toml", "-o", "x"], 1, "none.toml");
+    refused(&["psa", "simulate", "--grid", "0", "-o", "x"], 2, "grid");
+    refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "holds no basis");
+    refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");
+}
+
+/// From a crystal to hits of events with three of them: by a run, a file of frames, a pipe and a socket, all the same.
+#[test]
+fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let ok = |args: &[&str]| ok(here, args);
+    edit_crystal(here);
+    ok(&["psa", "simulate", "--crystal", "mine.toml", "-o", "basis"]);
+    let events = ["psa", "events", "--basis", "basis", "--energy", "uniform:300:900", "--noise", "1"];
+    ok(&[&events[..], &["-n", "60", "--hits", "3", "--within", "segments", "-o", "ev"]].concat());
+    ok(&[&events[..], &["-n", "200", "-o", "single"]].concat());
+
+    let said = ok(&["psa", "run", "--basis", "basis", "--events", "ev", "--json", "hits.json"]);
+    assert!(said.starts_with("60 events, 180 hits"), "{said}");
+    let rows =
+        ["psa", "compare", "hits.json", "hits.json", "--truth", "ev", "--report", "c.html", "--json", "-"];
+    let rows = ok(&rows);
+    let page = std::fs::read_to_string(here.join("c.html")).unwrap();
+    assert!(page.contains("180 hits that both runs have") && page.contains("mm to the truth"), "{page}");
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    assert_eq!((rows[0]["hits"].as_u64(), rows[0]["same_percent"].as_f64()), (Some(180), Some(100.0)));
+    let median = rows[0]["to_truth_mm"][0]["median"].as_f64().unwrap();
+    assert!(median < 3.0, "{median} mm in a crystal of 18 mm");
+
+    ok(&["psa", "frames", "ev", "--channels", "all", "--crystal", "7", "--unit", "0.05", "-o", "ev.geb"]);
+    let stream = ["psa", "stream", "--basis", "basis"];
+    let said = ok(&[&stream[..], &["ev.geb", "-o", "hits.geb"]].concat());
+    assert!(said.starts_with("60 events, 180 hits"), "{said}");
+    assert!(!here.join("hits.geb.part").exists() && !here.join("hits.geb.resume").exists());
+    let bytes = std::fs::read(here.join("hits.geb")).unwrap();
+    assert_eq!(bytes.len(), 60 * 480);
+    let counted =
+        ok(&[&stream[..], &["ev.geb", "-o", "other.geb", "--json", "-", "--workers", "1"]].concat());
+    assert_eq!(serde_json::from_str::<Value>(&counted).unwrap()["hits"], 180);
+    assert_eq!(bytes, std::fs::read(here.join("other.geb")).unwrap(), "whoever computes them");
+
+    // Crystal 7 of an array, hits of each event together.
+    let said = ok(&["psa", "track", "hits.geb", "-o", "tracked", "--together", "0"]);
+    assert!(said.starts_with("180 hits in 60 events"), "{said}");
+    let pairs = [&[
+        "psa", "run", "--basis", "basis", "--events", "ev", "--pairs", "--align", "--json", "two.json",
+    ][..]];
+    std::fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
+    ok(&[&pairs.concat()[..], &["--array", "array"]].concat());
+    let two: Value = serde_json::from_slice(&std::fs::read(here.join("two.json")).unwrap()).unwrap();
+    let hit = &two["events"][0];
+    let [here_z, there_z] = ["position", "in_array"].map(|frame| hit[frame][2].as_f64().unwrap());
+    assert!((there_z - here_z - 100.0).abs() < 1e-3, "{hit}");
+
+    // Holes are caught: what is collected is too little, and made whole again.
+    ok(&[&events[..], &["-n", "20", "--trapping", "200", "-o", "caught"]].concat());
+    let mut sums = [[].as_slice(), &["--trapping", "200"]].map(|more: &[&str]| {
+        let run = ["psa", "run", "--basis", "basis", "--events", "caught", "--json", "-"];
+        let found: Value = serde_json::from_str(&ok(&[&run[..], more].concat())).unwrap();
+        found["events"].as_array().unwrap().iter().map(|hit| hit["energy"].as_f64().unwrap()).sum::<f64>()
+    });
+    let energies = std::fs::read(here.join("caught").join("energies.npy")).unwrap();
+    let energies = energies[energies.len() - 8 * 20..].as_chunks::<8>().0;
+    let truth: f64 = energies.iter().map(|&bytes| f64::from_le_bytes(bytes)).sum();
+    sums = sums.map(|sum| 100.0 * (sum / truth - 1.0));
+    assert!(sums[0] < -0.2 && sums[1].abs() < 0.1, "{sums:?} % too much");
+
+    ok(&["psa", "frames", "single", "-o", "single.geb"]);
+    let tables =
+        ["psa", "tables", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seeds", "1,2"];
+    let rows = ok(&[&tables[..], &["--report", "t.html", "--json", "-"]].concat());
+    let rows: Value = serde_json::from_str(&rows).unwrap();
+    let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+    let screen = row("screen bits, 8");
+    assert_eq!(screen["events"], 80);
+    // In a round crystal points have mirror images, which rounding may prefer.
+    assert!(
+        screen["same"]["mean"].as_f64().unwrap() > 98.0
+            && row("fgs p=2")["same"]["mean"].as_f64().unwrap() < 95.0
+    );
+    assert!(std::fs::read_to_string(here.join("t.html")).unwrap().contains("cfgs mixed"));
+
+    let refused = |args: &[&str], code: i32, words: &str| {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
+    };
+    std::fs::write(here.join("cut.geb"), &std::fs::read(here.join("single.geb")).unwrap()[..1010]).unwrap();
+    let cut = [&stream[..], &["cut.geb", "--channels", "hit-core", "-o", "cut.hits"]].concat();
+    refused(&cut, 1, "byte 1010");
+    refused(&[&stream[..], &["ev.geb", "-o", "cut.hits"]].concat(), 2, "cut.hits.resume");
+    refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 2, "holds no events");
+    refused(&["psa", "run", "--basis", "basis", "--events", "ev", "--window", "61"], 2, "61");
+    refused(&["psa", "frames", "ev", "-o", "x.geb"], 2, "3 hits");
+    refused(&["psa", "send", "ev.geb", "--to", "127.0.0.1:1", "--patience", "0"], 1, "127.0.0.1:1");
+}

@@ -1,0 +1,208 @@
+//! `zellige simulate`: nothing runs, so everything is quick and repeatable.
+
+use crate::common::run;
+use serde_json::Value;
+
+const SMALL: [&str; 10] =
+    ["simulate", "tor", "--n", "20000", "--m", "2000", "--tile", "950", "--platform", "v100x4"];
+
+fn simulated(more: &[&str]) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &[&SMALL[..], more, &["--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn figures_are_there_and_repeat() {
+    let reports = simulated(&["--rule", "fp32", "--rule", "hp1:band=2"]);
+    for report in &reports {
+        let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("{key}"));
+        let (n, m) = (20_000f64, 2000f64);
+        let flops = n.powi(3) / 3.0 + 2.0 * n * n * m;
+        assert!((number("tflops") * number("makespan_seconds") * 1e12 / flops - 1.0).abs() < 1e-9);
+        assert!((number("fraction_of_peak") - number("tflops") / 60.0).abs() < 1e-9);
+        assert!((0.0..1.0).contains(&number("idle_share")));
+        for key in ["area", "critical_path", "mixed"] {
+            let bound = report["bounds"][key].as_f64().unwrap();
+            assert!(bound > 0.0 && bound <= number("makespan_seconds"), "{key}: {bound}");
+        }
+        // The lower triangle and B go in once at least, X comes back.
+        let moved = |key: &str| report["bytes_moved"][key].as_u64().unwrap() as f64;
+        assert!(moved("h2d") >= 4.0 * (n * n / 2.0 + n * m) && moved("d2h") >= 4.0 * n * m);
+    }
+    let seconds = |at: usize| reports[at]["makespan_seconds"].as_f64().unwrap();
+    assert!(seconds(1) < seconds(0), "tensor cores help");
+    assert_eq!(reports, simulated(&["--rule", "fp32", "--rule", "hp1:band=2"]));
+}
+
+#[test]
+fn less_memory_moves_more_and_too_little_is_refused() {
+    let roomy = simulated(&["--devices", "1"]);
+    let tight = simulated(&["--devices", "1", "--capacity", "0.3"]);
+    let moved = |reports: &[Value]| reports[0]["bytes_moved"]["h2d"].as_u64().unwrap();
+    assert!(moved(&tight) > moved(&roomy), "{} and {}", moved(&tight), moved(&roomy));
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &[&SMALL[..], &["--capacity", "0.005"]].concat());
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.contains("operands at once") && ran.stderr.contains("gpu0 has 0.005 GB"),
+        "{}",
+        ran.stderr
+    );
+}
+
+fn moved(report: &Value) -> u64 {
+    ["h2d", "d2h", "p2p"].iter().map(|key| report["bytes_moved"][key].as_u64().unwrap()).sum()
+}
+
+/// On one owner map the bytes are a matter of the algorithm. Where every product is in 16 bits, the f32 copies for SYRK leave most of
+/// what is saved; two copies move no less than replicas.
+#[test]
+fn with_fixed_owners_narrow_operands_save_bytes() {
+    let owners =
+        |copies| simulated(&["--sched", "owners", "--copies", copies, "--rule", "fp32", "--rule", "hp1"]);
+    let (replicas, both) = (owners("replicas"), owners("both"));
+    assert_eq!(moved(&replicas[0]), moved(&both[0]), "fp32 converts nothing");
+    assert!(moved(&replicas[1]) < moved(&replicas[0]));
+    assert!(moved(&replicas[1]) <= moved(&both[1]), "{} {}", moved(&replicas[1]), moved(&both[1]));
+    assert!(both[1]["tasks"].as_u64() > replicas[1]["tasks"].as_u64());
+    assert_eq!(both[1]["low_share"], 1.0);
+}
+
+/// In blocks, float32 beside the diagonal is wanted by the devices of the diagonal's blocks only: the band saves bytes too.
+#[test]
+fn in_blocks_a_band_saves_bytes_too() {
+    let reports = simulated(&[
+        "--sched",
+        "owners",
+        "--owner-block",
+        "4",
+        "--rule",
+        "fp32",
+        "--rule",
+        "hp1:band=2",
+        "--rule",
+        "hp1",
+    ]);
+    assert!(moved(&reports[1]) < moved(&reports[0]), "{} {}", moved(&reports[1]), moved(&reports[0]));
+    assert!(moved(&reports[2]) < moved(&reports[1]));
+}
+
+/// A run writes its norms, and a simulation reads them: at its own size, and stretched.
+#[test]
+fn norms_go_from_a_run_to_a_simulation() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../tor/systems/demo.toml");
+    let rule = "hp1:operand=1e-2";
+    let run_args = [
+        "tor",
+        "run",
+        demo,
+        "--tile",
+        "204",
+        "--precision",
+        rule,
+        "--norms-out",
+        "n.json",
+        "--json",
+        "r.json",
+    ];
+    let ran = run(folder.path(), &run_args);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let json = |name: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(folder.path().join(name)).unwrap()).unwrap()
+    };
+    assert_eq!(json("n.json")["rule"], rule);
+    let size = |key: &str| json("r.json")[0][key].to_string();
+    let simulated = |n: &str, copies: &str| -> Value {
+        let m = size("m");
+        let args =
+            ["simulate", "tor", "--n", n, "--m", &m, "--tile", "204", "--rule", rule, "--norms", "n.json"];
+        let ran = run(
+            folder.path(),
+            &[&args[..], &["--copies", copies, "--trace", "t.json", "--json", "-"]].concat(),
+        );
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        serde_json::from_str(&ran.stdout).unwrap()
+    };
+    let share = |n: &str, copies: &str| simulated(n, copies)[0]["low_share"].as_f64().unwrap();
+    for n in [size("n"), "6000".into()] {
+        let late = share(&n, "replicas");
+        assert!(late > 0.3 && late < 1.0, "{late}");
+        assert_eq!(late, share(&n, "both"), "chosen late, and looked up ahead");
+    }
+}
+
+#[test]
+fn a_factorisation_alone_is_less_than_a_reconstructor() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = ["simulate", "cholesky", "--n", "20000", "--tile", "950", "--json", "-"];
+    let ran = run(folder.path(), &alone);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let reports: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    let number = |report: &Value, key: &str| report[key].as_f64().unwrap();
+    let (alone, whole) = (&reports[0], &simulated(&[])[0]);
+    let flops = 20_000f64.powi(3) / 3.0;
+    assert!((number(alone, "tflops") * number(alone, "makespan_seconds") * 1e12 / flops - 1.0).abs() < 1e-9);
+    assert!(number(alone, "makespan_seconds") < number(whole, "makespan_seconds"));
+    // The factor comes back to the host.
+    assert!(alone["bytes_moved"]["d2h"].as_f64().unwrap() >= 4.0 * 20_000f64.powi(2) / 2.0);
+}
+
+/// On an H200, where float32 off the tensor cores is slow, SYRK and TRSM are what is left to speed up.
+#[test]
+fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = ["fp8:band=2,else=hp1", "fp8:band=2,else=hp1,full=tf32", "fp8:band=2,else=hp1,full=x3"];
+    let options = ["--platform", "h200x1", "--tile", "1024", "--json", "r.json"];
+    let mut arguments = ["simulate", "tor", "--n", "20480", "--m", "2048"].to_vec();
+    arguments.extend(options);
+    arguments.extend(rules.iter().flat_map(|rule| ["--rule", rule]));
+    let ran = run(folder.path(), &arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let text = std::fs::read_to_string(folder.path().join("r.json")).unwrap();
+    let reports: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let seconds = [0, 1, 2].map(|k| reports[k]["makespan_seconds"].as_f64().unwrap());
+    assert!(seconds[1] < seconds[2] && seconds[2] < 0.9 * seconds[0], "{seconds:?}");
+    assert_eq!(reports[2]["rule"], rules[2]);
+}
+
+#[test]
+fn a_trace_names_the_formats_that_move() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--rule", "hp1:band=2", "--trace", "t.json"];
+    let ran = run(folder.path(), &[&SMALL[..], &more].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let trace = std::fs::read_to_string(folder.path().join("t.json")).unwrap();
+    let moved = |format: &str| trace.matches(&format!("{format:?}")).count();
+    assert!(moved("fp16") > 100 && moved("fp32") > 100, "{} and {}", moved("fp16"), moved("fp32"));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("odd.toml"), "name = \"odd\"\nnodes = 3\n").unwrap();
+    std::fs::write(folder.path().join("odd.json"), "{\"rule\": \"fp32\", \"edges\": [0, 3]}").unwrap();
+    for (more, code, said) in [
+        (["--platform", "v100"], 2, "p100x4"),
+        (["--platform", "odd.toml"], 2, "line 2"),
+        (["--devices", "5"], 2, "has 4"),
+        (["--capacity", "-1"], 2, "above 0"),
+        (["--workers", "2"], 2, "--platform host"),
+        (["--rule", "hp1:operand=1e-2"], 2, "norms"),
+        (["--rule", "x3"], 1, "no kind has a rate"),
+        (["--rule", "tf32"], 1, "can run gemm in \"tf32\": no kind has a rate"),
+        (["--rule", "fp8:band=2"], 1, "can run gemm in \"fp8\": no kind has a rate"),
+        (["--rule", "fp32,full=x3"], 1, "in \"x3\": no kind has a rate"),
+        (["--norms", "none.json"], 1, "none.json"),
+        (["--norms", "odd.json"], 2, "\"edges\""),
+        (["--rule=hp2", "--copies=both"], 2, "use replicas"),
+    ] {
+        let ran = run(folder.path(), &[&SMALL[..8], &more].concat());
+        assert_eq!(ran.code, Some(code), "{more:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{more:?}: {}", ran.stderr);
+    }
+    let listed = run(folder.path(), &["simulate", "platforms"]);
+    assert!(listed.stdout.contains("gh200x4") && listed.stdout.contains("section VIII"));
+}

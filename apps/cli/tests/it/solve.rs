@@ -1,0 +1,159 @@
+//! `zellige solve`.
+
+use std::path::Path;
+
+use crate::common::{ok, run};
+use serde_json::Value;
+
+fn json(here: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&ok(here, &[args, &["--json", "-"]].concat())).unwrap()
+}
+
+#[test]
+fn systems_are_solved_and_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["matrix", "generate", "elasticity", "--size", "7x6x5", "-o", "a.mtx.gz"]);
+    let words = ["solve", "a.mtx.gz", "-b", "random:3", "--tol", "1e-11"];
+    let exact = json(here, &[&words[..], &["-o", "x.npy", "--report", "x.html", "--csv", "x.csv"]].concat());
+    assert_eq!((&exact["converged"], &exact["reason"]), (&Value::Bool(true), &Value::from("converged")));
+    let ratio = exact["true_residual"].as_f64().unwrap() / exact["rhs"].as_f64().unwrap();
+    assert!(ratio <= 1e-11, "{exact}");
+    let steps = exact["iterations"].as_u64().unwrap() as usize;
+    assert_eq!(exact["history"]["iterated"].as_array().unwrap().len(), steps);
+    // What the method keeps, and what was computed where it was looked at: before the first step, and after the last.
+    let csv = std::fs::read_to_string(here.join("x.csv")).unwrap();
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((lines.len(), &*lines[0]), (steps + 2, &["step", "residual", "true_residual"][..]));
+    let last: f64 = lines[steps + 1][2].parse().unwrap();
+    assert!((last / exact["true_residual"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{csv}");
+    assert!(lines[1][1].is_empty() && lines[1][2].parse::<f64>().unwrap() > last, "{csv}");
+    let page = std::fs::read_to_string(here.join("x.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("converged"));
+
+    let parts = exact["bytes"].as_object().unwrap();
+    let sum: u64 =
+        parts.iter().filter(|(name, _)| *name != "total").map(|(_, bytes)| bytes.as_u64().unwrap()).sum();
+    assert!(
+        parts["total"] == sum && parts["given"].as_u64() > Some(0) && parts["vectors"].as_u64() > Some(0)
+    );
+
+    // The answer is where a second run begins, and has nothing to do.
+    let again = json(here, &[&words[..], &["--x0", "x.npy"]].concat());
+    assert_eq!(again["iterations"], 0);
+
+    let narrow = json(
+        here,
+        &[&words[..], &["--inner", "ap7:cw:2^-24", "--method", "gmres:60", "--precond", "ilu0"]].concat(),
+    );
+    assert_eq!((&narrow["converged"], &narrow["method"]), (&Value::Bool(true), &Value::from("gmres(60)")));
+    assert!(narrow["bytes"]["inner"].as_u64().unwrap() * 4 < narrow["bytes"]["matrix"].as_u64().unwrap() * 3);
+    assert!(
+        ok(here, &["solve", "a.mtx.gz", "--reorder", "--precond", "amg", "--workers", "2"])
+            .contains("converged")
+    );
+}
+
+#[test]
+fn each_column_of_a_file_is_solved_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["matrix", "generate", "flow", "--size", "9x8x7", "-o", "a.mtx"]);
+    let n = 9 * 8 * 7;
+    let mut columns = format!("%%MatrixMarket matrix array real general\n{n} 3\n");
+    (0..3 * n).for_each(|i| columns += &format!("{}\n", i % 11));
+    std::fs::write(here.join("b.mtx"), columns).unwrap();
+    let words = ["solve", "a.mtx", "-b", "b.mtx", "--method", "gmres:50", "--basis", "block16"];
+    let all = json(here, &[&words[..], &["-o", "x.mtx", "--csv", "x.csv", "--report", "x.html"]].concat());
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), 3);
+    assert!(all.iter().all(|answer| answer["converged"] == true));
+    let steps: u64 = all.iter().map(|answer| answer["iterations"].as_u64().unwrap()).sum();
+    assert_eq!(std::fs::read_to_string(here.join("x.csv")).unwrap().lines().count() as u64, steps + 3 + 1);
+    assert!(std::fs::read_to_string(here.join("x.mtx")).unwrap().contains(&format!("{n} 3")));
+    // The answers are right: from them there is nothing to do.
+    let again = json(here, &["solve", "a.mtx", "-b", "b.mtx", "--x0", "x.mtx"]);
+    assert!(again.as_array().unwrap().iter().all(|answer| answer["iterations"] == 0));
+    let wrong = run(here, &["solve", "a.mtx", "-b", "b.mtx", "--basis", "rpre16"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("scale"), "{}", wrong.stderr);
+}
+
+#[test]
+fn narrow_products_on_the_way_and_shifts_have_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["matrix", "generate", "flow", "--size", "9x8x7", "--spread", "0.5", "-o", "a.mtx"]);
+    let solve = |words: &str| {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        json(here, &[&["solve", "a.mtx"], &words[..]].concat())
+    };
+    for (words, method) in [
+        ("--method cg --precond jacobi --inner ap7:cw:2^-20 --reliable", "reliable cg"),
+        ("--method fcg --precond jacobi --inner fp32 --reliable=0.01", "reliable fcg"),
+        ("--method gmres:60 --precond ilu0 --relax ap7:cw:2^-37,fp32,ap7:cw:2^-16", "relaxed gmres(60)"),
+        ("--method gmres:60 --precond ilu0 --inner ap7:cw-exact:2^-30 --x-for ones", "gmres(60)"),
+        ("--method fgmres:60 --precond ilu0 --orthogonalise mgs --basis fp32", "fgmres(60,fp32,mgs)"),
+    ] {
+        let answer = solve(words);
+        assert_eq!((&answer["converged"], &answer["method"]), (&Value::Bool(true), &Value::from(method)));
+    }
+    let chosen = solve("--method gmres:60 --precond ilu0 --inner auto:cw:2^-24");
+    let chosen = chosen["inner"].as_str().unwrap();
+    let again = solve(&format!("--method gmres:60 --precond ilu0 --inner {chosen}"));
+    assert_eq!((&again["inner"], &again["converged"]), (&Value::from(chosen), &Value::Bool(true)));
+    let shifted = solve("--shifts 0,2.5,-1e-12 -o x.mtx --csv x.csv --report x.html");
+    let shifts: Vec<_> =
+        shifted.as_array().unwrap().iter().map(|one| one["shift"].as_f64().unwrap()).collect();
+    assert_eq!(shifts, [0.0, 2.5, -1e-12]);
+    assert!(
+        shifted
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one["converged"] == true && one["method"] == "shifted cg")
+    );
+    assert!(std::fs::read_to_string(here.join("x.mtx")).unwrap().contains("504 3"));
+    assert!(std::fs::read_to_string(here.join("x.csv")).unwrap().contains("\n1,2.5,0,"));
+    assert!(std::fs::read_to_string(here.join("x.html")).unwrap().contains("right-hand side 1, shift 2.5"));
+    // Without a shift the answer is that of the matrix: from there is nothing to do.
+    let one = solve("--shifts 0 -o y.mtx");
+    assert_eq!(one["shift"], 0.0);
+    assert_eq!(solve("--x0 y.mtx")["iterations"], 0);
+}
+
+#[test]
+fn what_is_wrong_has_a_code_and_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("z.mtx"), "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n")
+        .unwrap();
+    std::fs::write(here.join("b.mtx"), "%%MatrixMarket matrix array real general\n3 1\n1\n1\n1\n").unwrap();
+    ok(here, &["matrix", "generate", "flow", "--size", "8x8x8", "-o", "a.mtx"]);
+    let cases: [(&[&str], i32, &str); 19] = [
+        (&["solve", "z.mtx"], 2, "row 2 is all zeros"),
+        (&["solve", "a.mtx", "-b", "b.mtx"], 2, "3"),
+        (&["solve", "a.mtx", "--method", "gmers"], 2, "gmres:40"),
+        (&["solve", "a.mtx", "--inner", "ap7:2^-24"], 2, "ap7:cw:2^-24"),
+        (&["solve", "a.mtx", "-b", "random:x"], 2, "seed"),
+        (&["solve", "a.mtx", "--nullspace", "constant"], 2, "not in the null space"),
+        (&["solve", "a.mtx", "--method", "cg", "--orthogonalise", "mgs"], 2, "only gmres"),
+        (&["solve", "a.mtx", "--relax", "fp32"], 2, "--method gmres:M"),
+        (&["solve", "a.mtx", "--method", "gmres", "--relax", "fp32,ap7:cw:2^-30"], 2, "most accurate"),
+        (&["solve", "a.mtx", "--method", "cg", "--reliable"], 2, "narrow --inner"),
+        (&["solve", "a.mtx", "--inner", "fp32", "--reliable"], 2, "--method cg"),
+        (&["solve", "a.mtx", "--inner", "ap7:cw-exact:2^-24"], 2, "x-for"),
+        (&["solve", "a.mtx", "--gpu-mem", "1GB"], 2, "--device cuda"),
+        (&["solve", "a.mtx", "--device", "cuda:99"], 4, "zellige machine show"),
+        (&["solve", "a.mtx", "--x-for", "ones"], 2, "only cw-exact"),
+        (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "no finite number"),
+        (&["solve", "a.mtx", "--shifts", "1", "--precond", "ilu0"], 2, "--precond none"),
+        (&["solve", "a.mtx", "--shifts", "1", "--x0", "b.mtx"], 2, "--x0"),
+        (&["solve", "a.mtx", "--method", "cg", "--precond", "jacobi", "--max-steps", "3"], 5, "--max-steps"),
+    ];
+    for (args, code, word) in cases {
+        let ran = run(here, args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(word), "{args:?}: {}", ran.stderr);
+    }
+}

@@ -1,0 +1,16 @@
+//! The tests of this crate that need a public interface only, in one binary: it is linked once.
+
+mod acceptance;
+mod common;
+mod covariance;
+mod cuda_compile;
+mod cuda_twins;
+mod evaluate;
+mod files;
+mod gpu;
+mod moao;
+mod params;
+mod pipeline;
+mod published;
+mod reference;
+mod simulate;

@@ -1,0 +1,391 @@
+//! The pipeline on small systems of the project's own: units, workers, files, refusals.
+
+use crate::common;
+use crate::common::data;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use zellige_runtime::Runtime;
+use zellige_tor::files::{SlopeOrder, fits, npy};
+use zellige_tor::params::{Input, Mode, NoiseModel, parse, read};
+use zellige_tor::pipeline::{
+    self, Error, Foreign, Observer, OnNotSpd, Options, Outcome, Silent, TileChoice, Xray, covariance,
+    evaluate, precheck, write_images, write_reconstructors,
+};
+use zellige_tor::{Kind, reference};
+
+const DEMO: &str = include_str!("../../systems/demo.toml");
+
+/// The demo's sky with `nssp` sub-apertures across.
+fn system(nssp: usize) -> Input {
+    let text = DEMO.replace("nssp = 16 ", &format!("nssp = {nssp} "));
+    parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap()
+}
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).pin(false).build().unwrap()
+}
+
+fn options(rules: &[&str], tile: usize) -> Options {
+    Options {
+        rules: rules.iter().map(|r| r.to_string()).collect(),
+        tile: TileChoice::Uniform(tile),
+        keep_reconstructors: true,
+        ..Options::default()
+    }
+}
+
+fn strehl(outcome: &Outcome, rule: usize) -> f64 {
+    outcome.results[rule].measured.as_ref().unwrap().strehl_moao
+}
+
+#[test]
+fn fp64_is_the_dense_reconstructor_for_every_target() {
+    let input = system(6);
+    let targets = vec![[0.0, 0.0], [12.0, -7.0], [150.0, 150.0]];
+    let options = Options { targets: Some(targets.clone()), ..options(&["fp64", "fp32"], 25) };
+    let outcome = pipeline::run(&runtime(2), &input, &options, &Silent).unwrap();
+    let cov = zellige_tor::Covariance::with_targets(&input.system, &input.atmosphere, &targets).unwrap();
+    for t in 0..3 {
+        let want = reference::reconstruct(&cov, t).unwrap();
+        let got = &outcome.results[0].extras.reconstructors[t];
+        let error: f64 = got.data().iter().zip(want.data()).map(|(a, b)| (a - b).powi(2)).sum();
+        assert!(error.sqrt() < 1e-9 * want.norm(), "target {t}: {}", error.sqrt() / want.norm());
+    }
+    // Each target is judged by itself: far from the guide stars nothing is known.
+    let m = outcome.results[1].measured.as_ref().unwrap();
+    assert_eq!(m.targets.len(), 3);
+    assert!(m.targets[2].strehl_moao < m.targets[0].strehl_moao);
+    let flops = (outcome.results[0].n as f64).powi(3) / 3.0
+        + 3.0 * 2.0 * (outcome.results[0].n as f64).powi(2) * outcome.results[0].m as f64;
+    assert!((m.flops / flops - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn judgement_agrees_with_the_sequential_one() {
+    let input = system(7);
+    let outcome = pipeline::run(&runtime(2), &input, &options(&["fp32"], 40), &Silent).unwrap();
+    let cov = zellige_tor::Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let r = &outcome.results[0].extras.reconstructors[0];
+    let cee = zellige_tor::evaluate::cee(&cov, 0, r).unwrap();
+    let dx = zellige_tor::dm::command_matrix(&input.system, cov.geometry()).unwrap().dx;
+    let (_, verdict) = zellige_tor::evaluate::judge(&input.system, &cov, &dx, &cee, true).unwrap();
+    let m = outcome.results[0].measured.as_ref().unwrap();
+    common::close("trace", m.trace_cee, verdict.trace_cee, 1e-12);
+    common::close("Strehl", m.strehl_moao, verdict.strehl, 1e-12);
+    common::close("exact Strehl", m.strehl_exact.unwrap(), verdict.strehl_exact.unwrap(), 1e-12);
+}
+
+#[derive(Default)]
+struct Listener(Mutex<Vec<String>>);
+
+impl Observer for Listener {
+    fn stage(&self, _name: &str, _total: u64) {}
+    fn advance(&self, _done: u64) {}
+    fn warn(&self, text: &str) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+#[test]
+fn figures_that_mean_nothing_come_with_a_warning() {
+    let input = system(6);
+    let mirror = zellige_tor::dm::Mirror::new(&input.system);
+    let m = precheck(&input, &options(&["fp32"], 48)).unwrap().info.truth_slopes;
+    // A mirror whose two opposite ends alone move, and together: no stationary residual does that.
+    let line = |k: &usize| mirror.cells[*k][1] == 3;
+    let ends = [(0..mirror.len()).find(line).unwrap(), (0..mirror.len()).rfind(line).unwrap()];
+    let dx = zellige_tor::Matrix::from_fn(mirror.len(), m, |a, _| if ends.contains(&a) { 10.0 } else { 0.0 });
+    let heard = Listener::default();
+    let outcome =
+        pipeline::run_with_mirror(&runtime(2), &input, &options(&["fp32"], 48), dx, &heard).unwrap();
+    let result = &outcome.results[0];
+    let warnings = &result.measured.as_ref().unwrap().warnings;
+    assert_eq!(*warnings, *heard.0.lock().unwrap());
+    assert!(warnings[0].starts_with("fp32, target (0, 0): strehl_moao"), "{warnings:?}");
+    assert_eq!(serde_json::to_value(result).unwrap()["warnings"][0], warnings[0].as_str());
+    assert!((0.0..1.0).contains(&result.measured.as_ref().unwrap().strehl_moao));
+
+    let usual = pipeline::run(&runtime(2), &input, &options(&["fp32"], 48), &Silent).unwrap();
+    assert!(serde_json::to_value(&usual.results[0]).unwrap().get("warnings").is_none());
+}
+
+#[test]
+fn a_matrix_beyond_float32_is_sent_to_float64() {
+    // Two stars at one place measure the same thing twice: without noise to speak of, the smallest eigenvalues are this noise.
+    let mut input = system(8);
+    input.system.stars[1] = input.system.stars[0].clone();
+    input.system.noise = NoiseModel::Uniform { variance: 1e-8 };
+    let all = options(&["hp1:operand=1e-2", "x3", "fp32", "fp64"], 48);
+    let outcome = pipeline::run(&runtime(2), &input, &all, &Silent).unwrap();
+    for result in &outcome.results[..3] {
+        let lost = result.not_spd.as_ref().unwrap_or_else(|| panic!("{} survived", result.rule));
+        assert!(lost.to_string().ends_with("try fp64"), "{}: {lost}", result.rule);
+    }
+    // The remedy is one, by the list and by the retry.
+    assert!(outcome.results[3].measured.is_some());
+    let retried = Options { on_not_spd: OnNotSpd::Retry, ..options(&["hp1:operand=1e-2"], 48) };
+    let outcome = pipeline::run(&runtime(2), &input, &retried, &Silent).unwrap();
+    assert_eq!(outcome.results[0].rule, "fp64");
+}
+
+#[test]
+fn results_do_not_depend_on_workers() {
+    let input = system(8);
+    let options = Options { refine: 1, ..options(&["hp1:operand=1e-2"], 33) };
+    let all: Vec<Outcome> = [1, 2, 4]
+        .into_iter()
+        .map(|w| pipeline::run(&runtime(w), &input, &options, &Silent).unwrap())
+        .collect();
+    for other in &all[1..] {
+        let [a, b] = [&all[0], other].map(|o| o.results[0].measured.clone().unwrap());
+        assert_eq!(a.strehl_moao.to_bits(), b.strehl_moao.to_bits());
+        assert_eq!(a.strehl_exact, b.strehl_exact);
+        assert_eq!(a.backward_error.to_bits(), b.backward_error.to_bits());
+        assert_eq!(all[0].results[0].extras.reconstructors[0], other.results[0].extras.reconstructors[0]);
+    }
+}
+
+/// The demo with every angle written in `unit`.
+fn in_unit(nssp: usize, unit: &str, arcsec: f64) -> Input {
+    let mut out = String::new();
+    let lengths = ["x", "y", "pixel_ngs", "pixel_lgs", "spot_width"];
+    for line in DEMO.replace("nssp = 16 ", &format!("nssp = {nssp} ")).lines() {
+        let key = line.split('=').next().unwrap_or("").trim();
+        let value = line.split('=').nth(1).and_then(|v| v.split('#').next()?.trim().parse::<f64>().ok());
+        match (key, value) {
+            ("units", _) => out.push_str(&format!("units = \"{unit}\"\n")),
+            ("lgs_cst", Some(v)) => out.push_str(&format!("lgs_cst = {:e}\n", v / arcsec / arcsec)),
+            (key, Some(v)) if lengths.contains(&key) => out.push_str(&format!("{key} = {:e}\n", v / arcsec)),
+            _ => out.push_str(&format!("{line}\n")),
+        }
+    }
+    parse(Path::new("system.toml"), &out, None, Mode::Strict).unwrap()
+}
+
+#[test]
+fn units_do_not_matter() {
+    let rules = ["hp1:band=2", "hp1:operand=1e-2"];
+    let run = |input: &Input| pipeline::run(&runtime(2), input, &options(&rules, 48), &Silent).unwrap();
+    let reference = run(&system(10));
+    for (unit, arcsec) in [("rad", 206265.0), ("mas", 1e-3)] {
+        let other = run(&in_unit(10, unit, arcsec));
+        for k in 0..rules.len() {
+            let change = (strehl(&other, k) - strehl(&reference, k)).abs();
+            // The parameters differ in their last bits, the roundings to 16 bits hence in a few places.
+            assert!(change < 1e-6, "{unit}, {}: {change:e}", rules[k]);
+        }
+    }
+}
+
+#[test]
+fn a_matrix_of_tiny_numbers_needs_no_luck() {
+    // Turbulence and noise weaker by 2^-40, 1e-12: entries far below what f16 holds unscaled.
+    let mut input = system(8);
+    let factor = 2.0f64.powi(-40);
+    input.atmosphere.layers.iter_mut().for_each(|l| l.cn2 *= factor);
+    input.system.lgs_cst *= factor;
+    input.system.noise = NoiseModel::Uniform { variance: 1e-3 * factor };
+    let mut usual = system(8);
+    usual.system.noise = NoiseModel::Uniform { variance: 1e-3 };
+    let weak = pipeline::run(&runtime(2), &input, &options(&["hp1:band=2"], 40), &Silent).unwrap();
+    let usual = pipeline::run(&runtime(2), &usual, &options(&["hp1:band=2"], 40), &Silent).unwrap();
+    // A power of two changes no rounding: the reconstructor is the same one.
+    let [a, b] = [&weak, &usual].map(|o| &o.results[0].extras.reconstructors[0]);
+    let error = a.data().iter().zip(b.data()).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+    assert!(error < 1e-6 * b.norm(), "{}", error / b.norm());
+}
+
+#[test]
+fn a_reconstructor_survives_its_file_in_either_slope_order() {
+    let input = system(6);
+    let folder = tempfile::tempdir().unwrap();
+    let rt = runtime(2);
+    let targets = Some(vec![[0.0, 0.0], [9.0, 3.0]]);
+    let options = Options { targets, ..options(&["fp64"], 50) };
+    let outcome = pipeline::build(&rt, &input, &options, &Silent).unwrap();
+    let result = &outcome.results[0];
+    let want = result.measured.as_ref().unwrap();
+    for order in [SlopeOrder::Xxyy, SlopeOrder::Xyxy] {
+        let path = folder.path().join(format!("r-{}.fits", order.name()));
+        assert_eq!(
+            write_reconstructors(&path, &outcome, result, order).unwrap(),
+            std::slice::from_ref(&path)
+        );
+        let foreign = Foreign { reconstructor: path.clone(), ..Foreign::default() };
+        let judged = evaluate(&rt, &input, &options, &foreign, &Silent).unwrap();
+        assert_eq!(judged.slope_order, order);
+        assert_eq!(judged.rule.as_deref(), Some("fp64"));
+        for (a, b) in judged.targets.iter().zip(&want.targets) {
+            common::close("Strehl from the file", a.strehl_moao, b.strehl_moao, 1e-12);
+        }
+        // The wrong order must show.
+        let wrong = if order == SlopeOrder::Xxyy { SlopeOrder::Xyxy } else { SlopeOrder::Xxyy };
+        let foreign = Foreign { order: Some(wrong), ..foreign };
+        let judged = evaluate(&rt, &input, &options, &foreign, &Silent).unwrap();
+        assert!(judged.strehl_moao < 0.5 * want.strehl_moao);
+    }
+    let image = fits::read(&folder.path().join("r-xyxy.fits"), Some("R1")).unwrap();
+    assert_eq!(image.text("SLOPEORD"), Some("xyxy"));
+    assert_eq!(image.number("TARGETX"), Some(9.0));
+    assert_eq!(image.number("STREHL"), Some(want.targets[1].strehl_moao));
+    assert_eq!(write_images(&folder.path().join("psf.fits"), &result.extras.images).unwrap().len(), 1);
+}
+
+#[test]
+fn foreign_files_that_do_not_fit_are_refused() {
+    let input = system(6);
+    let folder = tempfile::tempdir().unwrap();
+    let rt = runtime(1);
+    let cov = zellige_tor::Covariance::new(&input.system, &input.atmosphere).unwrap();
+    let (m, n) = cov.shape(Kind::Ctm(0));
+    let path = folder.path().join("r.npy");
+    let judge = |matrix: &zellige_tor::Matrix, dm: Option<PathBuf>| {
+        npy::write_f64(&path, matrix).unwrap();
+        let foreign = Foreign { reconstructor: path.clone(), command_matrix: dm, order: None };
+        evaluate(&rt, &input, &Options { exact: false, ..Options::default() }, &foreign, &Silent)
+    };
+    let zeros = zellige_tor::Matrix::zeros;
+    let message = judge(&zeros(n, m), None).unwrap_err().to_string();
+    assert!(message.contains("r.npy") && message.contains("transposed"), "{message}");
+    let message = judge(&zeros(m, n - 2), None).unwrap_err().to_string();
+    assert!(message.contains(&format!("needs {m} x {n}")), "{message}");
+    let mut broken = zeros(m, n);
+    broken.data_mut()[m + 3] = f64::NAN;
+    let message = judge(&broken, None).unwrap_err().to_string();
+    assert!(message.contains("(3, 1)"), "{message}");
+    let dm = folder.path().join("dx.npy");
+    npy::write_f64(&dm, &zeros(5, m)).unwrap();
+    let message = judge(&zeros(m, n), Some(dm)).unwrap_err().to_string();
+    assert!(message.contains("dx.npy") && message.contains("mirror"), "{message}");
+    // A reconstructor of zeros leaves everything: no correction at all.
+    let judged = judge(&zeros(m, n), None).unwrap();
+    common::close("relative error", judged.targets[0].relative_error, 1.0, 1e-12);
+}
+
+#[test]
+fn covariances_are_those_of_the_generator() {
+    let input = system(6);
+    let folder = tempfile::tempdir().unwrap();
+    let made = covariance(&runtime(2), &input, &Options::default(), &Silent).unwrap();
+    let cov = zellige_tor::Covariance::new(&input.system, &input.atmosphere).unwrap();
+    assert_eq!(made.cmm, cov.matrix(Kind::Cmm).unwrap());
+    assert_eq!(made.ctm[0], cov.matrix(Kind::Ctm(0)).unwrap());
+    assert_eq!(made.ctt, cov.matrix(Kind::Ctt).unwrap());
+    let path = folder.path().join("cov.fits");
+    made.write(&path, SlopeOrder::Xxyy).unwrap();
+    assert_eq!(fits::read_matrix(&path, Some("CTM")).unwrap(), made.ctm[0]);
+    let files = made.write(&folder.path().join("cov.npy"), SlopeOrder::Xxyy).unwrap();
+    assert_eq!(files.len(), 3);
+    assert_eq!(npy::read(&files[0]).unwrap(), made.cmm);
+    assert!(files[0].ends_with("cov-cmm.npy"));
+}
+
+#[test]
+fn wrong_options_are_refused_before_anything_runs() {
+    let input = system(6);
+    let code = |options: &Options| precheck(&input, options).unwrap_err().exit_code();
+    assert_eq!(code(&options(&["hp1:bend=2"], 48)), 2);
+    assert_eq!(code(&options(&[], 48)), 2);
+    assert_eq!(code(&options(&["fp32"], 0)), 2);
+    assert_eq!(code(&Options { targets: Some(Vec::new()), ..options(&["fp32"], 48) }), 2);
+    assert_eq!(code(&Options { targets: Some(vec![[f64::NAN, 0.0]]), ..options(&["fp32"], 48) }), 2);
+    assert_eq!(code(&Options { solve_rule: Some("fp64".into()), ..options(&["fp32"], 48) }), 2);
+    let small = Options { memory_limit: Some(1000), ..options(&["fp32"], 48) };
+    let error = precheck(&input, &small).unwrap_err();
+    assert_eq!(error.exit_code(), 1);
+    let text = error.to_string();
+    assert!(text.contains("triangle of Cmm") && text.contains("available"), "{text}");
+    // Only what this run has to give is a remedy.
+    assert!(text.ends_with("; take a larger machine"), "{text}");
+    let large = Options { targets: Some(vec![[0.0, 0.0], [1.0, 0.0]]), rules: vec!["x3".into()], ..small };
+    let text = precheck(&input, &large).unwrap_err().to_string();
+    assert!(text.contains("fewer targets") && text.contains("fp32 alone"), "{text}");
+}
+
+#[test]
+fn the_largest_published_system_is_refused_or_fits() {
+    let Some(root) = data("ao/moao/benchmark") else {
+        return;
+    };
+    let Some(profile) = data("ao/moao/profiles60/prof0-atmos-night0.txt") else {
+        return;
+    };
+    let file = root.join("nx50184_wfs9_Nssp86/sys-params.txt");
+    let input = read(&file, Some(&profile), Mode::Lenient).unwrap();
+    let options = Options { memory_limit: Some(24 << 30), ..Options::default() };
+    let error = precheck(&input, &options).unwrap_err().to_string();
+    assert!(error.contains("n = 100368 20.") && error.contains("GB available"), "{error}");
+    let fits = Options { memory_limit: None, ..Options::default() };
+    if let Ok(plan) = precheck(&input, &fits) {
+        assert!(plan.memory.total() > 20_000_000_000);
+    }
+}
+
+#[test]
+fn all_published_systems_have_a_plan_or_a_reason() {
+    let Some(root) = data("ao/moao") else {
+        return;
+    };
+    let mut seen = 0;
+    for (kind, profile) in [("check", None), ("benchmark", data("ao/moao/profiles60/prof0-atmos-night0.txt"))]
+    {
+        for entry in std::fs::read_dir(root.join(kind)).unwrap() {
+            let folder = entry.unwrap().path();
+            let atm = profile.clone().unwrap_or_else(|| folder.join("atm-params.txt"));
+            let input = read(&folder.join("sys-params.txt"), Some(&atm), Mode::Lenient).unwrap();
+            match precheck(&input, &options(&["hp1:band=2"], 512)) {
+                Ok(plan) => assert_eq!(plan.grid.len(), plan.info.measurements),
+                Err(Error::Memory(text)) => assert!(text.contains("needed"), "{text}"),
+                Err(e) => panic!("{}: {e}", folder.display()),
+            }
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 16);
+}
+
+#[test]
+fn edges_with_many_parts_come_with_advice() {
+    let mut input = system(30);
+    input.system.stars.truncate(5);
+    let auto = |rule: &str| Options { tile: TileChoice::Auto, ..options(&[rule], 1) };
+    let plan = precheck(&input, &auto("hp1")).unwrap();
+    // 700 sub-apertures: two parts, no advice.
+    assert!(plan.grid.parts_of_largest() == 2 && plan.advice.is_empty());
+    let input = system(41);
+    let plan = precheck(&input, &auto("hp1")).unwrap();
+    assert_eq!(plan.grid.parts_of_largest(), 3);
+    assert!(plan.advice[0].contains("band=2") && plan.advice[0].contains("hp1"), "{:?}", plan.advice);
+}
+
+struct Impatient(AtomicBool);
+
+impl Observer for Impatient {
+    fn stage(&self, name: &str, _total: u64) {
+        if name.contains("factorisation") {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    fn advance(&self, _done: u64) {}
+    fn warn(&self, _text: &str) {}
+    fn cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_run_can_be_cancelled_and_the_runtime_used_again() {
+    let input = system(10);
+    let rt = runtime(2);
+    let options = Options { xray: Xray::Auto, ..options(&["fp32"], 20) };
+    let error = pipeline::run(&rt, &input, &options, &Impatient(AtomicBool::new(false))).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error:?}");
+    assert_eq!(error.exit_code(), 130);
+    let outcome = pipeline::run(&rt, &input, &options, &Silent).unwrap();
+    assert!(outcome.survived());
+    let xray = outcome.xray.unwrap();
+    assert_eq!(xray.eigenvalues.len(), outcome.results[0].n);
+    // The 2-norm of a diagonal tile is no larger than that of the matrix.
+    assert!(xray.norms[0].max <= xray.eigenvalues[0] * (1.0 + 1e-9));
+}

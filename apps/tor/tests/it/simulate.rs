@@ -1,0 +1,58 @@
+//! Rules on norms, in virtual time and for real.
+
+use std::path::Path;
+
+use zellige_runtime::Runtime;
+use zellige_runtime::platform::Platform;
+use zellige_tor::params::{Mode, parse};
+use zellige_tor::pipeline::{self, Options, Silent, TileChoice};
+use zellige_tor::simulate::{Request, simulate};
+
+const DEMO: &str = include_str!("../../systems/demo.toml");
+
+/// With the norms of a run on the same tiles, a simulation gives as many products 16 bits as that run did, in factorisation and
+/// solves, whether codelets choose late or the answers are looked up ahead.
+#[test]
+fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
+    let text = DEMO.replace("nssp = 16 ", "nssp = 8 ");
+    let input = parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap();
+    let rt = Runtime::builder().workers(2).pin(false).build().unwrap();
+    let rules = ["hp1:operand=1e-2", "hp1:operand=1e-3", "hp1:operand=1e-4", "hp1:tile=1e-2"];
+    // A divisor of m = 104: rows are cut into equal parts by the run, and into tiles with a short last one by the simulation.
+    let tile = 52;
+    let options = Options {
+        rules: rules.map(String::from).to_vec(),
+        tile: TileChoice::Uniform(tile),
+        exact: false,
+        keep_norms: true,
+        ..Options::default()
+    };
+    let outcome = pipeline::run(&rt, &input, &options, &Silent).unwrap();
+    let platform = Platform::shipped("v100x4").unwrap();
+    let mut mixed = 0;
+    for result in &outcome.results {
+        let (n, m) = (result.n, result.m);
+        let (nt, mt) = (n.div_ceil(tile), m.div_ceil(tile));
+        let products = [nt * (nt - 1) * (nt - 2) / 6, mt * nt * (nt - 1)].map(|count| count as f64);
+        let shares = [result.measured.as_ref().unwrap().gemm_share.low(), result.extras.solve_share.low()];
+        let low = (products[0] * shares[0] + products[1] * shares[1]) / (products[0] + products[1]);
+        mixed += u32::from(shares.iter().all(|&share| share > 0.05 && share < 0.95));
+        for (both_copies, look_left) in [(false, 1), (true, 1), (false, 4), (true, 3)] {
+            let request = Request {
+                n,
+                m,
+                tile,
+                rule: result.rule.parse().unwrap(),
+                norms: result.extras.norms.as_ref(),
+                both_copies,
+                look_left,
+                owner_block: 1,
+                policy: "dmdas".into(),
+                ahead: 2,
+            };
+            let simulated = simulate(&request, &platform).unwrap().0.low_share;
+            assert!((simulated - low).abs() < 1e-12, "{}: {simulated} and {low}", result.rule);
+        }
+    }
+    assert!(mixed > 0, "a rule that mixes both in both halves");
+}

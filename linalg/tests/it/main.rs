@@ -1,0 +1,12 @@
+//! The tests of this crate that need a public interface only, in one binary: it is linked once.
+
+mod cholesky;
+mod common;
+mod copies;
+mod determinism;
+mod faults;
+mod gpu;
+mod look_left;
+mod owners;
+mod script;
+mod solve;

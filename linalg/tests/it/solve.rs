@@ -1,0 +1,122 @@
+//! Solves and refinement against references.
+
+use crate::common::*;
+use zellige_linalg::{
+    Error, GemmPrecision, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, refine, solve,
+    widened,
+};
+
+fn rule(text: &str) -> SharedPolicy {
+    text.parse::<Rule>().unwrap().into()
+}
+
+#[test]
+fn solutions_are_as_good_as_the_precision() {
+    let rt = runtime(2, "lws");
+    let (m, n) = (37, 150);
+    let a = random_spd(n, 1.0, 30);
+    let x = random_rect(m, n, 31);
+    let b = times(&x, &a, m, n);
+    for edges in [vec![0, 150], vec![0, 40, 41, 90, 149, 150]] {
+        let grid = TileGrid::from_edges(edges).unwrap();
+        for row_edges in [vec![0, 37], vec![0, 1, 30, 37]] {
+            let rows = TileGrid::from_edges(row_edges).unwrap();
+            for (text, bound) in [
+                ("fp32", 2e-6),
+                ("x3", 2e-6),
+                ("hp1", 3e-3),
+                ("hp2", 6e-3),
+                ("hp1:band=2", 3e-3),
+                ("hp1:operand=1e-2,else=x3", 3e-3),
+            ] {
+                let l = SymmetricTiled::generate(&rt, grid.clone(), &dense32(&a, n)).unwrap();
+                cholesky(&rt, &l, &rule("fp32")).unwrap();
+                let fill = dense32(&b, m);
+                let b = RectTiled::generate(&rt, "B", rows.clone(), grid.clone(), &fill).unwrap();
+                let solution = solve(&rt, &l, &b, &rule(text)).unwrap();
+                solution.wait(&rt).unwrap();
+                let error = distance(b.gather(&rt).unwrap().into_iter().map(f64::from), &x);
+                assert!(error < bound, "{text} {grid:?}: {error:e}");
+                let (mt, nt) = (rows.tiles() as u64, grid.tiles() as u64);
+                assert_eq!(solution.counts().total(), mt * nt * (nt - 1));
+            }
+        }
+    }
+    let grid = TileGrid::uniform(n, 50).unwrap();
+    let l = SymmetricTiled::generate(&rt, grid.clone(), &dense64(&a, n)).unwrap();
+    cholesky(&rt, &l, &rule("fp64")).unwrap();
+    let rows = TileGrid::uniform(m, 8).unwrap();
+    let b64 = RectTiled::generate(&rt, "B", rows, grid, &dense64(&b, m)).unwrap();
+    let solution = solve(&rt, &l, &b64, &rule("fp64")).unwrap();
+    solution.wait(&rt).unwrap();
+    assert_eq!(solution.counts().share(GemmPrecision::Dp), 1.0);
+    assert!(distance(b64.gather(&rt).unwrap(), &x) < 1e-13);
+}
+
+#[test]
+fn refinement_gains_what_the_factor_allows_at_each_step() {
+    let rt = runtime(2, "lws");
+    let (m, n) = (19, 120);
+    let a = random_spd(n, 0.2, 32);
+    let exact = random_rect(m, n, 33);
+    let b = times(&exact, &a, m, n);
+    let grid = TileGrid::from_edges([0, 30, 31, 77, 120]).unwrap();
+    let rows = TileGrid::uniform(m, 7).unwrap();
+    let l = SymmetricTiled::generate(&rt, grid.clone(), &dense32(&a, n)).unwrap();
+    cholesky(&rt, &l, &rule("hp1")).unwrap().wait(&rt).unwrap();
+    let x = RectTiled::generate(&rt, "B", rows, grid, &dense32(&b, m)).unwrap();
+    solve(&rt, &l, &x, &rule("hp1")).unwrap();
+    let x = widened(&rt, &x).unwrap();
+    let mut errors = vec![distance(x.gather(&rt).unwrap(), &exact)];
+    let mut residuals = Vec::new();
+    for _ in 0..4 {
+        let before = x.gather(&rt).unwrap();
+        let step = refine(&rt, &l, &rule("hp1"), &dense64(&a, n), &dense64(&b, m), &x).unwrap();
+        let residual = step.wait(&rt).unwrap();
+        // The residual that it reports is the one of X before the step.
+        let independent = distance(times(&before, &a, m, n), &b);
+        assert!((residual - independent).abs() < 1e-6 * independent + 1e-15);
+        residuals.push(residual);
+        errors.push(distance(x.gather(&rt).unwrap(), &exact));
+    }
+    assert!(errors[0] > 1e-5, "{errors:?}");
+    for pair in errors.windows(2) {
+        assert!(pair[1] < 0.05 * pair[0] || pair[1] < 1e-13, "{errors:?}");
+    }
+    assert!(errors[4] < 1e-11, "{errors:?}");
+    assert!(residuals[3] < 1e-6 * residuals[0]);
+}
+
+#[test]
+fn a_lost_factor_fails_the_solve_with_its_cause() {
+    let rt = runtime(2, "lws");
+    let n = 32;
+    let mut a = random_spd(n, 1.0, 34);
+    a[9 + 9 * n] = -1.0;
+    let grid = TileGrid::uniform(n, 8).unwrap();
+    let l = SymmetricTiled::generate(&rt, grid.clone(), &dense32(&a, n)).unwrap();
+    cholesky(&rt, &l, &rule("fp32")).unwrap();
+    let rows = TileGrid::uniform(4, 4).unwrap();
+    let fill = dense32(&random_rect(4, n, 35), 4);
+    let b = RectTiled::generate(&rt, "B", rows.clone(), grid, &fill).unwrap();
+    let error = solve(&rt, &l, &b, &rule("hp1:operand=1")).unwrap().wait(&rt).unwrap_err();
+    assert_eq!(error.not_positive_definite().unwrap().row, 9);
+    let other = TileGrid::uniform(n, 9).unwrap();
+    let b = RectTiled::<f32>::new(&rt, "B", rows, other);
+    assert!(matches!(solve(&rt, &l, &b, &rule("fp32")), Err(Error::Shape { .. })));
+}
+
+#[test]
+fn no_rows_are_solved_at_once() {
+    let rt = runtime(1, "lws");
+    let grid = TileGrid::uniform(8, 4).unwrap();
+    let a = random_spd(8, 1.0, 36);
+    let l = SymmetricTiled::generate(&rt, grid.clone(), &dense32(&a, 8)).unwrap();
+    cholesky(&rt, &l, &rule("fp32")).unwrap();
+    let none = TileGrid::uniform(0, 4).unwrap();
+    let b = RectTiled::<f32>::new(&rt, "B", none, grid);
+    solve(&rt, &l, &b, &rule("hp1:operand=1")).unwrap().wait(&rt).unwrap();
+    let x = widened(&rt, &b).unwrap();
+    let step = refine(&rt, &l, &rule("fp32"), &dense64(&a, 8), &dense64(&[], 0), &x).unwrap();
+    assert_eq!(step.wait(&rt).unwrap(), 0.0);
+}

@@ -1,0 +1,112 @@
+//! Storage and errors of adaptive matrices against numbers that another program computed (`ZELLIGE_TEST_DATA/sparse/reference_small.json`).
+
+use serde_json::Value;
+use zellige_kernels::packed::{PackedFormat, Rounding};
+use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, ThesisMatrix};
+use zellige_sparse::exact::{BackwardError, ExactProduct};
+use zellige_sparse::{Csr, market};
+
+use crate::data::test_data;
+
+const MATRICES: [&str; 5] = ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"];
+
+/// A matrix without the zeros of its file, and what the reference has on it.
+fn load(name: &str) -> Option<(Csr, Value)> {
+    let reference = std::fs::read(test_data("reference_small.json")?).unwrap();
+    let mut reference: Value = serde_json::from_slice(&reference).unwrap();
+    let matrix = market::read(&test_data(&format!("{name}.mtx.gz"))?).unwrap().matrix.without_zeros();
+    Some((matrix, reference[name].take()))
+}
+
+/// Of the product with ones.
+fn errors(exact: &ExactProduct, stored: &ThesisMatrix, columns: usize) -> BackwardError {
+    let mut y = vec![0.0; exact.rows().len()];
+    stored.multiply(&vec![1.0; columns], &mut y).unwrap();
+    exact.backward_error(&y).unwrap()
+}
+
+fn is_near(found: f64, wanted: &Value) -> bool {
+    let wanted = wanted.as_f64().unwrap();
+    (found - wanted).abs() <= 0.01 * wanted
+}
+
+fn check(name: &str) {
+    let Some((a, reference)) = load(name) else { return };
+    let get = |key: &str| reference[key].as_u64().unwrap();
+    assert_eq!(
+        (a.rows() as u64, a.elements() as u64, a.bytes()),
+        (get("n"), get("nnz"), get("fp64_csr_bytes"))
+    );
+    assert!(is_near(a.norm_inf(), &reference["norm_inf"]));
+    let exact = ExactProduct::of(&a, &vec![1.0; a.columns()]).unwrap();
+    let short_rows = get("max_row_nnz") < 110;
+    let results = reference["results"].as_array().unwrap();
+    assert_eq!(results.len(), 30);
+    for wanted in results {
+        let log2 = wanted["eps_log2"].as_i64().unwrap();
+        let eps = Accuracy::new(2f64.powi(log2 as i32)).unwrap();
+        let is_normwise = wanted["crit"] == "NW";
+        let criterion = if is_normwise { Criterion::Normwise } else { Criterion::Componentwise };
+        let adaptation = Adaptation::new(wanted["set"].as_str().unwrap().parse().unwrap(), criterion, eps);
+        let here = format!("{name} {} 2^{log2} {}", adaptation.set, criterion.name());
+        let stored = ThesisMatrix::new(&a, &adaptation).unwrap();
+        check_storage(&here, &stored, wanted);
+
+        let near = errors(&exact, &stored, a.columns());
+        let chopped = ThesisMatrix::new(&a, &Adaptation { rounding: Rounding::Chop, ..adaptation }).unwrap();
+        assert_eq!((chopped.bytes(), chopped.counts()), (stored.bytes(), stored.counts()), "{here}");
+        let chopped = errors(&exact, &chopped, a.columns());
+        if short_rows {
+            let of = |error: BackwardError| if is_normwise { error.normwise } else { error.componentwise };
+            assert!(of(near) <= 12.0 * eps.get(), "{here}: {near:?}");
+            assert!(of(chopped) <= 16.0 * eps.get(), "{here}: {chopped:?}");
+        }
+        if log2 > -53 {
+            let chop = &wanted["chop"];
+            assert!(is_near(chopped.normwise, &chop["nw_ones"]), "{here}: {chopped:?} {chop}");
+            assert!(is_near(chopped.componentwise, &chop["cw_ones"]), "{here}: {chopped:?} {chop}");
+        }
+    }
+}
+
+fn check_storage(here: &str, stored: &ThesisMatrix, wanted: &Value) {
+    for (format, elements, positive) in stored.counts() {
+        let key = format.name().to_uppercase();
+        let found = (Some(elements), Some(positive));
+        assert_eq!(
+            found,
+            (wanted["counts"][&key].as_u64(), wanted["positive"][&key].as_u64()),
+            "{here} {key}"
+        );
+    }
+    assert_eq!(Some(stored.dropped()), wanted["counts"]["drop"].as_u64(), "{here}");
+    assert_eq!(Some(stored.bytes()), wanted["bytes"].as_u64(), "{here}");
+    assert_eq!(Some(stored.bytes_with_all_row_starts()), wanted["bytes_all_rowptr"].as_u64(), "{here}");
+    let widest = stored.counts()[0].0;
+    assert_eq!(widest, PackedFormat::Fp64);
+}
+
+#[test]
+fn memplus() {
+    check(MATRICES[0]);
+}
+
+#[test]
+fn bcsstk16() {
+    check(MATRICES[1]);
+}
+
+#[test]
+fn norne_flow() {
+    check(MATRICES[2]);
+}
+
+#[test]
+fn elas3d_small() {
+    check(MATRICES[3]);
+}
+
+#[test]
+fn biot_small() {
+    check(MATRICES[4]);
+}
