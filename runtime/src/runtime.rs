@@ -289,6 +289,11 @@ impl Submit for Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.shared.check_process().is_err() {
+            // The workers are in the process from which this one was forked.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
         if std::thread::panicking() {
             self.cancel_all();
         }

@@ -1,7 +1,7 @@
 //! The threads that are blocked in a wait: how they are woken, and how a cycle of waits is found.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{Shared, current};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
-use crate::sync::Parker;
+use crate::sync::{AtomicU32, Ordering, Parker, fence};
 use crate::task::{Role, Tally, Task, TaskRef};
 
 /// What a thread waits for.
@@ -200,11 +200,32 @@ impl Blocked {
     }
 }
 
+/// How many threads are blocked. Who is about to be is counted before it looks once more whether it has to be, and who makes something come
+/// true looks at the count afterwards: one of the two sees the other.
+struct Count(AtomicU32);
+
+impl Count {
+    fn set(&self, count: usize) {
+        self.0.store(count as u32, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    fn is_zero(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::SeqCst) == 0
+    }
+}
+
 /// All blocked threads of a runtime.
-#[derive(Default)]
 pub(crate) struct BlockedThreads {
-    count: AtomicUsize,
+    count: Count,
     list: Mutex<Vec<Arc<Blocked>>>,
+}
+
+impl BlockedThreads {
+    pub(super) fn new() -> Self {
+        BlockedThreads { count: Count(AtomicU32::new(0)), list: Mutex::default() }
+    }
 }
 
 /// The calling thread's entry among them, until this is dropped.
@@ -217,7 +238,7 @@ impl Drop for Entry<'_> {
     fn drop(&mut self) {
         let mut list = self.shared.blocked.list.lock();
         list.retain(|other| !Arc::ptr_eq(other, &self.blocked));
-        self.shared.blocked.count.store(list.len(), Ordering::SeqCst);
+        self.shared.blocked.count.set(list.len());
     }
 }
 
@@ -236,16 +257,13 @@ impl Shared {
         let blocked = Arc::new(Blocked::new(self, target, manner));
         let mut list = self.blocked.list.lock();
         list.push(Arc::clone(&blocked));
-        self.blocked.count.store(list.len(), Ordering::SeqCst);
+        self.blocked.count.set(list.len());
         drop(list);
-        fence(Ordering::SeqCst);
         Entry { shared: self, blocked }
     }
 
     fn wake_blocked(&self, which: impl Fn(&Blocked) -> bool) {
-        // A thread that is blocked is counted before it looks once more whether it has to be.
-        fence(Ordering::SeqCst);
-        if self.blocked.count.load(Ordering::SeqCst) == 0 {
+        if self.blocked.count.is_zero() {
             return;
         }
         // Woken after the lock: they take it next.
@@ -286,7 +304,7 @@ impl Shared {
     /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called when all workers have gone to sleep: a
     /// commuting task that found its handle taken closes a cycle without a wait.
     pub(super) fn resolve_deadlock(&self) {
-        if self.blocked.count.load(Ordering::SeqCst) == 0 {
+        if self.blocked.count.is_zero() {
             return;
         }
         let list = self.blocked.list.lock();
@@ -426,5 +444,87 @@ impl<'l> Walk<'l> {
         steps.push(format!("{} waits for {}", blocked.name(), blocked.target.describe()));
         steps.reverse();
         Cycle { steps, other }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+
+    use super::*;
+    use crate::exec::sleep::Sleep;
+    use crate::sync::Mutex;
+
+    /// Who is about to be blocked sees that what it waits for has come, or is woken.
+    #[test]
+    fn a_blocked_thread_sees_it_or_is_woken() {
+        loom::model(|| {
+            let count = Arc::new(Count(AtomicU32::new(0)));
+            let (done, parker) = (Arc::new(AtomicU32::new(0)), Arc::new(Parker::new()));
+            let finisher = {
+                let (count, done, parker) = (Arc::clone(&count), Arc::clone(&done), Arc::clone(&parker));
+                loom::thread::spawn(move || {
+                    done.store(1, Ordering::Release);
+                    if !count.is_zero() {
+                        parker.unpark();
+                    }
+                })
+            };
+            count.set(1);
+            while done.load(Ordering::Acquire) == 0 {
+                parker.park();
+            }
+            count.set(0);
+            finisher.join().unwrap();
+        });
+    }
+
+    /// A body that wants its worker's slot back is seen by the thread that acts as the worker, also if that falls asleep.
+    #[test]
+    fn a_slot_that_is_wanted_is_given_back() {
+        loom::model(|| {
+            let (sleep, wanted) = (Arc::new(Sleep::new(1)), Arc::new(AtomicU32::new(0)));
+            let granted = Arc::new(Parker::new());
+            let acting = {
+                let (sleep, wanted, granted) = (Arc::clone(&sleep), Arc::clone(&wanted), Arc::clone(&granted));
+                let is_wanted = move || wanted.load(Ordering::SeqCst) > 0;
+                loom::thread::spawn(move || {
+                    sleep.begin_search();
+                    loop {
+                        if is_wanted() {
+                            sleep.end_search();
+                            break;
+                        }
+                        sleep.announce(0);
+                        if is_wanted() {
+                            sleep.stay_awake(0);
+                            break;
+                        }
+                        sleep.sleep(0);
+                    }
+                    granted.unpark();
+                })
+            };
+            wanted.fetch_add(1, Ordering::SeqCst);
+            sleep.notify(0);
+            granted.park();
+            acting.join().unwrap();
+        });
+    }
+
+    /// Two threads close a cycle by waiting for each other: each enters the list before it looks, so one of them sees the other.
+    #[test]
+    fn one_of_two_crossed_waits_sees_the_cycle() {
+        loom::model(|| {
+            let list = Arc::new(Mutex::new(Vec::new()));
+            let wait = |list: &Mutex<Vec<u32>>, me: u32| {
+                list.lock().push(me);
+                list.lock().len() == 2
+            };
+            let there = Arc::clone(&list);
+            let other = loom::thread::spawn(move || wait(&there, 1));
+            let mine = wait(&list, 2);
+            assert!(mine | other.join().unwrap());
+        });
     }
 }

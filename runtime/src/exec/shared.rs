@@ -182,7 +182,7 @@ impl Shared {
             alive: AtomicUsize::new(0),
             waiting_for_all: AtomicU32::new(0),
             waiting_for_room: AtomicU32::new(0),
-            blocked: BlockedThreads::default(),
+            blocked: BlockedThreads::new(),
             spares: AtomicUsize::new(0),
             spare_threads: Mutex::default(),
             pinned: parts.pinned,
@@ -289,7 +289,7 @@ impl Shared {
     }
 
     /// An error in a process that was forked from the one that started the workers: it has none.
-    pub(super) fn check_process(&self) -> Result<(), Error> {
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
         let process = std::process::id();
         if process == self.process { Ok(()) } else { Err(Error::Forked { started: self.process, process }) }
     }

@@ -379,3 +379,47 @@ fn is_mine(task: &ReadyTask, tally: Option<&Arc<Tally>>, awaited: Option<u64>) -
     let own = || tally.zip(cell.header.tally.as_ref()).is_some_and(|(mine, its)| its.counts_in(mine));
     awaited == Some(cell.header.id) || own()
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::sync::{Arc, Weak};
+
+    use crate::operand::{Slot, write};
+    use crate::task::Submit;
+    use crate::{Error, Runtime};
+
+    fn sum(rt: &Weak<Runtime>, depth: u32) -> Result<u64, Error> {
+        if depth == 0 {
+            return Ok(1);
+        }
+        let here = rt.upgrade().expect("the test holds it");
+        let half = || {
+            let (out, inner) = (here.register_empty::<u64>(), rt.clone());
+            let body = move |(mut out,): (Slot<'_, u64>,)| {
+                out.put(sum(&inner, depth - 1)?);
+                Ok::<(), Error>(())
+            };
+            here.task("half").operands((write(&out),)).cpu(body).submit().map(|_| out)
+        };
+        let (a, b) = (half()?, half()?);
+        Ok(here.take(a)? + here.take(b)?)
+    }
+
+    /// A tree of 16 384 leaves needs a stack, and a thread for each subtree that another worker took.
+    #[test]
+    fn a_recursion_takes_few_threads() {
+        for (workers, most) in [(1, 0), (2, 64)] {
+            let rt = Arc::new(Runtime::builder().workers(workers).build().unwrap());
+            let (out, weak) = (rt.register_empty::<u64>(), Arc::downgrade(&rt));
+            let body = move |(mut out,): (Slot<'_, u64>,)| {
+                out.put(sum(&weak, 14)?);
+                Ok::<(), Error>(())
+            };
+            rt.task("tree").operands((write(&out),)).cpu(body).submit().unwrap();
+            assert_eq!(rt.take(out).unwrap(), 1 << 14);
+            let spares = rt.shared().spares.load(Ordering::Relaxed);
+            assert!(spares <= most, "{spares} spare threads for {workers} workers");
+        }
+    }
+}

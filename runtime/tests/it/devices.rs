@@ -225,7 +225,8 @@ fn ring(cpus: usize, policy: &str, dying: Emulated, rounds: usize) -> Vec<Result
                 .unwrap();
         }
     }
-    rt.wait_all().unwrap();
+    // What failed is told by what it leaves.
+    assert!(matches!(rt.wait_all(), Ok(()) | Err(Error::Failed(_))));
     data.into_iter().map(|handle| rt.take(handle)).collect()
 }
 

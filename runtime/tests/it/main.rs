@@ -24,3 +24,4 @@ mod split;
 mod steps;
 mod swap;
 mod traces;
+mod waiting;

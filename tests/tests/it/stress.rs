@@ -102,7 +102,7 @@ fn cancelled_graphs_leave_values_or_poison() {
             graphs::submit(rt, graph, &handles).unwrap_or_else(|e| panic!("{what}: {e}"))
         });
         rt.cancel_all();
-        rt.wait_all().unwrap();
+        assert!(matches!(rt.wait_all(), Ok(()) | Err(Error::Failed(_))), "{what}");
         for task in &refs {
             // Each is complete, whatever became of it.
             let _ = rt.wait(task);
@@ -203,16 +203,16 @@ fn tasks_submit_and_wait_for_whole_graphs() {
     });
 }
 
-/// Every waiting task may be run inside another one that waits: deeper than any sensible limit on recursion, when a single
-/// worker has hundreds of them in its queue.
+/// A worker whose body waits has hundreds of others in its queue that wait, too: none of them is run inside another.
 #[test]
-fn hundreds_of_tasks_that_wait_end_on_one_worker() {
+fn thousands_of_tasks_that_wait_end_under_every_policy() {
     use zellige_runtime::Submit;
-    within("waiting tasks", Duration::from_secs(60), || {
+    let count = amount(400);
+    within("waiting tasks", LIMIT, move || {
         for policy in policies::ALL {
             for workers in [1, 2] {
-                let rt = Arc::new(policies::runtime(policy, workers, 8192, false));
-                let sums: Vec<_> = (0..400).map(|_| rt.register(0u64)).collect();
+                let rt = Arc::new(policies::runtime(policy, workers, 100_000, false));
+                let sums: Vec<_> = (0..count).map(|_| rt.register(0u64)).collect();
                 for sum in &sums {
                     let weak = Arc::downgrade(&rt);
                     rt.task("outer")
@@ -235,31 +235,5 @@ fn hundreds_of_tasks_that_wait_end_on_one_worker() {
                 }
             }
         }
-    });
-}
-
-/// Deeper than a stack can be: an error, and the runtime stays usable.
-#[test]
-fn thousands_of_tasks_that_wait_inside_one_another_are_an_error() {
-    use zellige_runtime::Submit;
-    within("waiting tasks", Duration::from_secs(120), || {
-        let rt = Arc::new(policies::runtime("lws", 1, 100_000, false));
-        let submit = || {
-            let weak = Arc::downgrade(&rt);
-            let wait = move |()| {
-                let rt = weak.upgrade().expect("the test holds it");
-                let x = rt.register(1u64);
-                rt.task("inner").operands((zellige_runtime::update(&x),)).cpu(|(x,)| *x += 1).submit()?;
-                rt.take(x).map(drop)
-            };
-            rt.task("outer").operands(()).cpu(wait).submit().unwrap()
-        };
-        let tasks: Vec<_> = (0..6000).map(|_| submit()).collect();
-        rt.wait_all().unwrap();
-        let failures: Vec<String> = tasks.iter().filter_map(|t| t.failure().map(|f| f.to_string())).collect();
-        assert!(!failures.is_empty() && failures.len() < 6000, "{} failed", failures.len());
-        assert!(failures.iter().all(|f| f.contains("wait inside one another")), "{}", failures[0]);
-        let y = rt.register(3u64);
-        assert_eq!(rt.take(y).unwrap(), 3);
     });
 }
