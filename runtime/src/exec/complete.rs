@@ -69,7 +69,10 @@ impl Shared {
     /// Completes a group that was found empty while it was closed.
     pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
         let mut released = Released::new();
+        // Partial results are added here, on whatever thread this is.
+        let mode = self.subnormals(None).enter();
         group.complete(|successor| released.extend(count_down(successor)));
+        drop(mode);
         for task in released {
             self.start(task, None);
         }
@@ -96,7 +99,10 @@ impl Shared {
 
     fn complete_uncounted(self: &Arc<Self>, task: &Arc<Task>) {
         let mut released = Released::new();
+        // As above: the gate of a caller's may be the last of a group.
+        let mode = self.subnormals(None).enter();
         self.complete(task, |task| released.push(task));
+        drop(mode);
         for task in released {
             self.start(task, None);
         }

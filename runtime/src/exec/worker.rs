@@ -39,6 +39,7 @@ pub(crate) fn spawn_workers(
                 .name(format!("zellige-{index}"))
                 .stack_size(STACK)
                 .spawn(move || {
+                    shared.enter_worker_thread();
                     if index < pinned {
                         crate::topology::pin_to(shared.workers[index].core.cpu);
                     }
@@ -149,6 +150,8 @@ impl Drop for Died<'_> {
 impl Shared {
     /// Runs what comes next on `worker`.
     pub(super) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
+        // A body that waits, and runs others meanwhile, may have a mode of its own.
+        let _mode = self.subnormals(None).enter();
         match next {
             Next::Ready(task) => self.execute_ready(task, worker, local),
             Next::Placed(placed) => {

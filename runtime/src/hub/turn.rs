@@ -173,6 +173,7 @@ impl Hub {
     /// may still read the old one.
     pub(super) fn combine(&self, handle: &dyn AnyHandle) {
         let _one = self.combining.lock();
+        let _mode = self.mode.enter();
         if !handle.has_partials() {
             return;
         }
