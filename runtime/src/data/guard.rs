@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::{AnyHandle, Data, Handle, ValueCell};
+use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
 use crate::error::Error;
 use crate::exec::{Retired, Shared};
 use crate::hub;
@@ -20,6 +20,8 @@ pub(crate) struct Gate<D: Data> {
     task: TaskRef,
     /// The value was brought to this place; `None`: it is in the handle's own cell.
     brought: Option<(hub::Turn, Arc<ValueCell<D>>)>,
+    /// Once the value can be reached.
+    view: Option<View>,
 }
 
 /// A gate's body: one access and nothing to run.
@@ -56,6 +58,7 @@ impl<D: Data> Gate<D> {
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
         }
+        gate.view = Some(gate.views(mode));
         // SAFETY: the gate is a granted access.
         if unsafe { gate.cell().shared() }.is_none() {
             return Err(Error::Gone { handle: handle.name(), what: name.into() });
@@ -75,6 +78,13 @@ impl<D: Data> Gate<D> {
             (turn, place)
         });
         Ok(())
+    }
+
+    /// A view of the value, which is where it is going to be looked at.
+    fn views(&self, mode: Mode) -> View {
+        let kind = if mode.writes() { Kind::Exclusive } else { Kind::Shared };
+        let by = Viewer { name: self.task.name(), coords: None, task: Some(self.task.id()) };
+        self.shared.granted(self.cell().view(kind, self.handle.core().base(), by))
     }
 
     /// Where the value is.
@@ -108,7 +118,7 @@ impl<D: Data> Gate<D> {
             }
             return Err(error);
         }
-        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task, brought: None })
+        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task, brought: None, view: None })
     }
 
     /// Waits until no task is on `handle`, which has been retired: what is linked before this gate is all there will be.
@@ -130,8 +140,10 @@ impl<D: Data> Gate<D> {
         }
         let gate = Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused)?;
         core.drop_replicas();
+        let view = gate.views(Mode::Write);
         // SAFETY: the gate is the one exclusive access.
         let value = unsafe { core.cell.exclusive() }.take();
+        drop(view);
         if let Some(hub) = &shared.hub {
             hub.invalidate(&**core);
             shared.drain();
@@ -153,6 +165,8 @@ impl<D: Data> Gate<D> {
 
 impl<D: Data> Drop for Gate<D> {
     fn drop(&mut self) {
+        // Whoever comes next may begin at once.
+        self.view = None;
         if let Some((turn, _)) = &self.brought {
             self.shared.let_go(&**self.handle.core(), turn);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::gpu::OnGpu;
 use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
-use crate::data::{Data, Format, Handle, HandleCore, Meta, ValueCell};
+use crate::data::{Data, Format, Handle, HandleCore, Kind, Meta, ValueCell, View};
 use crate::error::{TaskError, panic_message};
 use crate::gpu::{CudaMut, CudaRef, CudaSlot};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
@@ -86,6 +86,7 @@ impl<D: Data> Update<D> {
 pub struct HeldRef<D> {
     value: NonNull<D>,
     _kept: Kept<D>,
+    _view: View,
 }
 
 /// What keeps a value alive while it is read.
@@ -107,23 +108,26 @@ pub(super) fn hold<D: Data>(
     env.check(&core.base)?;
     if let Some(buffer) = env.place() {
         let cell = core.place(buffer);
+        let view = env.view(&core.base, &cell, Kind::Shared);
         // SAFETY: the memory manager keeps the place for the task, and lets nobody write it.
         let Some(value) = (unsafe { cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         env.add_bytes(value);
-        return Ok(HeldRef { value: NonNull::from(value), _kept: Kept::Place { _cell: cell } });
+        let value = NonNull::from(value);
+        return Ok(HeldRef { value, _kept: Kept::Place { _cell: cell }, _view: view });
     }
+    let view = env.view(&core.base, &core.cell, Kind::Shared);
     // SAFETY: the task that `env` runs has been granted a reading access to this handle.
     let Some(master) = (unsafe { core.cell.shared() }) else {
         return Err(Refusal::unwritten(&core.base));
     };
     env.add_bytes(master);
     if format == Format::NATIVE || format == master.meta().format {
-        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle });
+        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle, _view: view });
     }
     let replica = env.replica(core, master, format)?;
-    Ok(HeldRef { value: NonNull::from(&*replica), _kept: Kept::Replica { _value: replica } })
+    Ok(HeldRef { value: NonNull::from(&*replica), _kept: Kept::Replica { _value: replica }, _view: view })
 }
 
 impl<D: Data> HeldRef<D> {
@@ -175,7 +179,7 @@ impl<D: Data> Operand for Read<D> {
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env)
+        OnGpu::existing(core, env, Kind::Shared)
     }
 
     fn view_on_gpu(held: &mut OnGpu) -> CudaRef<'_, D> {
@@ -188,11 +192,14 @@ pub struct HeldMut<D: Data> {
     core: NonNull<HandleCore<D>>,
     /// Where the memory manager has put the value; `None`: the handle's own cell.
     place: Option<Arc<ValueCell<D>>>,
+    view: View,
 }
 
 impl<D: Data> HeldMut<D> {
     fn new(core: &HandleCore<D>, env: &Env<'_>) -> Self {
-        HeldMut { core: NonNull::from(core), place: env.place().map(|buffer| core.place(buffer)) }
+        let place = env.place().map(|buffer| core.place(buffer));
+        let view = env.view(&core.base, place.as_deref().unwrap_or(&core.cell), Kind::Exclusive);
+        HeldMut { core: NonNull::from(core), place, view }
     }
 
     fn core(&self) -> &HandleCore<D> {
@@ -267,7 +274,7 @@ impl<D: Data> Operand for Update<D> {
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env)
+        OnGpu::existing(core, env, Kind::Exclusive)
     }
 
     fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
@@ -387,12 +394,17 @@ impl<D: Data> Operand for Commute<D> {
     }
 
     fn release(held: HeldMut<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        let HeldMut { core, view, .. } = held;
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        let base = unsafe { &core.as_ref().base };
         if let Some(failure) = env.failed_body() {
             // The next in turn must not see half a result: poison before the turn is given up.
-            held.core().base.poison(failure);
+            base.poison(failure);
         }
+        // The next in turn may begin at once.
+        drop(view);
         if !env.is_placed() {
-            env.wake(held.core().base.end_commute());
+            env.wake(base.end_commute());
         }
         Ok(())
     }
@@ -401,7 +413,7 @@ impl<D: Data> Operand for Commute<D> {
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env)
+        OnGpu::existing(core, env, Kind::Exclusive)
     }
 
     fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
@@ -446,8 +458,10 @@ impl<D: Data> Operand for Reduce<D> {
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
         let place = env.place().map(|buffer| core.place(buffer));
+        let cell = place.as_deref().unwrap_or(&core.cell);
+        let _view = env.view(&core.base, cell, Kind::Shared);
         // SAFETY: members of a reducing group only read the value; it is combined after they have all completed.
-        let Some(value) = (unsafe { place.as_deref().unwrap_or(&core.cell).shared() }) else {
+        let Some(value) = (unsafe { cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         let reduction = core.reduction.get().ok_or_else(|| Refusal::Failed("no reduction".into()))?;

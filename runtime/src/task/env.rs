@@ -9,7 +9,9 @@ use smallvec::SmallVec;
 use super::{
     Asked, Busy, Choice, Codelet, DeviceInfo, Header, Refusal, Resource, TaskContext, registered_bytes,
 };
-use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, NoReplica};
+use crate::data::{
+    AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer,
+};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
 use crate::gpu::{GpuStream, Pending, Range};
@@ -271,6 +273,13 @@ impl<'e> Env<'e> {
             return Err(Refusal::Poisoned(failure));
         }
         Ok(())
+    }
+
+    /// Counts the task's view of a value of `base`'s, until what is returned is dropped.
+    #[inline]
+    pub(crate) fn view<T>(&self, base: &HandleBase, cell: &ValueCell<T>, kind: Kind) -> View {
+        let by = Viewer { name: self.header.name, coords: self.header.info.coords, task: Some(self.id) };
+        self.shared.granted(cell.view(kind, base, by))
     }
 
     pub(crate) fn add_bytes<D: Data>(&mut self, value: &D) {
