@@ -165,7 +165,7 @@ mod uncounted {
     use crate::data::HandleBase;
 
     /// Nothing.
-    #[derive(Debug, Default)]
+    #[derive(Clone, Copy, Debug, Default)]
     pub(crate) struct Version;
 
     /// Nothing.
@@ -181,7 +181,8 @@ mod uncounted {
 
     impl Views {
         #[inline]
-        pub(super) fn begin(&self, _: Kind, _: &HandleBase, _: Viewer) -> Result<View, WrongGrant> {
+        pub(super) fn begin(&self, _: Kind, base: &HandleBase, _: Viewer) -> Result<View, WrongGrant> {
+            let Version = base.version;
             Ok(View)
         }
     }
