@@ -52,8 +52,9 @@
 //! matrix, tiles and the policy's answers, and are bitwise the same for any number of workers, scheduling policy and replay.
 //!
 //! Factorisations, solves and refinements take subnormal numbers for zero, unless the runtime
-//! [was told](zellige_runtime::RuntimeBuilder::subnormals) to keep them. Matrices whose elements decay are full of them in single
-//! precision, and products then take ten to a hundred times as long; beside the rounding errors of the rest they count for nothing.
+//! [was told](zellige_runtime::RuntimeBuilder::subnormals) to keep them. Matrices whose elements decay are
+//! full of them in single precision, and products then take ten to a hundred times as long; beside the
+//! rounding errors of the rest they count for nothing.
 #![deny(unsafe_code)]
 
 pub mod bench;

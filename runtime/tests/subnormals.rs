@@ -1,4 +1,5 @@
-//! Bodies flush subnormal numbers to zero, or keep them, wherever they run; threads of the caller's do as they did.
+//! Bodies flush subnormal numbers to zero, or keep them, wherever they run; threads of the caller's do as
+//! they did.
 
 use std::hint::black_box;
 use std::sync::Arc;

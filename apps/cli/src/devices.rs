@@ -177,8 +177,9 @@ impl Devices {
     }
 }
 
-/// What every runtime of the command begins with: subnormal numbers are taken for zero in all bodies. Covariances, signals and residuals
-/// end in them, they carry no information there, and they cost up to a hundred times as much as other numbers.
+/// What every runtime of the command begins with: subnormal numbers are taken for zero in all bodies.
+/// Covariances, signals and residuals end in them, they carry no information there, and they cost up to a
+/// hundred times as much as other numbers.
 pub fn builder() -> RuntimeBuilder {
     Runtime::builder().subnormals(Subnormals::Flush)
 }

@@ -1,8 +1,9 @@
 //! Operations on the stream of one body.
 //!
 //! With [`timed`](super::timed) the one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
-//! working space ([`Ops::scratch`]). Operations of libraries take [`View`]s, which do not leave either; launches are described by
-//! the modules beside this one, on nothing else. Whoever gives them an operand that is written has it to itself.
+//! working space ([`Ops::scratch`]). Operations of libraries take [`View`]s, which do not leave either;
+//! launches are described by the modules beside this one, on nothing else. Whoever gives them an operand that
+//! is written has it to itself.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -198,7 +199,8 @@ impl<'c> Ops<'c> {
             return Err(refused("trsm", format!("a matrix of order {order} on the right of {m} x {n}")));
         }
         let trsm = Trsm { side: Side::Right, op, m, n, l: *l, b: *b };
-        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the module.
+        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the
+        // module.
         unsafe { self.cx.driver().trsm(self.cx.stream(), &trsm) }
     }
 
@@ -209,11 +211,13 @@ impl<'c> Ops<'c> {
             return Err(refused("syrk", format!("the square of {n} x {k} is no matrix of order {order}")));
         }
         let syrk = Syrk { n, k, alpha, a: *a, beta, c: *c };
-        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the module.
+        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the
+        // module.
         unsafe { self.cx.driver().syrk(self.cx.stream(), &syrk) }
     }
 
-    /// Factors a square matrix in place. `then` gets 0, or one more than the number of the column whose pivot is not positive, and the
+    /// Factors a square matrix in place. `then` gets 0, or one more than the number of the column whose pivot
+    /// is not positive, and the
     /// measure of the factor's diagonal, once they are known.
     pub(super) fn potrf(
         &self,
@@ -224,7 +228,8 @@ impl<'c> Ops<'c> {
         let workspace_bytes = driver.potrf_workspace(stream, n, a.element)?;
         let (workspace, info) = (self.scratch(workspace_bytes)?, self.scratch(4)?);
         let potrf = Potrf { n, a: *a, workspace, workspace_bytes, info };
-        // SAFETY: the matrix is a view within the body's memory, and the order is its own; the rest is working space.
+        // SAFETY: the matrix is a view within the body's memory, and the order is its own; the rest is
+        // working space.
         unsafe { driver.potrf(stream, &potrf)? };
         let diagonal = self.measure(a.diagonal())?;
         let known = Arc::new(AtomicI32::new(0));

@@ -364,7 +364,8 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         let sum = match travel {
             // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has returned.
             Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value, None)),
-            // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing reads or writes the place.
+            // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing reads or
+            // writes the place.
             None => unsafe { from.exclusive() }.take(),
         };
         drop(view);

@@ -115,8 +115,8 @@ impl<D: Data> HandleCore<D> {
         places.map(|(_, cell)| Arc::clone(cell)).collect()
     }
 
-    /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier` copies to or from the host, until its
-    /// stream's operation has ended. Streams order what lies on GPUs.
+    /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier` copies to or
+    /// from the host, until its stream's operation has ended. Streams order what lies on GPUs.
     fn views_of_ends(&self, source: BufferId, target: BufferId, onto: Onto<'_>) -> [Option<View>; 2] {
         if !View::COUNTS {
             return [None, None];
@@ -507,7 +507,8 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn learn_on_gpu(&self, buffer: BufferId, known: Known) {
-        // SAFETY: the place has been granted to the task that asks; what is known of a value changes behind a lock.
+        // SAFETY: the place has been granted to the task that asks; what is known of a value changes behind a
+        // lock.
         if let Some(value) = self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }) {
             value.changes();
             value.learn(known);

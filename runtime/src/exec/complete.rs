@@ -23,7 +23,8 @@ pub(super) type Released = SmallVec<[Arc<Task>; 8]>;
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
     // SAFETY: a task that still has predecessors is kept alive by the reference that `link` forgot, and nobody else sees
-    // the count reach zero: that reference is taken over once. Who does not see it has no reference to the task, only its address.
+    // the count reach zero: that reference is taken over once. Who does not see it has no reference to the
+    // task, only its address.
     unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
 }
 

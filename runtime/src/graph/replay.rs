@@ -123,10 +123,11 @@ pub(super) struct Run {
 /// In the place of a task's index: all of them, as one.
 const ALL: u32 = u32::MAX;
 
-/// A task of a replay that has not completed, or all of them as one. There is one of each that is ready: completing the task takes it.
+/// A task of a replay that has not completed, or all of them as one. There is one of each that is ready:
+/// completing the task takes it.
 ///
-/// The run stays alive until all of its tasks have completed, so the pointer is valid for as long as there is this, and what is
-/// borrowed of the run is borrowed of this.
+/// The run stays alive until all of its tasks have completed, so the pointer is valid for as long as there is
+/// this, and what is borrowed of the run is borrowed of this.
 pub(crate) struct ReplayTask {
     run: NonNull<Run>,
     index: u32,
@@ -211,7 +212,8 @@ impl Run {
 
 impl ReplayTask {
     fn of_run(&self) -> &Run {
-        // SAFETY: see the type: the run is alive while one of its tasks has not completed, and this one has not.
+        // SAFETY: see the type: the run is alive while one of its tasks has not completed, and this one has
+        // not.
         unsafe { self.run.as_ref() }
     }
 
@@ -387,15 +389,16 @@ impl ReplayTask {
     fn complete(self, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
         if self.index == ALL {
-            // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this takes over the reference
-            // that `start` gave to the run itself.
+            // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this
+            // takes over the reference that `start` gave to the run itself.
             return finish(unsafe { Arc::from_raw(run) });
         }
         let successors: *const [u32] = self.of_run().graph.0.successors_of(self.index as usize);
-        // From here on another thread may end the run and free it as soon as the last count has changed: no reference into it lives that
-        // long, but for those to counters while they change.
+        // From here on another thread may end the run and free it as soon as the last count has changed: no
+        // reference into it lives that long, but for those to counters while they change.
         for at in 0..successors.len() {
-            // SAFETY: the run goes on until all of this task's successors have completed, and this one has not been counted down.
+            // SAFETY: the run goes on until all of this task's successors have completed, and this one has
+            // not been counted down.
             let (next, left) = unsafe {
                 let next = (&*successors)[at];
                 (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))

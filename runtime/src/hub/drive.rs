@@ -111,7 +111,8 @@ impl Shared {
         if !is_left {
             return Ok(());
         }
-        // A panic here is none of the data type's: it would end the stream's thread, and whoever waits for it would wait for ever.
+        // A panic here is none of the data type's: it would end the stream's thread, and whoever waits for it
+        // would wait for ever.
         self.unbroken(|| carry(hub, handle, transfer, stream)).unwrap_or(Ok(()))
     }
 

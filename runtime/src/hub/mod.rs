@@ -192,7 +192,8 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is one; `peers` is the
-    /// link between any two devices. What links nobody declares, `models` are asked for and told. Values are converted and added in
+    /// link between any two devices. What links nobody declares, `models` are asked for and told. Values are
+    /// converted and added in
     /// `mode`, whichever thread does it.
     pub(crate) fn new(
         cpus: usize,

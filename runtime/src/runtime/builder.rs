@@ -223,13 +223,14 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What bodies, conversions and sums of partial results do with subnormal numbers, on whichever thread they run: the same
-    /// everywhere, so that results do not depend on who ran what. By default they [keep](Subnormals::Keep) them, but for bodies whose
-    /// codelet [says otherwise](crate::Codelet::SUBNORMALS); what is said here holds for all bodies. A body that changes its thread's
-    /// mode finds it as it was the next time, and threads of the caller's are left as they are.
+    /// What bodies, conversions and sums of partial results do with subnormal numbers, on whichever thread
+    /// they run: the same everywhere, so that results do not depend on who ran what. By default they
+    /// [keep](Subnormals::Keep) them, but for bodies whose codelet [says
+    /// otherwise](crate::Codelet::SUBNORMALS); what is said here holds for all bodies. A body that changes
+    /// its thread's mode finds it as it was the next time, and threads of the caller's are left as they are.
     ///
-    /// Matrices whose elements decay, such as covariances, are full of subnormal numbers in single precision, and each operation on
-    /// one may cost more than a hundred others.
+    /// Matrices whose elements decay, such as covariances, are full of subnormal numbers in single precision,
+    /// and each operation on one may cost more than a hundred others.
     #[must_use]
     pub fn subnormals(mut self, mode: Subnormals) -> Self {
         self.subnormals = Some(mode);

@@ -125,11 +125,11 @@ pub trait Codelet: Send + Sync + 'static {
     /// names count as none.
     const IMPLEMENTATIONS: &'static [&'static str] = &[];
 
-    /// What its functions do with subnormal numbers, unless the runtime [was told](crate::RuntimeBuilder::subnormals): `None` for what
-    /// runtimes do, which is to keep them.
+    /// What its functions do with subnormal numbers, unless the runtime [was
+    /// told](crate::RuntimeBuilder::subnormals): `None` for what runtimes do, which is to keep them.
     ///
-    /// A codelet whose results are no less accurate without them says [`Flush`](Subnormals::Flush): kernels that meet many of them
-    /// take up to a hundred times as long otherwise.
+    /// A codelet whose results are no less accurate without them says [`Flush`](Subnormals::Flush): kernels
+    /// that meet many of them take up to a hundred times as long otherwise.
     const SUBNORMALS: Option<Subnormals> = None;
 
     /// A function for the CPU and nothing else: what it takes to run on a GPU, or with others of its kind, is not compiled for it.

@@ -56,7 +56,8 @@ impl CodeletReport {
     }
 }
 
-/// A kernel is far below its model if it takes so many times as long as expected: more than noise and caches explain.
+/// A kernel is far below its model if it takes so many times as long as expected: more than noise and caches
+/// explain.
 const FAR: f64 = 4.0;
 
 /// Fewer predicted runs than this say nothing.
