@@ -28,7 +28,7 @@ pub struct MatMut<'a, T> {
 
 // SAFETY: a MatRef gives out nothing but `&T`, so it moves and is shared between threads like `&[T]`.
 unsafe impl<T: Sync> Send for MatRef<'_, T> {}
-// SAFETY: as above.
+// SAFETY: a shared MatRef gives out nothing but `&T`, as a shared `&[T]` does.
 unsafe impl<T: Sync> Sync for MatRef<'_, T> {}
 // SAFETY: a MatMut owns the access to its elements like `&mut [T]`.
 unsafe impl<T: Send> Send for MatMut<'_, T> {}

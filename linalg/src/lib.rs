@@ -50,6 +50,11 @@
 //!
 //! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and replayed. Results depend on
 //! matrix, tiles and the policy's answers, and are bitwise the same for any number of workers, scheduling policy and replay.
+//!
+//! Factorisations, solves and refinements take subnormal numbers for zero, unless the runtime
+//! [was told](zellige_runtime::RuntimeBuilder::subnormals) to keep them. Matrices whose elements decay are
+//! full of them in single precision, and products then take ten to a hundred times as long; beside the
+//! rounding errors of the rest they count for nothing.
 #![deny(unsafe_code)]
 
 pub mod bench;
@@ -68,6 +73,9 @@ mod solve;
 mod tile;
 mod tiled;
 pub mod verify;
+
+/// What the codelets of factorisations, solves and refinements do with subnormal numbers.
+const SUBNORMALS: Option<zellige_runtime::Subnormals> = Some(zellige_runtime::Subnormals::Flush);
 
 pub use error::{Error, NotPositiveDefinite};
 pub use factor::{Copies, Factorisation, GemmCounts, Submission, cholesky, cholesky_with};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use zellige_kernels::formats::{narrow, widen};
 use zellige_kernels::{MatRef, Op, gemm};
 use zellige_runtime::{
-    Codelet, Cpu, Handle, List, Operands, Read, ReadList, Runtime, Scratch, Slot, Submit, TaskContext,
-    TaskError, TaskInfo, Update, Write, read, reads, scratch, update, write,
+    Codelet, Cpu, Handle, List, Operands, Read, ReadList, Runtime, Scratch, Slot, Submit, Subnormals,
+    TaskContext, TaskError, TaskInfo, Update, Write, read, reads, scratch, update, write,
 };
 
+use crate::SUBNORMALS;
 use crate::error::Error;
 use crate::factor::GemmCounts;
 use crate::policy::SharedPolicy;
@@ -177,6 +178,7 @@ struct OnDiagonal(Block);
 
 impl Codelet for OnDiagonal {
     type Operands = (ReadList<Tile<f64>>, Update<Tile<f64>>, Scratch<f64>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "residual"
@@ -201,6 +203,7 @@ struct OffDiagonal(Block);
 impl Codelet for OffDiagonal {
     type Operands =
         (ReadList<Tile<f64>>, ReadList<Tile<f64>>, Update<Tile<f64>>, Update<Tile<f64>>, Scratch<f64>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "residual"
@@ -228,6 +231,7 @@ struct Cut {
 
 impl Codelet for Cut {
     type Operands = (Read<Tile<f64>>, Write<Tile<f32>>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "narrow"
@@ -251,6 +255,7 @@ struct Widen;
 
 impl Codelet for Widen {
     type Operands = (Read<Tile<f32>>, Write<Tile<f64>>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "widen"
@@ -274,6 +279,7 @@ struct Correct;
 
 impl Codelet for Correct {
     type Operands = (Read<Tile<f32>>, Update<Tile<f64>>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "correct"

@@ -29,6 +29,7 @@
 //! | run many small tasks in one call | [`Codelet::batch`] |
 //! | decide where they run | [`Policy`], [`CodeletBuilder::on_worker`], [`Codelet::can_execute`] |
 //! | give devices memory of their own | [`RuntimeBuilder::device`], [`Emulated`], [`Portable`], [`Runtime::memory`] |
+//! | have arithmetic flush subnormal numbers to zero | [`RuntimeBuilder::subnormals`], [`Codelet::SUBNORMALS`] |
 //! | work on more than fits in memory | [`RuntimeBuilder::host_memory`], [`RuntimeBuilder::swap`] |
 //! | record and replay | [`Runtime::record`], [`Graph`], [`Runtime::replay`] |
 //! | see what happened | [`Runtime::take_trace`], [`Trace`] |
@@ -64,6 +65,7 @@ mod sched;
 pub mod sim;
 mod split;
 mod splitmix;
+mod subnormals;
 mod swap;
 mod sync;
 mod task;
@@ -86,6 +88,7 @@ pub use operand::{
 pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
+pub use subnormals::Subnormals;
 pub use task::{
     Apart, Batch, Choice, Closure, Codelet, CodeletBuilder, Cpu, CudaBatch, CudaMember, DeviceInfo,
     DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo,

@@ -3,7 +3,7 @@
 //! Prints the results as JSON and writes `report.html` where the variable `REPORT` says.
 
 use std::path::Path;
-use zellige_runtime::Runtime;
+use zellige_runtime::{Runtime, Subnormals};
 use zellige_tor::params::{Mode, read};
 use zellige_tor::pipeline::{self, Observer, Options, TileChoice, Xray};
 use zellige_tor::report::{TraceLink, write_report};
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let input = read(Path::new(system), atmosphere.map(Path::new), Mode::Lenient)?;
     let report = std::env::var_os("REPORT");
-    let rt = Runtime::builder().trace(report.is_some()).build()?;
+    let rt = Runtime::builder().subnormals(Subnormals::Flush).trace(report.is_some()).build()?;
     let xray = if report.is_some() { Xray::Auto } else { Xray::Off };
     let options = Options { rules, tile, xray, ..Options::default() };
     println!("{}", pipeline::precheck(&input, &options)?);

@@ -41,7 +41,7 @@ impl Gpu {
 
 // SAFETY: contexts and pools may be used from any thread.
 unsafe impl Send for Gpu {}
-// SAFETY: as above.
+// SAFETY: contexts and pools may be used by several threads at once; what is lost is set once.
 unsafe impl Sync for Gpu {}
 
 impl Drop for Gpu {
@@ -207,9 +207,9 @@ fn describe(number: u32, device: sys::CUdevice, peers: Vec<u32>) -> Result<GpuIn
     told(number, "cuDeviceGetName", unsafe { sys::cuDeviceGetName(text.as_mut_ptr(), 255, device) })?;
     // SAFETY: the last character is 0 whatever was written.
     let name = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned();
-    // SAFETY: as above.
+    // SAFETY: writes at most so many characters with a 0 at the end.
     told(number, "cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), 255, device) })?;
-    // SAFETY: as above.
+    // SAFETY: the last character is 0 whatever was written.
     let bus = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().to_lowercase();
     let mut uuid = sys::CUuuid { bytes: [0; 16] };
     // SAFETY: writes 16 bytes.

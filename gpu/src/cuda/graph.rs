@@ -19,7 +19,7 @@ pub(super) struct Instance {
 
 // SAFETY: graphs may be used from any thread, one at a time; launches of one are for one thread at a time by the trait.
 unsafe impl Send for Instance {}
-// SAFETY: as above.
+// SAFETY: a shared one is launched by one thread at a time, by the trait's contract.
 unsafe impl Sync for Instance {}
 
 impl Drop for Instance {

@@ -70,11 +70,11 @@ struct Function {
 
 // SAFETY: modules and functions may be used from any thread.
 unsafe impl Send for Loaded {}
-// SAFETY: as above.
+// SAFETY: modules may be used by several threads at once.
 unsafe impl Sync for Loaded {}
-// SAFETY: as above.
+// SAFETY: functions may be used from any thread; their module is never unloaded before them.
 unsafe impl Send for Function {}
-// SAFETY: as above.
+// SAFETY: functions may be used by several threads at once.
 unsafe impl Sync for Function {}
 
 impl fmt::Debug for Cuda {

@@ -79,7 +79,8 @@ impl InDeviceMemory {
 
 impl Drop for InDeviceMemory {
     fn drop(&mut self) {
-        // SAFETY: as above. It is refused only for what is no handle.
+        // SAFETY: the handle is alive, and its stream's lock is held until after this. It is refused only for what
+        // is no handle.
         let _ = unsafe { sys::cublasSetPointerMode_v2(self.0, Mode::CUBLAS_POINTER_MODE_HOST) };
     }
 }

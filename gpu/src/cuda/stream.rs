@@ -36,7 +36,7 @@ pub(super) struct Workspace {
 
 // SAFETY: CUDA's handles may be used from any thread; those of libraries only one at a time, which the lock sees to.
 unsafe impl Send for Queue {}
-// SAFETY: as above.
+// SAFETY: a shared queue's stream may be used by several threads at once; what else there is, is behind its lock.
 unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
@@ -69,7 +69,7 @@ pub(super) struct Mark {
 
 // SAFETY: events may be used from any thread.
 unsafe impl Send for Mark {}
-// SAFETY: as above.
+// SAFETY: events may be used by several threads at once.
 unsafe impl Sync for Mark {}
 
 impl Drop for Mark {

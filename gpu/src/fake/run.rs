@@ -44,7 +44,7 @@ impl Bound {
     /// Nobody else uses the bytes meanwhile.
     unsafe fn write<'a>(&self) -> &'a mut [u8] {
         let (at, bytes) = self.raw();
-        // SAFETY: as above.
+        // SAFETY: so many bytes are there, as for reading; that nobody else uses them is the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(at, bytes) }
     }
 }
@@ -104,7 +104,7 @@ impl Twins {
         // SAFETY: for all slices below: nobody else uses these bytes in a way that conflicts, the caller promises, and operands
         // that are written share no bytes with others.
         let read = |i: usize| unsafe { bound[i].read() };
-        // SAFETY: as above; each is asked for once.
+        // SAFETY: nobody else uses these bytes, the caller promises; each operand that is written is asked for once.
         let write = |i: usize| unsafe { bound[i].write() };
         match call {
             Call::Copy { .. } => {

@@ -481,7 +481,7 @@ fn workspaces_take_room() {
     }
     let y = bench.fake.allocate(one, 256).unwrap();
     bench.order(one, two).unwrap();
-    // SAFETY: as above; refused.
+    // SAFETY: the memory is there; it is refused.
     let refused = unsafe { bench.fake.syrk(two, &syrk) };
     assert_eq!(refused, Err(GpuError::OutOfMemory { gpu: 0, bytes: 1024 }));
     bench.free(one, y).unwrap();

@@ -200,7 +200,7 @@ impl Gpu {
 
     fn read<const N: usize>(&self, at: Address, size: usize) -> [f32; N] {
         let mut bytes = vec![0u8; N * size];
-        // SAFETY: as above.
+        // SAFETY: the memory that is named is there, and the stand-ins do all at once.
         unsafe {
             self.cuda.copy(
                 self.stream,
@@ -476,7 +476,7 @@ fn factors_in_device_memory_are_told_by_the_pointer_mode() {
                 for (factors, [alpha, beta]) in [(device, [3.0, 0.5]), (host, [2.0, -1.0])] {
                     let shape = Gemm { factors, ..shape };
                     let batch = BatchedGemm { shape, at: &list };
-                    // SAFETY: as above.
+                    // SAFETY: the memory that is named is there, and the stand-ins do all at once.
                     unsafe { gpu.cuda.gemm_batched(gpu.stream, &batch).unwrap() };
                     expected = expected.map(|c| alpha * 35.0 + beta * c);
                     assert_eq!(gpu.read(c.at, 4), expected);
@@ -484,18 +484,18 @@ fn factors_in_device_memory_are_told_by_the_pointer_mode() {
             }
             let syrk = Syrk { n: 1, k: 1, alpha: 1.0, a, beta: 0.0, c };
             product(device).unwrap();
-            // SAFETY: as above.
+            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
             unsafe { gpu.cuda.syrk(gpu.stream, &syrk).unwrap() };
             assert_eq!(gpu.read(c.at, 4), [25.0, expected[1]]);
         }
         // Also where the product fails: the stand-in has none with a 16-bit C.
         let [a, b, c] = [(); 3].map(|()| gpu.matrix(Element::F16, 1, &[1.0]));
         let half = gemm(ops, [1, 1, 1], [a, b, c], Compute::F32);
-        // SAFETY: as above.
+        // SAFETY: the memory that is named is there, and the stand-ins do all at once.
         let error = unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { factors: device, ..half }).unwrap_err() };
         assert!(error.to_string().contains("cublasGemmEx"), "{error}");
         let c = gpu.matrix(Element::F32, 1, &[1.0]);
-        // SAFETY: as above.
+        // SAFETY: the memory that is named is there, and the stand-ins do all at once.
         unsafe { gpu.cuda.gemm(gpu.stream, &Gemm { c, ..half }).unwrap() };
         assert_eq!(gpu.read(c.at, 4), [1.0]);
     });
@@ -552,23 +552,23 @@ fn tile_routines_get_what_they_document() {
 
             let b = gpu.matrix(element, 2, &[2.0, 9.0, 10.0, 9.0]);
             let trsm = Trsm { side: Side::Right, op: Transpose::Yes, m: 1, n: 2, l: a, b };
-            // SAFETY: as above.
+            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
             unsafe { cuda.trsm(stream, &trsm).unwrap() };
             assert_eq!(gpu.read::<4>(b.at, size), [1.0, 9.0, 3.0, 9.0]);
 
             let x = gpu.matrix(element, 3, &[1.0, 2.0, 9.0, 3.0, 4.0, 9.0]);
             let c = gpu.matrix(element, 2, &[1.0, 2.0, 7.0, 4.0]);
-            // SAFETY: as above.
+            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
             unsafe { cuda.syrk(stream, &Syrk { n: 2, k: 2, alpha: -1.0, a: x, beta: 3.0, c }).unwrap() };
             assert_eq!(gpu.read::<4>(c.at, size), [3.0 - 10.0, 6.0 - 14.0, 7.0, 12.0 - 20.0]);
 
             // A pivot that is not positive is told, and an empty matrix is factorised.
             let bits = || gpu.read::<1>(info, 4)[0].to_bits();
             let bad = gpu.matrix(element, 2, &[1.0, 2.0, 0.0, 4.0]);
-            // SAFETY: as above.
+            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
             unsafe { cuda.potrf(stream, &Potrf { a: bad, ..potrf }).unwrap() };
             assert_eq!(bits(), 2);
-            // SAFETY: as above.
+            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
             unsafe { cuda.potrf(stream, &Potrf { n: 0, ..potrf }).unwrap() };
             assert_eq!(bits(), 0);
         }
@@ -600,14 +600,14 @@ fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
                     assert_eq!(gpu.read(a.at, size as usize), [2.0]);
                     assert_eq!(gpu.read::<1>(info, 4)[0].to_bits(), 0);
                     let a = Matrix { ld: n + 3, ..gpu.matrix(element, 1, &[-4.0]) };
-                    // SAFETY: as above.
+                    // SAFETY: the memory that is named is there, and the stand-ins do all at once.
                     unsafe { cuda.potrf(stream, &Potrf { a, ..potrf }).unwrap() };
                     assert_eq!(gpu.read::<1>(info, 4)[0].to_bits(), 1);
                     let small = Potrf { workspace_bytes: workspace_bytes - 1, ..potrf };
                     // SAFETY: refused.
                     let error = unsafe { cuda.potrf(stream, &small).unwrap_err() };
                     assert!(error.to_string().contains("bytes of working space"), "{error}");
-                    // SAFETY: as above.
+                    // SAFETY: the memory that is named is there, and the stand-ins do all at once.
                     unsafe { cuda.free(stream, workspace).unwrap() };
                 }
             }
@@ -618,7 +618,7 @@ fn matrices_that_ints_cannot_count_take_the_64_bit_calls() {
             let a = Matrix { ld: n, ..gpu.matrix(Element::F32, 1, &[4.0]) };
             let potrf = Potrf { n, a, workspace, workspace_bytes, info };
             cuda.begin_capture(stream).unwrap();
-            // SAFETY: as above.
+            // SAFETY: the memory that is named is there, and the stand-ins do all at once.
             let recorded = unsafe { cuda.potrf(stream, &potrf) };
             assert_eq!(recorded.is_ok(), std::env::var("MOCK_HOST_SPACE").unwrap() == "0", "{recorded:?}");
         });

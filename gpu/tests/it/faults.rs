@@ -173,7 +173,7 @@ fn what_is_ordered_by_way_of_a_lost_gpu_stays_ordered() {
             if late {
                 fake.wait_event(last, two).unwrap();
             }
-            // SAFETY: as above.
+            // SAFETY: no arguments.
             unsafe { fake.launch(last, fast, [1; 3], [1; 3], 0, &[]).unwrap() };
             fake.synchronize(last).unwrap();
         });

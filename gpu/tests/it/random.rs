@@ -201,14 +201,14 @@ impl Run {
                 let stream = self.streams[gpu][stream];
                 self.queue(gpu, stream, &[Where::Gpu(gpu, x)], &[], |run| {
                     let at = run.device[gpu][x].offset(from as u64);
-                    // SAFETY: as above.
+                    // SAFETY: ordered by `queue`, or refused.
                     unsafe { run.fake.zero(stream, at, bytes - from as u64) }
                 })
             }
             Step::Copy { to, from, .. } if to == from => Ok(()),
             Step::Copy { stream, gpu, to, from } => {
                 let stream = self.streams[gpu][stream];
-                // SAFETY: as above; host memory stays until the end.
+                // SAFETY: ordered by `queue`, or refused; host memory stays until the end.
                 self.queue(gpu, stream, &[to], &[from], |run| unsafe {
                     run.fake.copy(stream, run.place(to), run.place(from), bytes)
                 })

@@ -81,19 +81,19 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::Vector {
-        // SAFETY: as above.
+        // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe { [_mm256_set1_ps(x); 2] }
     }
 
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Self::Vector {
-        // SAFETY: as above; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
         unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))] }
     }
 
     #[inline(always)]
     fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
-        // SAFETY: as above; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
         unsafe {
             _mm256_storeu_ps(to.as_mut_ptr(), v[0]);
             _mm256_storeu_ps(to.as_mut_ptr().add(8), v[1]);
@@ -126,7 +126,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn and(self, a: Self::Vector, mask: u32) -> Self::Vector {
-        // SAFETY: as above.
+        // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe {
             let mask = _mm256_set1_ps(f32::from_bits(mask));
             [_mm256_and_ps(a[0], mask), _mm256_and_ps(a[1], mask)]
@@ -135,7 +135,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn max_int(self, a: Self::Vector, bound: u32) -> Self::Vector {
-        // SAFETY: as above.
+        // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe {
             let bound = _mm256_set1_epi32(bound as i32);
             let max = |a| _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), bound));
@@ -145,7 +145,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn permute(self, a: Self::Vector, places: Self::Vector) -> Self::Vector {
-        // SAFETY: as above.
+        // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe {
             let eight = |places| {
                 // Which half: the fourth bit, as a sign.
@@ -160,7 +160,8 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {
-        // SAFETY: as above; no place is beyond the table's end.
+        // SAFETY: the machine has these instructions, or there would be no `self`; no place is beyond the
+        // table's end.
         unsafe {
             let last = _mm256_set1_epi32(last_place(table));
             let eight = |places| {
@@ -204,19 +205,19 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::Vector {
-        // SAFETY: as above.
+        // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe { _mm512_set1_ps(x) }
     }
 
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Self::Vector {
-        // SAFETY: as above; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: Self::Vector, to: &mut [f32; LANES]) {
-        // SAFETY: as above; sixteen numbers are there.
+        // SAFETY: the machine has these instructions, or there would be no `self`; sixteen numbers are there.
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
     }
 
@@ -249,13 +250,13 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn and(self, a: Self::Vector, mask: u32) -> Self::Vector {
-        // SAFETY: as above.
+        // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe { _mm512_and_ps(a, _mm512_set1_ps(f32::from_bits(mask))) }
     }
 
     #[inline(always)]
     fn max_int(self, a: Self::Vector, bound: u32) -> Self::Vector {
-        // SAFETY: as above.
+        // SAFETY: the machine has these instructions, or there would be no `self`.
         unsafe {
             _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(bound as i32)))
         }
@@ -263,7 +264,8 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn look_up(self, table: &[f32], places: Self::Vector) -> Self::Vector {
-        // SAFETY: as above; no place is beyond the table's end.
+        // SAFETY: the machine has these instructions, or there would be no `self`; no place is beyond the
+        // table's end.
         unsafe {
             let last = _mm512_set1_epi32(last_place(table));
             let places = _mm512_min_epu32(_mm512_castps_si512(places), last);

@@ -12,11 +12,12 @@ use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, StorageFormat, potrf_lower, syrk_lower, trsm_right_lower,
 };
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, CudaBatch, DeviceInfo, Handle, Operands, Read, Scratch, TaskContext, TaskError,
-    TaskInfo, Update, scratch, update,
+    Codelet, Cpu, Cuda, CudaBatch, DeviceInfo, Handle, Operands, Read, Scratch, Subnormals, TaskContext,
+    TaskError, TaskInfo, Update, scratch, update,
 };
 
 use super::together::{launch_together, most};
+use crate::SUBNORMALS;
 use crate::error::{Error, NotPositiveDefinite};
 use crate::format::format_of;
 use crate::gpu::{self, OnGpu, Ops, Small};
@@ -62,6 +63,7 @@ impl<T> Potrf<T> {
 
 impl<T: TileScalar> Codelet for Potrf<T> {
     type Operands = (Update<Tile<T>>,);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "potrf"
@@ -146,6 +148,7 @@ impl<T> Trsm<T> {
 
 impl<T: TileScalar> Codelet for Trsm<T> {
     type Operands = (Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         self.name
@@ -231,6 +234,7 @@ impl<T> Syrk<T> {
 
 impl<T: TileScalar> Codelet for Syrk<T> {
     type Operands = (Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "syrk"

@@ -6,11 +6,12 @@ use std::fmt;
 
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::{
-    Codelet, Cpu, Format, Handle, Meta, Operands, Read, Submit, TaskContext, TaskError, TaskInfo, Write,
-    read, write,
+    Codelet, Cpu, Format, Handle, Meta, Operands, Read, Submit, Subnormals, TaskContext, TaskError, TaskInfo,
+    Write, read, write,
 };
 
 use super::codelets::info;
+use crate::SUBNORMALS;
 use crate::error::Error;
 use crate::format::format_of;
 use crate::policy::{SharedPolicy, When};
@@ -159,6 +160,7 @@ struct Convert<T> {
 
 impl<T: TileScalar> Codelet for Convert<T> {
     type Operands = (Read<Tile<T>>, Write<Tile<T>>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "convert"

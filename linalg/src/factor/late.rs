@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 use zellige_kernels::GemmPrecision;
 use zellige_runtime::{
     Apart, Choice, Codelet, Cpu, Cuda, CudaBatch, CudaMember, DeviceInfo, Meta, Operands, Read, ReadList,
-    Scratch, TaskContext, TaskError, TaskInfo, Update,
+    Scratch, Subnormals, TaskContext, TaskError, TaskInfo, Update,
 };
 
 use super::long::{self, multiply_all, multiply_all_on_gpu};
 use super::product::{Place, check, formats, multiply, multiply_on_gpu};
 use super::together::{Member, most, multiply_together};
+use crate::SUBNORMALS;
 use crate::gpu::{self, Ops};
 use crate::policy::{GemmQuery, PolicyError, SharedPolicy};
 use crate::scalar::TileScalar;
@@ -79,6 +80,7 @@ impl<T: TileScalar> LateProduct<T> {
 
 impl<T: TileScalar> Codelet for LateProduct<T> {
     type Operands = (Read<Tile<T>>, Read<Tile<T>>, Update<Tile<T>>, Read<MatrixNorm>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "gemm"
@@ -192,6 +194,7 @@ impl<T: TileScalar> LateProducts<T> {
 
 impl<T: TileScalar> Codelet for LateProducts<T> {
     type Operands = (ReadList<Tile<T>>, ReadList<Tile<T>>, Update<Tile<T>>, Read<MatrixNorm>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "gemm"

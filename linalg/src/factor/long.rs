@@ -9,12 +9,13 @@ use std::marker::PhantomData;
 
 use zellige_kernels::GemmPrecision;
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, CudaList, CudaMut, DeviceInfo, List, Operands, ReadList, Scratch, TaskContext,
-    TaskError, TaskInfo, Update,
+    Codelet, Cpu, Cuda, CudaList, CudaMut, DeviceInfo, List, Operands, ReadList, Scratch, Subnormals,
+    TaskContext, TaskError, TaskInfo, Update,
 };
 
 use super::codelets::NEEDS_ENDS;
 use super::product::{Place, multiply, multiply_on_gpu};
+use crate::SUBNORMALS;
 use crate::error::Error;
 use crate::gpu::{self, Ops};
 use crate::scalar::TileScalar;
@@ -73,6 +74,7 @@ impl<T> LongProduct<T> {
 
 impl<T: TileScalar> Codelet for LongProduct<T> {
     type Operands = (ReadList<Tile<T>>, ReadList<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "gemm"

@@ -10,7 +10,7 @@ use zellige_kernels::precision::{
 use zellige_kernels::{GemmPrecision, Op, gemm};
 use zellige_runtime::{
     Codelet, Cpu, Cuda, CudaBatch, CudaMember, CudaMut, CudaRef, DeviceInfo, Format, Handle, Operands, Read,
-    Scratch, Submit, TaskContext, TaskError, TaskInfo, Update, read, reads, scratch, update,
+    Scratch, Submit, Subnormals, TaskContext, TaskError, TaskInfo, Update, read, reads, scratch, update,
 };
 
 use super::GemmCounts;
@@ -20,6 +20,7 @@ use super::late::{LateProduct, LateProducts, Question};
 use super::long::LongProduct;
 use super::submission::{Submission, accumulates};
 use super::together::{Member, most, multiply_together};
+use crate::SUBNORMALS;
 use crate::error::Error;
 use crate::format::format_of;
 use crate::gpu::{self, OnGpu, Ops};
@@ -350,6 +351,7 @@ pub(crate) struct Product<T> {
 
 impl<T: TileScalar> Codelet for Product<T> {
     type Operands = (Read<Tile<T>>, Read<Tile<T>>, Update<Tile<T>>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
 
     fn name(&self) -> &'static str {
         "gemm"

@@ -37,16 +37,16 @@ pub(crate) fn convert<T: TileScalar>(
 
 /// A tile of `f32` in the format of `to`, with a scale of its own.
 pub(super) fn narrow(ops: &Ops<'_>, from: &OnGpu, to: &OnGpu) -> Result<(), GpuError> {
-    let measured = ops.measure(from.shape, from.values)?;
+    let measured = ops.measure(from.values)?;
     ops.launch(match to.storage {
-        StorageFormat::F16x2 => split(from.shape, from.values, measured, to.values, to.lo, to.scale),
-        _ => pack(from.shape, from.values, measured, to.values, to.scale),
+        StorageFormat::F16x2 => split(from.shape, *from.values, measured, *to.values, to.lo, to.scale),
+        _ => pack(from.shape, *from.values, measured, *to.values, to.scale),
     })
 }
 
 fn widen(ops: &Ops<'_>, from: &OnGpu, to: &OnGpu) -> Result<(), GpuError> {
     ops.launch(match from.storage {
-        StorageFormat::F16x2 => join(from.shape, from.values, from.lo, from.scale, to.values),
-        _ => unpack(from.shape, from.values, from.scale, to.values),
+        StorageFormat::F16x2 => join(from.shape, *from.values, from.lo, from.scale, *to.values),
+        _ => unpack(from.shape, *from.values, from.scale, *to.values),
     })
 }

@@ -1,13 +1,13 @@
 //! Symmetric updates, triangular solves and factorisations, in the tile's own precision or with products in TF32 or X3.
 
-use zellige_gpu::{Compute, Element, GpuError, Matrix, Side, Syrk, Trsm};
+use zellige_gpu::{Compute, Element, GpuError};
 use zellige_kernels::cuda::split;
 use zellige_kernels::precision::FullPrecision;
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::TaskError;
 
 use super::product::{DIFFERENCE, Factored, Small, gemm, is_small, multiply_small, tripled};
-use super::tile::block;
+use super::view::View;
 use super::{OnGpu, Ops, transpose};
 use crate::error::Error;
 
@@ -19,7 +19,7 @@ const SOLVED: u32 = 256;
 
 /// `A -= L L^T` in the lower triangle. By products, entries above the diagonal are overwritten too, within strips of columns.
 pub(crate) fn subtract_square(ops: &Ops<'_>, full: FullPrecision, l: &OnGpu, a: &OnGpu) -> Result<(), Error> {
-    let (n, k) = l.shape;
+    let n = l.shape.0;
     if l.is_empty() {
         return Ok(());
     }
@@ -31,20 +31,21 @@ pub(crate) fn subtract_square(ops: &Ops<'_>, full: FullPrecision, l: &OnGpu, a: 
             return Ok(multiply_small(ops, &[Small { op_b: Op::Trans, a: *l, b: *l, c: *a }])?);
         }
         FullPrecision::Native => {
-            let (alpha, beta) = (-1.0, 1.0);
-            return Ok(ops.syrk(&Syrk { n, k, alpha, a: l.values, beta, c: a.values })?);
+            return Ok(ops.syrk((-1.0, l.values), (1.0, a.values))?);
         }
         FullPrecision::Tf32 => {
             l.want(StorageFormat::F32)?;
             let (a, b) = (l.values, l.values);
-            Factored { a, b, op_b: Op::Trans, k, factors: DIFFERENCE, compute: Compute::Tf32 }
+            Factored { a, b, op_b: Op::Trans, factors: DIFFERENCE, compute: Compute::Tf32 }
         }
         FullPrecision::X3 => tripled(ops, Op::Trans, l.want(StorageFormat::F16x2)?, l)?,
     };
     let width = n.div_ceil(STRIPS).next_multiple_of(STEP);
     for j in (0..n).step_by(width as usize) {
-        let strip = Factored { a: block(product.a, j, 0), b: block(product.b, j, 0), ..product };
-        gemm(ops, (n - j, width.min(n - j)), strip, block(a.values, j, j))?;
+        let (below, width) = (n - j, width.min(n - j));
+        let rows = |of: View, rows| of.block((j, 0), (rows, of.shape().1));
+        let strip = Factored { a: rows(product.a, below), b: rows(product.b, width), ..product };
+        gemm(ops, strip, a.values.block((j, j), (below, width)))?;
     }
     Ok(())
 }
@@ -68,7 +69,7 @@ pub(crate) fn solve_right(
         return Ok(());
     }
     if full == FullPrecision::Native {
-        return trsm(ops, op, (m, n), l.values, b.values);
+        return ops.trsm(transpose(op), l.values, b.values);
     }
     // From the first columns on for L^T, from the last ones on for L.
     let mut starts: Vec<u32> = (0..n).step_by(SOLVED as usize).collect();
@@ -77,44 +78,38 @@ pub(crate) fn solve_right(
     }
     for j in starts {
         let width = SOLVED.min(n - j);
-        let solved = block(b.values, 0, j);
-        trsm(ops, op, (m, width), block(l.values, j, j), solved)?;
+        let solved = b.values.block((0, j), (m, width));
+        ops.trsm(transpose(op), l.values.block((j, j), (width, width)), solved)?;
         // Columns that are left, and the block of L by which the solved ones reach them.
-        let (left, count, reach, shape) = match op {
-            Op::Trans => (j + width, n - j - width, block(l.values, j + width, j), (n - j - width, width)),
-            Op::None => (0, j, block(l.values, j, 0), (width, j)),
+        let (left, count, reach) = match op {
+            Op::Trans => {
+                let (left, count) = (j + width, n - j - width);
+                (left, count, l.values.block((left, j), (count, width)))
+            }
+            Op::None => (0, j, l.values.block((j, 0), (width, j))),
         };
         if count > 0 {
-            let product = product(ops, full, (solved, (m, width)), (reach, shape, op))?;
-            gemm(ops, (m, count), product, block(b.values, 0, left))?;
+            let product = product(ops, full, solved, (reach, op))?;
+            gemm(ops, product, b.values.block((0, left), (m, count)))?;
         }
     }
     Ok(())
 }
 
-fn trsm(ops: &Ops<'_>, op: Op, (m, n): (u32, u32), l: Matrix, b: Matrix) -> Result<(), GpuError> {
-    ops.trsm(&Trsm { side: Side::Right, op: transpose(op), m, n, l, b })
-}
-
 /// `A op(B)` of two blocks of `f32` with the factors of a difference, their numbers rounded or split first.
-fn product(
-    ops: &Ops<'_>,
-    full: FullPrecision,
-    (a, shape_a): (Matrix, (u32, u32)),
-    (b, shape_b, op_b): (Matrix, (u32, u32), Op),
-) -> Result<Factored, GpuError> {
-    let k = shape_a.1;
+fn product(ops: &Ops<'_>, full: FullPrecision, a: View, (b, op_b): (View, Op)) -> Result<Factored, GpuError> {
     if full != FullPrecision::X3 {
-        return Ok(Factored { a, b, op_b, k, factors: DIFFERENCE, compute: Compute::Tf32 });
+        return Ok(Factored { a, b, op_b, factors: DIFFERENCE, compute: Compute::Tf32 });
     }
-    tripled(ops, op_b, &halves(ops, a, shape_a)?, &halves(ops, b, shape_b)?)
+    tripled(ops, op_b, &halves(ops, a)?, &halves(ops, b)?)
 }
 
 /// A block of `f32` as the sum of two `f16`, in working space.
-fn halves(ops: &Ops<'_>, a: Matrix, shape: (u32, u32)) -> Result<OnGpu, GpuError> {
+fn halves(ops: &Ops<'_>, a: View) -> Result<OnGpu, GpuError> {
+    let shape = a.shape();
     let (hi, lo) = (ops.scratch_matrix(shape, Element::F16)?, ops.scratch_matrix(shape, Element::F16)?);
-    let (measured, scale) = (ops.measure(shape, a)?, ops.scratch(4)?);
-    ops.launch(split(shape, a, measured, hi, lo.at, scale))?;
+    let (measured, scale) = (ops.measure(a)?, ops.scratch(4)?);
+    ops.launch(split(shape, *a, measured, *hi, lo.at, scale))?;
     Ok(OnGpu { shape, storage: StorageFormat::F16x2, values: hi, lo: lo.at, scale, stays: false })
 }
 
@@ -129,7 +124,7 @@ pub(crate) fn factor(
         return Ok(());
     }
     let n = a.shape.0;
-    ops.potrf(n, a.values, move |info, diagonal| match usize::try_from(info) {
+    ops.potrf(a.values, move |info, diagonal| match usize::try_from(info) {
         Ok(0) if diagonal.max.is_finite() => Ok(()),
         Ok(0) => Err(lost(n as usize - 1)),
         Ok(column) => Err(lost(column - 1)),

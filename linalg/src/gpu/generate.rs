@@ -75,11 +75,11 @@ impl<T: TileScalar> Codelet for GenerateAnywhere<T> {
         let tile = slot.put(header, cx.gpu())?;
         let (ops, there) = (Ops::new(cx.gpu())?, OnGpu::update(&tile)?);
         if !there.is_empty() {
-            let launch = (self.describe)(model.part(0).0, rows.clone(), cols.clone(), there.values)?;
+            let launch = (self.describe)(model.part(0).0, rows.clone(), cols.clone(), *there.values)?;
             ops.launch_of(self.source, &launch, [model.part(0), tile.part(0)])?;
         }
         if *symmetric {
-            ops.mirror(there.shape.0, there.values)?;
+            ops.mirror(there.values)?;
         }
         Ok(ops.set_norm(&tile)?)
     }

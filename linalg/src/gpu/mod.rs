@@ -12,6 +12,7 @@ mod product;
 mod race;
 mod tile;
 mod timed;
+mod view;
 
 pub use capability::capability_for;
 pub(crate) use capability::{can_execute, is_choosy};

@@ -1,7 +1,8 @@
 //! Operations on the stream of one body.
 //!
 //! With [`timed`](super::timed) the one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
-//! working space ([`Ops::scratch`]): the modules beside this one describe operations on nothing else, and whoever gives them an operand that
+//! working space ([`Ops::scratch`]). Operations of libraries take [`View`]s, which do not leave either;
+//! launches are described by the modules beside this one, on nothing else. Whoever gives them an operand that
 //! is written has it to itself.
 #![allow(unsafe_code)]
 
@@ -9,13 +10,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use zellige_gpu::{Address, Arg, Element, Gemm, GpuError, Matrix, Potrf, Syrk, Trsm};
+use zellige_gpu::{Address, Arg, Element, Gemm, GpuError, Potrf, Side, Syrk, Transpose, Trsm};
 use zellige_kernels::cuda::{
     Launch, LaunchError, Loaded, Measure, PARTIALS_BYTES, SOURCES, Source, measure, mirror,
 };
 use zellige_runtime::{CudaMut, GpuContext, TaskError};
 
 use super::OnGpu;
+use super::view::{Product, View, refused};
 use crate::scalar::TileScalar;
 use crate::tile::Tile;
 
@@ -87,9 +89,9 @@ impl<'c> Ops<'c> {
         unsafe { kernels.launch(&**self.cx.driver(), self.cx.stream(), launch) }
     }
 
-    /// The lower triangle of a matrix of order `n`, above its diagonal too.
-    pub(super) fn mirror(&self, n: u32, a: Matrix) -> Result<(), GpuError> {
-        self.launch(mirror(n, a))
+    /// The lower triangle of a square matrix, above its diagonal too.
+    pub(super) fn mirror(&self, a: View) -> Result<(), GpuError> {
+        self.launch(mirror(order(a)?, *a))
     }
 
     /// Working space until the body's operations have ended; it holds garbage.
@@ -120,14 +122,15 @@ impl<'c> Ops<'c> {
         of: &OnGpu,
         form: Form,
         ((rows, cols), element): ((u32, u32), Element),
-        make: impl Fn(Matrix) -> Result<(), GpuError>,
-    ) -> Result<Matrix, GpuError> {
+        make: impl Fn(View) -> Result<(), GpuError>,
+    ) -> Result<View, GpuError> {
         let ld = rows.max(1).next_multiple_of(ALIGNED);
-        let matrix = |at| Matrix { at, ld, element };
         let bytes = u64::from(ld) * u64::from(cols) * element.bytes();
-        let beside = |of: &OnGpu| self.cx.beside(of.values.at, form as u32, bytes, |at| make(matrix(at)));
+        let matrix = |at| View::new((at, bytes), (rows, cols), ld, element);
+        let make_at = |at| make(matrix(at)?);
+        let beside = |of: &OnGpu| self.cx.beside(of.values.at, form as u32, bytes, make_at);
         match Some(of).filter(|of| of.stays).map_or(Ok(None), beside)? {
-            Some(at) => Ok(matrix(at)),
+            Some(at) => matrix(at),
             None => {
                 let there = self.scratch_matrix((rows, cols), element)?;
                 make(there)?;
@@ -146,11 +149,20 @@ impl<'c> Ops<'c> {
         &self,
         (rows, cols): (u32, u32),
         element: Element,
-    ) -> Result<Matrix, GpuError> {
+    ) -> Result<View, GpuError> {
         // Columns begin where tensor cores like them to.
-        let ld = rows.max(1).next_multiple_of(ALIGNED);
-        let at = self.scratch(u64::from(ld) * u64::from(cols) * element.bytes())?;
-        Ok(Matrix { at, ld, element })
+        self.scratch_columns((rows, cols), rows.max(1).next_multiple_of(ALIGNED), element)
+    }
+
+    /// The same with columns `ld` entries apart.
+    pub(super) fn scratch_columns(
+        &self,
+        (rows, cols): (u32, u32),
+        ld: u32,
+        element: Element,
+    ) -> Result<View, GpuError> {
+        let bytes = u64::from(ld) * u64::from(cols) * element.bytes();
+        View::new((self.scratch(bytes)?, bytes), (rows, cols), ld, element)
     }
 
     pub(crate) fn launch(&self, launch: Result<Launch, LaunchError>) -> Result<(), GpuError> {
@@ -164,41 +176,62 @@ impl<'c> Ops<'c> {
         unsafe { self.kernels.launch(&**self.cx.driver(), self.cx.stream(), &launch) }
     }
 
-    pub(super) fn zero(&self, at: Address, bytes: u64) -> Result<(), GpuError> {
-        // SAFETY: see the module.
-        unsafe { self.cx.driver().zero(self.cx.stream(), at, bytes) }
+    /// Zeros, also between the columns.
+    pub(super) fn zero(&self, a: View) -> Result<(), GpuError> {
+        // SAFETY: a view lies within the body's memory; see the module.
+        unsafe { self.cx.driver().zero(self.cx.stream(), a.at, a.bytes()) }
     }
 
-    pub(super) fn gemm(&self, gemm: &Gemm) -> Result<(), GpuError> {
-        // SAFETY: see the module.
-        unsafe { self.cx.driver().gemm(self.cx.stream(), gemm) }
+    /// # Errors
+    /// For operands whose shapes do not suit each other; the driver's. So for those that follow.
+    pub(super) fn gemm(&self, product: &Product) -> Result<(), GpuError> {
+        let [m, n, k] = product.lengths()?;
+        let &Product { op_a, op_b, factors, a, b, c, compute } = product;
+        let gemm = Gemm { op_a, op_b, m, n, k, factors, a: *a, b: *b, c: *c, compute };
+        // SAFETY: views lie within the body's memory, and the lengths are those of the views; see the module.
+        unsafe { self.cx.driver().gemm(self.cx.stream(), &gemm) }
     }
 
-    pub(super) fn trsm(&self, trsm: &Trsm) -> Result<(), GpuError> {
-        // SAFETY: see the module.
-        unsafe { self.cx.driver().trsm(self.cx.stream(), trsm) }
+    /// `X op(L) = B` in place of `B`.
+    pub(super) fn trsm(&self, op: Transpose, l: View, b: View) -> Result<(), GpuError> {
+        let ((m, n), order) = (b.shape(), order(l)?);
+        if n != order {
+            return Err(refused("trsm", format!("a matrix of order {order} on the right of {m} x {n}")));
+        }
+        let trsm = Trsm { side: Side::Right, op, m, n, l: *l, b: *b };
+        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the
+        // module.
+        unsafe { self.cx.driver().trsm(self.cx.stream(), &trsm) }
     }
 
-    pub(super) fn syrk(&self, syrk: &Syrk) -> Result<(), GpuError> {
-        // SAFETY: see the module.
-        unsafe { self.cx.driver().syrk(self.cx.stream(), syrk) }
+    /// `C = alpha A A^T + beta C` in the lower triangle.
+    pub(super) fn syrk(&self, (alpha, a): (f64, View), (beta, c): (f64, View)) -> Result<(), GpuError> {
+        let ((n, k), order) = (a.shape(), order(c)?);
+        if n != order {
+            return Err(refused("syrk", format!("the square of {n} x {k} is no matrix of order {order}")));
+        }
+        let syrk = Syrk { n, k, alpha, a: *a, beta, c: *c };
+        // SAFETY: the operands are views within the body's memory, and the lengths are theirs; see the
+        // module.
+        unsafe { self.cx.driver().syrk(self.cx.stream(), &syrk) }
     }
 
-    /// Factors a matrix of order `n` in place. `then` gets 0, or one more than the number of the column whose pivot is not positive, and the
+    /// Factors a square matrix in place. `then` gets 0, or one more than the number of the column whose pivot
+    /// is not positive, and the
     /// measure of the factor's diagonal, once they are known.
     pub(super) fn potrf(
         &self,
-        n: u32,
-        a: Matrix,
+        a: View,
         then: impl FnOnce(i32, Measure) -> Result<(), TaskError> + Send + 'static,
     ) -> Result<(), GpuError> {
-        let (driver, stream) = (self.cx.driver(), self.cx.stream());
+        let (driver, stream, n) = (self.cx.driver(), self.cx.stream(), order(a)?);
         let workspace_bytes = driver.potrf_workspace(stream, n, a.element)?;
         let (workspace, info) = (self.scratch(workspace_bytes)?, self.scratch(4)?);
-        let potrf = Potrf { n, a, workspace, workspace_bytes, info };
-        // SAFETY: see the module.
+        let potrf = Potrf { n, a: *a, workspace, workspace_bytes, info };
+        // SAFETY: the matrix is a view within the body's memory, and the order is its own; the rest is
+        // working space.
         unsafe { driver.potrf(stream, &potrf)? };
-        let diagonal = self.measure((1, n), Matrix { ld: a.ld + 1, ..a })?;
+        let diagonal = self.measure(a.diagonal())?;
         let known = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&known);
         // SAFETY: working space of this body, both; what is read back is told in this order.
@@ -214,9 +247,9 @@ impl<'c> Ops<'c> {
     }
 
     /// Norm, largest magnitude and scale of a matrix, left in working space as a [`Measure`].
-    pub(super) fn measure(&self, shape: (u32, u32), a: Matrix) -> Result<Address, GpuError> {
+    pub(super) fn measure(&self, a: View) -> Result<Address, GpuError> {
         let (partials, to) = (self.scratch(PARTIALS_BYTES)?, self.scratch(Measure::BYTES)?);
-        match measure(shape, a, partials, to) {
+        match measure(a.shape(), *a, partials, to) {
             Ok(launches) => launches.into_iter().try_for_each(|launch| self.launch(Ok(launch)))?,
             Err(error) => self.launch(Err(error))?,
         }
@@ -226,7 +259,7 @@ impl<'c> Ops<'c> {
     /// Measures a native tile; its norm is known once the body's operations have ended.
     pub(crate) fn set_norm<T: TileScalar>(&self, tile: &CudaMut<'_, Tile<T>>) -> Result<(), GpuError> {
         let here = OnGpu::update(tile)?;
-        let measured = (self.measure(here.shape, here.values)?, Measure::BYTES as usize);
+        let measured = (self.measure(here.values)?, Measure::BYTES as usize);
         // SAFETY: working space of this body.
         unsafe {
             tile.read_back(self.cx, measured, |bytes, header, meta| {
@@ -234,5 +267,13 @@ impl<'c> Ops<'c> {
                 (header.norm, meta.norm) = (norm, norm);
             })
         }
+    }
+}
+
+/// The order of a square matrix.
+fn order(a: View) -> Result<u32, GpuError> {
+    match a.shape() {
+        (rows, cols) if rows == cols => Ok(rows),
+        (rows, cols) => Err(refused("describing a matrix", format!("{rows} x {cols} is not square"))),
     }
 }

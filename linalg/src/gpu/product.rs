@@ -1,6 +1,6 @@
 //! `C -= A op(B)` in each precision, one product of a library each.
 
-use zellige_gpu::{Address, Compute, Element, Factors, Gemm, GpuError, Matrix, Transpose};
+use zellige_gpu::{Address, Compute, Element, Factors, GpuError, Transpose};
 use zellige_kernels::cuda::{
     SMALL, SMALL_TOGETHER, Scales, SmallProduct, SmallProducts, Third, accumulate, copy, factors,
     small_products, store, sum, transpose, triple,
@@ -9,7 +9,7 @@ use zellige_kernels::precision::Sign;
 use zellige_kernels::{GemmPrecision, Op};
 
 use super::ops::Form;
-use super::tile::block;
+use super::view::{Product, View};
 use super::{OnGpu, Ops};
 use crate::error::Error;
 
@@ -19,11 +19,9 @@ const STEP_8: u32 = 16;
 /// The product of two matrices in working space or operands: what [`subtract`] takes besides C.
 #[derive(Clone, Copy)]
 pub(super) struct Factored {
-    pub(super) a: Matrix,
-    pub(super) b: Matrix,
+    pub(super) a: View,
+    pub(super) b: View,
     pub(super) op_b: Op,
-    /// Inner length.
-    pub(super) k: u32,
     pub(super) factors: Factors,
     pub(super) compute: Compute,
 }
@@ -32,15 +30,14 @@ pub(super) struct Factored {
 pub(super) const DIFFERENCE: Factors = Factors::Host { alpha: -1.0, beta: 1.0 };
 const PRODUCT: Factors = Factors::Host { alpha: 1.0, beta: 0.0 };
 
-/// Puts one product on the stream; `C` of `m x n`.
+/// Puts one product on the stream.
 pub(super) fn gemm(
     ops: &Ops<'_>,
-    (m, n): (u32, u32),
-    Factored { a, b, op_b, k, factors, compute }: Factored,
-    c: Matrix,
+    Factored { a, b, op_b, factors, compute }: Factored,
+    c: View,
 ) -> Result<(), GpuError> {
     let (op_a, op_b) = (Transpose::No, super::transpose(op_b));
-    ops.gemm(&Gemm { op_a, op_b, m, n, k, factors, a, b, c, compute })
+    ops.gemm(&Product { op_a, op_b, factors, a, b, c, compute })
 }
 
 /// The factors of a difference of products of numbers with these scales.
@@ -109,31 +106,30 @@ pub(crate) fn multiply(
     if is_small(precision, (c.shape.0 as usize, c.shape.1 as usize)) {
         return Ok(multiply_small(ops, &[Small { op_b, a: *a, b: *b, c: *c }])?);
     }
-    let plain =
-        |compute, factors| Factored { a: a.values, b: b.values, op_b, k: a.shape.1, factors, compute };
+    let plain = |compute, factors| Factored { a: a.values, b: b.values, op_b, factors, compute };
     match precision {
-        Dp => gemm(ops, c.shape, plain(Compute::F64, DIFFERENCE), c.values)?,
-        Sp => gemm(ops, c.shape, plain(Compute::F32, DIFFERENCE), c.values)?,
-        Tf32 => gemm(ops, c.shape, plain(Compute::Tf32, DIFFERENCE), c.values)?,
+        Dp => gemm(ops, plain(Compute::F64, DIFFERENCE), c.values)?,
+        Sp => gemm(ops, plain(Compute::F32, DIFFERENCE), c.values)?,
+        Tf32 => gemm(ops, plain(Compute::Tf32, DIFFERENCE), c.values)?,
         Hp1 | Bf1 => {
             let factors = scaled(ops, a.scale, b.scale)?;
-            gemm(ops, c.shape, plain(Compute::F32, factors), c.values)?;
+            gemm(ops, plain(Compute::F32, factors), c.values)?;
         }
         X3 => {
             let product = tripled(ops, op_b, a, b)?;
-            gemm(ops, c.shape, product, c.values)?;
+            gemm(ops, product, c.values)?;
         }
         Fp8 => multiply_8(ops, op_b, a, b, c)?,
         Hp2 | Hp3 => {
             let half = precision == Hp3;
             let p = ops.scratch_matrix(c.shape, if half { Element::F16 } else { Element::F32 })?;
             let compute = if half { Compute::F16 } else { Compute::F32 };
-            gemm(ops, c.shape, plain(compute, PRODUCT), p)?;
+            gemm(ops, plain(compute, PRODUCT), p)?;
             let s = if half { ops.scratch_matrix(c.shape, Element::F32)? } else { p };
             let scales = Scales { a: a.scale, b: b.scale };
-            ops.launch(sum(c.shape, p, Sign::Minus, scales, (c.values, c.scale), s))?;
-            let measured = ops.measure(c.shape, s)?;
-            ops.launch(store(c.shape, s, measured, c.values, c.scale))?;
+            ops.launch(sum(c.shape, *p, Sign::Minus, scales, (*c.values, c.scale), *s))?;
+            let measured = ops.measure(s)?;
+            ops.launch(store(c.shape, *s, measured, *c.values, c.scale))?;
         }
     }
     Ok(())
@@ -142,29 +138,29 @@ pub(crate) fn multiply(
 /// X3 as one product of three times the inner length: `[hi|hi|lo] [hi|lo|hi]^T`, so that C is read and written once. Both are blocks of one matrix
 /// `[hi|hi|lo|hi]`, made once for each tile while there is room for it.
 pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<Factored, GpuError> {
-    let (k, factors) = (3 * a.shape.1, scaled(ops, a.scale, b.scale)?);
-    let first = along_columns(ops, a)?;
+    let ((m, k), factors) = (a.shape, scaled(ops, a.scale, b.scale)?);
+    let first = along_columns(ops, a)?.block((0, 0), (m, 3 * k));
     let second = match op_b {
-        Op::Trans => block(along_columns(ops, b)?, 0, b.shape.1),
+        Op::Trans => along_columns(ops, b)?.block((0, k), (b.shape.0, 3 * k)),
         Op::None => below(ops, b)?,
     };
-    Ok(Factored { a: first, b: second, op_b, k, factors, compute: Compute::F32 })
+    Ok(Factored { a: first, b: second, op_b, factors, compute: Compute::F32 })
 }
 
 /// `[hi|hi|lo|hi]`.
-fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<Matrix, GpuError> {
+fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
     ops.beside(tile, Form::Tripled, ((rows, 4 * cols), Element::F16), |out| {
-        ops.launch(triple(tile.shape, tile.values, tile.lo, Third::FirstAlongColumns, out))?;
-        ops.launch(copy(tile.shape, tile.values, block(out, 0, 3 * cols)))
+        ops.launch(triple(tile.shape, *tile.values, tile.lo, Third::FirstAlongColumns, *out))?;
+        ops.launch(copy(tile.shape, *tile.values, *out.block((0, 3 * cols), tile.shape)))
     })
 }
 
 /// `[hi; lo; hi]`.
-fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<Matrix, GpuError> {
+fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
     ops.beside(tile, Form::TripledBelow, ((3 * rows, cols), Element::F16), |out| {
-        ops.launch(triple(tile.shape, tile.values, tile.lo, Third::SecondAlongRows, out))
+        ops.launch(triple(tile.shape, *tile.values, tile.lo, Third::SecondAlongRows, *out))
     })
 }
 
@@ -178,12 +174,9 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
         Op::None if (kp, np) == (k, n) => b.values,
         Op::None => padded_8(ops, b, (kp, np))?,
     };
-    let whole = |factors, c| Gemm {
+    let whole = |factors, c| Product {
         op_a: Transpose::Yes,
         op_b: Transpose::No,
-        m: mp,
-        n: np,
-        k: kp,
         factors,
         a: first,
         b: second,
@@ -196,20 +189,20 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
     let p = ops.scratch_matrix((mp, np), Element::F32)?;
     ops.gemm(&whole(PRODUCT, p))?;
     let scales = Scales { a: a.scale, b: b.scale };
-    ops.launch(accumulate(c.shape, p, Sign::Minus, scales, c.values))
+    ops.launch(accumulate(c.shape, *p, Sign::Minus, scales, *c.values))
 }
 
 /// The transpose of a tile, zeros around it up to `padded` rows and columns.
-fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<Matrix, GpuError> {
+fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<View, GpuError> {
     ops.beside(tile, Form::Transposed, (padded, Element::F8E4M3), |out| {
-        ops.launch(transpose(tile.shape, tile.values, padded, out))
+        ops.launch(transpose(tile.shape, *tile.values, padded, *out))
     })
 }
 
 /// The tile, zeros around it up to `padded` rows and columns.
-fn padded_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<Matrix, GpuError> {
+fn padded_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<View, GpuError> {
     let out = ops.scratch_matrix(padded, Element::F8E4M3)?;
-    ops.zero(out.at, u64::from(out.ld) * u64::from(padded.1))?;
-    ops.launch(copy(tile.shape, tile.values, out))?;
+    ops.zero(out)?;
+    ops.launch(copy(tile.shape, *tile.values, *out))?;
     Ok(out)
 }

@@ -1,7 +1,7 @@
 //! What benchmarks time: many products of distinct operands, with all that this crate does around them and without, and a factorisation of a
 //! whole matrix by the library.
 
-use zellige_gpu::{Address, Compute, Element, Gemm, GpuError, Matrix, Transpose};
+use zellige_gpu::{Address, Compute, Element, GpuError, Matrix, Transpose};
 use zellige_kernels::cuda::{copy, fill};
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::{GpuContext, TaskError};
@@ -10,6 +10,7 @@ use super::capability::compute_of;
 use super::convert::narrow;
 use super::product::DIFFERENCE;
 use super::tile::length;
+use super::view::{Product, View};
 use super::{OnGpu, Ops, Stopwatch, element, element_of, multiply};
 use crate::error::Error;
 use crate::scalar::TileScalar;
@@ -75,15 +76,15 @@ impl<'c> Prepared<'c> {
         let ops = Ops::new(cx)?;
         let element = element_of::<T>();
         let window = |at: usize| {
-            let at = numbers.offset((at * WINDOW_STEP) as u64 * element.bytes());
-            let values = Matrix { at, ld: of.tile, element };
-            let none = Address::default();
-            let shape = (of.tile, of.tile);
-            OnGpu { shape, storage: T::FORMAT, values, lo: none, scale: none, stays: false }
+            let from = (at * WINDOW_STEP) as u64 * element.bytes();
+            let left = (of.numbers() as u64 * element.bytes()).saturating_sub(from);
+            let (none, shape) = (Address::default(), (of.tile, of.tile));
+            let values = View::new((numbers.offset(from), left), shape, of.tile, element)?;
+            Ok(OnGpu { shape, storage: T::FORMAT, values, lo: none, scale: none, stays: false })
         };
         let (operand, result) = (of.precision.operand_format(), of.precision.output_format());
         let lane = |lane: usize| {
-            let next = |which, format| stored(&ops, &window(3 * lane + which), format);
+            let next = |which, format| stored(&ops, &window(3 * lane + which)?, format);
             Ok(Lane { a: next(0, operand)?, b: next(1, operand)?, c: next(2, result)? })
         };
         let lanes = (0..of.count).map(lane).collect::<Result<_, GpuError>>()?;
@@ -113,7 +114,7 @@ impl<'c> Prepared<'c> {
         // A result of another kind than C's would not fit there.
         let spare = self.ops.scratch_matrix((tile, tile), element)?;
         if element == Element::F32 {
-            self.ops.launch(fill((tile, tile), 0.0, spare))?;
+            self.ops.launch(fill((tile, tile), 0.0, *spare))?;
         }
         let (op_a, op_b) = match precision {
             // The only way that 8-bit operands may lie.
@@ -122,8 +123,8 @@ impl<'c> Prepared<'c> {
         };
         self.timed(|lane| {
             let c = if lane.c.values.element == element { lane.c.values } else { spare };
-            let (a, b, (m, n, k)) = (lane.a.values, lane.b.values, (tile, tile, tile));
-            Ok(self.ops.gemm(&Gemm { op_a, op_b, m, n, k, factors: DIFFERENCE, a, b, c, compute })?)
+            let (a, b) = (lane.a.values, lane.b.values);
+            Ok(self.ops.gemm(&Product { op_a, op_b, factors: DIFFERENCE, a, b, c, compute })?)
         })
     }
 
@@ -141,7 +142,7 @@ fn stored(ops: &Ops<'_>, window: &OnGpu, format: StorageFormat) -> Result<OnGpu,
     let element = element(format);
     let values = ops.scratch_matrix(window.shape, element)?;
     if format == window.storage {
-        ops.launch(copy(window.shape, window.values, values))?;
+        ops.launch(copy(window.shape, *window.values, *values))?;
         return Ok(OnGpu { values, ..*window });
     }
     let lo = match format {
@@ -164,8 +165,7 @@ pub(crate) fn whole_factor<T: TileScalar>(
     let (ops, element) = (Ops::new(cx)?, element_of::<T>());
     let (order, column) = (length(n)?, length(count)?);
     // Without gaps: it is filled as one column.
-    let at = ops.scratch((n * n) as u64 * element.bytes())?;
-    let a = Matrix { at, ld: order.max(1), element };
+    let a = ops.scratch_columns((order, order), order.max(1), element)?;
     let block = |at, ld| Matrix { at, ld, element };
     for (from, rows) in stretches(n * n, column) {
         let at = a.at.offset(from as u64 * element.bytes());
@@ -175,7 +175,7 @@ pub(crate) fn whole_factor<T: TileScalar>(
     ops.launch(fill((1, order), n as f64, block(a.at, order + 1)))?;
     let watch = Stopwatch::new(cx.driver(), cx.gpu())?;
     let then = |info, _| if info == 0 { Ok(()) } else { Err(lost(info)) };
-    watch.time(cx.stream(), || ops.potrf(order, a, then))?;
+    watch.time(cx.stream(), || ops.potrf(a, then))?;
     Ok(watch)
 }
 

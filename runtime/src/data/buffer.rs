@@ -29,7 +29,7 @@ pub struct Buffer<T: Element> {
 
 // SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T: Send + Sync.
 unsafe impl<T: Element> Send for Buffer<T> {}
-// SAFETY: as above; shared access only reads.
+// SAFETY: a shared Buffer gives out shared references only, as a shared Box<[T]> does.
 unsafe impl<T: Element> Sync for Buffer<T> {}
 
 impl<T: Element> Buffer<T> {

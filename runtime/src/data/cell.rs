@@ -2,8 +2,13 @@
 
 use std::cell::UnsafeCell;
 
+use super::borrows::Views;
+
 /// A value that tasks reach in the order of their accesses; `None` until it is first written.
-pub(crate) struct ValueCell<D>(UnsafeCell<Option<D>>);
+pub(crate) struct ValueCell<D> {
+    value: UnsafeCell<Option<D>>,
+    views: Views,
+}
 
 // SAFETY: the dependency engine hands out either one exclusive access or shared ones (see the contracts below), and
 // D: Send + Sync.
@@ -11,12 +16,16 @@ unsafe impl<D: Send + Sync> Sync for ValueCell<D> {}
 
 impl<D> ValueCell<D> {
     pub(crate) fn new(value: Option<D>) -> Self {
-        ValueCell(UnsafeCell::new(value))
+        ValueCell { value: UnsafeCell::new(value), views: Views::default() }
     }
 
     /// The value, of a place that nobody else has.
     pub(crate) fn into_inner(self) -> Option<D> {
-        self.0.into_inner()
+        self.value.into_inner()
+    }
+
+    pub(super) fn views(&self) -> &Views {
+        &self.views
     }
 
     /// The value, to read.
@@ -26,7 +35,7 @@ impl<D> ValueCell<D> {
     /// reference is given up before that task completes.
     pub(crate) unsafe fn shared<'a>(&self) -> Option<&'a D> {
         // SAFETY: the caller's contract.
-        unsafe { (*self.0.get()).as_ref() }
+        unsafe { (*self.value.get()).as_ref() }
     }
 
     /// The place, to write.
@@ -37,6 +46,6 @@ impl<D> ValueCell<D> {
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn exclusive<'a>(&self) -> &'a mut Option<D> {
         // SAFETY: the caller's contract.
-        unsafe { &mut *self.0.get() }
+        unsafe { &mut *self.value.get() }
     }
 }

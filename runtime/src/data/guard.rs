@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};
 use std::thread::{self, Thread};
 
-use super::{AnyHandle, Data, Handle, ValueCell};
+use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
 use crate::error::Error;
 use crate::exec::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::hub;
@@ -23,6 +23,8 @@ pub(crate) struct Gate<D: Data> {
     brought: Option<(hub::Turn, Arc<ValueCell<D>>)>,
     /// It stays on its thread, as a mutex's guard does: who waits for it is known.
     _stays: PhantomData<MutexGuard<'static, ()>>,
+    /// Once the value can be reached.
+    view: Option<View>,
 }
 
 /// A gate's body: one access and nothing to run; and the thread that waits for it or holds its guard.
@@ -63,6 +65,7 @@ impl<D: Data> Gate<D> {
         if let Some(failure) = handle.core().base().failure() {
             return Err(Error::Poisoned { handle: handle.name(), failure });
         }
+        gate.view = Some(gate.views(mode));
         // SAFETY: the gate is a granted access.
         if unsafe { gate.cell().shared() }.is_none() {
             return Err(Error::Gone { handle: handle.name(), what: name.into() });
@@ -82,6 +85,13 @@ impl<D: Data> Gate<D> {
             (turn, place)
         });
         Ok(())
+    }
+
+    /// A view of the value, which is where it is going to be looked at.
+    fn views(&self, mode: Mode) -> View {
+        let kind = if mode.writes() { Kind::Exclusive } else { Kind::Shared };
+        let by = Viewer { name: self.task.name(), coords: None, task: Some(self.task.id()) };
+        self.shared.granted(self.cell().view(kind, self.handle.core().base(), by))
     }
 
     /// Where the value is.
@@ -118,7 +128,14 @@ impl<D: Data> Gate<D> {
             return Err(error);
         }
         holds_guard(&task);
-        Ok(Gate { shared: Arc::clone(shared), handle: handle.clone(), task, brought: None, _stays: PhantomData })
+        Ok(Gate {
+            shared: Arc::clone(shared),
+            handle: handle.clone(),
+            task,
+            brought: None,
+            _stays: PhantomData,
+            view: None,
+        })
     }
 
     /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this gate is all there will be.
@@ -127,7 +144,8 @@ impl<D: Data> Gate<D> {
     /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will fail then.
     pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
         let retired = Retired::Allowed;
-        let Err(error) = Self::wait_for_turn(shared, handle, Mode::Write, "end of scope", retired, Manner::Firm)
+        let Err(error) =
+            Self::wait_for_turn(shared, handle, Mode::Write, "end of scope", retired, Manner::Firm)
         else {
             return Ok(());
         };
@@ -155,10 +173,13 @@ impl<D: Data> Gate<D> {
         if shared.runs_on(core.base()) {
             return Err(Error::SelfWait { what: format!("invalidating {}", handle.name()) });
         }
-        let gate = Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused, Manner::Usual)?;
+        let gate =
+            Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused, Manner::Usual)?;
         core.drop_replicas();
+        let view = gate.views(Mode::Write);
         // SAFETY: the gate is the one exclusive access.
         let value = unsafe { core.cell.exclusive() }.take();
+        drop(view);
         if let Some(hub) = &shared.hub {
             hub.invalidate(&**core);
             shared.drain();
@@ -180,6 +201,8 @@ impl<D: Data> Gate<D> {
 
 impl<D: Data> Drop for Gate<D> {
     fn drop(&mut self) {
+        // Whoever comes next may begin at once.
+        self.view = None;
         if let Some((turn, _)) = &self.brought {
             self.shared.let_go(&**self.handle.core(), turn);
         }

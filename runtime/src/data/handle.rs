@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
+use super::borrows::{Kind, Version, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::lending::Lending;
 use super::places::{Managed, Places};
@@ -32,6 +33,7 @@ pub(crate) struct HandleBase {
     commuting: Mutex<Parking>,
     /// Of a slice that a scope has borrowed.
     lending: OnceLock<Arc<Lending>>,
+    pub(super) version: Version,
 }
 
 /// A resource that one task uses while others are parked on it.
@@ -53,6 +55,7 @@ impl HandleBase {
             poison: Mutex::new(None),
             commuting: Mutex::default(),
             lending: OnceLock::new(),
+            version: Version::default(),
         }
     }
 
@@ -296,6 +299,11 @@ impl<D: Data> HandleCore<D> {
 }
 
 impl<D: Data> HandleCore<D> {
+    /// A view for adding partial results.
+    fn sums(&self, cell: &ValueCell<D>, kind: Kind) -> View {
+        granted(cell.view(kind, &self.base, Viewer::runtime("the sum of a reduction")))
+    }
+
     /// Adds the partial results that there are; a combination that panics poisons the handle.
     fn add_partials(&self, value: &mut D) {
         let partials = std::mem::take(&mut *self.partials.lock());
@@ -355,11 +363,14 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         }
         let place = at.map(|buffer| self.place(buffer));
         self.drop_replicas();
+        let cell = place.as_deref().unwrap_or(&self.cell);
+        let view = self.sums(cell, Kind::Exclusive);
         // SAFETY: the group of reducing tasks is complete, nobody else has looked at the value since, and nothing reads its place.
-        let value = unsafe { place.as_deref().unwrap_or(&self.cell).exclusive() };
+        let value = unsafe { cell.exclusive() };
         if let Some(value) = value {
             self.add_partials(value);
         }
+        drop(view);
         if let Some(buffer) = at {
             self.settle(buffer);
         }
@@ -368,12 +379,16 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 
     fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(Meta) -> BufferId) {
         let from = self.place(from);
-        let sum = match D::portability() {
+        let travel = D::portability();
+        let view = self.sums(&from, if travel.is_some() { Kind::Shared } else { Kind::Exclusive });
+        let sum = match travel {
             // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has returned.
             Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value, None)),
-            // SAFETY: as above, and nothing reads it either.
+            // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing reads or
+            // writes the place.
             None => unsafe { from.exclusive() }.take(),
         };
+        drop(view);
         let Some(mut value) = sum else { return };
         self.add_partials(&mut value);
         let buffer = make(value.meta());

@@ -1,5 +1,6 @@
 //! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`], handles and in-place guards.
 
+mod borrows;
 mod buffer;
 mod cell;
 mod guard;
@@ -11,6 +12,7 @@ mod slice;
 mod spares;
 mod stretch;
 
+pub(crate) use borrows::{Kind, View, Viewer};
 pub use buffer::{Buffer, Element};
 pub(crate) use cell::ValueCell;
 pub(crate) use guard::Gate;

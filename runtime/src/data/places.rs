@@ -9,6 +9,7 @@ use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
 use zellige_gpu::GpuError;
 
+use super::borrows::{Kind, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::portable::{AnyHeader, Portability};
 use super::{Data, Format, HandleCore, Meta, Spare, Spares};
@@ -106,6 +107,32 @@ impl<D: Data> HandleCore<D> {
         find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").on_gpus, buffer)
     }
 
+    /// The places on the host that have been used, for tests.
+    #[cfg(test)]
+    pub(crate) fn cells_on_host(&self) -> Vec<Arc<ValueCell<D>>> {
+        let managed = self.managed.lock();
+        let places = managed.iter().flat_map(|managed| &managed.places);
+        places.map(|(_, cell)| Arc::clone(cell)).collect()
+    }
+
+    /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier` copies to or
+    /// from the host, until its stream's operation has ended. Streams order what lies on GPUs.
+    fn views_of_ends(&self, source: BufferId, target: BufferId, onto: Onto<'_>) -> [Option<View>; 2] {
+        if !View::COUNTS {
+            return [None, None];
+        }
+        let by = Viewer::runtime("a transfer");
+        let from = match (self.on_gpu(source), self.stored(source)) {
+            (Some(_), _) | (None, Some(_)) => None,
+            (None, None) => Some(granted(self.place(source).view(Kind::Shared, &self.base, by))),
+        };
+        let to = match onto {
+            Onto::Memory(_) => Some(granted(self.place(target).view(Kind::Exclusive, &self.base, by))),
+            Onto::Disk(_) | Onto::Gpu(_) => None,
+        };
+        [from, to]
+    }
+
     fn on_gpu(&self, buffer: BufferId) -> Option<Arc<ValueCell<DeviceValue>>> {
         let managed = self.managed.lock();
         let (_, place) = managed.as_ref()?.on_gpus.iter().find(|(known, _)| *known == buffer)?;
@@ -163,7 +190,7 @@ impl<D: Data> HandleCore<D> {
             }
             Onto::Memory(_) => {
                 let place = self.place(target);
-                // SAFETY: as above.
+                // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
                 let place = unsafe { place.exclusive() };
                 if is_native {
                     carrier.down(&travel, value, place)?;
@@ -359,6 +386,10 @@ impl<D: Data> Places for HandleCore<D> {
         onto: Onto<'_>,
         carrier: Option<Carrier<'_>>,
     ) -> Result<(), CarryError> {
+        let views = self.views_of_ends(source, target, onto);
+        if let Some(carrier) = carrier.filter(|_| View::COUNTS) {
+            carrier.stream.keep(views);
+        }
         let carrier = || carrier.expect("a GPU carries what goes to it or from it");
         if let Some(source) = self.on_gpu(source) {
             // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
@@ -420,7 +451,7 @@ impl<D: Data> Places for HandleCore<D> {
         let meta = match self.on_gpu(buffer) {
             // SAFETY: the writer that asks still has the replica to itself.
             Some(place) => unsafe { place.shared() }.map(DeviceValue::meta),
-            // SAFETY: as above.
+            // SAFETY: the writer that asks still has the replica to itself.
             None => unsafe { self.place(buffer).shared() }.map(Data::meta),
         };
         let meta = meta.unwrap_or_default();
@@ -476,7 +507,8 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn learn_on_gpu(&self, buffer: BufferId, known: Known) {
-        // SAFETY: as above.
+        // SAFETY: the place has been granted to the task that asks; what is known of a value changes behind a
+        // lock.
         if let Some(value) = self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }) {
             value.changes();
             value.learn(known);

@@ -19,7 +19,7 @@ pub struct BorrowedSlice<T> {
 
 // SAFETY: it stands for one `&mut [T]`, which is Send and Sync when T is; access is ordered by the runtime.
 unsafe impl<T: Element> Send for BorrowedSlice<T> {}
-// SAFETY: as above.
+// SAFETY: a shared one gives out shared references only, and T is Sync.
 unsafe impl<T: Element> Sync for BorrowedSlice<T> {}
 
 impl<T: Element> BorrowedSlice<T> {

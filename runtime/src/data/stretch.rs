@@ -43,7 +43,8 @@ struct Whole<T> {
 
 // SAFETY: it owns its elements as a Box<[T]> does; who may reach which of them is for its stretches to say. T: Send + Sync.
 unsafe impl<T: Element> Send for Whole<T> {}
-// SAFETY: as above.
+// SAFETY: a shared one gives out addresses only; what stretches make of them is for those to say. T: Send +
+// Sync.
 unsafe impl<T: Element> Sync for Whole<T> {}
 
 impl<T> Whole<T> {

@@ -12,7 +12,7 @@ pub(crate) struct Edge<T: ?Sized> {
 
 // SAFETY: an Edge is plain data; it is written before it is published and read by the one thread that closed the stack.
 unsafe impl<T: ?Sized + Sync> Send for Edge<T> {}
-// SAFETY: as above.
+// SAFETY: it is written before it is published, and afterwards only read.
 unsafe impl<T: ?Sized + Sync> Sync for Edge<T> {}
 
 impl<T: ?Sized> Edge<T> {
@@ -155,7 +155,7 @@ mod models {
             }
             completer.join().unwrap();
             stack.close(|target| {
-                // SAFETY: as above.
+                // SAFETY: the counter is in an Arc of this thread's.
                 unsafe { &*target }.fetch_sub(1, Ordering::AcqRel);
             });
             assert_eq!(pending.load(Ordering::Relaxed), 1);

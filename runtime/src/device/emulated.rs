@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Device, DeviceError, Op, Span, StreamId, Streams};
 use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::splitmix::fraction;
+use crate::subnormals::Subnormals;
 
 /// Describes an emulated device: a memory of its own with a capacity, links that take time, and the CPU implementations of
 /// codelets, run on copies of the data in that memory.
@@ -118,8 +119,8 @@ struct State {
 }
 
 impl EmulatedDevice {
-    pub(crate) fn new(name: String, spec: Emulated, peers: Option<LinkSpec>) -> Self {
-        let streams = Streams::new(&name);
+    pub(crate) fn new(name: String, spec: Emulated, peers: Option<LinkSpec>, mode: Subnormals) -> Self {
+        let streams = Streams::new(&name, mode);
         let (operations, dead) = (AtomicU64::new(0), AtomicBool::new(false));
         EmulatedDevice { state: Arc::new(State { name, spec, peers, operations, dead }), streams }
     }

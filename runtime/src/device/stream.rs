@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 
 use super::StreamId;
+use crate::subnormals::Subnormals;
 
 /// A stream's work, one piece after the other.
 type Piece = Box<dyn FnOnce() + Send>;
@@ -18,13 +19,14 @@ type Stream = (Sender<Piece>, JoinHandle<()>);
 #[derive(Default)]
 pub(crate) struct Streams {
     name: String,
+    mode: Subnormals,
     open: Mutex<HashMap<StreamId, Stream>>,
 }
 
 impl Streams {
-    /// None so far; `name` is that of their owner.
-    pub(crate) fn new(name: &str) -> Self {
-        Streams { name: name.into(), open: Mutex::default() }
+    /// None so far; `name` is that of their owner. Their threads compute in this mode.
+    pub(crate) fn new(name: &str, mode: Subnormals) -> Self {
+        Streams { name: name.into(), mode, open: Mutex::default() }
     }
 
     /// Puts a piece of work at a stream's end.
@@ -37,7 +39,11 @@ impl Streams {
 
     fn start(&self) -> Stream {
         let (sender, pieces) = channel::<Piece>();
-        let work = move || pieces.into_iter().for_each(|piece| piece());
+        let mode = self.mode;
+        let work = move || {
+            mode.set();
+            pieces.into_iter().for_each(|piece| piece());
+        };
         let thread = thread::Builder::new().name(format!("zellige-{}", self.name)).spawn(work);
         (sender, thread.expect("a thread for a stream can be started"))
     }
@@ -72,7 +78,7 @@ mod tests {
 
     #[test]
     fn pieces_of_a_stream_keep_their_order_and_all_end_before_close_returns() {
-        let streams = Streams::new("test");
+        let streams = Streams::new("test", Subnormals::Keep);
         let seen = Arc::new(Mutex::new(Vec::new()));
         for n in 0..300usize {
             let seen = Arc::clone(&seen);

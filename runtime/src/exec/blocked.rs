@@ -144,7 +144,9 @@ impl Blocked {
     fn name(&self) -> String {
         match (self.stack.last(), self.guards.last()) {
             (Some(task), _) => format!("the body of {}", title(task)),
-            (None, Some(guard)) => format!("thread {:?}, which holds the guard of {}", self.thread, title(guard.cell())),
+            (None, Some(guard)) => {
+                format!("thread {:?}, which holds the guard of {}", self.thread, title(guard.cell()))
+            }
             (None, None) => format!("thread {:?}", self.thread),
         }
     }
@@ -279,7 +281,9 @@ impl Shared {
 
     /// All tasks that `tally` counts have completed.
     pub(crate) fn tell_of_tally(&self, tally: &Arc<Tally>) {
-        self.wake_blocked(|blocked| matches!(&blocked.target, Target::Tally(target) if Arc::ptr_eq(target, tally)));
+        self.wake_blocked(
+            |blocked| matches!(&blocked.target, Target::Tally(target) if Arc::ptr_eq(target, tally)),
+        );
     }
 
     /// Something that is neither the end of a task nor of a group may have come true.
@@ -329,7 +333,10 @@ impl Shared {
 impl Cycle {
     /// The thread whose wait is to end, where it was `blocked` that closed the cycle.
     fn victim(&self, blocked: &Arc<Blocked>) -> Arc<Blocked> {
-        let other = self.other.as_ref().filter(|other| blocked.manner == Manner::Firm && other.manner == Manner::Usual);
+        let other = self
+            .other
+            .as_ref()
+            .filter(|other| blocked.manner == Manner::Firm && other.manner == Manner::Usual);
         Arc::clone(other.unwrap_or(blocked))
     }
 
@@ -486,7 +493,8 @@ mod models {
             let (sleep, wanted) = (Arc::new(Sleep::new(1)), Arc::new(AtomicU32::new(0)));
             let granted = Arc::new(Parker::new());
             let acting = {
-                let (sleep, wanted, granted) = (Arc::clone(&sleep), Arc::clone(&wanted), Arc::clone(&granted));
+                let (sleep, wanted, granted) =
+                    (Arc::clone(&sleep), Arc::clone(&wanted), Arc::clone(&granted));
                 let is_wanted = move || wanted.load(Ordering::SeqCst) > 0;
                 loom::thread::spawn(move || {
                     sleep.begin_search();

@@ -23,8 +23,9 @@ pub(super) type Released = SmallVec<[Arc<Task>; 8]>;
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
     // SAFETY: a task that still has predecessors is kept alive by the reference that `link` forgot, and nobody else sees
-    // the count reach zero: that reference is taken over once.
-    unsafe { (*task).count_down().then(|| Arc::from_raw(task)) }
+    // the count reach zero: that reference is taken over once. Who does not see it has no reference to the
+    // task, only its address.
+    unsafe { Task::count_down(task).then(|| Arc::from_raw(task)) }
 }
 
 /// Work that policies dropped, until its runtime collects it.
@@ -75,7 +76,10 @@ impl Shared {
     /// Completes a group that was found empty while it was closed.
     pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
         let mut released = Released::new();
+        // Partial results are added here, on whatever thread this is.
+        let mode = self.subnormals(None).enter();
         group.complete(|successor| released.extend(count_down(successor)));
+        drop(mode);
         for task in released {
             self.start(task, None);
         }
@@ -102,7 +106,10 @@ impl Shared {
 
     fn complete_uncounted(self: &Arc<Self>, task: &Arc<Task>) {
         let mut released = Released::new();
+        // As above: the gate of a caller's may be the last of a group.
+        let mode = self.subnormals(None).enter();
         self.complete(task, |task| released.push(task));
+        drop(mode);
         for task in released {
             self.start(task, None);
         }

@@ -164,7 +164,9 @@ pub(crate) fn holds_guard(gate: &TaskRef) {
 pub(crate) fn drops_guard(gate: &TaskRef) {
     // A guard in a thread-local variable may outlive this one.
     let _ = GUARDS.try_with(|guards| {
-        guards.borrow_mut().retain(|other| !std::ptr::eq(&raw const **other.cell(), &raw const **gate.cell()));
+        guards
+            .borrow_mut()
+            .retain(|other| !std::ptr::eq(&raw const **other.cell(), &raw const **gate.cell()));
     });
 }
 

@@ -21,6 +21,7 @@ use crate::graph::GpuGraphs;
 use crate::hub::Hub;
 use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
+use crate::subnormals::Subnormals;
 use crate::task::{Asked, Body, DeviceInfo, Header, Role, Task, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace::Recorder;
@@ -87,6 +88,7 @@ pub(crate) struct Parts {
     pub(crate) hub: Option<Hub>,
     pub(crate) leave_to_gpus: bool,
     pub(crate) gpu_graphs: GpuGraphs,
+    pub(crate) subnormals: Option<Subnormals>,
     pub(crate) watched: bool,
     /// So many workers, the first ones, stay on their cores.
     pub(crate) pinned: usize,
@@ -113,6 +115,8 @@ pub(crate) struct Shared {
     pub(super) leave_to_gpus: bool,
     /// Whether replays go to a GPU in one launch.
     pub(crate) gpu_graphs: GpuGraphs,
+    /// What all bodies do with subnormal numbers; `None`: what each codelet says.
+    subnormals: Option<Subnormals>,
     pub(super) live: Option<LiveTasks>,
     started: Instant,
     next_id: CachePadded<AtomicU64>,
@@ -170,6 +174,7 @@ impl Shared {
             hub: parts.hub,
             leave_to_gpus: parts.leave_to_gpus,
             gpu_graphs: parts.gpu_graphs,
+            subnormals: parts.subnormals,
             live: parts.watched.then(LiveTasks::new),
             started: parts.started,
             next_id: CachePadded::new(AtomicU64::new(1)),
@@ -202,6 +207,17 @@ impl Shared {
     /// When the runtime started: the zero of its traces.
     pub(crate) fn started(&self) -> Instant {
         self.started
+    }
+
+    /// What a body does with subnormal numbers whose codelet says this.
+    #[inline]
+    pub(crate) fn subnormals(&self, of_codelet: Option<Subnormals>) -> Subnormals {
+        self.subnormals.or(of_codelet).unwrap_or_default()
+    }
+
+    /// The calling thread is going to run bodies until it ends: each thread that does so calls this first.
+    pub(super) fn enter_worker_thread(&self) {
+        self.subnormals(None).set();
     }
 
     pub(crate) fn is_measuring(&self) -> bool {
@@ -502,7 +518,6 @@ impl Shared {
     pub(crate) fn is_own_worker(&self) -> bool {
         current::worker_of(self).is_some()
     }
-
 }
 
 impl World for Shared {

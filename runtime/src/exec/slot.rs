@@ -7,9 +7,9 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::{Shared, WorkerSlot};
 use super::blocked::Blocked;
 use super::worker::work;
+use super::{Shared, WorkerSlot};
 use crate::error::Error;
 use crate::hub::Next;
 use crate::sync::Parker;
@@ -83,7 +83,12 @@ impl Shared {
     }
 
     /// The calling thread, whose body waits, lets another act as `worker` and run `next` first; gives that back if no thread can be had.
-    pub(super) fn hand_over(self: &Arc<Self>, worker: usize, blocked: &Blocked, next: Next) -> Result<(), Next> {
+    pub(super) fn hand_over(
+        self: &Arc<Self>,
+        worker: usize,
+        blocked: &Blocked,
+        next: Next,
+    ) -> Result<(), Next> {
         let WorkerSlot { slot, running, .. } = &self.workers[worker];
         running.store(0, Ordering::Relaxed);
         blocked.hands_over();

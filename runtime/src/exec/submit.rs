@@ -12,7 +12,7 @@ use crate::deps::{Group, Linker, Standing};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Codelet, Header, Role, Spec, Task, TaskCell, Tally, TaskRef, TypedBody, Ways};
+use crate::task::{Codelet, Header, Role, Spec, Tally, Task, TaskCell, TaskRef, TypedBody, Ways};
 
 /// Whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

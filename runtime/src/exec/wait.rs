@@ -167,12 +167,7 @@ impl Shared {
     }
 
     /// Waits on a thread that runs no tasks.
-    fn wait_outside(
-        &self,
-        target: &Target,
-        manner: Manner,
-        done: &impl Fn() -> bool,
-    ) -> Result<(), Error> {
+    fn wait_outside(&self, target: &Target, manner: Manner, done: &impl Fn() -> bool) -> Result<(), Error> {
         self.sleep.rouse_all();
         let entry = self.enter_blocked(target.clone(), manner);
         let blocked = &entry.blocked;

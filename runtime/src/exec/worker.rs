@@ -45,6 +45,7 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHand
 
 /// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything else.
 pub(super) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
+    shared.enter_worker_thread();
     if index < shared.pinned {
         crate::topology::pin_to(shared.workers[index].core.cpu);
     }
@@ -189,6 +190,8 @@ impl Drop for Died<'_> {
 impl Shared {
     /// Runs what comes next on `worker`.
     pub(super) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
+        // A body that waits, and runs others meanwhile, may have a mode of its own.
+        let _mode = self.subnormals(None).enter();
         match next {
             Next::Ready(task) => self.execute_ready(task, worker, local),
             Next::Placed(placed) => {

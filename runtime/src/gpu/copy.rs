@@ -153,9 +153,11 @@ impl Carrier<'_> {
             return unsafe { driver.copy(self.stream.stream, there, source, bytes) };
         };
         let there = Place::Host(block.at().as_ptr());
-        // SAFETY: as above; the block stays with the stream until the copy has ended.
+        // SAFETY: the source is as in `copy`, and nobody else has the block; it stays with the stream until
+        // the copy has ended.
         unsafe { driver.copy(self.stream.stream, there, source, bytes)? };
-        // SAFETY: as above; the stream lets go of it before the transfer has ended (`Flying::landing`, `wait`).
+        // SAFETY: nobody looks at `to` before the transfer has ended, and the stream lets go of it before
+        // that (`Flying::landing`, `wait`).
         self.stream.land_later(unsafe { Landing::new(block, to) });
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::mark::Mark;
 use super::memory::{GpuMemory, GpuStream};
 use crate::device::{Device, DeviceError, Op, Span, StreamId};
 use crate::memory::{LinkSpec, NodeId};
+use crate::subnormals::Subnormals;
 
 /// What is told of an operation's end.
 type Done = Box<dyn FnOnce(Result<Span, DeviceError>) + Send>;
@@ -26,6 +27,8 @@ pub(crate) struct GpuDevice {
     computes: usize,
     turn: AtomicUsize,
     lanes: Mutex<HashMap<(StreamId, usize), Lane>>,
+    /// Of what its threads compute: conversions on the host, ends of bodies.
+    mode: Subnormals,
 }
 
 /// One stream's threads.
@@ -49,8 +52,8 @@ struct Flying {
 }
 
 impl GpuDevice {
-    pub(crate) fn new(memory: Arc<GpuMemory>, streams: usize) -> Self {
-        GpuDevice { memory, computes: streams, turn: AtomicUsize::new(0), lanes: Mutex::default() }
+    pub(crate) fn new(memory: Arc<GpuMemory>, streams: usize, mode: Subnormals) -> Self {
+        GpuDevice { memory, computes: streams, turn: AtomicUsize::new(0), lanes: Mutex::default(), mode }
     }
 }
 
@@ -69,7 +72,7 @@ impl Device for GpuDevice {
             StreamId::Link(..) => 0,
         };
         let mut lanes = self.lanes.lock();
-        let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth));
+        let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth, self.mode));
         // Only a thread that is gone refuses, and threads end when their sender does.
         let _ = lane.ops.send(op);
     }
@@ -100,16 +103,21 @@ impl Drop for GpuDevice {
 }
 
 impl Lane {
-    fn start(memory: &Arc<GpuMemory>, nth: usize) -> Self {
+    fn start(memory: &Arc<GpuMemory>, nth: usize, mode: Subnormals) -> Self {
         let ((ops, queue), (flying, landing)) = (channel::<Op>(), channel::<Flying>());
         let (launches, ends) = (Arc::clone(memory), Arc::clone(memory));
-        let launcher = start("zellige-gpu", move || launch_all(&launches, nth, queue.into_iter(), &flying));
-        let waiter = start("zellige-gpu-end", move || wait_for_ends(&ends, landing.into_iter()));
+        let launcher =
+            start("zellige-gpu", mode, move || launch_all(&launches, nth, queue.into_iter(), &flying));
+        let waiter = start("zellige-gpu-end", mode, move || wait_for_ends(&ends, landing.into_iter()));
         Lane { ops, launcher, waiter }
     }
 }
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+fn start(name: &str, mode: Subnormals, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let work = move || {
+        mode.set();
+        work();
+    };
     let thread = thread::Builder::new().name(name.into()).spawn(work);
     thread.expect("a thread for a stream can be started")
 }

@@ -217,7 +217,7 @@ pub(crate) struct Block {
 
 // SAFETY: a block owns its memory alone, as a Box<[u8]> does.
 unsafe impl Send for Block {}
-// SAFETY: as above; shared access only reads.
+// SAFETY: a shared block gives out shared references and its address only.
 unsafe impl Sync for Block {}
 
 impl Block {

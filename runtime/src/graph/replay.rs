@@ -124,9 +124,11 @@ pub(super) struct Run {
 /// In the place of a task's index: all of them, as one.
 const ALL: u32 = u32::MAX;
 
-/// A ready task of a replay, or all of them as one. The run stays alive until all of its tasks have completed, so the pointer is valid for as long
-/// as the task has not.
-#[derive(Clone, Copy)]
+/// A task of a replay that has not completed, or all of them as one. There is one of each that is ready:
+/// completing the task takes it.
+///
+/// The run stays alive until all of its tasks have completed, so the pointer is valid for as long as there is
+/// this, and what is borrowed of the run is borrowed of this.
 pub(crate) struct ReplayTask {
     run: NonNull<Run>,
     index: u32,
@@ -134,7 +136,7 @@ pub(crate) struct ReplayTask {
 
 // SAFETY: it stands for one task of a run that other threads may run; Run is Sync.
 unsafe impl Send for ReplayTask {}
-// SAFETY: as above.
+// SAFETY: what a shared one gives is shared references into the run, and Run is Sync.
 unsafe impl Sync for ReplayTask {}
 
 impl Run {
@@ -210,20 +212,26 @@ impl Run {
 }
 
 impl ReplayTask {
-    fn of_run<'r>(self) -> &'r Run {
-        // SAFETY: see the type: the run is alive while one of its tasks has not completed; callers use it no longer.
+    fn of_run(&self) -> &Run {
+        // SAFETY: see the type: the run is alive while one of its tasks has not completed, and this one has
+        // not.
         unsafe { self.run.as_ref() }
     }
 
+    /// Another task of the run, which has not completed.
+    fn another(&self, index: u32) -> ReplayTask {
+        ReplayTask { run: self.run, index }
+    }
+
     /// Its place in the graph's arrays; behind the last for all of them.
-    fn at(self) -> usize {
+    fn at(&self) -> usize {
         if self.index == ALL { self.of_run().graph.len() } else { self.index as usize }
     }
 
     /// All tasks of the run as one, if this is the way for them and a GPU has room for their operands.
-    fn as_one(self, way: Way) -> Option<ReadyTask> {
+    fn as_one(&self, way: Way) -> Option<ReadyTask> {
         let run = self.of_run();
-        let task = ReadyTask::new(Work::Replay(self));
+        let task = ReadyTask::new(Work::Replay(self.another(ALL)));
         let fits = way == Way::AsOne && run.shared.has_room_on_gpu(&task);
         let way = if fits { Way::AsOne } else { Way::OneByOne };
         *run.began.lock() = Some((Instant::now(), way));
@@ -236,12 +244,11 @@ impl ReplayTask {
     }
 
     /// The tasks that wait for none go first; they are left in `ready`.
-    fn go_one_by_one(self, ready: &mut Ready) {
+    fn go_one_by_one(&self, ready: &mut Ready) {
         let run = self.of_run();
         run.trace_edges();
         for (index, _) in run.graph.0.predecessors.iter().enumerate().filter(|(_, count)| **count == 0) {
-            let index = index as u32;
-            ready.push(ReadyTask::new(Work::Replay(ReplayTask { run: self.run, index })));
+            ready.push(ReadyTask::new(Work::Replay(self.another(index as u32))));
         }
     }
 
@@ -249,46 +256,46 @@ impl ReplayTask {
         self.of_run().graph.0.header_of(self.at())
     }
 
-    pub(crate) fn priority(self) -> i32 {
+    pub(crate) fn priority(&self) -> i32 {
         self.of_run().graph.0.priorities.get(self.at()).copied().unwrap_or_default()
     }
 
-    pub(crate) fn id(self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.of_run().first_id + self.at() as u64
     }
 
     /// True if it may not run everywhere.
-    pub(crate) fn is_restricted(self) -> bool {
+    pub(crate) fn is_restricted(&self) -> bool {
         self.of_run().graph.0.restricted && self.header().only.is_some()
     }
 
     /// The most tasks that one call of its codelet takes.
-    pub(crate) fn batch(self, on_gpu: bool) -> u32 {
+    pub(crate) fn batch(&self, on_gpu: bool) -> u32 {
         let any = self.of_run().graph.0.batched[usize::from(on_gpu)] && self.index != ALL;
         if any { self.header().ways.together(on_gpu) } else { 0 }
     }
 
-    pub(crate) fn body<'r>(self) -> &'r dyn Body {
-        self.of_run::<'r>().graph.0.body_of(self.at())
+    pub(crate) fn body(&self) -> &dyn Body {
+        self.of_run().graph.0.body_of(self.at())
     }
 
-    pub(crate) fn bound<'r>(self) -> Bound<'r> {
-        let run = self.of_run::<'r>();
+    pub(crate) fn bound(&self) -> Bound<'_> {
+        let run = self.of_run();
         run.graph.0.bound(self.at(), &run.handles)
     }
 
     /// True if poison may be about.
-    pub(crate) fn is_strict(self) -> bool {
+    pub(crate) fn is_strict(&self) -> bool {
         self.of_run().strict.load(Ordering::Acquire)
     }
 
     /// The task that stands for the replay.
-    pub(crate) fn gate<'r>(self) -> &'r Arc<Task> {
-        &self.of_run::<'r>().gate
+    pub(crate) fn gate(&self) -> &Arc<Task> {
+        &self.of_run().gate
     }
 
     /// The failure that the replay's cancellation is, if it was cancelled.
-    pub(crate) fn cancelled(self) -> Option<Arc<Failure>> {
+    pub(crate) fn cancelled(&self) -> Option<Arc<Failure>> {
         let run = self.of_run();
         run.is_cancelled().then(|| run.gate.describe(Cause::Cancelled))
     }
@@ -305,28 +312,33 @@ impl ReplayTask {
         self.complete(ready);
     }
 
-    pub(crate) fn runtime(self) -> u32 {
+    pub(crate) fn runtime(&self) -> u32 {
         self.of_run().shared.id
     }
 
     /// Those that wait for it, which has not completed.
-    pub(crate) fn waiting(self) -> impl Iterator<Item = ReplayTask> {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
         let data = &self.of_run().graph.0;
         let successors = if self.index == ALL { &[] } else { data.successors_of(self.at()) };
-        successors.iter().map(move |&index| ReplayTask { run: self.run, index })
+        successors.iter().map(|&index| self.another(index))
     }
 
     /// How many that it waits for have not completed.
-    pub(crate) fn pending(self) -> u32 {
+    pub(crate) fn pending(&self) -> u32 {
         self.of_run().pending.get(self.at()).map_or(0, |pending| pending.load(Ordering::Acquire))
     }
 
     /// Runs the task and completes it; what becomes ready is left in `ready`.
-    pub(crate) fn run(self, shared: &Arc<Shared>, worker: usize, local: &mut WorkerLocal, ready: &mut Ready) {
-        let run = self.of_run();
-        let data = &*run.graph.0;
-        let task = self.index as usize;
+    pub(crate) fn run(
+        mut self,
+        shared: &Arc<Shared>,
+        worker: usize,
+        local: &mut WorkerLocal,
+        ready: &mut Ready,
+    ) {
         loop {
+            let run = self.of_run();
+            let (data, task) = (&*run.graph.0, self.index as usize);
             if run.is_cancelled() {
                 run.fail(task, run.gate.describe(Cause::Cancelled));
                 break;
@@ -352,8 +364,11 @@ impl ReplayTask {
                 Ran::Busy(busy) => {
                     match busy.handle.park(busy.resource, ReadyTask::new(Work::Replay(self))) {
                         Ok(()) => return,
-                        // Free again by now: try once more; the task that was given back is this one.
-                        Err(back) => drop(back.into_work()),
+                        // Free again by now: try once more.
+                        Err(back) => match back.into_work() {
+                            Work::Replay(again) => self = again,
+                            Work::Task(_) | Work::Simulated(_) => unreachable!("it was a task of a replay"),
+                        },
                     }
                 }
             }
@@ -373,21 +388,31 @@ impl ReplayTask {
     }
 
     fn complete(self, ready: &mut Ready) {
-        let run = self.of_run();
+        let run: *const Run = self.run.as_ptr();
         if self.index == ALL {
-            // SAFETY: it stands for every task, so that nobody else follows a pointer into the run; as below.
-            return finish(unsafe { Arc::from_raw(self.run.as_ptr()) });
+            // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this
+            // takes over the reference that `start` gave to the run itself.
+            return finish(unsafe { Arc::from_raw(run) });
         }
-        let successors = run.graph.0.successors_of(self.index as usize);
-        for &next in successors {
-            if run.pending[next as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-                ready.push(ReadyTask::new(Work::Replay(ReplayTask { run: self.run, index: next })));
+        let successors: *const [u32] = self.of_run().graph.0.successors_of(self.index as usize);
+        // From here on another thread may end the run and free it as soon as the last count has changed: no
+        // reference into it lives that long, but for those to counters while they change.
+        for at in 0..successors.len() {
+            // SAFETY: the run goes on until all of this task's successors have completed, and this one has
+            // not been counted down.
+            let (next, left) = unsafe {
+                let next = (&*successors)[at];
+                (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
+            };
+            if left == 1 {
+                ready.push(ReadyTask::new(Work::Replay(self.another(next))));
             }
         }
-        if successors.is_empty() && run.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // SAFETY: a sink that has not been counted down keeps the run going.
+        if successors.is_empty() && unsafe { (*run).remaining.fetch_sub(1, Ordering::AcqRel) } == 1 {
             // SAFETY: every sink, hence every task, has completed: nobody else follows a pointer into the run, and this
             // takes over the reference that `start` gave to the run itself.
-            finish(unsafe { Arc::from_raw(self.run.as_ptr()) });
+            finish(unsafe { Arc::from_raw(run) });
         }
     }
 }

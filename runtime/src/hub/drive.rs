@@ -108,7 +108,12 @@ impl Shared {
         }
         // What a failed device was to send or to get is left alone: others may be writing there by now.
         let is_left = ends.iter().all(|node| node.failure.get().is_none());
-        if is_left { carry(hub, handle, transfer, stream) } else { Ok(()) }
+        if !is_left {
+            return Ok(());
+        }
+        // A panic here is none of the data type's: it would end the stream's thread, and whoever waits for it
+        // would wait for ever.
+        self.unbroken(|| carry(hub, handle, transfer, stream)).unwrap_or(Ok(()))
     }
 
     /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made anew may go on.

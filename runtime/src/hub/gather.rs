@@ -212,7 +212,7 @@ impl Shared {
     }
 
     /// Runs code outside of any body; a panic there breaks the runtime.
-    fn unbroken<R>(self: &Arc<Self>, code: impl FnOnce() -> R) -> Option<R> {
+    pub(super) fn unbroken<R>(&self, code: impl FnOnce() -> R) -> Option<R> {
         catch_unwind(AssertUnwindSafe(code)).map_err(|panic| self.breaks(panic_message(&*panic))).ok()
     }
 

@@ -52,6 +52,7 @@ use crate::memory::{
 };
 use crate::model::Models;
 use crate::plan::Plan;
+use crate::subnormals::Subnormals;
 
 /// A datum's handle, and the number that the handle has in traces.
 type Known = (u64, Weak<dyn AnyHandle>);
@@ -104,19 +105,21 @@ impl Node {
         spec: &DeviceSpec,
         peers: Option<LinkSpec>,
         pools: &[Arc<Pool>],
+        mode: Subnormals,
     ) -> Result<Self, String> {
         let name = format!("{} {number}", spec.kind());
         let (capacity, what) = (Some(spec.capacity()), Some(spec.title()));
         match spec {
             DeviceSpec::Emulated(emulated) => {
-                let device = EmulatedDevice::new(name.clone(), emulated.clone(), peers);
+                let device = EmulatedDevice::new(name.clone(), emulated.clone(), peers, mode);
                 Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
             }
             DeviceSpec::Gpu(gpu) => {
                 let pool = pools.iter().find(|pool| pool.is_of(&gpu.driver)).expect("each driver has one");
                 let memory = GpuMemory::new(&name, gpu, Arc::clone(pool));
                 let memory = memory.map_err(|error| format!("{name}: {error}"))?;
-                let device: Arc<dyn Device> = Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams));
+                let device: Arc<dyn Device> =
+                    Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams, mode));
                 let link_end = gpu.link_end();
                 Ok(Node { what, link_end, gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
             }
@@ -184,11 +187,14 @@ pub(crate) struct Hub {
     thrown_out: SegQueue<Spare>,
     pub(crate) log: Option<Log>,
     next_ticket: AtomicU64,
+    mode: Subnormals,
 }
 
 impl Hub {
     /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is one; `peers` is the
-    /// link between any two devices. What links nobody declares, `models` are asked for and told.
+    /// link between any two devices. What links nobody declares, `models` are asked for and told. Values are
+    /// converted and added in
+    /// `mode`, whichever thread does it.
     pub(crate) fn new(
         cpus: usize,
         devices: &[DeviceSpec],
@@ -196,6 +202,7 @@ impl Hub {
         host: HostMemory,
         models: Option<Arc<Models>>,
         log: Option<Log>,
+        mode: Subnormals,
     ) -> Result<Self, String> {
         let gpus: Vec<&Gpu> = devices.iter().filter_map(DeviceSpec::as_gpu).collect();
         check_memory(&gpus)?;
@@ -212,7 +219,7 @@ impl Hub {
             .chain(devices.iter().map(of_device))
             .chain(disk.iter().map(|_| disk::NODE))
             .collect();
-        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers, &pools));
+        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers, &pools, mode));
         let made = made.collect::<Result<Vec<Node>, String>>()?;
         let host = Node::new("host".into(), specs[HOST].capacity, None);
         if !gpus.is_empty() && gpus.len() == devices.len() {
@@ -236,7 +243,7 @@ impl Hub {
             data: Arc::default(),
             forgotten: Forgotten::default(),
             nodes,
-            host: Streams::new("host"),
+            host: Streams::new("host", mode),
             lanes,
             plans: Mutex::default(),
             waiting: Mutex::default(),
@@ -244,6 +251,7 @@ impl Hub {
             followers: (!gpus.is_empty()).then(Followers::default),
             combining: Mutex::new(()),
             next_ticket: AtomicU64::new(0),
+            mode,
         })
     }
 

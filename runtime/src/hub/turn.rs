@@ -62,7 +62,9 @@ impl Shared {
         });
         let Some(need) = need else { return Ok(None) };
         self.drain();
-        if let Err(error) = self.wait_until(&Target::Other("a value from another memory node"), || signal.get() != 0) {
+        if let Err(error) =
+            self.wait_until(&Target::Other("a value from another memory node"), || signal.get() != 0)
+        {
             hub.give_up(ticket);
             self.drain();
             return Err(error);
@@ -173,6 +175,7 @@ impl Hub {
     /// may still read the old one.
     pub(super) fn combine(&self, handle: &dyn AnyHandle) {
         let _one = self.combining.lock();
+        let _mode = self.mode.enter();
         if !handle.has_partials() {
             return;
         }

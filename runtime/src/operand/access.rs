@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::gpu::OnGpu;
 use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
-use crate::data::{Data, Format, Handle, HandleCore, Lent, Meta, ValueCell};
+use crate::data::{Data, Format, Handle, HandleCore, Kind, Lent, Meta, ValueCell, View};
 use crate::error::{TaskError, panic_message};
 use crate::gpu::{CudaMut, CudaRef, CudaSlot};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
@@ -93,6 +93,7 @@ impl<D: Data> Update<D> {
 pub struct HeldRef<D> {
     value: NonNull<D>,
     _kept: Kept<D>,
+    _view: View,
     _lent: Option<Lent>,
 }
 
@@ -123,23 +124,31 @@ pub(super) fn hold<D: Data>(
     let lent = lend(core)?;
     if let Some(buffer) = env.place() {
         let cell = core.place(buffer);
+        let view = env.view(&core.base, &cell, Kind::Shared);
         // SAFETY: the memory manager keeps the place for the task, and lets nobody write it.
         let Some(value) = (unsafe { cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         env.add_bytes(value);
-        return Ok(HeldRef { value: NonNull::from(value), _kept: Kept::Place { _cell: cell }, _lent: lent });
+        let value = NonNull::from(value);
+        return Ok(HeldRef { value, _kept: Kept::Place { _cell: cell }, _view: view, _lent: lent });
     }
+    let view = env.view(&core.base, &core.cell, Kind::Shared);
     // SAFETY: the task that `env` runs has been granted a reading access to this handle.
     let Some(master) = (unsafe { core.cell.shared() }) else {
         return Err(Refusal::unwritten(&core.base));
     };
     env.add_bytes(master);
     if format == Format::NATIVE || format == master.meta().format {
-        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle, _lent: lent });
+        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle, _view: view, _lent: lent });
     }
     let replica = env.replica(core, master, format)?;
-    Ok(HeldRef { value: NonNull::from(&*replica), _kept: Kept::Replica { _value: replica }, _lent: lent })
+    Ok(HeldRef {
+        value: NonNull::from(&*replica),
+        _kept: Kept::Replica { _value: replica },
+        _view: view,
+        _lent: lent,
+    })
 }
 
 impl<D: Data> HeldRef<D> {
@@ -191,7 +200,7 @@ impl<D: Data> Operand for Read<D> {
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env)
+        OnGpu::existing(core, env, Kind::Shared)
     }
 
     fn view_on_gpu(held: &mut OnGpu) -> CudaRef<'_, D> {
@@ -204,13 +213,15 @@ pub struct HeldMut<D: Data> {
     core: NonNull<HandleCore<D>>,
     /// Where the memory manager has put the value; `None`: the handle's own cell.
     place: Option<Arc<ValueCell<D>>>,
+    view: View,
     _lent: Option<Lent>,
 }
 
 impl<D: Data> HeldMut<D> {
     fn new(core: &HandleCore<D>, env: &Env<'_>) -> Result<Self, Refusal> {
         let place = env.place().map(|buffer| core.place(buffer));
-        Ok(HeldMut { core: NonNull::from(core), place, _lent: lend(core)? })
+        let view = env.view(&core.base, place.as_deref().unwrap_or(&core.cell), Kind::Exclusive);
+        Ok(HeldMut { core: NonNull::from(core), place, view, _lent: lend(core)? })
     }
 
     fn core(&self) -> &HandleCore<D> {
@@ -285,7 +296,7 @@ impl<D: Data> Operand for Update<D> {
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env)
+        OnGpu::existing(core, env, Kind::Exclusive)
     }
 
     fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
@@ -405,12 +416,17 @@ impl<D: Data> Operand for Commute<D> {
     }
 
     fn release(held: HeldMut<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        let HeldMut { core, view, .. } = held;
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        let base = unsafe { &core.as_ref().base };
         if let Some(failure) = env.failed_body() {
             // The next in turn must not see half a result: poison before the turn is given up.
-            held.core().base.poison(failure);
+            base.poison(failure);
         }
+        // The next in turn may begin at once.
+        drop(view);
         if !env.is_placed() {
-            env.wake(held.core().base.end_commute());
+            env.wake(base.end_commute());
         }
         Ok(())
     }
@@ -419,7 +435,7 @@ impl<D: Data> Operand for Commute<D> {
 
     fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env)
+        OnGpu::existing(core, env, Kind::Exclusive)
     }
 
     fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
@@ -464,8 +480,10 @@ impl<D: Data> Operand for Reduce<D> {
         let core = env.resolve(&self.core);
         env.check(&core.base)?;
         let place = env.place().map(|buffer| core.place(buffer));
+        let cell = place.as_deref().unwrap_or(&core.cell);
+        let _view = env.view(&core.base, cell, Kind::Shared);
         // SAFETY: members of a reducing group only read the value; it is combined after they have all completed.
-        let Some(value) = (unsafe { place.as_deref().unwrap_or(&core.cell).shared() }) else {
+        let Some(value) = (unsafe { cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
         };
         let reduction = core.reduction.get().ok_or_else(|| Refusal::Failed("no reduction".into()))?;

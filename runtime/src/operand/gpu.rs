@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::data::{Data, HandleBase, HandleCore, ValueCell};
+use crate::data::{Data, HandleBase, HandleCore, Kind, ValueCell, View};
 use crate::error::{Failure, TaskError};
 use crate::gpu::{CudaMut, CudaRef, CudaSlot, DeviceValue, Seen};
 use crate::task::{Env, Refusal};
@@ -14,19 +14,30 @@ pub struct OnGpu {
     base: NonNull<HandleBase>,
     /// The value as it was found; `None` where there need not be any.
     seen: Option<Seen>,
+    _view: View,
 }
 
 impl OnGpu {
-    /// The place that was resolved last, with or without a value.
+    /// The place that was resolved last, with or without a value, to be written.
     pub(super) fn any<D: Data>(core: &HandleCore<D>, env: &Env<'_>) -> Self {
+        OnGpu::of(core, env, Kind::Exclusive)
+    }
+
+    fn of<D: Data>(core: &HandleCore<D>, env: &Env<'_>, kind: Kind) -> Self {
         let buffer = env.place().expect("what runs on a GPU has been placed");
-        OnGpu { cell: core.gpu_place(buffer), base: NonNull::from(&core.base), seen: None }
+        let cell = core.gpu_place(buffer);
+        let view = env.view(&core.base, &cell, kind);
+        OnGpu { cell, base: NonNull::from(&core.base), seen: None, _view: view }
     }
 
     /// The same; its value must be there.
-    pub(super) fn existing<D: Data>(core: &HandleCore<D>, env: &mut Env<'_>) -> Result<Self, Refusal> {
+    pub(super) fn existing<D: Data>(
+        core: &HandleCore<D>,
+        env: &mut Env<'_>,
+        kind: Kind,
+    ) -> Result<Self, Refusal> {
         env.check(&core.base)?;
-        let mut held = OnGpu::any(core, env);
+        let mut held = OnGpu::of(core, env, kind);
         // SAFETY: the task has been granted an access to the place.
         let Some(value) = (unsafe { held.cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
@@ -48,7 +59,7 @@ impl OnGpu {
     }
 
     pub(super) fn slot<D>(&mut self) -> CudaSlot<'_, D> {
-        // SAFETY: as above.
+        // SAFETY: the task has been granted the one exclusive access to the place, which lasts until it ends.
         CudaSlot::new(unsafe { self.cell.exclusive() }, &self.cell)
     }
 
@@ -60,7 +71,7 @@ impl OnGpu {
     /// The body has returned and says that it has put a value there. The handle is not cleared of poison before the task has ended:
     /// one before it may fail until then.
     pub(super) fn written(self, env: &mut Env<'_>) -> Result<(), TaskError> {
-        // SAFETY: as above.
+        // SAFETY: the task still has its access to the place.
         let Some(value) = (unsafe { self.cell.shared() }) else {
             return Err(format!("the body left {} without a value", self.base().name()).into());
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::access::{HeldRef, hold, meta};
 use super::gpu::OnGpu;
 use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Wanted};
-use crate::data::{AnyHandle, Data, Format, Handle, HandleCore, Meta};
+use crate::data::{AnyHandle, Data, Format, Handle, HandleCore, Kind, Meta};
 use crate::error::TaskError;
 use crate::gpu::CudaList;
 use crate::task::{DeviceKind, Env, Refusal};
@@ -102,7 +102,7 @@ impl<D: Data> Operand for ReadList<D> {
             .iter()
             .map(|core| {
                 let core = env.resolve(core);
-                OnGpu::existing(core, env)
+                OnGpu::existing(core, env, Kind::Shared)
             })
             .collect()
     }

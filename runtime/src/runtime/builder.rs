@@ -14,6 +14,7 @@ use crate::hub::{Candidate, Chooser, HostMemory, Hub, Log};
 use crate::memory::LinkSpec;
 use crate::model::Models;
 use crate::sched::{self, Policy};
+use crate::subnormals::Subnormals;
 use crate::swap::Swap;
 use crate::topology::{self, CoreInfo, Topology};
 use crate::trace;
@@ -32,6 +33,7 @@ pub struct RuntimeBuilder {
     window: usize,
     trace: Option<usize>,
     pin: bool,
+    subnormals: Option<Subnormals>,
     patience: Option<Duration>,
     models: Option<Arc<Models>>,
     on_stall: Box<dyn Fn(String) + Send>,
@@ -76,6 +78,7 @@ impl RuntimeBuilder {
             window: DEFAULT_WINDOW,
             trace: None,
             pin: true,
+            subnormals: None,
             patience: Some(Duration::from_secs(30)),
             models: None,
             on_stall: Box::new(|message| tracing::warn!("{message}")),
@@ -220,6 +223,20 @@ impl RuntimeBuilder {
         self
     }
 
+    /// What bodies, conversions and sums of partial results do with subnormal numbers, on whichever thread
+    /// they run: the same everywhere, so that results do not depend on who ran what. By default they
+    /// [keep](Subnormals::Keep) them, but for bodies whose codelet [says
+    /// otherwise](crate::Codelet::SUBNORMALS); what is said here holds for all bodies. A body that changes
+    /// its thread's mode finds it as it was the next time, and threads of the caller's are left as they are.
+    ///
+    /// Matrices whose elements decay, such as covariances, are full of subnormal numbers in single precision,
+    /// and each operation on one may cost more than a hundred others.
+    #[must_use]
+    pub fn subnormals(mut self, mode: Subnormals) -> Self {
+        self.subnormals = Some(mode);
+        self
+    }
+
     /// How long nothing may complete before a stall is reported (default 30 s); `None` for never.
     #[must_use]
     pub fn watchdog(mut self, patience: Option<Duration>) -> Self {
@@ -274,9 +291,11 @@ impl RuntimeBuilder {
         };
         let workers = cores_of.into_iter().zip(neighbours).enumerate().map(slot).collect();
         let started = Instant::now();
+        let mode = self.subnormals.unwrap_or_default();
+        mode.warn_if_impossible();
         let hub = (!self.devices.is_empty() || host.capacity.is_some()).then(|| {
             let log = self.trace.map(|capacity| Log::new(started, capacity));
-            Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log)
+            Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log, mode)
         });
         let hub = hub.transpose().map_err(Error::Config)?;
         let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
@@ -295,6 +314,7 @@ impl RuntimeBuilder {
             hub,
             leave_to_gpus,
             gpu_graphs,
+            subnormals: self.subnormals,
             watched,
             pinned: if self.pin && cpus <= cores { cpus } else { 0 },
             started,

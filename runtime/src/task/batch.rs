@@ -140,7 +140,7 @@ impl<'b, C: Codelet> Typed<'b, C> {
         let result = match TypedBody::implementation(codelet, operands, &mut env) {
             Err(error) => Err(Cause::Error(Arc::from(error))),
             Ok(implementation) => {
-                let call = Call { variant: choice.variant, implementation, tasks: held.len() as u32 };
+                let call = Call::of::<C>(choice, implementation, held.len());
                 match held {
                     [(_, alone)] => env.call(call, |cx| codelet.cpu(C::Operands::views(alone), cx)),
                     _ => {

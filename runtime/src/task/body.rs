@@ -257,7 +257,7 @@ impl<C: Codelet> TypedBody<C> {
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
             let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
             let held = operands.acquire_on_gpu(env)?;
-            Ok((held, Call { variant: choice.variant, implementation, tasks: 1 }))
+            Ok((held, Call::of::<C>(&choice, implementation, 1)))
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,
@@ -335,7 +335,7 @@ impl<C: Codelet> Body for TypedBody<C> {
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
             let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
             let held = operands.acquire(env, &choice)?;
-            Ok((held, Call { variant: choice.variant, implementation, tasks: 1 }))
+            Ok((held, Call::of::<C>(&choice, implementation, 1)))
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,

@@ -96,7 +96,8 @@ struct Links {
 // SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever completes the task, which
 // the count-down orders after the submitter (AcqRel); everything else is Sync.
 unsafe impl<B: ?Sized + Sync> Sync for TaskCell<B> {}
-// SAFETY: as above.
+// SAFETY: the pointers in `links` and `edges` are to the task's own edges, and to successors that are alive
+// while they wait for it.
 unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
 
 impl<B: Body + 'static> TaskCell<B> {
@@ -211,8 +212,15 @@ impl Task {
     }
 
     /// One predecessor has completed; true if that was the last.
-    pub(crate) fn count_down(&self) -> bool {
-        self.pending.fetch_sub(1, Ordering::AcqRel) == 1
+    ///
+    /// # Safety
+    /// The caller counts down an edge of `task` that nobody else does: until then the task is alive.
+    /// Afterwards another thread may free it at any moment, unless this has returned true.
+    pub(crate) unsafe fn count_down(task: *const Task) -> bool {
+        // SAFETY: the task is alive until the count has changed. No reference to it as a whole is made, since
+        // that would have to stay valid until this returns; the one to the counter need not, since a counter
+        // is changed through shared references.
+        unsafe { (*task).pending.fetch_sub(1, Ordering::AcqRel) == 1 }
     }
 
     pub(crate) fn successors(&self) -> &Successors<Task> {

@@ -6,6 +6,7 @@ use crate::data::{Data, Element, Format, Meta};
 use crate::error::TaskError;
 use crate::gpu::Cuda;
 use crate::operand::{List, Operands, Slot};
+use crate::subnormals::Subnormals;
 use crate::task::{DeviceInfo, TaskContext};
 
 /// A kind of device: it decides what a body sees of its operands.
@@ -123,6 +124,13 @@ pub trait Codelet: Send + Sync + 'static {
     /// The names of the implementations, for models and traces, where there are several for one kind of device. Fewer than two
     /// names count as none.
     const IMPLEMENTATIONS: &'static [&'static str] = &[];
+
+    /// What its functions do with subnormal numbers, unless the runtime [was
+    /// told](crate::RuntimeBuilder::subnormals): `None` for what runtimes do, which is to keep them.
+    ///
+    /// A codelet whose results are no less accurate without them says [`Flush`](Subnormals::Flush): kernels
+    /// that meet many of them take up to a hundred times as long otherwise.
+    const SUBNORMALS: Option<Subnormals> = None;
 
     /// A function for the CPU and nothing else: what it takes to run on a GPU, or with others of its kind, is not compiled for it.
     #[doc(hidden)]

@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::{Asked, Busy, Choice, DeviceInfo, Header, Refusal, Resource, TaskContext, registered_bytes};
-use crate::data::{AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, NoReplica};
+use super::{
+    Asked, Busy, Choice, Codelet, DeviceInfo, Header, Refusal, Resource, TaskContext, registered_bytes,
+};
+use crate::data::{
+    AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer,
+};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
 use crate::gpu::{GpuStream, Pending, Range};
@@ -15,6 +19,7 @@ use crate::memory::BufferId;
 use crate::model::{KindId, ModelId, Sampler};
 use crate::operand::Operands;
 use crate::sched::ReadyTask;
+use crate::subnormals::Subnormals;
 
 /// The handles that a replay puts in place of those that were recorded.
 #[derive(Clone, Copy)]
@@ -84,6 +89,15 @@ pub(crate) struct Call {
     pub(crate) implementation: usize,
     /// How many tasks the call runs.
     pub(crate) tasks: u32,
+    /// What its codelet says of subnormal numbers.
+    pub(crate) subnormals: Option<Subnormals>,
+}
+
+impl Call {
+    /// Of so many tasks with a codelet of type `C`.
+    pub(crate) fn of<C: Codelet>(choice: &Choice, implementation: usize, tasks: usize) -> Self {
+        Call { variant: choice.variant, implementation, tasks: tasks as u32, subnormals: C::SUBNORMALS }
+    }
 }
 
 /// What is noted of a task on its way.
@@ -261,6 +275,13 @@ impl<'e> Env<'e> {
         Ok(())
     }
 
+    /// Counts the task's view of a value of `base`'s, until what is returned is dropped.
+    #[inline]
+    pub(crate) fn view<T>(&self, base: &HandleBase, cell: &ValueCell<T>, kind: Kind) -> View {
+        let by = Viewer { name: self.header.name, coords: self.header.info.coords, task: Some(self.id) };
+        self.shared.granted(cell.view(kind, base, by))
+    }
+
     pub(crate) fn add_bytes<D: Data>(&mut self, value: &D) {
         if self.measure || self.local.sampler.is_some() {
             self.notes.bytes += value.meta().bytes;
@@ -328,8 +349,9 @@ impl<'e> Env<'e> {
         self.notes.began = true;
         let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, gpu);
         let range = gpu.and_then(|gpu| Range::begin(gpu, self.header, self.label()));
+        let mode = self.shared.subnormals(call.subnormals).enter();
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut cx)));
-        drop(range);
+        drop((mode, range));
         if gpu.is_some() {
             self.pending = cx.into_pending();
         }

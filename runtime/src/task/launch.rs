@@ -61,7 +61,7 @@ fn call<C: Codelet>(
         return Vec::new();
     };
     let Placement { choice, stream, .. } = placement;
-    let call = Call { variant: choice.variant, implementation: 0, tasks: held.len() as u32 };
+    let call = Call::of::<C>(choice, 0, held.len());
     let context = |at: usize| {
         let Member { header, id, .. } = &members[at];
         TaskContext::new(site.shared, header, *id, site.worker, call, stream.as_deref())
@@ -76,8 +76,9 @@ fn call<C: Codelet>(
     let batch = batch.collect();
     let label = first.known_as(choice.label).label;
     let range = stream.as_deref().and_then(|stream| Range::begin(stream, first, label));
+    let mode = site.shared.subnormals(call.subnormals).enter();
     let results = catch_unwind(AssertUnwindSafe(|| C::cuda_batch(batch)));
-    drop(range);
+    drop((mode, range));
     let cause = |error: TaskError| Cause::Error(Arc::from(error));
     let mut results = results.map(Vec::into_iter);
     let result = |cx: TaskContext<'_>| {

@@ -23,7 +23,8 @@ impl Tally {
 
     /// True if what it counts `other` counts, too.
     pub(crate) fn counts_in(&self, other: &Arc<Tally>) -> bool {
-        std::ptr::eq(self, &raw const **other) || self.outer.as_ref().is_some_and(|outer| outer.counts_in(other))
+        std::ptr::eq(self, &raw const **other)
+            || self.outer.as_ref().is_some_and(|outer| outer.counts_in(other))
     }
 
     /// A task is submitted.

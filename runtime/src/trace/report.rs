@@ -48,7 +48,20 @@ impl CodeletReport {
     pub fn measured_over_predicted(&self) -> Option<f64> {
         (self.predicted > 0).then(|| self.predicted_took.as_secs_f64() / self.predicted_total.as_secs_f64())
     }
+
+    /// True if it took at least 4 times as long as expected, over at least 8 runs: one possible reason is
+    /// [subnormal numbers](crate::RuntimeBuilder::subnormals).
+    pub fn is_below_model(&self) -> bool {
+        self.predicted >= ENOUGH && self.measured_over_predicted().is_some_and(|ratio| ratio >= FAR)
+    }
 }
+
+/// A kernel is far below its model if it takes so many times as long as expected: more than noise and caches
+/// explain.
+const FAR: f64 = 4.0;
+
+/// Fewer predicted runs than this say nothing.
+const ENOUGH: usize = 8;
 
 /// What the workers of one kind did.
 #[derive(Clone, Debug, PartialEq, Eq)]

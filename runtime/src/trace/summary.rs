@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::nodes::{LinkReport, NodeReport};
-use super::report::Report;
+use super::report::{CodeletReport, Report};
 use super::{IdleState, TransferReason};
 
 impl fmt::Display for Report {
@@ -64,8 +64,23 @@ impl fmt::Display for Report {
                 None => writeln!(f)?,
             }
         }
-        Ok(())
+        self.codelets
+            .iter()
+            .filter(|codelet| codelet.is_below_model())
+            .try_for_each(|codelet| slow(f, codelet))
     }
+}
+
+/// A kernel that took far longer than its model expected.
+fn slow(f: &mut fmt::Formatter<'_>, codelet: &CodeletReport) -> fmt::Result {
+    let ratio = codelet.measured_over_predicted().unwrap_or_default();
+    writeln!(
+        f,
+        "{} took {ratio:.1} times as long as its performance model expected, over {} runs: perhaps its data hold subnormal numbers \
+         (RuntimeBuilder::subnormals(Subnormals::Flush) takes them for zero), or others use the machine",
+        plain(codelet.name),
+        codelet.predicted
+    )
 }
 
 /// Where the time of each kind's workers went.
@@ -212,7 +227,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::trace::samples::{diamond, gpu, traces, transfer};
+    use crate::trace::Trace;
+    use crate::trace::samples::{diamond, event, gpu, traces, transfer};
 
     #[test]
     fn the_diamond_in_four_lines() {
@@ -253,6 +269,36 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_far_below_its_model_is_named_with_a_possible_reason() {
+        // Made-up runs of one codelet, 100 µs each, of which so many were expected to take so long.
+        let text = |predicted: usize, expected: u64| {
+            let mut trace = Trace::default();
+            for id in 0..40 {
+                let start = 100 * id;
+                let mut task = event(0, id, if id % 2 == 0 { "gemm" } else { "trsm" }, start, start + 100);
+                if id % 2 == 0 && id < 2 * predicted as u64 {
+                    task.predicted_ns = expected;
+                }
+                trace.tasks.push(task);
+            }
+            trace.report().to_string()
+        };
+        let said = |text: &str| text.lines().filter(|line| line.contains("subnormal")).count();
+        let slow = text(20, 2_500);
+        let line = slow.lines().last().unwrap();
+        assert!(
+            line.starts_with("gemm took 40.0 times as long as its performance model expected, over 20 runs"),
+            "{slow}"
+        );
+        assert_eq!(said(&slow), 1, "{slow}");
+        // Noise, too few runs, and as expected: nothing is said.
+        for (predicted, expected) in [(20, 50_000), (20, 100_000), (3, 2_500), (0, 0)] {
+            let text = text(predicted, expected);
+            assert_eq!(said(&text), 0, "{text}");
+        }
+    }
+
+    #[test]
     fn a_conversion_within_a_node_moves_nothing() {
         let mut trace = gpu();
         trace.transfers.push(crate::TransferEvent { converted: true, ..transfer(1, 1, 20, 22) });
@@ -275,7 +321,7 @@ mod tests {
             let report = trace.report();
             let text = report.to_string();
             prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
-            let rows = report.kinds.len() + report.links.len() + report.nodes.len() + report.codelets.len();
+            let rows = report.kinds.len() + report.links.len() + report.nodes.len() + 2 * report.codelets.len();
             prop_assert!(text.lines().count() <= 7 + rows);
         }
     }

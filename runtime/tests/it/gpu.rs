@@ -100,7 +100,7 @@ impl Codelet for Fill {
         let kernel = kernel(&**gpu.driver(), gpu.gpu(), "fill")?;
         let (y, bytes) = y.put(self.1, gpu)?.part(0);
         let args = [Arg::F64(self.0), Arg::Write(y, bytes)];
-        // SAFETY: as above.
+        // SAFETY: the array is the task's operand, and the arguments those of the kernel.
         unsafe { gpu.driver().launch(gpu.stream(), kernel, [1; 3], [32, 1, 1], 0, &args)? };
         Ok(())
     }

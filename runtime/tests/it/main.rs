@@ -22,6 +22,7 @@ mod smoke;
 mod spares;
 mod split;
 mod steps;
+mod subnormals;
 mod swap;
 mod traces;
 mod waiting;

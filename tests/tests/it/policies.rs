@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zellige_runtime::{Cause, Error, Policy, ReadyTask, Runtime, SchedView, Submit, Wake, read, update, write};
+use zellige_runtime::{
+    Cause, Error, Policy, ReadyTask, Runtime, SchedView, Submit, Wake, read, update, write,
+};
 use zellige_tests::policies::{self, Stack};
 use zellige_tests::within;
 

@@ -10,7 +10,7 @@ use zellige_linalg::calibrate::{
 };
 use zellige_runtime::model::{Loaded, Models, default_path};
 use zellige_runtime::platform::Platform;
-use zellige_runtime::{DeviceSpec, Gpu, Runtime};
+use zellige_runtime::{DeviceSpec, Gpu};
 use zellige_tor::pipeline::Observer;
 
 use super::models::{Known, identity};
@@ -41,7 +41,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
 
     let driver = args.cuda.then(open).transpose()?;
     let models = Arc::new(of_other_devices(&path, driver.as_ref()));
-    let builder = Runtime::builder().workers(args.workers.into()).policy(POLICY).models(Arc::clone(&models));
+    let builder = devices::builder().workers(args.workers.into()).policy(POLICY).models(Arc::clone(&models));
     let rt = builder.build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
@@ -131,7 +131,7 @@ fn gpus(
 ) -> anyhow::Result<()> {
     let all = all_of(driver);
     let alone =
-        || Runtime::builder().workers(0).policy(POLICY).models(Arc::clone(models)).peers(devices::PEERS);
+        || devices::builder().workers(0).policy(POLICY).models(Arc::clone(models)).peers(devices::PEERS);
     let mut known: Vec<String> = Vec::new();
     for gpu in &all {
         let Some(info) = driver.gpus().get(gpu.number() as usize) else { continue };
@@ -220,7 +220,7 @@ mod tests {
         let error = platform(&models, 1, &all_of(&driver)).unwrap_err().to_string();
         assert!(error.contains("1 worker(s)"), "{error}");
         surroundings(&models, 2, POLICY).unwrap();
-        let rt = Runtime::builder().workers(2).policy(POLICY).models(Arc::clone(&models)).build().unwrap();
+        let rt = devices::builder().workers(2).policy(POLICY).models(Arc::clone(&models)).build().unwrap();
         for step in steps(&[16]) {
             run_step(&rt, step).unwrap();
         }

@@ -21,7 +21,7 @@ use zellige_runtime::Runtime;
 use zellige_tor::pipeline::Observer;
 
 use crate::args::{self, Device, ExecutionArgs, Psa};
-use crate::devices::{Devices, Needs};
+use crate::devices::{self, Devices, Needs};
 use crate::exit::CommandError;
 use crate::progress::Progress;
 use crate::{interrupt, out};
@@ -68,7 +68,7 @@ fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
 }
 
 fn runtime(workers: Option<u16>) -> anyhow::Result<Runtime> {
-    let mut rt = Runtime::builder();
+    let mut rt = devices::builder();
     if let Some(workers) = workers {
         rt = rt.workers(workers.into());
     }

@@ -3,11 +3,11 @@
 use std::cell::Cell;
 
 use zellige_linalg::verify::{self, Extent};
-use zellige_runtime::Runtime;
 use zellige_tor::pipeline::Observer;
 
 use super::outcome::{CHECKS, KernelRow, verdict};
 use crate::args::SelftestArgs;
+use crate::devices;
 use crate::interrupt;
 use crate::table::{Side, Table};
 
@@ -22,7 +22,7 @@ pub fn kernels(args: &SelftestArgs, progress: &dyn Observer) -> anyhow::Result<V
     let (tiles, largest) = if args.quick { (20, 64) } else { (100, 96) };
     let extent = Extent { tiles, largest, seed: args.seed };
     progress.stage("kernels on CPU workers", CHECKS);
-    let rt = Runtime::builder().build()?;
+    let rt = devices::builder().build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let done = Cell::new(0);
     let checks = verify::kernels(&rt, &extent, EVERYTHING, &|_| {

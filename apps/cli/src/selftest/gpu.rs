@@ -19,7 +19,7 @@ use zellige_tor::pipeline::{self, Observer, Options, Silent, TileChoice};
 use super::applications;
 use super::outcome::{CHECKS, FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
 use crate::args::SelftestArgs;
-use crate::devices::PEERS;
+use crate::devices::{self, PEERS};
 use crate::interrupt;
 
 /// How much is checked.
@@ -114,7 +114,7 @@ pub fn check(
 
 /// No CPU worker: all that runs runs on GPUs.
 fn alone(gpus: &[Gpu]) -> RuntimeBuilder {
-    let builder = Runtime::builder().workers(0).policy("lws").peers(PEERS);
+    let builder = devices::builder().workers(0).policy("lws").peers(PEERS);
     gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
 }
 
@@ -136,7 +136,7 @@ fn kernels(
     };
     let checks = verify::kernels(&rt, &extents.kernels, capability, &|_| one_more());
     interrupt::check()?;
-    let here = Runtime::builder().build()?;
+    let here = devices::builder().build()?;
     let others = applications::kernels(&rt, &here, &extents.applications, &one_more);
     interrupt::check()?;
     Ok(checks.iter().map(|check| KernelRow::new(check, capability)).chain(others).collect())
@@ -151,9 +151,9 @@ fn rules(
     let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
     let rules = &RULES[..extents.rules];
     progress.stage("precision rules", 2 * rules.len() as u64);
-    let on_cpu = Runtime::builder().build()?;
+    let on_cpu = devices::builder().build()?;
     // Its one CPU worker does what has no function for GPUs.
-    let on_gpu = Runtime::builder().workers(1).leave_to_gpus(true).device(gpu.clone()).build();
+    let on_gpu = devices::builder().workers(1).leave_to_gpus(true).device(gpu.clone()).build();
     let mut rows = Vec::new();
     for text in rules {
         let rule: Rule = text.parse()?;
@@ -283,7 +283,7 @@ fn alike(cases: Vec<Case>, extents: &Extents, progress: &dyn Observer) -> anyhow
 }
 
 fn factor(parts: &[Gpu], (n, tile): (usize, usize), row: FactorRow) -> anyhow::Result<(Vec<f32>, FactorRow)> {
-    let host = Runtime::builder().build()?;
+    let host = devices::builder().build()?;
     let a = SymmetricTiled::<f32>::new(&host, TileGrid::uniform(n, tile)?);
     a.fill(&host, &test_matrix::<f32>(n))?;
     host.wait_all()?;
@@ -296,7 +296,7 @@ fn factor(parts: &[Gpu], (n, tile): (usize, usize), row: FactorRow) -> anyhow::R
     let (nodes, factor) = (rt.memory(), a.gather(&rt)?);
     drop(rt);
     // On the host, and estimated: it takes no factorisation of its own.
-    let host = Runtime::builder().build()?;
+    let host = devices::builder().build()?;
     let backward_error = residual::estimated(&host, &a, &test_matrix::<f64>(n))?.value;
     let row = FactorRow {
         backward_error,
@@ -332,7 +332,7 @@ fn faulted(number: u32, fault: Fault<'_>) -> FaultRow {
 /// It did not, or lost a value over it.
 pub fn fault_here(driver: &Arc<dyn Driver>, number: u32) -> anyhow::Result<String> {
     let gpu = Gpu::new(Arc::clone(driver), number);
-    let rt = Runtime::builder().workers(1).device(gpu).build()?;
+    let rt = devices::builder().workers(1).device(gpu).build()?;
     verify::faulty_kernel(&rt)?.context("no device was retired, or a value was lost")
 }
 

@@ -67,12 +67,12 @@ impl Bench {
     }
 
     pub fn zero(&self, stream: Stream, at: Address, bytes: u64) -> Result<(), GpuError> {
-        // SAFETY: as above.
+        // SAFETY: the fake checks addresses; only device memory is named.
         unsafe { self.fake.zero(stream, at, bytes) }
     }
 
     pub fn free(&self, stream: Stream, at: Address) -> Result<(), GpuError> {
-        // SAFETY: as above.
+        // SAFETY: the fake checks addresses; only device memory is named.
         unsafe { self.fake.free(stream, at) }
     }
 

@@ -107,8 +107,12 @@ fn a_wait_inside_a_replay_for_what_comes_after_it_is_told() {
                         .operands((update(&x),))
                         .cpu(move |(_,)| {
                             let rt = weak.upgrade().unwrap();
-                            let after =
-                                rt.task("after").operands((update(&inner),)).cpu(|(x,)| *x += 1).submit().unwrap();
+                            let after = rt
+                                .task("after")
+                                .operands((update(&inner),))
+                                .cpu(|(x,)| *x += 1)
+                                .submit()
+                                .unwrap();
                             out.lock().unwrap().push(rt.wait(&after));
                         })
                         .submit()

@@ -1,8 +1,8 @@
 //! Guards, the window of tasks in flight, runtimes and processes.
 
 use std::sync::mpsc;
-use std::time::Duration;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use zellige_runtime::*;
 
@@ -108,7 +108,8 @@ fn a_stall_names_the_holder_of_the_guard_and_the_bodies_that_wait() {
         let (told, stalled) = mpsc::channel();
         let told = Mutex::new(told);
         let builder = Runtime::builder().workers(1).watchdog(Some(Duration::from_millis(100)));
-        let rt = Arc::new(builder.on_stall(move |text| drop(told.lock().unwrap().send(text))).build().unwrap());
+        let rt =
+            Arc::new(builder.on_stall(move |text| drop(told.lock().unwrap().send(text))).build().unwrap());
         let x = rt.register(0u32).named("x");
         let (weak, inner) = (Arc::downgrade(&rt), x.clone());
         let nested = move |()| {

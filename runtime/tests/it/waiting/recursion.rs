@@ -198,7 +198,12 @@ fn a_group_is_waited_for_by_bodies_and_callers() {
             }
             let x = rt.register(1u32);
             let group = rt.group();
-            group.task("fails").operands((update(&x),)).cpu(|(_,)| Err::<(), _>("meant to")).submit().unwrap();
+            group
+                .task("fails")
+                .operands((update(&x),))
+                .cpu(|(_,)| Err::<(), _>("meant to"))
+                .submit()
+                .unwrap();
             assert!(group.wait().unwrap_err().to_string().contains("meant to"));
         }
     });

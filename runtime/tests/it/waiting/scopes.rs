@@ -14,10 +14,13 @@ fn a_scope_whose_tasks_failed_says_so() {
         let error = rt
             .scope(|s| {
                 let x = s.slice(&mut values, 4, 4)?.named("values");
-                rt.task("half").operands((update(&x),)).cpu(|(x,)| {
-                    x.data[0] = 1;
-                    Err::<(), _>("meant to")
-                }).submit()?;
+                rt.task("half")
+                    .operands((update(&x),))
+                    .cpu(|(x,)| {
+                        x.data[0] = 1;
+                        Err::<(), _>("meant to")
+                    })
+                    .submit()?;
                 Ok::<(), Error>(())
             })
             .unwrap_err();
