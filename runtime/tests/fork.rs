@@ -1,4 +1,5 @@
-//! A process that was forked has no workers: waits are refused there. A process of its own, since it forks with no other test beside it.
+//! A process that was forked has no workers: waits are refused there. A process of its own, since it forks
+//! with no other test beside it.
 
 #![cfg(unix)]
 
@@ -27,8 +28,8 @@ fn a_forked_child_gets_an_error_instead_of_a_hang() {
     let rt = Runtime::builder().workers(1).watchdog(None).build().unwrap();
     let y = rt.register(1u32);
     assert_eq!(*rt.read(&y).unwrap(), 1);
-    // SAFETY: the other threads of this process are its idle worker and the test harness; the child takes no lock of theirs and ends by
-    // `_exit`.
+    // SAFETY: the other threads of this process are its idle worker and the test harness; the child takes no
+    // lock of theirs and ends by `_exit`.
     let child = unsafe { fork() };
     assert!(child >= 0, "no process can be forked");
     if child == 0 {

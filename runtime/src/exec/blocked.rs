@@ -60,7 +60,8 @@ impl Target {
     }
 }
 
-/// True if both are the same task: addresses alone are compared, since two tables of functions may stand for one type.
+/// True if both are the same task: addresses alone are compared, since two tables of functions may stand for
+/// one type.
 fn is_same(a: *const Task, b: *const Task) -> bool {
     std::ptr::addr_eq(a, b)
 }
@@ -69,7 +70,8 @@ fn is_same(a: *const Task, b: *const Task) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Usual,
-    /// Borrowed memory is given back afterwards: the wait is not cancelled, and in a cycle with others one of theirs is ended.
+    /// Borrowed memory is given back afterwards: the wait is not cancelled, and in a cycle with others one of
+    /// theirs is ended.
     Firm,
 }
 
@@ -202,8 +204,8 @@ impl Blocked {
     }
 }
 
-/// How many threads are blocked. Who is about to be is counted before it looks once more whether it has to be, and who makes something come
-/// true looks at the count afterwards: one of the two sees the other.
+/// How many threads are blocked. Who is about to be is counted before it looks once more whether it has to
+/// be, and who makes something come true looks at the count afterwards: one of the two sees the other.
 struct Count(AtomicU32);
 
 impl Count {
@@ -253,8 +255,8 @@ pub(super) struct Cycle {
 }
 
 impl Shared {
-    /// Enters the calling thread among those that are blocked. Whoever makes come true what it waits for afterwards wakes it, so it looks
-    /// once more before it parks.
+    /// Enters the calling thread among those that are blocked. Whoever makes come true what it waits for
+    /// afterwards wakes it, so it looks once more before it parks.
     pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
         let blocked = Arc::new(Blocked::new(self, target, manner));
         let mut list = self.blocked.list.lock();
@@ -276,7 +278,10 @@ impl Shared {
 
     /// `task` has completed, or the gate that it is has opened.
     pub(super) fn tell_of(&self, task: &Task) {
-        self.wake_blocked(|blocked| matches!(&blocked.target, Target::Task(target) if is_same(&raw const **target.cell(), task)));
+        self.wake_blocked(|blocked| match &blocked.target {
+            Target::Task(target) => is_same(&raw const **target.cell(), task),
+            _ => false,
+        });
     }
 
     /// All tasks that `tally` counts have completed.
@@ -296,7 +301,8 @@ impl Shared {
         self.wake_blocked(|_| true);
     }
 
-    /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come before it goes on.
+    /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come before it
+    /// goes on.
     pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
         if !blocked.is_waited_for() {
             return None;
@@ -305,8 +311,9 @@ impl Shared {
         Walk::new(self, &list).find(blocked)
     }
 
-    /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called when all workers have gone to sleep: a
-    /// commuting task that found its handle taken closes a cycle without a wait.
+    /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called when all
+    /// workers have gone to sleep: a commuting task that found its handle taken closes a cycle without a
+    /// wait.
     pub(super) fn resolve_deadlock(&self) {
         if self.blocked.count.is_zero() {
             return;
@@ -367,8 +374,8 @@ enum Via<'l> {
 
 /// A search through all that cannot complete before a blocked thread goes on.
 ///
-/// Every task that it meets is incomplete and stays so while the list of blocked threads is locked: it is either held by one of those
-/// threads, which leave the list before they go on, or comes after such a task.
+/// Every task that it meets is incomplete and stays so while the list of blocked threads is locked: it is
+/// either held by one of those threads, which leave the list before they go on, or comes after such a task.
 struct Walk<'l> {
     shared: &'l Shared,
     list: &'l [Arc<Blocked>],
@@ -486,7 +493,8 @@ mod models {
         });
     }
 
-    /// A body that wants its worker's slot back is seen by the thread that acts as the worker, also if that falls asleep.
+    /// A body that wants its worker's slot back is seen by the thread that acts as the worker, also if that
+    /// falls asleep.
     #[test]
     fn a_slot_that_is_wanted_is_given_back() {
         loom::model(|| {
@@ -520,7 +528,8 @@ mod models {
         });
     }
 
-    /// Two threads close a cycle by waiting for each other: each enters the list before it looks, so one of them sees the other.
+    /// Two threads close a cycle by waiting for each other: each enters the list before it looks, so one of
+    /// them sees the other.
     #[test]
     fn one_of_two_crossed_waits_sees_the_cycle() {
         loom::model(|| {

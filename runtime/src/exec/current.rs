@@ -12,7 +12,8 @@ use crate::task::{Tally, Task, TaskRef};
 
 /// One body on the thread's stack.
 struct Frame {
-    /// Its task; of a replay, the one that stands for the whole: whoever waits for that one waits for the waiter.
+    /// Its task; of a replay, the one that stands for the whole: whoever waits for that one waits for the
+    /// waiter.
     task: *const Arc<Task>,
     /// Counts the tasks that the body has submitted, if it has.
     tally: Option<Arc<Tally>>,
@@ -48,7 +49,8 @@ pub(super) fn stack_used() -> usize {
     STACK_BEGIN.get().saturating_sub(stack_address())
 }
 
-/// Notes that the calling thread runs bodies for a device, until the guard is dropped: what they wait for may need the device.
+/// Notes that the calling thread runs bodies for a device, until the guard is dropped: what they wait for may
+/// need the device.
 pub(crate) fn on_device(shared: &Shared) -> InHaste {
     InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body on a device"))))
 }
@@ -107,7 +109,8 @@ pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     stack
 }
 
-/// Calls `with` with what counts the tasks that the innermost body submits, if the thread runs one of `shared`.
+/// Calls `with` with what counts the tasks that the innermost body submits, if the thread runs one of
+/// `shared`.
 fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         let frame = running.last_mut()?;

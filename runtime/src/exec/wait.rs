@@ -125,8 +125,8 @@ impl Shared {
         Ok(())
     }
 
-    /// A body submits while the window is full: it runs tasks that it has submitted itself, as long as there are any, until there is room.
-    /// It never waits, since what fills the window may come after it.
+    /// A body submits while the window is full: it runs tasks that it has submitted itself, as long as there
+    /// are any, until there is room. It never waits, since what fills the window may come after it.
     fn make_room(self: &Arc<Self>, worker: usize) {
         let _paused = self.pause(worker);
         self.run_own(worker, None, || self.in_flight() < self.window.size() as u64);
@@ -191,7 +191,8 @@ impl Shared {
         }
     }
 
-    /// An error if the calling thread closes a cycle of waits, and it is not another one's wait that ends for that.
+    /// An error if the calling thread closes a cycle of waits, and it is not another one's wait that ends for
+    /// that.
     fn refuse_cycle(&self, blocked: &Arc<Blocked>) -> Result<(), Error> {
         match self.find_cycle(blocked) {
             None => Ok(()),
@@ -199,8 +200,8 @@ impl Shared {
         }
     }
 
-    /// Waits in a body on `worker`: it runs tasks that the body has submitted, on its own stack. If none is ready it looks for others, which
-    /// a spare thread runs in its place.
+    /// Waits in a body on `worker`: it runs tasks that the body has submitted, on its own stack. If none is
+    /// ready it looks for others, which a spare thread runs in its place.
     fn wait_in_body(
         self: &Arc<Self>,
         worker: usize,
@@ -242,7 +243,8 @@ impl Shared {
         Err(Error::Failed(cancelled().expect("one of the reasons not to wait any longer")))
     }
 
-    /// The waiting body goes on acting as `worker` until it is `over`; false if it has handed the slot to another thread.
+    /// The waiting body goes on acting as `worker` until it is `over`; false if it has handed the slot to
+    /// another thread.
     fn act_until(
         self: &Arc<Self>,
         worker: usize,
@@ -309,14 +311,16 @@ impl Shared {
         }
     }
 
-    /// Called by a worker that has announced its sleep: the last one looks whether those that wait will ever go on.
+    /// Called by a worker that has announced its sleep: the last one looks whether those that wait will ever
+    /// go on.
     pub(super) fn resolve_if_all_sleep(&self) {
         if self.sleep.asleep() >= self.workers.len() {
             self.resolve_deadlock();
         }
     }
 
-    /// Runs tasks that the calling body has submitted, the newest first, on its own stack, until `done` or none is ready.
+    /// Runs tasks that the calling body has submitted, the newest first, on its own stack, until `done` or
+    /// none is ready.
     fn run_own(self: &Arc<Self>, worker: usize, target: Option<&Target>, done: impl Fn() -> bool) {
         let mut local = WorkerLocal::default();
         let mut ran = false;
@@ -326,12 +330,14 @@ impl Shared {
             ran = true;
         }
         if ran {
-            // The last task may have released one that `execute` left to this worker, which now has other things to do.
+            // The last task may have released one that `execute` left to this worker, which now has other
+            // things to do.
             self.sleep.notify_any();
         }
     }
 
-    /// A ready task that the calling body has submitted, or for which it waits, if the policy can tell and the stack has room.
+    /// A ready task that the calling body has submitted, or for which it waits, if the policy can tell and
+    /// the stack has room.
     fn pop_own(&self, worker: usize, target: Option<&Target>) -> Option<ReadyTask> {
         // Where operands have to be brought, no task can be run at once.
         if self.hub.is_some() || current::stack_used() > STACK / 2 {

@@ -17,12 +17,13 @@ use crate::trace::{IdleState, TaskEvent};
 /// Looks for work so often before a worker announces that it will sleep.
 pub(super) const LOOKS: u32 = 64;
 
-/// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it pays to look
-/// for each of them.
+/// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it
+/// pays to look for each of them.
 const CRUMB: Duration = Duration::from_micros(2);
 
-/// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A body that waits runs what it has
-/// submitted on the same stack while half of it is left, so that each body has that half at least.
+/// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A
+/// body that waits runs what it has submitted on the same stack while half of it is left, so that each body
+/// has that half at least.
 pub(super) const STACK: usize = 16 << 20;
 
 /// A thread that acts as worker `index`.
@@ -175,8 +176,8 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn
     }
 }
 
-/// Notices a panic outside of any body: the task that it left behind will never complete, also where the body of an outer
-/// task on the same thread catches it.
+/// Notices a panic outside of any body: the task that it left behind will never complete, also where the body
+/// of an outer task on the same thread catches it.
 struct Died<'s>(&'s Shared, bool);
 
 impl Drop for Died<'_> {

@@ -23,7 +23,8 @@ trait Retire {
 
 impl<T: Element> Retire for Handle<BorrowedSlice<T>> {
     fn retire(&self, runtime: &Runtime) -> Result<(), Error> {
-        // First no more tasks, then wait for those that there are; a poisoned slice is waited for just the same.
+        // First no more tasks, then wait for those that there are; a poisoned slice is waited for just the
+        // same.
         self.core().retire();
         Gate::wait_out(&runtime.shared, self)?;
         match self.core().base().failure() {
@@ -50,8 +51,8 @@ impl<'rt, 'env> Scope<'rt, 'env> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there; [`Error::SelfWait`] in a body that cannot wait for the end of
-    /// the scope: one that runs on a device, or runs several tasks.
+    /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there; [`Error::SelfWait`] in a body that
+    /// cannot wait for the end of the scope: one that runs on a device, or runs several tasks.
     pub fn slice<T: Element>(
         &self,
         slice: &'env mut [T],
@@ -64,7 +65,8 @@ impl<'rt, 'env> Scope<'rt, 'env> {
                 "a leading dimension of {ld} cannot hold columns of {rows} rows"
             )));
         }
-        // SAFETY: the scope retires the handle and waits for its tasks when it ends or is dropped, before 'env ends.
+        // SAFETY: the scope retires the handle and waits for its tasks when it ends or is dropped, before
+        // 'env ends.
         let borrowed = unsafe { BorrowedSlice::new(slice, rows, ld) };
         let handle = Handle::new(Some(borrowed));
         let base = handle.core().base();
@@ -86,7 +88,8 @@ impl<'rt, 'env> Scope<'rt, 'env> {
 
 impl Drop for Scope<'_, '_> {
     fn drop(&mut self) {
-        // Only where the caller's code panicked is there anything left to wait for, and nobody to tell of failures.
+        // Only where the caller's code panicked is there anything left to wait for, and nobody to tell of
+        // failures.
         let _ = self.end();
     }
 }

@@ -88,7 +88,8 @@ fn deep_recursion_with_large_frames_uses_further_stacks() {
     });
 }
 
-/// A body waits for what another one, which is queued behind it on the one worker, will submit: it must not be buried on a stack.
+/// A body waits for what another one, which is queued behind it on the one worker, will submit: it must not
+/// be buried on a stack.
 #[test]
 fn a_body_that_waits_is_never_under_a_stranger() {
     within_seconds(60, || {
