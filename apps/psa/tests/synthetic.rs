@@ -4,11 +4,12 @@ mod common;
 
 use std::path::Path;
 
-use common::{data, detector, example};
+use common::{detector, example};
 use zellige_psa::basis::Sampling;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::detector::Detector;
 use zellige_psa::files::npy::{Array, finite};
+use zellige_test_data::data;
 
 /// How its signals are sampled, and what the whole charge is in them.
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };

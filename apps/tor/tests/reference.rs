@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{close, data, photometry};
+use common::{close, photometry};
 use serde_json::Value;
+use zellige_test_data::data;
 use zellige_tor::params::{Atmosphere, Layer, NoiseModel, StarKind, System};
 use zellige_tor::{Covariance, Kind, Matrix, dm, evaluate, image, reference};
 
