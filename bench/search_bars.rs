@@ -22,10 +22,11 @@ use zellige_runtime::Runtime;
 
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let folder = args.first().cloned().unwrap_or_else(|| "../shared/data/psa/synthetic".into());
+    let missing = || Error::Parameter { name: "FOLDER", problem: "give a folder with segments".into() };
+    let folder = args.first().ok_or_else(missing)?;
     let number = |at: usize, default: usize| args.get(at).and_then(|arg| arg.parse().ok()).unwrap_or(default);
     for channels in [ChannelSet::HitCore, ChannelSet::All] {
-        let (basis, events) = read(Path::new(&folder), channels)?;
+        let (basis, events) = read(Path::new(folder), channels)?;
         println!(
             "\n{} points, {} channels, {} events",
             basis.positions().len(),

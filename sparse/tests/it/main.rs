@@ -1,6 +1,5 @@
 //! The tests of this crate that need a public interface only, in one binary: it is linked once.
 
-mod data;
 mod market;
 mod ready;
 mod reference;

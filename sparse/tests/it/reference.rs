@@ -1,21 +1,21 @@
-//! Storage and errors of adaptive matrices against numbers that another program computed (`ZELLIGE_TEST_DATA/sparse/reference_small.json`).
+//! Storage and errors of adaptive matrices against numbers that another program computed: of the project's own matrices
+//! (`fixtures/README.md`), and of published ones (external test data, `sparse/reference_small.json`).
+
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use zellige_kernels::packed::{PackedFormat, Rounding};
 use zellige_sparse::adaptive::{Accuracy, Adaptation, Criterion, ThesisMatrix};
 use zellige_sparse::exact::{BackwardError, ExactProduct};
 use zellige_sparse::{Csr, market};
-
-use crate::data::test_data;
-
-const MATRICES: [&str; 5] = ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"];
+use zellige_test_data::data;
 
 /// A matrix without the zeros of its file, and what the reference has on it.
-fn load(name: &str) -> Option<(Csr, Value)> {
-    let reference = std::fs::read(test_data("reference_small.json")?).unwrap();
+fn load(matrix: &Path, reference: &Path, name: &str) -> (Csr, Value) {
+    let reference = std::fs::read(reference).unwrap();
     let mut reference: Value = serde_json::from_slice(&reference).unwrap();
-    let matrix = market::read(&test_data(&format!("{name}.mtx.gz"))?).unwrap().matrix.without_zeros();
-    Some((matrix, reference[name].take()))
+    let matrix = market::read(matrix).unwrap().matrix.without_zeros();
+    (matrix, reference[name].take())
 }
 
 /// Of the product with ones.
@@ -30,8 +30,22 @@ fn is_near(found: f64, wanted: &Value) -> bool {
     (found - wanted).abs() <= 0.01 * wanted
 }
 
-fn check(name: &str) {
-    let Some((a, reference)) = load(name) else { return };
+/// One of the project's own: all sets of formats.
+fn check_own(name: &str) {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
+    check(name, &folder.join(format!("{name}.mtx.gz")), &folder.join("expected.json"), 36);
+}
+
+/// A published one.
+#[track_caller]
+fn check_published(name: &str) {
+    let files = (data(&format!("sparse/{name}.mtx.gz")), data("sparse/reference_small.json"));
+    let (Some(matrix), Some(reference)) = files else { return };
+    check(name, &matrix, &reference, 30);
+}
+
+fn check(name: &str, matrix: &Path, reference: &Path, adaptations: usize) {
+    let (a, reference) = load(matrix, reference, name);
     let get = |key: &str| reference[key].as_u64().unwrap();
     assert_eq!(
         (a.rows() as u64, a.elements() as u64, a.bytes()),
@@ -41,7 +55,7 @@ fn check(name: &str) {
     let exact = ExactProduct::of(&a, &vec![1.0; a.columns()]).unwrap();
     let short_rows = get("max_row_nnz") < 110;
     let results = reference["results"].as_array().unwrap();
-    assert_eq!(results.len(), 30);
+    assert_eq!(results.len(), adaptations);
     for wanted in results {
         let log2 = wanted["eps_log2"].as_i64().unwrap();
         let eps = Accuracy::new(2f64.powi(log2 as i32)).unwrap();
@@ -87,26 +101,41 @@ fn check_storage(here: &str, stored: &ThesisMatrix, wanted: &Value) {
 }
 
 #[test]
+fn flow() {
+    check_own("flow");
+}
+
+#[test]
+fn elastic() {
+    check_own("elastic");
+}
+
+#[test]
+fn circuit() {
+    check_own("circuit");
+}
+
+#[test]
 fn memplus() {
-    check(MATRICES[0]);
+    check_published("memplus");
 }
 
 #[test]
 fn bcsstk16() {
-    check(MATRICES[1]);
+    check_published("bcsstk16");
 }
 
 #[test]
 fn norne_flow() {
-    check(MATRICES[2]);
+    check_published("norne_flow");
 }
 
 #[test]
 fn elas3d_small() {
-    check(MATRICES[3]);
+    check_published("elas3d_small");
 }
 
 #[test]
 fn biot_small() {
-    check(MATRICES[4]);
+    check_published("biot_small");
 }

@@ -1,11 +1,13 @@
 //! Real systems, solved as `zellige solve` does where nothing is chosen.
 
+use std::path::Path;
+
+use serde_json::Value;
 use zellige_runtime::Runtime;
 use zellige_sparse::exact::ExactProduct;
-use zellige_sparse::market;
 use zellige_sparse::system::{Options, solve};
-
-use crate::data::test_data;
+use zellige_sparse::{Csr, market};
+use zellige_test_data::data;
 
 fn norm(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum::<f64>().sqrt()
@@ -15,18 +17,41 @@ fn norm(x: &[f64]) -> f64 {
 #[test]
 fn defaults_solve_real_systems() {
     for name in ["memplus", "bcsstk16", "norne_flow", "elas3d_small", "biot_small"] {
-        let Some(path) = test_data(&format!("{name}.mtx.gz")) else { return };
+        let Some(path) = data(&format!("sparse/{name}.mtx.gz")) else { return };
         let a = market::read(&path).unwrap().matrix.without_zeros();
         let mut b = vec![1.0; a.rows()];
         if name == "biot_small" {
             let x: Vec<f64> = (0..a.columns()).map(|j| ((j * 7919) % 1000) as f64 / 500.0 - 1.0).collect();
             a.multiply(&x, &mut b).unwrap();
         }
-        let rt = Runtime::builder().workers(2).build().unwrap();
-        let mut x = vec![0.0; a.columns()];
-        let answer = solve(&rt, &a, &b, &mut x, &Options::default(), &mut ()).unwrap();
-        assert!(answer.solution.reason.is_converged(), "{name}: {:?}", answer.attempts);
-        let residual: Vec<f64> = ExactProduct::of(&a, &x).unwrap().errors(&b).unwrap();
-        assert!(norm(&residual) <= 1.001e-10 * norm(&b), "{name}: {:e}", norm(&residual) / norm(&b));
+        solved(name, &a, &b);
+    }
+}
+
+/// The solution of a system; its residual is small enough.
+fn solved(name: &str, a: &Csr, b: &[f64]) -> Vec<f64> {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    let mut x = vec![0.0; a.columns()];
+    let answer = solve(&rt, a, b, &mut x, &Options::default(), &mut ()).unwrap();
+    assert!(answer.solution.reason.is_converged(), "{name}: {:?}", answer.attempts);
+    let residual: Vec<f64> = ExactProduct::of(a, &x).unwrap().errors(b).unwrap();
+    assert!(norm(&residual) <= 1.001e-10 * norm(b), "{name}: {:e}", norm(&residual) / norm(b));
+    x
+}
+
+/// The same of the project's own matrices, whose solutions another program has computed.
+#[test]
+fn defaults_solve_generated_systems() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
+    let expected = std::fs::read(folder.join("expected.json")).unwrap();
+    let expected: Value = serde_json::from_slice(&expected).unwrap();
+    for name in ["flow", "elastic", "circuit"] {
+        let a = market::read(&folder.join(format!("{name}.mtx.gz"))).unwrap().matrix.without_zeros();
+        let x = solved(name, &a, &vec![1.0; a.rows()]);
+        let of = |key: &str| expected[name][key].as_f64().unwrap();
+        // What a residual of 1e-10 says of the solution, where the condition leaves it anything to say.
+        let bound = 1e-10 * of("condition");
+        let error = (norm(&x) / of("solution_norm") - 1.0).abs();
+        assert!(error <= bound, "{name}: the solution is wrong by {error:e} at least, {bound:e} allowed");
     }
 }

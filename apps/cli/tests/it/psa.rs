@@ -1,21 +1,10 @@
 //! `zellige psa`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::{ok, run};
 use serde_json::Value;
-
-/// The folder of the external test data (`ZELLIGE_TEST_DATA`, or `shared/data` beside the checkout), or `None` with a printed line.
-fn data() -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let root = std::env::var_os("ZELLIGE_TEST_DATA").map_or_else(|| beside.into(), PathBuf::from);
-    let folder = root.join("psa/synthetic");
-    if folder.exists() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no test data at {} (set ZELLIGE_TEST_DATA)", folder.display());
-    None
-}
+use zellige_test_data::data;
 
 fn files(folder: &Path, segment: &str, set: &str) -> Vec<String> {
     let file = |name: String| folder.join(format!("{segment}_{name}")).display().to_string();
@@ -28,9 +17,23 @@ fn files(folder: &Path, segment: &str, set: &str) -> Vec<String> {
     options.into_iter().flat_map(|(option, name)| [option.to_owned(), file(name)]).collect()
 }
 
+/// Segments of the project's own, with answers that NumPy computed.
+fn own() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../psa/tests/fixtures"))
+}
+
 #[test]
 fn full_searches_in_f64_give_the_answers_of_another_program() {
-    let Some(folder) = data() else { return };
+    full_searches(own());
+}
+
+#[test]
+fn full_searches_in_f64_give_the_answers_of_the_prototype() {
+    let Some(folder) = data("psa/synthetic") else { return };
+    full_searches(&folder);
+}
+
+fn full_searches(folder: &Path) {
     let here = tempfile::tempdir().unwrap();
     let answers = std::fs::read(folder.join("seg00_answers.json")).unwrap();
     let answers: Value = serde_json::from_slice(&answers).unwrap();
@@ -38,7 +41,7 @@ fn full_searches_in_f64_give_the_answers_of_another_program() {
         for (p, mask, channels) in
             [("0.3", "p03_hitcore", "hit-core"), ("1", "p1_all", "all"), ("2", "p2_all", "all")]
         {
-            let files = files(&folder, "seg00", set);
+            let files = files(folder, "seg00", set);
             let words =
                 ["--channels", channels, "--p", p, "--method", "fgs", "--precision", "fp64", "--json", "-"];
             let args: Vec<&str> =
@@ -57,9 +60,18 @@ fn full_searches_in_f64_give_the_answers_of_another_program() {
 
 #[test]
 fn runs_are_compared() {
-    let Some(folder) = data() else { return };
+    compare(own());
+}
+
+#[test]
+fn runs_of_the_prototypes_events_are_compared() {
+    let Some(folder) = data("psa/synthetic") else { return };
+    compare(&folder);
+}
+
+fn compare(folder: &Path) {
     let here = tempfile::tempdir().unwrap();
-    let files = files(&folder, "seg00", "events0");
+    let files = files(folder, "seg00", "events0");
     for (method, workers, name) in [("screen", "2", "a.json"), ("exact", "1", "b.json")] {
         let words = ["--channels", "hit-core", "--method", method, "--workers", workers, "--json", name];
         let args: Vec<&str> =

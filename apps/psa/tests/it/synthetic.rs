@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use crate::common::{data, detector, example};
+use crate::common::{detector, example};
 use zellige_psa::basis::Sampling;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::detector::Detector;
 use zellige_psa::files::npy::{Array, finite};
+use zellige_test_data::data;
 
 /// How its signals are sampled, and what the whole charge is in them.
 const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{data, example, runtime};
+use crate::common::{example, runtime};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -18,6 +18,7 @@ use zellige_psa::track::montecarlo::{Spec, Target, scatter};
 use zellige_psa::track::order::best_order;
 use zellige_psa::track::survey::{Counting, survey};
 use zellige_psa::track::{Kind, Motion, Point, Settings, track, track_all};
+use zellige_test_data::data;
 
 /// keV
 const ELECTRON: f64 = 510.999;
@@ -346,6 +347,25 @@ fn crystals_of_an_array_hold_the_points() {
     }
     // 60 fronts of about 3000 mm2 on a sphere of 694 000 mm2: a quarter of all directions, most of which give something.
     assert!((45..105).contains(&touched) && inside > touched, "{touched}");
+}
+
+/// Angles of clusters, and of crystals in a cluster, beside a table of the same crystals that another program made.
+#[test]
+fn clusters_place_their_crystals_as_a_table_says() {
+    let read = |name: &str| {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
+        Array::read(&folder.join(name)).expect("an array")
+    };
+    let (all, table) = (read("clusters.txt").of_clusters(&read("cluster.txt")), read("table.txt"));
+    assert_eq!((all.crystals().count(), table.crystals().count()), (36, 36));
+    for (number, _) in table.crystals() {
+        for point in [[0.0; 3], [30.0, 0.0, 0.0], [0.0, 30.0, 90.0]] {
+            let (a, b) = (all.place(number, point), table.place(number, point));
+            let (a, b) = (a.expect("a crystal"), b.expect("a crystal"));
+            // The table has six digits.
+            assert!((0..3).all(|x| (a[x] - b[x]).abs() < 2e-4), "{number}: {a:?} beside {b:?}");
+        }
+    }
 }
 
 /// AGATA's angles of clusters, and of crystals in a cluster, beside its table of crystals: all were made by others.

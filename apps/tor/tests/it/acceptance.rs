@@ -1,9 +1,8 @@
-//! What a tomographic reconstructor in mixed precision must show, on published systems and on the project's own.
+//! What a tomographic reconstructor in mixed precision must show, on a published system and on the project's own.
 
-use crate::common::data;
 use std::path::Path;
 use zellige_runtime::Runtime;
-use zellige_tor::params::{Input, Mode, read};
+use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse, read};
 use zellige_tor::pipeline::{self, Measured, OnNotSpd, Options, RuleResult, Silent, TileChoice};
 
 fn runtime() -> Runtime {
@@ -11,9 +10,8 @@ fn runtime() -> Runtime {
 }
 
 /// MOAO's check system with ten layers, n = 912.
-fn check_system() -> Option<Input> {
-    let folder = data("ao/moao/check/nx456_nLayers10_wfs6_Nssp10")?;
-    Some(read(&folder.join("sys-params.txt"), Some(&folder.join("atm-params.txt")), Mode::Strict).unwrap())
+fn check_system() -> Input {
+    parse(Path::new("check.toml"), CHECK_SYSTEM, None, Mode::Strict).unwrap()
 }
 
 fn demo() -> Input {
@@ -52,9 +50,7 @@ const TILE: TileChoice = TileChoice::Uniform(48);
 
 #[test]
 fn check_system_by_rules() {
-    let Some(input) = check_system() else {
-        return;
-    };
+    let input = check_system();
     let rules = ["fp64", "fp32", "hp1:band=2", "hp1:operand=1e-2", "x3", "bf1:band=2", "hp2", "hp3:band=2"];
     let results = run(&input, &options(&rules, TILE));
     let reference = measured(&results[0]);
@@ -77,9 +73,7 @@ fn check_system_by_rules() {
 
 /// Rules of the check system that survive, with the most that their Strehl ratio may change, and rules that do not.
 fn outcomes(tile: usize, survive: &[(&str, f64)], fail: &[&str]) -> Vec<RuleResult> {
-    let Some(input) = check_system() else {
-        return Vec::new();
-    };
+    let input = check_system();
     let mut rules = vec!["fp64"];
     rules.extend(survive.iter().map(|(rule, _)| rule));
     rules.extend(fail);
@@ -109,13 +103,12 @@ fn check_system_in_tf32_and_fp8() {
         ],
         &["tf32", "fp8", "fp8:band=2", "fp8:band=16", "fp8:band=8,else=x3", "fp8:operand=1e-3"],
     );
-    if let [_, _, operand, fp8, half, split, ..] = &results[..] {
-        assert!(measured(operand).gemm_share.tf32 > 0.95);
-        assert!(measured(fp8).gemm_share.fp8 > 0.05);
-        assert!(measured(half).gemm_share.fp8 > 0.4 && measured(half).backward_error < 1e-5);
-        let share = measured(split).gemm_share;
-        assert!(share.fp8 > 0.4 && (share.fp8 + share.x3 - 1.0).abs() < 1e-12);
-    }
+    let [_, _, operand, fp8, half, split, ..] = &results[..] else { panic!("{} results", results.len()) };
+    assert!(measured(operand).gemm_share.tf32 > 0.95);
+    assert!(measured(fp8).gemm_share.fp8 > 0.05);
+    assert!(measured(half).gemm_share.fp8 > 0.4 && measured(half).backward_error < 1e-5);
+    let share = measured(split).gemm_share;
+    assert!(share.fp8 > 0.4 && (share.fp8 + share.x3 - 1.0).abs() < 1e-12);
     outcomes(76, &[("tf32", 5e-4), ("fp8:operand=1e-5,else=hp1", 5e-4)], &["fp8", "fp8:band=8,else=x3"]);
 }
 
@@ -143,9 +136,7 @@ fn check_system_with_updates_and_solves_on_tensor_cores() {
 
 #[test]
 fn edges_decide_whether_hp1_survives() {
-    let Some(input) = check_system() else {
-        return;
-    };
+    let input = check_system();
     for (tile, survives) in [(40, false), (48, false), (64, false), (38, true), (76, true)] {
         let results = run(&input, &options(&["hp1"], TileChoice::Uniform(tile)));
         assert_eq!(results[0].measured.is_some(), survives, "tile {tile}");
@@ -157,9 +148,7 @@ fn edges_decide_whether_hp1_survives() {
 
 #[test]
 fn one_refinement_step_repairs_a_low_precision_factor() {
-    let Some(input) = check_system() else {
-        return;
-    };
+    let input = check_system();
     let reference = run(&input, &options(&["fp64"], TILE));
     let refined = run(&input, &Options { refine: 1, ..options(&["hp1:band=2"], TILE) });
     let change = measured(&refined[0]).strehl_moao - measured(&reference[0]).strehl_moao;
@@ -169,9 +158,7 @@ fn one_refinement_step_repairs_a_low_precision_factor() {
 
 #[test]
 fn retry_ends_with_a_rule_that_survives() {
-    let Some(input) = check_system() else {
-        return;
-    };
+    let input = check_system();
     let results = run(&input, &Options { on_not_spd: OnNotSpd::Retry, ..options(&["bf1"], TILE) });
     measured(&results[0]);
     assert_eq!(results[0].rule_asked.as_deref(), Some("bf1"));

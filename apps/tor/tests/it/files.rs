@@ -180,7 +180,7 @@ fn npy_round_trip_and_foreign_layouts() {
 
 #[test]
 fn a_real_interaction_matrix() {
-    let Some(path) = common::data("ao/tomoao/influence_matrix_5Mar.fits") else {
+    let Some(path) = zellige_test_data::data("ao/tomoao/influence_matrix_5Mar.fits") else {
         return;
     };
     let image = fits::read(&path, None).unwrap();

@@ -9,6 +9,7 @@ mod evaluate;
 mod files;
 mod gpu;
 mod moao;
+mod own_systems;
 mod params;
 mod pipeline;
 mod published;

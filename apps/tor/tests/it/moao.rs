@@ -1,7 +1,8 @@
-//! MOAO's own parameter files, where they are at hand: every one is read, and one system is carried through to the image.
+//! MOAO's own parameter files, where they are at hand: every one is read. Its check system is carried through to the image.
 
-use crate::common::{close, data};
+use crate::common::close;
 use std::path::{Path, PathBuf};
+use zellige_test_data::data;
 use zellige_tor::params::{self, Mode, NoiseModel, read};
 use zellige_tor::{Covariance, Error, Kind, dm, evaluate, image, info, reference};
 
@@ -92,11 +93,7 @@ fn profiles() {
 
 #[test]
 fn published_ten_layer_system() {
-    let Some(folder) = data("ao/moao/check/nx456_nLayers10_wfs6_Nssp10") else {
-        return;
-    };
-    let input =
-        read(&folder.join("sys-params.txt"), Some(&folder.join("atm-params.txt")), Mode::Strict).unwrap();
+    let input = params::parse(Path::new("check.toml"), params::CHECK_SYSTEM, None, Mode::Strict).unwrap();
     let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
     assert_eq!((cov.measurements(), cov.truth_slopes()), (912, 152));
     let cmm = cov.matrix(Kind::Cmm).unwrap();

@@ -320,7 +320,7 @@ proptest! {
 #[test]
 fn the_check_system_is_the_published_one() {
     let ours = parse(Path::new("check.toml"), CHECK_SYSTEM, None, Mode::Strict).unwrap();
-    let Some(folder) = common::data("ao/moao/check/nx456_nLayers10_wfs6_Nssp10") else { return };
+    let Some(folder) = zellige_test_data::data("ao/moao/check/nx456_nLayers10_wfs6_Nssp10") else { return };
     let theirs =
         read(&folder.join("sys-params.txt"), Some(&folder.join("atm-params.txt")), Mode::Strict).unwrap();
     assert_eq!(format!("{:?}", ours.system), format!("{:?}", theirs.system));

@@ -1,11 +1,11 @@
 //! The pipeline on small systems of the project's own: units, workers, files, refusals.
 
 use crate::common;
-use crate::common::data;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_runtime::Runtime;
+use zellige_test_data::data;
 use zellige_tor::files::{SlopeOrder, fits, npy};
 use zellige_tor::params::{Input, Mode, NoiseModel, parse, read};
 use zellige_tor::pipeline::{

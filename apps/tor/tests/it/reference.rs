@@ -1,8 +1,9 @@
 //! Every number of the reference file, where it is at hand.
 
 use crate::common;
-use crate::common::{close, data, photometry};
+use crate::common::{close, photometry};
 use serde_json::Value;
+use zellige_test_data::data;
 use zellige_tor::params::{Atmosphere, Layer, NoiseModel, StarKind, System};
 use zellige_tor::{Covariance, Kind, Matrix, dm, evaluate, image, reference};
 

@@ -1,7 +1,7 @@
-//! Crystals that several tests use, and where external test data lie.
+//! Crystals that several tests use.
 #![allow(dead_code)] // `hostile`, a process of its own, uses a part
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use zellige_psa::crystal::{Crystal, EXAMPLE, Front};
@@ -10,21 +10,6 @@ use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::observe::Silent;
 use zellige_runtime::Runtime;
-
-/// A file of the external test data (`ZELLIGE_TEST_DATA`, or `shared/data` beside the checkout), or `None` with a printed line.
-pub fn data(relative: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("ZELLIGE_TEST_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-        PathBuf::from,
-    );
-    let path = root.join(relative);
-    if path.exists() {
-        Some(path)
-    } else {
-        eprintln!("skipped: no test data at {} (set ZELLIGE_TEST_DATA)", path.display());
-        None
-    }
-}
 
 pub fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().expect("a runtime")

@@ -1,24 +1,8 @@
-//! Systems that several tests use, and where external test data lie.
+//! Systems that several tests use.
 
-use std::path::PathBuf;
 use zellige_tor::params::{
     AngleUnit, Atmosphere, GuideStar, Layer, NoiseModel, Photometry, StarKind, System,
 };
-
-/// A file of the external test data (`ZELLIGE_TEST_DATA`, or `shared/data` beside the checkout), or `None` with a printed line.
-pub fn data(relative: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("ZELLIGE_TEST_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-        PathBuf::from,
-    );
-    let path = root.join(relative);
-    if path.exists() {
-        Some(path)
-    } else {
-        eprintln!("skipped: no test data at {} (set ZELLIGE_TEST_DATA)", path.display());
-        None
-    }
-}
 
 pub fn photometry() -> Photometry {
     Photometry {

@@ -1,0 +1,22 @@
+//! Matrix Market: matrices, plain and compressed, and vectors.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use zellige_fuzz::file;
+use zellige_sparse::market;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(read) = market::read_from(&mut &*bytes, Path::new("input.mtx")) {
+        // What has been read can be used: each column is one of the matrix.
+        let a = read.matrix;
+        if a.columns() < 1 << 16 && a.rows() < 1 << 16 {
+            let mut y = vec![0.0; a.rows()];
+            a.multiply(&vec![1.0; a.columns()], &mut y).expect("lengths that fit");
+        }
+    }
+    let path = file("input.mtx", bytes);
+    let _ = market::read(&path);
+    let _ = market::read_vectors(&path);
+});

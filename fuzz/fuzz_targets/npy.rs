@@ -1,0 +1,25 @@
+//! Headers of npy files, arrays of each kind, and archives of them (npz).
+#![no_main]
+
+use std::io::Cursor;
+
+use libfuzzer_sys::fuzz_target;
+use zellige_fuzz::file;
+use zellige_psa::search::arrays;
+
+fuzz_target!(|bytes: &[u8]| {
+    if bytes.starts_with(b"PK") {
+        let _ = arrays::read(&file("input.npz", bytes), 2);
+        let _ = arrays::read(&file("input.npz", bytes).join("signals"), 3);
+        return;
+    }
+    let _ = zellige_files::npy::open(Cursor::new(bytes), bytes.len() as u64);
+    let path = file("input.npy", bytes);
+    for dimensions in 1..=3 {
+        if let Ok(array) = arrays::read(&path, dimensions) {
+            assert_eq!(array.shape.iter().product::<usize>(), array.numbers.len());
+        }
+    }
+    let _ = zellige_tor::files::npy::read(&path);
+    let _ = zellige_sparse::read_vectors(&path);
+});
