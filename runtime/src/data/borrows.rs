@@ -85,7 +85,9 @@ mod counted {
 
     /// The live views of one value.
     #[derive(Clone, Default)]
-    pub(crate) struct Views(Arc<Mutex<SmallVec<[(Kind, Viewer); 4]>>>);
+    pub(crate) struct Views(Arc<Mutex<Live>>);
+
+    type Live = SmallVec<[(Kind, Viewer); 4]>;
 
     /// A live view.
     pub(crate) struct View {

@@ -1,6 +1,5 @@
 //! Reading parameters: what is accepted, what is repaired, what is refused and how the refusal reads.
 
-use crate::common;
 use proptest::prelude::*;
 use std::path::Path;
 use zellige_tor::params::{
