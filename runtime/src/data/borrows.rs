@@ -83,9 +83,12 @@ mod counted {
     #[derive(Debug, Default)]
     pub(crate) struct Version(AtomicU64);
 
+    /// Who views a value, and how.
+    type Live = SmallVec<[(Kind, Viewer); 4]>;
+
     /// The live views of one value.
     #[derive(Clone, Default)]
-    pub(crate) struct Views(Arc<Mutex<SmallVec<[(Kind, Viewer); 4]>>>);
+    pub(crate) struct Views(Arc<Mutex<Live>>);
 
     /// A live view.
     pub(crate) struct View {
@@ -121,6 +124,9 @@ mod counted {
     impl View {
         /// Views are counted.
         pub(crate) const COUNTS: bool = true;
+
+        /// It is over.
+        pub(crate) fn end(self) {}
     }
 
     impl Drop for View {
@@ -169,11 +175,11 @@ mod uncounted {
 
     /// Nothing.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(crate) struct Version;
+    pub(crate) struct Version {}
 
     /// Nothing.
     #[derive(Default)]
-    pub(crate) struct Views;
+    pub(crate) struct Views {}
 
     /// Nothing.
     pub(crate) struct View;
@@ -185,7 +191,7 @@ mod uncounted {
     impl Views {
         #[inline]
         pub(super) fn begin(&self, _: Kind, base: &HandleBase, _: Viewer) -> Result<View, WrongGrant> {
-            let Version = base.version;
+            let Version {} = base.version;
             Ok(View)
         }
     }
@@ -193,6 +199,10 @@ mod uncounted {
     impl View {
         /// Views are not counted.
         pub(crate) const COUNTS: bool = false;
+
+        /// It is over.
+        #[inline]
+        pub(crate) fn end(self) {}
     }
 
     impl fmt::Display for WrongGrant {
