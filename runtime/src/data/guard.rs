@@ -179,7 +179,7 @@ impl<D: Data> Gate<D> {
         let view = gate.views(Mode::Write);
         // SAFETY: the gate is the one exclusive access.
         let value = unsafe { core.cell.exclusive() }.take();
-        drop(view);
+        view.end();
         if let Some(hub) = &shared.hub {
             hub.invalidate(&**core);
             shared.drain();

@@ -370,7 +370,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
         if let Some(value) = value {
             self.add_partials(value);
         }
-        drop(view);
+        view.end();
         if let Some(buffer) = at {
             self.settle(buffer);
         }
@@ -388,7 +388,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
             // writes the place.
             None => unsafe { from.exclusive() }.take(),
         };
-        drop(view);
+        view.end();
         let Some(mut value) = sum else { return };
         self.add_partials(&mut value);
         let buffer = make(value.meta());

@@ -424,7 +424,7 @@ impl<D: Data> Operand for Commute<D> {
             base.poison(failure);
         }
         // The next in turn may begin at once.
-        drop(view);
+        view.end();
         if !env.is_placed() {
             env.wake(base.end_commute());
         }
