@@ -83,11 +83,12 @@ mod counted {
     #[derive(Debug, Default)]
     pub(crate) struct Version(AtomicU64);
 
+    /// Who views a value, and how.
+    type Live = SmallVec<[(Kind, Viewer); 4]>;
+
     /// The live views of one value.
     #[derive(Clone, Default)]
     pub(crate) struct Views(Arc<Mutex<Live>>);
-
-    type Live = SmallVec<[(Kind, Viewer); 4]>;
 
     /// A live view.
     pub(crate) struct View {
@@ -123,6 +124,9 @@ mod counted {
     impl View {
         /// Views are counted.
         pub(crate) const COUNTS: bool = true;
+
+        /// It is over.
+        pub(crate) fn end(self) {}
     }
 
     impl Drop for View {
@@ -171,11 +175,11 @@ mod uncounted {
 
     /// Nothing.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(crate) struct Version;
+    pub(crate) struct Version {}
 
     /// Nothing.
     #[derive(Default)]
-    pub(crate) struct Views;
+    pub(crate) struct Views {}
 
     /// Nothing.
     pub(crate) struct View;
@@ -187,7 +191,7 @@ mod uncounted {
     impl Views {
         #[inline]
         pub(super) fn begin(&self, _: Kind, base: &HandleBase, _: Viewer) -> Result<View, WrongGrant> {
-            let Version = base.version;
+            let Version {} = base.version;
             Ok(View)
         }
     }
@@ -195,6 +199,10 @@ mod uncounted {
     impl View {
         /// Views are not counted.
         pub(crate) const COUNTS: bool = false;
+
+        /// It is over.
+        #[inline]
+        pub(crate) fn end(self) {}
     }
 
     impl fmt::Display for WrongGrant {
@@ -220,8 +228,7 @@ mod tests {
         let (cell, base) = (&handle.core().cell, handle.core().base());
         let view = |kind, name, task| cell.view(kind, base, by(name, task));
         {
-            let _readers =
-                [1, 2, 3].map(|task| view(Kind::Shared, "gemm", task).ok().expect("readers share"));
+            let _readers = [1, 2, 3].map(|task| view(Kind::Shared, "gemm", task).expect("readers share"));
             let wrong = view(Kind::Exclusive, "trsm", 4).err().expect("beside readers").to_string();
             assert!(
                 wrong.starts_with("trsm[1, 2] (task 4) was granted an exclusive view of A[1, 2], version 0"),
@@ -230,7 +237,7 @@ mod tests {
             assert!(wrong.contains("while gemm[1, 2] (task 1) has a shared one"), "{wrong}");
         }
         {
-            let _writer = view(Kind::Exclusive, "trsm", 4).ok().expect("the readers have gone");
+            let _writer = view(Kind::Exclusive, "trsm", 4).expect("the readers have gone");
             for kind in [Kind::Shared, Kind::Exclusive] {
                 let wrong = view(kind, "syrk", 5).err().expect("beside a writer").to_string();
                 assert!(
