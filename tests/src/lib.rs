@@ -12,8 +12,10 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
+pub use zellige_test_scale::amount;
+
 /// Runs `body`; if it is not done in time the whole process ends with a message that names `what`: a hang is a failure, and
-/// its threads cannot be ended one by one.
+/// its threads cannot be ended one by one. Where tests try more, they have as much more time.
 ///
 /// # Panics
 /// Where `body` does.
@@ -22,6 +24,7 @@ pub fn within<R: Send + 'static>(
     limit: Duration,
     body: impl FnOnce() -> R + Send + 'static,
 ) -> R {
+    let limit = limit * u32::try_from(amount(1)).unwrap_or(u32::MAX);
     let (done, wait) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let result = body();
@@ -38,11 +41,6 @@ pub fn within<R: Send + 'static>(
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     }
-}
-
-/// How many random graphs a test runs: as many as the environment variable `ZELLIGE_STRESS` says, else `usual`.
-pub fn amount(usual: usize) -> usize {
-    std::env::var("ZELLIGE_STRESS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 /// The examples of the README are tests.

@@ -2,7 +2,10 @@
 
 use std::io::{self, Write};
 
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::exit::CommandError;
 use crate::{out, progress};
@@ -13,18 +16,21 @@ use crate::{out, progress};
 /// `--log` is not understood.
 pub fn start(level: Option<&str>) -> Result<(), CommandError> {
     let filter = match level {
-        Some(text) => EnvFilter::try_new(text).map_err(|e| {
+        Some(text) => text.parse::<Targets>().map_err(|e| {
             CommandError::option("--log", format!("{text:?}: {e}; e.g. off, error, warn, info, debug, trace"))
         })?,
-        None => EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")),
+        None => {
+            let wanted = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
+            let wanted = wanted.and_then(|text| text.parse::<Targets>().ok());
+            wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN))
+        }
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| BesideTheBar)
         .with_ansi(out::colours(&io::stderr()))
         .with_target(false)
-        .without_time()
-        .init();
+        .without_time();
+    tracing_subscriber::registry().with(lines).with(filter).init();
     Ok(())
 }
 

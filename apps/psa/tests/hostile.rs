@@ -211,7 +211,7 @@ fn file_of_kind() -> impl Strategy<Value = (usize, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(zellige_test_scale::cases(400))]
 
     #[test]
     fn what_is_cut_off_is_refused((kind, file) in file_of_kind(), at: prop::sample::Index) {
@@ -299,10 +299,9 @@ proptest! {
     }
 }
 
-/// Who reads headers takes time that doubles with every such bracket.
+/// Whose time doubles with every such bracket never ends.
 #[test]
 fn brackets_within_brackets_take_no_time() {
-    let begin = std::time::Instant::now();
     for bracket in ["[", "{", "(", "{1:", "-"] {
         let header =
             format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {}}}\n", bracket.repeat(300));
@@ -311,5 +310,4 @@ fn brackets_within_brackets_take_no_time() {
         content.extend(header.as_bytes());
         assert!(read_with(0, 0, &content).is_err());
     }
-    assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
 }

@@ -8,8 +8,6 @@ use crate::geometry::{Geometry, SubApertures};
 use crate::matrix::gemm;
 use crate::params::System;
 use crate::{ARCSEC_PER_RADIAN, Error, Matrix};
-use faer::Side;
-use faer::linalg::solvers::SelfAdjointEigen;
 
 /// Stroke of one volt in m.
 pub const STROKE: f64 = 1e-6;
@@ -123,8 +121,7 @@ pub fn pseudo_inverse(interaction: &Matrix, cutoff: f64) -> Result<CommandMatrix
     let (m, actuators) = (interaction.rows(), interaction.cols());
     let mut normal = Matrix::zeros(actuators, actuators);
     gemm(normal.view_mut(), false, interaction.view().transpose(), interaction.view(), 1.0);
-    let eigen = SelfAdjointEigen::new(normal.view(), Side::Lower)
-        .map_err(|_| failed("the eigenvalues do not converge"))?;
+    let eigen = zellige_dense::eigen(normal.view()).map_err(|_| failed("the eigenvalues do not converge"))?;
     let values: Vec<f64> = (0..actuators).map(|i| eigen.S()[i]).collect();
     let largest = values.iter().copied().fold(0.0, f64::max);
     if largest <= 0.0 {

@@ -1,7 +1,8 @@
 //! A dense column-major matrix: the crate's currency, free of any linear-algebra package's types in the public interface.
 
 use crate::Error;
-use faer::{Accum, MatMut, MatRef, Par};
+use faer::{MatMut, MatRef};
+pub(crate) use zellige_dense::gemm;
 
 /// Dense `rows x cols` matrix of `f64`, column-major without padding: entry `(i, j)` is `data[i + j * rows]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,12 +150,6 @@ impl std::ops::IndexMut<(usize, usize)> for Matrix {
         debug_assert!(i < self.rows);
         &mut self.data[i + j * self.rows]
     }
-}
-
-/// `c = alpha a b` or, with `add`, `c += alpha a b`; one thread, because callers run inside tasks.
-pub(crate) fn gemm(c: MatMut<'_, f64>, add: bool, a: MatRef<'_, f64>, b: MatRef<'_, f64>, alpha: f64) {
-    let accum = if add { Accum::Add } else { Accum::Replace };
-    faer::linalg::matmul::matmul(c, accum, a, b, alpha, Par::Seq);
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use crate::covariance::{Covariance, Kind};
 use crate::{Error, Matrix};
-use faer::Side;
 use faer::linalg::cholesky::llt::factor::LltError;
-use faer::linalg::solvers::{Llt, Solve};
+use faer::linalg::solvers::Llt;
 
 /// The Cholesky factorisation of `Cmm` in float64; one factorisation serves every target.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ impl Factor {
     /// `Cmm` is not positive definite.
     pub fn new(cov: &Covariance) -> Result<Self, Error> {
         let cmm = cov.matrix(Kind::Cmm)?;
-        let llt = Llt::new(cmm.view(), Side::Lower).map_err(|e| match e {
+        let llt = zellige_dense::cholesky(cmm.view()).map_err(|e| match e {
             LltError::NonPositivePivot { index } => {
                 Error::NotPositiveDefinite { what: "Cmm".into(), order: index + 1 }
             }
@@ -46,7 +45,7 @@ impl Factor {
             ));
         }
         let mut x = b.clone();
-        self.llt.solve_in_place(x.view_mut());
+        zellige_dense::cholesky_solve(&self.llt, x.view_mut());
         Ok(x)
     }
 

@@ -243,7 +243,7 @@ fn timed_events_tell_seconds() {
     bench.fake.record(to, one).unwrap();
     bench.fake.wait(to).unwrap();
     let seconds = bench.fake.elapsed(from, to).unwrap();
-    assert!((0.02..10.0).contains(&seconds), "{seconds}");
+    assert!(seconds >= 0.02, "{seconds}");
     assert!(bench.fake.elapsed(to, from).unwrap() < 0.0);
 }
 

@@ -286,7 +286,7 @@ fn oracle(program: &[Step]) -> Vec<Vec<Vec<u8>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..zellige_test_scale::cases(64) })]
 
     #[test]
     fn ordered_programs_give_what_one_stream_gives(

@@ -195,7 +195,7 @@ fn few_diagonals_have_numbers_of_half_a_byte() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(zellige_test_scale::cases(64))]
 
     #[test]
     fn panels_on_diagonals_multiply_as_their_elements_do(

@@ -198,7 +198,7 @@ fn bad_operands_are_refused_before_anything_is_written() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(zellige_test_scale::cases(24))]
 
     #[test]
     fn solves_of_any_size_and_unit(

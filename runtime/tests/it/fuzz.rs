@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zellige_gpu::Driver;
 use zellige_gpu::source::Source;
 use zellige_runtime::fuzz::{Fuzz, FuzzReport, SOURCE};
+use zellige_test_scale::amount;
 use zellige_twins::fake;
 
 fn passes(fuzz: Fuzz) -> FuzzReport {
@@ -15,8 +16,14 @@ fn passes(fuzz: Fuzz) -> FuzzReport {
 
 #[test]
 fn a_quick_set_comes_to_what_it_should() {
-    let report = passes(Fuzz { graphs: 300, seed: 1_000_000, jobs: 2, deaths: false, ..Fuzz::default() });
-    assert_eq!(report.counts.graphs, 300);
+    let report = passes(Fuzz {
+        graphs: amount(300) as u64,
+        seed: 1_000_000,
+        jobs: 2,
+        deaths: false,
+        ..Fuzz::default()
+    });
+    assert_eq!(report.counts.graphs, amount(300) as u64);
     assert!(report.eviction_share() >= 0.3 && report.conversion_share() >= 0.3, "{report:?}");
     let counts = report.counts;
     assert!(counts.write_backs > 0 && counts.prefetch_hits > 0 && counts.bytes_moved > 0, "{counts:?}");
@@ -29,7 +36,8 @@ fn a_quick_set_comes_to_what_it_should() {
 
 #[test]
 fn dying_devices_take_only_what_was_nowhere_else() {
-    let report = passes(Fuzz { graphs: 150, seed: 0, jobs: 2, deaths: true, ..Fuzz::default() });
+    let report =
+        passes(Fuzz { graphs: amount(150) as u64, seed: 0, jobs: 2, deaths: true, ..Fuzz::default() });
     assert!(report.counts.device_deaths > 3, "{report:?}");
 }
 
@@ -48,7 +56,8 @@ fn gpus_from_outside_come_to_the_same() {
     let Some(fake) = fake([&SOURCE]) else { return };
     let driver = Arc::new(fake.gpus(2).seed(4).build());
     let gpus: Option<Arc<dyn Driver>> = Some(Arc::clone(&driver) as _);
-    let fuzz = Fuzz { graphs: 60, seed: 2_000_000, jobs: 2, deaths: true, gpus, ..Fuzz::default() };
+    let fuzz =
+        Fuzz { graphs: amount(60) as u64, seed: 2_000_000, jobs: 2, deaths: true, gpus, ..Fuzz::default() };
     let report = passes(fuzz);
     assert!(report.counts.graphs_with_gpus > 40 && report.counts.device_deaths > 0, "{report:?}");
     assert_eq!(driver.violations(), Vec::<String>::new());

@@ -179,9 +179,7 @@ fn a_repaired_parameter_warns_and_strict_refuses() {
 #[test]
 fn a_system_that_does_not_fit_is_refused_with_the_arithmetic_and_info_still_describes_it() {
     let folder = folder(250);
-    let began = std::time::Instant::now();
     run(folder.path(), &["tor", "run", "small.toml"]).expect(1).says("not enough memory").says("Cmm");
     let ran = run(folder.path(), &["tor", "info", "small.toml"]).expect(0).says("not enough memory");
     assert!(ran.stdout.contains("band of at least 2"), "{ran:#?}");
-    assert!(began.elapsed().as_secs() < 60, "the refusal took {:?}", began.elapsed());
 }

@@ -168,7 +168,7 @@ fn read_all(place: &Path) -> [Result<(), Error>; 2] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(zellige_test_scale::cases(150))]
 
     /// A file that is cut off anywhere is refused, one with other bytes is read or refused; nothing panics, and nothing is allocated that the
     /// files do not hold.

@@ -226,7 +226,7 @@ fn what_a_stream_says_is_handed_on() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(zellige_test_scale::cases(300))]
 
     /// What is cut is refused at its end, what is changed is read or refused; nothing panics.
     #[test]

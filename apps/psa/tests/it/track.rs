@@ -229,7 +229,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(zellige_test_scale::cases(64))]
 
     /// The search that cuts branches finds what trying every order finds.
     #[test]

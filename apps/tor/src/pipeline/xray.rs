@@ -130,14 +130,14 @@ fn take(rt: &Runtime, problem: &Problem, whole: bool, counter: &Counter) -> Resu
 }
 
 fn eigenvalues_of(a: &Matrix) -> Result<Vec<f64>, crate::Error> {
-    let values = a.view().self_adjoint_eigenvalues(faer::Side::Lower);
+    let values = zellige_dense::eigenvalues(a.view());
     let mut values = values.map_err(|_| crate::Error::numeric("X-ray", "the eigenvalues do not converge"))?;
     values.reverse();
     Ok(values)
 }
 
 fn singular_values_of(a: &Matrix) -> Result<Vec<f64>, crate::Error> {
-    let values = a.view().singular_values();
+    let values = zellige_dense::singular_values(a.view());
     values.map_err(|_| crate::Error::numeric("X-ray", "the singular values of a tile do not converge"))
 }
 

@@ -199,7 +199,7 @@ fn a_real_interaction_matrix() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(zellige_test_scale::cases(200))]
 
     #[test]
     fn damaged_fits_and_npy_never_panic(

@@ -267,7 +267,7 @@ fn toml_traps() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(zellige_test_scale::cases(400))]
 
     #[test]
     fn arbitrary_text_never_panics(t in "\\PC*", lines in proptest::collection::vec("[-0-9eE. ]{0,20}|nan|inf|[a-z ]{0,8}", 0..80)) {

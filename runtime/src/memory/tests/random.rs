@@ -56,7 +56,7 @@ fn jobs(devices: usize, data: usize) -> impl Strategy<Value = Vec<Job>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5000))]
+    #![proptest_config(zellige_test_scale::cases(2000))]
 
     /// Whatever the order of arrivals: tasks see what the last writer wrote, nodes never hold more than they can, nothing is
     /// lost, and memory for exactly one working set is enough (starpu#38, parsec#742), on the host too.

@@ -1,7 +1,6 @@
 //! The coarsest level.
 
-use faer::linalg::solvers::DenseSolveCore;
-use faer::{Mat, Side};
+use faer::Mat;
 use zellige_kernels::vectors::dot;
 use zellige_runtime::{Handle, Runtime, Submit, read};
 
@@ -83,14 +82,13 @@ impl Coarse {
 /// The inverse of a matrix with a diagonal of ones; of one that is singular or not definite the pseudo-inverse.
 fn inverse(dense: &Mat<f64>) -> Result<Mat<f64>, Error> {
     let n = dense.nrows();
-    if let Ok(factor) = dense.llt(Side::Lower) {
+    if let Ok(factor) = zellige_dense::cholesky(dense.as_ref()) {
         let is_regular = (0..n).all(|i| factor.L()[(i, i)].powi(2) > DEFINITE);
         if is_regular {
-            return Ok(factor.inverse());
+            return Ok(zellige_dense::cholesky_inverse(&factor));
         }
     }
-    let svd = dense
-        .svd()
+    let svd = zellige_dense::svd(dense.as_ref())
         .map_err(|_| Error::unsolvable("preconditioner", "amg's coarsest level has no singular values"))?;
     let singular = svd.S().column_vector();
     let largest = (0..n).map(|k| singular[k]).fold(0.0, f64::max);
@@ -102,5 +100,7 @@ fn inverse(dense: &Mat<f64>) -> Result<Mat<f64>, Error> {
                 if singular[k] > RANK * largest { svd.V()[(i, k)] / singular[k] } else { 0.0 }
             },
         );
-    Ok(scaled * svd.U().transpose())
+    let mut inverse = Mat::zeros(n, n);
+    zellige_dense::gemm(inverse.as_mut(), false, scaled.as_ref(), svd.U().transpose(), 1.0);
+    Ok(inverse)
 }

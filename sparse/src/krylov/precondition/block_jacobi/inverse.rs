@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use faer::Mat;
-use faer::linalg::solvers::DenseSolveCore;
 use zellige_kernels::packed::PackedFormat;
 
 use crate::csr::Csr;
@@ -48,7 +47,7 @@ pub fn of_block(a: &Csr, block: Range<usize>) -> Result<Inverse, Error> {
         }
     }
     let is_symmetric = (0..n).all(|i| (0..i).all(|j| dense[(i, j)] == dense[(j, i)]));
-    let mut inverse = dense.full_piv_lu().inverse();
+    let mut inverse = zellige_dense::inverse(dense.as_ref());
     if is_symmetric {
         // Methods for symmetric matrices need it to the last bit.
         for i in 0..n {

@@ -1,0 +1,48 @@
+//! How much a test tries: random graphs, tasks, cases of a property.
+//!
+//! A test names the count that finds bugs within seconds. `ZELLIGE_TEST_SCALE` (1 where it is not set) multiplies all of
+//! them; `scripts/test-long` sets it.
+#![forbid(unsafe_code)]
+
+use proptest::test_runner::Config;
+
+/// `usual`, times `ZELLIGE_TEST_SCALE`; at least 1.
+///
+/// # Panics
+/// Where the variable is set to what is no positive number.
+pub fn amount(usual: usize) -> usize {
+    times(usual, factor("ZELLIGE_TEST_SCALE", 1.0).unwrap_or(1.0))
+}
+
+/// The configuration of a property that is tried `usual` times, times `ZELLIGE_TEST_SCALE`. Where `PROPTEST_CASES` is set
+/// that counts instead: 256, which is proptest's own count, stands for the usual one.
+///
+/// # Panics
+/// Where the variable that counts is set to what is no positive number.
+pub fn cases(usual: u32) -> Config {
+    let factor = factor("PROPTEST_CASES", 256.0).or_else(|| factor("ZELLIGE_TEST_SCALE", 1.0)).unwrap_or(1.0);
+    Config::with_cases(u32::try_from(times(usual as usize, factor)).unwrap_or(u32::MAX))
+}
+
+fn times(usual: usize, factor: f64) -> usize {
+    ((usual as f64 * factor).round() as usize).max(1)
+}
+
+/// What a variable says, in units of what stands for "as usual"; `None` where it is not set.
+fn factor(variable: &str, unit: f64) -> Option<f64> {
+    let text = std::env::var(variable).ok()?;
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Some(number / unit),
+        _ => panic!("{variable}={text}: give a positive number, or unset it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_multiplied_and_never_zero() {
+        assert_eq!([times(100, 1.0), times(100, 2.5), times(3, 1e-3)], [100, 250, 1]);
+    }
+}
