@@ -1,14 +1,16 @@
 # Every target does its own set-up; the work itself is in scripts/.
-.PHONY: help setup test demo demo-psa bench-peers gpu portable loom mutants ci
+.PHONY: help setup check test test-long demo demo-psa bench-peers gpu portable loom mutants ci
 
 help:
 	@echo "make demo         set up, build, compute a reconstructor in four precision rules, say where report and trace are"
 	@echo "make demo-psa     the same for pulse shapes: simulate a crystal, search for events in all ways, compare, stream"
-	@echo "make test         set up, run every test"
+	@echo "make check        format, lints, unit tests, one smoke test per crate"
+	@echo "make test         set up, run every functional test, at sizes that find bugs within minutes"
+	@echo "make test-long    the same at full size, with NVRTC, seeded bugs, all loom models, fuzzing and sanitizers; a line per part"
 	@echo "make bench-peers  zellige beside StarPU, libgomp, oneTBB, rayon, OpenBLAS and faer, in turn in one run"
 	@echo "make gpu          on a node with an NVIDIA GPU: self-test, benchmark into bench/results/, calibration"
 	@echo "make portable     the command as one file for other machines: release, stripped; its size and the glibc that it needs are checked"
-	@echo "make loom         the models of the lock-free parts"
+	@echo "make loom         the models of the lock-free parts that take seconds; ZELLIGE_LOOM=all: all"
 	@echo "make mutants      seeded bugs in the memory manager and its driver, each of which fuzzing has to find"
 	@echo "make ci           all that must pass before a change lands"
 	@echo "make setup        only install what is missing (libhwloc-dev, a C linker)"
@@ -16,8 +18,14 @@ help:
 setup:
 	@scripts/setup
 
+check: setup
+	@scripts/check
+
 test: setup
 	@scripts/test
+
+test-long: setup
+	@scripts/test-long
 
 demo: setup
 	@scripts/demo

@@ -47,6 +47,19 @@ apt_install() {
     return 1
 }
 
+# Where cargo builds, as an absolute path.
+target_folder() { realpath -m "${CARGO_TARGET_DIR:-target}"; }
+
+# For builds that are made to run once: what helps later builds would be half of the disk that they take. The same in every script, or one
+# would build again what another has built.
+build_once() { export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}; }
+
+# slowest N FILE: the tests of a JUnit file that took longest.
+slowest() {
+    sed -n 's/.*<testcase name="\([^"]*\)" classname="\([^"]*\)".* time="\([0-9.]*\)".*/\3 \2 \1/p' "$2" | sort -rn | head -n "$1" |
+        awk '{ printf "%8.1f  %s %s\n", $1, $2, $3 }'
+}
+
 # hwloc2 is written against hwloc 2.
 has_hwloc() { command -v pkg-config >/dev/null 2>&1 && pkg-config --atleast-version=2.0.0 hwloc 2>/dev/null; }
 
