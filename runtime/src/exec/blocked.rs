@@ -180,9 +180,14 @@ impl Blocked {
         self.parker.park();
     }
 
-    /// Another thread acts as its worker from now on.
-    pub(super) fn hands_over(&self) {
-        self.acts.store(false, Ordering::SeqCst);
+    /// Another thread acts as its worker from now on, or not after all.
+    pub(super) fn hands_over(&self, away: bool) {
+        self.acts.store(!away, Ordering::SeqCst);
+    }
+
+    /// Its wait is not given up.
+    pub(super) fn is_firm(&self) -> bool {
+        self.manner == Manner::Firm
     }
 
     /// It acts as its worker again.

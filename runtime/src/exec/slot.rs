@@ -93,14 +93,14 @@ impl Shared {
     ) -> Result<(), Next> {
         let WorkerSlot { slot, running, .. } = &self.workers[worker];
         running.store(0, Ordering::Relaxed);
-        blocked.hands_over();
+        blocked.hands_over(true);
         let spare = slot.state.lock().spares.pop();
         match spare {
             Some(spare) => {
                 spare.tell(Order::Act(Some(next)));
                 Ok(())
             }
-            None => self.spawn_spare(worker, next),
+            None => self.spawn_spare(worker, next).inspect_err(|_| blocked.hands_over(false)),
         }
     }
 
@@ -112,7 +112,7 @@ impl Shared {
             return false;
         }
         self.workers[worker].running.store(0, Ordering::Relaxed);
-        blocked.hands_over();
+        blocked.hands_over(true);
         state.give_back(&slot.wanted)
     }
 

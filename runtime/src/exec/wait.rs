@@ -228,13 +228,15 @@ impl Shared {
         let over = || done() || blocked.check().is_err() || cancelled().is_some();
         let running = &self.workers[worker].running;
         let mine = running.load(Ordering::Relaxed);
-        if !self.act_until(worker, target, blocked, &over) {
+        let acts = self.act_until(worker, target, blocked, &over);
+        if matches!(acts, Ok(false)) {
             while !over() && self.check_broken().is_ok() {
                 blocked.park();
             }
             self.reclaim(worker, blocked);
-            running.store(mine, Ordering::Relaxed);
         }
+        running.store(mine, Ordering::Relaxed);
+        acts?;
         if done() {
             return Ok(());
         }
@@ -245,31 +247,39 @@ impl Shared {
 
     /// The waiting body goes on acting as `worker` until it is `over`; false if it has handed the slot to
     /// another thread.
+    ///
+    /// # Errors
+    /// [`Error::TooDeep`] if no thread can be had for that.
     fn act_until(
         self: &Arc<Self>,
         worker: usize,
         target: &Target,
         blocked: &Arc<Blocked>,
         over: &impl Fn() -> bool,
-    ) -> bool {
+    ) -> Result<bool, Error> {
         loop {
             match self.look_while_waiting(worker, over) {
                 Look::Over => {
                     // A push that saw this thread search woke nobody.
                     self.sleep.notify_any();
-                    return true;
+                    return Ok(true);
                 }
                 Look::Wanted => {
                     if self.yield_slot(worker, blocked) {
-                        return false;
+                        return Ok(false);
                     }
                 }
                 Look::Found(next) if self.is_own(&next, target) => {
                     self.execute(next, worker, &mut WorkerLocal::default());
                 }
                 Look::Found(next) => match self.hand_over(worker, blocked, next) {
-                    Ok(()) => return false,
-                    // No thread can be had: better here than not at all.
+                    Ok(()) => return Ok(false),
+                    Err(Next::Ready(task)) if !blocked.is_firm() => {
+                        self.passes(worker, &task);
+                        self.push_ready(task, None);
+                        return Err(Error::TooDeep { waiting: self.spares.load(Ordering::Relaxed) });
+                    }
+                    // Better here than not at all.
                     Err(next) => self.execute(next, worker, &mut WorkerLocal::default()),
                 },
             }
