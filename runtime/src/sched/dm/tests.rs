@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::lane::WINDOW;
 use super::*;
-use crate::sched::mock::{Mock, done, task};
+use crate::sched::mock::{self, Mock, done, task};
 
 const FLAVOURS: [Flavour; 4] = [Flavour::Dm, Flavour::Dmda, Flavour::Dmdar, Flavour::Dmdas];
 
@@ -322,8 +322,12 @@ impl Books<'_> {
     fn push(&mut self, task: ReadyTask) {
         let (id, codelet) = (task.id(), task.codelet());
         let before: Vec<u64> = (0..3).map(|w| self.load(w)).collect();
-        let known =
-            |w: usize| self.mock.view().estimate(&mock_task(codelet), w).map(|t| kinds::length(nanos(t)));
+        let known = |w: usize| {
+            let like = mock::task(0, codelet, 0);
+            let known = self.mock.view().estimate(&like, w).map(|t| kinds::length(nanos(t)));
+            done(like);
+            known
+        };
         let Wake::Worker(worker) = self.policy.push(&self.mock.view(), task, None) else {
             panic!("all can run all");
         };
@@ -404,10 +408,6 @@ impl Books<'_> {
             assert_eq!(lane.counts(), (queued().count(), hand().count()));
         }
     }
-}
-
-fn mock_task(codelet: &'static str) -> std::mem::ManuallyDrop<ReadyTask> {
-    std::mem::ManuallyDrop::new(task(0, codelet, 0))
 }
 
 proptest! {
