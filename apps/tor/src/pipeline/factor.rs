@@ -116,8 +116,11 @@ pub(super) fn reconstruct<T: Element>(
     let done = move || counts.counts().total();
     let result = watch(rt, observer, done, || {
         let result = factor.wait(rt);
-        rt.wait_all()?;
-        Ok(result)
+        // A pivot that is not positive has been told already.
+        match rt.wait_all() {
+            Ok(()) | Err(zellige_runtime::Error::Failed(_)) => Ok(result),
+            Err(error) => Err(error.into()),
+        }
     })?;
     if let Err(error) = result {
         let Some(lost) = error.not_positive_definite() else {
