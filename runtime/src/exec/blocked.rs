@@ -309,7 +309,7 @@ impl Shared {
     /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come before it
     /// goes on.
     pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
-        if !blocked.is_waited_for() {
+        if !blocked.is_waited_for() || blocked.gives_up(self) {
             return None;
         }
         let list = self.blocked.list.lock();
