@@ -42,12 +42,13 @@ impl<'rt, 'env> Scope<'rt, 'env> {
     /// Gives a slice a handle: columns of `rows` elements, `ld` apart. The slice must outlive the scope:
     ///
     /// ```compile_fail,E0597
-    /// # use zellige_runtime::Runtime;
+    /// # use zellige_runtime::{Error, Runtime};
     /// # let rt = Runtime::new().unwrap();
     /// rt.scope(|s| {
     ///     let mut short = vec![1.0f32];
-    ///     let handle = s.slice(&mut short, 1, 1);
-    /// });
+    ///     let handle = s.slice(&mut short, 1, 1)?;
+    ///     Ok::<(), Error>(())
+    /// }).unwrap();
     /// ```
     ///
     /// # Errors
