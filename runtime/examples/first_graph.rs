@@ -49,7 +49,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("block 3 is still there: {:?}", &rt.read(&blocks[3])?[..2]);
 
-    rt.wait_all()?;
+    // The failure is told once more to whoever waits for everything.
+    if let Err(error) = rt.wait_all() {
+        println!("as expected, too: {error}");
+    }
     if let Some(trace) = rt.take_trace() {
         println!("{}", trace.report());
     }
