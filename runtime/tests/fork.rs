@@ -1,9 +1,12 @@
-//! A process that was forked has no workers: waits are refused there. A process of its own, since it forks
+//! A process that was forked has no workers: submissions and waits are refused there. A process of its own, since it forks
 //! with no other test beside it.
 
 #![cfg(unix)]
 
-use zellige_runtime::{Error, Runtime, Submit, update};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use zellige_runtime::{Error, Runtime, Submit, TaskRef, update};
 
 unsafe extern "C" {
     fn fork() -> i32;
@@ -11,35 +14,59 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// What the child does: 0 if all is refused as it should be.
-fn in_child(rt: Runtime) -> i32 {
-    let x = rt.register(1u32);
-    let Ok(task) = rt.task("add").operands((update(&x),)).cpu(|(x,)| *x += 1).submit() else { return 1 };
-    let refused = |result: Result<(), Error>| matches!(result, Err(Error::Forked { .. }));
-    if !refused(rt.wait(&task)) || !refused(rt.wait_all()) || !refused(rt.read(&x).map(drop)) {
-        return 2;
-    }
-    drop(rt);
-    0
-}
-
-#[test]
-fn a_forked_child_gets_an_error_instead_of_a_hang() {
-    let rt = Runtime::builder().workers(1).watchdog(None).build().unwrap();
-    let y = rt.register(1u32);
-    assert_eq!(*rt.read(&y).unwrap(), 1);
-    // SAFETY: the other threads of this process are its idle worker and the test harness; the child takes no
-    // lock of theirs and ends by `_exit`.
+/// The exit status of a child that runs `body`.
+fn in_child(body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child does what is allowed with locks that other threads may have held, allocates through the C library, which frees its
+    // own locks in children, and ends by `_exit`.
     let child = unsafe { fork() };
     assert!(child >= 0, "no process can be forked");
     if child == 0 {
-        let code = in_child(rt);
+        let code = body();
         // SAFETY: it ends the process at once.
         unsafe { _exit(code) };
     }
     let mut status = -1;
     // SAFETY: the child is this process's, and the status lies on this stack.
     assert_eq!(unsafe { waitpid(child, &raw mut status, 0) }, child);
+    status
+}
+
+/// 0 if all is refused as it should be.
+fn uses_of(rt: &Runtime, before: &TaskRef) -> i32 {
+    let x = rt.register(1u32);
+    let refused = |result: Result<(), Error>| matches!(result, Err(Error::Forked { .. }));
+    if !refused(rt.task("add").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().map(drop)) {
+        return 1;
+    }
+    let waits = before.is_done() || refused(rt.wait(before));
+    if waits && refused(rt.read(&x).map(drop)) { 0 } else { 2 }
+}
+
+#[test]
+fn a_forked_child_gets_an_error_instead_of_a_hang() {
+    let rt = Runtime::builder().workers(2).watchdog(None).build().unwrap();
+    let x = rt.register(0u32);
+    let add = || rt.task("add").operands((update(&x),)).cpu(|(x,)| *x += 1).submit().unwrap();
+    let stop = AtomicBool::new(false);
+    // Another thread submits meanwhile, so that locks are held when the process is forked.
+    let added: u32 = thread::scope(|scope| {
+        let submitter =
+            scope.spawn(|| (0..).map(|_| add()).take_while(|_| !stop.load(Ordering::Relaxed)).count());
+        for _ in 0..30 {
+            let before = add();
+            assert_eq!(in_child(|| uses_of(&rt, &before)), 0, "the child's exit status");
+        }
+        stop.store(true, Ordering::Relaxed);
+        submitter.join().unwrap() as u32 + 31
+    });
+    // With nothing under way: the runtime's end in a child, and its going on here.
+    rt.wait_all().unwrap();
+    let status = in_child(|| {
+        let all = matches!(rt.wait_all(), Ok(()) | Err(Error::Forked { .. }));
+        // SAFETY: the child ends before it uses the runtime again, which is its own copy.
+        drop(unsafe { std::ptr::read(&raw const rt) });
+        i32::from(!all)
+    });
     assert_eq!(status, 0, "the child's exit status");
-    assert_eq!(rt.take(y).unwrap(), 1);
+    assert_eq!(rt.take(x).unwrap(), added);
 }

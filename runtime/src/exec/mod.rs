@@ -4,6 +4,7 @@ mod batch;
 mod blocked;
 mod complete;
 mod current;
+mod fork;
 mod leave;
 mod shared;
 mod sleep;

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::blocked::BlockedThreads;
 use super::current;
+use super::fork::Process;
 use super::sleep::Sleep;
 use super::slot::Slot;
 use super::watchdog::LiveTasks;
@@ -144,7 +145,7 @@ pub(crate) struct Shared {
     /// So many workers, the first ones, stay on their cores.
     pub(super) pinned: usize,
     /// The process that started the workers.
-    process: u32,
+    process: Process,
     failures: Mutex<Failures>,
 }
 
@@ -191,7 +192,7 @@ impl Shared {
             spares: AtomicUsize::new(0),
             spare_threads: Mutex::default(),
             pinned: parts.pinned,
-            process: std::process::id(),
+            process: Process::this(),
             failures: Mutex::default(),
         }
     }
@@ -306,8 +307,10 @@ impl Shared {
 
     /// An error in a process that was forked from the one that started the workers: it has none.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
-        let process = std::process::id();
-        if process == self.process { Ok(()) } else { Err(Error::Forked { started: self.process, process }) }
+        if self.process.is_this() {
+            return Ok(());
+        }
+        Err(Error::Forked { started: self.process.id(), process: std::process::id() })
     }
 
     /// Notes the failure of a task, once for all those to which it spreads.

@@ -164,6 +164,7 @@ impl Shared {
         after: &[TaskRef],
         retired: Retired,
     ) -> Result<(), Error> {
+        self.check_process()?;
         let cell = task.cell();
         if let Some(foreign) = after.iter().find(|earlier| !earlier.belongs_to(self.id)) {
             return Err(Error::Foreign { what: format!("task {}", foreign.name()) });

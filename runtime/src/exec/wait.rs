@@ -101,6 +101,7 @@ impl Shared {
 
     #[cold]
     fn wait_for_room_slowly(self: &Arc<Self>) -> Result<(), Error> {
+        self.check_process()?;
         self.check_broken()?;
         self.window.shrink(self.submitted.load(Ordering::Relaxed));
         if self.in_flight() >= self.window.size() as u64 {

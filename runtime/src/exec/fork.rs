@@ -1,0 +1,56 @@
+//! Whether this process was forked: a child has the memory of its parent and none of the parent's other threads.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How many forks lie between the first process that started workers and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Between the forks of a process, what a thread of the parent has locked stays locked in the child: so the child has to learn what it is
+/// without a lock, and a system call for each submission would cost too much.
+#[cfg(unix)]
+fn count_forks() {
+    unsafe extern "C" {
+        fn pthread_atfork(
+            prepare: Option<extern "C" fn()>,
+            parent: Option<extern "C" fn()>,
+            child: Option<extern "C" fn()>,
+        ) -> i32;
+    }
+    extern "C" fn in_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: `in_child` does nothing but count, which is allowed in a child before anything else.
+        let error = unsafe { pthread_atfork(None, None, Some(in_child)) };
+        if error != 0 {
+            tracing::warn!(error, "forked processes will not be recognised");
+        }
+    });
+}
+
+#[cfg(not(unix))]
+fn count_forks() {}
+
+/// The process that starts workers.
+pub(super) struct Process {
+    forks: u32,
+    id: u32,
+}
+
+impl Process {
+    /// The calling one.
+    pub(super) fn this() -> Self {
+        count_forks();
+        Process { forks: FORKS.load(Ordering::Relaxed), id: std::process::id() }
+    }
+
+    pub(super) fn is_this(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+}
