@@ -11,6 +11,7 @@ use zellige_runtime::{
     Emulated, POLICIES, Policy, ReadyTask, Runtime, RuntimeBuilder, SchedView, Submit, TaskQueue, Trace,
     Wake, read,
 };
+use zellige_test_scale::every;
 
 /// Bytes of the devices that are too small for the matrix of 38 KiB: four of its largest tiles.
 const FEW: u64 = 10_000;
@@ -206,8 +207,9 @@ fn a_device_dies_at_every_operation() {
             case.is_right(&case.run(&whole).1, policy);
             let last = operations(&whole.take_trace().unwrap(), 1, 1 + n as u32 % 2) + 10;
             drop(whole);
-            // Every third operation for each policy, and each for three of them.
-            for at in (n as u64 % 3..last).step_by(3) {
+            // Some of the operations for each policy, and each for one of them.
+            let step = every(POLICIES.len());
+            for at in (n as u64 % step as u64..last).step_by(step) {
                 let context = format!("{policy}, operation {at} of {last}");
                 let dying = Emulated::new(FEW).late(at, Duration::from_micros(10)).fails_at(at);
                 let rt = make(at, dying).build().unwrap();
@@ -217,7 +219,7 @@ fn a_device_dies_at_every_operation() {
         }
     }
     eprintln!("{tally:?}");
-    assert!(tally.runs_right > 100 && tally.runs_lossy > 100, "{tally:?}");
+    assert!(tally.runs_right > 40 && tally.runs_lossy > 40, "{tally:?}");
     assert!(tally.right_beside_lost > tally.runs_lossy, "{tally:?}");
 }
 

@@ -93,6 +93,8 @@ pub(crate) struct Parts {
     pub(crate) watched: bool,
     /// So many workers, the first ones, stay on their cores.
     pub(crate) pinned: usize,
+    /// There are more workers than cores.
+    pub(crate) crowded: bool,
     /// The zero of its clock.
     pub(crate) started: Instant,
 }
@@ -144,6 +146,7 @@ pub(crate) struct Shared {
     pub(super) spare_threads: Mutex<Vec<JoinHandle<()>>>,
     /// So many workers, the first ones, stay on their cores.
     pub(super) pinned: usize,
+    pub(super) crowded: bool,
     /// The process that started the workers.
     process: Process,
     failures: Mutex<Failures>,
@@ -192,6 +195,7 @@ impl Shared {
             spares: AtomicUsize::new(0),
             spare_threads: Mutex::default(),
             pinned: parts.pinned,
+            crowded: parts.crowded,
             process: Process::this(),
             failures: Mutex::default(),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use super::blocked::{Blocked, Manner, Target};
-use super::worker::{LOOKS, STACK};
+use super::worker::STACK;
 use super::{Shared, current};
 use crate::data::HandleBase;
 use crate::error::{Cause, Error, Failure};
@@ -301,7 +301,7 @@ impl Shared {
         };
         self.sleep.begin_search();
         loop {
-            for round in 0..LOOKS {
+            for round in 0..self.looks() {
                 if let Some(seen) = look() {
                     self.sleep.end_search();
                     return seen;

@@ -14,8 +14,10 @@ use crate::sched::{ReadyTask, Wake, Work};
 use crate::task::{Env, Header, Notes, Ran, Role, Task, TaskRef, WorkerLocal};
 use crate::trace::{IdleState, TaskEvent};
 
-/// Looks for work so often before a worker announces that it will sleep.
-pub(super) const LOOKS: u32 = 64;
+/// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there
+/// whoever looks keeps a core from those that have work.
+const LOOKS: u32 = 64;
+const LOOKS_CROWDED: u32 = 4;
 
 /// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it
 /// pays to look for each of them.
@@ -137,6 +139,13 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
     found
 }
 
+impl Shared {
+    /// How often a worker looks for work before it announces that it will sleep.
+    pub(super) fn looks(&self) -> u32 {
+        if self.crowded { LOOKS_CROWDED } else { LOOKS }
+    }
+}
+
 fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn {
     let slot = &shared.workers[index].slot;
     let look = || {
@@ -149,7 +158,7 @@ fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn
             shared.record_idle(index, Some(IdleState::Searching));
             may_nap = false;
         }
-        for round in 0..LOOKS {
+        for round in 0..shared.looks() {
             if let Some(found) = look() {
                 shared.sleep.end_search();
                 return found;

@@ -14,6 +14,14 @@ pub fn amount(usual: usize) -> usize {
     times(usual, factor("ZELLIGE_TEST_SCALE", 1.0).unwrap_or(1.0))
 }
 
+/// Of how many one is tried: `usual`, divided by `ZELLIGE_TEST_SCALE`; at least 1, which is all of them.
+///
+/// # Panics
+/// As [`amount`].
+pub fn every(usual: usize) -> usize {
+    times(usual, 1.0 / factor("ZELLIGE_TEST_SCALE", 1.0).unwrap_or(1.0))
+}
+
 /// The configuration of a property that is tried `usual` times, times `ZELLIGE_TEST_SCALE`. Where `PROPTEST_CASES` is set
 /// that counts instead: 256, which is proptest's own count, stands for the usual one.
 ///

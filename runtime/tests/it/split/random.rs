@@ -7,6 +7,7 @@ use zellige_runtime::{
     Bindings, Block, Emulated, Error, Graph, Handle, POLICIES, Recorder, Region, Runtime, Submit, commute,
     read, split_evenly, update,
 };
+use zellige_test_scale::amount;
 
 use super::{Ints, builder};
 
@@ -175,7 +176,7 @@ fn mixes() -> impl Iterator<Item = (String, Runtime)> {
 #[test]
 fn random_programs_are_right_on_every_mix() {
     for (n, (mix, rt)) in mixes().enumerate() {
-        for seed in 0..6 {
+        for seed in 0..amount(3) {
             let mut plain: Ints = (0..SIZE as u64).collect();
             let mut plain_seen = 0;
             let (values, seen) = (rt.register(plain.clone()), rt.register(0u64));

@@ -424,18 +424,18 @@ mod tests {
             assert_eq!(upper, lower.transposed());
             assert!(inverse.is_symmetric());
         }
-        let pivot = |k: usize| -> Block<B> {
-            let first = k / B * B;
+        let pivot = |first: usize| -> Block<B> {
             let block = std::array::from_fn(|i| std::array::from_fn(|j| inverse.get(first + i, first + j)));
             super::inverse(&block, |_, _| true).expect("what was inverted")
         };
+        let pivots: Vec<Block<B>> = (0..a.rows()).step_by(B).map(pivot).collect();
         for (i, (column, value)) in a.iter().enumerate() {
             let size = a.get(i, i).abs();
             for (&j, &a) in column.iter().zip(value) {
                 let j = j as usize;
                 // (L + I) D (U + I), with the rows of D U from its blocks.
                 let of_row = |k: usize| -> f64 {
-                    let pivot = pivot(k);
+                    let pivot = &pivots[k / B];
                     let unit = |m: usize| if m == j { 1.0 } else { upper.get(m, j) };
                     (0..B).map(|m| pivot[k % B][m] * unit(k / B * B + m)).sum()
                 };
