@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if !defined(__x86_64__)
 #include <ucontext.h>
+#endif
 
 #include <memory>
 #include <numeric>
@@ -17,13 +19,10 @@
 // One block runs at a time on a host thread, so a block's memory may be that thread's.
 #define __shared__ static thread_local
 
-// Small variables of a host thread lie in the memory that each thread has anyway: no call is needed to find them.
-#define SHIM_OF_THREAD static thread_local __attribute__((tls_model("initial-exec")))
-
 struct dim3 {
     unsigned x, y, z;
 };
-SHIM_OF_THREAD dim3 threadIdx, blockIdx, blockDim, gridDim;
+static thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 template <typename To, typename From>
 static inline To shim_bits(From from)
@@ -38,18 +37,59 @@ static inline float __uint_as_float(unsigned x) { return shim_bits<float>(x); }
 static inline long long __double_as_longlong(double x) { return shim_bits<long long>(x); }
 static inline double __longlong_as_double(long long x) { return shim_bits<double>(x); }
 
-// Where a fibre goes on: the compiler's own jumps, which save three words, while those of the C library unwind cleanup handlers.
-typedef void *ShimPlace[5];
+static const size_t SHIM_STACK = 64 * 1024;
+static void shim_fibre();
 
-// A stack of its own. A fibre runs one thread after the other until one of them comes to a barrier: then that thread keeps it. Fibres begin
-// by setcontext and go on by a jump, which asks nothing of the system; they never end.
+// shim_switch(from, to) keeps in `from` where it was called and goes on at `to`. swapcontext does it everywhere and asks the system each time,
+// which is most of what a kernel with barriers takes.
+#if defined(__x86_64__)
+typedef void **ShimPlace; // of the stack, with the registers that a call keeps on top
+extern "C" __attribute__((visibility("hidden"))) void shim_switch(ShimPlace *from, ShimPlace *to);
+asm(R"(
+    .text
+    .type shim_switch, @function
+shim_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq (%rsi), %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+)");
+static void shim_begin(ShimPlace *at, char *stack)
+{
+    ShimPlace top = reinterpret_cast<ShimPlace>((uintptr_t(stack) + SHIM_STACK) & ~uintptr_t(15));
+    top[-2] = reinterpret_cast<void *>(shim_fibre); // where `ret` goes, with the stack as a call leaves it
+    *at = top - 8;
+}
+#else
+typedef ucontext_t ShimPlace;
+static void shim_switch(ShimPlace *from, ShimPlace *to) { swapcontext(from, to); }
+static void shim_begin(ShimPlace *at, char *stack)
+{
+    getcontext(at);
+    at->uc_stack.ss_sp = stack;
+    at->uc_stack.ss_size = SHIM_STACK;
+    at->uc_link = nullptr;
+    makecontext(at, shim_fibre, 0);
+}
+#endif
+
+// A stack of its own. A fibre runs one thread after the other until one of them comes to a barrier: then that thread keeps it. It never ends.
 struct ShimFibre {
     ShimPlace at;
-    bool begun;
     dim3 thread;
     std::unique_ptr<char[]> stack;
 };
-static const size_t SHIM_STACK = 64 * 1024;
 
 struct ShimBlock {
     void (*kernel)(void **);
@@ -61,14 +101,13 @@ struct ShimBlock {
     ShimFibre *now;
     ShimPlace scheduler;
 };
-SHIM_OF_THREAD ShimBlock *shim_block;
+static thread_local ShimBlock *shim_block;
 
 // Back to the scheduler, until it resumes this fibre.
-static __attribute__((noinline)) void shim_pause()
+static void shim_pause()
 {
     ShimBlock *block = shim_block;
-    if (__builtin_setjmp(block->now->at) == 0)
-        __builtin_longjmp(block->scheduler, 1);
+    shim_switch(&block->now->at, &block->scheduler);
 }
 
 static inline void __syncthreads()
@@ -109,21 +148,10 @@ static void shim_shuffle(std::vector<T> &order, uint64_t seed, uint64_t &state)
             std::swap(order[i - 1], order[shim_random(state) % i]);
 }
 
-static __attribute__((noinline)) void shim_resume(ShimBlock &block, ShimFibre *fibre)
+static void shim_resume(ShimBlock &block, ShimFibre *fibre)
 {
     block.now = fibre;
-    if (__builtin_setjmp(block.scheduler) != 0)
-        return;
-    if (fibre->begun)
-        __builtin_longjmp(fibre->at, 1);
-    fibre->begun = true;
-    ucontext_t context;
-    getcontext(&context);
-    context.uc_stack.ss_sp = fibre->stack.get();
-    context.uc_stack.ss_size = SHIM_STACK;
-    context.uc_link = nullptr;
-    makecontext(&context, shim_fibre, 0);
-    setcontext(&context);
+    shim_switch(&block.scheduler, &fibre->at);
 }
 
 // Fibre number `at` of this host thread.
@@ -132,6 +160,7 @@ static ShimFibre *shim_fibre_at(ShimBlock &block, size_t at)
     if (at == block.fibres.size()) {
         block.fibres.emplace_back(new ShimFibre{});
         block.fibres[at]->stack.reset(new char[SHIM_STACK]);
+        shim_begin(&block.fibres[at]->at, block.fibres[at]->stack.get());
     }
     return block.fibres[at].get();
 }
