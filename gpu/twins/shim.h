@@ -99,24 +99,24 @@ struct ShimBlock {
     std::vector<std::unique_ptr<ShimFibre>> fibres;
     std::vector<ShimFibre *> waiting; // at a barrier
     ShimFibre *now;
+    dim3 *thread; // threadIdx: to find what belongs to a host thread takes a call
     ShimPlace scheduler;
 };
 static thread_local ShimBlock *shim_block;
 
 // Back to the scheduler, until it resumes this fibre.
-static void shim_pause()
+static void shim_pause(ShimBlock *block)
 {
-    ShimBlock *block = shim_block;
     shim_switch(&block->now->at, &block->scheduler);
 }
 
 static inline void __syncthreads()
 {
-    ShimFibre *me = shim_block->now;
-    me->thread = threadIdx;
-    shim_block->waiting.push_back(me);
-    shim_pause();
-    threadIdx = me->thread;
+    ShimBlock *block = shim_block;
+    ShimFibre *me = block->now;
+    me->thread = *block->thread;
+    block->waiting.push_back(me);
+    shim_pause(block);
 }
 
 static void shim_fibre()
@@ -129,7 +129,7 @@ static void shim_fibre()
             block.kernel(block.args);
             block.ended++;
         }
-        shim_pause();
+        shim_pause(&block);
     }
 }
 
@@ -182,8 +182,10 @@ static bool shim_run_block(ShimBlock &block, uint64_t seed, uint64_t &state)
         std::vector<ShimFibre *> met;
         met.swap(block.waiting);
         shim_shuffle(met, seed, state);
-        for (ShimFibre *fibre : met)
+        for (ShimFibre *fibre : met) {
+            *block.thread = fibre->thread;
             shim_resume(block, fibre);
+        }
     }
     return true;
 }
@@ -196,6 +198,7 @@ extern "C" int shim_launch(void (*kernel)(void **), const unsigned *grid, const 
     block.kernel = kernel;
     block.args = args;
     block.order.resize(size_t(threads[0]) * threads[1] * threads[2]);
+    block.thread = &threadIdx;
     shim_block = &block;
     blockDim = {threads[0], threads[1], threads[2]};
     gridDim = {grid[0], grid[1], grid[2]};

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::mpsc;
 use std::time::Duration;
 
-pub use zellige_test_scale::amount;
+pub use zellige_test_scale::{amount, every};
 
 /// Runs `body`; if it is not done in time the whole process ends with a message that names `what`: a hang is a failure, and
 /// its threads cannot be ended one by one. Where tests try more, they have as much more time.

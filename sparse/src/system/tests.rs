@@ -1,4 +1,5 @@
 use zellige_runtime::{Emulated, Runtime};
+use zellige_test_scale::every;
 
 use super::*;
 use crate::direct;
@@ -115,7 +116,7 @@ fn preconditioned_and_scaled_systems_have_the_same_bits_everywhere() -> Result<(
             .iter()
             .all(|a| crate::space::Space::new(a.rows(), a.bytes()).stretches() > 1)
     );
-    for (a, method, preconditioner, scaling, inner) in [
+    let ways = [
         (&symmetric, "cg", "ilu0", "none", "fp64"),
         (&symmetric, "cg", "ilu0", "both", "fp64"),
         (&symmetric, "cg", "amg", "both", "ap7:cw:2^-24"),
@@ -127,7 +128,8 @@ fn preconditioned_and_scaled_systems_have_the_same_bits_everywhere() -> Result<(
         (&streaming, "gmres:20", "ilu0", "rows", "ap7re:cw:2^-30"),
         (&streaming, "bicgstabl:2", "ilu0", "both", "fp64"),
         (&streaming, "fgmres:20", "jacobi", "rows", "fp64"),
-    ] {
+    ];
+    for (n, (a, method, preconditioner, scaling, inner)) in ways.into_iter().enumerate() {
         let options = Options {
             method: method.parse()?,
             preconditioner: preconditioner.parse()?,
@@ -144,7 +146,8 @@ fn preconditioned_and_scaled_systems_have_the_same_bits_everywhere() -> Result<(
         };
         let expected = solved(&one)?;
         assert!(expected.iter().flatten().any(|x| *x != 0.0));
-        for (k, rt) in others.iter().enumerate() {
+        let step = every(others.len());
+        for (k, rt) in others.iter().enumerate().skip(n % step).step_by(step) {
             let bits = |x: Vec<Vec<f64>>| x.into_iter().flatten().map(f64::to_bits).collect::<Vec<_>>();
             assert!(
                 bits(solved(rt)?) == bits(expected.clone()),

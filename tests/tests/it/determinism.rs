@@ -9,7 +9,7 @@ use zellige_linalg::{
     Block, Error, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve,
 };
 use zellige_runtime::{Bindings, Runtime, Submit};
-use zellige_tests::{policies, within};
+use zellige_tests::{every, policies, within};
 use zellige_tor::{Covariance, Kind, params};
 
 const SYSTEM: &str = include_str!("small.toml");
@@ -88,13 +88,13 @@ const RULES: [&str; 4] = ["fp32", "hp1:band=2", "hp1:operand=1e-2", "hp1:operand
 fn schedules_do_not_change_a_bit() {
     within("determinism", LIMIT, || {
         let mut all = Vec::new();
-        for rule in RULES {
+        for (n, rule) in RULES.into_iter().enumerate() {
             let case = Case::new(rule);
             let expected = case.run(&policies::runtime("eager", 1, 8192, false)).unwrap();
-            for policy in policies::ALL {
-                for (workers, window, trace) in
-                    [(1, 8192, true), (2, 8192, false), (2, 3, true), (5, 8192, true), (5, 40, false)]
-                {
+            for (m, policy) in policies::ALL.into_iter().enumerate() {
+                let ways = [(1, 8192, true), (2, 8192, false), (2, 3, true), (5, 8192, true), (5, 40, false)];
+                let step = every(3);
+                for (workers, window, trace) in ways.into_iter().skip((n + m) % step).step_by(step) {
                     let rt = policies::runtime(policy, workers, window, trace);
                     let found = case.run(&rt).unwrap();
                     assert!(

@@ -61,18 +61,18 @@ fn submitted(what: &str, rt: &Runtime, graph: &GraphSpec) {
 
 #[test]
 fn ordered_accesses_equal_the_oracle() {
-    stress("ordered", Menu { unordered: false, ..Menu::FULL }, 400, submitted);
+    stress("ordered", Menu { unordered: false, ..Menu::FULL }, 200, submitted);
 }
 
 #[test]
 fn every_access_equals_the_oracle() {
-    stress("every access", Menu::FULL, 400, submitted);
+    stress("every access", Menu::FULL, 200, submitted);
 }
 
 #[test]
 fn failures_poison_what_the_oracle_says() {
-    stress("failures", Menu { failures: 0.03, ..Menu::FULL }, 400, submitted);
-    stress("many failures", Menu { failures: 0.3, tasks: 30, ..Menu::FULL }, 200, submitted);
+    stress("failures", Menu { failures: 0.03, ..Menu::FULL }, 100, submitted);
+    stress("many failures", Menu { failures: 0.3, tasks: 30, ..Menu::FULL }, 100, submitted);
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn replays_equal_submissions() {
         }
         compare(what, rt, handles, &oracle::run(graph, 3));
     }
-    stress("replays", Menu { unwritten: false, ..Menu::FULL }, 200, replayed);
-    stress("failing replays", Menu { unwritten: false, failures: 0.02, ..Menu::FULL }, 200, replayed);
+    stress("replays", Menu { unwritten: false, ..Menu::FULL }, 100, replayed);
+    stress("failing replays", Menu { unwritten: false, failures: 0.02, ..Menu::FULL }, 100, replayed);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn cancelled_graphs_leave_values_or_poison() {
             .unwrap();
         assert_eq!(rt.take(x).unwrap(), 2, "{what}");
     }
-    stress("cancelled", Menu { unwritten: false, ..Menu::FULL }, 200, cancelled);
+    stress("cancelled", Menu { unwritten: false, ..Menu::FULL }, 100, cancelled);
 }
 
 #[test]

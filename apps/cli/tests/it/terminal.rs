@@ -162,7 +162,7 @@ fn rules(command: &mut Command, repeats: usize) -> &mut Command {
 fn with_bar(columns: u16, arguments: &[&str]) -> Option<(Screen, String)> {
     let folder = folder(10);
     // Work that is done at once shows none: more of it for faster machines.
-    for repeats in [10, 40, 160, 640] {
+    for repeats in [4, 16, 64, 256, 1024] {
         let mut command = zellige(folder.path());
         command.args(arguments).env("NO_COLOR", "1");
         let (screen, stdout, status) = on_terminal(rules(&mut command, repeats), columns, |_, _| {})?;
