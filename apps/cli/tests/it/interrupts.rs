@@ -34,7 +34,7 @@ fn long(verb: &str, folder: &std::path::Path) -> Child {
 
 #[test]
 fn an_interrupted_run_leaves_nothing() {
-    for (verb, delay) in [("run", 300), ("run", 1500), ("run", 4000), ("build", 2000), ("cov", 1000)] {
+    for (verb, delay) in [("run", 300), ("run", 1500), ("run", 2500), ("build", 1500), ("cov", 1000)] {
         let folder = folder(32);
         let child = long(verb, folder.path());
         std::thread::sleep(Duration::from_millis(delay));

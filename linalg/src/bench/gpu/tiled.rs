@@ -426,7 +426,7 @@ mod tests {
             n: 256,
             tile: 16,
             rule,
-            repeats: 2,
+            repeats: 1,
             workers: 0,
             fingerprint: true,
             look_left: 1,
