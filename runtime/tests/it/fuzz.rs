@@ -17,27 +17,27 @@ fn passes(fuzz: Fuzz) -> FuzzReport {
 #[test]
 fn a_quick_set_comes_to_what_it_should() {
     let report = passes(Fuzz {
-        graphs: amount(300) as u64,
+        graphs: amount(200) as u64,
         seed: 1_000_000,
         jobs: 2,
         deaths: false,
         ..Fuzz::default()
     });
-    assert_eq!(report.counts.graphs, amount(300) as u64);
+    assert_eq!(report.counts.graphs, amount(200) as u64);
     assert!(report.eviction_share() >= 0.3 && report.conversion_share() >= 0.3, "{report:?}");
     let counts = report.counts;
     assert!(counts.write_backs > 0 && counts.prefetch_hits > 0 && counts.bytes_moved > 0, "{counts:?}");
-    assert!(counts.graphs_with_disk_writes > 30, "{counts:?}");
-    assert!(counts.graphs_with_gpus > 60 && counts.launched_behind > 30, "{counts:?}");
-    assert!(counts.graphs_launched > 30, "{counts:?}");
-    assert!(counts.graphs_with_parts > 50, "{counts:?}");
+    assert!(counts.graphs_with_disk_writes > 20, "{counts:?}");
+    assert!(counts.graphs_with_gpus > 40 && counts.launched_behind > 20, "{counts:?}");
+    assert!(counts.graphs_launched > 20, "{counts:?}");
+    assert!(counts.graphs_with_parts > 33, "{counts:?}");
     assert!(counts.device_deaths == 0 && report.by_policy.len() > 6);
 }
 
 #[test]
 fn dying_devices_take_only_what_was_nowhere_else() {
     let report =
-        passes(Fuzz { graphs: amount(150) as u64, seed: 0, jobs: 2, deaths: true, ..Fuzz::default() });
+        passes(Fuzz { graphs: amount(100) as u64, seed: 0, jobs: 2, deaths: true, ..Fuzz::default() });
     assert!(report.counts.device_deaths > 3, "{report:?}");
 }
 
@@ -57,9 +57,9 @@ fn gpus_from_outside_come_to_the_same() {
     let driver = Arc::new(fake.gpus(2).seed(4).build());
     let gpus: Option<Arc<dyn Driver>> = Some(Arc::clone(&driver) as _);
     let fuzz =
-        Fuzz { graphs: amount(60) as u64, seed: 2_000_000, jobs: 2, deaths: true, gpus, ..Fuzz::default() };
+        Fuzz { graphs: amount(40) as u64, seed: 2_000_000, jobs: 2, deaths: true, gpus, ..Fuzz::default() };
     let report = passes(fuzz);
-    assert!(report.counts.graphs_with_gpus > 40 && report.counts.device_deaths > 0, "{report:?}");
+    assert!(report.counts.graphs_with_gpus > 26 && report.counts.device_deaths > 0, "{report:?}");
     assert_eq!(driver.violations(), Vec::<String>::new());
     assert_eq!(driver.leaks(), Vec::<String>::new());
 }
