@@ -30,7 +30,7 @@ fn sizes(n: &[u32]) -> Sizes {
         tile: 16,
         rules: rules.into(),
         look_left: 2,
-        out_of_core: 128,
+        out_of_core: 192,
         workers: 2,
         sparse: SparseSizes { cells: [8, 7, 6], elements: [4; 3] },
         tor: vec![],
