@@ -1,13 +1,12 @@
 //! Whether this process was forked: a child has the memory of its parent and none of the parent's other threads.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks lie between the first process that started workers and this one.
+/// How often this process or one that it descends from was forked after it had started workers.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Between the forks of a process, what a thread of the parent has locked stays locked in the child: so the child has to learn what it is
-/// without a lock, and a system call for each submission would cost too much.
+/// Has forks counted from now on. In a child, locks that other threads of the parent held stay locked, so that it has to learn what it is
+/// before it takes one; and asking the system at each submission would cost too much.
 #[cfg(unix)]
 fn count_forks() {
     unsafe extern "C" {
@@ -20,7 +19,7 @@ fn count_forks() {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    static ONCE: Once = Once::new();
+    static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         // SAFETY: `in_child` does nothing but count, which is allowed in a child before anything else.
         let error = unsafe { pthread_atfork(None, None, Some(in_child)) };
