@@ -2,7 +2,8 @@
 //!
 //! Jobs that panic on purpose do so without a message, and are not heard.
 
-use std::panic::{set_hook, take_hook};
+use std::panic::{PanicHookInfo, set_hook, take_hook};
+use std::path::Path;
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 
@@ -15,13 +16,19 @@ pub(super) fn listen() {
         let before = take_hook();
         set_hook(Box::new(move |info| {
             let thread = thread::current();
-            if let Some(name) = thread.name().filter(|name| name.starts_with("zellige")) {
+            let name = thread.name().filter(|name| name.starts_with("zellige") && !is_of_a_test(info));
+            if let Some(name) = name {
                 let text = format!("thread {name} panicked: {info}").replace('\n', " ");
                 HEARD.lock().unwrap_or_else(PoisonError::into_inner).push(text);
             }
             before(info);
         }));
     });
+}
+
+/// True for a panic in the code of an integration test: tests of one process may run bodies that panic beside fuzzing.
+fn is_of_a_test(info: &PanicHookInfo<'_>) -> bool {
+    info.location().is_some_and(|at| Path::new(at.file()).iter().any(|part| part == "tests"))
 }
 
 /// How many there have been.
