@@ -40,8 +40,8 @@ static inline double __longlong_as_double(long long x) { return shim_bits<double
 static const size_t SHIM_STACK = 64 * 1024;
 static void shim_fibre();
 
-// shim_switch(from, to) keeps in `from` where it was called and goes on at `to`. swapcontext does it everywhere and asks the system each time,
-// which is most of what a kernel with barriers takes.
+// shim_switch(from, to) keeps in `from` where it was called and goes on at `to`. swapcontext does the same on every machine, with a system call
+// each time.
 #if defined(__x86_64__)
 typedef void **ShimPlace; // of the stack, with the registers that a call keeps on top
 extern "C" __attribute__((visibility("hidden"))) void shim_switch(ShimPlace *from, ShimPlace *to);

@@ -94,7 +94,7 @@ pub(crate) struct Parts {
     /// So many workers, the first ones, stay on their cores.
     pub(crate) pinned: usize,
     /// There are more workers than cores.
-    pub(crate) crowded: bool,
+    pub(crate) oversubscribed: bool,
     /// The zero of its clock.
     pub(crate) started: Instant,
 }
@@ -146,7 +146,7 @@ pub(crate) struct Shared {
     pub(super) spare_threads: Mutex<Vec<JoinHandle<()>>>,
     /// So many workers, the first ones, stay on their cores.
     pub(super) pinned: usize,
-    pub(super) crowded: bool,
+    pub(super) oversubscribed: bool,
     /// The process that started the workers.
     process: Process,
     failures: Mutex<Failures>,
@@ -195,7 +195,7 @@ impl Shared {
             spares: AtomicUsize::new(0),
             spare_threads: Mutex::default(),
             pinned: parts.pinned,
-            crowded: parts.crowded,
+            oversubscribed: parts.oversubscribed,
             process: Process::this(),
             failures: Mutex::default(),
         }

@@ -17,7 +17,7 @@ use crate::trace::{IdleState, TaskEvent};
 /// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there
 /// whoever looks keeps a core from those that have work.
 const LOOKS: u32 = 64;
-const LOOKS_CROWDED: u32 = 4;
+const LOOKS_OVERSUBSCRIBED: u32 = 4;
 
 /// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it
 /// pays to look for each of them.
@@ -142,7 +142,7 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
 impl Shared {
     /// How often a worker looks for work before it announces that it will sleep.
     pub(super) fn looks(&self) -> u32 {
-        if self.crowded { LOOKS_CROWDED } else { LOOKS }
+        if self.oversubscribed { LOOKS_OVERSUBSCRIBED } else { LOOKS }
     }
 }
 

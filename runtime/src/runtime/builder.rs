@@ -317,7 +317,7 @@ impl RuntimeBuilder {
             subnormals: self.subnormals,
             watched,
             pinned: if self.pin && cpus <= cores { cpus } else { 0 },
-            crowded: count > cores,
+            oversubscribed: count > cores,
             started,
         }));
         let watchdog = match self.patience {
