@@ -1,6 +1,6 @@
 //! Device memory that is host memory, each allocation with a place of its own.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -17,8 +17,10 @@ const GAP: u64 = 4096;
 const REMEMBERED: usize = 1 << 16;
 /// What memory holds that nobody has written: not a number, in every floating-point type.
 pub(super) const GARBAGE: u8 = 0xff;
+/// Bytes of it at the beginning of an allocation; what follows is 0, and takes no memory before it is written.
+const MOST_GARBAGE: usize = 1 << 20;
 
-/// Bytes on the host, full of garbage at first.
+/// Bytes on the host, garbage at first.
 #[derive(Debug)]
 pub(super) struct Block {
     data: NonNull<u8>,
@@ -35,9 +37,9 @@ impl Block {
     pub(super) fn new(bytes: u64, alignment: usize) -> Option<Block> {
         let layout = Layout::from_size_align(usize::try_from(bytes.max(1)).ok()?, alignment).ok()?;
         // SAFETY: the size is not 0.
-        let data = NonNull::new(unsafe { alloc(layout) })?;
-        // SAFETY: so many bytes were allocated just now.
-        unsafe { data.write_bytes(GARBAGE, layout.size()) };
+        let data = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        // SAFETY: at least so many bytes were allocated just now.
+        unsafe { data.write_bytes(GARBAGE, layout.size().min(MOST_GARBAGE)) };
         Some(Block { data, layout })
     }
 

@@ -38,15 +38,19 @@ impl Measure {
 
 /// Most blocks that measure one tile: `NORM_BLOCKS` of the source.
 const BLOCKS: u32 = 128;
-/// Threads of each: `NORM_THREADS`.
-const THREADS: u32 = 256;
+
+/// Threads of each for columns of `m` rows, at most `NORM_THREADS` of the source: eight rows for each.
+fn threads(m: u32) -> u32 {
+    m.div_ceil(8).clamp(32, 256).next_power_of_two()
+}
+
 /// Bytes of working space that [`measure`] needs.
 pub const PARTIALS_BYTES: u64 = 16 * BLOCKS as u64;
 
 /// Norm, largest magnitude and scale of an `f32` or `f64` tile: the launches, in order.
 ///
 /// `partials`: [`PARTIALS_BYTES`] of working space, for one tile at a time. The norm's additions have an order fixed by the shape, not
-/// the CPU's; relative error at most `(ceil(rows / 256) ceil(cols / 128) + 19) 2^-53`.
+/// the CPU's; relative error at most `(max(8, ceil(rows / 256)) ceil(cols / 128) + 19) 2^-53`.
 ///
 /// # Errors
 /// [`LaunchError`] for a tile of other numbers or with overlapping columns.
@@ -64,13 +68,13 @@ pub fn measure(
     let over_columns = |kernel, rest: &[Arg]| Launch {
         kernel,
         grid: [blocks, 1, 1],
-        block: [THREADS, 1, 1],
+        block: [threads(m), 1, 1],
         args: sizes.iter().chain(rest).copied().collect(),
     };
     let collect = |scaled| Launch {
         kernel: "zellige_measured",
         grid: [1; 3],
-        block: [BLOCKS, 1, 1],
+        block: [blocks.next_power_of_two(), 1, 1],
         args: vec![
             Arg::U32(blocks),
             Arg::Read(partials, partials_bytes),

@@ -71,8 +71,8 @@ fn every_access_equals_the_oracle() {
 
 #[test]
 fn failures_poison_what_the_oracle_says() {
-    stress("failures", Menu { failures: 0.03, ..Menu::FULL }, 100, submitted);
-    stress("many failures", Menu { failures: 0.3, tasks: 30, ..Menu::FULL }, 100, submitted);
+    stress("failures", Menu { failures: 0.03, ..Menu::FULL }, 60, submitted);
+    stress("many failures", Menu { failures: 0.3, tasks: 30, ..Menu::FULL }, 60, submitted);
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn replays_equal_submissions() {
         }
         compare(what, rt, handles, &oracle::run(graph, 3));
     }
-    stress("replays", Menu { unwritten: false, ..Menu::FULL }, 100, replayed);
-    stress("failing replays", Menu { unwritten: false, failures: 0.02, ..Menu::FULL }, 100, replayed);
+    stress("replays", Menu { unwritten: false, ..Menu::FULL }, 60, replayed);
+    stress("failing replays", Menu { unwritten: false, failures: 0.02, ..Menu::FULL }, 60, replayed);
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn cancelled_graphs_leave_values_or_poison() {
             .unwrap();
         assert_eq!(rt.take(x).unwrap(), 2, "{what}");
     }
-    stress("cancelled", Menu { unwritten: false, ..Menu::FULL }, 100, cancelled);
+    stress("cancelled", Menu { unwritten: false, ..Menu::FULL }, 60, cancelled);
 }
 
 #[test]
 fn many_threads_submit_at_once() {
     quiet();
-    let graphs = amount(100);
+    let graphs = amount(60);
     within("many threads", LIMIT, move || {
         for policy in policies::ALL {
             let rt = policies::runtime(policy, 2, 16, true);
@@ -173,7 +173,7 @@ fn many_threads_submit_at_once() {
 fn tasks_submit_and_wait_for_whole_graphs() {
     use zellige_runtime::Submit;
     quiet();
-    let graphs = amount(100);
+    let graphs = amount(60);
     within("nested", LIMIT, move || {
         for policy in policies::ALL {
             for (workers, window) in [(1, 1), (1, 64), (2, 2), (3, 8192)] {
@@ -207,7 +207,7 @@ fn tasks_submit_and_wait_for_whole_graphs() {
 #[test]
 fn thousands_of_tasks_that_wait_end_under_every_policy() {
     use zellige_runtime::Submit;
-    let count = amount(400);
+    let count = amount(250);
     within("waiting tasks", LIMIT, move || {
         for policy in policies::ALL {
             for workers in [1, 2] {

@@ -176,7 +176,7 @@ fn mixes() -> impl Iterator<Item = (String, Runtime)> {
 #[test]
 fn random_programs_are_right_on_every_mix() {
     for (n, (mix, rt)) in mixes().enumerate() {
-        for seed in 0..amount(3) {
+        for seed in 0..amount(2) {
             let mut plain: Ints = (0..SIZE as u64).collect();
             let mut plain_seen = 0;
             let (values, seen) = (rt.register(plain.clone()), rt.register(0u64));
