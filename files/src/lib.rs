@@ -13,13 +13,16 @@
 #![deny(missing_docs)]
 
 pub mod npy;
+mod temporary;
+
+pub use temporary::{abandon, make_folder};
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use temporary::Temporary;
 
 /// A file that could not be written; where it was to be, there is what was there before.
 #[derive(Debug)]
@@ -48,11 +51,129 @@ impl From<WriteError> for io::Error {
     }
 }
 
+fn refused(why: impl Into<String>) -> WriteError {
+    WriteError { problem: "cannot write", source: io::Error::new(io::ErrorKind::InvalidInput, why.into()) }
+}
+
 fn because(problem: &'static str) -> impl Fn(io::Error) -> WriteError {
     move |source| WriteError { problem, source }
 }
 
-/// Writes a file through `body` and puts it in place only if everything worked.
+/// Where a file is written: links are followed, so that a link survives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    path: PathBuf,
+    is_regular: bool,
+}
+
+/// As many links as Linux follows.
+const MOST_LINKS: usize = 40;
+
+impl Destination {
+    /// What has this name, or will have it.
+    ///
+    /// # Errors
+    /// It is a folder, or nothing that can be a file; links that lead in a circle.
+    pub fn new(path: &Path) -> Result<Destination, WriteError> {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            let Ok(target) = path.read_link() else { break };
+            path = folder_of(&path).join(target);
+        }
+        let is_regular = match path.metadata() {
+            Ok(found) if found.is_dir() => return Err(refused("this is a folder; name a file in it")),
+            Ok(found) => found.is_file(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(source) => return Err(WriteError { problem: "cannot be written", source }),
+        };
+        if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(refused("not the name of a file"));
+        }
+        Ok(Destination { path, is_regular })
+    }
+
+    /// The name behind all links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// False for devices and pipes, which are written to and never replaced.
+    pub fn is_regular(&self) -> bool {
+        self.is_regular
+    }
+
+    /// Whether it could be written now; writes nothing.
+    ///
+    /// # Errors
+    /// There is no folder of that name, or it takes no new files.
+    pub fn check(&self) -> Result<(), WriteError> {
+        if self.is_regular {
+            self.beside()?;
+        }
+        Ok(())
+    }
+
+    /// A file in the same folder, with the permissions of the one that it will replace.
+    fn beside(&self) -> Result<Temporary, WriteError> {
+        let folder = folder_of(&self.path);
+        if !folder.is_dir() {
+            return Err(refused(format!("there is no folder {}: create it first", folder.display())));
+        }
+        let temporary = Temporary::new(folder).map_err(because("cannot write into the folder"))?;
+        if let Ok(found) = self.path.metadata() {
+            let kept = temporary.file().as_file().set_permissions(found.permissions());
+            kept.map_err(because("cannot keep the file's permissions"))?;
+        }
+        Ok(temporary)
+    }
+
+    fn write(&self, body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> Result<(), WriteError> {
+        let fill = |file: &File| {
+            let mut writer = BufWriter::with_capacity(1 << 20, file);
+            body(&mut writer).and_then(|()| writer.flush()).map_err(because("cannot write"))
+        };
+        if self.is_regular {
+            let temporary = self.beside()?;
+            fill(temporary.file().as_file())?;
+            put_in_place(temporary, &self.path)
+        } else {
+            fill(&File::options().write(true).open(&self.path).map_err(because("cannot open for writing"))?)
+        }
+    }
+}
+
+/// The content of a file that has at most so many bytes: more are not read, so that a device without an end is refused, too.
+///
+/// # Errors
+/// The system's; [`io::ErrorKind::InvalidData`] for a longer file.
+pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, format!("longer than {most} bytes"))),
+        false => Ok(bytes),
+    }
+}
+
+/// The same for text.
+///
+/// # Errors
+/// As [`read_bytes`]; [`io::ErrorKind::InvalidData`] for bytes that are no UTF-8.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let text = String::from_utf8(read_bytes(path, most)?);
+    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("no text: {error}")))
+}
+
+/// The folder in which a file lies.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Writes a file through `body` and puts it in place only if everything worked. A file that is replaced keeps its permissions, a link
+/// stays; a device or a pipe gets the bytes as they come.
 ///
 /// # Errors
 /// The folder does not exist or is not writable, or the disk is full; those of `body`. Nothing is left behind.
@@ -60,51 +181,29 @@ pub fn write_whole(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<(), WriteError> {
-    let temporary = beside(path)?;
-    let mut writer = BufWriter::with_capacity(1 << 20, temporary.as_file());
-    body(&mut writer).and_then(|()| writer.flush()).map_err(because("cannot write"))?;
-    drop(writer);
-    put_in_place(temporary, path)
+    Destination::new(path)?.write(body)
 }
 
 /// The same for a `body` that opens files by their names: it gets the one to write to, which is there and empty.
 ///
 /// # Errors
-/// As [`write_whole`].
+/// As [`write_whole`]; a device or a pipe.
 pub fn write_whole_by_name(
     path: &Path,
     body: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(), WriteError> {
-    let temporary = beside(path)?;
-    body(temporary.path()).map_err(because("cannot write"))?;
-    put_in_place(temporary, path)
+    let to = Destination::new(path)?;
+    if !to.is_regular {
+        return Err(refused("this format needs a file, not a stream or a device"));
+    }
+    let temporary = to.beside()?;
+    body(temporary.file().path()).map_err(because("cannot write"))?;
+    put_in_place(temporary, &to.path)
 }
 
-/// A file in the folder of another one.
-fn beside(path: &Path) -> Result<NamedTempFile, WriteError> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if path.file_name().is_none() {
-        let source = io::Error::new(io::ErrorKind::InvalidInput, path.display().to_string());
-        return Err(WriteError { problem: "not the name of a file", source });
-    }
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".zellige-").suffix(".part");
-    // Temporary files are private by default; this one becomes the result and shall have ordinary permissions.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder).map_err(because("cannot write into the folder"))
-}
-
-fn put_in_place(temporary: NamedTempFile, path: &Path) -> Result<(), WriteError> {
-    temporary.as_file().sync_all().map_err(because("cannot write"))?;
-    temporary.persist(path).map_err(|e| because("cannot put the finished file in place")(e.error))?;
-    Ok(())
+fn put_in_place(temporary: Temporary, path: &Path) -> Result<(), WriteError> {
+    temporary.file().as_file().sync_all().map_err(because("cannot write"))?;
+    temporary.persist(path).map_err(because("cannot put the finished file in place"))
 }
 
 #[cfg(test)]
@@ -127,10 +226,70 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("there"), b"new");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left behind");
         let missing = write_whole(&folder.path().join("no").join("f"), |_| Ok(())).expect_err("no folder");
-        assert_eq!(missing.problem, "cannot write into the folder");
-        assert_eq!(
-            write_whole(Path::new("/"), |_| Ok(())).expect_err("a folder").problem,
-            "not the name of a file"
-        );
+        assert!(missing.to_string().contains("there is no folder"), "{missing}");
+        let is_folder = write_whole(Path::new("/"), |_| Ok(())).expect_err("a folder");
+        assert!(is_folder.to_string().contains("this is a folder"), "{is_folder}");
+        let no_name = write_whole(&folder.path().join("x/"), |_| Ok(())).expect_err("no name");
+        assert!(no_name.to_string().contains("not the name of a file"), "{no_name}");
+    }
+
+    #[test]
+    fn files_are_read_up_to_a_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("f");
+        std::fs::write(&path, "\u{e4}b").expect("written");
+        assert_eq!(read_text(&path, 3).expect("three bytes"), "\u{e4}b");
+        for (most, what) in [(2, "longer than 2 bytes"), (0, "longer than 0 bytes")] {
+            assert_eq!(read_text(&path, most).expect_err("longer").to_string(), what);
+        }
+        std::fs::write(&path, b"\xff").expect("written");
+        assert!(read_text(&path, 3).expect_err("no text").to_string().contains("no text"));
+        assert_eq!(read_bytes(&path, 3).expect("bytes"), b"\xff");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_and_links_are_kept() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "old").expect("written");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).expect("permissions");
+        symlink("file", &link).expect("a link");
+        write_whole(&link, |out| out.write_all(b"new")).expect("written");
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&file).expect("there"), b"new");
+        assert_eq!(file.metadata().expect("there").permissions().mode() & 0o777, 0o640);
+        // A link to what is not there yet names the file; one to itself is refused.
+        let (dangling, circle) = (folder.path().join("dangling"), folder.path().join("circle"));
+        symlink(folder.path().join("later"), &dangling).expect("a link");
+        symlink(&circle, &circle).expect("a link");
+        write_whole(&dangling, |out| out.write_all(b"later")).expect("written");
+        assert!(dangling.is_symlink());
+        assert_eq!(std::fs::read(folder.path().join("later")).expect("there"), b"later");
+        write_whole(&circle, |_| Ok(())).expect_err("a circle");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_and_pipes_are_written_to() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+        assert!(made.success());
+        let reader = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || std::fs::read(pipe))
+        };
+        write_whole(&pipe, |out| out.write_all(b"through")).expect("written");
+        assert_eq!(reader.join().expect("no panic").expect("read"), b"through");
+        assert!(pipe.metadata().expect("there").file_type().is_fifo());
+        let full = write_whole(Path::new("/dev/full"), |out| out.write_all(b"x")).expect_err("full");
+        assert_eq!(full.source.kind(), io::ErrorKind::StorageFull);
+        let endless = read_bytes(Path::new("/dev/zero"), 1000).expect_err("it has no end");
+        assert_eq!(endless.kind(), io::ErrorKind::InvalidData);
+        assert!(Path::new("/dev/full").metadata().expect("there").file_type().is_char_device());
+        write_whole_by_name(Path::new("/dev/null"), |_| Ok(())).expect_err("no file");
     }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod execution;
 mod machine;
+mod paths;
 mod psa;
 mod selftest;
 mod simulate;
@@ -18,6 +19,7 @@ use zellige_runtime::POLICIES;
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
+pub use paths::{Input, Output, OutputFile, OutputFolder, check};
 pub use psa::{
     BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod, PsaOverload, PsaRules,
     PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTables, PsaTrackArgs, TrackGeometry,
@@ -46,7 +48,7 @@ Begin with
   zellige help tor run                  every option, with examples
 
 Exit codes
-  0  done        1  failed       2  bad parameter or option     3  no precision rule survived
+  0  done        1  failed       2  bad parameter, option or input     3  no precision rule survived
   4  no such device              5  a system not solved to what was asked for                130  Ctrl-C";
 
 /// Task graphs over tiles, each tile in the precision it deserves.
@@ -56,6 +58,9 @@ pub struct Cli {
     /// What to log on standard error: off, error, warn, info, debug, trace, or a filter as in RUST_LOG.
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log: Option<String>,
+    /// Allow more than four workers for each core that this process may use.
+    #[arg(long, global = true)]
+    pub oversubscribe: bool,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,

@@ -8,8 +8,8 @@ use zellige_kernels::StorageFormat;
 use zellige_linalg::bench::{CholeskyBench, cholesky_rate};
 use zellige_runtime::bench::{TaskBench, TaskCosts};
 
-use crate::args::{Bench, BenchCholesky, BenchTasks, Number};
-use crate::out::{self, Target};
+use crate::args::{Bench, BenchCholesky, BenchTasks, Number, Output};
+use crate::out;
 use crate::table::{Side, Table, digits};
 
 /// Measures, prints, writes.
@@ -36,7 +36,7 @@ struct TaskFigures<'a> {
 }
 
 fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let bench = TaskBench {
         workers: args.workers.into(),
         policy: args.sched.clone(),
@@ -51,10 +51,10 @@ fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
         repeats: args.repeats,
         us_per_task: costs,
     };
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&figures)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     let mut table = Table::new(&[("case", Side::Left), ("us/task", Side::Right), ("what", Side::Left)]);
@@ -102,7 +102,7 @@ struct CholeskyFigures<'a> {
 }
 
 fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let (format, name) = match args.format {
         Number::F32 => (StorageFormat::F32, "f32"),
         Number::F64 => (StorageFormat::F64, "f64"),
@@ -133,10 +133,10 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
         kernel_share_cpu: rate.kernel_share_cpu,
         makespan_over_bound: rate.over_bound,
     };
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&figures)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     let share = |x: f64| format!("{:.1} %", 100.0 * x);

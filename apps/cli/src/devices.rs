@@ -159,10 +159,10 @@ impl Devices {
     /// memory nodes if they are asked for, and what the models have learned.
     pub fn done(&self, args: &ExecutionArgs, rt: &Runtime) {
         if let Some(why) = self.unused(rt) {
-            eprintln!("warning: {why}");
+            out::note(&format!("warning: {why}"));
         }
         if args.stats {
-            eprint!("{}", nodes::summary(&rt.memory(), out::colours(&std::io::stderr())));
+            out::note(nodes::summary(&rt.memory(), out::colours(&std::io::stderr())).trim_end());
         }
         if let Some(models) = rt.models() {
             machine::keep(models);

@@ -25,7 +25,7 @@ pub enum CommandError {
     #[error("{option}: {problem}")]
     Option {
         /// The option as it is written.
-        option: &'static str,
+        option: String,
         /// What is wrong and what would be right.
         problem: String,
     },
@@ -52,8 +52,8 @@ pub enum CommandError {
 
 impl CommandError {
     /// A wrong value of an option.
-    pub fn option(option: &'static str, problem: impl std::fmt::Display) -> Self {
-        CommandError::Option { option, problem: problem.to_string() }
+    pub fn option(option: impl std::fmt::Display, problem: impl std::fmt::Display) -> Self {
+        CommandError::Option { option: option.to_string(), problem: problem.to_string() }
     }
 }
 
@@ -75,17 +75,25 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     if let Some(pipeline) = cause.downcast_ref::<tor::pipeline::Error>() {
         return Some(pipeline.exit_code());
     }
-    if let Some(tor::Error::Parameter { .. }) = cause.downcast_ref() {
+    // A file that the system could read, and that holds something else.
+    if let Some(tor::Error::Parameter { .. } | tor::Error::File { source: None, .. }) = cause.downcast_ref() {
         return Some(BAD_PARAMETER);
     }
     if let Some(
-        sparse::Error::Parameter { .. } | sparse::Error::Shape { .. } | sparse::Error::Unsolvable { .. },
+        sparse::Error::Parameter { .. }
+        | sparse::Error::Shape { .. }
+        | sparse::Error::Unsolvable { .. }
+        | sparse::Error::Market { .. },
     ) = cause.downcast_ref()
     {
         return Some(BAD_PARAMETER);
     }
-    if let Some(psa::Error::Parameter { .. } | psa::Error::Shape { .. } | psa::Error::Text { .. }) =
-        cause.downcast_ref()
+    if let Some(
+        psa::Error::Parameter { .. }
+        | psa::Error::Shape { .. }
+        | psa::Error::Text { .. }
+        | psa::Error::Format { .. },
+    ) = cause.downcast_ref()
     {
         return Some(BAD_PARAMETER);
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C: cancels the tasks and lets the main thread unwind; a second one, or a long wait, ends the process.
+//! Ctrl-C: cancels the tasks and lets the main thread return; a second one, or most of a second, ends the process without it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::{out, progress};
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static TASKS: Mutex<Option<Canceller>> = Mutex::new(None);
 
-/// How long the main thread may take to come to its end before the process ends without it.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long the main thread may take to return before the process ends without it.
+const GRACE: Duration = Duration::from_millis(700);
 
 /// Listens for Ctrl-C from now on.
 ///
@@ -27,7 +27,7 @@ fn on_signal() {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
         leave();
     }
-    progress::aside(|| eprintln!("zellige: interrupted, cancelling tasks (once more to end at once)"));
+    progress::aside(|| out::note("zellige: interrupted, cancelling tasks (once more to end at once)"));
     if let Some(tasks) = &*TASKS.lock() {
         tasks.cancel_all();
     }
@@ -37,11 +37,11 @@ fn on_signal() {
     });
 }
 
-/// Ends the process, but not in the middle of a file.
+/// Ends the process. A file that is being written goes; one that is complete stays.
 fn leave() -> ! {
-    let _held = out::writing();
+    zellige_files::abandon();
     progress::clear();
-    eprintln!("zellige: {}", CommandError::Interrupted);
+    out::note(&format!("zellige: {}", CommandError::Interrupted));
     std::process::exit(i32::from(exit::INTERRUPTED));
 }
 

@@ -40,7 +40,11 @@ struct BesideTheBar;
 impl Write for BesideTheBar {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // A whole line comes in one call.
-        progress::aside(|| io::stderr().write(bytes))
+        progress::aside(|| {
+            // That nobody reads it is no failure.
+            let _ = io::stderr().write_all(bytes);
+            Ok(bytes.len())
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {

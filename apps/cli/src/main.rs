@@ -25,22 +25,26 @@ mod vectors;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use args::{Cli, Verb};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let mut command = Cli::command();
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(e) => {
             // A reader of the help that went away is no failure.
             let _ = e.print();
             return if e.use_stderr() { exit::BAD_PARAMETER.into() } else { ExitCode::SUCCESS };
         }
     };
-    match dispatch(&cli) {
+    match dispatch(&cli, &command, &matches).and_then(|()| Ok(interrupt::check()?)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            zellige_files::abandon();
             let code = if interrupt::seen() { exit::INTERRUPTED } else { exit::code(&error) };
             let text = match interrupt::seen() {
                 // What the cancelled tasks complain of is a consequence.
@@ -49,15 +53,16 @@ fn main() -> ExitCode {
             };
             let (red, plain) =
                 if out::colours(&std::io::stderr()) { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-            eprintln!("{red}error:{plain} {text}");
+            out::note(&format!("{red}error:{plain} {text}"));
             code.into()
         }
     }
 }
 
-fn dispatch(cli: &Cli) -> anyhow::Result<()> {
+fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     logs::start(cli.log.as_deref())?;
     interrupt::install()?;
+    args::check(command, matches)?;
     match &cli.verb {
         Verb::Bench(verb) => bench::run(verb),
         Verb::Machine(verb) => machine::run(verb),

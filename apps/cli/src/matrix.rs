@@ -1,7 +1,5 @@
 //! `zellige matrix`.
 
-use std::path::Path;
-
 use serde::Serialize;
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
@@ -9,9 +7,9 @@ use zellige_sparse::generate::{
 use zellige_sparse::market::{self, Symmetry};
 use zellige_sparse::{Csr, Description, describe};
 
-use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem};
+use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Output, OutputFile, Problem};
 use crate::exit::CommandError;
-use crate::out::{self, Target};
+use crate::out;
 use crate::table::bytes;
 
 /// Does what `zellige matrix` was asked for.
@@ -66,12 +64,12 @@ impl Figures {
 }
 
 fn info(args: &MatrixInfo) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let description = describe(&market::read(&args.matrix)?.matrix);
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&Figures::of(&description))?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     out::print(&text(&description))
@@ -84,7 +82,7 @@ fn text(d: &Description) -> String {
         (true, false) => "not symmetric, but its pattern is",
         (false, false) => "not symmetric",
     };
-    let mut text = format!(
+    let text = format!(
         "size          {} x {}, {symmetry}\n\
          elements      {}, {} of them zero; {} to {} a row, {mean:.1} on average\n\
          bandwidth     {}; {} zeros on the diagonal\n\
@@ -105,8 +103,20 @@ fn text(d: &Description) -> String {
         d.norm_inf.0,
         bytes(d.bytes),
     );
-    let most = d.decades.iter().map(|decade| decade.1).max().unwrap_or(0);
-    for &(decade, count) in d.decades.iter().rev() {
+    text + histogram(&d.decades).as_str()
+}
+
+/// More lines do not fit a screen.
+const MOST_LINES: usize = 20;
+
+/// Numbers of elements by magnitude, the largest first: a line for each decade, or for several.
+fn histogram(decades: &[(i32, u64)]) -> String {
+    let step = decades.len().div_ceil(MOST_LINES).max(1);
+    let bins: Vec<(i32, u64)> =
+        decades.chunks(step).map(|bin| (bin[0].0, bin.iter().map(|decade| decade.1).sum())).collect();
+    let most = bins.iter().map(|bin| bin.1).max().unwrap_or(0);
+    let mut text = String::new();
+    for &(decade, count) in bins.iter().rev() {
         let bar = "#".repeat((count * 50).div_ceil(most.max(1)) as usize);
         text.push_str(format!("1e{decade:<5} {count:>12}  {bar}").trim_end());
         text.push('\n');
@@ -115,9 +125,8 @@ fn text(d: &Description) -> String {
 }
 
 fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
-    let target = Target::regular("--out", &args.out)?;
     let matrix = make(args)?;
-    write(&target, &args.out, &matrix, &comment(args))?;
+    write(&args.out, &matrix, &comment(args))?;
     let (rows, elements) = (matrix.rows(), matrix.elements());
     out::print(&format!("{}: {rows} x {rows}, {elements} elements\n", args.out.display()))
 }
@@ -174,10 +183,9 @@ fn comment(args: &MatrixGenerate) -> String {
 }
 
 fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
-    let target = Target::regular("B", &args.out)?;
     let read = market::read(&args.matrix)?.matrix;
     let matrix = if args.keep_zeros { read } else { read.without_zeros() };
-    write(&target, &args.out, &matrix, "")?;
+    write(&args.out, &matrix, "")?;
     let elements = matrix.elements();
     out::print(&format!(
         "{}: {} x {}, {elements} elements\n",
@@ -188,7 +196,22 @@ fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
 }
 
 /// One half where the other follows from it.
-fn write(target: &Target, name: &Path, matrix: &Csr, comment: &str) -> anyhow::Result<()> {
+fn write(to: &OutputFile, matrix: &Csr, comment: &str) -> anyhow::Result<()> {
     let symmetry = if matrix.is_symmetric() { Symmetry::Symmetric } else { Symmetry::General };
-    target.write(|out| market::write_to(out, name, matrix, symmetry, comment).map_err(std::io::Error::other))
+    to.write(|out| market::write_to(out, to, matrix, symmetry, comment).map_err(std::io::Error::other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histograms_fit_a_screen() {
+        let decades: Vec<(i32, u64)> = (-300..300).map(|decade| (decade, 1)).collect();
+        let text = histogram(&decades);
+        assert_eq!(text.lines().count(), 20);
+        assert!(text.starts_with("1e270") && text.lines().all(|line| line.contains(" 30 ")), "{text}");
+        assert_eq!(histogram(&decades[..2]).lines().count(), 2);
+        assert_eq!(histogram(&[]), "");
+    }
 }

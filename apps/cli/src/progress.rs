@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use zellige_tor::pipeline::Observer;
 
-use crate::interrupt;
+use crate::{interrupt, out};
 
 /// Work that is done before this time shows no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -103,7 +103,7 @@ impl Observer for Progress {
     }
 
     fn warn(&self, text: &str) {
-        aside(|| eprintln!("warning: {text}"));
+        aside(|| out::note(&format!("warning: {text}")));
     }
 
     fn cancelled(&self) -> bool {

@@ -1,6 +1,5 @@
 //! `zellige simulate ...`: virtual time on machines that are only written down.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -9,12 +8,11 @@ use zellige_runtime::platform::Platform;
 use zellige_tor::norms::TileNorms;
 use zellige_tor::simulate::{Error, Report, Request, simulate};
 
-use crate::args::{CopiesArg, Simulate, SimulateCommon};
+use crate::args::{CopiesArg, Output, Simulate, SimulateCommon};
 use crate::exit::CommandError;
 use crate::machine;
-use crate::out::{self, Target};
+use crate::out;
 use crate::table::{Side, Table, bytes, digits};
-use crate::trace::TraceFile;
 
 /// The platform that this machine is.
 const HOST: &str = "host";
@@ -43,8 +41,12 @@ fn platforms() -> anyhow::Result<()> {
     out::print(&text)
 }
 
+/// No file of norms or of a platform is longer.
+const MOST_BYTES: u64 = 1 << 30;
+
 fn norms(path: &Path) -> anyhow::Result<TileNorms> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading norms {}", path.display()))?;
+    let text = zellige_files::read_text(path, MOST_BYTES)
+        .with_context(|| format!("reading norms {}", path.display()))?;
     let bad = |error| CommandError::option("--norms", format!("{}: {error}", path.display()));
     Ok(TileNorms::parse(&text).map_err(bad)?)
 }
@@ -80,7 +82,8 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
         return Platform::shipped(name).map_err(bad);
     }
     let path = Path::new(name);
-    let text = fs::read_to_string(path).with_context(|| format!("reading platform {}", path.display()))?;
+    let text = zellige_files::read_text(path, MOST_BYTES)
+        .with_context(|| format!("reading platform {}", path.display()))?;
     Platform::parse(&text).map_err(bad).with_context(|| path.display().to_string())
 }
 
@@ -99,8 +102,8 @@ fn bad(error: zellige_runtime::Error) -> anyhow::Error {
 
 /// A reconstructor of `m` rows, or the factorisation alone, for every rule.
 fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
+    let target = &args.json;
+    let trace = &args.trace;
     if trace.is_some() && args.rules.len() > 1 {
         return Err(CommandError::option("--trace", "one trace shows one rule: give one --rule").into());
     }
@@ -129,14 +132,14 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             Error::Linalg(error) => anyhow::Error::from(error),
         })?;
         reports.push(report);
-        if let Some(trace) = &trace {
+        if let Some(trace) = trace {
             trace.write(&outcome.trace, &format!("{} on {}", args.rules[0], platform.name))?;
         }
     }
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&reports)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     out::print(&table(&reports).render(out::colours(&std::io::stdout())))?;

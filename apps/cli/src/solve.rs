@@ -11,11 +11,11 @@ use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
 use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
 use zellige_tor::pipeline::Observer;
 
-use crate::args::SolveArgs;
+use crate::args::{Output, SolveArgs};
 use crate::devices::{Devices, Needs};
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::{bytes, digits};
 use crate::vectors;
@@ -25,7 +25,6 @@ use crate::vectors;
 /// # Errors
 /// Files that are none, options without meaning together, an output that cannot be written, an answer with too large a residual.
 pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
-    let targets = Targets::new(args)?;
     // Products have kernels of their own: no library is needed.
     let devices = Devices::open(&args.execution, &Needs::default())?;
     let a = market::read(&args.matrix)?.matrix;
@@ -38,8 +37,8 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let (x, solved) =
         if args.shifts.is_empty() { each(args, &system, &b) } else { shifted(args, &system, &b) }?;
     devices.done(&args.execution, &rt);
-    targets.write(args, &a, &x, &solved)?;
-    if !targets.is_stdout() {
+    args.write(&a, &x, &solved)?;
+    if !args.is_stdout() {
         out::print(&text(&solved))?;
     }
     match solved.iter().position(|solved| !solved.answer.solution.reason.is_converged()) {
@@ -103,7 +102,9 @@ fn shifted(args: &SolveArgs, system: &System<'_>, b: &[Vec<f64>]) -> Found {
 
 fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
     let absolute = args.abs_tol.map(Stop::Absolute);
-    let time = args.max_time.map(|seconds| Stop::After(Duration::from_secs_f64(seconds)));
+    // Longer than any run is no limit.
+    let longest = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let time = args.max_time.map(|seconds| Stop::After(longest(seconds)));
     let stop = [Stop::RelativeToRhs(args.tol), Stop::Steps(args.max_steps)];
     Ok(Options {
         method: args.method,
@@ -125,37 +126,15 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
     })
 }
 
-/// Everything that is written, checked before anything is computed.
-struct Targets {
-    answer: Option<Target>,
-    json: Option<Target>,
-    csv: Option<Target>,
-    report: Option<Target>,
-}
-
-impl Targets {
-    fn new(args: &SolveArgs) -> anyhow::Result<Self> {
-        let stream = |option, path: &Option<std::path::PathBuf>| {
-            path.as_deref().map(|path| Target::new(option, path)).transpose()
-        };
-        let file = |option, path: &Option<std::path::PathBuf>| {
-            path.as_deref().map(|path| Target::regular(option, path)).transpose()
-        };
-        Ok(Targets {
-            answer: file("--out", &args.out)?,
-            json: stream("--json", &args.json)?,
-            csv: stream("--csv", &args.csv)?,
-            report: file("--report", &args.report)?,
-        })
-    }
-
+/// What is written.
+impl SolveArgs {
     fn is_stdout(&self) -> bool {
-        [&self.json, &self.csv].into_iter().flatten().any(Target::is_stdout)
+        [&self.json, &self.csv].into_iter().flatten().any(Output::is_stdout)
     }
 
-    fn write(&self, args: &SolveArgs, a: &Csr, x: &[Vec<f64>], solved: &[Solved]) -> anyhow::Result<()> {
-        if let (Some(target), Some(name)) = (&self.answer, &args.out) {
-            target.write(|to| write_vectors_to(to, name, x).map_err(std::io::Error::other))?;
+    fn write(&self, a: &Csr, x: &[Vec<f64>], solved: &[Solved]) -> anyhow::Result<()> {
+        if let Some(out) = &self.out {
+            out.write(|to| write_vectors_to(to, out, x).map_err(std::io::Error::other))?;
         }
         if let Some(target) = &self.json {
             let mut figures: Vec<_> = solved.iter().map(|solved| Figures::of(a, solved)).collect();
@@ -168,7 +147,7 @@ impl Targets {
             target.write(|to| write_csv(to, solved))?;
         }
         if let Some(target) = &self.report {
-            let page = report::page(&args.matrix.display().to_string(), solved);
+            let page = report::page(&self.matrix.display().to_string(), solved);
             target.write(|to| to.write_all(page.as_bytes()))?;
         }
         Ok(())

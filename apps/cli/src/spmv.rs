@@ -10,8 +10,8 @@ use zellige_sparse::market;
 use zellige_sparse::survey::{Row, Survey};
 use zellige_tor::pipeline::Observer;
 
-use crate::args::{Round, SpmvArgs};
-use crate::out::{self, Target};
+use crate::args::{Output, Round, SpmvArgs};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::{Side, Table, bytes, digits};
 use crate::vectors;
@@ -70,8 +70,8 @@ impl Figures {
 /// # Errors
 /// A file that is no matrix, options without meaning together, an output that cannot be written.
 pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let page = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
+    let target = &args.json;
+    let page = &args.report;
     let matrix = market::read(&args.matrix)?.matrix.without_zeros();
     let x = vectors::one("--x-for", &args.x_for, matrix.columns())?;
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
@@ -103,11 +103,11 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
         let text = report::page(&args.matrix.display().to_string(), &rows);
         page.write(|to| to.write_all(text.as_bytes()))?;
     }
-    if let Some(target) = &target {
+    if let Some(target) = target {
         let figures: Vec<Figures> = rows.into_iter().map(Figures::of).collect();
         target.write_json(&figures)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     out::print(&text)

@@ -1,11 +1,11 @@
 //! Trace files: the ending of the name says the format.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use zellige_runtime::Trace;
 
-use crate::exit::CommandError;
-use crate::out::Target;
+use crate::args::Output;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -15,37 +15,40 @@ enum Format {
 }
 
 /// A trace that will be written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TraceFile {
-    target: Target,
+    output: Output,
     format: Format,
 }
 
-impl TraceFile {
-    /// Checks name and folder.
-    ///
-    /// # Errors
-    /// The ending is none of .json, .paje, .trace, .html; the folder does not serve.
-    pub fn new(path: &Path) -> anyhow::Result<TraceFile> {
-        let format = match path.extension().and_then(|e| e.to_str()) {
+impl FromStr for TraceFile {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<TraceFile, &'static str> {
+        let format = match Path::new(name).extension().and_then(|e| e.to_str()) {
             Some("json") => Format::Chrome,
             Some("paje" | "trace") => Format::Paje,
             Some("html" | "htm") => Format::Html,
             _ => {
-                let problem = format!(
-                    "{}: the ending of the name says the format: .json (Perfetto, chrome://tracing), .paje or .trace \
-                     (ViTE), .html (any browser)",
-                    path.display()
+                return Err(
+                    "the ending of the name says the format: .json (Perfetto, chrome://tracing), .paje or .trace (ViTE), \
+                            .html (any browser)",
                 );
-                return Err(CommandError::option("--trace", problem).into());
             }
         };
-        Ok(TraceFile { target: Target::new("--trace", path)?, format })
+        Ok(TraceFile { output: Output::from(std::ffi::OsString::from(name)), format })
+    }
+}
+
+impl TraceFile {
+    /// Where it goes.
+    pub fn output(&self) -> &Output {
+        &self.output
     }
 
     /// The address that a page at `report` gives to a trace page; `None` for other formats.
     pub fn page_for(&self, report: &Path) -> Option<String> {
-        let page = self.target.path();
+        let page: &Path = &self.output;
         let address = if page.parent() == report.parent() { Path::new(page.file_name()?) } else { page };
         (self.format == Format::Html).then(|| address.display().to_string())
     }
@@ -55,7 +58,7 @@ impl TraceFile {
     /// # Errors
     /// The disk is full, ...
     pub fn write(&self, trace: &Trace, title: &str) -> anyhow::Result<()> {
-        self.target.write(|mut out| match self.format {
+        self.output.write(|mut out| match self.format {
             Format::Chrome => trace.write_chrome(&mut out),
             Format::Paje => trace.write_paje(&mut out),
             Format::Html => trace.write_html(title, &mut out),
@@ -69,14 +72,13 @@ mod tests {
 
     #[test]
     fn endings_choose_formats() {
-        let folder = tempfile::tempdir().unwrap();
-        let format = |name: &str| TraceFile::new(&folder.path().join(name)).map(|f| f.format);
-        assert_eq!(format("t.json").unwrap(), Format::Chrome);
-        assert_eq!(format("t.paje").unwrap(), Format::Paje);
-        assert_eq!(format("t.trace").unwrap(), Format::Paje);
-        assert_eq!(format("t.html").unwrap(), Format::Html);
-        let html = TraceFile::new(&folder.path().join("t.html")).unwrap();
-        assert_eq!(html.page_for(&folder.path().join("r.html")).as_deref(), Some("t.html"));
-        assert!(format("t.txt").unwrap_err().to_string().contains("Perfetto"));
+        let format = |name: &str| name.parse::<TraceFile>().map(|file| file.format);
+        assert_eq!(format("t.json"), Ok(Format::Chrome));
+        assert_eq!(format("t.paje"), Ok(Format::Paje));
+        assert_eq!(format("t.trace"), Ok(Format::Paje));
+        assert_eq!(format("t.html"), Ok(Format::Html));
+        let html: TraceFile = "a/t.html".parse().unwrap();
+        assert_eq!(html.page_for(Path::new("a/r.html")).as_deref(), Some("t.html"));
+        assert!(format("t.txt").unwrap_err().contains("Perfetto"));
     }
 }

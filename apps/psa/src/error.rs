@@ -34,6 +34,9 @@ pub enum Error {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// Nobody is reached, or somebody who is no peer.
+    #[error("{0}")]
+    Connection(String),
     /// A text file says what makes no sense.
     #[error("{}{}: {problem}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
     Text {

@@ -96,6 +96,9 @@ impl EventResult {
     }
 }
 
+/// No results of a run are longer.
+const MOST_BYTES: u64 = 1 << 34;
+
 impl Results {
     /// Reads what a run has written.
     ///
@@ -103,8 +106,11 @@ impl Results {
     /// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, with line and column.
     pub fn read(path: &Path) -> Result<Results, Error> {
         let problem = "cannot read the results";
-        let bytes =
-            std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), problem, source })?;
+        let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(|source| Error::File {
+            path: path.to_owned(),
+            problem,
+            source,
+        })?;
         serde_json::from_slice(&bytes).map_err(|e| {
             let problem = format!("no results of a run: {e}");
             Error::Format { path: path.to_owned(), offset: None, problem }

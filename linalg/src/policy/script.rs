@@ -44,6 +44,9 @@ pub struct ScriptError {
     pub message: String,
 }
 
+/// No script is longer.
+const MOST_BYTES: u64 = 1 << 20;
+
 impl Script {
     /// Reads and compiles a script.
     ///
@@ -51,7 +54,7 @@ impl Script {
     /// [`ScriptError`] if the file cannot be read, does not compile, or lacks the function.
     pub fn load(file: impl AsRef<Path>) -> Result<Script, ScriptError> {
         let name = file.as_ref().display().to_string();
-        let source = std::fs::read_to_string(&file)
+        let source = zellige_files::read_text(file.as_ref(), MOST_BYTES)
             .map_err(|error| ScriptError { file: name.clone(), message: error.to_string() })?;
         Script::compile(name, &source)
     }

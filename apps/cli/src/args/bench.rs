@@ -7,6 +7,7 @@ use zellige_linalg::Rule;
 
 use super::policy_names;
 use super::tor::{Tile, tile};
+use crate::args::Output;
 
 const MEMORY_NOTES: &str = "\
 Every policy starts with the whole matrix in host memory and ends with the factor there; its bits are compared with those of a run
@@ -76,7 +77,7 @@ pub struct BenchTasks {
     pub repeats: u16,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `bench cholesky`.
@@ -105,7 +106,7 @@ pub struct BenchCholesky {
     pub repeats: u16,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `bench memory`.
@@ -146,7 +147,7 @@ pub struct BenchMemory {
     pub stats: bool,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `bench gpu`.
@@ -189,7 +190,7 @@ pub struct BenchGpu {
     pub quick: bool,
     /// Write the figures as JSON, and the GPU as a platform for `zellige simulate` beside it (FILE.toml); `-` is standard output, of the figures alone.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// See [`BenchCholesky::format`].

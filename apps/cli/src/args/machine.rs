@@ -1,7 +1,6 @@
 //! The words after `zellige machine`.
 
-use std::path::PathBuf;
-
+use crate::args::Output;
 use clap::{Args, Subcommand};
 
 const CALIBRATE_NOTES: &str = "\
@@ -41,10 +40,10 @@ pub struct MachineCalibrate {
     /// Write this machine as a platform for `zellige simulate --platform`: its GPUs with --cuda, its CPU workers, links, and rates of each codelet by
     /// precision and size; `-` is standard output.
     #[arg(long, value_name = "FILE.toml|-", conflicts_with_all = ["json"])]
-    pub platform: Option<PathBuf>,
+    pub platform: Option<Output>,
     /// Write the models as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `machine show`.
@@ -52,5 +51,5 @@ pub struct MachineCalibrate {
 pub struct MachineShow {
     /// Write the same as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }

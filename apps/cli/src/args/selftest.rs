@@ -1,7 +1,6 @@
 //! The words after `zellige selftest`.
 
-use std::path::PathBuf;
-
+use crate::args::Output;
 use clap::Args;
 
 pub(super) const NOTES: &str = "\
@@ -60,5 +59,5 @@ pub struct SelftestArgs {
     pub faulty_kernel: Option<u32>,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }

@@ -1,12 +1,12 @@
 //! The words after `zellige simulate`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_linalg::Rule;
 use zellige_runtime::POLICIES;
 
+use super::paths::{Input, Output};
 use super::possible;
+use crate::trace::TraceFile;
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples
@@ -74,7 +74,7 @@ pub struct SimulateCommon {
     pub rules: Vec<Rule>,
     /// Norms of tiles, from `tor run --norms-out`: interpolated to this size, for rules that look at norms.
     #[arg(long, value_name = "FILE.json")]
-    pub norms: Option<PathBuf>,
+    pub norms: Option<Input>,
     /// How products get narrow operands: replicas of a tile, or a second copy of each, made by conversion tasks.
     #[arg(long, value_name = "replicas|both", default_value = "replicas")]
     pub copies: CopiesArg,
@@ -85,7 +85,7 @@ pub struct SimulateCommon {
     #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,
     /// Workers of the platform host; by default one per core that this process may use. Calibrate with as many.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, id = "simulated_workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
     /// Only the first so many devices of it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -105,10 +105,10 @@ pub struct SimulateCommon {
     pub ahead: Option<u16>,
     /// Write what every device would do: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
     #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
+    pub trace: Option<TraceFile>,
     /// Write the figures as JSON, one object per rule; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// See [`SimulateCommon::copies`].

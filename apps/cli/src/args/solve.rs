@@ -1,12 +1,11 @@
 //! The words after `zellige solve`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use zellige_sparse::krylov::{BasisFormat, Orthogonalisation};
 use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 
 use super::execution::{DEVICES, ExecutionArgs};
+use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;
 
 const EXAMPLES: &str = "\
@@ -50,13 +49,13 @@ Examples
 pub struct SolveArgs {
     /// Matrix Market file, compressed or not.
     #[arg(value_name = "A.mtx[.gz]")]
-    pub matrix: PathBuf,
+    pub matrix: Input,
     /// The right-hand side: a file (Matrix Market or .npy; each column is one, and all are solved for), ones, or random:SEED (uniform in [-1, 1)).
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub rhs: VectorSource,
     /// The initial guess, a file with as many columns; zeros without it.
     #[arg(long, value_name = "FILE")]
-    pub x0: Option<PathBuf>,
+    pub x0: Option<Input>,
     /// The method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub method: MethodChoice,
@@ -84,7 +83,7 @@ pub struct SolveArgs {
         long,
         value_name = "SIGMA,..",
         value_delimiter = ',',
-        allow_negative_numbers = true,
+        allow_hyphen_values = true,
         conflicts_with = "x0"
     )]
     pub shifts: Vec<f64>,
@@ -115,17 +114,17 @@ pub struct SolveArgs {
     #[command(flatten)]
     pub execution: ExecutionArgs,
     /// Write the answer, as Matrix Market or .npy by its name.
-    #[arg(long, short, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    #[arg(long, short, value_name = "FILE.npy|FILE.mtx", value_parser = with_ending(&[".npy", ".mtx"]))]
+    pub out: Option<OutputFile>,
     /// Write figures and the history of residuals as JSON, an array of them for several right-hand sides; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
     /// Write the history of residuals as CSV; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub csv: Option<PathBuf>,
+    pub csv: Option<Output>,
     /// Write a page with figures and the residuals as a picture.
     #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
+    pub report: Option<OutputFile>,
 }
 
 fn positive(text: &str) -> Result<f64, String> {

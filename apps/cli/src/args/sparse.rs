@@ -1,13 +1,16 @@
 //! The words after `zellige matrix` and `zellige spmv`.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
 use zellige_sparse::survey::Layout;
 
+use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;
+
+/// Endings of the names of Matrix Market files.
+const MATRIX_MARKET: &[&str] = &[".mtx", ".mtx.gz"];
 
 const GENERATE_EXAMPLES: &str = "\
 Kinds
@@ -49,10 +52,10 @@ pub enum MatrixVerb {
 pub struct MatrixInfo {
     /// Matrix Market file, compressed or not.
     #[arg(value_name = "A.mtx[.gz]")]
-    pub matrix: PathBuf,
+    pub matrix: Input,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `matrix generate`.
@@ -73,8 +76,8 @@ pub struct MatrixGenerate {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// The Matrix Market file; compressed if its name ends in .gz.
-    #[arg(long, short, value_name = "FILE.mtx[.gz]")]
-    pub out: PathBuf,
+    #[arg(long, short, value_name = "FILE.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
+    pub out: OutputFile,
 }
 
 /// `matrix convert`.
@@ -82,10 +85,10 @@ pub struct MatrixGenerate {
 pub struct MatrixConvert {
     /// Matrix Market file, compressed or not.
     #[arg(value_name = "A.mtx[.gz]")]
-    pub matrix: PathBuf,
+    pub matrix: Input,
     /// The file to write; compressed if its name ends in .gz.
-    #[arg(value_name = "B.mtx[.gz]")]
-    pub out: PathBuf,
+    #[arg(value_name = "B.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
+    pub out: OutputFile,
     /// Keep zeros that the file names.
     #[arg(long)]
     pub keep_zeros: bool,
@@ -129,7 +132,7 @@ fn decades(text: &str) -> Result<f64, String> {
 pub struct SpmvArgs {
     /// Matrix Market file, compressed or not; zeros that it names are left out.
     #[arg(value_name = "A.mtx[.gz]")]
-    pub matrix: PathBuf,
+    pub matrix: Input,
     /// Sets of formats: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, that which is expected to be fastest.
     #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
     pub sets: Vec<SetOrAuto>,
@@ -160,10 +163,10 @@ pub struct SpmvArgs {
     pub repeats: u16,
     /// Write the rows as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
     /// Write a page with storage, times and formats as pictures.
     #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
+    pub report: Option<OutputFile>,
 }
 
 /// One of `--sets`: none is that which is expected to be fastest.

@@ -1,13 +1,16 @@
 //! The words after `zellige tor`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_linalg::Rule;
 use zellige_runtime::POLICIES;
 
 use super::ExecutionArgs;
 use super::execution::DEVICES;
+use super::paths::{Input, Output, OutputFile, with_ending};
+use crate::trace::TraceFile;
+
+/// Formats of matrices, by the ending of a file's name.
+const MATRICES: &[&str] = &[".fits", ".fit", ".npy"];
 
 const RULES: &str = "\
 Precision rules (--precision, --solve-precision): which tile products run in which precision
@@ -73,10 +76,10 @@ fn policies() -> String {
 pub struct SystemArgs {
     /// Telescope, guide stars and targets: a .toml file, or MOAO's sys-params.txt.
     #[arg(value_name = "SYSTEM")]
-    pub system: PathBuf,
+    pub system: Input,
     /// Turbulence profile (MOAO's atm-params.txt or .toml); a .toml SYSTEM may hold it.
     #[arg(long, value_name = "FILE")]
-    pub atm: Option<PathBuf>,
+    pub atm: Option<Input>,
     /// Refuse what would be repaired with a warning.
     #[arg(long)]
     pub strict: bool,
@@ -148,7 +151,7 @@ pub struct InfoArgs {
     pub tile: Tile,
     /// Write the same as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `tor cov`.
@@ -159,14 +162,14 @@ pub struct CovArgs {
     #[command(flatten)]
     pub execution: ExecutionArgs,
     /// File to write, float64: one .fits with images CMM, CTM, CTT, or a .npy for each.
-    #[arg(short, long, value_name = "FILE.fits|FILE.npy")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "FILE.fits|FILE.npy", value_parser = with_ending(MATRICES))]
+    pub output: OutputFile,
     /// Order of the slopes in the file.
     #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
     pub slope_order: Order,
     /// Write sizes and times as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `tor build`.
@@ -182,14 +185,14 @@ pub struct BuildArgs {
     #[arg(long, value_name = "RULE", default_value = "fp32")]
     pub precision: Rule,
     /// Reconstructor to write: .fits (an image per target) or .npy (a file per target)
-    #[arg(short, long, value_name = "R.fits|R.npy")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
+    pub output: OutputFile,
     /// Order of the slopes in the file.
     #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
     pub slope_order: Order,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// Order of the slopes of one sensor in a file.
@@ -210,16 +213,16 @@ pub struct EvalArgs {
     pub execution: ExecutionArgs,
     /// Reconstructor to judge (.fits or .npy).
     #[arg(long, value_name = "R.fits")]
-    pub rec: PathBuf,
+    pub rec: Input,
     /// Command matrix of the mirror; by default that of the system's own model.
     #[arg(long, value_name = "Dx.fits")]
-    pub dm: Option<PathBuf>,
+    pub dm: Option<Input>,
     /// Order of the slopes in the files; by default what their headers say, else xxyy.
     #[arg(long, value_name = "xxyy|xyxy")]
     pub slope_order: Option<Order>,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// `tor run`.
@@ -239,19 +242,19 @@ pub struct RunArgs {
     pub xray: Xray,
     /// Write the figures as JSON, one object per rule; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
     /// Write what every worker did: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
     #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
+    pub trace: Option<TraceFile>,
     /// Write a page with precision map, spectra, images and a summary of the trace.
     #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
+    pub report: Option<OutputFile>,
     /// Reconstructor of the first rule that survives: .fits (an image per target) or .npy (a file per target)
-    #[arg(short, long, value_name = "R.fits|R.npy")]
-    pub output: Option<PathBuf>,
+    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
+    pub output: Option<OutputFile>,
     /// Write the norms of all tiles, of the first rule that survives, as JSON for `simulate tor --norms`; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub norms_out: Option<PathBuf>,
+    pub norms_out: Option<Output>,
 }
 
 fn target(text: &str) -> Result<[f64; 2], String> {

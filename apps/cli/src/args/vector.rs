@@ -1,6 +1,6 @@
 //! Vectors that options name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where a vector, or several, come from.
@@ -12,6 +12,16 @@ pub enum VectorSource {
     Random(u64),
     /// A file.
     File(PathBuf),
+}
+
+impl VectorSource {
+    /// The file, where it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            VectorSource::File(path) => Some(path),
+            VectorSource::Ones | VectorSource::Random(_) => None,
+        }
+    }
 }
 
 impl FromStr for VectorSource {

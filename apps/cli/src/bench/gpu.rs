@@ -7,7 +7,6 @@ mod run;
 mod sparse;
 mod summary;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ use zellige_gpu::cuda::Cuda;
 use zellige_linalg::Rule;
 use zellige_runtime::Topology;
 
-use crate::args::{BenchGpu, Tile};
+use crate::args::{BenchGpu, Output, Tile};
 use crate::devices;
 use crate::exit::CommandError;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use figures::Figures;
 use reconstructors::TorSize;
@@ -94,40 +93,40 @@ impl Sizes {
 /// [`CommandError::NoDevice`] without the GPU or its libraries; something could not be measured; the output cannot be written.
 pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let sizes = Sizes::of(args)?;
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let platform = target.as_ref().filter(|target| target.is_file()).map(beside).transpose()?;
+    let target = &args.json;
+    let figures_file = target.as_ref().filter(|target| target.is_file());
+    let platform = figures_file.map(beside).transpose()?;
     let driver = open(args.gpu)?;
     let progress = Progress::new();
     let save = |figures: &Figures| {
         // What cannot be written now may be at the end, which says so if not.
-        let file = target.as_ref().filter(|target| target.is_file());
-        if let Some(Err(error)) = file.map(|target| target.write_json(figures)) {
+        if let Some(Err(error)) = figures_file.map(|target| target.write_json(figures)) {
             tracing::warn!("figures are not written yet: {error:#}");
         }
     };
     let (figures, measured) = measure(&driver, args.gpu, &sizes, &progress, &save)?;
     drop(progress);
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&figures)?;
         if let (Some(file), Some(text)) = (&platform, &figures.platform) {
             file.write(|out| out.write_all(text.as_bytes()))?;
         }
         if measured.is_err() {
-            eprintln!("zellige: {} has what was measured until then", target.path().display());
+            out::note(&format!("zellige: {} has what was measured until then", target.display()));
         }
     }
     measured?;
-    if !target.as_ref().is_some_and(Target::is_stdout) {
+    if !target.as_ref().is_some_and(Output::is_stdout) {
         out::print(&figures.text(out::colours(&std::io::stdout())))?;
     }
     verdict(&figures)
 }
 
 /// The file of the measured platform: as the figures', with another ending.
-fn beside(figures: &Target) -> anyhow::Result<Target> {
-    let name = figures.path().with_extension("toml");
-    anyhow::ensure!(name != figures.path(), "--json {}: the platform has that name", name.display());
-    Target::new("the measured platform", Path::new(&name))
+fn beside(figures: &Output) -> anyhow::Result<Output> {
+    let name = figures.with_extension("toml");
+    anyhow::ensure!(name != **figures, "--json {}: the platform has that name", name.display());
+    Ok(Output::from(name.into_os_string()))
 }
 
 fn open(number: u32) -> Result<Arc<dyn Driver>, CommandError> {

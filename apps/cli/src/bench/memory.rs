@@ -5,10 +5,10 @@ use zellige_linalg::bench::memory::{HostLimit, MemoryBench, MemoryRun};
 use zellige_runtime::POLICIES;
 use zellige_tor::pipeline::Observer;
 
-use crate::args::BenchMemory;
+use crate::args::{BenchMemory, Output};
 use crate::interrupt;
 use crate::nodes::{self, NodeFigures};
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::{Side, Table, bytes, digits};
 
@@ -64,7 +64,7 @@ struct PolicyFigures {
 /// # Errors
 /// A factorisation fails or has other bits, or the output cannot be written.
 pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let limit = |share| HostLimit { share, folder: args.swap.clone().unwrap_or_else(std::env::temp_dir) };
     let bench = MemoryBench {
         n: args.n as usize,
@@ -105,10 +105,10 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
         policies: policies.iter().zip(&runs).map(|(policy, run)| policy_figures(policy, run)).collect(),
     };
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&figures)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     print(args, &figures, &policies, &runs)

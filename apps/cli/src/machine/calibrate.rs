@@ -14,12 +14,12 @@ use zellige_runtime::{DeviceSpec, Gpu};
 use zellige_tor::pipeline::Observer;
 
 use super::models::{Known, identity};
-use crate::args::MachineCalibrate;
+use crate::args::{MachineCalibrate, Output};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::origin::Origin;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 
 /// Tile edges that are measured where none is asked for.
@@ -32,8 +32,8 @@ const GPU_TILES: [u16; 3] = [512, 1024, 2048];
 /// # Errors
 /// The measurement fails or is interrupted, or the file of models or the output cannot be written.
 pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let written = args.platform.as_deref().map(|path| Target::new("--platform", path)).transpose()?;
+    let target = &args.json;
+    let written = &args.platform;
     let path = default_path()?;
     check_writable(&path)?;
     let tiles = if args.tile.is_empty() { USUAL_TILES.to_vec() } else { args.tile.clone() };
@@ -65,19 +65,17 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     }
     drop(progress);
 
-    let held = out::writing();
     models.save(&path, &identity())?;
-    drop(held);
-    if let Some(written) = &written {
+    if let Some(written) = written {
         let devices = driver.as_ref().map(all_of).unwrap_or_default();
         let text = platform(&models, args.workers, &devices)?.to_toml()?;
         written.write(|out| out.write_all(text.as_bytes()))?;
     }
     let known = Known::of(&models, path);
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&known)?;
     }
-    if [&target, &written].into_iter().flatten().any(Target::is_stdout) {
+    if [target, written].into_iter().flatten().any(Output::is_stdout) {
         return Ok(());
     }
     out::print(&known.text(out::colours(&std::io::stdout())))
@@ -167,7 +165,9 @@ fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{}: cannot be created", folder.display()))?;
     }
-    Target::regular("the file of models", path).map(drop)
+    zellige_files::Destination::new(path)
+        .and_then(|models| models.check())
+        .with_context(|| format!("the file of models {}", path.display()))
 }
 
 #[cfg(test)]

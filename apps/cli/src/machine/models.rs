@@ -96,9 +96,9 @@ pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
     match cached() {
         Ok((models, _)) => Some(models),
         Err(unusable) => {
-            eprintln!(
+            out::note(&format!(
                 "warning: {policy} starts without knowing how long tasks take; performance models: {unusable}"
-            );
+            ));
             None
         }
     }
@@ -112,7 +112,7 @@ pub fn keep(models: &Models) {
         Err(_) => return,
     };
     if let Err(error) = models.save(&path, &identity()) {
-        eprintln!("warning: what this run has measured is not kept: {error}");
+        out::note(&format!("warning: what this run has measured is not kept: {error}"));
     }
 }
 

@@ -9,8 +9,8 @@ use zellige_runtime::{Topology, cpu_limit};
 
 use super::gpus::Gpus;
 use super::models::Known;
-use crate::args::MachineShow;
-use crate::out::{self, Target};
+use crate::args::{MachineShow, Output};
+use crate::out;
 use crate::table::bytes;
 
 /// What is known of the machine.
@@ -75,12 +75,12 @@ struct Memory {
 /// # Errors
 /// The output cannot be written.
 pub fn show(args: &MachineShow) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let machine = Machine::discover();
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&machine)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     out::print(&machine.text())

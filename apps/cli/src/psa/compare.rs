@@ -11,9 +11,9 @@ use zellige_psa::results::Results;
 use zellige_psa::search::arrays;
 
 use super::figures::{self, Search};
-use crate::args::PsaCompareArgs;
+use crate::args::{Output, PsaCompareArgs};
 use crate::exit::CommandError;
-use crate::out::{self, Target};
+use crate::out;
 use crate::table::{Side, Table, digits};
 
 /// A row of the JSON.
@@ -47,20 +47,20 @@ impl Figures {
 /// # Errors
 /// Files that are no results, runs of other events, an output that cannot be written.
 pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
+    let target = &args.json;
+    let report = &args.report;
     let (a, b) = (Results::read(&args.a)?, Results::read(&args.b)?);
     let truth = args.truth.as_deref().map(truth).transpose()?;
     let comparison = compare(&a, &b, truth.as_ref())?;
     let rows = comparison.rows();
-    if let Some(report) = &report {
+    if let Some(report) = report {
         let page = page(args, &comparison);
         report.write(|out| out.write_all(page.as_bytes()))?;
     }
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&rows.iter().map(Figures::of).collect::<Vec<_>>())?;
     }
-    match target.is_some_and(|target| target.is_stdout()) {
+    match target.as_ref().is_some_and(Output::is_stdout) {
         true => Ok(()),
         false => out::print(&[table(&rows), unmatched(&rows[0])].concat()),
     }

@@ -44,10 +44,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     let events = events::simulate(&rt, &detector, &spec, &progress).map_err(failed)?;
     drop((progress, armed));
     interrupt::check()?;
-    {
-        let _held = out::writing();
-        events::write_to(&args.out, &events, &spec, &detector)?;
-    }
+    events::write_to(&args.out, &events, &spec, &detector)?;
     out::print(&format!(
         "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",
         events.count(),

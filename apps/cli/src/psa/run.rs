@@ -16,11 +16,11 @@ use zellige_psa::{events, files};
 use zellige_tor::pipeline::Observer;
 
 use super::failed;
-use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
+use crate::args::{Output, PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::digits;
 
@@ -29,7 +29,7 @@ use crate::table::digits;
 /// # Errors
 /// Options without meaning together, files that hold something else or do not fit each other, an output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let plan = plan(&args.search);
     plan.check()?;
     let devices = super::devices(&args.execution, &plan)?;
@@ -38,10 +38,10 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
         (Some(positions), Some(energies)) => arrays(args, &plan, &devices, batching, [positions, energies])?,
         _ => folders(args, &plan, &devices, batching)?,
     };
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&search.results)?;
     }
-    match target.is_some_and(|target| target.is_stdout()) {
+    match target.as_ref().is_some_and(Output::is_stdout) {
         true => Ok(()),
         false => out::print(&text(&search)),
     }
@@ -119,7 +119,7 @@ const ON_THE_WAY: usize = 8192;
 fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching) -> anyhow::Result<Search> {
     let (basis, _) = files::basis::read(&args.basis)?;
     let events = events::read(&args.events)?;
-    let rules = rules(&args.rules, plan)?;
+    let rules = rules(&args.rules, plan, basis.sampling().samples)?;
     let array = args.array.as_deref().map(Array::read).transpose()?;
     if array.as_ref().is_some_and(|array| array.place(args.crystal, [0.0; 3]).is_none()) {
         let problem = format!("the array has no crystal {}", args.crystal);
@@ -169,12 +169,12 @@ pub(super) fn plan(args: &PsaSearch) -> Plan {
     Plan { method, p: args.p, precision: args.precision, table: args.lut, certify: args.certify }
 }
 
-/// What is done with events.
-pub(super) fn rules(args: &PsaRules, plan: &Plan) -> Result<Rules, zellige_psa::Error> {
+/// What is done with events, for a basis with signals of so many samples: no window is longer by itself.
+pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rules, zellige_psa::Error> {
     let pairs = |penalty| PairPlan { single: *plan, penalty, ..PairPlan::default() };
     Ok(Rules {
         channels: args.channels,
-        window: args.window.map_or(Rules::DEFAULT.window, usize::from),
+        window: args.window.map_or(Rules::DEFAULT.window.min(samples), usize::from),
         threshold: args.threshold,
         coarse_below: args.coarse_below,
         shifts: args.shifts.into(),

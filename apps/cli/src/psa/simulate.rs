@@ -15,7 +15,7 @@ use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
 use super::{electronics, failed, runtime};
 use crate::args::{BasisValues, PsaSimulate};
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::{interrupt, table};
 
@@ -27,11 +27,6 @@ const SETTLED: f32 = 0.01;
 /// # Errors
 /// A crystal that cannot be read or cannot be, an output that cannot be written, tasks that fail, Ctrl-C.
 pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
-    let target = match (&args.agata, &args.gretina) {
-        (Some(path), _) => Some(Target::regular("--agata", path)?),
-        (None, Some(path)) => Some(Target::regular("--gretina", path)?),
-        (None, None) => None,
-    };
     if let Some(folder) = &args.out {
         files::make_folder(folder)?;
     }
@@ -53,18 +48,18 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
     let times = [solved, begin.elapsed() - solved];
     drop((progress, armed));
     interrupt::check()?;
-    let written = {
-        let _held = out::writing();
-        match (&target, &args.out) {
+    let target = args.agata.as_ref().or(args.gretina.as_ref());
+    let written: &Path = {
+        match (target, &args.out) {
             (Some(target), _) => {
                 match &cylindrical {
                     Some(cylindrical) => {
                         let places = cylindrical.places(basis.segments())?;
-                        files::gretina::write(target.path(), &basis, &places)?;
+                        files::gretina::write(target, &basis, &places)?;
                     }
-                    None => files::agata::write(target.path(), &basis)?,
+                    None => files::agata::write(target, &basis)?,
                 }
-                target.path()
+                target
             }
             (None, Some(folder)) => {
                 let origin = files::basis::Origin { crystal: crystal.clone(), electronics, grid: args.grid };

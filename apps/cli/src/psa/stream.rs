@@ -21,7 +21,7 @@ use super::run::{plan, rules};
 use crate::args::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::digits;
 
@@ -65,10 +65,9 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
         }
         out.flush()
     };
-    let target = Target::new("--out", &args.out)?;
-    target.write(body)?;
+    args.out.write(body)?;
     drop(progress);
-    match target.is_stdout() {
+    match args.out.is_stdout() {
         true => Ok(()),
         false => out::print(&format!("{total} frames\nwritten: {}\n", args.out.display())),
     }
@@ -92,7 +91,7 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
 /// # Errors
 /// A basis or an input that cannot be read, options without meaning, an output that cannot be written, an output of another input, Ctrl-C.
 pub fn run(args: &PsaStream) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let plan = plan(&args.search);
     plan.check()?;
     let devices = super::devices(&args.execution, &plan)?;
@@ -110,8 +109,9 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         ..Options::default()
     };
     let rt = devices.runtime(&args.execution).build()?;
-    let mut flow = Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan)?)?;
-    let is_stdout = args.out == Path::new("-");
+    let mut flow =
+        Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan, basis.sampling().samples)?)?;
+    let is_stdout = args.out.is_stdout();
     let input = match (&args.listen, &args.input) {
         (Some(_), _) | (None, None) => "socket".to_owned(),
         (None, Some(path)) => path.display().to_string(),
@@ -122,18 +122,21 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         (false, _) => Output::file(&args.out, &input, step)?,
     };
     if from.frames > 0 {
-        eprintln!("zellige: going on after {} frames that an earlier run has answered", from.frames);
+        out::note(&format!(
+            "zellige: going on after {} frames that an earlier run has answered",
+            from.frames
+        ));
     }
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     Observer::stage(&progress, "events", 0);
     let summary = match (&args.listen, &args.input) {
         (Some(address), _) => {
-            let listener = Listener::bind(*address, from)?;
-            eprintln!("zellige: listening at {}", listener.address()?);
+            let listener = Listener::bind(address, from)?;
+            out::note(&format!("zellige: listening at {}", listener.address()));
             stream::run(listener, &mut output, &mut flow, &options, &progress)
         }
-        (None, Some(path)) if path == Path::new("-") => {
+        (None, Some(path)) if &**path == Path::new("-") => {
             stream::run(Once::new(io::stdin()), &mut output, &mut flow, &options, &progress)
         }
         (None, Some(path)) => {
@@ -142,13 +145,18 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         (None, None) => unreachable!("one of the two is required"),
     };
     let summary = summary.map_err(failed)?;
+    if summary.events == 0 && summary.foreign > 0 {
+        let problem =
+            format!("none of its {} frames holds traces as zellige psa frames writes them", summary.foreign);
+        return Err(CommandError::option(input, problem).into());
+    }
     output.finish()?;
     drop(progress);
     devices.done(&args.execution, &rt);
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&summary)?;
     }
-    match is_stdout || target.is_some_and(|target| target.is_stdout()) {
+    match is_stdout || target.as_ref().is_some_and(crate::args::Output::is_stdout) {
         true => Ok(()),
         false => out::print(&text(&summary, args)),
     }
@@ -188,7 +196,7 @@ pub fn send(args: &PsaSend) -> anyhow::Result<()> {
     let progress = Progress::new();
     Observer::stage(&progress, "sending", 0);
     let patience = Duration::from_secs(args.patience.into());
-    let frames = socket::send(&args.input, args.to, args.rate, patience, &progress)?;
+    let frames = socket::send(&args.input, &args.to, args.rate, patience, &progress)?;
     drop(progress);
     out::print(&format!("{frames} frames are safe\n"))
 }

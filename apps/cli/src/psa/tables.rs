@@ -12,9 +12,9 @@ use zellige_psa::survey::{Range, Row, Sample, rows, survey, variants};
 use zellige_runtime::Runtime;
 
 use super::{failed, fields, runtime};
-use crate::args::PsaTables;
+use crate::args::{Output, PsaTables};
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::{Side, Table, digits};
 
@@ -23,8 +23,8 @@ use crate::table::{Side, Table, digits};
 /// # Errors
 /// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be written, Ctrl-C.
 pub fn run(args: &PsaTables) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
+    let target = &args.json;
+    let report = &args.report;
     let (basis, origin) = files::basis::read(&args.basis)?;
     let rt = runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());
@@ -35,14 +35,14 @@ pub fn run(args: &PsaTables) -> anyhow::Result<()> {
     drop((progress, armed));
     interrupt::check()?;
     let rows = rows(&runs, &samples, &variants);
-    if let Some(report) = &report {
+    if let Some(report) = report {
         let page = report::page(&origin.crystal.name, &rows, &runs, &variants);
         report.write(|out| out.write_all(page.as_bytes()))?;
     }
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&rows)?;
     }
-    match target.is_some_and(|target| target.is_stdout()) {
+    match target.as_ref().is_some_and(Output::is_stdout) {
         true => Ok(()),
         false => out::print(&text(&rows)),
     }

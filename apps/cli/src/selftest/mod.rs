@@ -14,10 +14,10 @@ use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
 use zellige_runtime::fuzz::FuzzReport;
 
-use crate::args::SelftestArgs;
+use crate::args::{Output, SelftestArgs};
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use outcome::{FactorRow, GpuReport, KernelRow, factor_table};
 
@@ -42,7 +42,7 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     if let Some(number) = args.faulty_kernel {
         return out::print(&format!("{}\n", gpu::fault_here(&open()?, number)?));
     }
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let driver = if args.cuda { Some(open()?) } else { None };
     let progress = Progress::new();
     let kernels = if args.only_graphs { Vec::new() } else { cpu::kernels(args, &progress)? };
@@ -58,10 +58,10 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
         && together.iter().all(|row| row.passed)
         && kernels.iter().all(|row| row.passed);
     let report = Report { passed, kernels, gpus, together, graphs };
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&report)?;
     }
-    if !target.as_ref().is_some_and(Target::is_stdout) {
+    if !target.as_ref().is_some_and(Output::is_stdout) {
         print(&report)?;
     }
     verdict(args, &report)

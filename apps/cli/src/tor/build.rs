@@ -5,10 +5,10 @@ use std::iter;
 use zellige_tor::pipeline::{self, Options};
 
 use super::{files, results};
-use crate::args::BuildArgs;
+use crate::args::{BuildArgs, Output};
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 
 /// A reconstructor for every target, in a file.
@@ -18,8 +18,7 @@ use crate::progress::Progress;
 pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let rules = iter::once(&args.precision).chain(&args.factor.solve_precision);
     let devices = Devices::open(&args.execution, &Needs::of_rules(rules))?;
-    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let output = files::target("-o", &args.output)?;
+    let json = &args.json;
     let input = super::read(&args.system)?;
     let options = Options {
         rules: vec![args.precision.to_string()],
@@ -37,16 +36,15 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     interrupt::check()?;
     devices.done(&args.execution, &rt);
 
-    let quiet = json.as_ref().is_some_and(Target::is_stdout);
+    let quiet = json.as_ref().is_some_and(Output::is_stdout);
     if !quiet {
         out::print(&results::table(&outcome).render(out::colours(&std::io::stdout())))?;
     }
-    if let Some(json) = &json {
+    if let Some(json) = json {
         json.write_json(&outcome.results)?;
     }
     results::check_survivors(&outcome)?;
     let order = files::order(args.slope_order);
-    files::write(quiet, || {
-        pipeline::write_reconstructors(output.path(), &outcome, &outcome.results[0], order)
-    })
+    let written = pipeline::write_reconstructors(&args.output, &outcome, &outcome.results[0], order)?;
+    files::print_written(quiet, &written)
 }

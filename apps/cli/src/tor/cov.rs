@@ -6,10 +6,10 @@ use serde::Serialize;
 use zellige_tor::pipeline::{self, DeviceUse, Options};
 
 use super::files;
-use crate::args::CovArgs;
+use crate::args::{CovArgs, Output};
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::{bytes, digits};
 
@@ -30,8 +30,7 @@ struct Figures {
 /// Bad parameters, or an output that cannot be written.
 pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
-    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let output = files::target("-o", &args.output)?;
+    let json = &args.json;
     let input = super::read(&args.system)?;
     let rt = devices.runtime(&args.execution).build()?;
     let armed = interrupt::cancels(rt.canceller());
@@ -52,10 +51,10 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
         seconds,
         devices: pipeline::devices(&rt),
     };
-    if let Some(json) = &json {
+    if let Some(json) = json {
         json.write_json(&figures)?;
     }
-    let quiet = json.as_ref().is_some_and(Target::is_stdout);
+    let quiet = json.as_ref().is_some_and(Output::is_stdout);
     if !quiet {
         out::print(&format!(
             "Cmm {0} x {0} ({1} in float64), Ctm {2} x {0} of {3} target(s), Ctt {2} x {2}: computed in {4} s\n",
@@ -66,5 +65,6 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
             digits(seconds)
         ))?;
     }
-    files::write(quiet, || all.write(output.path(), files::order(args.slope_order)))
+    let written = all.write(&args.output, files::order(args.slope_order))?;
+    files::print_written(quiet, &written)
 }

@@ -1,12 +1,14 @@
 //! `zellige tor eval`.
 
+use std::path::Path;
+
 use zellige_tor::pipeline::{self, Foreign, Judgement, Options};
 
 use super::files;
-use crate::args::EvalArgs;
+use crate::args::{EvalArgs, Output};
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::{Side, Table};
 
@@ -16,11 +18,11 @@ use crate::table::{Side, Table};
 /// Files that cannot be read or do not fit the system.
 pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
-    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let json = &args.json;
     let input = super::read(&args.system)?;
     let foreign = Foreign {
-        reconstructor: args.rec.clone(),
-        command_matrix: args.dm.clone(),
+        reconstructor: args.rec.to_path_buf(),
+        command_matrix: args.dm.as_deref().map(Path::to_path_buf),
         order: args.slope_order.map(files::order),
     };
     let rt = devices.runtime(&args.execution).build()?;
@@ -32,10 +34,10 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     drop(armed);
     interrupt::check()?;
     devices.done(&args.execution, &rt);
-    if let Some(json) = &json {
+    if let Some(json) = json {
         json.write_json(&judgement)?;
     }
-    if json.as_ref().is_some_and(Target::is_stdout) {
+    if json.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     out::print(&text(&judgement))

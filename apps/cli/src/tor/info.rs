@@ -4,8 +4,8 @@ use serde::Serialize;
 use zellige_tor::info::Info;
 use zellige_tor::pipeline::{self, Need, Options, TileChoice};
 
-use crate::args::{InfoArgs, Tile};
-use crate::out::{self, Target};
+use crate::args::{InfoArgs, Output, Tile};
+use crate::out;
 use crate::table::bytes;
 
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ struct Tiling {
 /// # Errors
 /// Bad parameters, or an output that cannot be written.
 pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
-    let target = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
+    let target = &args.json;
     let input = super::read(&args.system)?;
     let info = zellige_tor::info(&input.system, &input.atmosphere)?;
     let tiling = Tiling::of(&info, args.tile)?;
@@ -61,7 +61,7 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
         Ok(plan) => Some(plan.memory),
         Err(pipeline::Error::Memory(text)) => {
             // What does not fit here may fit elsewhere: the description stands.
-            eprintln!("warning: {text}");
+            out::note(&format!("warning: {text}"));
             None
         }
         Err(other) => return Err(other.into()),
@@ -74,10 +74,10 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
         fits: need.is_some(),
     };
     let figures = Figures { info: &info, tiling, run };
-    if let Some(target) = &target {
+    if let Some(target) = target {
         target.write_json(&figures)?;
     }
-    if target.as_ref().is_some_and(Target::is_stdout) {
+    if target.as_ref().is_some_and(Output::is_stdout) {
         return Ok(());
     }
     let run = need.map_or(String::new(), |need| {

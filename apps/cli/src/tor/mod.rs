@@ -14,7 +14,7 @@ use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
 use crate::args::{FactorArgs, NotSpd, SystemArgs, Tile, Tor};
 use crate::devices::Devices;
 use crate::exit::CommandError;
-use crate::interrupt;
+use crate::{interrupt, out};
 
 /// Does what the word after `tor` says.
 ///
@@ -35,7 +35,7 @@ fn read(args: &SystemArgs) -> anyhow::Result<Input> {
     let mode = if args.strict { Mode::Strict } else { Mode::Lenient };
     let mut input = params::read(&args.system, args.atm.as_deref(), mode).map_err(bad_file)?;
     for warning in &input.warnings {
-        eprintln!("warning: {warning}");
+        out::note(&format!("warning: {warning}"));
     }
     if !args.targets.is_empty() {
         input.system.targets.clone_from(&args.targets);

@@ -6,14 +6,12 @@ use zellige_tor::pipeline::{self, Options, Outcome};
 use zellige_tor::report::{TraceLink, write_report};
 
 use super::{files, results};
-use crate::args::{RunArgs, Xray};
+use crate::args::{Output, RunArgs, Xray};
 use crate::devices::{Devices, Needs};
-use crate::exit::CommandError;
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::bytes;
-use crate::trace::TraceFile;
 
 /// Rules that are compared where none is asked for.
 const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];
@@ -28,17 +26,11 @@ const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 20;
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let asked = args.precision.iter().chain(&args.factor.solve_precision);
     let devices = Devices::open(&args.execution, &Needs::of_rules(asked))?;
-    let json = args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
-    let trace = args.trace.as_deref().map(TraceFile::new).transpose()?;
-    let report = args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?;
-    let output = args.output.as_deref().map(|path| files::target("-o", path)).transpose()?;
-    let norms = args.norms_out.as_deref().map(|path| Target::new("--norms-out", path)).transpose()?;
-    if let (Some(a), Some(b)) = (&json, &norms)
-        && a.is_stdout()
-        && b.is_stdout()
-    {
-        return Err(CommandError::option("--norms-out", "--json has standard output already").into());
-    }
+    let json = &args.json;
+    let trace = &args.trace;
+    let report = &args.report;
+    let output = &args.output;
+    let norms = &args.norms_out;
     let input = super::read(&args.system)?;
     let options = Options {
         rules: rules(&args.precision),
@@ -68,30 +60,28 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     devices.done(&args.execution, &rt);
 
     let recorded = rt.take_trace();
-    if let (Some(file), Some(recorded)) = (&trace, &recorded) {
+    if let (Some(file), Some(recorded)) = (trace, &recorded) {
         file.write(recorded, &format!("zellige tor run {}", args.system.system.display()))?;
     }
-    if let Some(report) = &report {
-        let page = trace.as_ref().and_then(|file| file.page_for(report.path()));
+    if let Some(report) = report {
+        let page = trace.as_ref().and_then(|file| file.page_for(report));
         let link = recorded.as_ref().map(|trace| TraceLink { trace, page: page.as_deref() });
-        let _held = out::writing();
-        write_report(report.path(), &outcome, link)?;
+        write_report(report, &outcome, link)?;
     }
-    if let Some(json) = &json {
+    if let Some(json) = json {
         json.write_json(&outcome.results)?;
     }
-    let quiet = [&json, &norms].into_iter().flatten().any(Target::is_stdout);
+    let quiet = [json, norms].into_iter().flatten().any(Output::is_stdout);
     if !quiet {
         print(&outcome)?;
     }
     let survivor = outcome.results.iter().find(|r| r.measured.is_some());
-    if let (Some(target), Some(norms)) = (&norms, survivor.and_then(|r| r.extras.norms.as_ref())) {
+    if let (Some(target), Some(norms)) = (norms, survivor.and_then(|r| r.extras.norms.as_ref())) {
         target.write_json(norms)?;
     }
-    if let (Some(output), Some(survivor)) = (&output, survivor) {
-        files::write(quiet, || {
-            pipeline::write_reconstructors(output.path(), &outcome, survivor, SlopeOrder::Xxyy)
-        })?;
+    if let (Some(output), Some(survivor)) = (output, survivor) {
+        let written = pipeline::write_reconstructors(output, &outcome, survivor, SlopeOrder::Xxyy)?;
+        files::print_written(quiet, &written)?;
     }
     results::check_survivors(&outcome)?;
     Ok(())

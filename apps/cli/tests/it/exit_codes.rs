@@ -106,12 +106,18 @@ fn bad_parameter_files_are_2() {
 }
 
 #[test]
+fn inputs_that_are_missing_or_broken_are_2() {
+    let folder = folder(4);
+    run(folder.path(), &["tor", "run", "absent.toml"]).expect(2).says("absent.toml");
+    run(folder.path(), &["tor", "eval", "small.toml", "--rec", "absent.fits"]).expect(2).says("absent.fits");
+    fs::write(folder.path().join("torn.fits"), "SIMPLE  =                    T").unwrap();
+    run(folder.path(), &["tor", "eval", "small.toml", "--rec", "torn.fits"]).expect(2).says("torn.fits");
+}
+
+#[test]
 fn other_failures_are_1() {
     let folder = folder(4);
-    run(folder.path(), &["tor", "run", "absent.toml"]).expect(1).says("absent.toml");
-    run(folder.path(), &["tor", "eval", "small.toml", "--rec", "absent.fits"]).expect(1).says("absent.fits");
-    fs::write(folder.path().join("torn.fits"), "SIMPLE  =                    T").unwrap();
-    run(folder.path(), &["tor", "eval", "small.toml", "--rec", "torn.fits"]).expect(1).says("torn.fits");
+    run(folder.path(), &["tor", "run", "small.toml", "--json", "/dev/full"]).expect(1).says("/dev/full");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod bench_memory;
 mod common;
 mod devices;
 mod exit_codes;
+mod hostile;
 mod interrupts;
 mod machine;
 mod outputs;

@@ -92,7 +92,7 @@ fn what_cannot_be_is_refused() {
     let files = ["--basis", "b.npy", "--positions", "b.npy", "--events", "b.npy", "--energies", "b.npy"];
     let with = |more: &[&str]| run(here.path(), &[&["psa", "run"], &files[..], more].concat());
     let broken = with(&[]);
-    assert_eq!(broken.code, Some(1), "{}", broken.stderr);
+    assert_eq!(broken.code, Some(2), "{}", broken.stderr);
     assert!(broken.stderr.contains("b.npy, byte"), "{}", broken.stderr);
     for wrong in [
         &["--p", "0"][..],
@@ -105,5 +105,5 @@ fn what_cannot_be_is_refused() {
         assert_eq!(with(wrong).code, Some(2), "{wrong:?}");
     }
     std::fs::write(here.path().join("r.json"), b"{}").unwrap();
-    assert_eq!(run(here.path(), &["psa", "compare", "r.json", "r.json"]).code, Some(1));
+    assert_eq!(run(here.path(), &["psa", "compare", "r.json", "r.json"]).code, Some(2));
 }

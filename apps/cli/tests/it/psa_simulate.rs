@@ -60,7 +60,7 @@ fn a_crystal_is_printed_edited_simulated_and_hit() {
         assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
     };
-    refused(&["psa", "simulate", "--crystal", "none.toml", "-o", "x"], 1, "none.toml");
+    refused(&["psa", "simulate", "--crystal", "none.toml", "-o", "x"], 2, "none.toml");
     refused(&["psa", "simulate", "--grid", "0", "-o", "x"], 2, "grid");
     refused(&["psa", "events", "--basis", "one", "-o", "x"], 2, "holds no basis");
     refused(&["psa", "events", "--basis", "basis", "--energy", "7:3", "-o", "x"], 2, "uniform:15:5000");

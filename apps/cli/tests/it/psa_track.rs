@@ -79,5 +79,5 @@ fn what_cannot_be_is_refused() {
     ] {
         assert_eq!(run(here, wrong).code, Some(2), "{wrong:?}");
     }
-    assert_eq!(run(here, &["psa", "track", "none.json", "-o", "x"]).code, Some(1));
+    assert_eq!(run(here, &["psa", "track", "none.json", "-o", "x"]).code, Some(2));
 }

@@ -195,7 +195,7 @@ fn what_is_wrong_is_said() {
         (["--rule", "tf32"], 1, "can run gemm in \"tf32\": no kind has a rate"),
         (["--rule", "fp8:band=2"], 1, "can run gemm in \"fp8\": no kind has a rate"),
         (["--rule", "fp32,full=x3"], 1, "in \"x3\": no kind has a rate"),
-        (["--norms", "none.json"], 1, "none.json"),
+        (["--norms", "none.json"], 2, "none.json"),
         (["--norms", "odd.json"], 2, "\"edges\""),
         (["--rule=hp2", "--copies=both"], 2, "use replicas"),
     ] {

@@ -15,13 +15,8 @@ const ROUNDED: f64 = 1e-3;
 
 pub(super) fn read(path: &Path) -> Result<Array, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
-    let size = std::fs::metadata(path).map_err(cannot)?.len();
-    if size > MOST_BYTES {
-        let problem = format!("{size} bytes are no array");
-        return Err(Error::Text { path: path.to_owned(), line: None, problem });
-    }
     // Comments may be in any encoding: what matters is ASCII.
-    let bytes = std::fs::read(path).map_err(cannot)?;
+    let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(cannot)?;
     parse(path, &String::from_utf8_lossy(&bytes))
 }
 

@@ -37,12 +37,7 @@ struct File {
 
 pub(super) fn read(path: &Path) -> Result<Crystal, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the crystal", source };
-    let size = std::fs::metadata(path).map_err(cannot)?.len();
-    if size > MOST_BYTES {
-        let problem = format!("{size} bytes are no description of a crystal");
-        return Err(Error::Format { path: path.to_owned(), offset: None, problem });
-    }
-    parse(path, &std::fs::read_to_string(path).map_err(cannot)?)
+    parse(path, &zellige_files::read_text(path, MOST_BYTES).map_err(cannot)?)
 }
 
 pub(super) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {

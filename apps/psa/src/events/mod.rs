@@ -78,14 +78,17 @@ impl Spec {
             true => Ok(()),
             false => Err(Error::Parameter {
                 name,
-                problem: format!("{value}: give a number from {low} to {high}"),
+                problem: format!("{value:?}: give a number from {low} to {high}"),
             }),
         };
         self.energies.check()?;
         range("hits", self.hits as f64, 1.0, MOST_HITS as f64)?;
         range("noise", self.noise, 0.0, 1e6)?;
         range("correlation", self.correlation, 0.0, 0.999)?;
-        range("adc_step", self.adc_step, 0.0, 1e6)?;
+        // Steps that no converter has are steps of nothing: values divided by them overflow.
+        if self.adc_step != 0.0 {
+            range("adc_step", self.adc_step, 1e-9, 1e6)?;
+        }
         range("jitter", self.jitter, 0.0, 1e4)?;
         range("rate", self.rate, 1e-6, 1e9)?;
         range("samples", self.sampling.samples as f64, 1.0, 1e5)?;

@@ -40,17 +40,17 @@ pub fn write_whole(
     zellige_files::write_whole(path, body).map_err(|error| not_written(path, error))
 }
 
-fn not_written(path: &Path, error: WriteError) -> Error {
+pub(crate) fn not_written(path: &Path, error: WriteError) -> Error {
     Error::File { path: path.to_owned(), problem: error.problem, source: error.source }
 }
 
-/// Makes a folder for results, or takes one that is there.
+/// Makes a folder for results, or takes one that is there; the folder that it lies in must exist.
 ///
 /// # Errors
 /// [`Error::File`].
 pub fn make_folder(path: &Path) -> Result<(), Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot make the folder", source };
-    std::fs::create_dir_all(path).map_err(cannot)
+    zellige_files::make_folder(path).map_err(cannot)
 }
 
 /// Removes a file that says how complete others are, before those are written anew or when they are; one that is not there is removed already.
@@ -68,11 +68,7 @@ pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &s
     /// More than any of our files of parameters.
     const MOST: u64 = 1 << 20;
     let wrong = |line, problem| Error::Text { path: path.to_owned(), line, problem };
-    let read = || match std::fs::metadata(path)?.len() {
-        size if size > MOST => Err(io::Error::other(format!("{size} bytes are no parameters"))),
-        _ => std::fs::read_to_string(path),
-    };
-    let text = read().map_err(|source| match source.kind() {
+    let text = zellige_files::read_text(path, MOST).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => wrong(None, missing.to_owned()),
         _ => Error::File { path: path.to_owned(), problem: "cannot read", source },
     })?;

@@ -52,7 +52,12 @@ pub struct Array {
     sides: Vec<usize>,
     /// Where its values begin.
     begin: u64,
+    /// Only the header has been read: values are in an archive.
+    is_packed: bool,
 }
+
+/// Bytes that hold the header of any array of numbers.
+const MOST_HEAD: u64 = 4096;
 
 impl Array {
     /// Opens an array whose elements have one of the types `known` (`"<f4"`), with this many sides.
@@ -62,7 +67,14 @@ impl Array {
     pub fn open(path: &Path, known: &[&str], dimensions: usize) -> Result<Array, Error> {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
         let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
-        if let Some(member) = npz::member(path).or_else(|| hdf5::member(path)) {
+        // What is compressed is unpacked when its shape is the right one.
+        if let Some(head) = npz::member(path, MOST_HEAD) {
+            let npz::Member { bytes, length } = head?;
+            let array =
+                Array::from_source(path, Box::new(io::Cursor::new(bytes)), length, known, dimensions)?;
+            return Ok(Array { is_packed: true, ..array });
+        }
+        if let Some(member) = hdf5::member(path) {
             let bytes = member?;
             let size = bytes.len() as u64;
             return Array::from_source(path, Box::new(io::Cursor::new(bytes)), size, known, dimensions);
@@ -121,7 +133,7 @@ impl Array {
             return Err(wrong(Some(size), problem));
         }
         let sides = npy.shape().iter().map(|&side| side as usize).collect();
-        Ok(Array { npy, sides, begin })
+        Ok(Array { npy, sides, begin, is_packed: false })
     }
 
     /// Its sides.
@@ -145,7 +157,17 @@ impl Array {
     /// [`Error::File`].
     pub fn values<T: Deserialize>(self, path: &Path) -> Result<Vec<T>, Error> {
         let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
-        self.npy.into_vec().map_err(cannot)
+        let npy = match self.is_packed {
+            true => {
+                let member = npz::member(path, u64::MAX)
+                    .ok_or_else(|| io::ErrorKind::NotFound.into())
+                    .map_err(cannot)??;
+                let bytes: Box<dyn Bytes> = Box::new(io::Cursor::new(member.bytes));
+                NpyFile::new(BufReader::new(bytes)).map_err(cannot)?
+            }
+            false => self.npy,
+        };
+        npy.into_vec().map_err(cannot)
     }
 }
 

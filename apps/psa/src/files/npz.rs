@@ -21,17 +21,25 @@ use crate::events::Events;
 /// What deflating makes of a byte at most.
 const MOST_RATIO: u64 = 1032;
 
-/// The bytes of the array that a path names, if it names one in an archive.
-pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, Error>> {
+/// An array of an archive.
+pub(super) struct Member {
+    /// Its bytes, or the first of them.
+    pub(super) bytes: Vec<u8>,
+    /// How many it has.
+    pub(super) length: u64,
+}
+
+/// The first `most` bytes of the array that a path names, if it names one in an archive.
+pub(super) fn member(path: &Path, most: u64) -> Option<Result<Member, Error>> {
     let is_archive = |path: &Path| path.extension().is_some_and(|end| end == "npz") && path.is_file();
     match path.parent() {
-        _ if is_archive(path) => Some(read(path, path, None)),
-        Some(archive) if is_archive(archive) => Some(read(path, archive, path.file_name()?.to_str())),
+        _ if is_archive(path) => Some(read(path, path, None, most)),
+        Some(archive) if is_archive(archive) => Some(read(path, archive, path.file_name()?.to_str(), most)),
         _ => None,
     }
 }
 
-fn read(path: &Path, archive: &Path, name: Option<&str>) -> Result<Vec<u8>, Error> {
+fn read(path: &Path, archive: &Path, name: Option<&str>, most: u64) -> Result<Member, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the archive", source };
     let wrong = |offset, problem| Error::Format { path: path.to_owned(), offset, problem };
     let file = File::open(archive).map_err(cannot)?;
@@ -58,9 +66,9 @@ fn read(path: &Path, archive: &Path, name: Option<&str>) -> Result<Vec<u8>, Erro
     }
     let mut bytes = Vec::new();
     let damaged = |e| wrong(begin, format!("array {name:?} is damaged: {e}"));
-    entry.take(length + 1).read_to_end(&mut bytes).map_err(damaged)?;
-    match bytes.len() as u64 == length {
-        true => Ok(bytes),
+    entry.take(most.min(length + 1)).read_to_end(&mut bytes).map_err(damaged)?;
+    match bytes.len() as u64 == most.min(length) {
+        true => Ok(Member { bytes, length }),
         false => Err(wrong(begin, format!("array {name:?} has not the {length} bytes that are promised"))),
     }
 }
@@ -128,4 +136,29 @@ pub fn write_events(path: &Path, events: &Events) -> Result<(), Error> {
         let sides = [count, CHANNELS, events.sampling.samples];
         archive.put("signals", &sides, events.signals.iter().copied())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only what has the right shape is unpacked: an archive may hold a thousand times its bytes.
+    #[test]
+    fn values_are_read_after_the_shape_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.npz");
+        let mut zip = ZipWriter::new(File::create(&path).expect("a file"));
+        let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+        zip.start_file("a.npy", stored).expect("an entry");
+        npy::put(&mut zip, &[3000, 2], vec![1.5f32; 6000]).expect("written");
+        zip.finish().expect("written");
+        let open = || npy::Array::open(&path, &["<f4"], 2).expect("its header is whole");
+        assert_eq!(open().sides(), [3000, 2]);
+        assert_eq!(open().values::<f32>(&path).expect("whole"), vec![1.5; 6000]);
+        let mut bytes = std::fs::read(&path).expect("there");
+        bytes[20_000] ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+        assert!(npy::Array::open(&path, &["<f4"], 3).is_err_and(|e| e.to_string().contains("3 sides")));
+        assert!(open().values::<f32>(&path).expect_err("damaged").to_string().contains("damaged"));
+    }
 }

@@ -15,6 +15,9 @@ pub struct CrossTalk {
 /// Steps of the iteration: with coefficients that add up to 0.1 beside the diagonal they leave 1e-16 of the cross-talk.
 const STEPS: usize = 16;
 
+/// No table of coefficients is longer.
+const MOST_BYTES: u64 = 1 << 20;
+
 impl CrossTalk {
     /// From 36 x 36 coefficients, row after row: that in row `i` and column `j` is what segment `i` shows of segment `j`.
     ///
@@ -43,7 +46,7 @@ impl CrossTalk {
     /// [`Error::File`] and [`Error::Format`], with the byte where the line begins, and those of [`CrossTalk::new`].
     pub fn read(path: &Path) -> Result<CrossTalk, Error> {
         let problem = "cannot read the coefficients of cross-talk";
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File {
+        let text = zellige_files::read_text(path, MOST_BYTES).map_err(|source| Error::File {
             path: path.to_owned(),
             problem,
             source,

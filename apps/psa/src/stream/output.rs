@@ -4,11 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use zellige_files::Destination;
+
 use super::journal::Journal;
 use super::source::Mark;
 use crate::Error;
 use crate::files::geb::{HEADER, mode2, write_frame};
-use crate::files::unseal;
+use crate::files::{not_written, unseal};
 use crate::search::{Answer, Place};
 
 /// Frames with the hits of events. A file has its name when it is whole; until then it is `NAME.part`, with a [`Journal`] beside it.
@@ -45,15 +47,24 @@ impl<'a> Output<'a> {
     /// # Errors
     /// [`Error::File`].
     pub fn anew(path: &Path, input: &str, step: f64) -> Result<Output<'a>, Error> {
-        unseal(&Journal::path(path))?;
+        let to = Destination::new(path).map_err(|error| not_written(path, error))?;
+        unseal(&Journal::path(to.path()))?;
         Ok(Output::file(path, input, step)?.0)
     }
 
-    /// Into a file, for an input of this name; and where in the input an earlier run came to: what that wrote is kept.
+    /// Into a file, for an input of this name; and where in the input an earlier run came to: what that wrote is kept. Links are followed;
+    /// a device or a pipe gets the hits as they come.
     ///
     /// # Errors
     /// [`Error::File`]; [`Error::Text`] where the earlier run read another input, or what it wrote is gone.
     pub fn file(path: &Path, input: &str, step: f64) -> Result<(Output<'a>, Mark), Error> {
+        let to = Destination::new(path).map_err(|error| not_written(path, error))?;
+        let path = to.path();
+        if !to.is_regular() {
+            let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot write", source };
+            let to = OpenOptions::new().write(true).open(path).map_err(cannot)?;
+            return Ok((Output::stream(to, step), Mark::default()));
+        }
         let part = part_of(path);
         let cannot = |source| Error::File { path: part.clone(), problem: "cannot write", source };
         let earlier = Journal::read(path)?;
@@ -109,6 +120,9 @@ impl<'a> Output<'a> {
         self.to.flush().map_err(|e| self.cannot(e))?;
         let Some(kept) = self.file else { return Ok(()) };
         let cannot = |source| Error::File { path: kept.path.clone(), problem: "cannot finish", source };
+        if let Ok(found) = kept.path.metadata() {
+            kept.file.set_permissions(found.permissions()).map_err(cannot)?;
+        }
         kept.file.sync_all().map_err(cannot)?;
         std::fs::rename(&kept.part, &kept.path).map_err(cannot)?;
         unseal(&Journal::path(&kept.path))

@@ -12,6 +12,8 @@ use crate::search::Event;
 pub const KIND: u32 = 0x5a50;
 /// The kind of the frame that says that no other one follows; it has no payload.
 pub const END: u32 = 0x5a51;
+/// The kind of the frame that says nothing but that the sender is still there; it has no payload.
+pub const KEEP: u32 = 0x5a52;
 /// The word that payloads begin with.
 const VERSION: u32 = 0x5a50_0001;
 /// Bytes before the samples.

@@ -1,78 +1,209 @@
-//! Frames over a socket. Whoever sends is told how many frames are safe, first when it connects, and sends those after them: what was not acknowledged is sent again.
+//! Frames over a socket, of one sender at a time. Nothing is lost when a connection is: what was not acknowledged is sent again.
 //!
-//! The receiver sends counts, `uint64`, little-endian: one at once, and one whenever more frames are safe. The sender sends frames and at last one of kind [`END`]; it has done when a count says that
-//! all are safe. A connection that ends before that is lost, and the receiver waits for another one.
+//! Both sides begin with [`HELLO`] bytes: `ZELLIGE` and a zero byte, the protocol's version ([`VERSION`]) and what the side is, `uint32`
+//! each: 1 a sender, 2 a receiver, 3 a receiver that has another sender already and closes the connection. All numbers are little-endian.
+//! A receiver then sends counts of frames, `uint64`: one at once, after which the sender begins, and one whenever more frames are safe.
+//! The sender sends frames, one of kind [`KEEP`] where it sends no other for a while, and at last one of kind [`END`]; it is done when a
+//! count says that all frames are safe. A connection that ends before that is lost, and the receiver waits for another one.
+//!
+//! Neither side waits for ever: a peer that does not introduce itself within [`HELLO_LIMIT`], a sender that is silent for [`IDLE_LIMIT`]
+//! and a receiver that makes nothing safe for as long as the sender was told to wait count as lost.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::record::END;
+use super::record::{END, KEEP};
 use super::source::{Acknowledger, Mark, Next, Source};
 use crate::Error;
 use crate::files::geb::{Frame, FrameReader, write_frame};
 use crate::observe::Observer;
 
+/// Version of the protocol.
+pub const VERSION: u32 = 1;
+/// Bytes that each side begins with.
+pub const HELLO: usize = 16;
+/// A peer introduces itself within this.
+pub const HELLO_LIMIT: Duration = Duration::from_secs(5);
+/// A sender that says nothing for so long is lost.
+pub const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+const MAGIC: [u8; 8] = *b"ZELLIGE\0";
+const SENDER: u32 = 1;
+const RECEIVER: u32 = 2;
+const BUSY: u32 = 3;
+
+/// What a side begins with.
+fn hello(side: u32) -> [u8; HELLO] {
+    let mut bytes = [0; HELLO];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..].copy_from_slice(&side.to_le_bytes());
+    bytes
+}
+
+/// Which side a peer is; in words what is wrong with what it begins with.
+fn side(bytes: [u8; HELLO]) -> Result<u32, String> {
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    match (bytes[..8] == MAGIC, word(8)) {
+        (false, _) => Err("it does not speak the protocol of zellige psa stream".into()),
+        (true, VERSION) => Ok(word(12)),
+        (true, other) => {
+            Err(format!("it speaks version {other} of the protocol, this program version {VERSION}"))
+        }
+    }
+}
+
+/// The addresses of `HOST:PORT`; those of this machine for `PORT` alone.
+fn resolved(name: &str) -> Result<Vec<SocketAddr>, Error> {
+    let found = match name.parse::<u16>() {
+        Ok(port) => ("localhost", port).to_socket_addrs(),
+        Err(_) => name.to_socket_addrs(),
+    };
+    let cannot = |e| {
+        let problem = format!("{name:?}: PORT or HOST:PORT is needed: {e}");
+        Error::Parameter { name: "address", problem }
+    };
+    Ok(found.map_err(cannot)?.collect())
+}
+
 /// The receiving end.
 #[derive(Debug)]
 pub struct Listener {
-    listener: TcpListener,
+    address: SocketAddr,
+    /// Senders that have introduced themselves, one at a time.
+    senders: Receiver<TcpStream>,
     frames: Option<FrameReader<TcpStream>>,
     count: u64,
     sender: Acknowledger,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// There is a sender, or one that has introduced itself and waits for its count.
+    is_taken: AtomicBool,
+    has_ended: AtomicBool,
 }
 
 impl Listener {
-    /// Listens at an address, for the frames after `from`.
+    /// Listens at `HOST:PORT`, or at a `PORT` of this machine alone, for the frames after `from`.
     ///
     /// # Errors
-    /// [`Error::Stream`] for an address that cannot be listened at.
-    pub fn bind(address: SocketAddr, from: Mark) -> Result<Listener, Error> {
-        let listener = TcpListener::bind(address)
-            .map_err(|e| Error::Stream { offset: 0, problem: format!("cannot listen at {address}: {e}") })?;
-        Ok(Listener { listener, frames: None, count: from.frames, sender: Acknowledger::default() })
+    /// [`Error::Parameter`] for a name that is no address, [`Error::Connection`] for one that cannot be listened at.
+    pub fn bind(name: &str, from: Mark) -> Result<Listener, Error> {
+        let cannot = |e| Error::Connection(format!("cannot listen at {name}: {e}"));
+        let listener = TcpListener::bind(&*resolved(name)?).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let (arrived, senders) = channel();
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        std::thread::spawn(move || welcome(&listener, &arrived, &shared));
+        Ok(Listener {
+            address,
+            senders,
+            frames: None,
+            count: from.frames,
+            sender: Acknowledger::default(),
+            state,
+        })
     }
 
     /// Where it listens.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The frames of a sender; waits for one where there is none.
     fn connected(&mut self) -> Result<&mut FrameReader<TcpStream>, Error> {
         while self.frames.is_none() {
-            let lost =
-                |e: io::Error| Error::Stream { offset: 0, problem: format!("nobody can connect: {e}") };
-            let (mut stream, _) = self.listener.accept().map_err(lost)?;
+            let nobody = |_| Error::Connection("nobody can connect any more".into());
+            let mut stream = self.senders.recv().map_err(nobody)?;
+            let begun = stream
+                .write_all(&hello(RECEIVER))
+                .and_then(|()| stream.write_all(&self.count.to_le_bytes()))
+                .and_then(|()| stream.set_read_timeout(Some(IDLE_LIMIT)))
+                .and_then(|()| stream.try_clone());
             // One that is gone again leaves room for the next.
-            if let Ok(copy) = stream.write_all(&self.count.to_le_bytes()).and_then(|()| stream.try_clone()) {
-                *self.sender.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(copy);
-                self.frames = Some(FrameReader::new(stream));
+            match begun {
+                Ok(copy) => {
+                    *self.sender.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(copy);
+                    self.frames = Some(FrameReader::new(stream));
+                }
+                Err(_) => self.state.is_taken.store(false, Ordering::Release),
             }
         }
         Ok(self.frames.as_mut().expect("just connected"))
     }
 }
 
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.state.has_ended.store(true, Ordering::Release);
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect_timeout(&self.address, HELLO_LIMIT);
+    }
+}
+
+/// Accepts connections until the listener is gone, each on a thread of its own, so that a silent one is in nobody's way.
+fn welcome(listener: &TcpListener, arrived: &Sender<TcpStream>, state: &Arc<State>) {
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            // Too many open files, say: it may be better later.
+            std::thread::sleep(RETRY);
+            continue;
+        };
+        if state.has_ended.load(Ordering::Acquire) {
+            return;
+        }
+        let (arrived, state) = (arrived.clone(), Arc::clone(state));
+        std::thread::spawn(move || {
+            // One that says nothing, or something else, is not answered; it has been told what is missing.
+            let _ = introduce(stream, &arrived, &state);
+        });
+    }
+}
+
+/// Lets a sender in, or tells it why not.
+fn introduce(mut stream: TcpStream, arrived: &Sender<TcpStream>, state: &State) -> io::Result<()> {
+    stream.set_read_timeout(Some(HELLO_LIMIT))?;
+    stream.set_write_timeout(Some(HELLO_LIMIT))?;
+    let mut bytes = [0; HELLO];
+    stream.read_exact(&mut bytes)?;
+    if side(bytes) != Ok(SENDER) {
+        return stream.write_all(&hello(RECEIVER));
+    }
+    if state.is_taken.swap(true, Ordering::AcqRel) {
+        return stream.write_all(&hello(BUSY));
+    }
+    if arrived.send(stream).is_err() {
+        state.is_taken.store(false, Ordering::Release);
+    }
+    Ok(())
+}
+
 impl Source for Listener {
     /// What a lost connection has sent of a frame is thrown away: it is sent again.
     fn next(&mut self, frame: &mut Frame) -> Result<Next, Error> {
-        match self.connected()?.next(frame) {
-            Ok(true) if frame.kind == END => Ok(Next::End),
-            Ok(true) => {
-                self.count += 1;
-                Ok(Next::Frame(Mark { offset: 0, frames: self.count }))
-            }
-            Ok(false) | Err(_) => {
-                self.frames = None;
-                *self.sender.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                Ok(Next::Lost)
+        loop {
+            match self.connected()?.next(frame) {
+                Ok(true) if frame.kind == KEEP => {}
+                Ok(true) if frame.kind == END => return Ok(Next::End),
+                Ok(true) => {
+                    self.count += 1;
+                    return Ok(Next::Frame(Mark { offset: 0, frames: self.count }));
+                }
+                Ok(false) | Err(_) => {
+                    self.frames = None;
+                    *self.sender.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    self.state.is_taken.store(false, Ordering::Release);
+                    return Ok(Next::Lost);
+                }
             }
         }
     }
@@ -82,22 +213,25 @@ impl Source for Listener {
     }
 }
 
-/// Sends the frames of a file to a receiver, so many a second where `rate` says that (1/s); what that has not acknowledged when a connection is lost is sent again. Gives up when nobody could
-/// be reached for `patience`. The number of frames that are safe.
+/// Sends the frames of a file to the receiver at `HOST:PORT`, so many a second where `rate` says that (1/s); what that has not acknowledged
+/// when a connection is lost is sent again. Gives up when nobody could be reached, or nothing was acknowledged, for `patience`. Returns
+/// the number of frames that are safe.
 ///
 /// # Errors
-/// [`Error::File`] for the file, [`Error::Stream`] for one that holds no frames, and where nobody can be reached.
+/// [`Error::File`] for the file; [`Error::Parameter`] for a name that is no address; [`Error::Stream`] for a file that holds no frames;
+/// [`Error::Connection`] where nobody can be reached, and for a receiver that speaks another protocol.
 pub fn send(
     path: &Path,
-    to: SocketAddr,
+    to: &str,
     rate: Option<f64>,
     patience: Duration,
     observer: &dyn Observer,
 ) -> Result<u64, Error> {
+    let addresses = resolved(to)?;
     let (mut reached, mut known) = (Instant::now(), None);
     loop {
         let mut safe = None;
-        let attempt = TcpStream::connect(to).map_err(Lost::Connection).and_then(|stream| {
+        let attempt = connect(&addresses, patience).and_then(|stream| {
             let frames = *safe.insert(acknowledged(&stream)?);
             deliver(path, &stream, frames, rate, observer)
         });
@@ -107,23 +241,72 @@ pub fn send(
         }
         match attempt {
             Ok(frames) => return Ok(frames),
-            Err(Lost::File(e)) => return Err(e),
-            Err(Lost::Connection(e)) if reached.elapsed() > patience => {
-                let problem = format!("nobody at {to} takes frames: {e}");
-                return Err(Error::Stream { offset: 0, problem });
+            Err(Lost::For(e)) => return Err(e),
+            Err(Lost::Stranger(problem)) => {
+                return Err(Error::Connection(format!("{to}: {problem}")));
             }
-            Err(Lost::Connection(_)) => std::thread::sleep(Duration::from_millis(100)),
+            Err(Lost::Connection(e)) if reached.elapsed() >= patience => {
+                return Err(Error::Connection(format!("nobody at {to} takes frames: {e}")));
+            }
+            Err(Lost::Connection(_)) => std::thread::sleep(RETRY),
         }
+    }
+}
+
+/// Between attempts.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Connects and introduces itself. The connection fails where the receiver takes or says nothing for `patience`.
+fn connect(addresses: &[SocketAddr], patience: Duration) -> Result<TcpStream, Lost> {
+    // The system refuses a limit of none.
+    let limit = patience.max(Duration::from_millis(1));
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        let mut stream = match TcpStream::connect_timeout(address, limit) {
+            Ok(stream) => stream,
+            Err(error) => {
+                failed = error;
+                continue;
+            }
+        };
+        stream.set_write_timeout(Some(limit))?;
+        stream.set_read_timeout(Some(limit.min(HELLO_LIMIT)))?;
+        stream.write_all(&hello(SENDER))?;
+        let mut bytes = [0; HELLO];
+        stream.read_exact(&mut bytes).map_err(|e| silent(e, "it does not introduce itself"))?;
+        stream.set_read_timeout(Some(limit))?;
+        return match side(bytes) {
+            Ok(RECEIVER) => Ok(stream),
+            Ok(BUSY) => Err(io::Error::other("it takes the frames of another sender").into()),
+            Ok(_) => Err(Lost::Stranger("it is no receiver".into())),
+            Err(problem) => Err(Lost::Stranger(problem)),
+        };
+    }
+    Err(failed.into())
+}
+
+/// Says what a peer that timed out did not do.
+fn silent(error: io::Error, what: &str) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(io::ErrorKind::TimedOut, what),
+        _ => error,
     }
 }
 
 /// A sender with a rate sleeps no shorter than this.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// A sender that has nothing to send says so that often.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+
 /// Why frames did not come through.
 enum Lost {
+    /// It may be better later.
     Connection(io::Error),
-    File(Error),
+    /// The other side is no receiver of ours.
+    Stranger(String),
+    /// The file cannot be read.
+    For(Error),
 }
 
 impl From<io::Error> for Lost {
@@ -141,24 +324,29 @@ fn deliver(
     observer: &dyn Observer,
 ) -> Result<u64, Lost> {
     let cannot =
-        |source| Lost::File(Error::File { path: path.to_owned(), problem: "cannot read the events", source });
+        |source| Lost::For(Error::File { path: path.to_owned(), problem: "cannot read the events", source });
     let mut frames = FrameReader::new(File::open(path).map_err(cannot)?);
     let (mut frame, mut count) = (Frame::default(), 0);
     let mut out = BufWriter::with_capacity(1 << 16, stream);
     let begin = Instant::now();
-    while frames.next(&mut frame).map_err(Lost::File)? {
+    while frames.next(&mut frame).map_err(Lost::For)? {
         count += 1;
         if count <= safe {
             continue;
         }
         write_frame(&mut out, frame.kind, frame.timestamp, &frame.payload)?;
         observer.advance(count);
-        let due = rate.map(|rate| Duration::from_secs_f64((count - safe) as f64 / rate));
+        let due = rate
+            .map(|rate| Duration::try_from_secs_f64((count - safe) as f64 / rate).unwrap_or(Duration::MAX));
         let early = due.and_then(|due| due.checked_sub(begin.elapsed()));
         if let Some(early) = early.filter(|early| *early > PAUSE) {
-            out.flush()?;
-            std::thread::sleep(early);
+            wait(&mut out, early)?;
         }
+    }
+    if safe > count {
+        let problem =
+            format!("it has {safe} frames already and this file {count}: was another file sent before?");
+        return Err(Lost::Stranger(problem));
     }
     write_frame(&mut out, END, 0, &[])?;
     out.flush()?;
@@ -166,12 +354,33 @@ fn deliver(
     if safe == count {
         return Ok(count);
     }
-    while acknowledged(stream)? < count {}
-    Ok(count)
+    loop {
+        match acknowledged(stream)? {
+            all if all == count => return Ok(count),
+            more if more > count => {
+                let problem = format!("it acknowledges {more} frames of {count}");
+                return Err(Lost::Stranger(problem));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Sends nothing for a while but signs of life.
+fn wait(out: &mut impl Write, mut rest: Duration) -> io::Result<()> {
+    out.flush()?;
+    while rest > SIGN_OF_LIFE {
+        std::thread::sleep(SIGN_OF_LIFE);
+        write_frame(out, KEEP, 0, &[])?;
+        out.flush()?;
+        rest -= SIGN_OF_LIFE;
+    }
+    std::thread::sleep(rest);
+    Ok(())
 }
 
 fn acknowledged(mut stream: &TcpStream) -> io::Result<u64> {
     let mut bytes = [0; 8];
-    stream.read_exact(&mut bytes)?;
+    stream.read_exact(&mut bytes).map_err(|e| silent(e, "it acknowledges nothing"))?;
     Ok(u64::from_le_bytes(bytes))
 }

@@ -51,8 +51,9 @@ impl Acknowledger {
     /// Tells it. A sender that is gone asks again when it comes back.
     pub fn send(&self, frames: u64) {
         use std::io::Write;
-        if let Some(stream) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = stream.write_all(&frames.to_le_bytes());
+        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sender.as_mut().is_some_and(|stream| stream.write_all(&frames.to_le_bytes()).is_err()) {
+            *sender = None;
         }
     }
 }

@@ -198,6 +198,31 @@ fn what_comes_too_fast_is_left_out_and_counted() {
     assert_eq!(hits.len() as u64, 480 * summary.events);
 }
 
+/// What a side of version 1 begins with.
+fn hello(side: u8) -> [u8; 16] {
+    let mut bytes = *b"ZELLIGE\0\x01\0\0\0\0\0\0\0";
+    bytes[12] = side;
+    bytes
+}
+
+/// A sender that a receiver has let in, and how many frames that has.
+fn introduced(to: SocketAddr) -> (TcpStream, usize) {
+    loop {
+        let mut stream = TcpStream::connect(to).expect("a receiver");
+        stream.write_all(&hello(1)).expect("a receiver");
+        let mut answer = [0; 16];
+        stream.read_exact(&mut answer).expect("an answer");
+        // The sender before it may still count as there.
+        if answer == hello(2) {
+            let mut count = [0; 8];
+            stream.read_exact(&mut count).expect("a count");
+            return (stream, u64::from_le_bytes(count) as usize);
+        }
+        assert_eq!(answer, hello(3));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A sender whose connection breaks again and again, between frames and within them.
 #[test]
 fn sockets_send_again_what_was_not_acknowledged() {
@@ -205,21 +230,18 @@ fn sockets_send_again_what_was_not_acknowledged() {
     let bytes = frames(&basis(), 400);
     std::fs::write(&input, &bytes).expect("a file");
     let (mut output, from) = Output::file(&hits, "socket", 10.0).expect("an output");
-    let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), from).expect("an address");
-    let to = listener.address().expect("an address");
+    let listener = Listener::bind("0", from).expect("an address");
+    let to = listener.address();
     let safe = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&safe);
     let length = bytes.len() / 400;
     let sender = std::thread::spawn(move || {
         for parts in [0, 1, 2] {
-            let mut stream = TcpStream::connect(to).expect("a receiver");
-            let mut count = [0; 8];
-            stream.read_exact(&mut count).expect("a count");
-            let begin = u64::from_le_bytes(count) as usize;
+            let (mut stream, begin) = introduced(to);
             counted.store(begin, Ordering::Relaxed);
             stream.write_all(&bytes[begin * length..][..100 * length + 11 * parts]).expect("frames");
         }
-        send(&input, to, Some(2e5), Duration::from_secs(20), &Silent).expect("all frames")
+        send(&input, &to.to_string(), Some(2e5), Duration::from_secs(20), &Silent).expect("all frames")
     });
     let options = Options { commit: Duration::from_millis(5), ..Options::default() };
     let summary = stream(listener, &mut output, &options).expect("a stream");
@@ -236,8 +258,9 @@ fn nobody_is_waited_for_for_ever() {
     // A port that was free a moment ago.
     let free =
         std::net::TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("an address");
-    let problem =
-        send(&input, free, None, Duration::from_millis(50), &Silent).expect_err("nobody").to_string();
+    let problem = send(&input, &free.to_string(), None, Duration::from_millis(50), &Silent)
+        .expect_err("nobody")
+        .to_string();
     assert!(problem.contains(&free.to_string()), "{problem}");
 }
 
@@ -253,6 +276,10 @@ fn a_receiver_that_comes_back_is_waited_for() {
     let receiver = std::thread::spawn(move || {
         let connected = |safe: u64| {
             let (mut stream, _) = listener.accept().expect("a sender");
+            let mut first = [0; 16];
+            stream.read_exact(&mut first).expect("a sender");
+            assert_eq!(first, hello(1));
+            stream.write_all(&hello(2)).expect("a sender");
             stream.write_all(&safe.to_le_bytes()).expect("a count");
             stream
         };
@@ -264,7 +291,93 @@ fn a_receiver_that_comes_back_is_waited_for() {
         second.write_all(&10u64.to_le_bytes()).expect("a count");
         rest.len()
     });
-    let sent = send(&input, to, None, Duration::from_millis(300), &Silent).expect("all frames");
+    let sent = send(&input, &to.to_string(), None, Duration::from_millis(300), &Silent).expect("all frames");
     // Six frames, and the one that says that no other follows.
     assert_eq!((sent, receiver.join().expect("a receiver")), (10, 6 * length + 16));
+}
+
+/// A receiver that answers these bytes to whoever connects, and what a sender says of it.
+fn answered(answer: &'static [u8], patience: Duration) -> String {
+    let (_folder, [input, _]) = in_folder(["events.geb", ""]);
+    std::fs::write(&input, frames(&basis(), 3)).expect("a file");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("an address");
+    let to = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept() {
+            stream.write_all(answer).expect("a sender");
+            kept.push(stream);
+        }
+    });
+    send(&input, &to, None, patience, &Silent).expect_err("no receiver of ours").to_string()
+}
+
+#[test]
+fn strangers_are_no_receivers() {
+    let hour = Duration::from_secs(3600);
+    let random = answered(&[0x5a; 4096], hour);
+    assert!(random.contains("does not speak the protocol"), "{random}");
+    let other = answered(b"ZELLIGE\0\x02\0\0\0\x02\0\0\0", hour);
+    assert!(other.contains("version 2"), "{other}");
+    let ahead = answered(b"ZELLIGE\0\x01\0\0\0\x02\0\0\0\xff\0\0\0\0\0\0\0", hour);
+    assert!(ahead.contains("255 frames already"), "{ahead}");
+    let begin = std::time::Instant::now();
+    let silent = answered(b"", Duration::from_millis(300));
+    assert!(silent.contains("does not introduce itself"), "{silent}");
+    let forgetful = answered(b"ZELLIGE\0\x01\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0", Duration::from_millis(300));
+    assert!(forgetful.contains("acknowledges nothing"), "{forgetful}");
+    assert!(begin.elapsed() < Duration::from_secs(60), "neither is waited for for ever");
+}
+
+/// A sender that says nothing is in nobody's way, a second one is told that there is a first, and strangers get the receiver's version.
+#[test]
+fn one_sender_at_a_time() {
+    let (_folder, [input, hits]) = in_folder(["events.geb", "hits.geb"]);
+    std::fs::write(&input, frames(&basis(), 20)).expect("a file");
+    let (mut output, from) = Output::file(&hits, "socket", 10.0).expect("an output");
+    let listener = Listener::bind("localhost:0", from).expect("an address");
+    let to = listener.address();
+    let sender = std::thread::spawn(move || {
+        let _idle = TcpStream::connect(to).expect("a receiver");
+        let mut stranger = TcpStream::connect(to).expect("a receiver");
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("a receiver");
+        let mut answer = [0; 16];
+        stranger.read_exact(&mut answer).expect("an answer");
+        assert_eq!(answer, hello(2));
+        let first = introduced(to);
+        let short = Duration::from_millis(300);
+        let second =
+            send(&input, &to.to_string(), None, short, &Silent).expect_err("there is one").to_string();
+        assert!(second.contains("another sender"), "{second}");
+        drop(first);
+        send(&input, &to.to_string(), None, Duration::from_secs(20), &Silent).expect("all frames")
+    });
+    let summary = stream(listener, &mut output, &Options::default()).expect("a stream");
+    output.finish().expect("a file");
+    assert_eq!((sender.join().expect("a sender"), summary.events), (20, 20));
+    check(&hits, 20);
+}
+
+/// What is no regular file is written to: a pipe's reader gets the hits, a device stays a device.
+#[test]
+fn devices_and_pipes_get_hits_as_they_come() {
+    use std::os::unix::fs::FileTypeExt;
+    let (_folder, [pipe, link]) = in_folder(["pipe", "link"]);
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    std::os::unix::fs::symlink(&pipe, &link).expect("a link");
+    let from = pipe.clone();
+    let reader = std::thread::spawn(move || std::fs::read(from).expect("hits"));
+    let (mut output, mark) = Output::file(&link, "events", 10.0).expect("an output");
+    assert_eq!(mark, Mark::default());
+    let bytes = frames(&basis(), 30);
+    let source = Once::new(std::io::Cursor::new(bytes));
+    let summary = stream(source, &mut output, &Options::default()).expect("a stream");
+    output.finish().expect("written");
+    assert_eq!((summary.events, reader.join().expect("a reader").len()), (30, 30 * 480));
+    assert!(pipe.metadata().expect("there").file_type().is_fifo() && link.is_symlink());
+    let mut output = Output::anew(Path::new("/dev/full"), "-", 10.0).expect("it can be opened");
+    let source = Once::new(std::io::Cursor::new(frames(&basis(), 30)));
+    let ended = stream(source, &mut output, &Options::default()).and_then(|_| output.finish());
+    assert!(ended.is_err(), "the device is full");
+    assert!(Path::new("/dev/full").metadata().expect("there").file_type().is_char_device());
 }

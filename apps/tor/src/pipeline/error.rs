@@ -34,7 +34,9 @@ impl Error {
     /// 2 for a wrong parameter, rule (a script that fails included) or option; 130 for a cancelled run; 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Tor(crate::Error::Parameter { .. }) | Error::Rule(_) | Error::Options(_) => 2,
+            Error::Rule(_) | Error::Options(_) => 2,
+            // What a file says; that it could not be read is 1.
+            Error::Tor(crate::Error::Parameter { .. } | crate::Error::File { source: None, .. }) => 2,
             Error::Linalg(zellige_linalg::Error::Policy(_)) => 2,
             Error::Cancelled => 130,
             _ => 1,

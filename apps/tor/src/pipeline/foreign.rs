@@ -6,6 +6,7 @@ use super::plan::{Need, with_targets};
 use super::results::TargetResult;
 use super::{Error, Observer, Options, memory};
 use crate::covariance::Covariance;
+use crate::files::fits::{Card, CardValue};
 use crate::files::{SlopeOrder, fits, npy, reorder_columns, reorder_rows};
 use crate::geometry::Geometry;
 use crate::image::Psf;
@@ -87,10 +88,11 @@ pub fn evaluate(
     observer.stage("preparation", 1);
     let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
     let geometry = cov.geometry();
-    let (order, rule) = what_the_file_says(&foreign.reconstructor, foreign.order)?;
+    let cards = fits::system_cards(&system, &input.atmosphere, geometry, SlopeOrder::default());
+    let (order, rule, doubts) = what_the_file_says(&foreign.reconstructor, foreign.order, &cards)?;
     let dx = match &foreign.command_matrix {
         Some(path) => {
-            let (order, _) = what_the_file_says(path, foreign.order)?;
+            let (order, ..) = what_the_file_says(path, foreign.order, &[])?;
             let dx = read(path, None)?;
             check_mirror(path, &dx, dm::Mirror::new(&system).len(), info.truth_slopes)?;
             reorder_columns(&dx, &geometry.truth_blocks(), order, SlopeOrder::Xxyy)?
@@ -99,7 +101,8 @@ pub fn evaluate(
     };
     observer.advance(1);
     let start = Instant::now();
-    let (mut targets, mut images, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut targets, mut images, mut warnings) = (Vec::new(), Vec::new(), doubts);
+    warnings.iter().for_each(|text| observer.warn(text));
     let name = foreign.reconstructor.display().to_string();
     for t in 0..cov.targets() {
         let r = reconstructor(&foreign.reconstructor, t, cov.targets(), geometry, order)?;
@@ -147,15 +150,32 @@ fn read(path: &Path, name: Option<&str>) -> Result<Matrix, TorError> {
     }
 }
 
-/// Slope order and precision rule from the header; what the caller says comes first.
+/// Slope order, where the caller says none, and precision rule from the header, and in which of these cards of the system it differs.
+/// Without a header nothing is known.
+///
+/// # Errors
+/// A file of another telescope.
 fn what_the_file_says(
     path: &Path,
     asked: Option<SlopeOrder>,
-) -> Result<(SlopeOrder, Option<String>), TorError> {
+    system: &[Card],
+) -> Result<(SlopeOrder, Option<String>, Vec<String>), TorError> {
     if is_npy(path) {
-        return Ok((asked.unwrap_or_default(), None));
+        return Ok((asked.unwrap_or_default(), None, Vec::new()));
     }
     let image = fits::read(path, None)?;
+    let mut doubts = Vec::new();
+    for card in system {
+        let Some(differs) = difference(&image, card) else { continue };
+        match card.key.as_str() {
+            "NSSP" | "DIAM" | "UNITS" | "WFSORDER" => {
+                return Err(TorError::content(path, format!("made for another instrument: {differs}")));
+            }
+            // Of another atmosphere: how much that costs is a question that users ask.
+            "R0" | "LGSCST" => doubts.push(format!("{}: {differs}", path.display())),
+            _ => {}
+        }
+    }
     let rule = image.text("PRECRULE").map(str::to_owned);
     let order = match (asked, image.text("SLOPEORD")) {
         (Some(order), _) => order,
@@ -164,7 +184,25 @@ fn what_the_file_says(
             TorError::content(path, format!("SLOPEORD = '{name}' is not known: give the order, xxyy or xyxy"))
         })?,
     };
-    Ok((order, rule))
+    Ok((order, rule, doubts))
+}
+
+/// In words how the header's value of a card differs; none where it is the same, or not there.
+fn difference(image: &fits::Image, card: &Card) -> Option<String> {
+    let (found, wanted) = match &card.value {
+        CardValue::Text(wanted) => (image.text(&card.key)?.to_owned(), wanted.clone()),
+        CardValue::Real(wanted) => {
+            let found = image.number(&card.key)?;
+            // Other programs may write fewer digits.
+            if (found - wanted).abs() <= 1e-6 * wanted.abs() {
+                return None;
+            }
+            (found.to_string(), wanted.to_string())
+        }
+        CardValue::Integer(wanted) => (image.number(&card.key)?.to_string(), wanted.to_string()),
+        CardValue::Logical(_) => return None,
+    };
+    (found != wanted).then(|| format!("{} = {found}, this system has {wanted} ({})", card.key, card.comment))
 }
 
 fn reconstructor(

@@ -1,7 +1,6 @@
 //! `zellige psa compare`.
 
-use std::path::PathBuf;
-
+use crate::args::{Input, Output, OutputFile};
 use clap::Args;
 
 const EXAMPLES: &str = "\
@@ -17,17 +16,17 @@ Example
 pub struct PsaCompareArgs {
     /// What a run wrote (`zellige psa run --json`).
     #[arg(value_name = "A.json")]
-    pub a: PathBuf,
+    pub a: Input,
     /// What another run of the same events wrote: the one to compare with.
     #[arg(value_name = "B.json")]
-    pub b: PathBuf,
+    pub b: Input,
     /// Where the hits happened: a folder of `zellige psa events`, or an npy array of events x 3 (mm).
     #[arg(long, value_name = "FOLDER|FILE.npy")]
-    pub truth: Option<PathBuf>,
+    pub truth: Option<Input>,
     /// Write a page with pictures: distances, energies of hits that differ, resolution by energy where the truth is known.
     #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
+    pub report: Option<OutputFile>,
     /// Write the figures as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }

@@ -1,7 +1,5 @@
 //! `zellige psa run`.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use zellige_psa::channels::{ChannelSet, Segment};
 use zellige_psa::drift::Trapping;
@@ -9,6 +7,7 @@ use zellige_psa::search::{Precision, Screen, Table};
 
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
+use crate::args::{Input, Output};
 
 const EXAMPLES: &str = "\
 The figure of merit of a point is the sum over channels and samples of |V - B|^p, with the event's signals V and the point's B for a charge of 1000. The
@@ -49,16 +48,16 @@ the bits of the CPU.";
 pub struct PsaRunArgs {
     /// Signals of known points: a folder of `zellige psa simulate`, or an array.
     #[arg(long, value_name = "FOLDER|FILE.npy")]
-    pub basis: PathBuf,
+    pub basis: Input,
     /// Signals of events: a folder of `zellige psa events`, or an array.
     #[arg(long, value_name = "FOLDER|FILE.npy")]
-    pub events: PathBuf,
+    pub events: Input,
     /// Where the points are; for a basis that is an array.
     #[arg(long, value_name = "FILE.npy", requires = "energies")]
-    pub positions: Option<PathBuf>,
+    pub positions: Option<Input>,
     /// Energies of events; for a basis that is an array.
     #[arg(long, value_name = "FILE.npy", requires = "positions")]
-    pub energies: Option<PathBuf>,
+    pub energies: Option<Input>,
     /// The segment that was hit, 0 to 35; of meaning for arrays with 37 channels.
     #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies")]
     pub segment: Segment,
@@ -71,7 +70,7 @@ pub struct PsaRunArgs {
     pub batch: u16,
     /// Say where hits are in the laboratory, too: the places of crystals, as `zellige psa track` reads them (folders).
     #[arg(long, value_name = "FILE")]
-    pub array: Option<PathBuf>,
+    pub array: Option<Input>,
     /// The crystal's number in the array.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub crystal: usize,
@@ -79,7 +78,7 @@ pub struct PsaRunArgs {
     pub execution: ExecutionArgs,
     /// Write the answers as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// How a segment is searched.
@@ -140,7 +139,7 @@ pub struct PsaRules {
     pub pairs: Option<f64>,
     /// Take cross-talk out of the events first: lines of `seen gate coefficient`, segments from 0 (folders).
     #[arg(long, value_name = "FILE")]
-    pub cross_talk: Option<PathBuf>,
+    pub cross_talk: Option<Input>,
     /// Make the energies of hits whole where charge is caught on its way: the mean way of holes, and perhaps that of electrons, until then (mm; folders).
     #[arg(long, value_name = "MM[,MM]")]
     pub trapping: Option<Trapping>,

@@ -1,7 +1,6 @@
 //! `zellige psa simulate` and `zellige psa events`.
 
-use std::path::PathBuf;
-
+use crate::args::{Input, OutputFile, OutputFolder};
 use clap::{Args, ValueEnum};
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{Energies, Within};
@@ -37,7 +36,7 @@ Examples
 pub struct PsaSimulate {
     /// The crystal, a TOML file; by default the one that `zellige psa crystal` prints.
     #[arg(long, value_name = "FILE.toml")]
-    pub crystal: Option<PathBuf>,
+    pub crystal: Option<Input>,
     /// Distance of the nodes of the fields (mm).
     #[arg(long, value_name = "MM", default_value_t = 1.0)]
     pub grid: f64,
@@ -69,13 +68,13 @@ pub struct PsaSimulate {
     pub workers: Option<u16>,
     /// The folder of the basis.
     #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["agata", "gretina"])]
-    pub out: Option<PathBuf>,
+    pub out: Option<OutputFolder>,
     /// Write AGATA's records into this file instead.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "samples", "sample_step", "before", "values"])]
-    pub agata: Option<PathBuf>,
+    pub agata: Option<OutputFile>,
     /// Write a basis of GRETINA into this file instead: points on a lattice in cylindrical coordinates.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "agata", "samples", "sample_step", "before", "values"])]
-    pub gretina: Option<PathBuf>,
+    pub gretina: Option<OutputFile>,
 }
 
 /// What lies between crystal and samples.
@@ -106,7 +105,7 @@ pub enum BasisValues {
 pub struct PsaEvents {
     /// The folder of a basis: its crystal, fields, electronics and sampling are those of the events.
     #[arg(long, value_name = "FOLDER")]
-    pub basis: PathBuf,
+    pub basis: Input,
     /// How many events.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
     pub events: u32,
@@ -150,5 +149,5 @@ pub struct PsaEvents {
     pub workers: Option<u16>,
     /// The folder of the events.
     #[arg(long, short, value_name = "FOLDER")]
-    pub out: PathBuf,
+    pub out: OutputFolder,
 }

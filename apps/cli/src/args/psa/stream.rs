@@ -1,14 +1,12 @@
 //! `zellige psa frames`, `zellige psa stream` and `zellige psa send`.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use zellige_psa::channels::ChannelSet;
 
 use super::run::{GPUS, PsaRules, PsaSearch};
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
+use crate::args::{Input, Output};
 
 pub(super) const FRAMES_EXAMPLES: &str = "\
 Frames are those of GRETINA's event files (16 bytes: kind, length, time in 10 ns), with traces in int16: of the channels that a search compares, and the segment
@@ -39,7 +37,7 @@ pub(super) fn stream_help() -> String {
 pub struct PsaFrames {
     /// The folder of events.
     #[arg(value_name = "FOLDER")]
-    pub events: PathBuf,
+    pub events: Input,
     /// Which channels: hit-core, neighbours (of events with one hit), all.
     #[arg(long, value_name = "SET", default_value = "hit-core")]
     pub channels: ChannelSet,
@@ -57,7 +55,7 @@ pub struct PsaFrames {
     pub repeat: u32,
     /// The file; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
-    pub out: PathBuf,
+    pub out: Output,
 }
 
 /// `zellige psa stream`.
@@ -65,13 +63,13 @@ pub struct PsaFrames {
 pub struct PsaStream {
     /// The events; `-` is standard input.
     #[arg(value_name = "FILE|-", required_unless_present = "listen")]
-    pub input: Option<PathBuf>,
-    /// Take events from a socket at this address.
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "input")]
-    pub listen: Option<SocketAddr>,
+    pub input: Option<Input>,
+    /// Take events from `zellige psa send`, at this port of this machine, or for other machines at this address, e.g. 0.0.0.0:4000.
+    #[arg(long, value_name = "PORT|HOST:PORT", conflicts_with = "input")]
+    pub listen: Option<String>,
     /// The folder of the basis.
     #[arg(long, value_name = "FOLDER")]
-    pub basis: PathBuf,
+    pub basis: Input,
     #[command(flatten)]
     pub search: PsaSearch,
     #[command(flatten)]
@@ -92,10 +90,10 @@ pub struct PsaStream {
     pub execution: ExecutionArgs,
     /// Where hits go; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
-    pub out: PathBuf,
+    pub out: Output,
     /// Write what was counted as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// See [`PsaStream::overload`].
@@ -112,14 +110,14 @@ pub enum PsaOverload {
 pub struct PsaSend {
     /// The frames.
     #[arg(value_name = "FILE")]
-    pub input: PathBuf,
+    pub input: Input,
     /// Where `zellige psa stream` listens.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub to: SocketAddr,
+    #[arg(long, value_name = "PORT|HOST:PORT")]
+    pub to: String,
     /// Send so many frames a second at most.
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Give up when nobody could be reached for so long (s).
+    /// Give up when nobody could be reached, or nothing was acknowledged, for so long (s).
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub patience: u32,
 }

@@ -1,7 +1,6 @@
 //! `zellige psa tables`.
 
-use std::path::PathBuf;
-
+use crate::args::{Input, Output, OutputFile};
 use clap::Args;
 use zellige_psa::channels::ChannelSet;
 use zellige_psa::events::Energies;
@@ -20,7 +19,7 @@ Examples
 pub struct PsaTables {
     /// The folder of a basis.
     #[arg(long, value_name = "FOLDER")]
-    pub basis: PathBuf,
+    pub basis: Input,
     /// Events for each noise and seed.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub events: u32,
@@ -44,8 +43,8 @@ pub struct PsaTables {
     pub workers: Option<u16>,
     /// Draw a page.
     #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
+    pub report: Option<OutputFile>,
     /// Write the tables as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }

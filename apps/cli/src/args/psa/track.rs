@@ -1,7 +1,6 @@
 //! `zellige psa track`.
 
-use std::path::PathBuf;
-
+use crate::args::{Input, Output, OutputFile, OutputFolder};
 use clap::Args;
 use zellige_psa::events::Energies;
 
@@ -28,7 +27,7 @@ Examples
 pub struct PsaTrackArgs {
     /// What a search wrote: the JSON of `zellige psa run`, or the frames of `zellige psa stream`.
     #[arg(value_name = "HITS", required_unless_present = "simulate", conflicts_with = "simulate")]
-    pub hits: Option<PathBuf>,
+    pub hits: Option<Input>,
     /// Frames that begin up to so long after the first of an event belong to it (ns).
     #[arg(long, value_name = "NS", default_value_t = 100)]
     pub together: u64,
@@ -40,7 +39,7 @@ pub struct PsaTrackArgs {
         required_unless_present = "simulate",
         conflicts_with = "simulate"
     )]
-    pub out: Option<PathBuf>,
+    pub out: Option<OutputFolder>,
     #[command(flatten)]
     pub geometry: Geometry,
     #[command(flatten)]
@@ -58,10 +57,10 @@ pub struct PsaTrackArgs {
     pub workers: Option<u16>,
     /// Write a page with spectra, and with the figures by multiplicity.
     #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
+    pub report: Option<OutputFile>,
     /// Write figures and spectra as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
-    pub json: Option<PathBuf>,
+    pub json: Option<Output>,
 }
 
 /// Where crystals and source are.
@@ -69,10 +68,10 @@ pub struct PsaTrackArgs {
 pub struct Geometry {
     /// The places of the crystals: a table of AGATA (number, shift, rotation), or lines of Euler angles and shifts.
     #[arg(long, value_name = "FILE", conflicts_with = "sphere")]
-    pub array: Option<PathBuf>,
+    pub array: Option<Input>,
     /// The places of crystals in a cluster; --array then places clusters.
     #[arg(long, value_name = "FILE", requires = "array")]
-    pub cluster: Option<PathBuf>,
+    pub cluster: Option<Input>,
     /// Without an array: 180 crystals that point at the target with their fronts at this distance (mm); with --simulate a shell from there on.
     #[arg(long, value_name = "MM", default_value_t = 235.0)]
     pub sphere: f64,

@@ -15,9 +15,9 @@ use zellige_psa::track::survey::{Counting, Tally, survey};
 use zellige_psa::track::{Kind, Motion, Settings, Tracked, track_all};
 
 use super::{failed, runtime};
-use crate::args::{PsaTrackArgs, TrackGeometry};
+use crate::args::{Output, PsaTrackArgs, TrackGeometry};
 use crate::interrupt;
-use crate::out::{self, Target};
+use crate::out;
 use crate::progress::Progress;
 use crate::table::{Side, Table, digits};
 
@@ -32,24 +32,15 @@ const THICKNESS: f64 = 90.0;
 /// # Errors
 /// Files that hold no hits or no array, options without meaning, outputs that cannot be written, Ctrl-C.
 pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
-    let targets = Targets {
-        json: args.json.as_deref().map(|path| Target::new("--json", path)).transpose()?,
-        report: args.report.as_deref().map(|path| Target::regular("--report", path)).transpose()?,
-    };
     match (&args.hits, &args.out, args.simulation.simulate) {
-        (Some(hits), Some(folder), _) => read(args, hits, folder, &targets),
-        (_, _, Some(events)) => simulate(args, events as usize, &targets),
+        (Some(hits), Some(folder), _) => read(args, hits, folder),
+        (_, _, Some(events)) => simulate(args, events as usize),
         _ => unreachable!("hits and a folder, or --simulate, are required"),
     }
 }
 
-/// Where figures go besides the terminal.
-struct Targets {
-    json: Option<Target>,
-    report: Option<Target>,
-}
-
-impl Targets {
+impl PsaTrackArgs {
+    /// Figures, where they were asked for and on the terminal.
     fn write(
         &self,
         figures: &impl Serialize,
@@ -63,7 +54,7 @@ impl Targets {
         if let Some(target) = &self.json {
             target.write_json(figures)?;
         }
-        match self.json.as_ref().is_some_and(Target::is_stdout) {
+        match self.json.as_ref().is_some_and(Output::is_stdout) {
             true => Ok(()),
             false => out::print(text),
         }
@@ -146,7 +137,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-fn read(args: &PsaTrackArgs, path: &Path, folder: &Path, targets: &Targets) -> anyhow::Result<()> {
+fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     files::make_folder(folder)?;
     let array = match array(&args.geometry)? {
         Some(array) => array,
@@ -163,13 +154,10 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path, targets: &Targets) -> a
     drop((progress, armed));
     interrupt::check()?;
     let spectra = Spectra::of(&hits, &tracked, args.step, args.most)?;
-    {
-        let _held = out::writing();
-        hits::write(folder, &hits, &tracked, &spectra)?;
-    }
+    hits::write(folder, &hits, &tracked, &spectra)?;
     let figures = Figures::of(&hits, &tracked, &spectra, seconds);
     let name = path.display().to_string();
-    targets.write(&figures, || report::of_hits(&name, &figures), &figures.text(folder))
+    args.write(&figures, || report::of_hits(&name, &figures), &figures.text(folder))
 }
 
 /// A row of the JSON of simulated events.
@@ -182,7 +170,7 @@ struct Row<'a> {
     tally: &'a Tally,
 }
 
-fn simulate(args: &PsaTrackArgs, events: usize, targets: &Targets) -> anyhow::Result<()> {
+fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     let simulation = &args.simulation;
     let (target, inner_radius) = match array(&args.geometry)? {
         Some(array) => {
@@ -224,7 +212,7 @@ fn simulate(args: &PsaTrackArgs, events: usize, targets: &Targets) -> anyhow::Re
     let rows: Vec<Row> = tallies.iter().map(row).collect();
     let title = format!("{events} events of each multiplicity, {} keV", simulation.energy);
     let text = format!("{title}, {} s\n{}", digits(seconds), table(&tallies));
-    targets.write(&rows, || report::of_simulation(&title, &tallies), &text)
+    args.write(&rows, || report::of_simulation(&title, &tallies), &text)
 }
 
 fn table(tallies: &[Tally]) -> String {

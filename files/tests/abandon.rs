@@ -1,0 +1,34 @@
+//! A process that ends in the middle of writing. In a process of its own: nothing is written after it.
+
+use std::io::Write;
+
+use zellige_files::{abandon, make_folder, write_whole};
+
+#[test]
+fn what_is_unfinished_goes() {
+    let place = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| place.path().join(name);
+    for folder in ["was-there", "full", "empty", "empty/inner"] {
+        if folder == "was-there" {
+            std::fs::create_dir(at(folder)).expect("made");
+        }
+        make_folder(&at(folder)).expect("made");
+    }
+    make_folder(&at("no/such")).expect_err("its folder is missing");
+    write_whole(&at("full/complete"), |out| out.write_all(b"all")).expect("written");
+    let cut = write_whole(&at("cut"), |out| {
+        out.write_all(b"half")?;
+        abandon();
+        assert_eq!(std::fs::read_dir(place.path()).expect("a folder").count(), 2, "was-there and full");
+        Ok(())
+    });
+    cut.expect_err("its temporary file is gone");
+    let names: Vec<_> = std::fs::read_dir(place.path())
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(std::fs::read(at("full/complete")).expect("there"), b"all");
+    write_whole(&at("later"), |_| Ok(())).expect_err("the process is ending");
+    make_folder(&at("later")).expect_err("the process is ending");
+}
