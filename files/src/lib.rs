@@ -76,16 +76,16 @@ impl Destination {
     /// It is a folder, or nothing that can be a file; links that lead in a circle.
     pub fn new(path: &Path) -> Result<Destination, WriteError> {
         let mut path = path.to_owned();
-        for _ in 0..MOST_LINKS {
-            let Ok(target) = path.read_link() else { break };
-            path = folder_of(&path).join(target);
-        }
         let is_regular = match path.metadata() {
             Ok(found) if found.is_dir() => return Err(refused("this is a folder; name a file in it")),
-            Ok(found) => found.is_file(),
+            Ok(found) => found.is_file() && !is_descriptor(&path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(source) => return Err(WriteError { problem: "cannot be written", source }),
         };
+        for _ in 0..if is_regular { MOST_LINKS } else { 0 } {
+            let Ok(target) = path.read_link() else { break };
+            path = folder_of(&path).join(target);
+        }
         if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
             return Err(refused("not the name of a file"));
         }
@@ -137,7 +137,7 @@ impl Destination {
             fill(temporary.file().as_file())?;
             put_in_place(temporary, &self.path)
         } else {
-            fill(&File::options().write(true).open(&self.path).map_err(because("cannot open for writing"))?)
+            fill(&File::options().append(true).open(&self.path).map_err(because("cannot open for writing"))?)
         }
     }
 }
@@ -162,6 +162,12 @@ pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let text = String::from_utf8(read_bytes(path, most)?);
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("no text: {error}")))
+}
+
+/// Whether a name is that of an open file, which its owner goes on using: replaced, it would be lost.
+fn is_descriptor(path: &Path) -> bool {
+    let streams = ["/dev/stdin", "/dev/stdout", "/dev/stderr"].map(Path::new);
+    path.starts_with("/dev/fd") || path.starts_with("/proc") || streams.contains(&path)
 }
 
 /// The folder in which a file lies.
@@ -285,6 +291,18 @@ mod tests {
         write_whole(&pipe, |out| out.write_all(b"through")).expect("written");
         assert_eq!(reader.join().expect("no panic").expect("read"), b"through");
         assert!(pipe.metadata().expect("there").file_type().is_fifo());
+        // As a shell names the end of a pipe, and a file that it has opened.
+        use std::os::fd::AsRawFd;
+        let (mut read, write) = io::pipe().expect("a pipe");
+        let end = format!("/dev/fd/{}", write.as_raw_fd());
+        write_whole(Path::new(&end), |out| out.write_all(b"through")).expect("written");
+        drop(write);
+        let mut text = String::new();
+        read.read_to_string(&mut text).expect("text");
+        let open = File::create(folder.path().join("open")).expect("a file");
+        let end = format!("/dev/fd/{}", open.as_raw_fd());
+        write_whole(Path::new(&end), |out| out.write_all(b"into it")).expect("written");
+        assert_eq!((&*text, open.metadata().expect("open").len()), ("through", 7));
         let full = write_whole(Path::new("/dev/full"), |out| out.write_all(b"x")).expect_err("full");
         assert_eq!(full.source.kind(), io::ErrorKind::StorageFull);
         let endless = read_bytes(Path::new("/dev/zero"), 1000).expect_err("it has no end");

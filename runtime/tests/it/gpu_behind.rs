@@ -134,7 +134,7 @@ fn late_choices_are_made_ahead_where_all_is_known() {
 /// unless the chain has ended meanwhile, which is up to the machine.
 #[test]
 fn what_had_to_wait_for_one_follows_the_others_afterwards() {
-    const MOST_ROUNDS: u64 = 300;
+    const MOST_ROUNDS: u64 = 100;
     let fake = fake(PACE, |builder| builder);
     let gpu = Gpu::new(fake.clone(), 0).memory(1 << 20).streams(2);
     let rt = Runtime::builder().workers(0).policy("eager").device(gpu).build().unwrap();
