@@ -1,6 +1,7 @@
 //! What may be written after `zellige`.
 
 mod bench;
+mod check;
 mod execution;
 mod machine;
 mod paths;
@@ -17,12 +18,14 @@ use zellige_linalg::Submission;
 use zellige_runtime::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
+pub use check::check;
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
-pub use paths::{Input, Output, OutputFile, OutputFolder, check};
+pub use paths::{Input, Output, OutputFile, OutputFolder};
 pub use psa::{
-    BasisValues, Electronics, Psa, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod, PsaOverload, PsaRules,
-    PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTables, PsaTrackArgs, TrackGeometry,
+    BasisValues, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod,
+    PsaOverload, PsaRules, PsaRunArgs, PsaSearch, PsaSend, PsaSimulate, PsaStream, PsaTrackArgs,
+    TrackGeometry,
 };
 pub use selftest::SelftestArgs;
 pub use simulate::{CopiesArg, Simulate, SimulateCommon};
@@ -101,8 +104,17 @@ fn policy_names() -> clap::builder::PossibleValuesParser {
 }
 
 /// How many products may share a task.
-fn look_left() -> clap::builder::RangedI64ValueParser<u8> {
+fn fused_updates() -> clap::builder::RangedI64ValueParser<u8> {
     clap::value_parser!(u8).range(1..=Submission::<f32>::MOST as i64)
+}
+
+/// Whether all GPUs take part.
+fn all_gpus(text: &str) -> Result<bool, String> {
+    match text.parse()? {
+        Device::Cpu => Ok(false),
+        Device::Cuda(CudaDevices { numbers: None, with_cpu: false }) => Ok(true),
+        Device::Cuda(_) => Err("cpu, or cuda for all GPUs; CUDA_VISIBLE_DEVICES hides some".into()),
+    }
 }
 
 fn possible(policies: &[(&'static str, &'static str)]) -> clap::builder::PossibleValuesParser {
@@ -114,9 +126,103 @@ fn possible(policies: &[(&'static str, &'static str)]) -> clap::builder::Possibl
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::BTreeMap;
 
     #[test]
     fn the_command_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// An option that a verb has.
+    #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+    struct Found {
+        verb: String,
+        short: Option<char>,
+        takes_value: bool,
+        is_shown: bool,
+    }
+
+    /// All options by name.
+    fn options() -> BTreeMap<String, Vec<Found>> {
+        fn visit(command: &clap::Command, verb: &str, all: &mut BTreeMap<String, Vec<Found>>) {
+            for option in command.get_arguments().filter(|option| !option.is_positional()) {
+                let found = Found {
+                    verb: verb.to_owned(),
+                    short: option.get_short(),
+                    takes_value: option.get_action().takes_values(),
+                    is_shown: !option.is_hide_set(),
+                };
+                all.entry(option.get_long().expect("every option has a long name").to_owned())
+                    .or_default()
+                    .push(found);
+            }
+            for verb_of in command.get_subcommands().filter(|verb_of| verb_of.get_name() != "help") {
+                visit(verb_of, format!("{verb} {}", verb_of.get_name()).trim(), all);
+            }
+        }
+        let mut all = BTreeMap::new();
+        visit(&Cli::command(), "", &mut all);
+        all
+    }
+
+    /// What was once called otherwise in some verbs, and its one name.
+    const ONE_NAME: [(&str, &str); 13] = [
+        ("out", "output"),
+        ("gpu-mem", "device-memory"),
+        ("capacity", "device-memory"),
+        ("rule", "precision"),
+        ("cuda", "device"),
+        ("gpu", "device"),
+        ("threads", "workers"),
+        ("inner", "operator"),
+        ("together", "coincidence-window"),
+        ("look-left", "fuse-updates"),
+        ("policy", "sched"),
+        ("deaths", "device-failures"),
+        ("memory", "memory-share"),
+    ];
+
+    #[test]
+    fn one_thing_has_one_name() {
+        let all = options();
+        for (other, name) in ONE_NAME {
+            assert!(!all.contains_key(other), "--{other} is called --{name}");
+            assert!(all.contains_key(name), "nothing is called --{name}");
+        }
+        for (name, found) in &all {
+            let first = &found[0];
+            for other in found {
+                let same = (other.short, other.takes_value) == (first.short, first.takes_value);
+                assert!(same, "--{name}: {} and {}", first.verb, other.verb);
+            }
+        }
+    }
+
+    /// The table of docs/options.md; with ZELLIGE_WRITE_DOCS in the environment it is written.
+    #[test]
+    fn the_table_of_options_is_up_to_date() {
+        let mut page = String::from(
+            "# Options\n\nEvery option of the command, and the verbs that have it. Made by the tests of `apps/cli/src/args.rs` \
+             (`ZELLIGE_WRITE_DOCS=1 cargo test -p zellige-cli options`).\n\n| option | verbs |\n| --- | --- |\n",
+        );
+        for (name, found) in options() {
+            let verbs: Vec<_> =
+                found.iter().filter(|found| found.is_shown).map(|found| &*found.verb).collect();
+            if verbs.is_empty() {
+                continue;
+            }
+            let short = found[0].short.map_or(String::new(), |short| format!("`-{short}`, "));
+            let verbs = match verbs[0] {
+                "" => "all".to_owned(),
+                _ => verbs.join(", "),
+            };
+            page += &format!("| {short}`--{name}` | {verbs} |\n");
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
+        if std::env::var_os("ZELLIGE_WRITE_DOCS").is_some() {
+            std::fs::write(path, &page).expect("docs/options.md can be written");
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(written, page, "docs/options.md is not what the command has; see its first lines");
     }
 }

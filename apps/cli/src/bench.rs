@@ -110,7 +110,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
     let rate = cholesky_rate(&CholeskyBench {
         n: args.n as usize,
         tile: args.tile as usize,
-        look_left: args.look_left.into(),
+        look_left: args.fuse_updates.into(),
         format,
         workers: args.workers.into(),
         repeats: args.repeats.into(),
@@ -119,7 +119,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
     let figures = CholeskyFigures {
         n: args.n,
         tile: args.tile,
-        look_left: args.look_left,
+        look_left: args.fuse_updates,
         format: name,
         workers: args.workers,
         policy: &args.sched,

@@ -103,8 +103,8 @@ impl Devices {
     /// CPU workers alone.
     fn none(args: &ExecutionArgs) -> Result<Devices, CommandError> {
         let alone = "there is no GPU without --device cuda";
-        match (args.gpu_mem, args.logical_gpus) {
-            (Some(_), _) => Err(CommandError::option("--gpu-mem", alone)),
+        match (args.device_memory, args.logical_gpus) {
+            (Some(_), _) => Err(CommandError::option("--device-memory", alone)),
             (_, Some(_)) => Err(CommandError::option("--logical-gpus", alone)),
             (None, None) => Ok(Devices { gpus: Vec::new(), with_cpu: true, least: 0 }),
         }
@@ -253,8 +253,8 @@ fn parts(
     for number in numbers {
         let info = usable(driver, number, needs).map_err(|problem| refusal(args, &[problem]))?;
         let memory = driver.memory(number).map_err(|error| refusal(args, &[error.to_string()]))?;
-        let bytes = budget(memory, args.gpu_mem, logical).map_err(|problem| {
-            CommandError::option("--gpu-mem", format!("GPU {number} ({}) {problem}", info.name))
+        let bytes = budget(memory, args.device_memory, logical).map_err(|problem| {
+            CommandError::option("--device-memory", format!("GPU {number} ({}) {problem}", info.name))
         })?;
         let part = Part { number, bytes: bytes / logical };
         parts.extend((0..logical).map(|_| part));
@@ -356,9 +356,12 @@ mod tests {
             ("--device cuda --workers 1", vec![node(0, 0, all), node(1, 1, all)]),
             ("--device cuda:1 --workers 1", vec![node(0, 1, all)]),
             ("--device cuda:1,0+cpu --workers 1 --sched lws", vec![node(0, 1, all), node(1, 0, all)]),
-            ("--device cuda --workers 1 --gpu-mem 25%", vec![node(0, 0, MEMORY / 4), node(1, 1, MEMORY / 4)]),
             (
-                "--device cuda:0 --workers 1 --gpu-mem 1000 --logical-gpus 3",
+                "--device cuda --workers 1 --device-memory 25%",
+                vec![node(0, 0, MEMORY / 4), node(1, 1, MEMORY / 4)],
+            ),
+            (
+                "--device cuda:0 --workers 1 --device-memory 1000 --logical-gpus 3",
                 vec![node(0, 0, 333), node(1, 0, 333), node(2, 0, 333)],
             ),
         ] {
@@ -369,7 +372,7 @@ mod tests {
     #[test]
     fn tiles_are_those_of_gpus_where_they_work_alone() {
         let memory = MEMORY / 4;
-        let gpus = of("--device cuda --gpu-mem 50% --logical-gpus 2").unwrap();
+        let gpus = of("--device cuda --device-memory 50% --logical-gpus 2").unwrap();
         assert_eq!(gpus.auto_tiles(), TileChoice::AutoGpu { memory });
         assert_eq!(of("--device cuda+cpu").unwrap().auto_tiles(), TileChoice::Auto);
         let cpu = args("--workers 1");
@@ -393,9 +396,10 @@ mod tests {
         for part in ["--device cuda:0,7", "no GPU 7", "2 found", "GPU 1 (fake GPU)", "--device cpu"] {
             assert!(absent.contains(part), "{part}: {absent}");
         }
-        for line in ["--device cuda --gpu-mem 2MiB", "--device cuda --gpu-mem 1 --logical-gpus 2"] {
+        for line in ["--device cuda --device-memory 2MiB", "--device cuda --device-memory 1 --logical-gpus 2"]
+        {
             let error = refused(line);
-            assert!(error.starts_with("--gpu-mem: GPU 0 (fake GPU)"), "{line}: {error}");
+            assert!(error.starts_with("--device-memory: GPU 0 (fake GPU)"), "{line}: {error}");
         }
         let args = args("--device cuda");
         let driver = Fake::builder().without(Library::Cublas).without(Library::Cusolver).build();

@@ -126,9 +126,9 @@ fn histogram(decades: &[(i32, u64)]) -> String {
 
 fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
     let matrix = make(args)?;
-    write(&args.out, &matrix, &comment(args))?;
+    write(&args.output, &matrix, &comment(args))?;
     let (rows, elements) = (matrix.rows(), matrix.elements());
-    out::print(&format!("{}: {rows} x {rows}, {elements} elements\n", args.out.display()))
+    out::print(&format!("{}: {rows} x {rows}, {elements} elements\n", args.output.display()))
 }
 
 fn make(args: &MatrixGenerate) -> anyhow::Result<Csr> {
@@ -185,11 +185,11 @@ fn comment(args: &MatrixGenerate) -> String {
 fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
     let read = market::read(&args.matrix)?.matrix;
     let matrix = if args.keep_zeros { read } else { read.without_zeros() };
-    write(&args.out, &matrix, "")?;
+    write(&args.output, &matrix, "")?;
     let elements = matrix.elements();
     out::print(&format!(
         "{}: {} x {}, {elements} elements\n",
-        args.out.display(),
+        args.output.display(),
         matrix.rows(),
         matrix.columns()
     ))

@@ -61,10 +61,7 @@ fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
         }
         platform = platform.with_devices(count.into());
     }
-    if let Some(gb) = args.capacity {
-        if !(gb.is_finite() && gb > 0.0) {
-            return Err(CommandError::option("--capacity", "a number of gigabytes above 0").into());
-        }
+    if let Some(gb) = args.device_memory {
         platform = platform.with_capacity(gb);
     }
     Ok(platform)
@@ -82,8 +79,8 @@ fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
         return Platform::shipped(name).map_err(bad);
     }
     let path = Path::new(name);
-    let text = zellige_files::read_text(path, MOST_BYTES)
-        .with_context(|| format!("reading platform {}", path.display()))?;
+    let unread = |error| CommandError::option("--platform", format!("{}: {error}", path.display()));
+    let text = zellige_files::read_text(path, MOST_BYTES).map_err(unread)?;
     Platform::parse(&text).map_err(bad).with_context(|| path.display().to_string())
 }
 
@@ -105,7 +102,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
     let target = &args.json;
     let trace = &args.trace;
     if trace.is_some() && args.rules.len() > 1 {
-        return Err(CommandError::option("--trace", "one trace shows one rule: give one --rule").into());
+        return Err(CommandError::option("--trace", "one trace shows one rule: give one --precision").into());
     }
     let platform = platform(args)?;
     let usual = if args.platform == HOST { 0 } else { 2 };
@@ -119,13 +116,15 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             rule: rule.clone(),
             norms: norms.as_ref(),
             both_copies: args.copies == CopiesArg::Both,
-            look_left: args.look_left.into(),
+            look_left: args.fuse_updates.into(),
             owner_block: usize::from(args.owner_block),
             policy: args.sched.clone(),
             ahead: args.ahead.unwrap_or(usual).into(),
         };
         let (report, outcome) = simulate(&request, &platform).map_err(|error| match error {
-            Error::NeedsNorms(_) => CommandError::option("--rule", format!("{error} (--norms FILE)")).into(),
+            Error::NeedsNorms(_) => {
+                CommandError::option("--precision", format!("{error} (--norms FILE)")).into()
+            }
             Error::Linalg(error @ zellige_linalg::Error::Copies { .. }) => {
                 CommandError::option("--copies", error).into()
             }

@@ -109,9 +109,9 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
     Ok(Options {
         method: args.method,
         preconditioner: args.precond,
-        inner: args.inner,
+        inner: args.operator,
         x_for: args.x_for.as_ref().map(|x| vectors::one("--x-for", x, columns)).transpose()?,
-        basis: args.basis,
+        basis: args.basis_format,
         orthogonalisation: args.orthogonalise,
         relaxed: args.relax.clone(),
         reliable: args.reliable,
@@ -133,7 +133,7 @@ impl SolveArgs {
     }
 
     fn write(&self, a: &Csr, x: &[Vec<f64>], solved: &[Solved]) -> anyhow::Result<()> {
-        if let Some(out) = &self.out {
+        if let Some(out) = &self.output {
             out.write(|to| write_vectors_to(to, out, x).map_err(std::io::Error::other))?;
         }
         if let Some(target) = &self.json {
@@ -181,7 +181,7 @@ struct Figures {
     /// The multiple of the identity that was added to the matrix.
     #[serde(skip_serializing_if = "Option::is_none")]
     shift: Option<f64>,
-    /// What methods multiplied with; `--inner` has the same again.
+    /// What methods multiplied with; `--operator` has the same again.
     inner: String,
     method: String,
     preconditioner: String,
@@ -380,7 +380,7 @@ fn advice(args: &SolveArgs, answer: &Answer) -> String {
     }
     format!(
         "the residual is {ratio:.2e} of the right-hand side after {steps} steps, {:.0e} was asked for ({}): allow more --max-steps, or take \
-         another --method, --precond or a more accurate --inner",
+         another --method, --precond or a more accurate --operator",
         args.tol,
         solution.reason.name(),
     )

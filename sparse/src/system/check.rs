@@ -29,7 +29,7 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
         ),
         Some(_) if options.inner == Inner::Exact => refuse(
             "reliable",
-            "residuals of exact products need no replacement: name a narrow --inner, like ap7:cw:2^-24",
+            "residuals of exact products need no replacement: name a narrow --operator, like ap7:cw:2^-24",
         ),
         Some(delta) if !(delta > 0.0 && delta < 1.0) => {
             Err(Error::parameter("reliable", format!("{delta}: a number between 0 and 1 is needed")))
@@ -70,7 +70,7 @@ fn check_relaxed(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     if options.relaxed.iter().any(|inner| matches!(inner, Inner::Auto { .. })) {
-        return refuse("auto chooses one copy, for --inner: name the sets of these".into());
+        return refuse("auto chooses one copy, for --operator: name the sets of these".into());
     }
     if !matches!(options.method, MethodChoice::Gmres { .. }) {
         return refuse(

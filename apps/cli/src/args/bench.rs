@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use zellige_linalg::Rule;
 
-use super::policy_names;
 use super::tor::{Tile, tile};
+use super::{CudaDevices, Device, policy_names};
 use crate::args::Output;
 
 const MEMORY_NOTES: &str = "\
@@ -90,8 +90,8 @@ pub struct BenchCholesky {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
     /// Most products on one tile in one task (f32): fewer, longer tasks, the same bits.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
-    pub look_left: u8,
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
+    pub fuse_updates: u8,
     /// Numbers of the tiles.
     #[arg(long, value_name = "f32|f64", default_value = "f32")]
     pub format: Number,
@@ -120,7 +120,7 @@ pub struct BenchMemory {
     pub tile: u32,
     /// Precision rule, e.g. fp32, hp1:band=2; tiles are float32.
     #[arg(long, value_name = "RULE", default_value = "fp32")]
-    pub rule: Rule,
+    pub precision: Rule,
     /// Scheduling policies, with commas between them, or several times; by default all.
     #[arg(long, visible_alias = "policies", value_name = "P,...", value_delimiter = ',', value_parser = policy_names())]
     pub sched: Vec<String>,
@@ -129,7 +129,7 @@ pub struct BenchMemory {
     pub devices: u16,
     /// What they hold together, in percent of the bytes of the tiles on and below the diagonal.
     #[arg(long, value_name = "P%", default_value = "30%", value_parser = percent)]
-    pub memory: f64,
+    pub memory_share: f64,
     /// What the host holds, in percent of the same; the rest goes to a swap file.
     #[arg(long, value_name = "P%", value_parser = percent, required_if_eq("devices", "0"))]
     pub host_memory: Option<f64>,
@@ -153,9 +153,9 @@ pub struct BenchMemory {
 /// `bench gpu`.
 #[derive(Debug, Args)]
 pub struct BenchGpu {
-    /// Number of the GPU, as `zellige machine show` counts; CUDA_VISIBLE_DEVICES hides some.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub gpu: u32,
+    /// The GPU, by its number in `zellige machine show`; CUDA_VISIBLE_DEVICES hides some.
+    #[arg(long, value_name = "cuda:N", default_value = "cuda:0", value_parser = one_gpu)]
+    pub device: u32,
     /// Orders of the matrices; by default 16384,32768,65536,100352, with --quick 8192,16384.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub n: Vec<u32>,
@@ -164,7 +164,7 @@ pub struct BenchGpu {
     pub tile: u32,
     /// Precision rule of factorisations; several times for several.
     #[arg(long, value_name = "RULE", default_values = ["fp32", "x3,full=x3", "hp1:band=2", "hp1:operand=1e-2,else=x3"])]
-    pub rule: Vec<Rule>,
+    pub precision: Vec<Rule>,
     /// Order of the matrix for little memory and parts of the GPU; by default 32768, with --quick 16384.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub out_of_core: Option<u32>,
@@ -176,8 +176,8 @@ pub struct BenchGpu {
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tor_tile: Tile,
     /// Most products on one tile in one task of factorisations and reconstructors (f32): fewer, longer tasks, the same bits.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
-    pub look_left: u8,
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
+    pub fuse_updates: u8,
     /// Repetitions; medians count.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
@@ -225,5 +225,14 @@ mod tests {
         for bad in ["", "%", "0%", "-3%", "nan", "1e9%"] {
             assert!(percent(bad).is_err(), "{bad}");
         }
+    }
+}
+
+fn one_gpu(text: &str) -> Result<u32, String> {
+    match text.parse()? {
+        Device::Cuda(CudaDevices { numbers: Some(numbers), with_cpu: false }) if numbers.len() == 1 => {
+            Ok(numbers[0])
+        }
+        _ => Err("one GPU is measured, e.g. cuda:0".into()),
     }
 }

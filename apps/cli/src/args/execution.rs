@@ -18,7 +18,7 @@ Devices (--device): where tasks run
   cuda+cpu, cuda:1+cpu
                      CPU workers help with what GPUs can run, as --sched decides. The two round differently, so that results depend
                      on who ran what
-  --gpu-mem 30%      at most that much of each GPU's memory holds tiles; what does not fit waits in host memory
+  --device-memory 30%      at most that much of each GPU's memory holds tiles; what does not fit waits in host memory
   --logical-gpus 2   each GPU counts as two, with half of that memory each: to try on one what happens on several
   --host-memory 8GB  tiles take at most that much of the host's memory; the rest waits in a file in the folder --swap, which is gone when
                      the command is
@@ -38,7 +38,7 @@ pub struct ExecutionArgs {
     pub device: Device,
     /// What of each GPU's memory to use for tiles, e.g. 20GB, 512MiB, or a share of all of it; by default what is free but for a twentieth.
     #[arg(long, value_name = "BYTES|P%")]
-    pub gpu_mem: Option<MemorySize>,
+    pub device_memory: Option<MemorySize>,
     /// Use each GPU as so many, each with an equal part of the memory.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=16))]
     pub logical_gpus: Option<u16>,
@@ -115,7 +115,7 @@ impl fmt::Display for Device {
     }
 }
 
-/// How much of a memory; see [`ExecutionArgs::gpu_mem`].
+/// How much of a memory; see [`ExecutionArgs::device_memory`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MemorySize {
     /// So many bytes.

@@ -1,11 +1,13 @@
 //! The words after `zellige machine`.
 
 use crate::args::Output;
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
+
+use super::all_gpus;
 
 const CALIBRATE_NOTES: &str = "\
 It factors matrices of 8 x 8 to 16 x 16 tiles in fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32 and fp8; run it on a machine that does nothing else.
-With --cuda, GPUs factor the same in each precision that they have; GPUs of one name share their times, links are each GPU's own. Exit code 4: there is none.
+With --device cuda, GPUs factor the same in each precision that they have; GPUs of one name share their times, links are each GPU's own. Exit code 4: there is none.
 With --platform FILE.toml this machine is written down for `zellige simulate --platform FILE.toml`, GPUs first: --devices N simulates the first N alone.
 The result replaces what is in $XDG_CACHE_HOME/zellige (or ~/.cache/zellige), models-HOST.json, but for GPUs that are not measured
 this time. A file of another processor or another version is never used.";
@@ -28,8 +30,8 @@ pub struct MachineCalibrate {
     /// Tile edge; may be repeated. By default 64, 96, 128, 192, 256, 384 and 512.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub tile: Vec<u16>,
-    /// Measure every GPU too, and its links. Models of CPU cores are measured all the same.
-    #[arg(long)]
+    /// cuda: measure every GPU too, and its links. Models of CPU cores are measured all the same.
+    #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
     /// Tile edge on GPUs; may be repeated. By default 512, 1024 and 2048.
     #[arg(long, value_name = "N", requires = "cuda", value_parser = clap::value_parser!(u16).range(1..=8192))]
@@ -37,7 +39,7 @@ pub struct MachineCalibrate {
     /// Worker threads that run at once; more than one measures how they share caches and memory.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: u16,
-    /// Write this machine as a platform for `zellige simulate --platform`: its GPUs with --cuda, its CPU workers, links, and rates of each codelet by
+    /// Write this machine as a platform for `zellige simulate --platform`: its GPUs with --device cuda, its CPU workers, links, and rates of each codelet by
     /// precision and size; `-` is standard output.
     #[arg(long, value_name = "FILE.toml|-", conflicts_with_all = ["json"])]
     pub platform: Option<Output>,

@@ -1,7 +1,9 @@
 //! The words after `zellige selftest`.
 
 use crate::args::Output;
-use clap::Args;
+use clap::{ArgAction, Args};
+
+use super::all_gpus;
 
 pub(super) const NOTES: &str = "\
 First every kernel of factorisations and solves runs in every precision on CPU workers, on random tiles; errors are compared with bounds that
@@ -16,16 +18,16 @@ Examples
   A short check:                    zellige selftest
   A long one, figures for a script: zellige selftest --fuzz 100000 --seed 1000000 --jobs 2 --json selftest.json
   One graph again:                  zellige selftest --fuzz 1 --seed 1605
-  One graph again, on the GPUs:     zellige selftest --cuda --only-graphs --fuzz 1 --seed 1605
-  Every GPU as well, in minutes:    zellige selftest --cuda --json selftest.json
+  One graph again, on the GPUs:     zellige selftest --device cuda --only-graphs --fuzz 1 --seed 1605
+  Every GPU as well, in minutes:    zellige selftest --device cuda --json selftest.json
 
-With --cuda each NVIDIA GPU is checked next: every kernel in every precision against float64 and against the CPU, products of sparse solvers, searches
+With --device cuda each NVIDIA GPU is checked next: every kernel in every precision against float64 and against the CPU, products of sparse solvers, searches
 and covariances against the CPU's bits, which precision rules keep
 MOAO's check system positive definite, a factorisation in a third of the memory it needs and on several parts of one GPU, and what
 happens when memory is short or a kernel faults (in a process of its own). A precision that the GPU is too old for is skipped, with a row that says so. Where
 there are several GPUs a factorisation runs on all together. Then the graphs run on these GPUs, whole and in parts.
 
-Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --cuda and no GPU.";
+Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong value, an error, a panic or a hang), 4 --device cuda and no GPU.";
 
 /// `selftest`.
 #[derive(Debug, Args)]
@@ -44,9 +46,9 @@ pub struct SelftestArgs {
     pub patience: u16,
     /// Have a device fail for good in some graphs: values must be right, or errors that name the device.
     #[arg(long)]
-    pub deaths: bool,
-    /// Check every GPU too. CUDA_VISIBLE_DEVICES hides some.
-    #[arg(long)]
+    pub device_failures: bool,
+    /// cuda: check every GPU too. CUDA_VISIBLE_DEVICES hides some.
+    #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
     /// Fewer and smaller tiles, on GPUs fewer rules too: a minute instead of several.
     #[arg(long)]
@@ -54,7 +56,7 @@ pub struct SelftestArgs {
     /// Run the graphs alone, without the checks before them.
     #[arg(long)]
     pub only_graphs: bool,
-    /// Let a kernel on this GPU fault, and say what came of it: what --cuda does in a process of its own.
+    /// Let a kernel on this GPU fault, and say what came of it: what --device cuda does in a process of its own.
     #[arg(long, hide = true, value_name = "GPU")]
     pub faulty_kernel: Option<u32>,
     /// Write the figures as JSON; `-` is standard output.

@@ -5,18 +5,18 @@ use zellige_linalg::Rule;
 use zellige_runtime::POLICIES;
 
 use super::paths::{Input, Output};
-use super::possible;
+use super::{MemorySize, possible};
 use crate::trace::TraceFile;
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples
   Doucet et al. (2019): 100k measurements on four V100, in single and mixed precision:
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --rule fp32 --rule hp1:band=2 --platform v100x4
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --precision fp32 --precision hp1:band=2 --platform v100x4
   Two copies of each tile, as in that paper, each tile on a fixed device, and a rule on norms that a smaller run has measured:
     zellige tor run apps/tor/systems/demo.toml --tile 102 --precision fp32 --norms-out norms.json
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --rule hp1:operand=1e-2 --norms norms.json --sched owners --copies both
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --precision hp1:operand=1e-2 --norms norms.json --sched owners --copies both
   Less memory on each device, or one of them:
-    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --capacity 4
+    zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --device-memory 4GB
     zellige simulate tor --n 100368 --m 11152 --tile 950 --platform v100x4 --devices 1";
 
 const SIMULATE_CHOLESKY_EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ Examples
     zellige machine calibrate --tile 256 --workers 2
     zellige simulate cholesky --n 8192 --tile 256 --platform host --workers 2 --sched lws
   Four GPUs:
-    zellige simulate cholesky --n 65536 --tile 1024 --rule hp1:band=2 --platform v100x4";
+    zellige simulate cholesky --n 65536 --tile 1024 --precision hp1:band=2 --platform v100x4";
 
 /// The words after `simulate`.
 #[derive(Debug, Subcommand)]
@@ -70,7 +70,7 @@ pub struct SimulateCommon {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
     /// Precision rule, e.g. fp32, hp1, hp1:band=2,full=x3 (see `tor run --help`); may be repeated. Rules that look at norms need --norms.
-    #[arg(long = "rule", value_name = "RULE", default_value = "fp32")]
+    #[arg(long = "precision", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
     /// Norms of tiles, from `tor run --norms-out`: interpolated to this size, for rules that look at norms.
     #[arg(long, value_name = "FILE.json")]
@@ -79,8 +79,8 @@ pub struct SimulateCommon {
     #[arg(long, value_name = "replicas|both", default_value = "replicas")]
     pub copies: CopiesArg,
     /// Most products on one tile in one task: fewer, longer tasks. For fp32, hp1, bf1, x3 and tf32; others stay alone.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
-    pub look_left: u8,
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
+    pub fuse_updates: u8,
     /// A shipped platform (see `simulate platforms`), a .toml file, or host: this machine, as `machine calibrate` has measured it.
     #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,
@@ -90,11 +90,11 @@ pub struct SimulateCommon {
     /// Only the first so many devices of it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
-    /// Memory of each device (GB), instead of what the platform says.
-    #[arg(long, value_name = "GB", allow_negative_numbers = true)]
-    pub capacity: Option<f64>,
+    /// Memory of each device, e.g. 4GB, instead of what the platform says.
+    #[arg(long, value_name = "BYTES", value_parser = gigabytes, allow_negative_numbers = true)]
+    pub device_memory: Option<f64>,
     /// Scheduling policy; owners: each tile has a fixed device, two-dimensional block cyclic.
-    #[arg(long, visible_alias = "policy", value_name = "P", default_value = "dmdas", value_parser = simulated_policy_names())]
+    #[arg(long, value_name = "P", default_value = "dmdas", value_parser = simulated_policy_names())]
     pub sched: String,
     /// With --sched owners: tiles along a block of the owner map.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
@@ -127,4 +127,12 @@ fn simulated_policy_names() -> clap::builder::PossibleValuesParser {
         "the device that owns the written tile, two-dimensional block cyclic",
     );
     possible(&[&POLICIES[..], &[owners]].concat())
+}
+
+/// Bytes as everywhere, in the unit of platforms; a share would be one of what is replaced.
+fn gigabytes(text: &str) -> Result<f64, String> {
+    match text.parse()? {
+        MemorySize::Bytes(bytes) => Ok(bytes as f64 / 1e9),
+        MemorySize::Share(_) => Err("bytes are needed, e.g. 4GB".into()),
+    }
 }

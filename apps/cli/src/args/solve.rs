@@ -18,13 +18,13 @@ Preconditioners (--precond)
   none, jacobi, block:16 (diagonal blocks of at most so many rows), ilu0 (of a symmetric matrix ic0), chebyshev:4, amg
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
 
-The method may multiply with a copy (--inner) whose elements are stored as accurately as their magnitude deserves: a set of formats, what magnitudes are
+The method may multiply with a copy (--operator) whose elements are stored as accurately as their magnitude deserves: a set of formats, what magnitudes are
 compared with (nw: the matrix, cw: their row, cw-exact: their row times the vector --x-for) and the accuracy of products. Residuals are always those of the matrix in the file.
 
 Narrow copies on the way
-  --inner COPY          all products; a run ends where the copy can give no more, and the next one begins with the true residual
-  --reliable            cg and fcg with a narrow --inner: the residual is replaced on the way instead, directions are kept
-  --relax COPY,COPY     gmres and fgmres: the first products with --inner, later ones with the least accurate of these that still
+  --operator COPY          all products; a run ends where the copy can give no more, and the next one begins with the true residual
+  --reliable            cg and fcg with a narrow --operator: the residual is replaced on the way instead, directions are kept
+  --relax COPY,COPY     gmres and fgmres: the first products with --operator, later ones with the least accurate of these that still
                         serves; an error in a late step counts as little as the residual has become
 
 With --device cuda GPUs multiply with the matrix and its copies; everything else is done by CPU workers, and vectors travel. Answers are the same bits
@@ -38,8 +38,8 @@ Exit codes
 
 Examples
   zellige solve A.mtx.gz -b b.mtx -o x.npy
-  zellige solve A.mtx --method gmres:40 --inner ap7:cw:2^-24 --precond ilu0 --tol 1e-12 --json - --report solve.html
-  zellige solve A.mtx --method cg --inner ap7:cw:2^-20 --reliable
+  zellige solve A.mtx --method gmres:40 --operator ap7:cw:2^-24 --precond ilu0 --tol 1e-12 --json - --report solve.html
+  zellige solve A.mtx --method cg --operator ap7:cw:2^-20 --reliable
   zellige solve A.mtx --method gmres:60 --relax ap7:cw:2^-37,ap7:cw:2^-24,ap7:cw:2^-16
   zellige solve A.mtx --shifts 0,0.1,1 -o x.npy      A + sigma I for three sigma, at the price of one; three columns";
 
@@ -62,23 +62,23 @@ pub struct SolveArgs {
     /// What the method multiplies with: fp64, fp32, or SET:nw|cw|cw-exact:EPS, like ap7:cw:2^-24, with :tiled, :bsr2, :bsr3 or
     /// :bsr4 after it for the layout; auto, or auto:nw:2^-37: the set and layout that is fastest on this machine, fp64 if none is faster.
     #[arg(long, value_name = "COPY", default_value = "fp64")]
-    pub inner: Inner,
+    pub operator: Inner,
     /// What cw-exact chooses elements for (a column; no element is zero): a file, ones, or random:SEED; an earlier answer, say.
     #[arg(long, value_name = "FILE|ones|random:SEED")]
     pub x_for: Option<VectorSource>,
     /// How gmres stores its vectors: fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
     #[arg(long, value_name = "FORMAT", default_value = "fp64")]
-    pub basis: BasisFormat,
+    pub basis_format: BasisFormat,
     /// How gmres makes its vectors orthogonal: cgs2 (classical Gram-Schmidt twice, three passes over them), mgs (modified, one after the other).
     #[arg(long, value_name = "HOW", default_value = "cgs2")]
     pub orthogonalise: Orthogonalisation,
-    /// Copies that gmres goes over to as its residual becomes small, the most accurate first, written as for --inner.
+    /// Copies that gmres goes over to as its residual becomes small, the most accurate first, written as for --operator.
     #[arg(long, value_name = "COPY,..", value_delimiter = ',')]
     pub relax: Vec<Inner>,
-    /// With cg or fcg and a narrow --inner: replace the residual that the method keeps by the true one each time it has become smaller by DELTA.
+    /// With cg or fcg and a narrow --operator: replace the residual that the method keeps by the true one each time it has become smaller by DELTA.
     #[arg(long, value_name = "DELTA", num_args = 0..=1, require_equals = true, default_missing_value = "0.1")]
     pub reliable: Option<f64>,
-    /// Solve (A + sigma I) x = b for each of these by conjugate gradients in one Krylov space; answers are columns of --out, one after the other for each b.
+    /// Solve (A + sigma I) x = b for each of these by conjugate gradients in one Krylov space; answers are columns of --output, one after the other for each b.
     #[arg(
         long,
         value_name = "SIGMA,..",
@@ -115,7 +115,7 @@ pub struct SolveArgs {
     pub execution: ExecutionArgs,
     /// Write the answer, as Matrix Market or .npy by its name.
     #[arg(long, short, value_name = "FILE.npy|FILE.mtx", value_parser = with_ending(&[".npy", ".mtx"]))]
-    pub out: Option<OutputFile>,
+    pub output: Option<OutputFile>,
     /// Write figures and the history of residuals as JSON, an array of them for several right-hand sides; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,

@@ -77,7 +77,7 @@ pub struct MatrixGenerate {
     pub seed: u64,
     /// The Matrix Market file; compressed if its name ends in .gz.
     #[arg(long, short, value_name = "FILE.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
-    pub out: OutputFile,
+    pub output: OutputFile,
 }
 
 /// `matrix convert`.
@@ -88,7 +88,7 @@ pub struct MatrixConvert {
     pub matrix: Input,
     /// The file to write; compressed if its name ends in .gz.
     #[arg(value_name = "B.mtx[.gz]", value_parser = with_ending(MATRIX_MARKET))]
-    pub out: OutputFile,
+    pub output: OutputFile,
     /// Keep zeros that the file names.
     #[arg(long)]
     pub keep_zeros: bool,

@@ -37,7 +37,7 @@ Examples
     zellige tor run demo.toml --precision hp2 --on-not-spd retry
   On GPUs: all of them; a third of one GPU's memory, as if it were two:
     zellige tor run demo.toml --device cuda
-    zellige tor run demo.toml --device cuda:0 --gpu-mem 30% --logical-gpus 2";
+    zellige tor run demo.toml --device cuda:0 --device-memory 30% --logical-gpus 2";
 
 /// The words after `tor`.
 #[derive(Debug, Subcommand)]
@@ -99,8 +99,8 @@ pub struct FactorArgs {
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
     /// Most products on one tile in one task: fewer, longer tasks, the same bits. For fp32, hp1, bf1, x3 and tf32; others stay alone.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::look_left())]
-    pub look_left: u8,
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
+    pub fuse_updates: u8,
     /// What to do when a rule loses positive definiteness: report it, or try again with more precision.
     #[arg(long, value_name = "fail|retry", default_value = "fail")]
     pub on_not_spd: NotSpd,

@@ -70,8 +70,8 @@ impl Sizes {
         Ok(Sizes {
             n: if args.n.is_empty() { usual.to_vec() } else { args.n.clone() },
             tile: args.tile,
-            rules: args.rule.clone(),
-            look_left: args.look_left,
+            rules: args.precision.clone(),
+            look_left: args.fuse_updates,
             out_of_core: args.out_of_core.unwrap_or(if args.quick { 16_384 } else { 32_768 }),
             workers: Topology::discover().cores.len(),
             sparse,
@@ -96,7 +96,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let target = &args.json;
     let figures_file = target.as_ref().filter(|target| target.is_file());
     let platform = figures_file.map(beside).transpose()?;
-    let driver = open(args.gpu)?;
+    let driver = open(args.device)?;
     let progress = Progress::new();
     let save = |figures: &Figures| {
         // What cannot be written now may be at the end, which says so if not.
@@ -104,7 +104,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
             tracing::warn!("figures are not written yet: {error:#}");
         }
     };
-    let (figures, measured) = measure(&driver, args.gpu, &sizes, &progress, &save)?;
+    let (figures, measured) = measure(&driver, args.device, &sizes, &progress, &save)?;
     drop(progress);
     if let Some(target) = target {
         target.write_json(&figures)?;

@@ -69,10 +69,10 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
     let bench = MemoryBench {
         n: args.n as usize,
         tile: args.tile as usize,
-        rule: args.rule.clone(),
+        rule: args.precision.clone(),
         workers: args.workers.into(),
         devices: args.devices.into(),
-        share: args.memory,
+        share: args.memory_share,
         bandwidth: args.link * 1e9,
         host: args.host_memory.map(limit),
     };
@@ -94,10 +94,10 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
     let figures = Figures {
         n: args.n,
         tile: args.tile,
-        rule: args.rule.to_string(),
+        rule: args.precision.to_string(),
         workers: args.workers,
         devices: args.devices,
-        memory_share: args.memory,
+        memory_share: args.memory_share,
         capacity: bench.capacity()?,
         host_memory_share: args.host_memory,
         host_capacity: bench.host_capacity()?,
@@ -149,7 +149,7 @@ fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[Memor
         count => format!(
             ", {count} device(s) of {}: together {} % of the lower triangle",
             bytes(figures.capacity),
-            digits(100.0 * args.memory)
+            digits(100.0 * args.memory_share)
         ),
     };
     out::print(&format!(

@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Measured without `--cuda`, or with another GPU, the others stay known.
+    /// Measured without `--device cuda`, or with another GPU, the others stay known.
     #[test]
     fn gpus_that_are_not_measured_stay_known() {
         let folder = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ fn table(rows: &[Agreement]) -> String {
     table.render(out::colours(&std::io::stdout()))
 }
 
-/// The pictures of `zellige psa tables` for two runs.
+/// The pictures of `zellige psa benchmark` for two runs.
 fn page(args: &PsaCompareArgs, comparison: &Comparison) -> String {
     let [a, b] = [&args.a, &args.b].map(|path| path.display().to_string());
     let search = [Search { name: &a, outcomes: comparison.outcomes.iter().collect() }];

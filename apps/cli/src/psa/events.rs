@@ -18,11 +18,11 @@ use crate::{interrupt, out, table};
 /// # Errors
 /// A basis that cannot be read, options without meaning, an output that cannot be written, tasks that fail, Ctrl-C.
 pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
-    files::make_folder(&args.out)?;
+    files::make_folder(&args.output)?;
     let (sampling, origin) = files::basis::origin(&args.basis)?;
     let electronics = electronics(args.electronics, origin.electronics);
     let spec = Spec {
-        count: args.events as usize,
+        count: args.count as usize,
         seed: args.seed,
         energies: args.energy,
         hits: args.hits.into(),
@@ -44,7 +44,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     let events = events::simulate(&rt, &detector, &spec, &progress).map_err(failed)?;
     drop((progress, armed));
     interrupt::check()?;
-    events::write_to(&args.out, &events, &spec, &detector)?;
+    events::write_to(&args.output, &events, &spec, &detector)?;
     out::print(&format!(
         "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",
         events.count(),
@@ -53,6 +53,6 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         spec.energies,
         spec.noise,
         table::digits(begin.elapsed().as_secs_f64()),
-        args.out.display()
+        args.output.display()
     ))
 }

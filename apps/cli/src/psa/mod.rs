@@ -1,12 +1,12 @@
 //! `zellige psa ...`.
 
+mod benchmark;
 mod compare;
 mod events;
 mod figures;
 mod run;
 mod simulate;
 mod stream;
-mod tables;
 mod track;
 
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
         Psa::Simulate(args) => simulate::run(args),
         Psa::Events(args) => events::run(args),
         Psa::Run(args) => run::run(args),
-        Psa::Tables(args) => tables::run(args),
+        Psa::Benchmark(args) => benchmark::run(args),
         Psa::Frames(args) => stream::frames(args),
         Psa::Stream(args) => stream::run(args),
         Psa::Send(args) => stream::send(args),

@@ -27,7 +27,7 @@ const SETTLED: f32 = 0.01;
 /// # Errors
 /// A crystal that cannot be read or cannot be, an output that cannot be written, tasks that fail, Ctrl-C.
 pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
-    if let Some(folder) = &args.out {
+    if let Some(folder) = &args.output {
         files::make_folder(folder)?;
     }
     let crystal = crystal(args)?;
@@ -50,7 +50,7 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
     interrupt::check()?;
     let target = args.agata.as_ref().or(args.gretina.as_ref());
     let written: &Path = {
-        match (target, &args.out) {
+        match (target, &args.output) {
             (Some(target), _) => {
                 match &cylindrical {
                     Some(cylindrical) => {

@@ -65,11 +65,11 @@ pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
         }
         out.flush()
     };
-    args.out.write(body)?;
+    args.output.write(body)?;
     drop(progress);
-    match args.out.is_stdout() {
+    match args.output.is_stdout() {
         true => Ok(()),
-        false => out::print(&format!("{total} frames\nwritten: {}\n", args.out.display())),
+        false => out::print(&format!("{total} frames\nwritten: {}\n", args.output.display())),
     }
 }
 
@@ -111,15 +111,15 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     let rt = devices.runtime(&args.execution).build()?;
     let mut flow =
         Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan, basis.sampling().samples)?)?;
-    let is_stdout = args.out.is_stdout();
+    let is_stdout = args.output.is_stdout();
     let input = match (&args.listen, &args.input) {
         (Some(_), _) | (None, None) => "socket".to_owned(),
         (None, Some(path)) => path.display().to_string(),
     };
     let (mut output, from) = match (is_stdout, input.as_str()) {
         (true, _) => (Output::stream(io::stdout(), step), Mark::default()),
-        (false, "-") => (Output::anew(&args.out, &input, step)?, Mark::default()),
-        (false, _) => Output::file(&args.out, &input, step)?,
+        (false, "-") => (Output::anew(&args.output, &input, step)?, Mark::default()),
+        (false, _) => Output::file(&args.output, &input, step)?,
     };
     if from.frames > 0 {
         out::note(&format!(
@@ -184,7 +184,7 @@ fn text(summary: &Summary, args: &PsaStream) -> String {
     for (count, what) in odd.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("{what}: {count}\n");
     }
-    text += &format!("written: {}\n", args.out.display());
+    text += &format!("written: {}\n", args.output.display());
     text
 }
 

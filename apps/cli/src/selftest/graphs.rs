@@ -19,7 +19,7 @@ pub fn run(args: &SelftestArgs, gpus: Option<Arc<dyn Driver>>, progress: &Progre
         seed: args.seed,
         jobs: args.jobs.into(),
         patience: Duration::from_secs(args.patience.into()),
-        deaths: args.deaths,
+        deaths: args.device_failures,
         gpus,
     };
     progress.stage("graphs", args.fuzz);
@@ -41,8 +41,8 @@ pub fn text(report: &FuzzReport, colours: bool) -> String {
 /// An error for failures, with the command that repeats the first.
 pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let Some(first) = report.failures.first() else { return Ok(()) };
-    let deaths = if args.deaths { " --deaths" } else { "" };
-    let cuda = if args.cuda { " --cuda --only-graphs" } else { "" };
+    let deaths = if args.device_failures { " --device-failures" } else { "" };
+    let cuda = if args.cuda { " --device cuda --only-graphs" } else { "" };
     anyhow::bail!(
         "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}{cuda}",
         report.failures.len(),

@@ -67,7 +67,7 @@ fn options(factor: &FactorArgs, devices: &Devices) -> Options {
     Options {
         solve_rule: factor.solve_precision.as_ref().map(ToString::to_string),
         tile: tile(factor.tile, devices.auto_tiles()),
-        look_left: factor.look_left.into(),
+        look_left: factor.fuse_updates.into(),
         on_not_spd: match factor.on_not_spd {
             NotSpd::Fail => OnNotSpd::Fail,
             NotSpd::Retry => OnNotSpd::Retry,

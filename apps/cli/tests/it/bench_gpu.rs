@@ -15,7 +15,8 @@ fn without_gpus(arguments: &[&str]) -> common::Ran {
 
 #[test]
 fn without_a_gpu_it_ends_with_4_and_names_it() {
-    for (arguments, device) in [(&["--json", "gpu.json"][..], "cuda:0"), (&["--gpu", "3"], "cuda:3")] {
+    for (arguments, device) in [(&["--json", "gpu.json"][..], "cuda:0"), (&["--device", "cuda:3"], "cuda:3")]
+    {
         let ran = without_gpus(arguments).expect(4);
         assert!(ran.stderr.contains(&format!("--device {device} is not possible")), "{ran:#?}");
         assert!(ran.stderr.contains("zellige machine show") && ran.stdout.is_empty(), "{ran:#?}");
@@ -27,7 +28,7 @@ fn wrong_options_are_found_first() {
     for (arguments, said) in [
         (&["--tile", "1000"][..], "--tile: 1000 is no multiple of 16"),
         (&["--n", "0"], "--n"),
-        (&["--rule", "fp99"], "fp99"),
+        (&["--precision", "fp99"], "fp99"),
     ] {
         let ran = without_gpus(arguments).expect(2);
         assert!(ran.stderr.contains(said), "{said}: {ran:#?}");

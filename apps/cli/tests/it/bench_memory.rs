@@ -8,7 +8,7 @@ const SMALL: [&str; 8] = ["bench", "memory", "--n", "256", "--tile", "32", "--wo
 #[test]
 fn figures_are_there_and_fit_together() {
     let folder = tempfile::tempdir().unwrap();
-    let more = ["--sched", "eager,dmdas", "--rule", "hp1:band=2", "--json", "-"];
+    let more = ["--sched", "eager,dmdas", "--precision", "hp1:band=2", "--json", "-"];
     let ran = run(folder.path(), &[&SMALL[..], &more].concat()).expect(0);
     let figures: Value = serde_json::from_str(&ran.stdout).unwrap();
     // 36 tiles of 4096 bytes, 30 % of them on two devices.
@@ -74,16 +74,16 @@ fn what_cannot_be_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (more, code, said) in [
         (["--sched", "fastest"], 2, "lws"),
-        (["--memory", "0%"], 2, "percentage above 0"),
+        (["--memory-share", "0%"], 2, "percentage above 0"),
         (["--devices", "65"], 2, "0..=64"),
         (["--devices", "0"], 2, "--host-memory"),
         (["--swap", "."], 2, "--host-memory"),
         (["--link", "fast"], 2, "GB/s"),
-        (["--rule", "hp9"], 2, "hp9"),
+        (["--precision", "hp9"], 2, "hp9"),
     ] {
         run(folder.path(), &[&SMALL[..], &more].concat()).expect(code).says(said);
     }
     // Less than the operands of a product, and nobody else to run it.
-    let little = ["bench", "memory", "--n", "96", "--tile", "32", "--workers", "0", "--memory", "20%"];
+    let little = ["bench", "memory", "--n", "96", "--tile", "32", "--workers", "0", "--memory-share", "20%"];
     run(folder.path(), &little).expect(1).says("at once").says("emulated");
 }

@@ -53,7 +53,7 @@ fn without_a_gpu_every_verb_ends_with_4_and_names_the_driver() {
         &["run", "small.toml"][..],
         &["build", "small.toml", "-o", "R.fits"],
         &["cov", "small.toml", "-o", "C.fits"],
-        &["eval", "small.toml", "--rec", "absent.fits"],
+        &["eval", "small.toml", "--rec", "small.toml"],
     ] {
         for device in ["cuda", "cuda:1,0", "cuda+cpu"] {
             // Whatever there is on this machine, the driver shows none of it.
@@ -69,7 +69,7 @@ fn without_a_gpu_every_verb_ends_with_4_and_names_the_driver() {
     assert!(left(folder.path()).is_empty());
     let psa = |more: &[&str]| {
         let mut command = zellige(folder.path());
-        command.env("CUDA_VISIBLE_DEVICES", "").args(["psa", "run", "--basis", "b", "--events", "e"]);
+        command.env("CUDA_VISIBLE_DEVICES", "").args(["psa", "run", "--basis", ".", "--events", "."]);
         finish(command.args(["--device", "cuda"]).args(more))
     };
     psa(&[]).expect(4).says("CUDA driver is not usable");
@@ -134,7 +134,7 @@ fn a_gpu_that_does_not_open_is_named_and_hides_no_other() {
         }
     }
     // What is wrong with the other one's memory is found: it is the one that is used.
-    if let Some(ran) = run("cuda", &["--gpu-mem", "2MiB"]) {
+    if let Some(ran) = run("cuda", &["--device-memory", "2MiB"]) {
         let ran = ran.expect(2).says("GPU 1 (Mock 1) has 1.00 MiB free");
         assert!(ran.stderr.contains("a GPU does not open, the others are used: GPU 0"), "{ran:#?}");
     }
@@ -193,9 +193,9 @@ fn a_benchmark_that_fails_throughout_is_written_all_the_same() {
 
 #[test]
 fn memory_that_a_gpu_has_not_is_refused() {
-    let run = ["tor", "run", "small.toml", "--device", "cuda", "--gpu-mem"];
+    let run = ["tor", "run", "small.toml", "--device", "cuda", "--device-memory"];
     if let Some(ran) = with(&ALL, &[&run[..], &["2MiB"]].concat(), &[]) {
-        ran.expect(2).says("--gpu-mem").says("GPU 0 (Mock 0)").says("1.00 MiB free of 1.00 MiB");
+        ran.expect(2).says("--device-memory").says("GPU 0 (Mock 0)").says("1.00 MiB free of 1.00 MiB");
     }
 }
 

@@ -91,7 +91,7 @@ fn policies_and_simulations_use_what_was_calibrated() {
         zellige(&["tor", "cov", "small.toml", "-o", "c.fits", "--sched", sched]).expect(0).stderr
     };
     let simulate = |workers: &str| {
-        let host = ["--platform", "host", "--policy", "lws", "--workers", workers];
+        let host = ["--platform", "host", "--sched", "lws", "--workers", workers];
         zellige(&[&["simulate", "cholesky", "--n", "80", "--tile", "16", "--json", "-"][..], &host].concat())
     };
     assert!(!tor("lws").contains("warning"));
@@ -109,13 +109,13 @@ fn policies_and_simulations_use_what_was_calibrated() {
     // keeps some.)
     machine(folder.path(), &["calibrate", "--tile", "16", "--workers", "2", "--platform", "here.toml"])
         .expect(0);
-    let common = ["simulate", "cholesky", "--n", "80", "--tile", "16", "--policy", "lws", "--json", "-"];
-    let written = zellige(&[&common[..], &["--platform", "here.toml", "--rule", "hp1"]].concat());
+    let common = ["simulate", "cholesky", "--n", "80", "--tile", "16", "--sched", "lws", "--json", "-"];
+    let written = zellige(&[&common[..], &["--platform", "here.toml", "--precision", "hp1"]].concat());
     let written: Value = serde_json::from_str(&written.expect(0).stdout).unwrap();
     assert_eq!((&written[0]["tasks"], &written[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
     assert!(written[0]["makespan_seconds"].as_f64().unwrap() > 0.0, "{written}");
     zellige(&["simulate", "cholesky", "--n", "80", "--platform", "nowhere.toml"])
-        .expect(1)
+        .expect(2)
         .says("nowhere.toml");
     // Times of two workers are not those of one.
     simulate("1").expect(1).says("zellige machine calibrate --workers 1");

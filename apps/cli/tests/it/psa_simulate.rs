@@ -103,7 +103,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     assert_eq!(bytes, std::fs::read(here.join("other.geb")).unwrap(), "whoever computes them");
 
     // Crystal 7 of an array, hits of each event together.
-    let said = ok(&["psa", "track", "hits.geb", "-o", "tracked", "--together", "0"]);
+    let said = ok(&["psa", "track", "hits.geb", "-o", "tracked", "--coincidence-window", "0"]);
     assert!(said.starts_with("180 hits in 60 events"), "{said}");
     let pairs = [&[
         "psa", "run", "--basis", "basis", "--events", "ev", "--pairs", "--align", "--json", "two.json",
@@ -130,7 +130,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
 
     ok(&["psa", "frames", "single", "-o", "single.geb"]);
     let tables =
-        ["psa", "tables", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seeds", "1,2"];
+        ["psa", "benchmark", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seeds", "1,2"];
     let rows = ok(&[&tables[..], &["--report", "t.html", "--json", "-"]].concat());
     let rows: Value = serde_json::from_str(&rows).unwrap();
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();

@@ -112,7 +112,7 @@ fn a_table_says_what_ran() {
 fn help_teaches_and_wrong_numbers_are_2() {
     let folder = tempfile::tempdir().unwrap();
     let help = run(folder.path(), &["selftest", "--help"]).expect(0).stdout;
-    for part in ["--fuzz 1 --seed", "Exit codes", "--patience", "--deaths"] {
+    for part in ["--fuzz 1 --seed", "Exit codes", "--patience", "--device-failures"] {
         assert!(help.contains(part), "no {part} in\n{help}");
     }
     for arguments in [["selftest", "--fuzz", "0"], ["selftest", "--jobs", "0"], ["selftest", "--seed", "x"]] {

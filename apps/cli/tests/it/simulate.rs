@@ -15,7 +15,7 @@ fn simulated(more: &[&str]) -> Vec<Value> {
 
 #[test]
 fn figures_are_there_and_repeat() {
-    let reports = simulated(&["--rule", "fp32", "--rule", "hp1:band=2"]);
+    let reports = simulated(&["--precision", "fp32", "--precision", "hp1:band=2"]);
     for report in &reports {
         let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("{key}"));
         let (n, m) = (20_000f64, 2000f64);
@@ -33,17 +33,17 @@ fn figures_are_there_and_repeat() {
     }
     let seconds = |at: usize| reports[at]["makespan_seconds"].as_f64().unwrap();
     assert!(seconds(1) < seconds(0), "tensor cores help");
-    assert_eq!(reports, simulated(&["--rule", "fp32", "--rule", "hp1:band=2"]));
+    assert_eq!(reports, simulated(&["--precision", "fp32", "--precision", "hp1:band=2"]));
 }
 
 #[test]
 fn less_memory_moves_more_and_too_little_is_refused() {
     let roomy = simulated(&["--devices", "1"]);
-    let tight = simulated(&["--devices", "1", "--capacity", "0.3"]);
+    let tight = simulated(&["--devices", "1", "--device-memory", "300MB"]);
     let moved = |reports: &[Value]| reports[0]["bytes_moved"]["h2d"].as_u64().unwrap();
     assert!(moved(&tight) > moved(&roomy), "{} and {}", moved(&tight), moved(&roomy));
     let folder = tempfile::tempdir().unwrap();
-    let ran = run(folder.path(), &[&SMALL[..], &["--capacity", "0.005"]].concat());
+    let ran = run(folder.path(), &[&SMALL[..], &["--device-memory", "5MB"]].concat());
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.stderr.contains("operands at once") && ran.stderr.contains("gpu0 has 0.005 GB"),
@@ -60,8 +60,9 @@ fn moved(report: &Value) -> u64 {
 /// what is saved; two copies move no less than replicas.
 #[test]
 fn with_fixed_owners_narrow_operands_save_bytes() {
-    let owners =
-        |copies| simulated(&["--sched", "owners", "--copies", copies, "--rule", "fp32", "--rule", "hp1"]);
+    let owners = |copies| {
+        simulated(&["--sched", "owners", "--copies", copies, "--precision", "fp32", "--precision", "hp1"])
+    };
     let (replicas, both) = (owners("replicas"), owners("both"));
     assert_eq!(moved(&replicas[0]), moved(&both[0]), "fp32 converts nothing");
     assert!(moved(&replicas[1]) < moved(&replicas[0]));
@@ -78,11 +79,11 @@ fn in_blocks_a_band_saves_bytes_too() {
         "owners",
         "--owner-block",
         "4",
-        "--rule",
+        "--precision",
         "fp32",
-        "--rule",
+        "--precision",
         "hp1:band=2",
-        "--rule",
+        "--precision",
         "hp1",
     ]);
     assert!(moved(&reports[1]) < moved(&reports[0]), "{} {}", moved(&reports[1]), moved(&reports[0]));
@@ -117,8 +118,20 @@ fn norms_go_from_a_run_to_a_simulation() {
     let size = |key: &str| json("r.json")[0][key].to_string();
     let simulated = |n: &str, copies: &str| -> Value {
         let m = size("m");
-        let args =
-            ["simulate", "tor", "--n", n, "--m", &m, "--tile", "204", "--rule", rule, "--norms", "n.json"];
+        let args = [
+            "simulate",
+            "tor",
+            "--n",
+            n,
+            "--m",
+            &m,
+            "--tile",
+            "204",
+            "--precision",
+            rule,
+            "--norms",
+            "n.json",
+        ];
         let ran = run(
             folder.path(),
             &[&args[..], &["--copies", copies, "--trace", "t.json", "--json", "-"]].concat(),
@@ -158,7 +171,7 @@ fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
     let options = ["--platform", "h200x1", "--tile", "1024", "--json", "r.json"];
     let mut arguments = ["simulate", "tor", "--n", "20480", "--m", "2048"].to_vec();
     arguments.extend(options);
-    arguments.extend(rules.iter().flat_map(|rule| ["--rule", rule]));
+    arguments.extend(rules.iter().flat_map(|rule| ["--precision", rule]));
     let ran = run(folder.path(), &arguments);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let text = std::fs::read_to_string(folder.path().join("r.json")).unwrap();
@@ -171,7 +184,7 @@ fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
 #[test]
 fn a_trace_names_the_formats_that_move() {
     let folder = tempfile::tempdir().unwrap();
-    let more = ["--rule", "hp1:band=2", "--trace", "t.json"];
+    let more = ["--precision", "hp1:band=2", "--trace", "t.json"];
     let ran = run(folder.path(), &[&SMALL[..], &more].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let trace = std::fs::read_to_string(folder.path().join("t.json")).unwrap();
@@ -188,16 +201,16 @@ fn what_is_wrong_is_said() {
         (["--platform", "v100"], 2, "p100x4"),
         (["--platform", "odd.toml"], 2, "line 2"),
         (["--devices", "5"], 2, "has 4"),
-        (["--capacity", "-1"], 2, "above 0"),
+        (["--device-memory", "-1"], 2, "bytes as in 20GB"),
         (["--workers", "2"], 2, "--platform host"),
-        (["--rule", "hp1:operand=1e-2"], 2, "norms"),
-        (["--rule", "x3"], 1, "no kind has a rate"),
-        (["--rule", "tf32"], 1, "can run gemm in \"tf32\": no kind has a rate"),
-        (["--rule", "fp8:band=2"], 1, "can run gemm in \"fp8\": no kind has a rate"),
-        (["--rule", "fp32,full=x3"], 1, "in \"x3\": no kind has a rate"),
+        (["--precision", "hp1:operand=1e-2"], 2, "norms"),
+        (["--precision", "x3"], 1, "no kind has a rate"),
+        (["--precision", "tf32"], 1, "can run gemm in \"tf32\": no kind has a rate"),
+        (["--precision", "fp8:band=2"], 1, "can run gemm in \"fp8\": no kind has a rate"),
+        (["--precision", "fp32,full=x3"], 1, "in \"x3\": no kind has a rate"),
         (["--norms", "none.json"], 2, "none.json"),
         (["--norms", "odd.json"], 2, "\"edges\""),
-        (["--rule=hp2", "--copies=both"], 2, "use replicas"),
+        (["--precision=hp2", "--copies=both"], 2, "use replicas"),
     ] {
         let ran = run(folder.path(), &[&SMALL[..8], &more].concat());
         assert_eq!(ran.code, Some(code), "{more:?}: {}", ran.stderr);

@@ -44,7 +44,7 @@ fn systems_are_solved_and_told_of() {
 
     let narrow = json(
         here,
-        &[&words[..], &["--inner", "ap7:cw:2^-24", "--method", "gmres:60", "--precond", "ilu0"]].concat(),
+        &[&words[..], &["--operator", "ap7:cw:2^-24", "--method", "gmres:60", "--precond", "ilu0"]].concat(),
     );
     assert_eq!((&narrow["converged"], &narrow["method"]), (&Value::Bool(true), &Value::from("gmres(60)")));
     assert!(narrow["bytes"]["inner"].as_u64().unwrap() * 4 < narrow["bytes"]["matrix"].as_u64().unwrap() * 3);
@@ -63,7 +63,7 @@ fn each_column_of_a_file_is_solved_for() {
     let mut columns = format!("%%MatrixMarket matrix array real general\n{n} 3\n");
     (0..3 * n).for_each(|i| columns += &format!("{}\n", i % 11));
     std::fs::write(here.join("b.mtx"), columns).unwrap();
-    let words = ["solve", "a.mtx", "-b", "b.mtx", "--method", "gmres:50", "--basis", "block16"];
+    let words = ["solve", "a.mtx", "-b", "b.mtx", "--method", "gmres:50", "--basis-format", "block16"];
     let all = json(here, &[&words[..], &["-o", "x.mtx", "--csv", "x.csv", "--report", "x.html"]].concat());
     let all = all.as_array().unwrap();
     assert_eq!(all.len(), 3);
@@ -74,7 +74,7 @@ fn each_column_of_a_file_is_solved_for() {
     // The answers are right: from them there is nothing to do.
     let again = json(here, &["solve", "a.mtx", "-b", "b.mtx", "--x0", "x.mtx"]);
     assert!(again.as_array().unwrap().iter().all(|answer| answer["iterations"] == 0));
-    let wrong = run(here, &["solve", "a.mtx", "-b", "b.mtx", "--basis", "rpre16"]);
+    let wrong = run(here, &["solve", "a.mtx", "-b", "b.mtx", "--basis-format", "rpre16"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("scale"), "{}", wrong.stderr);
 }
@@ -89,18 +89,18 @@ fn narrow_products_on_the_way_and_shifts_have_options() {
         json(here, &[&["solve", "a.mtx"], &words[..]].concat())
     };
     for (words, method) in [
-        ("--method cg --precond jacobi --inner ap7:cw:2^-20 --reliable", "reliable cg"),
-        ("--method fcg --precond jacobi --inner fp32 --reliable=0.01", "reliable fcg"),
+        ("--method cg --precond jacobi --operator ap7:cw:2^-20 --reliable", "reliable cg"),
+        ("--method fcg --precond jacobi --operator fp32 --reliable=0.01", "reliable fcg"),
         ("--method gmres:60 --precond ilu0 --relax ap7:cw:2^-37,fp32,ap7:cw:2^-16", "relaxed gmres(60)"),
-        ("--method gmres:60 --precond ilu0 --inner ap7:cw-exact:2^-30 --x-for ones", "gmres(60)"),
-        ("--method fgmres:60 --precond ilu0 --orthogonalise mgs --basis fp32", "fgmres(60,fp32,mgs)"),
+        ("--method gmres:60 --precond ilu0 --operator ap7:cw-exact:2^-30 --x-for ones", "gmres(60)"),
+        ("--method fgmres:60 --precond ilu0 --orthogonalise mgs --basis-format fp32", "fgmres(60,fp32,mgs)"),
     ] {
         let answer = solve(words);
         assert_eq!((&answer["converged"], &answer["method"]), (&Value::Bool(true), &Value::from(method)));
     }
-    let chosen = solve("--method gmres:60 --precond ilu0 --inner auto:cw:2^-24");
+    let chosen = solve("--method gmres:60 --precond ilu0 --operator auto:cw:2^-24");
     let chosen = chosen["inner"].as_str().unwrap();
-    let again = solve(&format!("--method gmres:60 --precond ilu0 --inner {chosen}"));
+    let again = solve(&format!("--method gmres:60 --precond ilu0 --operator {chosen}"));
     assert_eq!((&again["inner"], &again["converged"]), (&Value::from(chosen), &Value::Bool(true)));
     let shifted = solve("--shifts 0,2.5,-1e-12 -o x.mtx --csv x.csv --report x.html");
     let shifts: Vec<_> =
@@ -134,16 +134,16 @@ fn what_is_wrong_has_a_code_and_a_name() {
         (&["solve", "z.mtx"], 2, "row 2 is all zeros"),
         (&["solve", "a.mtx", "-b", "b.mtx"], 2, "3"),
         (&["solve", "a.mtx", "--method", "gmers"], 2, "gmres:40"),
-        (&["solve", "a.mtx", "--inner", "ap7:2^-24"], 2, "ap7:cw:2^-24"),
+        (&["solve", "a.mtx", "--operator", "ap7:2^-24"], 2, "ap7:cw:2^-24"),
         (&["solve", "a.mtx", "-b", "random:x"], 2, "seed"),
         (&["solve", "a.mtx", "--nullspace", "constant"], 2, "not in the null space"),
         (&["solve", "a.mtx", "--method", "cg", "--orthogonalise", "mgs"], 2, "only gmres"),
         (&["solve", "a.mtx", "--relax", "fp32"], 2, "--method gmres:M"),
         (&["solve", "a.mtx", "--method", "gmres", "--relax", "fp32,ap7:cw:2^-30"], 2, "most accurate"),
-        (&["solve", "a.mtx", "--method", "cg", "--reliable"], 2, "narrow --inner"),
-        (&["solve", "a.mtx", "--inner", "fp32", "--reliable"], 2, "--method cg"),
-        (&["solve", "a.mtx", "--inner", "ap7:cw-exact:2^-24"], 2, "x-for"),
-        (&["solve", "a.mtx", "--gpu-mem", "1GB"], 2, "--device cuda"),
+        (&["solve", "a.mtx", "--method", "cg", "--reliable"], 2, "narrow --operator"),
+        (&["solve", "a.mtx", "--operator", "fp32", "--reliable"], 2, "--method cg"),
+        (&["solve", "a.mtx", "--operator", "ap7:cw-exact:2^-24"], 2, "x-for"),
+        (&["solve", "a.mtx", "--device-memory", "1GB"], 2, "--device cuda"),
         (&["solve", "a.mtx", "--device", "cuda:99"], 4, "zellige machine show"),
         (&["solve", "a.mtx", "--x-for", "ones"], 2, "only cw-exact"),
         (&["solve", "a.mtx", "--shifts", "1,nan"], 2, "no finite number"),

@@ -1,19 +1,19 @@
 //! The words after `zellige psa`.
 
+mod benchmark;
 mod compare;
 mod run;
 mod simulate;
 mod stream;
-mod tables;
 mod track;
 
 use clap::Subcommand;
 
+pub use benchmark::PsaBenchmark;
 pub use compare::PsaCompareArgs;
 pub use run::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 pub use simulate::{BasisValues, Electronics, PsaEvents, PsaSimulate};
 pub use stream::{PsaFrames, PsaOverload, PsaSend, PsaStream};
-pub use tables::PsaTables;
 pub use track::{Geometry as TrackGeometry, PsaTrackArgs};
 
 /// `zellige psa`.
@@ -30,8 +30,8 @@ pub enum Psa {
     /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
     Run(PsaRunArgs),
     /// Many searches beside the full one, on simulated events: the same, near, far, and how far from the truth.
-    #[command(after_help = tables::TABLES_EXAMPLES)]
-    Tables(PsaTables),
+    #[command(after_help = benchmark::TABLES_EXAMPLES)]
+    Benchmark(PsaBenchmark),
     /// Events as frames of int16 traces, for streams.
     #[command(after_help = stream::FRAMES_EXAMPLES)]
     Frames(PsaFrames),

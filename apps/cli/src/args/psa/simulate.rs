@@ -68,12 +68,12 @@ pub struct PsaSimulate {
     pub workers: Option<u16>,
     /// The folder of the basis.
     #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["agata", "gretina"])]
-    pub out: Option<OutputFolder>,
+    pub output: Option<OutputFolder>,
     /// Write AGATA's records into this file instead.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "samples", "sample_step", "before", "values"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "samples", "sample_step", "before", "values"])]
     pub agata: Option<OutputFile>,
     /// Write a basis of GRETINA into this file instead: points on a lattice in cylindrical coordinates.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "agata", "samples", "sample_step", "before", "values"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "agata", "samples", "sample_step", "before", "values"])]
     pub gretina: Option<OutputFile>,
 }
 
@@ -108,7 +108,7 @@ pub struct PsaEvents {
     pub basis: Input,
     /// How many events.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
-    pub events: u32,
+    pub count: u32,
     /// Of the random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
@@ -149,5 +149,5 @@ pub struct PsaEvents {
     pub workers: Option<u16>,
     /// The folder of the events.
     #[arg(long, short, value_name = "FOLDER")]
-    pub out: OutputFolder,
+    pub output: OutputFolder,
 }

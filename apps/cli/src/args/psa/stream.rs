@@ -55,7 +55,7 @@ pub struct PsaFrames {
     pub repeat: u32,
     /// The file; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
-    pub out: Output,
+    pub output: Output,
 }
 
 /// `zellige psa stream`.
@@ -90,7 +90,7 @@ pub struct PsaStream {
     pub execution: ExecutionArgs,
     /// Where hits go; `-` is standard output.
     #[arg(long, short, value_name = "FILE|-")]
-    pub out: Output,
+    pub output: Output,
     /// Write what was counted as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,

@@ -30,7 +30,7 @@ pub struct PsaTrackArgs {
     pub hits: Option<Input>,
     /// Frames that begin up to so long after the first of an event belong to it (ns).
     #[arg(long, value_name = "NS", default_value_t = 100)]
-    pub together: u64,
+    pub coincidence_window: u64,
     /// The folder of gamma rays and spectra.
     #[arg(
         long,
@@ -39,7 +39,7 @@ pub struct PsaTrackArgs {
         required_unless_present = "simulate",
         conflicts_with = "simulate"
     )]
-    pub out: Option<OutputFolder>,
+    pub output: Option<OutputFolder>,
     #[command(flatten)]
     pub geometry: Geometry,
     #[command(flatten)]

@@ -32,7 +32,7 @@ const THICKNESS: f64 = 90.0;
 /// # Errors
 /// Files that hold no hits or no array, options without meaning, outputs that cannot be written, Ctrl-C.
 pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
-    match (&args.hits, &args.out, args.simulation.simulate) {
+    match (&args.hits, &args.output, args.simulation.simulate) {
         (Some(hits), Some(folder), _) => read(args, hits, folder),
         (_, _, Some(events)) => simulate(args, events as usize),
         _ => unreachable!("hits and a folder, or --simulate, are required"),
@@ -143,7 +143,7 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
         Some(array) => array,
         None => Array::sphere(CRYSTALS, args.geometry.sphere)?,
     };
-    let hits = Hits::read(path, &array, args.together)?;
+    let hits = Hits::read(path, &array, args.coincidence_window)?;
     let settings = settings(args, array.inner_radius());
     let rt = runtime(args.workers)?;
     let armed = interrupt::cancels(rt.canceller());

@@ -1,4 +1,4 @@
-//! `zellige psa tables`.
+//! `zellige psa benchmark`.
 
 use crate::args::{Input, Output, OutputFile};
 use clap::Args;
@@ -11,18 +11,18 @@ many of its points are the same, within 5 mm, beyond 20 mm, and how far they are
 range behind them where there are several. What is published of a search stands beside it.
 
 Examples
-  zellige psa tables --basis basis --report tables.html
-  zellige psa tables --basis basis -n 5000 --noise 1,2.5,5 --seeds 1,2,3 --json tables.json";
+  zellige psa benchmark --basis basis --report tables.html
+  zellige psa benchmark --basis basis -n 5000 --noise 1,2.5,5 --seeds 1,2,3 --json tables.json";
 
-/// `zellige psa tables`.
+/// `zellige psa benchmark`.
 #[derive(Debug, Args)]
-pub struct PsaTables {
+pub struct PsaBenchmark {
     /// The folder of a basis.
     #[arg(long, value_name = "FOLDER")]
     pub basis: Input,
     /// Events for each noise and seed.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub events: u32,
+    pub count: u32,
     /// Noises of a sample (keV rms).
     #[arg(long, value_name = "KEV", default_value = "2.5", value_delimiter = ',')]
     pub noise: Vec<f64>,

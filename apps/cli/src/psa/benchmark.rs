@@ -1,4 +1,4 @@
-//! `zellige psa tables`.
+//! `zellige psa benchmark`.
 
 mod report;
 
@@ -12,7 +12,7 @@ use zellige_psa::survey::{Range, Row, Sample, rows, survey, variants};
 use zellige_runtime::Runtime;
 
 use super::{failed, fields, runtime};
-use crate::args::{Output, PsaTables};
+use crate::args::{Output, PsaBenchmark};
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
@@ -22,7 +22,7 @@ use crate::table::{Side, Table, digits};
 ///
 /// # Errors
 /// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be written, Ctrl-C.
-pub fn run(args: &PsaTables) -> anyhow::Result<()> {
+pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     let target = &args.json;
     let report = &args.report;
     let (basis, origin) = files::basis::read(&args.basis)?;
@@ -50,7 +50,7 @@ pub fn run(args: &PsaTables) -> anyhow::Result<()> {
 
 /// Events for each noise and seed.
 fn samples(
-    args: &PsaTables,
+    args: &PsaBenchmark,
     rt: &Runtime,
     origin: &files::basis::Origin,
     sampling: Sampling,
@@ -63,7 +63,7 @@ fn samples(
     for &noise in &args.noise {
         for &seed in &args.seeds {
             let spec = Spec {
-                count: args.events as usize,
+                count: args.count as usize,
                 seed,
                 energies: args.energy,
                 noise,
