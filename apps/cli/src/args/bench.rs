@@ -214,6 +214,15 @@ fn rate(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "a number of GB/s above 0".into())
 }
 
+fn one_gpu(text: &str) -> Result<u32, String> {
+    match text.parse()? {
+        Device::Cuda(CudaDevices { numbers: Some(numbers), with_cpu: false }) if numbers.len() == 1 => {
+            Ok(numbers[0])
+        }
+        _ => Err("one GPU is measured, e.g. cuda:0".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,14 +234,5 @@ mod tests {
         for bad in ["", "%", "0%", "-3%", "nan", "1e9%"] {
             assert!(percent(bad).is_err(), "{bad}");
         }
-    }
-}
-
-fn one_gpu(text: &str) -> Result<u32, String> {
-    match text.parse()? {
-        Device::Cuda(CudaDevices { numbers: Some(numbers), with_cpu: false }) if numbers.len() == 1 => {
-            Ok(numbers[0])
-        }
-        _ => Err("one GPU is measured, e.g. cuda:0".into()),
     }
 }
