@@ -1,4 +1,4 @@
-//! Files that a command reads and writes. Their types say which they are, so that [`super::check`] finds them in the options of any verb.
+//! Files that a command reads and writes. Their types say which they are, so that [`super::check()`] finds them in the options of any verb.
 
 use std::ffi::OsString;
 use std::io::Write;
