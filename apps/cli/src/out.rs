@@ -19,7 +19,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// The same for bytes.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     if CLOSED.load(Ordering::Relaxed) {
         return Ok(());
