@@ -8,6 +8,7 @@ use crate::{Bindings, Error, Graph, Handle, Recorder, Runtime, Submit, read, upd
 
 /// Process CPU time per task (us): submission, dependencies, scheduling, execution and completion, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TaskCosts {
     /// No operands.
     pub independent: f64,

@@ -2,8 +2,11 @@
 
 mod bench;
 mod check;
+mod config;
+mod doctor;
 mod execution;
 mod machine;
+mod outputs;
 mod paths;
 mod psa;
 mod selftest;
@@ -19,8 +22,11 @@ use zellige_runtime::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
 pub use check::check;
+pub use config::expand;
+pub use doctor::{CompletionsArgs, DoctorArgs, ManArgs};
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
 pub use machine::{MachineCalibrate, MachineShow, MachineVerb};
+pub use outputs::RunOutputs;
 pub use paths::{Input, Output, OutputFile, OutputFolder};
 pub use psa::{
     BasisValues, Electronics, Psa, PsaBenchmark, PsaCompareArgs, PsaEvents, PsaFrames, PsaMethod,
@@ -38,7 +44,8 @@ pub use vector::VectorSource;
 
 const TOP_EXAMPLES: &str = "\
 Begin with
-  zellige tor run apps/tor/systems/demo.toml --precision fp32 --precision hp1:operand=1e-2 --report report.html
+  zellige tor example > system.toml     a telescope to edit
+  zellige tor run system.toml --precision fp32 --precision hp1:operand=1e-2 --report report.html
   zellige tor info SYSTEM.toml          how large it is, before anything runs
   zellige solve A.mtx.gz -b b.npy -o x.npy  a sparse system, by whatever method works
   zellige spmv A.mtx.gz                 what a sparse matrix takes with elements as accurate as they deserve
@@ -56,14 +63,32 @@ Exit codes
 
 /// Task graphs over tiles, each tile in the precision it deserves.
 #[derive(Debug, Parser)]
-#[command(name = "zellige", version, after_help = TOP_EXAMPLES, max_term_width = 120, propagate_version = true)]
+#[command(name = "zellige", version = crate::provenance::VERSION, after_long_help = TOP_EXAMPLES, max_term_width = 120, propagate_version = true)]
 pub struct Cli {
-    /// What to log on standard error: off, error, warn, info, debug, trace, or a filter as in RUST_LOG.
-    #[arg(long, global = true, value_name = "LEVEL")]
+    /// Log on standard error: off, error, warn, info, debug, trace, or a filter as in RUST_LOG.
+    #[arg(
+        long,
+        global = true,
+        value_name = "LEVEL",
+        help_heading = "Global options",
+        hide_short_help = true
+    )]
     pub log: Option<String>,
     /// Allow more than four workers for each core that this process may use.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Global options", hide_short_help = true)]
     pub oversubscribe: bool,
+    /// Read options from a TOML file: long names as keys, a table for each verb.
+    ///
+    /// For example `workers = 4` for every verb that has --workers, and `[tor.run]` with
+    /// `precision = ["fp32", "hp1"]` for one. The command line has precedence.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE.toml",
+        help_heading = "Global options",
+        hide_short_help = true
+    )]
+    pub config: Option<Input>,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
@@ -95,8 +120,15 @@ pub enum Verb {
     #[command(subcommand)]
     Simulate(Simulate),
     /// Check the runtime on this machine: random task graphs on emulated devices, compared bit by bit with a sequential run.
-    #[command(after_help = selftest::NOTES)]
+    #[command(after_long_help = selftest::NOTES)]
     Selftest(SelftestArgs),
+    /// Describe this machine and check quickly that everything works on it.
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell.
+    #[command(after_long_help = doctor::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write the pages of all verbs.
+    Man(ManArgs),
 }
 
 fn policy_names() -> clap::builder::PossibleValuesParser {

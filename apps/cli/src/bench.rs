@@ -1,15 +1,17 @@
 //! `zellige bench ...`.
 
-mod gpu;
-mod memory;
+pub mod gpu;
+pub mod memory;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_kernels::StorageFormat;
 use zellige_linalg::bench::{CholeskyBench, cholesky_rate};
 use zellige_runtime::bench::{TaskBench, TaskCosts};
 
-use crate::args::{Bench, BenchCholesky, BenchTasks, Number, Output};
+use crate::args::{Bench, BenchCholesky, BenchTasks, Number};
 use crate::out;
+use crate::results::{is_stdout, write_json};
 use crate::table::{Side, Table, digits};
 
 /// Measures, prints, writes.
@@ -25,8 +27,8 @@ pub fn run(verb: &Bench) -> anyhow::Result<()> {
     }
 }
 
-#[derive(Serialize)]
-struct TaskFigures<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct TaskFigures<'a> {
     workers: u16,
     policy: &'a str,
     tasks: u32,
@@ -36,7 +38,6 @@ struct TaskFigures<'a> {
 }
 
 fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
-    let target = &args.json;
     let bench = TaskBench {
         workers: args.workers.into(),
         policy: args.sched.clone(),
@@ -51,10 +52,8 @@ fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
         repeats: args.repeats,
         us_per_task: costs,
     };
-    if let Some(target) = target {
-        target.write_json(&figures)?;
-    }
-    if target.as_ref().is_some_and(Output::is_stdout) {
+    write_json(args.json.as_ref(), &[&figures])?;
+    if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
     let mut table = Table::new(&[("case", Side::Left), ("us/task", Side::Right), ("what", Side::Left)]);
@@ -75,8 +74,8 @@ fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
     ))
 }
 
-#[derive(Serialize)]
-struct CholeskyFigures<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct CholeskyFigures<'a> {
     n: u32,
     tile: u32,
     /// Most products in one task.
@@ -102,7 +101,6 @@ struct CholeskyFigures<'a> {
 }
 
 fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
-    let target = &args.json;
     let (format, name) = match args.format {
         Number::F32 => (StorageFormat::F32, "f32"),
         Number::F64 => (StorageFormat::F64, "f64"),
@@ -133,10 +131,8 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
         kernel_share_cpu: rate.kernel_share_cpu,
         makespan_over_bound: rate.over_bound,
     };
-    if let Some(target) = target {
-        target.write_json(&figures)?;
-    }
-    if target.as_ref().is_some_and(Output::is_stdout) {
+    write_json(args.json.as_ref(), &[&figures])?;
+    if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
     let share = |x: f64| format!("{:.1} %", 100.0 * x);

@@ -41,7 +41,7 @@ fn on_signal() {
 fn leave() -> ! {
     zellige_files::abandon();
     progress::clear();
-    out::note(&format!("zellige: {}", CommandError::Interrupted));
+    out::error(&CommandError::Interrupted.to_string());
     std::process::exit(i32::from(exit::INTERRUPTED));
 }
 

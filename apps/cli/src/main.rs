@@ -4,16 +4,21 @@
 mod args;
 mod bench;
 mod devices;
+mod doctor;
 mod exit;
 mod interrupt;
 mod logs;
 mod machine;
+mod manual;
 mod matrix;
 mod nodes;
-mod origin;
 mod out;
 mod progress;
+mod provenance;
 mod psa;
+mod results;
+#[cfg(test)]
+mod schemas;
 mod selftest;
 mod simulate;
 mod solve;
@@ -31,7 +36,15 @@ use args::{Cli, Verb};
 
 fn main() -> ExitCode {
     let mut command = Cli::command();
-    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let words = match args::expand(&command, std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(error) => {
+            out::error(&error.to_string());
+            return exit::BAD_PARAMETER.into();
+        }
+    };
+    provenance::begin(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect());
+    let parsed = command.try_get_matches_from_mut(words);
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
@@ -51,9 +64,7 @@ fn main() -> ExitCode {
                 true => exit::CommandError::Interrupted.to_string(),
                 false => exit::message(&error),
             };
-            let (red, plain) =
-                if out::colours(&std::io::stderr()) { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-            out::note(&format!("{red}error:{plain} {text}"));
+            out::error(&text);
             code.into()
         }
     }
@@ -73,5 +84,8 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
         Verb::Solve(args) => solve::run(args),
         Verb::Spmv(args) => spmv::run(args),
         Verb::Tor(verb) => tor::run(verb),
+        Verb::Doctor(args) => doctor::run(args),
+        Verb::Completions(args) => manual::completions(args),
+        Verb::Man(args) => manual::man(args),
     }
 }

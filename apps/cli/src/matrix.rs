@@ -1,5 +1,6 @@
 //! `zellige matrix`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
@@ -7,9 +8,10 @@ use zellige_sparse::generate::{
 use zellige_sparse::market::{self, Symmetry};
 use zellige_sparse::{Csr, Description, describe};
 
-use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Output, OutputFile, Problem};
+use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OutputFile, Problem};
 use crate::exit::CommandError;
 use crate::out;
+use crate::results::{is_stdout, write_json};
 use crate::table::bytes;
 
 /// Does what `zellige matrix` was asked for.
@@ -24,8 +26,8 @@ pub fn run(verb: &MatrixVerb) -> anyhow::Result<()> {
     }
 }
 
-#[derive(Serialize)]
-struct Figures {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
     rows: usize,
     columns: usize,
     elements: usize,
@@ -64,12 +66,10 @@ impl Figures {
 }
 
 fn info(args: &MatrixInfo) -> anyhow::Result<()> {
-    let target = &args.json;
     let description = describe(&market::read(&args.matrix)?.matrix);
-    if let Some(target) = target {
-        target.write_json(&Figures::of(&description))?;
-    }
-    if target.as_ref().is_some_and(Output::is_stdout) {
+    let figures = Figures::of(&description);
+    write_json(args.json.as_ref(), &[&figures])?;
+    if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
     out::print(&text(&description))

@@ -1,12 +1,13 @@
 //! What happened on memory nodes, as a table and for files.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_runtime::NodeUse;
 
 use crate::table::{Side, Table, bytes};
 
 /// One memory node in a file; counts and bytes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct NodeFigures {
     name: String,
     /// How its device failed; `null`: it has not.

@@ -39,6 +39,12 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Prints an error to standard error.
+pub fn error(text: &str) {
+    let (red, plain) = if colours(&io::stderr()) { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
+    note(&format!("{red}error:{plain} {text}"));
+}
+
 /// Whether colours may be used on a stream: only on a terminal, and not where `NO_COLOR` is set or the terminal is dumb.
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v: std::ffi::OsString| !v.is_empty());

@@ -8,10 +8,11 @@ use zellige_runtime::platform::Platform;
 use zellige_tor::norms::TileNorms;
 use zellige_tor::simulate::{Error, Report, Request, simulate};
 
-use crate::args::{CopiesArg, Output, Simulate, SimulateCommon};
+use crate::args::{CopiesArg, Simulate, SimulateCommon};
 use crate::exit::CommandError;
 use crate::machine;
 use crate::out;
+use crate::results::page_of;
 use crate::table::{Side, Table, bytes, digits};
 
 /// The platform that this machine is.
@@ -99,15 +100,14 @@ fn bad(error: zellige_runtime::Error) -> anyhow::Error {
 
 /// A reconstructor of `m` rows, or the factorisation alone, for every rule.
 fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<()> {
-    let target = &args.json;
-    let trace = &args.trace;
-    if trace.is_some() && args.rules.len() > 1 {
+    let outputs = &args.outputs;
+    if outputs.trace.is_some() && args.rules.len() > 1 {
         return Err(CommandError::option("--trace", "one trace shows one rule: give one --precision").into());
     }
     let platform = platform(args)?;
     let usual = if args.platform == HOST { 0 } else { 2 };
     let norms = args.norms.as_deref().map(norms).transpose()?;
-    let mut reports = Vec::new();
+    let (mut reports, mut trace) = (Vec::new(), None);
     for rule in &args.rules {
         let request = Request {
             n: n as usize,
@@ -131,22 +131,18 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             Error::Linalg(error) => anyhow::Error::from(error),
         })?;
         reports.push(report);
-        if let Some(trace) = trace {
-            trace.write(&outcome.trace, &format!("{} on {}", args.rules[0], platform.name))?;
-        }
+        trace = trace.or(Some(outcome.trace));
     }
-    if let Some(target) = target {
-        target.write_json(&reports)?;
-    }
-    if target.as_ref().is_some_and(Output::is_stdout) {
-        return Ok(());
-    }
-    out::print(&table(&reports).render(out::colours(&std::io::stdout())))?;
-    let m = m.map_or(String::new(), |m| format!(", m = {m}"));
-    out::print(&format!(
-        "{} on {} device(s), {}, n = {n}{m}, {} tasks; nothing ran: these are predictions\n",
-        platform.name, reports[0].devices, args.sched, reports[0].tasks
-    ))
+    let text = || {
+        let table = table(&reports).render(out::colours(&std::io::stdout()));
+        let m = m.map_or(String::new(), |m| format!(", m = {m}"));
+        format!(
+            "{table}{} on {} device(s), {}, n = {n}{m}, {} tasks; nothing ran: these are predictions\n",
+            platform.name, reports[0].devices, args.sched, reports[0].tasks
+        )
+    };
+    let title = format!("{} on {}", args.rules[0], platform.name);
+    outputs.write(&title, trace.as_ref(), &reports, || page_of(&title, &reports), text)
 }
 
 fn table(reports: &[Report]) -> Table {

@@ -5,18 +5,20 @@ mod report;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_runtime::Trace;
 use zellige_sparse::krylov::{History, Logger, Stop};
 use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
 use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
 use zellige_tor::pipeline::Observer;
 
-use crate::args::{Output, SolveArgs};
+use crate::args::SolveArgs;
 use crate::devices::{Devices, Needs};
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::out;
 use crate::progress::Progress;
+use crate::results::is_stdout;
 use crate::table::{bytes, digits};
 use crate::vectors;
 
@@ -29,7 +31,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
     let a = market::read(&args.matrix)?.matrix;
     let b = vectors::all(&args.rhs, a.rows())?;
-    let rt = devices.runtime(&args.execution).build()?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let options = options(args, a.columns())?;
     // With shifts there are no preconditioners.
@@ -37,10 +39,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let (x, solved) =
         if args.shifts.is_empty() { each(args, &system, &b) } else { shifted(args, &system, &b) }?;
     devices.done(&args.execution, &rt);
-    args.write(&a, &x, &solved)?;
-    if !args.is_stdout() {
-        out::print(&text(&solved))?;
-    }
+    args.write(&a, &x, &solved, args.outputs.recorded(&rt)?.as_ref())?;
     match solved.iter().position(|solved| !solved.answer.solution.reason.is_converged()) {
         None => Ok(()),
         Some(failed) => {
@@ -128,29 +127,18 @@ fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
 
 /// What is written.
 impl SolveArgs {
-    fn is_stdout(&self) -> bool {
-        [&self.json, &self.csv].into_iter().flatten().any(Output::is_stdout)
-    }
-
-    fn write(&self, a: &Csr, x: &[Vec<f64>], solved: &[Solved]) -> anyhow::Result<()> {
+    fn write(&self, a: &Csr, x: &[Vec<f64>], solved: &[Solved], trace: Option<&Trace>) -> anyhow::Result<()> {
         if let Some(out) = &self.output {
             out.write(|to| write_vectors_to(to, out, x).map_err(std::io::Error::other))?;
-        }
-        if let Some(target) = &self.json {
-            let mut figures: Vec<_> = solved.iter().map(|solved| Figures::of(a, solved)).collect();
-            match figures.len() {
-                1 => target.write_json(&figures.remove(0))?,
-                _ => target.write_json(&figures)?,
-            }
         }
         if let Some(target) = &self.csv {
             target.write(|to| write_csv(to, solved))?;
         }
-        if let Some(target) = &self.report {
-            let page = report::page(&self.matrix.display().to_string(), solved);
-            target.write(|to| to.write_all(page.as_bytes()))?;
-        }
-        Ok(())
+        let results: Vec<_> = solved.iter().map(|solved| Figures::of(a, solved)).collect();
+        let name = self.matrix.display().to_string();
+        let quiet = is_stdout(self.csv.as_ref());
+        let text = || if quiet { String::new() } else { text(solved) };
+        self.outputs.write(&name, trace, &results, || Ok(report::page(&name, solved)), text)
     }
 }
 
@@ -174,8 +162,8 @@ fn write_csv(to: &mut dyn std::io::Write, solved: &[Solved]) -> std::io::Result<
 }
 
 /// The JSON.
-#[derive(Serialize)]
-struct Figures {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
     converged: bool,
     reason: &'static str,
     /// The multiple of the identity that was added to the matrix.
@@ -203,7 +191,7 @@ struct Figures {
     history: Residuals,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Seconds {
     setup: f64,
     solve: f64,
@@ -211,7 +199,7 @@ struct Seconds {
 }
 
 /// Every stored copy.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Bytes {
     /// By rows, as it was read.
     given: u64,
@@ -226,7 +214,7 @@ struct Bytes {
     total: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Attempt {
     method: String,
     preconditioner: String,
@@ -235,7 +223,7 @@ struct Attempt {
     true_residual: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Residuals {
     /// The method's own, after each step.
     iterated: Vec<f64>,

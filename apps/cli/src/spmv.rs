@@ -4,21 +4,23 @@ mod report;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_kernels::packed::Rounding;
 use zellige_sparse::market;
 use zellige_sparse::survey::{Row, Survey};
 use zellige_tor::pipeline::Observer;
 
-use crate::args::{Output, Round, SpmvArgs};
+use crate::args::{Round, SpmvArgs};
 use crate::out;
 use crate::progress::Progress;
+use crate::results::{is_stdout, write_json, write_page};
 use crate::table::{Side, Table, bytes, digits};
 use crate::vectors;
 
 /// A row of the JSON.
-#[derive(Serialize)]
-struct Figures {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
     set: String,
     criterion: &'static str,
     layout: String,
@@ -70,8 +72,6 @@ impl Figures {
 /// # Errors
 /// A file that is no matrix, options without meaning together, an output that cannot be written.
 pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
-    let target = &args.json;
-    let page = &args.report;
     let matrix = market::read(&args.matrix)?.matrix.without_zeros();
     let x = vectors::one("--x-for", &args.x_for, matrix.columns())?;
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
@@ -99,18 +99,14 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     })?;
     drop(progress);
     let text = table(&args.matrix.display().to_string(), matrix.bytes(), args.workers, &rows);
-    if let Some(page) = page {
-        let text = report::page(&args.matrix.display().to_string(), &rows);
-        page.write(|to| to.write_all(text.as_bytes()))?;
+    if let Some(target) = &args.report {
+        write_page(target, report::page(&args.matrix.display().to_string(), &rows))?;
     }
-    if let Some(target) = target {
-        let figures: Vec<Figures> = rows.into_iter().map(Figures::of).collect();
-        target.write_json(&figures)?;
+    write_json(args.json.as_ref(), &rows.into_iter().map(Figures::of).collect::<Vec<_>>())?;
+    match is_stdout(args.json.as_ref()) {
+        true => Ok(()),
+        false => out::print(&text),
     }
-    if target.as_ref().is_some_and(Output::is_stdout) {
-        return Ok(());
-    }
-    out::print(&text)
 }
 
 fn table(name: &str, by_rows: u64, workers: u16, rows: &[Row]) -> String {

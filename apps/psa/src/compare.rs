@@ -63,7 +63,7 @@ impl Truth {
 }
 
 /// Distances from the truth (mm).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Distance {
     /// Half of them are smaller.
     pub median: f64,

@@ -5,7 +5,7 @@ use crate::channels::{CHANNELS, Channel, SEGMENTS};
 use crate::drift::Pulse;
 
 /// What lies between a crystal and its samples.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Electronics {
     /// Time constant of the preamplifiers (ns): a charge that comes at once is seen as `1 - exp(-t / tau)`.

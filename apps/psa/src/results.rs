@@ -4,19 +4,21 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use zellige_app::json;
+
 use crate::Error;
 use crate::files::geb::mode2;
 use crate::search::Place;
 
-/// The answers of a run, as they stand in JSON.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The answers of a run: the one entry of `results` in its JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Results {
     /// One for each hit, in the order of the events; the hits of one event by energy, the largest first.
     pub events: Vec<EventResult>,
 }
 
 /// The answer for a hit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EventResult {
     /// The event's number.
     pub event: usize,
@@ -111,9 +113,14 @@ impl Results {
             problem,
             source,
         })?;
-        serde_json::from_slice(&bytes).map_err(|e| {
-            let problem = format!("no results of a run: {e}");
+        let wrong = |problem: String| {
+            let problem = format!("no results of `zellige psa run --json`: {problem}");
             Error::Format { path: path.to_owned(), offset: None, problem }
-        })
+        };
+        let file: json::Results<Results> =
+            serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let [results] = <[Results; 1]>::try_from(file.results)
+            .map_err(|all| wrong(format!("{} entries in `results` instead of one", all.len())))?;
+        Ok(results)
     }
 }

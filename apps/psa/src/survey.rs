@@ -199,7 +199,7 @@ fn outcomes(basis: &Basis, events: &Events, points: &[usize], reference: &[usize
 }
 
 /// A figure of several seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Range {
     /// The mean.
     pub mean: f64,
@@ -220,7 +220,7 @@ impl Range {
 }
 
 /// A line of the tables: a search with some channels, at a noise, over all seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// The search.
     pub name: &'static str,

@@ -6,7 +6,7 @@ use std::path::Path;
 use zellige_runtime::{Runtime, Subnormals};
 use zellige_tor::params::{Mode, read};
 use zellige_tor::pipeline::{self, Observer, Options, TileChoice, Xray};
-use zellige_tor::report::{TraceLink, write_report};
+use zellige_tor::report;
 
 struct Lines;
 
@@ -35,17 +35,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let input = read(Path::new(system), atmosphere.map(Path::new), Mode::Lenient)?;
     let report = std::env::var_os("REPORT");
-    let rt = Runtime::builder().subnormals(Subnormals::Flush).trace(report.is_some()).build()?;
+    let rt = Runtime::builder().subnormals(Subnormals::Flush).build()?;
     let xray = if report.is_some() { Xray::Auto } else { Xray::Off };
     let options = Options { rules, tile, xray, ..Options::default() };
     println!("{}", pipeline::precheck(&input, &options)?);
     let outcome = pipeline::run(&rt, &input, &options, &Lines)?;
     println!("{}", serde_json::to_string_pretty(&outcome.results)?);
     if let Some(path) = report {
-        rt.wait_all()?;
-        let trace = rt.take_trace();
-        let link = trace.as_ref().map(|trace| TraceLink { trace, page: None });
-        write_report(Path::new(&path), &outcome, link)?;
+        std::fs::write(&path, report::page(&outcome)?.finish())?;
         println!("report: {}", Path::new(&path).display());
     }
     Ok(())

@@ -154,7 +154,7 @@ pub fn relative_error(cov: &Covariance, cee: &Matrix) -> Result<f64, Error> {
 }
 
 /// Everything that is said about a reconstructor for one target.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// Trace of `Cee` in arcsec^2.
     pub trace_cee: f64,

@@ -82,7 +82,7 @@ impl SubApertures {
 }
 
 /// Direction of a slope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub enum Axis {
     /// Along x.
     X,
@@ -91,7 +91,7 @@ pub enum Axis {
 }
 
 /// The slopes of one sensor along one axis: a contiguous range of measurements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Block {
     /// Sensor, in measurement order.
     pub wfs: usize,

@@ -7,7 +7,7 @@ use crate::params::{Atmosphere, StarKind, System};
 use std::fmt;
 
 /// Sizes, memory and work of one system.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Info {
     /// Diameter in m.
     pub diameter: f64,

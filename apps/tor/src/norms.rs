@@ -12,7 +12,7 @@ use zellige_linalg::{
 use zellige_runtime::Runtime;
 
 /// Frobenius norms of tiles in one run: of `A = L L^T`, of `B`, of `Y = B L^-T` and of `X = Y L^-1`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TileNorms {
     /// The precision rule of the run.
     pub rule: String,

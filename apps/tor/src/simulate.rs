@@ -44,7 +44,7 @@ pub struct Request<'a> {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Report {
     /// The platform.
     pub platform: String,
@@ -105,7 +105,7 @@ impl From<zellige_runtime::Error> for Error {
 }
 
 /// Lower bounds (s).
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, schemars::JsonSchema)]
 pub struct Bounds {
     /// All tasks spread evenly, each on the kind of device that suits the whole best.
     pub area: f64,

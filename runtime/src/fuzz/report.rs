@@ -10,6 +10,7 @@ use super::run::Ran;
 
 /// Sums over cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FuzzCounts {
     /// Cases that ran.
     pub graphs: u64,
@@ -45,6 +46,7 @@ pub struct FuzzCounts {
 
 /// A case that did not come to what it should.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FuzzFailure {
     /// It alone is run again with this seed.
     pub seed: u64,
@@ -63,6 +65,7 @@ impl fmt::Display for FuzzFailure {
 
 /// What a [`Fuzz`](super::Fuzz) found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FuzzReport {
     /// Seed of the first case; case i has this plus i.
     pub seed: u64,

@@ -69,6 +69,7 @@ pub struct KindId(u32);
 
 /// What an [`Estimate`] rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The user's own formula, [`TaskInfo::cost`].

@@ -58,6 +58,7 @@ enum PolicyChoice {
 
 /// Bytes moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct BytesMoved {
     /// From the host to devices.
     pub h2d: u64,

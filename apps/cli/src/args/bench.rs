@@ -53,17 +53,17 @@ pub enum Bench {
     /// Rate of a Cholesky factorisation beside that of one tile product.
     Cholesky(BenchCholesky),
     /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, beside what it must move.
-    #[command(after_help = MEMORY_NOTES)]
+    #[command(after_long_help = MEMORY_NOTES)]
     Memory(BenchMemory),
     /// Rates of a GPU: products in each precision, copies, factorisations beside cuSOLVER's, in little memory, on parts of the GPU.
-    #[command(after_help = GPU_NOTES)]
+    #[command(after_long_help = GPU_NOTES)]
     Gpu(BenchGpu),
 }
 
 /// `bench tasks`.
 #[derive(Debug, Args)]
 pub struct BenchTasks {
-    /// Worker threads; the thread that submits comes on top.
+    /// Number of CPU worker threads; the submitting thread is not counted.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: u16,
     /// Scheduling policy.
@@ -75,8 +75,8 @@ pub struct BenchTasks {
     /// Repetitions; the median counts.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
-    /// Write the figures as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
 }
 
@@ -104,8 +104,8 @@ pub struct BenchCholesky {
     /// Repetitions; medians count.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
-    /// Write the figures as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
 }
 
@@ -121,75 +121,84 @@ pub struct BenchMemory {
     /// Precision rule, e.g. fp32, hp1:band=2; tiles are float32.
     #[arg(long, value_name = "RULE", default_value = "fp32")]
     pub precision: Rule,
-    /// Scheduling policies, with commas between them, or several times; by default all.
+    /// Scheduling policies: a list [default: all].
     #[arg(long, visible_alias = "policies", value_name = "P,...", value_delimiter = ',', value_parser = policy_names())]
     pub sched: Vec<String>,
-    /// Emulated devices; there may be none with --host-memory.
+    /// Emulated devices; 0 is allowed with --host-memory.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub devices: u16,
-    /// What they hold together, in percent of the bytes of the tiles on and below the diagonal.
+    /// Memory of all devices, in % of the tiles of the lower triangle.
     #[arg(long, value_name = "P%", default_value = "30%", value_parser = percent)]
     pub memory_share: f64,
-    /// What the host holds, in percent of the same; the rest goes to a swap file.
+    /// Host memory, in % of the same; the rest goes to a swap file.
     #[arg(long, value_name = "P%", value_parser = percent, required_if_eq("devices", "0"))]
     pub host_memory: Option<f64>,
-    /// The swap file's folder; by default that for temporary files.
+    /// Folder of the swap file [default: that for temporary files].
     #[arg(long, value_name = "FOLDER", requires = "host_memory")]
     pub swap: Option<PathBuf>,
-    /// Rate of each device's link to the host, each way (GB/s).
+    /// Bandwidth of each device's link to the host, each way (GB/s).
     #[arg(long, value_name = "GB/s", default_value_t = 10.0, value_parser = rate)]
     pub link: f64,
-    /// Worker threads for CPU cores, 0 for none; each device has one on top.
+    /// Number of CPU worker threads; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub workers: u16,
-    /// Print what happened on each memory node, for each policy.
+    /// Print what each memory node held and transferred, for each policy.
     #[arg(long)]
     pub stats: bool,
-    /// Write the figures as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
 }
 
 /// `bench gpu`.
 #[derive(Debug, Args)]
 pub struct BenchGpu {
-    /// The GPU, by its number in `zellige machine show`; CUDA_VISIBLE_DEVICES hides some.
+    /// The GPU, by its number in `machine show`.
     #[arg(long, value_name = "cuda:N", default_value = "cuda:0", value_parser = one_gpu)]
     pub device: u32,
-    /// Orders of the matrices; by default 16384,32768,65536,100352, with --quick 8192,16384.
+    /// Orders of the matrices [default: 16384,32768,65536,100352].
+    ///
+    /// With --quick 8192,16384.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub n: Vec<u32>,
-    /// Tile edge, a multiple of 16.
+    /// Tile size, a multiple of 16.
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(16..=32_768))]
     pub tile: u32,
-    /// Precision rule of factorisations; several times for several.
+    /// Precision rules of the factorisations; may be repeated.
     #[arg(long, value_name = "RULE", default_values = ["fp32", "x3,full=x3", "hp1:band=2", "hp1:operand=1e-2,else=x3"])]
     pub precision: Vec<Rule>,
-    /// Order of the matrix for little memory and parts of the GPU; by default 32768, with --quick 16384.
+    /// Order of the matrix for runs with little memory [default: 32768].
+    ///
+    /// With --quick 16384.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500_000))]
     pub out_of_core: Option<u32>,
-    /// Sub-apertures across the sensors of the telescopes for whole reconstructors; by default 47,67,86 (n = 30096, 60912, 100368), with
-    /// --quick 41.
+    /// Sub-apertures of whole reconstructors [default: 47,67,86].
+    ///
+    /// n = 30096, 60912, 100368; with --quick 41.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub tor: Vec<u16>,
-    /// Tile edge of whole reconstructors: a number, or auto as for `zellige tor run --device cuda`.
+    /// Tile size of whole reconstructors: a number, or auto.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tor_tile: Tile,
-    /// Most products on one tile in one task of factorisations and reconstructors (f32): fewer, longer tasks, the same bits.
+    /// Most products on one tile in one task.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
     pub fuse_updates: u8,
     /// Repetitions; medians count.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
-    /// Seconds for all measurements: none begins that would not end in them, by what smaller ones took, and the large ones are repeated less often. Lines say
-    /// what that left out.
+    /// Seconds for all measurements.
+    ///
+    /// No measurement is started that would not end in time, judged by smaller ones; large ones are repeated
+    /// less often. Lines say what was left out.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub budget: u32,
-    /// Smaller matrices, unless others are asked for.
+    /// Smaller matrices, unless others are given.
     #[arg(long)]
     pub quick: bool,
-    /// Write the figures as JSON, and the GPU as a platform for `zellige simulate` beside it (FILE.toml); `-` is standard output, of the figures alone.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the results as JSON; `-` is standard output.
+    ///
+    /// For a file, the measured platform for `zellige simulate` is written beside it (FILE.toml).
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
 }
 

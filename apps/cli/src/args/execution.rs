@@ -26,30 +26,41 @@ Devices (--device): where tasks run
 
 /// Who computes.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Execution")]
 pub struct ExecutionArgs {
-    /// Worker threads for CPU cores; by default one per core that this process may use. The thread that submits comes on top.
+    /// Number of CPU worker threads [default: one per core].
+    ///
+    /// By default one per core that this process may use. The submitting thread is not counted.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Scheduling policy; by default lws, and dmdas where there are GPUs.
-    #[arg(long, value_name = "P", value_parser = policy_names())]
+    /// Scheduling policy [default: lws; dmdas with GPUs].
+    #[arg(long, value_name = "P", value_parser = policy_names(), hide_short_help = true)]
     pub sched: Option<String>,
-    /// Where tasks run: cpu, cuda (all GPUs), cuda:0,2 (some), with +cpu if CPU workers shall help them. See below.
+    /// Where tasks run: cpu, cuda, cuda:0,2, cuda+cpu.
+    ///
+    /// See "Devices" below.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     pub device: Device,
-    /// What of each GPU's memory to use for tiles, e.g. 20GB, 512MiB, or a share of all of it; by default what is free but for a twentieth.
-    #[arg(long, value_name = "BYTES|P%")]
+    /// Memory of each GPU that tiles may take, e.g. 20GB, 512MiB or 30%.
+    ///
+    /// By default what is free, less 5 %.
+    #[arg(long, value_name = "BYTES|P%", hide_short_help = true)]
     pub device_memory: Option<MemorySize>,
-    /// Use each GPU as so many, each with an equal part of the memory.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=16))]
+    /// Split each GPU into so many devices, each with an equal part of the memory.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=16), hide_short_help = true)]
     pub logical_gpus: Option<u16>,
-    /// What of the host's memory tiles may take, e.g. 8GB, or a share of all of it; the rest goes to a swap file. By default no limit.
-    #[arg(long, value_name = "BYTES|P%")]
+    /// Host memory that tiles may take, e.g. 8GB or 50%; the rest goes to a swap file.
+    ///
+    /// By default there is no limit.
+    #[arg(long, value_name = "BYTES|P%", hide_short_help = true)]
     pub host_memory: Option<MemorySize>,
-    /// The swap file's folder, best on a local disk; by default that for temporary files.
-    #[arg(long, value_name = "FOLDER", requires = "host_memory")]
+    /// Folder of the swap file [default: that for temporary files].
+    ///
+    /// A local disk is best.
+    #[arg(long, value_name = "FOLDER", requires = "host_memory", hide_short_help = true)]
     pub swap: Option<PathBuf>,
-    /// Print on standard error what each memory node held and moved.
-    #[arg(long)]
+    /// Print on standard error what each memory node held and transferred.
+    #[arg(long, hide_short_help = true)]
     pub stats: bool,
 }
 

@@ -18,7 +18,7 @@ pub enum MachineVerb {
     /// Cores, caches, memory, limits, vector instructions, and the performance models that are known.
     Show(MachineShow),
     /// Measure the tile kernels in every precision, and keep the result for scheduling policies and simulation.
-    #[command(after_help = CALIBRATE_NOTES)]
+    #[command(after_long_help = CALIBRATE_NOTES)]
     Calibrate(MachineCalibrate),
     /// Remove the performance models of this machine.
     Forget,
@@ -27,23 +27,28 @@ pub enum MachineVerb {
 /// `machine calibrate`.
 #[derive(Debug, Args)]
 pub struct MachineCalibrate {
-    /// Tile edge; may be repeated. By default 64, 96, 128, 192, 256, 384 and 512.
+    /// Tile size; may be repeated [default: 64 to 512].
+    ///
+    /// By default 64, 96, 128, 192, 256, 384 and 512.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub tile: Vec<u16>,
-    /// cuda: measure every GPU too, and its links. Models of CPU cores are measured all the same.
+    /// cuda: measure every GPU and its links, too.
     #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
-    /// Tile edge on GPUs; may be repeated. By default 512, 1024 and 2048.
+    /// Tile size on GPUs; may be repeated [default: 512, 1024, 2048].
     #[arg(long, value_name = "N", requires = "cuda", value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub gpu_tile: Vec<u16>,
-    /// Worker threads that run at once; more than one measures how they share caches and memory.
+    /// Number of CPU worker threads.
+    ///
+    /// More than one measures how they share caches and memory bandwidth.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: u16,
-    /// Write this machine as a platform for `zellige simulate --platform`: its GPUs with --device cuda, its CPU workers, links, and rates of each codelet by
-    /// precision and size; `-` is standard output.
+    /// Write this machine as a platform file for `simulate`; `-` is standard output.
+    ///
+    /// Its GPUs with --device cuda, its CPU workers, links, and rates of each codelet by precision and size.
     #[arg(long, value_name = "FILE.toml|-", conflicts_with_all = ["json"])]
     pub platform: Option<Output>,
-    /// Write the models as JSON; `-` is standard output.
+    /// Write the results as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,
 }
@@ -51,7 +56,7 @@ pub struct MachineCalibrate {
 /// `machine show`.
 #[derive(Debug, Args)]
 pub struct MachineShow {
-    /// Write the same as JSON; `-` is standard output.
+    /// Write the results as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,
 }

@@ -32,34 +32,38 @@ Exit codes: 0 all as they should be, 1 a graph or a check failed (by a wrong val
 /// `selftest`.
 #[derive(Debug, Args)]
 pub struct SelftestArgs {
-    /// Random graphs to run; after ten failures no more are begun.
+    /// Random task graphs to run; it stops after ten failures.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     pub fuzz: u64,
     /// Seed of the first graph; graph i has this plus i.
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
-    /// Graphs that run side by side.
+    /// Graphs that run concurrently.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
-    /// Seconds after which a graph counts as one that hangs; it usually takes some milliseconds.
+    /// Seconds after which a graph counts as hung.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     pub patience: u16,
-    /// Have a device fail for good in some graphs: values must be right, or errors that name the device.
+    /// Let a device fail in some graphs.
+    ///
+    /// Values must be right, or errors that name the device.
     #[arg(long)]
     pub device_failures: bool,
-    /// cuda: check every GPU too. CUDA_VISIBLE_DEVICES hides some.
+    /// cuda: check every GPU, too.
+    ///
+    /// CUDA_VISIBLE_DEVICES hides some.
     #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
-    /// Fewer and smaller tiles, on GPUs fewer rules too: a minute instead of several.
+    /// Fewer and smaller tiles: a minute instead of several.
     #[arg(long)]
     pub quick: bool,
-    /// Run the graphs alone, without the checks before them.
+    /// Run the graphs alone.
     #[arg(long)]
     pub only_graphs: bool,
     /// Let a kernel on this GPU fault, and say what came of it: what --device cuda does in a process of its own.
     #[arg(long, hide = true, value_name = "GPU")]
     pub faulty_kernel: Option<u32>,
-    /// Write the figures as JSON; `-` is standard output.
+    /// Write the results as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,
 }

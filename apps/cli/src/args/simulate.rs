@@ -4,9 +4,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use zellige_linalg::Rule;
 use zellige_runtime::POLICIES;
 
-use super::paths::{Input, Output};
+use super::outputs::RunOutputs;
+use super::paths::Input;
 use super::{MemorySize, possible};
-use crate::trace::TraceFile;
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples
@@ -31,10 +31,10 @@ Examples
 #[derive(Debug, Subcommand)]
 pub enum Simulate {
     /// A tomographic reconstructor: factorisation and both solves.
-    #[command(after_help = SIMULATE_EXAMPLES)]
+    #[command(after_long_help = SIMULATE_EXAMPLES)]
     Tor(SimulateTor),
     /// A Cholesky factorisation alone.
-    #[command(after_help = SIMULATE_CHOLESKY_EXAMPLES)]
+    #[command(after_long_help = SIMULATE_CHOLESKY_EXAMPLES)]
     Cholesky(SimulateCholesky),
     /// The platforms that are shipped, and where their numbers come from.
     Platforms,
@@ -66,49 +66,54 @@ pub struct SimulateCholesky {
 /// What all simulations are told.
 #[derive(Debug, Args)]
 pub struct SimulateCommon {
-    /// Tile edge.
+    /// Tile size.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
-    /// Precision rule, e.g. fp32, hp1, hp1:band=2,full=x3 (see `tor run --help`); may be repeated. Rules that look at norms need --norms.
+    /// Precision rule, as for `tor run`; may be repeated.
+    ///
+    /// Rules that use norms need --norms.
     #[arg(long = "precision", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
-    /// Norms of tiles, from `tor run --norms-out`: interpolated to this size, for rules that look at norms.
+    /// Norms of tiles from `tor run --norms-out`, for rules that use norms.
+    ///
+    /// They are interpolated to this size.
     #[arg(long, value_name = "FILE.json")]
     pub norms: Option<Input>,
-    /// How products get narrow operands: replicas of a tile, or a second copy of each, made by conversion tasks.
+    /// Narrow operands: replicas of a tile, or a second copy made by conversion tasks.
     #[arg(long, value_name = "replicas|both", default_value = "replicas")]
     pub copies: CopiesArg,
-    /// Most products on one tile in one task: fewer, longer tasks. For fp32, hp1, bf1, x3 and tf32; others stay alone.
+    /// Most products on one tile in one task: fewer, longer tasks.
+    ///
+    /// For fp32, hp1, bf1, x3 and tf32; products in other precisions are not fused.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
     pub fuse_updates: u8,
-    /// A shipped platform (see `simulate platforms`), a .toml file, or host: this machine, as `machine calibrate` has measured it.
+    /// A shipped platform (`simulate platforms`), a .toml file, or host.
+    ///
+    /// host: this machine, as `machine calibrate` has measured it.
     #[arg(long, value_name = "NAME|FILE.toml|host", default_value = "v100x4")]
     pub platform: String,
-    /// Workers of the platform host; by default one per core that this process may use. Calibrate with as many.
+    /// CPU workers of the platform host [default: one per core].
+    ///
+    /// Calibrate with as many.
     #[arg(long, id = "simulated_workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Only the first so many devices of it.
+    /// Only the first so many devices.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub devices: Option<u16>,
-    /// Memory of each device, e.g. 4GB, instead of what the platform says.
+    /// Memory of each device, e.g. 4GB [default: the platform's].
     #[arg(long, value_name = "BYTES", value_parser = gigabytes, allow_negative_numbers = true)]
     pub device_memory: Option<f64>,
-    /// Scheduling policy; owners: each tile has a fixed device, two-dimensional block cyclic.
+    /// Scheduling policy; owners: block-cyclic over the devices.
     #[arg(long, value_name = "P", default_value = "dmdas", value_parser = simulated_policy_names())]
     pub sched: String,
-    /// With --sched owners: tiles along a block of the owner map.
+    /// Block size of the distribution with --sched owners (tiles).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub owner_block: u16,
-    /// Tasks for which a device gathers operands beyond the running one; 0: it takes a task when it is free. By default 2, on the
-    /// platform host 0.
+    /// Tasks whose operands a device prefetches [default: 2; 0 for host].
     #[arg(long, value_name = "N")]
     pub ahead: Option<u16>,
-    /// Write what every device would do: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<TraceFile>,
-    /// Write the figures as JSON, one object per rule; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 /// See [`SimulateCommon::copies`].

@@ -5,6 +5,7 @@ use zellige_sparse::krylov::{BasisFormat, Orthogonalisation};
 use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 
 use super::execution::{DEVICES, ExecutionArgs};
+use super::outputs::RunOutputs;
 use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;
 
@@ -45,86 +46,105 @@ Examples
 
 /// `zellige solve`.
 #[derive(Debug, Args)]
-#[command(after_help = format!("{EXAMPLES}\n\n{DEVICES}"))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{DEVICES}"))]
 pub struct SolveArgs {
     /// Matrix Market file, compressed or not.
     #[arg(value_name = "A.mtx[.gz]")]
     pub matrix: Input,
-    /// The right-hand side: a file (Matrix Market or .npy; each column is one, and all are solved for), ones, or random:SEED (uniform in [-1, 1)).
+    /// Right-hand side: a file, ones, or random:SEED.
+    ///
+    /// Matrix Market or .npy; each column is solved for. random: uniform in [-1, 1).
     #[arg(short = 'b', long = "rhs", value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub rhs: VectorSource,
-    /// The initial guess, a file with as many columns; zeros without it.
-    #[arg(long, value_name = "FILE")]
+    /// Initial guess, a file with as many columns [default: zeros].
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub x0: Option<Input>,
-    /// The method: auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
+    /// auto, cg, fcg, minres, bicgstab, bicgstabl:L, gmres:M, fgmres:M.
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub method: MethodChoice,
-    /// What the method multiplies with: fp64, fp32, or SET:nw|cw|cw-exact:EPS, like ap7:cw:2^-24, with :tiled, :bsr2, :bsr3 or
-    /// :bsr4 after it for the layout; auto, or auto:nw:2^-37: the set and layout that is fastest on this machine, fp64 if none is faster.
+    /// Operator of the inner iteration: fp64, fp32, auto, or SET:nw|cw|cw-exact:EPS.
+    ///
+    /// What the method multiplies with: fp64, fp32, or SET:nw|cw|cw-exact:EPS, like ap7:cw:2^-24, with
+    /// :tiled, :bsr2, :bsr3 or :bsr4 after it for the layout; auto, or auto:nw:2^-37: the set and layout that
+    /// is fastest on this machine, fp64 if none is faster.
     #[arg(long, value_name = "COPY", default_value = "fp64")]
     pub operator: Inner,
-    /// What cw-exact chooses elements for (a column; no element is zero): a file, ones, or random:SEED; an earlier answer, say.
-    #[arg(long, value_name = "FILE|ones|random:SEED")]
+    /// Vector for which cw-exact chooses formats: a file, ones, or random:SEED.
+    ///
+    /// One column, no zero element; an earlier solution, say.
+    #[arg(long, value_name = "FILE|ones|random:SEED", hide_short_help = true)]
     pub x_for: Option<VectorSource>,
-    /// How gmres stores its vectors: fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
-    #[arg(long, value_name = "FORMAT", default_value = "fp64")]
+    /// Storage format of the GMRES basis.
+    ///
+    /// fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
+    #[arg(long, value_name = "FORMAT", default_value = "fp64", hide_short_help = true)]
     pub basis_format: BasisFormat,
-    /// How gmres makes its vectors orthogonal: cgs2 (classical Gram-Schmidt twice, three passes over them), mgs (modified, one after the other).
-    #[arg(long, value_name = "HOW", default_value = "cgs2")]
+    /// Orthogonalisation in GMRES: cgs2 or mgs.
+    ///
+    /// cgs2: classical Gram-Schmidt twice, three passes over the basis. mgs: modified Gram-Schmidt.
+    #[arg(long, value_name = "HOW", default_value = "cgs2", hide_short_help = true)]
     pub orthogonalise: Orthogonalisation,
-    /// Copies that gmres goes over to as its residual becomes small, the most accurate first, written as for --operator.
-    #[arg(long, value_name = "COPY,..", value_delimiter = ',')]
+    /// Operators for relaxed products in GMRES, the most accurate first.
+    ///
+    /// Copies that gmres goes over to as its residual becomes small, the most accurate first, written as for
+    /// --operator.
+    #[arg(long, value_name = "COPY,..", value_delimiter = ',', hide_short_help = true)]
     pub relax: Vec<Inner>,
-    /// With cg or fcg and a narrow --operator: replace the residual that the method keeps by the true one each time it has become smaller by DELTA.
-    #[arg(long, value_name = "DELTA", num_args = 0..=1, require_equals = true, default_missing_value = "0.1")]
+    /// Reliable updates: recompute the residual each time it has fallen by DELTA.
+    ///
+    /// For cg and fcg with a narrow --operator.
+    #[arg(long, value_name = "DELTA", num_args = 0..=1, require_equals = true, default_missing_value = "0.1", hide_short_help = true)]
     pub reliable: Option<f64>,
-    /// Solve (A + sigma I) x = b for each of these by conjugate gradients in one Krylov space; answers are columns of --output, one after the other for each b.
+    /// Solve (A + sigma I) x = b for each of these by multi-shift CG.
+    ///
+    /// Solutions are columns of --output, one after the other for each b.
     #[arg(
         long,
         value_name = "SIGMA,..",
         value_delimiter = ',',
         allow_hyphen_values = true,
-        conflicts_with = "x0"
+        conflicts_with = "x0",
+        hide_short_help = true
     )]
     pub shifts: Vec<f64>,
-    /// The preconditioner: auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg.
+    /// auto, none, jacobi, block:ROWS, ilu0, ic0, chebyshev:DEGREE, amg.
     #[arg(long, value_name = "M", default_value = "auto")]
     pub precond: PreconditionerChoice,
-    /// What rows and columns are multiplied by for the method: auto (both, for a copy and for rows of very different sizes), none, rows, both.
-    #[arg(long, value_name = "HOW", default_value = "auto")]
+    /// Scaling of rows and columns: auto, none, rows, both.
+    ///
+    /// auto: both, for a narrow operator and for rows of very different sizes.
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true)]
     pub scale: ScalingChoice,
-    /// The norm of the true residual that is small enough, beside that of the right-hand side.
+    /// Tolerance: norm of the recomputed residual relative to that of b.
     #[arg(long, value_name = "RATIO", default_value = "1e-10", value_parser = positive)]
     pub tol: f64,
-    /// The same in absolute terms; whichever is reached first.
-    #[arg(long, value_name = "NORM", value_parser = positive)]
+    /// Absolute tolerance; the run stops at whichever is reached first.
+    #[arg(long, value_name = "NORM", value_parser = positive, hide_short_help = true)]
     pub abs_tol: Option<f64>,
-    /// Steps that may be made in all.
+    /// Most iterations in all.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub max_steps: usize,
-    /// Time that may be taken.
-    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    /// Most seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = positive, hide_short_help = true)]
     pub max_time: Option<f64>,
-    /// A vector that the matrix makes zero: constant; it is taken out of the right-hand side and the answer.
-    #[arg(long, value_name = "VECTOR", value_parser = ["constant"])]
+    /// Null space of the matrix: constant.
+    ///
+    /// It is removed from the right-hand side and the solution.
+    #[arg(long, value_name = "VECTOR", value_parser = ["constant"], hide_short_help = true)]
     pub nullspace: Option<String>,
-    /// Order the unknowns anew first (reverse Cuthill-McKee).
-    #[arg(long)]
+    /// Reorder the unknowns first (reverse Cuthill-McKee).
+    #[arg(long, hide_short_help = true)]
     pub reorder: bool,
-    #[command(flatten)]
-    pub execution: ExecutionArgs,
-    /// Write the answer, as Matrix Market or .npy by its name.
+    /// Write the solution: .npy or .mtx.
     #[arg(long, short, value_name = "FILE.npy|FILE.mtx", value_parser = with_ending(&[".npy", ".mtx"]))]
     pub output: Option<OutputFile>,
-    /// Write figures and the history of residuals as JSON, an array of them for several right-hand sides; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
-    /// Write the history of residuals as CSV; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the residual history as CSV; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", hide_short_help = true, help_heading = "Results")]
     pub csv: Option<Output>,
-    /// Write a page with figures and the residuals as a picture.
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<OutputFile>,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -31,7 +31,7 @@ one in doubled precision, the bound B = max_i B_i that rows' errors cannot pass,
 Examples
   zellige spmv A.mtx.gz
   zellige spmv A.mtx --sets ap2,ap7,ap7re --eps 2^-53,2^-37,2^-24 --criterion nw,cw --json rows.json
-  zellige spmv A.mtx --layout auto --sets auto --criterion nw --workers 2   the fastest way for each accuracy
+  zellige spmv A.mtx --sets auto --criterion nw --workers 2   the fastest way for each accuracy
   zellige spmv A.mtx --sets ap7 --criterion cw,cw-exact --x-for x.npy       elements that count for this vector
   zellige spmv A.mtx --sets ap7 --eps 2^-24 --round chop        as the thesis does, errors about twice as large";
 
@@ -41,7 +41,7 @@ pub enum MatrixVerb {
     /// What a matrix is like: size, symmetry, magnitudes.
     Info(MatrixInfo),
     /// Make a matrix of a finite volume or finite element problem, of any size.
-    #[command(after_help = GENERATE_EXAMPLES)]
+    #[command(after_long_help = GENERATE_EXAMPLES)]
     Generate(MatrixGenerate),
     /// Read a Matrix Market file and write it anew: sorted, elements at one place added, one half where it is symmetric.
     Convert(MatrixConvert),
@@ -53,7 +53,7 @@ pub struct MatrixInfo {
     /// Matrix Market file, compressed or not.
     #[arg(value_name = "A.mtx[.gz]")]
     pub matrix: Input,
-    /// Write the figures as JSON; `-` is standard output.
+    /// Write the results as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<Output>,
 }
@@ -128,44 +128,54 @@ fn decades(text: &str) -> Result<f64, String> {
 
 /// `zellige spmv`.
 #[derive(Debug, Args)]
-#[command(after_help = SPMV_EXAMPLES)]
+#[command(after_long_help = SPMV_EXAMPLES)]
 pub struct SpmvArgs {
-    /// Matrix Market file, compressed or not; zeros that it names are left out.
+    /// Matrix Market file, compressed or not; explicit zeros are dropped.
     #[arg(value_name = "A.mtx[.gz]")]
     pub matrix: Input,
-    /// Sets of formats: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, that which is expected to be fastest.
+    /// Format sets: fp64, ap2, ap3, ap4, ap7, ap7re, ap7reu; auto, the fastest.
+    ///
+    /// auto takes the set that the cost model expects to be fastest, and plain fp64 where that is faster.
     #[arg(long, value_name = "SET,..", value_delimiter = ',', default_value = "ap2,ap4,ap7,ap7re,ap7reu")]
     pub sets: Vec<SetOrAuto>,
     /// Accuracies in [2^-53, 1).
     #[arg(long, value_name = "EPS,..", value_delimiter = ',', default_value = "2^-53,2^-37,2^-24")]
     pub eps: Vec<Accuracy>,
-    /// What magnitudes are compared with: nw, the norm of the matrix; cw, that of the row; cw-exact, of the row times --x-for.
+    /// nw, cw, cw-exact: what a magnitude is compared with.
+    ///
+    /// nw: the norm of the matrix; cw: that of the row; cw-exact: of the row times --x-for.
     #[arg(long, value_name = "C,..", value_delimiter = ',', default_value = "nw,cw", value_parser = ["nw", "cw", "cw-exact"])]
     pub criterion: Vec<String>,
-    /// How elements are arranged: thesis, a matrix by rows for each format; tiled, eight rows side by side; bsr, the same with blocks of 2, 3
-    /// or 4 rows and columns; auto, what is expected to be fastest.
-    #[arg(long, value_name = "L", default_value = "thesis")]
+    /// Storage layout: auto, tiled, bsr, or thesis.
+    ///
+    /// thesis: a CSR matrix for each format. tiled: eight rows interleaved. bsr: the same with blocks of 2, 3
+    /// or 4. auto: what the cost model expects to be fastest.
+    #[arg(long, value_name = "L", default_value = "auto")]
     pub layout: Layout,
-    /// How elements are rounded to their formats: nearest, once; chop, cut off as the thesis does.
+    /// Rounding to the storage format: nearest or chop (as the thesis does).
     #[arg(long, value_name = "R", default_value = "nearest")]
     pub round: Round,
-    /// The vector that is multiplied, and that cw-exact chooses elements for: a file (one column), ones, or random:SEED (uniform in [-1, 1)).
+    /// Vector that is multiplied: a file, ones, or random:SEED.
+    ///
+    /// cw-exact chooses formats for it. A file has one column; random is uniform in [-1, 1).
     #[arg(long, value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub x_for: VectorSource,
-    /// Threads that share each product; what auto chooses is fastest for so many.
+    /// Threads that share each product.
+    ///
+    /// auto takes what is fastest for so many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: u16,
-    /// Store small elements in the narrowest format instead of leaving them out.
+    /// Store negligible nonzeros in the narrowest format instead of dropping them.
     #[arg(long)]
     pub no_drop: bool,
-    /// Products that are timed of each; medians count.
+    /// Timed products of each; medians count.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
     pub repeats: u16,
-    /// Write the rows as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
-    /// Write a page with storage, times and formats as pictures.
-    #[arg(long, value_name = "FILE.html")]
+    /// Write an HTML page with storage, times and formats.
+    #[arg(long, value_name = "FILE.html", help_heading = "Results")]
     pub report: Option<OutputFile>,
 }
 

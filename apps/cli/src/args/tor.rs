@@ -6,8 +6,8 @@ use zellige_runtime::POLICIES;
 
 use super::ExecutionArgs;
 use super::execution::DEVICES;
+use super::outputs::RunOutputs;
 use super::paths::{Input, Output, OutputFile, with_ending};
-use crate::trace::TraceFile;
 
 /// Formats of matrices, by the ending of a file's name.
 const MATRICES: &[&str] = &[".fits", ".fit", ".npy"];
@@ -42,19 +42,21 @@ Examples
 /// The words after `tor`.
 #[derive(Debug, Subcommand)]
 pub enum Tor {
+    /// Print a system as a file to edit.
+    Example,
     /// Say how large a system is, what it needs, and which tiles suit it; nothing is computed.
     Info(InfoArgs),
     /// Compute the covariance matrices and write them.
-    #[command(after_help = DEVICES)]
+    #[command(after_long_help = DEVICES)]
     Cov(CovArgs),
     /// Compute a reconstructor and write it.
-    #[command(after_help = format!("{RULES}\n\n{DEVICES}"))]
+    #[command(after_long_help = format!("{RULES}\n\n{DEVICES}"))]
     Build(BuildArgs),
     /// Judge a reconstructor from any file: error covariance, image, Strehl ratio.
-    #[command(after_help = DEVICES)]
+    #[command(after_long_help = DEVICES)]
     Eval(EvalArgs),
     /// All stages, for every precision rule, compared in one table.
-    #[command(after_help = run_help())]
+    #[command(after_long_help = run_help())]
     Run(RunArgs),
 }
 
@@ -73,39 +75,48 @@ fn policies() -> String {
 
 /// The telescope.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "System")]
 pub struct SystemArgs {
     /// Telescope, guide stars and targets: a .toml file, or MOAO's sys-params.txt.
     #[arg(value_name = "SYSTEM")]
     pub system: Input,
-    /// Turbulence profile (MOAO's atm-params.txt or .toml); a .toml SYSTEM may hold it.
+    /// Turbulence profile: .toml or MOAO's atm-params.txt.
+    ///
+    /// A .toml SYSTEM may contain it.
     #[arg(long, value_name = "FILE")]
     pub atm: Option<Input>,
-    /// Refuse what would be repaired with a warning.
+    /// Refuse parameters that would be repaired with a warning.
     #[arg(long)]
     pub strict: bool,
-    /// Direction to reconstruct in arcsec, instead of those in SYSTEM; may be repeated.
+    /// Direction to reconstruct (arcsec), instead of those in SYSTEM; may be repeated.
     #[arg(long = "target", value_name = "X,Y", value_parser = target, allow_hyphen_values = true)]
     pub targets: Vec<[f64; 2]>,
 }
 
 /// How the factorisation is cut, and what happens when it fails.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Factorisation")]
 pub struct FactorArgs {
-    /// Precision of the products of the two triangular solves; by default that of the factorisation.
-    #[arg(long, value_name = "RULE")]
+    /// Precision rule of the triangular solves [default: that of the factorisation].
+    #[arg(long, value_name = "RULE", hide_short_help = true)]
     pub solve_precision: Option<Rule>,
-    /// Tile edge: a number (uniform tiles, the last one short), or auto (cut at sensor axes, at most 512; for GPUs that work alone at most 512, 1024
-    /// or 2048, by the size of the matrix and their memory, at multiples of 16).
+    /// Tile size: a number, or auto.
+    ///
+    /// A number gives uniform tiles, the last one smaller. auto cuts at sensor axes, at most 512; for GPUs
+    /// that work alone at most 512, 1024 or 2048, by the size of the matrix and their memory, at multiples of
+    /// 16.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
-    /// Most products on one tile in one task: fewer, longer tasks, the same bits. For fp32, hp1, bf1, x3 and tf32; others stay alone.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates())]
+    /// Most products on one tile in one task: fewer, longer tasks, the same bits.
+    ///
+    /// For fp32, hp1, bf1, x3 and tf32; products in other precisions are not fused.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = super::fused_updates(), hide_short_help = true)]
     pub fuse_updates: u8,
-    /// What to do when a rule loses positive definiteness: report it, or try again with more precision.
+    /// If a rule loses positive definiteness: report it, or retry with more precision.
     #[arg(long, value_name = "fail|retry", default_value = "fail")]
     pub on_not_spd: NotSpd,
     /// Steps of iterative refinement of the reconstructor.
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", default_value_t = 0, hide_short_help = true)]
     pub refine: usize,
 }
 
@@ -141,58 +152,56 @@ pub enum Xray {
 /// `tor info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
-    #[command(flatten)]
-    pub system: SystemArgs,
-    /// Precision rule to plan for; may be repeated. By default fp32 and hp1:operand=1e-2.
+    /// Precision rule to plan for; may be repeated [default: fp32 and hp1:operand=1e-2].
     #[arg(long, value_name = "RULE")]
     pub precision: Vec<Rule>,
-    /// Tile edge to describe: a number, or auto.
+    /// Tile size to describe: a number, or auto.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
-    /// Write the same as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
+    #[command(flatten)]
+    pub system: SystemArgs,
 }
 
 /// `tor cov`.
 #[derive(Debug, Args)]
 pub struct CovArgs {
-    #[command(flatten)]
-    pub system: SystemArgs,
-    #[command(flatten)]
-    pub execution: ExecutionArgs,
-    /// File to write, float64: one .fits with images CMM, CTM, CTT, or a .npy for each.
+    /// File to write in float64: .fits (images CMM, CTM, CTT), or .npy (a file each).
     #[arg(short, long, value_name = "FILE.fits|FILE.npy", value_parser = with_ending(MATRICES))]
     pub output: OutputFile,
     /// Order of the slopes in the file.
     #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
     pub slope_order: Order,
-    /// Write sizes and times as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
-}
-
-/// `tor build`.
-#[derive(Debug, Args)]
-pub struct BuildArgs {
     #[command(flatten)]
     pub system: SystemArgs,
     #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]
-    pub factor: FactorArgs,
-    /// Precision rule of the factorisation; see below.
+    pub outputs: RunOutputs,
+}
+
+/// `tor build`.
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    /// Precision rule of the factorisation; see --help.
     #[arg(long, value_name = "RULE", default_value = "fp32")]
     pub precision: Rule,
-    /// Reconstructor to write: .fits (an image per target) or .npy (a file per target)
+    /// Reconstructor to write: .fits (an image per target) or .npy (a file per target).
     #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
     pub output: OutputFile,
     /// Order of the slopes in the file.
     #[arg(long, value_name = "xxyy|xyxy", default_value = "xxyy")]
     pub slope_order: Order,
-    /// Write the figures as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
+    #[command(flatten)]
+    pub system: SystemArgs,
+    #[command(flatten)]
+    pub factor: FactorArgs,
+    #[command(flatten)]
+    pub execution: ExecutionArgs,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 /// Order of the slopes of one sensor in a file.
@@ -207,54 +216,54 @@ pub enum Order {
 /// `tor eval`.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
+    /// Reconstructor to evaluate (.fits or .npy).
+    #[arg(long, value_name = "R.fits")]
+    pub rec: Input,
+    /// Command matrix of the mirror [default: that of the system's model].
+    #[arg(long, value_name = "Dx.fits")]
+    pub dm: Option<Input>,
+    /// Order of the slopes in the files [default: from their headers, else xxyy].
+    #[arg(long, value_name = "xxyy|xyxy")]
+    pub slope_order: Option<Order>,
     #[command(flatten)]
     pub system: SystemArgs,
     #[command(flatten)]
     pub execution: ExecutionArgs,
-    /// Reconstructor to judge (.fits or .npy).
-    #[arg(long, value_name = "R.fits")]
-    pub rec: Input,
-    /// Command matrix of the mirror; by default that of the system's own model.
-    #[arg(long, value_name = "Dx.fits")]
-    pub dm: Option<Input>,
-    /// Order of the slopes in the files; by default what their headers say, else xxyy.
-    #[arg(long, value_name = "xxyy|xyxy")]
-    pub slope_order: Option<Order>,
-    /// Write the figures as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 /// `tor run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// Precision rule of the factorisation; may be repeated [default: fp32, hp1:operand=1e-2].
+    ///
+    /// See "Precision rules" below.
+    #[arg(long, value_name = "RULE")]
+    pub precision: Vec<Rule>,
+    /// Compute spectra of the matrix and its tiles, for the report.
+    ///
+    /// auto: up to 4096 measurements.
+    #[arg(long, value_name = "auto|full|off", default_value = "auto", hide_short_help = true)]
+    pub xray: Xray,
+    /// Write the reconstructor of the first rule that succeeds: .fits or .npy.
+    ///
+    /// FITS has an image per target, npy a file per target.
+    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
+    pub output: Option<OutputFile>,
+    /// Write the norms of all tiles for `simulate tor --norms`; `-` is standard output.
+    ///
+    /// Of the first rule that succeeds, as JSON.
+    #[arg(long, value_name = "FILE|-", hide_short_help = true)]
+    pub norms_out: Option<Output>,
     #[command(flatten)]
     pub system: SystemArgs,
     #[command(flatten)]
+    pub factor: FactorArgs,
+    #[command(flatten)]
     pub execution: ExecutionArgs,
     #[command(flatten)]
-    pub factor: FactorArgs,
-    /// Precision rule of the factorisation; may be repeated. By default fp32 and hp1:operand=1e-2. See below.
-    #[arg(long, value_name = "RULE")]
-    pub precision: Vec<Rule>,
-    /// Spectra of the matrix and its tiles, for the report.
-    #[arg(long, value_name = "auto|full|off", default_value = "auto")]
-    pub xray: Xray,
-    /// Write the figures as JSON, one object per rule; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
-    /// Write what every worker did: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<TraceFile>,
-    /// Write a page with precision map, spectra, images and a summary of the trace.
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<OutputFile>,
-    /// Reconstructor of the first rule that survives: .fits (an image per target) or .npy (a file per target)
-    #[arg(short, long, value_name = "R.fits|R.npy", value_parser = with_ending(MATRICES))]
-    pub output: Option<OutputFile>,
-    /// Write the norms of all tiles, of the first rule that survives, as JSON for `simulate tor --norms`; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub norms_out: Option<Output>,
+    pub outputs: RunOutputs,
 }
 
 fn target(text: &str) -> Result<[f64; 2], String> {

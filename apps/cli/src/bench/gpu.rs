@@ -1,7 +1,7 @@
 //! `zellige bench gpu`. It knows the GPU's driver and nothing of CUDA.
 
 mod budget;
-mod figures;
+pub mod figures;
 mod reconstructors;
 mod run;
 mod sparse;
@@ -20,6 +20,7 @@ use crate::devices;
 use crate::exit::CommandError;
 use crate::out;
 use crate::progress::Progress;
+use crate::results::{is_stdout, write_json};
 use figures::Figures;
 use reconstructors::TorSize;
 use run::measure;
@@ -100,14 +101,14 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
     let progress = Progress::new();
     let save = |figures: &Figures| {
         // What cannot be written now may be at the end, which says so if not.
-        if let Some(Err(error)) = figures_file.map(|target| target.write_json(figures)) {
+        if let Some(Err(error)) = figures_file.map(|target| write_json(Some(target), &[figures])) {
             tracing::warn!("figures are not written yet: {error:#}");
         }
     };
     let (figures, measured) = measure(&driver, args.device, &sizes, &progress, &save)?;
     drop(progress);
     if let Some(target) = target {
-        target.write_json(&figures)?;
+        write_json(Some(target), &[&figures])?;
         if let (Some(file), Some(text)) = (&platform, &figures.platform) {
             file.write(|out| out.write_all(text.as_bytes()))?;
         }
@@ -116,7 +117,7 @@ pub fn run(args: &BenchGpu) -> anyhow::Result<()> {
         }
     }
     measured?;
-    if !target.as_ref().is_some_and(Output::is_stdout) {
+    if !is_stdout(target.as_ref()) {
         out::print(&figures.text(out::colours(&std::io::stdout())))?;
     }
     verdict(&figures)

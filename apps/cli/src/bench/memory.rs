@@ -1,19 +1,21 @@
 //! `zellige bench memory`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_linalg::bench::memory::{HostLimit, MemoryBench, MemoryRun};
 use zellige_runtime::POLICIES;
 use zellige_tor::pipeline::Observer;
 
-use crate::args::{BenchMemory, Output};
+use crate::args::BenchMemory;
 use crate::interrupt;
 use crate::nodes::{self, NodeFigures};
 use crate::out;
 use crate::progress::Progress;
+use crate::results::{is_stdout, write_json};
 use crate::table::{Side, Table, bytes, digits};
 
-#[derive(Serialize)]
-struct Figures {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
     n: u32,
     tile: u32,
     rule: String,
@@ -33,15 +35,15 @@ struct Figures {
     policies: Vec<PolicyFigures>,
 }
 
-#[derive(Serialize)]
-struct ReferenceFigures {
+#[derive(Serialize, JsonSchema)]
+pub struct ReferenceFigures {
     seconds: f64,
     /// `|A - L L^T| / |A|`.
     backward_error: f64,
 }
 
-#[derive(Serialize)]
-struct PolicyFigures {
+#[derive(Serialize, JsonSchema)]
+pub struct PolicyFigures {
     policy: String,
     seconds: f64,
     device_share: f64,
@@ -64,7 +66,6 @@ struct PolicyFigures {
 /// # Errors
 /// A factorisation fails or has other bits, or the output cannot be written.
 pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
-    let target = &args.json;
     let limit = |share| HostLimit { share, folder: args.swap.clone().unwrap_or_else(std::env::temp_dir) };
     let bench = MemoryBench {
         n: args.n as usize,
@@ -105,10 +106,8 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
         policies: policies.iter().zip(&runs).map(|(policy, run)| policy_figures(policy, run)).collect(),
     };
-    if let Some(target) = target {
-        target.write_json(&figures)?;
-    }
-    if target.as_ref().is_some_and(Output::is_stdout) {
+    write_json(args.json.as_ref(), &[&figures])?;
+    if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
     print(args, &figures, &policies, &runs)

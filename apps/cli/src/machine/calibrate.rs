@@ -18,9 +18,10 @@ use crate::args::{MachineCalibrate, Output};
 use crate::devices;
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::origin::Origin;
 use crate::out;
 use crate::progress::Progress;
+use crate::provenance;
+use crate::results::write_json;
 
 /// Tile edges that are measured where none is asked for.
 const USUAL_TILES: [u16; 7] = [64, 96, 128, 192, 256, 384, 512];
@@ -72,9 +73,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
         written.write(|out| out.write_all(text.as_bytes()))?;
     }
     let known = Known::of(&models, path);
-    if let Some(target) = target {
-        target.write_json(&known)?;
-    }
+    write_json(target.as_ref(), &[&known])?;
     if [target, written].into_iter().flatten().any(Output::is_stdout) {
         return Ok(());
     }
@@ -85,12 +84,12 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
 fn platform(models: &Arc<Models>, workers: u16, gpus: &[Gpu]) -> anyhow::Result<Platform> {
     let devices: Vec<DeviceSpec> = gpus.iter().cloned().map(DeviceSpec::from).collect();
     let mut platform = Platform::measured(Arc::clone(models), workers.into(), &devices)?;
-    let origin = Origin::here();
-    platform.name = origin.host.clone();
+    let run = provenance::run();
+    platform.name = run.host.name.clone();
     platform.description = format!(
         "Measured by zellige {} machine calibrate on {}, {}, with {workers} CPU worker(s). Tasks of a GPU have no overhead of their own; a link's two \
          directions are as fast as the slower one.",
-        origin.version, origin.host, origin.date
+        run.zellige.version, run.host.name, run.date
     );
     Ok(platform)
 }

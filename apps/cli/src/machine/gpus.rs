@@ -1,5 +1,6 @@
 //! The GPUs of this machine, the libraries that they need, and why a GPU is not used.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuInfo, LibraryState};
@@ -7,7 +8,7 @@ use zellige_gpu::{Driver, GpuInfo, LibraryState};
 use crate::devices;
 use crate::table::bytes;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Gpu {
     number: u32,
     name: String,
@@ -21,7 +22,7 @@ pub struct Gpu {
     unused: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Library {
     name: &'static str,
     usable: bool,
@@ -33,7 +34,7 @@ pub struct Library {
 }
 
 /// What there is for GPUs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Gpus {
     gpus: Vec<Gpu>,
     gpu_libraries: Vec<Library>,
@@ -51,6 +52,11 @@ impl Gpus {
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
         Gpus { gpus, gpu_libraries: libraries().into_iter().map(Library::of).collect(), gpus_unused }
+    }
+
+    /// Whether there is a GPU.
+    pub fn are_there(&self) -> bool {
+        !self.gpus.is_empty()
     }
 
     /// A line for each GPU and library, after its name.

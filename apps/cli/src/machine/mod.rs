@@ -2,8 +2,8 @@
 
 mod calibrate;
 mod gpus;
-mod models;
-mod show;
+pub mod models;
+pub mod show;
 
 use crate::args::MachineVerb;
 

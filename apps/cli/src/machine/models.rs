@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_runtime::goes_by_models;
 use zellige_runtime::model::{Identity, Loaded, Models, Row, Source, default_path};
@@ -22,7 +23,7 @@ pub fn identity() -> Identity {
 }
 
 /// The models that are known, for people and scripts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Known {
     /// The file; `null` where no folder for caches is known.
     path: Option<PathBuf>,
@@ -33,7 +34,7 @@ pub struct Known {
     links: Vec<KnownLink>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum State {
     /// Of this machine and this build: policies that go by models and the platform `host` use it.
@@ -116,7 +117,7 @@ pub fn keep(models: &Models) {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct KnownModel {
     codelet: String,
     /// Empty where the codelet has one.
@@ -136,7 +137,7 @@ struct KnownModel {
     gflops: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct KnownLink {
     from: String,
     to: String,

@@ -3,18 +3,20 @@
 use std::fs;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_runtime::model::processor;
 use zellige_runtime::{Topology, cpu_limit};
 
 use super::gpus::Gpus;
 use super::models::Known;
-use crate::args::{MachineShow, Output};
+use crate::args::MachineShow;
 use crate::out;
+use crate::results::{is_stdout, write_json};
 use crate::table::bytes;
 
 /// What is known of the machine.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Machine {
     /// The processor's own name, where the system tells it.
     processor: Option<String>,
@@ -38,13 +40,13 @@ pub struct Machine {
     /// Vector instructions that the kernels can choose from.
     simd: Vec<&'static str>,
     #[serde(flatten)]
-    gpus: Gpus,
+    pub gpus: Gpus,
     /// How fast tasks are known to be.
     performance: Known,
 }
 
-#[derive(Debug, Serialize)]
-struct Cpu {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Cpu {
     cpu: usize,
     core: usize,
     /// Lowest CPU that shares the last-level cache.
@@ -53,8 +55,8 @@ struct Cpu {
     package: usize,
 }
 
-#[derive(Debug, Serialize)]
-struct Cache {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Cache {
     level: u32,
     kind: String,
     bytes: u64,
@@ -62,8 +64,8 @@ struct Cache {
     shared_by: String,
 }
 
-#[derive(Debug, Serialize)]
-struct Memory {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Memory {
     total_bytes: Option<u64>,
     available_bytes: Option<u64>,
     /// The control group's limit; `null`: none.
@@ -75,12 +77,9 @@ struct Memory {
 /// # Errors
 /// The output cannot be written.
 pub fn show(args: &MachineShow) -> anyhow::Result<()> {
-    let target = &args.json;
     let machine = Machine::discover();
-    if let Some(target) = target {
-        target.write_json(&machine)?;
-    }
-    if target.as_ref().is_some_and(Output::is_stdout) {
+    write_json(args.json.as_ref(), &[&machine])?;
+    if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
     out::print(&machine.text())
@@ -91,7 +90,8 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> usize {
 }
 
 impl Machine {
-    fn discover() -> Machine {
+    /// What is found on this machine.
+    pub fn discover() -> Machine {
         let topology = Topology::discover();
         let cores = &topology.cores;
         Machine {
@@ -123,7 +123,8 @@ impl Machine {
         }
     }
 
-    fn text(&self) -> String {
+    /// In words, a line each.
+    pub fn text(&self) -> String {
         let mut lines = Vec::new();
         let mut say = |name: &str, text: String| lines.push(format!("{name:<12} {text}\n"));
         say("processor", self.processor.clone().unwrap_or_else(|| "unknown".into()));

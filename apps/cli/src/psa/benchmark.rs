@@ -12,7 +12,7 @@ use zellige_psa::survey::{Range, Row, Sample, rows, survey, variants};
 use zellige_runtime::Runtime;
 
 use super::{failed, fields, runtime};
-use crate::args::{Output, PsaBenchmark};
+use crate::args::PsaBenchmark;
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
@@ -23,10 +23,8 @@ use crate::table::{Side, Table, digits};
 /// # Errors
 /// A basis that cannot be read, options without meaning, tasks that fail, an output that cannot be written, Ctrl-C.
 pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
-    let target = &args.json;
-    let report = &args.report;
     let (basis, origin) = files::basis::read(&args.basis)?;
-    let rt = runtime(args.workers)?;
+    let rt = runtime(args.workers, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let samples = samples(args, &rt, &origin, basis.sampling(), &progress)?;
@@ -35,17 +33,10 @@ pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     drop((progress, armed));
     interrupt::check()?;
     let rows = rows(&runs, &samples, &variants);
-    if let Some(report) = report {
-        let page = report::page(&origin.crystal.name, &rows, &runs, &variants);
-        report.write(|out| out.write_all(page.as_bytes()))?;
-    }
-    if let Some(target) = target {
-        target.write_json(&rows)?;
-    }
-    match target.as_ref().is_some_and(Output::is_stdout) {
-        true => Ok(()),
-        false => out::print(&text(&rows)),
-    }
+    let name = &origin.crystal.name;
+    let trace = args.outputs.recorded(&rt)?;
+    let page = || Ok(report::page(name, &rows, &runs, &variants));
+    args.outputs.write(name, trace.as_ref(), &rows, page, || text(&rows))
 }
 
 /// Events for each noise and seed.

@@ -2,23 +2,25 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use zellige_page::svg::escape;
-use zellige_page::{Page, figure};
+use zellige_app::page::{Page, figure};
+use zellige_app::svg::escape;
 use zellige_psa::compare::{Agreement, Comparison, Distance, Outcome, Truth, compare};
 use zellige_psa::events;
 use zellige_psa::results::Results;
 use zellige_psa::search::arrays;
 
 use super::figures::{self, Search};
-use crate::args::{Output, PsaCompareArgs};
+use crate::args::PsaCompareArgs;
 use crate::exit::CommandError;
 use crate::out;
+use crate::results::{is_stdout, write_json, write_page};
 use crate::table::{Side, Table, digits};
 
 /// A row of the JSON.
-#[derive(Serialize)]
-struct Figures {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
     class: &'static str,
     hits: usize,
     only_in_first: usize,
@@ -47,20 +49,15 @@ impl Figures {
 /// # Errors
 /// Files that are no results, runs of other events, an output that cannot be written.
 pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
-    let target = &args.json;
-    let report = &args.report;
     let (a, b) = (Results::read(&args.a)?, Results::read(&args.b)?);
     let truth = args.truth.as_deref().map(truth).transpose()?;
     let comparison = compare(&a, &b, truth.as_ref())?;
     let rows = comparison.rows();
-    if let Some(report) = report {
-        let page = page(args, &comparison);
-        report.write(|out| out.write_all(page.as_bytes()))?;
+    if let Some(report) = &args.report {
+        write_page(report, page(args, &comparison))?;
     }
-    if let Some(target) = target {
-        target.write_json(&rows.iter().map(Figures::of).collect::<Vec<_>>())?;
-    }
-    match target.as_ref().is_some_and(Output::is_stdout) {
+    write_json(args.json.as_ref(), &rows.iter().map(Figures::of).collect::<Vec<_>>())?;
+    match is_stdout(args.json.as_ref()) {
         true => Ok(()),
         false => out::print(&[table(&rows), unmatched(&rows[0])].concat()),
     }
@@ -113,7 +110,7 @@ fn table(rows: &[Agreement]) -> String {
 }
 
 /// The pictures of `zellige psa benchmark` for two runs.
-fn page(args: &PsaCompareArgs, comparison: &Comparison) -> String {
+fn page(args: &PsaCompareArgs, comparison: &Comparison) -> Page {
     let [a, b] = [&args.a, &args.b].map(|path| path.display().to_string());
     let search = [Search { name: &a, outcomes: comparison.outcomes.iter().collect() }];
     let mut page = Page::new(&format!("{a} beside {b}"));
@@ -138,5 +135,5 @@ fn page(args: &PsaCompareArgs, comparison: &Comparison) -> String {
         let words = "Half of the hits lie nearer to where they happened, by energy.";
         page.section("Resolution", words, &resolution);
     }
-    page.finish()
+    page
 }

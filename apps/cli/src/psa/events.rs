@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use zellige_psa::detector::Detector;
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{self, Spec};
@@ -11,7 +13,21 @@ use zellige_psa::files;
 use super::{electronics, failed, fields, runtime};
 use crate::args::PsaEvents;
 use crate::progress::Progress;
-use crate::{interrupt, out, table};
+use crate::results::page_of;
+use crate::{interrupt, table};
+
+/// What was simulated.
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
+    /// Number of events.
+    events: usize,
+    /// Hits of each event.
+    hits: usize,
+    /// Time of the simulation (s).
+    seconds: f64,
+    /// The folder of the events.
+    written: String,
+}
 
 /// Simulates events and writes them.
 ///
@@ -34,7 +50,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
         rate: args.rate,
         sampling,
     };
-    let rt = runtime(args.workers)?;
+    let rt = runtime(args.workers, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
@@ -45,14 +61,25 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     drop((progress, armed));
     interrupt::check()?;
     events::write_to(&args.output, &events, &spec, &detector)?;
-    out::print(&format!(
-        "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",
-        events.count(),
-        events.hits,
-        if events.hits == 1 { "" } else { "s" },
-        spec.energies,
-        spec.noise,
-        table::digits(begin.elapsed().as_secs_f64()),
-        args.output.display()
-    ))
+    let results = [Figures {
+        events: events.count(),
+        hits: events.hits,
+        seconds: begin.elapsed().as_secs_f64(),
+        written: args.output.display().to_string(),
+    }];
+    let text = || {
+        format!(
+            "{} events with {} hit{} each, {} keV, noise {} keV, {} s\nwritten: {}\n",
+            events.count(),
+            events.hits,
+            if events.hits == 1 { "" } else { "s" },
+            spec.energies,
+            spec.noise,
+            table::digits(results[0].seconds),
+            results[0].written
+        )
+    };
+    let title = format!("Simulated events of {}", origin.crystal.name);
+    let trace = args.outputs.recorded(&rt)?;
+    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use zellige_page::figure;
-use zellige_page::svg::{Chart, Scale, escape, short};
+use zellige_app::page::figure;
+use zellige_app::svg::{Chart, Scale, escape, short};
 use zellige_psa::compare::Outcome;
 use zellige_psa::search::EnergyClass;
 

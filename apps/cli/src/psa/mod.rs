@@ -1,13 +1,13 @@
 //! `zellige psa ...`.
 
 mod benchmark;
-mod compare;
-mod events;
+pub mod compare;
+pub mod events;
 mod figures;
 mod run;
-mod simulate;
+pub mod simulate;
 mod stream;
-mod track;
+pub mod track;
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use zellige_psa::{detector, files};
 use zellige_runtime::Runtime;
 use zellige_tor::pipeline::Observer;
 
-use crate::args::{self, Device, ExecutionArgs, Psa};
+use crate::args::{self, Device, ExecutionArgs, Psa, RunOutputs};
 use crate::devices::{self, Devices, Needs};
 use crate::exit::CommandError;
 use crate::progress::Progress;
@@ -67,8 +67,8 @@ fn devices(args: &ExecutionArgs, plan: &Plan) -> Result<Devices, CommandError> {
     Devices::open(args, &Needs::default())
 }
 
-fn runtime(workers: Option<u16>) -> anyhow::Result<Runtime> {
-    let mut rt = devices::builder();
+fn runtime(workers: Option<u16>, outputs: &RunOutputs) -> anyhow::Result<Runtime> {
+    let mut rt = outputs.traced(devices::builder());
     if let Some(workers) = workers {
         rt = rt.workers(workers.into());
     }

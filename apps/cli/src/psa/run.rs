@@ -13,15 +13,16 @@ use zellige_psa::search::{
     Answer, Batching, Event, Files, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
 };
 use zellige_psa::{events, files};
+use zellige_runtime::Trace;
 use zellige_tor::pipeline::Observer;
 
 use super::failed;
-use crate::args::{Output, PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
+use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};
 use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::out;
 use crate::progress::Progress;
+use crate::results::page_of;
 use crate::table::digits;
 
 /// Searches for every event.
@@ -29,7 +30,6 @@ use crate::table::digits;
 /// # Errors
 /// Options without meaning together, files that hold something else or do not fit each other, an output that cannot be written.
 pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
-    let target = &args.json;
     let plan = plan(&args.search);
     plan.check()?;
     let devices = super::devices(&args.execution, &plan)?;
@@ -38,13 +38,10 @@ pub fn run(args: &PsaRunArgs) -> anyhow::Result<()> {
         (Some(positions), Some(energies)) => arrays(args, &plan, &devices, batching, [positions, energies])?,
         _ => folders(args, &plan, &devices, batching)?,
     };
-    if let Some(target) = target {
-        target.write_json(&search.results)?;
-    }
-    match target.as_ref().is_some_and(Output::is_stdout) {
-        true => Ok(()),
-        false => out::print(&text(&search)),
-    }
+    let title = format!("Events of {}", args.events.display());
+    let results = [&search.results];
+    let page = || page_of(&title, &results);
+    args.outputs.write(&title, search.trace.as_ref(), &results, page, || text(&search))
 }
 
 /// What was searched and found.
@@ -52,6 +49,7 @@ struct Search {
     results: Results,
     events: usize,
     seconds: f64,
+    trace: Option<Trace>,
 }
 
 /// # Errors
@@ -89,7 +87,7 @@ fn arrays(
     let files = Files { basis, positions, events, energies };
     let window = args.rules.window.map(usize::from);
     let input = Input::read(&files, args.segment, args.rules.channels, window)?;
-    let rt = devices.runtime(&args.execution).build()?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", input.events.len() as u64);
@@ -109,7 +107,7 @@ fn arrays(
         EventResult::new(number, 0, &Place { segment: input.segment, energy, found, position })
     };
     let results = Results { events: found.into_iter().map(event).collect() };
-    Ok(Search { results, events: input.events.len(), seconds })
+    Ok(Search { results, events: input.events.len(), seconds, trace: args.outputs.recorded(&rt)? })
 }
 
 /// How many events are on their way at most.
@@ -125,7 +123,7 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         let problem = format!("the array has no crystal {}", args.crystal);
         return Err(CommandError::option("--crystal", problem).into());
     }
-    let rt = devices.runtime(&args.execution).build()?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     progress.stage("searching", events.count() as u64);
@@ -155,7 +153,7 @@ fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching
         answer.places.iter().map(hit).collect::<Vec<_>>()
     };
     let results = Results { events: answers.iter().flat_map(hits).collect() };
-    Ok(Search { results, events: answers.len(), seconds })
+    Ok(Search { results, events: answers.len(), seconds, trace: args.outputs.recorded(&rt)? })
 }
 
 /// How segments are searched.
@@ -186,7 +184,7 @@ pub(super) fn rules(args: &PsaRules, plan: &Plan, samples: usize) -> Result<Rule
 }
 
 fn text(search: &Search) -> String {
-    let Search { results, events, seconds } = search;
+    let Search { results, events, seconds, .. } = search;
     let count = results.events.len();
     let mut text = format!(
         "{events} events, {count} hits in {} s, {} events a second\n",

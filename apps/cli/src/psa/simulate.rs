@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::Segment;
 use zellige_psa::crystal::{Crystal, EXAMPLE};
@@ -15,9 +17,30 @@ use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
 use super::{electronics, failed, runtime};
 use crate::args::{BasisValues, PsaSimulate};
-use crate::out;
 use crate::progress::Progress;
+use crate::results::page_of;
 use crate::{interrupt, table};
+
+/// What was simulated.
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
+    /// Points of the basis.
+    points: usize,
+    /// Samples of a signal.
+    samples: usize,
+    /// Nodes of the grid of the fields.
+    nodes: usize,
+    /// Time of the fields (s).
+    seconds_fields: f64,
+    /// Time of the signals (s).
+    seconds_signals: f64,
+    /// Points whose charge has not settled at the last sample.
+    unsettled: usize,
+    /// Whether the voltage depletes the crystal.
+    depleted: bool,
+    /// The folder or file of the basis.
+    written: String,
+}
 
 /// A signal is settled where it is this close to its end (parts of the whole charge).
 const SETTLED: f32 = 0.01;
@@ -37,7 +60,7 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
         None => lattice(&crystal, args.step)?,
     };
     let electronics = electronics(args.electronics, Electronics::default());
-    let rt = runtime(args.workers)?;
+    let rt = runtime(args.workers, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
@@ -76,7 +99,20 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
             (None, None) => unreachable!("one of the two is required"),
         }
     };
-    out::print(&text(&crystal, &fields, &basis, times, written))
+    let results = [Figures {
+        points: basis.positions().len(),
+        samples: basis.sampling().samples,
+        nodes: fields.grid().len(),
+        seconds_fields: times[0].as_secs_f64(),
+        seconds_signals: times[1].as_secs_f64(),
+        unsettled: unsettled(&basis, SETTLED).len(),
+        depleted: detector::is_depleted(&crystal, &fields),
+        written: written.display().to_string(),
+    }];
+    let title = format!("Basis of {}", crystal.name);
+    let trace = args.outputs.recorded(&rt)?;
+    let text = || text(&crystal, &fields, &basis, times, written);
+    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
 }
 
 fn crystal(args: &PsaSimulate) -> Result<Crystal, zellige_psa::Error> {

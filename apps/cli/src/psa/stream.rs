@@ -23,6 +23,7 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
+use crate::results::page_of;
 use crate::table::digits;
 
 /// Writes events as frames.
@@ -91,7 +92,6 @@ fn traces(events: &Events, event: usize, set: ChannelSet, window: usize) -> (Tra
 /// # Errors
 /// A basis or an input that cannot be read, options without meaning, an output that cannot be written, an output of another input, Ctrl-C.
 pub fn run(args: &PsaStream) -> anyhow::Result<()> {
-    let target = &args.json;
     let plan = plan(&args.search);
     plan.check()?;
     let devices = super::devices(&args.execution, &plan)?;
@@ -108,7 +108,7 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         },
         ..Options::default()
     };
-    let rt = devices.runtime(&args.execution).build()?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let mut flow =
         Flow::new(&rt, &plan, batching, &basis, rules(&args.rules, &plan, basis.sampling().samples)?)?;
     let is_stdout = args.output.is_stdout();
@@ -148,18 +148,16 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     if summary.events == 0 && summary.foreign > 0 {
         let problem =
             format!("none of its {} frames holds traces as zellige psa frames writes them", summary.foreign);
-        return Err(CommandError::option(input, problem).into());
+        return Err(CommandError::option(input.as_str(), problem).into());
     }
     output.finish()?;
     drop(progress);
     devices.done(&args.execution, &rt);
-    if let Some(target) = target {
-        target.write_json(&summary)?;
-    }
-    match is_stdout || target.as_ref().is_some_and(crate::args::Output::is_stdout) {
-        true => Ok(()),
-        false => out::print(&text(&summary, args)),
-    }
+    let text = || if is_stdout { String::new() } else { text(&summary, args) };
+    let title = format!("Stream of events from {input}");
+    let results = [summary];
+    let trace = args.outputs.recorded(&rt)?;
+    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)
 }
 
 fn text(summary: &Summary, args: &PsaStream) -> String {

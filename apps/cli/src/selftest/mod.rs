@@ -9,21 +9,23 @@ mod outcome;
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
 use zellige_runtime::fuzz::FuzzReport;
 
-use crate::args::{Output, SelftestArgs};
+use crate::args::SelftestArgs;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
+use crate::results::{is_stdout, write_json};
 use outcome::{FactorRow, GpuReport, KernelRow, factor_table};
 
 /// All that was found; GPUs where they are asked for.
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Report {
     passed: bool,
     /// On CPU workers.
     kernels: Vec<KernelRow>,
@@ -42,7 +44,19 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     if let Some(number) = args.faulty_kernel {
         return out::print(&format!("{}\n", gpu::fault_here(&open()?, number)?));
     }
-    let target = &args.json;
+    let report = check(args)?;
+    write_json(args.json.as_ref(), &[&report])?;
+    if !is_stdout(args.json.as_ref()) {
+        print(&report)?;
+    }
+    verdict(args, &report)
+}
+
+/// Runs the checks.
+///
+/// # Errors
+/// [`CommandError::NoDevice`] for GPUs that are not there; a check that cannot run; Ctrl-C.
+pub fn check(args: &SelftestArgs) -> anyhow::Result<Report> {
     let driver = if args.cuda { Some(open()?) } else { None };
     let progress = Progress::new();
     let kernels = if args.only_graphs { Vec::new() } else { cpu::kernels(args, &progress)? };
@@ -57,14 +71,7 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
         && gpus.iter().all(GpuReport::passed)
         && together.iter().all(|row| row.passed)
         && kernels.iter().all(|row| row.passed);
-    let report = Report { passed, kernels, gpus, together, graphs };
-    if let Some(target) = target {
-        target.write_json(&report)?;
-    }
-    if !target.as_ref().is_some_and(Output::is_stdout) {
-        print(&report)?;
-    }
-    verdict(args, &report)
+    Ok(Report { passed, kernels, gpus, together, graphs })
 }
 
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
@@ -85,7 +92,11 @@ fn all_gpus(
         .collect()
 }
 
-fn print(report: &Report) -> anyhow::Result<()> {
+/// Prints what was found.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print(report: &Report) -> anyhow::Result<()> {
     let colours = out::colours(&std::io::stdout());
     if !report.kernels.is_empty() {
         out::print(&format!("{}\n", cpu::table(&report.kernels).render(colours)))?;
@@ -100,7 +111,10 @@ fn print(report: &Report) -> anyhow::Result<()> {
 }
 
 /// An error for failures.
-fn verdict(args: &SelftestArgs, report: &Report) -> anyhow::Result<()> {
+///
+/// # Errors
+/// A check failed.
+pub fn verdict(args: &SelftestArgs, report: &Report) -> anyhow::Result<()> {
     let failed = report.kernels.iter().filter(|row| !row.passed).count();
     anyhow::ensure!(
         failed == 0,

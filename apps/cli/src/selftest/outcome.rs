@@ -1,12 +1,13 @@
 //! What the checks of a GPU have shown.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_linalg::verify::{KernelCheck, Unfinished};
 
 use crate::table::{Side, Table, bytes};
 
 /// One GPU.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct GpuReport {
     pub number: u32,
     pub name: String,
@@ -21,7 +22,7 @@ pub struct GpuReport {
 pub const CHECKS: u64 = 4 + 9 + 8 + 2;
 
 /// A kernel in one precision; `error` and `apart` are parts of their bounds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct KernelRow {
     pub kernel: &'static str,
     pub precision: &'static str,
@@ -68,7 +69,7 @@ impl KernelRow {
 }
 
 /// A precision rule on the check system: its Strehl ratio, or none where it lost definiteness.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct RuleRow {
     pub rule: String,
     pub strehl_cpu: Option<f64>,
@@ -95,7 +96,7 @@ impl RuleRow {
 }
 
 /// A factorisation; the first row is the one that the others must repeat bit by bit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FactorRow {
     pub what: String,
     pub devices: usize,
@@ -128,7 +129,7 @@ impl FactorRow {
 }
 
 /// Something that went wrong on purpose, and what was said.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct FaultRow {
     pub what: &'static str,
     pub said: String,

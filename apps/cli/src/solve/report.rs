@@ -1,7 +1,7 @@
 //! What a solver did, as a page.
 
-use zellige_page::svg::{Chart, Scale, short};
-use zellige_page::{Page, figure};
+use zellige_app::page::{Page, figure};
+use zellige_app::svg::{Chart, Scale, short};
 use zellige_sparse::krylov::History;
 use zellige_sparse::system::Answer;
 
@@ -12,7 +12,7 @@ use crate::table::bytes;
 const POINTS: usize = 800;
 
 /// The page.
-pub fn page(matrix: &str, solved: &[Solved]) -> String {
+pub fn page(matrix: &str, solved: &[Solved]) -> Page {
     let all = match &solved {
         [one] => one.answer.solution.reason.name().to_owned(),
         several => format!("{} answers", several.len()),
@@ -28,7 +28,7 @@ pub fn page(matrix: &str, solved: &[Solved]) -> String {
             solved.name(is_several).map_or("Residuals".to_owned(), |name| format!("Residuals of {name}"));
         page.section(&title, words, &figure(&residuals(&solved.history), "2-norms, step by step"));
     }
-    page.finish()
+    page
 }
 
 fn facts(page: &mut Page, answer: &Answer) {

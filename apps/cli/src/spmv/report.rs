@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use zellige_page::svg::{Chart, Scale, escape, short};
-use zellige_page::{Page, figure};
+use zellige_app::page::{Page, figure};
+use zellige_app::svg::{Chart, Scale, escape, short};
 use zellige_sparse::survey::Row;
 
 use crate::table::distinct;
 
 /// The page.
-pub fn page(matrix: &str, rows: &[Row]) -> String {
+pub fn page(matrix: &str, rows: &[Row]) -> Page {
     let mut page = Page::new(&format!("{matrix}: products in adaptive precision"));
     page.section(
         matrix,
@@ -27,7 +27,7 @@ pub fn page(matrix: &str, rows: &[Row]) -> String {
         words,
         &[legend(), figure(&formats(rows), "one line for each set, accuracy and criterion")].concat(),
     );
-    page.finish()
+    page
 }
 
 /// A picture for each accuracy.

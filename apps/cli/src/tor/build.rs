@@ -3,9 +3,10 @@
 use std::iter;
 
 use zellige_tor::pipeline::{self, Options};
+use zellige_tor::report;
 
 use super::{files, results};
-use crate::args::{BuildArgs, Output};
+use crate::args::BuildArgs;
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out;
@@ -18,7 +19,6 @@ use crate::progress::Progress;
 pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     let rules = iter::once(&args.precision).chain(&args.factor.solve_precision);
     let devices = Devices::open(&args.execution, &Needs::of_rules(rules))?;
-    let json = &args.json;
     let input = super::read(&args.system)?;
     let options = Options {
         rules: vec![args.precision.to_string()],
@@ -27,7 +27,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         ..super::options(&args.factor, &devices)
     };
     pipeline::precheck(&input, &options)?;
-    let rt = devices.runtime(&args.execution).build()?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
@@ -36,15 +36,12 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
     interrupt::check()?;
     devices.done(&args.execution, &rt);
 
-    let quiet = json.as_ref().is_some_and(Output::is_stdout);
-    if !quiet {
-        out::print(&results::table(&outcome).render(out::colours(&std::io::stdout())))?;
-    }
-    if let Some(json) = json {
-        json.write_json(&outcome.results)?;
-    }
+    let title = format!("Reconstructor of {}", args.system.system.display());
+    let trace = args.outputs.recorded(&rt)?;
+    let text = || results::table(&outcome).render(out::colours(&std::io::stdout()));
+    args.outputs.write(&title, trace.as_ref(), &outcome.results, || Ok(report::page(&outcome)?), text)?;
     results::check_survivors(&outcome)?;
     let order = files::order(args.slope_order);
     let written = pipeline::write_reconstructors(&args.output, &outcome, &outcome.results[0], order)?;
-    files::print_written(quiet, &written)
+    files::print_written(args.outputs.is_quiet(), &written)
 }

@@ -2,19 +2,20 @@
 
 use std::time::Instant;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_tor::pipeline::{self, DeviceUse, Options};
 
 use super::files;
-use crate::args::{CovArgs, Output};
+use crate::args::CovArgs;
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
-use crate::out;
 use crate::progress::Progress;
+use crate::results::page_of;
 use crate::table::{bytes, digits};
 
-#[derive(Serialize)]
-struct Figures {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures {
     n: usize,
     m: usize,
     targets: usize,
@@ -30,9 +31,8 @@ struct Figures {
 /// Bad parameters, or an output that cannot be written.
 pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
-    let json = &args.json;
     let input = super::read(&args.system)?;
-    let rt = devices.runtime(&args.execution).build()?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
@@ -51,20 +51,20 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
         seconds,
         devices: pipeline::devices(&rt),
     };
-    if let Some(json) = json {
-        json.write_json(&figures)?;
-    }
-    let quiet = json.as_ref().is_some_and(Output::is_stdout);
-    if !quiet {
-        out::print(&format!(
+    let text = || {
+        format!(
             "Cmm {0} x {0} ({1} in float64), Ctm {2} x {0} of {3} target(s), Ctt {2} x {2}: computed in {4} s\n",
             figures.n,
             bytes(8 * (figures.n as u64).pow(2)),
             figures.m,
             figures.targets,
             digits(seconds)
-        ))?;
-    }
+        )
+    };
+    let title = format!("Covariance matrices of {}", args.system.system.display());
+    let results = [&figures];
+    let trace = args.outputs.recorded(&rt)?;
+    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), text)?;
     let written = all.write(&args.output, files::order(args.slope_order))?;
-    files::print_written(quiet, &written)
+    files::print_written(args.outputs.is_quiet(), &written)
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use zellige_tor::pipeline::{self, Foreign, Judgement, Options};
 
 use super::files;
-use crate::args::{EvalArgs, Output};
+use crate::args::EvalArgs;
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
+use crate::results::page_of;
 use crate::table::{Side, Table};
 
 /// Judges a reconstructor from a file.
@@ -18,14 +19,13 @@ use crate::table::{Side, Table};
 /// Files that cannot be read or do not fit the system.
 pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
-    let json = &args.json;
     let input = super::read(&args.system)?;
     let foreign = Foreign {
         reconstructor: args.rec.to_path_buf(),
         command_matrix: args.dm.as_deref().map(Path::to_path_buf),
         order: args.slope_order.map(files::order),
     };
-    let rt = devices.runtime(&args.execution).build()?;
+    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let judgement = pipeline::evaluate(&rt, &input, &Options::default(), &foreign, &progress)
@@ -34,13 +34,10 @@ pub fn eval(args: &EvalArgs) -> anyhow::Result<()> {
     drop(armed);
     interrupt::check()?;
     devices.done(&args.execution, &rt);
-    if let Some(json) = json {
-        json.write_json(&judgement)?;
-    }
-    if json.as_ref().is_some_and(Output::is_stdout) {
-        return Ok(());
-    }
-    out::print(&text(&judgement))
+    let title = format!("Reconstructor {}", judgement.reconstructor.display());
+    let results = [&judgement];
+    let trace = args.outputs.recorded(&rt)?;
+    args.outputs.write(&title, trace.as_ref(), &results, || page_of(&title, &results), || text(&judgement))
 }
 
 fn text(judgement: &Judgement) -> String {

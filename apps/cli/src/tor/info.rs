@@ -1,15 +1,17 @@
 //! `zellige tor info`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_tor::info::Info;
 use zellige_tor::pipeline::{self, Need, Options, TileChoice};
 
-use crate::args::{InfoArgs, Output, Tile};
+use crate::args::{InfoArgs, Tile};
 use crate::out;
+use crate::results::{is_stdout, write_json};
 use crate::table::bytes;
 
-#[derive(Serialize)]
-struct Figures<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures<'a> {
     #[serde(flatten)]
     info: &'a Info,
     tiling: Tiling,
@@ -17,8 +19,8 @@ struct Figures<'a> {
 }
 
 /// A run with these rules.
-#[derive(Serialize)]
-struct Run {
+#[derive(Serialize, JsonSchema)]
+pub struct Run {
     rules: Vec<String>,
     /// Bytes by purpose; empty where it does not fit.
     memory: Vec<(String, u64)>,
@@ -28,8 +30,8 @@ struct Run {
 }
 
 /// The tiles, and what they mean for the rules.
-#[derive(Serialize)]
-struct Tiling {
+#[derive(Serialize, JsonSchema)]
+pub struct Tiling {
     /// Tiles along one side.
     tiles: usize,
     /// From 0 to n.
@@ -47,7 +49,6 @@ struct Tiling {
 /// # Errors
 /// Bad parameters, or an output that cannot be written.
 pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
-    let target = &args.json;
     let input = super::read(&args.system)?;
     let info = zellige_tor::info(&input.system, &input.atmosphere)?;
     let tiling = Tiling::of(&info, args.tile)?;
@@ -74,10 +75,8 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
         fits: need.is_some(),
     };
     let figures = Figures { info: &info, tiling, run };
-    if let Some(target) = target {
-        target.write_json(&figures)?;
-    }
-    if target.as_ref().is_some_and(Output::is_stdout) {
+    write_json(args.json.as_ref(), &[&figures])?;
+    if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
     let run = need.map_or(String::new(), |need| {

@@ -1,10 +1,10 @@
 //! `zellige tor ...`.
 
 mod build;
-mod cov;
+pub mod cov;
 mod eval;
 mod files;
-mod info;
+pub mod info;
 mod results;
 mod run;
 
@@ -22,6 +22,7 @@ use crate::{interrupt, out};
 /// Bad parameters, files that cannot be read or written, tasks that fail, no rule that survives, Ctrl-C.
 pub fn run(verb: &Tor) -> anyhow::Result<()> {
     match verb {
+        Tor::Example => out::print(params::EXAMPLE),
         Tor::Info(args) => info::info(args),
         Tor::Cov(args) => cov::cov(args),
         Tor::Build(args) => build::build(args),

@@ -3,14 +3,15 @@
 use zellige_linalg::Rule;
 use zellige_tor::files::SlopeOrder;
 use zellige_tor::pipeline::{self, Options, Outcome};
-use zellige_tor::report::{TraceLink, write_report};
+use zellige_tor::report;
 
 use super::{files, results};
-use crate::args::{Output, RunArgs, Xray};
+use crate::args::{RunArgs, Xray};
 use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
+use crate::results::is_stdout;
 use crate::table::bytes;
 
 /// Rules that are compared where none is asked for.
@@ -26,9 +27,6 @@ const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 20;
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let asked = args.precision.iter().chain(&args.factor.solve_precision);
     let devices = Devices::open(&args.execution, &Needs::of_rules(asked))?;
-    let json = &args.json;
-    let trace = &args.trace;
-    let report = &args.report;
     let output = &args.output;
     let norms = &args.norms_out;
     let input = super::read(&args.system)?;
@@ -37,7 +35,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         xray: match args.xray {
             Xray::Full => pipeline::Xray::Full,
             // Nobody sees the spectra without a report.
-            Xray::Auto if report.is_some() => pipeline::Xray::Auto,
+            Xray::Auto if args.outputs.report.is_some() => pipeline::Xray::Auto,
             Xray::Auto | Xray::Off => pipeline::Xray::Off,
         },
         keep_reconstructors: output.is_some(),
@@ -45,12 +43,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         ..super::options(&args.factor, &devices)
     };
     let plan = pipeline::precheck(&input, &options)?;
-    let mut builder = devices.runtime(&args.execution);
-    if trace.is_some() || report.is_some() {
-        let tasks = options.rules.len().saturating_mul(plan.tiles().saturating_pow(3) / 2);
-        builder = builder.trace_capacity(tasks.clamp(*TRACE_ROOM.start(), *TRACE_ROOM.end()));
-    }
-    let rt = builder.build()?;
+    let tasks = options.rules.len().saturating_mul(plan.tiles().saturating_pow(3) / 2);
+    let records = tasks.clamp(*TRACE_ROOM.start(), *TRACE_ROOM.end());
+    let rt = args.outputs.traced_with(devices.runtime(&args.execution), records).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;
@@ -59,22 +54,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     interrupt::check()?;
     devices.done(&args.execution, &rt);
 
-    let recorded = rt.take_trace();
-    if let (Some(file), Some(recorded)) = (trace, &recorded) {
-        file.write(recorded, &format!("zellige tor run {}", args.system.system.display()))?;
-    }
-    if let Some(report) = report {
-        let page = trace.as_ref().and_then(|file| file.page_for(report));
-        let link = recorded.as_ref().map(|trace| TraceLink { trace, page: page.as_deref() });
-        write_report(report, &outcome, link)?;
-    }
-    if let Some(json) = json {
-        json.write_json(&outcome.results)?;
-    }
-    let quiet = [json, norms].into_iter().flatten().any(Output::is_stdout);
-    if !quiet {
-        print(&outcome)?;
-    }
+    let trace = args.outputs.recorded(&rt)?;
+    let title = format!("zellige tor run {}", args.system.system.display());
+    let quiet = args.outputs.is_quiet() || is_stdout(norms.as_ref());
+    let text = || if quiet { String::new() } else { text(&outcome) };
+    args.outputs.write(&title, trace.as_ref(), &outcome.results, || Ok(report::page(&outcome)?), text)?;
     let survivor = outcome.results.iter().find(|r| r.measured.is_some());
     if let (Some(target), Some(norms)) = (norms, survivor.and_then(|r| r.extras.norms.as_ref())) {
         target.write_json(norms)?;
@@ -96,7 +80,7 @@ pub fn rules(given: &[Rule]) -> Vec<String> {
     }
 }
 
-fn print(outcome: &Outcome) -> anyhow::Result<()> {
+fn text(outcome: &Outcome) -> String {
     let info = &outcome.info;
     let tiles = outcome.results.first().map_or(0, |r| r.tiles);
     let devices: Vec<String> =
@@ -109,10 +93,9 @@ fn print(outcome: &Outcome) -> anyhow::Result<()> {
         outcome.workers,
         devices.concat()
     );
-    out::print(&head)?;
-    out::print(&results::table(outcome).render(out::colours(&std::io::stdout())))?;
-    if info.targets > 1 {
-        out::print("Strehl ratios of the first target; --json FILE holds them all\n")?;
-    }
-    Ok(())
+    let note = match info.targets {
+        0 | 1 => "",
+        _ => "Strehl ratios of the first target; --json FILE holds them all\n",
+    };
+    [head, results::table(outcome).render(out::colours(&std::io::stdout())), note.into()].concat()
 }

@@ -1,7 +1,6 @@
 //! `zellige bench memory`, on matrices that take no time.
 
-use crate::common::run;
-use serde_json::Value;
+use crate::common::{result, run};
 
 const SMALL: [&str; 8] = ["bench", "memory", "--n", "256", "--tile", "32", "--workers", "1"];
 
@@ -10,7 +9,7 @@ fn figures_are_there_and_fit_together() {
     let folder = tempfile::tempdir().unwrap();
     let more = ["--sched", "eager,dmdas", "--precision", "hp1:band=2", "--json", "-"];
     let ran = run(folder.path(), &[&SMALL[..], &more].concat()).expect(0);
-    let figures: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let figures = result(&ran.stdout);
     // 36 tiles of 4096 bytes, 30 % of them on two devices.
     assert_eq!(figures["capacity"], 22_118);
     assert!(figures["reference"]["backward_error"].as_f64().unwrap() < 1e-3, "{figures}");
@@ -52,7 +51,7 @@ fn a_disk_may_take_what_the_host_cannot_hold() {
     let folder = tempfile::tempdir().unwrap();
     let more = ["--devices", "0", "--sched", "lws", "--host-memory", "40%", "--swap", "."];
     let ran = run(folder.path(), &[&SMALL[..], &more, &["--json", "-"]].concat()).expect(0);
-    let figures: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let figures = result(&ran.stdout);
     assert_eq!(figures["host_capacity"], 58_982);
     let policy = &figures["policies"][0];
     assert_eq!(policy["bytes_to_disk"], policy["nodes"][1]["bytes_in"], "{policy}");

@@ -1,6 +1,6 @@
 //! Every exit code, and what is said with it.
 
-use crate::common::{folder, left, run, system};
+use crate::common::{folder, left, results, run, system};
 use std::fs;
 
 #[test]
@@ -139,8 +139,7 @@ fn a_rule_that_fails_alone_is_3_and_names_the_tile() {
     let ran =
         run(folder.path(), &arguments).expect(3).says("bf1").says("tile 9").says("try hp1:operand=1e-2");
     assert!(ran.stdout.contains("not positive definite at tile 9"), "{ran:#?}");
-    let json: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(folder.path().join("x.json")).unwrap()).unwrap();
+    let json = results(&fs::read_to_string(folder.path().join("x.json")).unwrap());
     assert_eq!(json[0]["not_spd"]["tile"], 9);
     assert_eq!(left(folder.path()), [std::path::Path::new("x.json")], "no reconstructor of a failed rule");
 

@@ -4,7 +4,7 @@ use crate::common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Ran, finish, zellige};
+use crate::common::{Ran, finish, result, results, zellige};
 use serde_json::Value;
 
 fn machine(cache: &Path, arguments: &[&str]) -> Ran {
@@ -13,8 +13,7 @@ fn machine(cache: &Path, arguments: &[&str]) -> Ran {
 
 fn models(cache: &Path) -> Value {
     let ran = machine(cache, &["show", "--json", "-"]).expect(0);
-    let parsed: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    parsed["performance"].clone()
+    result(&ran.stdout)["performance"].clone()
 }
 
 fn file(performance: &Value) -> PathBuf {
@@ -30,7 +29,7 @@ fn what_is_calibrated_is_shown_and_forgotten() {
     machine(folder.path(), &["show"]).expect(0);
 
     let ran = machine(folder.path(), &["calibrate", "--tile", "8", "--tile", "16", "--json", "-"]).expect(0);
-    let calibrated: Value = serde_json::from_str(&ran.stdout).expect("JSON alone on standard output");
+    let calibrated = result(&ran.stdout);
     let rows = calibrated["models"].as_array().unwrap();
     // generate and potrf in two formats, trsm and syrk in four precisions, gemm in nine, for two tiles; the runtime's overhead.
     assert_eq!(rows.len(), 2 * (2 * 2 + 2 * 4 + 9) + 1);
@@ -101,7 +100,7 @@ fn policies_and_simulations_use_what_was_calibrated() {
     machine(folder.path(), &["calibrate", "--tile", "16", "--workers", "2"]).expect(0);
     assert!(!tor("dmdas").contains("warning"));
     let text = simulate("2").expect(0).stdout;
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let report = results(&text);
     assert_eq!((&report[0]["tasks"], &report[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
     let seconds = report[0]["makespan_seconds"].as_f64().unwrap();
     assert!(seconds > 0.0 && seconds < 1.0, "{seconds}");
@@ -111,7 +110,7 @@ fn policies_and_simulations_use_what_was_calibrated() {
         .expect(0);
     let common = ["simulate", "cholesky", "--n", "80", "--tile", "16", "--sched", "lws", "--json", "-"];
     let written = zellige(&[&common[..], &["--platform", "here.toml", "--precision", "hp1"]].concat());
-    let written: Value = serde_json::from_str(&written.expect(0).stdout).unwrap();
+    let written = results(&written.expect(0).stdout);
     assert_eq!((&written[0]["tasks"], &written[0]["devices"]), (&(5 + 10 + 10 + 10).into(), &2.into()));
     assert!(written[0]["makespan_seconds"].as_f64().unwrap() > 0.0, "{written}");
     zellige(&["simulate", "cholesky", "--n", "80", "--platform", "nowhere.toml"])

@@ -3,6 +3,7 @@
 mod bench_gpu;
 mod bench_memory;
 mod common;
+mod contract;
 mod devices;
 mod exit_codes;
 mod hostile;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{ok, run};
+use crate::common::{ok, result, results, run};
 use serde_json::Value;
 use zellige_test_data::data;
 
@@ -46,7 +46,7 @@ fn full_searches(folder: &Path) {
                 ["--channels", channels, "--p", p, "--method", "fgs", "--precision", "fp64", "--json", "-"];
             let args: Vec<&str> =
                 ["psa", "run"].into_iter().chain(files.iter().map(String::as_str)).chain(words).collect();
-            let found: Value = serde_json::from_str(&ok(here.path(), &args)).unwrap();
+            let found = result(&ok(here.path(), &args));
             let expected = answers["sets"][set].as_array().unwrap();
             for (found, expected) in found["events"].as_array().unwrap().iter().zip(expected) {
                 let expected = &expected[mask];
@@ -81,7 +81,7 @@ fn compare(folder: &Path) {
     let text = ok(here.path(), &["psa", "compare", "a.json", "b.json"]);
     assert!(text.starts_with("energy") && text.contains("all"), "{text}");
     let rows = ok(here.path(), &["psa", "compare", "a.json", "b.json", "--json", "-"]);
-    let rows: Value = serde_json::from_str(&rows).unwrap();
+    let rows = results(&rows);
     assert!(rows[0]["same_percent"].as_f64().unwrap() > 95.0, "{rows}");
 }
 

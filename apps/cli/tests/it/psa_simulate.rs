@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{ok, run};
-use serde_json::Value;
+use crate::common::{ok, result, results, run};
 
 /// A crystal of a fifth of the size, as somebody would edit the one that is printed: `mine.toml`.
 fn edit_crystal(here: &Path) {
@@ -85,7 +84,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let rows = ok(&rows);
     let page = std::fs::read_to_string(here.join("c.html")).unwrap();
     assert!(page.contains("180 hits that both runs have") && page.contains("mm to the truth"), "{page}");
-    let rows: Value = serde_json::from_str(&rows).unwrap();
+    let rows = results(&rows);
     assert_eq!((rows[0]["hits"].as_u64(), rows[0]["same_percent"].as_f64()), (Some(180), Some(100.0)));
     let median = rows[0]["to_truth_mm"][0]["median"].as_f64().unwrap();
     assert!(median < 3.0, "{median} mm in a crystal of 18 mm");
@@ -99,7 +98,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     assert_eq!(bytes.len(), 60 * 480);
     let counted =
         ok(&[&stream[..], &["ev.geb", "-o", "other.geb", "--json", "-", "--workers", "1"]].concat());
-    assert_eq!(serde_json::from_str::<Value>(&counted).unwrap()["hits"], 180);
+    assert_eq!(result(&counted)["hits"], 180);
     assert_eq!(bytes, std::fs::read(here.join("other.geb")).unwrap(), "whoever computes them");
 
     // Crystal 7 of an array, hits of each event together.
@@ -110,7 +109,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     ][..]];
     std::fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
     ok(&[&pairs.concat()[..], &["--array", "array"]].concat());
-    let two: Value = serde_json::from_slice(&std::fs::read(here.join("two.json")).unwrap()).unwrap();
+    let two = result(&std::fs::read_to_string(here.join("two.json")).unwrap());
     let hit = &two["events"][0];
     let [here_z, there_z] = ["position", "in_array"].map(|frame| hit[frame][2].as_f64().unwrap());
     assert!((there_z - here_z - 100.0).abs() < 1e-3, "{hit}");
@@ -119,7 +118,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     ok(&[&events[..], &["-n", "20", "--trapping", "200", "-o", "caught"]].concat());
     let mut sums = [[].as_slice(), &["--trapping", "200"]].map(|more: &[&str]| {
         let run = ["psa", "run", "--basis", "basis", "--events", "caught", "--json", "-"];
-        let found: Value = serde_json::from_str(&ok(&[&run[..], more].concat())).unwrap();
+        let found = result(&ok(&[&run[..], more].concat()));
         found["events"].as_array().unwrap().iter().map(|hit| hit["energy"].as_f64().unwrap()).sum::<f64>()
     });
     let energies = std::fs::read(here.join("caught").join("energies.npy")).unwrap();
@@ -132,7 +131,7 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     let tables =
         ["psa", "benchmark", "--basis", "basis", "-n", "40", "--channels", "hit-core", "--seeds", "1,2"];
     let rows = ok(&[&tables[..], &["--report", "t.html", "--json", "-"]].concat());
-    let rows: Value = serde_json::from_str(&rows).unwrap();
+    let rows = results(&rows);
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
     let screen = row("screen bits, 8");
     assert_eq!(screen["events"], 80);

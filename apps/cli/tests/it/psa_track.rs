@@ -1,11 +1,11 @@
 //! `zellige psa track`.
 
-use crate::common::run;
+use crate::common::{result, results, run};
 use serde_json::Value;
 
-const HITS: &str = r#"{"events": [
+const HITS: &str = r#"{"results": [{"events": [
     {"event": 1, "timestamp": 5, "crystal": 3, "index": 0, "fom": 0, "position": [2, 1, 20], "energy": 250},
-    {"event": 0, "timestamp": 2, "index": 0, "fom": 0, "position": [0, 0, 2], "energy": 80}]}"#;
+    {"event": 0, "timestamp": 2, "index": 0, "fom": 0, "position": [0, 0, 2], "energy": 80}]}]}"#;
 
 #[test]
 fn hits_are_put_together() {
@@ -20,7 +20,7 @@ fn hits_are_put_together() {
         serde_json::from_slice(&std::fs::read(here.join("out/gammas.json")).unwrap()).unwrap();
     assert_eq!((&events[0]["event"], &events[0]["gammas"][0]["energy"]), (&0.into(), &80.0.into()));
     assert_eq!(events[1]["timestamp"], 5);
-    let figures: Value = serde_json::from_slice(&std::fs::read(here.join("f.json")).unwrap()).unwrap();
+    let figures = result(&std::fs::read_to_string(here.join("f.json")).unwrap());
     assert_eq!((&figures["gammas"], &figures["spectra"]["tracked"]["counts"][250]), (&2.into(), &1.into()));
     let page = std::fs::read_to_string(here.join("r.html")).unwrap();
     assert!(page.contains("<svg") && page.ends_with("</html>\n"));
@@ -49,7 +49,7 @@ fn gamma_rays_are_simulated() {
     let rows = |workers: &str| {
         let text =
             run(here, &[&simulate[..], &["--json", "-", "--workers", workers]].concat()).expect(0).stdout;
-        serde_json::from_str::<Value>(&text).unwrap()
+        results(&text)
     };
     let one = rows("1");
     assert_eq!(one, rows("3"));

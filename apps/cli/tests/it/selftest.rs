@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{left, run};
+use crate::common::{left, result, run};
 use serde_json::Value;
 
 const COUNTS: [&str; 15] = [
@@ -43,7 +43,7 @@ fn documented() -> BTreeSet<String> {
 fn figures_have_the_documented_keys_and_add_up() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run(folder.path(), &["selftest", "--fuzz", "30", "--seed", "77", "--jobs", "2", "--json", "-"]);
-    let report: Value = serde_json::from_str(&ran.expect(0).stdout).unwrap();
+    let report = result(&ran.expect(0).stdout);
     let more = ["seed", "by_policy", "failures", "seconds", "passed", "kernels", "gpus", "together"];
     assert_eq!(keys(&report), COUNTS.into_iter().chain(more).collect());
     assert_eq!(keys(&report), documented().iter().map(String::as_str).collect());
@@ -65,7 +65,7 @@ fn kernels_are_checked_without_a_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let report = |more: &[&str]| -> Value {
         let ran = run(folder.path(), &[&["selftest", "--fuzz", "1", "--json", "-"][..], more].concat());
-        serde_json::from_str(&ran.expect(0).stdout).unwrap()
+        result(&ran.expect(0).stdout)
     };
     let (all, quick, none) = (report(&[]), report(&["--quick"]), report(&["--only-graphs"]));
     let rows = |report: &Value| report["kernels"].as_array().unwrap().clone();
@@ -92,7 +92,7 @@ fn a_seed_is_a_graph_wherever_it_comes_in_a_run() {
         let ran =
             run(folder.path(), &["selftest", "--only-graphs", "--fuzz", fuzz, "--seed", seed, "--json", "-"])
                 .expect(0);
-        serde_json::from_str::<Value>(&ran.stdout).unwrap()["tasks"].as_u64().unwrap()
+        result(&ran.stdout)["tasks"].as_u64().unwrap()
     };
     let alone: u64 = ["500", "501", "502"].map(|seed| tasks("1", seed)).iter().sum();
     assert_eq!(tasks("3", "500"), alone);

@@ -1,6 +1,6 @@
 //! `zellige simulate`: nothing runs, so everything is quick and repeatable.
 
-use crate::common::run;
+use crate::common::{results, run};
 use serde_json::Value;
 
 const SMALL: [&str; 10] =
@@ -10,7 +10,7 @@ fn simulated(more: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let ran = run(folder.path(), &[&SMALL[..], more, &["--json", "-"]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    serde_json::from_str(&ran.stdout).unwrap()
+    results(&ran.stdout).as_array().unwrap().clone()
 }
 
 #[test]
@@ -111,11 +111,10 @@ fn norms_go_from_a_run_to_a_simulation() {
     ];
     let ran = run(folder.path(), &run_args);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let json = |name: &str| -> Value {
-        serde_json::from_slice(&std::fs::read(folder.path().join(name)).unwrap()).unwrap()
-    };
-    assert_eq!(json("n.json")["rule"], rule);
-    let size = |key: &str| json("r.json")[0][key].to_string();
+    let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let norms: Value = serde_json::from_str(&text("n.json")).unwrap();
+    assert_eq!(norms["rule"], rule);
+    let size = |key: &str| results(&text("r.json"))[0][key].to_string();
     let simulated = |n: &str, copies: &str| -> Value {
         let m = size("m");
         let args = [
@@ -137,7 +136,7 @@ fn norms_go_from_a_run_to_a_simulation() {
             &[&args[..], &["--copies", copies, "--trace", "t.json", "--json", "-"]].concat(),
         );
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        serde_json::from_str(&ran.stdout).unwrap()
+        results(&ran.stdout)
     };
     let share = |n: &str, copies: &str| simulated(n, copies)[0]["low_share"].as_f64().unwrap();
     for n in [size("n"), "6000".into()] {
@@ -153,7 +152,7 @@ fn a_factorisation_alone_is_less_than_a_reconstructor() {
     let alone = ["simulate", "cholesky", "--n", "20000", "--tile", "950", "--json", "-"];
     let ran = run(folder.path(), &alone);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let reports: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    let reports = results(&ran.stdout);
     let number = |report: &Value, key: &str| report[key].as_f64().unwrap();
     let (alone, whole) = (&reports[0], &simulated(&[])[0]);
     let flops = 20_000f64.powi(3) / 3.0;
@@ -175,7 +174,7 @@ fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
     let ran = run(folder.path(), &arguments);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let text = std::fs::read_to_string(folder.path().join("r.json")).unwrap();
-    let reports: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let reports = results(&text);
     let seconds = [0, 1, 2].map(|k| reports[k]["makespan_seconds"].as_f64().unwrap());
     assert!(seconds[1] < seconds[2] && seconds[2] < 0.9 * seconds[0], "{seconds:?}");
     assert_eq!(reports[2]["rule"], rules[2]);

@@ -1,7 +1,6 @@
 //! `zellige matrix` and `zellige spmv`.
 
-use crate::common::{ok, run};
-use serde_json::Value;
+use crate::common::{ok, result, results, run};
 
 #[test]
 fn a_matrix_is_made_described_converted_and_stored_narrowly() {
@@ -15,10 +14,10 @@ fn a_matrix_is_made_described_converted_and_stored_narrowly() {
     let text = std::fs::read_to_string(here.join("b.mtx")).unwrap();
     assert!(text.starts_with("%%MatrixMarket matrix coordinate real"), "{}", &text[..60]);
 
-    let json = |args: &[&str]| serde_json::from_str::<Value>(&ok(args)).unwrap();
+    let json = |args: &[&str]| results(&ok(args));
     let (a, b) = (
-        json(&["matrix", "info", "a.mtx.gz", "--json", "-"]),
-        json(&["matrix", "info", "b.mtx", "--json", "-"]),
+        result(&ok(&["matrix", "info", "a.mtx.gz", "--json", "-"])),
+        result(&ok(&["matrix", "info", "b.mtx", "--json", "-"])),
     );
     assert_eq!(
         (&a["rows"], &a["norm_inf"], &a["magnitudes"]),

@@ -15,7 +15,7 @@ pub const EXAMPLE: &str = include_str!("../../crystals/agata-a.toml");
 /// A file of more bytes than this is no crystal.
 const MOST_BYTES: u64 = 1 << 20;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct File {
     name: String,

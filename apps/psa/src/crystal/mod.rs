@@ -12,7 +12,7 @@ pub use file::EXAMPLE;
 use outline::Outline;
 
 /// What covers the face at `z = 0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Front {
     /// The segments of the first ring.

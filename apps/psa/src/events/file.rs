@@ -15,7 +15,7 @@ use crate::electronics::Electronics;
 use crate::files::npy::{self, Array};
 use crate::files::{make_folder, read_toml, unseal, write_whole};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct File {
     format: String,

@@ -36,7 +36,7 @@ pub enum Values {
 /// The multiples that make the whole charge in [`Values::Int16`].
 const WHOLE: f32 = crate::basis::FIXED;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct File {
     format: String,

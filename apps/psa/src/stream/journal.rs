@@ -11,7 +11,7 @@ use crate::files::{read_toml, write_whole};
 const FORMAT: &str = "zellige psa stream 1";
 
 /// Where input and output stand when everything before is answered and written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     format: String,

@@ -70,7 +70,7 @@ impl Default for Options {
 }
 
 /// What a stream was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Events that were answered.
     pub events: u64,

@@ -10,7 +10,7 @@ use super::point::{Point, pack};
 use crate::body::Vec3;
 
 /// What a gamma ray did first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It was scattered.
@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 /// A gamma ray that was put together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gamma {
     /// The sum of its points (keV).
     pub energy: f64,
@@ -39,7 +39,7 @@ pub struct Gamma {
 }
 
 /// An event, put together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tracked {
     /// Its points after packing.
     pub points: Vec<Point>,

@@ -94,7 +94,7 @@ impl Hits {
 }
 
 /// What was found in the events of a file.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Spectra {
     /// Energies of gamma rays (keV).
     pub tracked: Spectrum,
@@ -128,7 +128,7 @@ impl Spectra {
 }
 
 /// An event in the file of gamma rays.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Event {
     /// The event's number.
     pub event: usize,

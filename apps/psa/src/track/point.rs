@@ -5,7 +5,7 @@ use super::germanium::{minus, norm};
 use crate::body::Vec3;
 
 /// Where energy was given.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Point {
     /// In the laboratory (mm).
     pub place: Vec3,

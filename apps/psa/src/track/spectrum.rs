@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// A spectrum in steps of one width.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Spectrum {
     /// Width of a step (keV).
     pub step: f64,

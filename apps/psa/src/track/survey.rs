@@ -33,7 +33,7 @@ impl Counting {
 }
 
 /// Counts of events with so many gamma rays.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Tally {
     /// Gamma rays of an event.
     pub multiplicity: usize,

@@ -4,7 +4,9 @@ use crate::geometry::Block;
 use crate::{Error, Matrix};
 
 /// How the slopes of one sensor follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum SlopeOrder {
     /// All x slopes, then all y slopes (this crate, MOAO, COMPASS).

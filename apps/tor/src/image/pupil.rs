@@ -103,7 +103,7 @@ impl Pupil {
 }
 
 /// Wavefront error over the pupil.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Residual {
     /// rms in nm, piston included.
     pub wfe_nm: f64,

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 pub use moao::{parse_atmosphere, parse_system};
 pub use own::parse_toml;
 
+/// The system that `zellige tor example` prints: an 8 m telescope.
+pub const EXAMPLE: &str = include_str!("../../systems/demo.toml");
+
 /// The system with which MOAO checks itself, as one of our files: 912 measurements, and precision rules near what definiteness allows.
 pub const CHECK_SYSTEM: &str = include_str!("../../systems/check.toml");
 
@@ -36,7 +39,7 @@ pub const MAX_TARGETS: usize = 4096;
 pub const MAX_FILE: u64 = 16 << 20;
 
 /// Natural star (at infinity) or laser guide star (at the sodium layer).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StarKind {
     /// Natural guide star.
@@ -114,7 +117,9 @@ pub enum NoiseModel {
 }
 
 /// Unit of the angles in a file. Inside the crate everything is in arcsec; this is what a caller may want results in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum AngleUnit {
     /// Arcseconds.
@@ -200,7 +205,7 @@ impl Atmosphere {
 }
 
 /// Something a reader repaired or found odd.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Warning {
     /// File it was found in.
     pub file: PathBuf,

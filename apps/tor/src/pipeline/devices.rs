@@ -4,7 +4,7 @@ use serde::Serialize;
 use zellige_runtime::Runtime;
 
 /// One of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct DeviceUse {
     /// As traces call it, e.g. `cuda 0`.
     pub name: String,

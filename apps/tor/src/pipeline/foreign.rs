@@ -30,7 +30,7 @@ pub struct Foreign {
 }
 
 /// What a foreign reconstructor is worth.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Judgement {
     /// Measurements.
     pub n: usize,

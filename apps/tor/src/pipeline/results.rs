@@ -10,7 +10,7 @@ use crate::image::Psf;
 use crate::norms::TileNorms;
 
 /// Share of the factorisation's tile products in each precision, 0 to 1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct GemmShare {
     /// Double precision.
     pub dp: f64,
@@ -77,7 +77,7 @@ impl GemmShare {
 }
 
 /// Seconds of each stage, one after the other.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Seconds {
     /// Generating the tiles of `Cmm` and `Ctm`.
     pub cov: f64,
@@ -90,7 +90,7 @@ pub struct Seconds {
 }
 
 /// Where a factorisation lost positive definiteness.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NotSpd {
     /// The diagonal tile, from 0.
     pub tile: usize,
@@ -121,7 +121,7 @@ impl std::fmt::Display for NotSpd {
 }
 
 /// A rule that was tried before the one that survived.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Attempt {
     /// The rule.
     pub rule: String,
@@ -130,7 +130,7 @@ pub struct Attempt {
 }
 
 /// What the reconstructor is worth towards one target.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TargetResult {
     /// Direction in arcsec.
     pub x: f64,
@@ -151,7 +151,7 @@ pub struct TargetResult {
 }
 
 /// The numbers of a rule that survived.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Measured {
     /// Share of the factorisation's products in each precision.
     pub gemm_share: GemmShare,
@@ -214,7 +214,7 @@ impl PrecisionMap {
 }
 
 /// One rule's run: the numbers, or where it failed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct RuleResult {
     /// Measurements.
     pub n: usize,

@@ -14,7 +14,7 @@ use zellige_runtime::{Runtime, Submit, TaskRef, write};
 const STEPS: usize = 30;
 
 /// The X-ray of one `Cmm`, in arcsec^2.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct XrayPicture {
     /// All eigenvalues, largest first; empty where the matrix is too large for `auto`.
     pub eigenvalues: Vec<f64>,
@@ -25,7 +25,7 @@ pub struct XrayPicture {
 }
 
 /// 2-norms of all tiles at one distance from the diagonal.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NormsAt {
     /// `i - j`.
     pub distance: usize,

@@ -1,7 +1,7 @@
 //! Strehl ratios per rule, and the X-ray.
 
 use crate::pipeline::{Measured, Outcome, XrayPicture};
-use zellige_page::svg::{Chart, Scale, short};
+use zellige_app::svg::{Chart, Scale, short};
 
 /// Room for the longest rule's name, in a fixed-width face of 12.5 px.
 fn room<'a>(names: impl Iterator<Item = &'a str>) -> f64 {

@@ -6,39 +6,20 @@ mod map;
 mod sky;
 mod table;
 
-use crate::files::write_whole;
 use crate::geometry::Geometry;
 use crate::pipeline::{Error, Outcome};
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
-use zellige_page::Page;
-use zellige_page::svg::{escape, short};
-use zellige_runtime::Trace;
+use zellige_app::page::Page;
+use zellige_app::svg::{escape, short};
 
 /// Targets that the report lists.
 const LISTED: usize = 50;
 
-/// The trace of the run, and where its own page is.
-#[derive(Debug, Clone, Copy)]
-pub struct TraceLink<'a> {
-    /// What was recorded.
-    pub trace: &'a Trace,
-    /// Address of the trace's page, relative to the report.
-    pub page: Option<&'a str>,
-}
-
-/// Writes the page.
+/// The page.
 ///
 /// # Errors
-/// The file cannot be written; nothing is left behind then.
-pub fn write_report(path: &Path, outcome: &Outcome, trace: Option<TraceLink<'_>>) -> Result<(), Error> {
-    let page = page(outcome, trace)?;
-    Ok(write_whole(path, |out| out.write_all(page.as_bytes()))?)
-}
-
-/// The page as text.
-fn page(outcome: &Outcome, trace: Option<TraceLink<'_>>) -> Result<String, Error> {
+/// A system whose geometry cannot be computed.
+pub fn page(outcome: &Outcome) -> Result<Page, Error> {
     let mut page = Page::new("Tomographic reconstructor");
     let out = page.markup();
     head(out, outcome);
@@ -49,10 +30,7 @@ fn page(outcome: &Outcome, trace: Option<TraceLink<'_>>) -> Result<String, Error
     xray(out, outcome);
     let geometry = Geometry::new(&outcome.input.system)?;
     places(out, outcome, &geometry);
-    if let Some(link) = trace {
-        summary(out, link);
-    }
-    Ok(page.finish())
+    Ok(page)
 }
 
 fn section(out: &mut String, title: &str, words: &str) {
@@ -60,7 +38,7 @@ fn section(out: &mut String, title: &str, words: &str) {
 }
 
 fn figure(out: &mut String, picture: &str, caption: &str) {
-    out.push_str(&zellige_page::figure(picture, caption));
+    out.push_str(&zellige_app::page::figure(picture, caption));
 }
 
 fn head(out: &mut String, outcome: &Outcome) {
@@ -284,36 +262,18 @@ fn places(out: &mut String, outcome: &Outcome, geometry: &Geometry) {
     out.push_str("</div></section>\n");
 }
 
-fn summary(out: &mut String, link: TraceLink<'_>) {
-    let report = link.trace.report();
-    let words = format!(
-        "{} tasks on {} workers, policy {}. Workers spent {:.1} % of the run in kernels, from its first task to its last; that \
-         includes covariances, evaluation and the pauses between stages.",
-        report.tasks,
-        link.trace.workers.len(),
-        escape(&link.trace.policy),
-        100.0 * report.kernels_share()
-    );
-    section(out, "Trace", &words);
-    if let Some(page) = link.page {
-        let _ =
-            write!(out, "<p><a href=\"{}\">Open the trace: every task on its worker</a></p>", escape(page));
-    }
-    let lines: Vec<String> = report.to_string().lines().map(escape).collect();
-    let _ = writeln!(out, "<pre>{}</pre></section>", lines.join("\n"));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::params::{Mode, parse};
     use crate::pipeline::{self, Options, Silent, TileChoice, Xray};
+    use std::path::Path;
     use zellige_runtime::Runtime;
 
-    fn outcome(rules: &[&str], targets: Vec<[f64; 2]>) -> (Outcome, Trace) {
+    fn outcome(rules: &[&str], targets: Vec<[f64; 2]>) -> Outcome {
         let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
         let input = parse(Path::new("small.toml"), &text, None, Mode::Strict).unwrap();
-        let rt = Runtime::builder().workers(2).pin(false).trace(true).build().unwrap();
+        let rt = Runtime::builder().workers(2).pin(false).build().unwrap();
         let options = Options {
             rules: rules.iter().map(|r| r.to_string()).collect(),
             tile: TileChoice::Uniform(32),
@@ -321,15 +281,13 @@ mod tests {
             xray: Xray::Auto,
             ..Options::default()
         };
-        let outcome = pipeline::run(&rt, &input, &options, &Silent).unwrap();
-        rt.wait_all().unwrap();
-        (outcome, rt.take_trace().unwrap())
+        pipeline::run(&rt, &input, &options, &Silent).unwrap()
     }
 
     #[test]
     fn devices_stand_at_the_head() {
-        let (mut outcome, _) = outcome(&["fp32"], vec![[0.0, 0.0]]);
-        assert!(!page(&outcome, None).unwrap().contains("GiB used"));
+        let mut outcome = outcome(&["fp32"], vec![[0.0, 0.0]]);
+        assert!(!page(&outcome).unwrap().finish().contains("GiB used"));
         let device = |name: &str, failure: Option<&str>| pipeline::DeviceUse {
             name: name.into(),
             device: "GPU 3: <H200>".into(),
@@ -338,7 +296,7 @@ mod tests {
             failure: failure.map(String::from),
         };
         outcome.devices = vec![device("cuda 0", None), device("cuda 1", Some("it fell off the bus"))];
-        let text = page(&outcome, None).unwrap();
+        let text = page(&outcome).unwrap().finish();
         for part in [
             "On cuda 0 (GPU 3: &lt;H200&gt;, 1.50 of 3.00 GiB used), cuda 1 (",
             "3.00 GiB used; failed: it fell off the bus).",
@@ -349,21 +307,12 @@ mod tests {
 
     #[test]
     fn the_page_holds_everything_and_asks_for_nothing() {
-        let (outcome, trace) = outcome(&["fp64", "hp1:operand=1e-2", "bf1"], vec![[0.0, 0.0], [5.0, -5.0]]);
-        let link = TraceLink { trace: &trace, page: Some("trace.html?a=1&b=\"2\"") };
-        let text = page(&outcome, Some(link)).unwrap();
-        for part in [
-            "Rules",
-            "Precision maps",
-            "X-ray",
-            "Point spread",
-            "Geometry",
-            "Trace",
-            "Strehl ratio by target",
-        ] {
+        let outcome = outcome(&["fp64", "hp1:operand=1e-2", "bf1"], vec![[0.0, 0.0], [5.0, -5.0]]);
+        let text = page(&outcome).unwrap().finish();
+        for part in ["Rules", "Precision maps", "X-ray", "Point spread", "Geometry", "Strehl ratio by target"]
+        {
             assert!(text.contains(part), "{part}");
         }
-        assert!(text.contains("a=1&amp;b=&quot;2&quot;"));
         for foreign in ["http:", "https:", "<script", "@import", "url("] {
             assert!(!text.contains(foreign), "{foreign}");
         }
@@ -378,12 +327,12 @@ mod tests {
 
     #[test]
     fn a_page_without_survivors_is_a_page() {
-        let (mut outcome, _) = outcome(&["fp32"], vec![[0.0, 0.0]]);
+        let mut outcome = outcome(&["fp32"], vec![[0.0, 0.0]]);
         outcome.results[0].measured = None;
         outcome.results[0].extras = pipeline::Extras::default();
         outcome.results[0].not_spd = Some(pipeline::NotSpd { tile: 1, pivot: 2, row: 34, suggestion: None });
         outcome.xray = None;
-        let text = page(&outcome, None).unwrap();
+        let text = page(&outcome).unwrap().finish();
         assert!(text.contains("not positive definite at tile 1") && !text.contains("<h2>Strehl"));
     }
 }

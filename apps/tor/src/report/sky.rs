@@ -2,7 +2,7 @@
 
 use crate::geometry::Geometry;
 use crate::params::{StarKind, System};
-use zellige_page::svg::{Chart, Scale};
+use zellige_app::svg::{Chart, Scale};
 
 /// Guide stars and targets on the sky, north of arcsec.
 pub(super) fn sky(system: &System) -> String {

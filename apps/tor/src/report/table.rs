@@ -2,7 +2,7 @@
 
 use crate::pipeline::{Measured, Outcome, RuleResult};
 use std::fmt::Write;
-use zellige_page::svg::{escape, short};
+use zellige_app::svg::{escape, short};
 
 /// One line per rule.
 pub(super) fn table(outcome: &Outcome) -> String {

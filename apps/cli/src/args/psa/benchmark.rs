@@ -1,6 +1,6 @@
 //! `zellige psa benchmark`.
 
-use crate::args::{Input, Output, OutputFile};
+use crate::args::{Input, RunOutputs};
 use clap::Args;
 use zellige_psa::channels::ChannelSet;
 use zellige_psa::events::Energies;
@@ -29,22 +29,18 @@ pub struct PsaBenchmark {
     /// Seeds of the random numbers.
     #[arg(long, value_name = "S", default_value = "1", value_delimiter = ',')]
     pub seeds: Vec<u64>,
-    /// Energies (keV), as `zellige psa events` takes them.
+    /// Energies (keV), as for `psa events`.
     #[arg(long, value_name = "KEV", default_value = "15:5000")]
     pub energy: Energies,
-    /// The detector's charges are faster than the basis says by this factor.
+    /// Factor on the drift velocities of the events.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub speed: f64,
     /// Which channels are compared.
     #[arg(long, value_name = "SET", default_value = "hit-core,neighbours", value_delimiter = ',')]
     pub channels: Vec<ChannelSet>,
-    /// Worker threads; by default one for each core that this process may use.
+    /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// Draw a page.
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<OutputFile>,
-    /// Write the tables as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }

@@ -12,21 +12,21 @@ Example
 
 /// `zellige psa compare`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct PsaCompareArgs {
-    /// What a run wrote (`zellige psa run --json`).
+    /// Results of a run (`psa run --json`).
     #[arg(value_name = "A.json")]
     pub a: Input,
-    /// What another run of the same events wrote: the one to compare with.
+    /// Results of another run of the same events: the reference.
     #[arg(value_name = "B.json")]
     pub b: Input,
-    /// Where the hits happened: a folder of `zellige psa events`, or an npy array of events x 3 (mm).
+    /// True positions: a folder of `psa events`, or an npy array (events x 3, mm).
     #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub truth: Option<Input>,
-    /// Write a page with pictures: distances, energies of hits that differ, resolution by energy where the truth is known.
-    #[arg(long, value_name = "FILE.html")]
+    /// Write an HTML page: distances, energies of hits that differ, resolution.
+    #[arg(long, value_name = "FILE.html", help_heading = "Results")]
     pub report: Option<OutputFile>,
-    /// Write the figures as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
 }

@@ -22,21 +22,21 @@ pub enum Psa {
     /// Print a crystal as a file that `simulate` reads: copy it and edit it.
     Crystal,
     /// A basis: the signals of all points of a crystal.
-    #[command(after_help = simulate::SIMULATE_EXAMPLES)]
+    #[command(after_long_help = simulate::SIMULATE_EXAMPLES)]
     Simulate(PsaSimulate),
     /// Events at known places, with noise.
-    #[command(after_help = simulate::EVENTS_EXAMPLES)]
+    #[command(after_long_help = simulate::EVENTS_EXAMPLES)]
     Events(PsaEvents),
     /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
     Run(PsaRunArgs),
     /// Many searches beside the full one, on simulated events: the same, near, far, and how far from the truth.
-    #[command(after_help = benchmark::TABLES_EXAMPLES)]
+    #[command(after_long_help = benchmark::TABLES_EXAMPLES)]
     Benchmark(PsaBenchmark),
     /// Events as frames of int16 traces, for streams.
-    #[command(after_help = stream::FRAMES_EXAMPLES)]
+    #[command(after_long_help = stream::FRAMES_EXAMPLES)]
     Frames(PsaFrames),
     /// Search for events as they come, from a file, a pipe or a socket.
-    #[command(after_help = stream::stream_help())]
+    #[command(after_long_help = stream::stream_help())]
     Stream(Box<PsaStream>),
     /// Send frames to a `zellige psa stream --listen`, and again what it has not made safe.
     Send(PsaSend),

@@ -7,7 +7,7 @@ use zellige_psa::search::{Precision, Screen, Table};
 
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
-use crate::args::{Input, Output};
+use crate::args::{Input, RunOutputs};
 
 const EXAMPLES: &str = "\
 The figure of merit of a point is the sum over channels and samples of |V - B|^p, with the event's signals V and the point's B for a charge of 1000. The
@@ -44,104 +44,116 @@ the bits of the CPU.";
 
 /// `zellige psa run`.
 #[derive(Debug, Args)]
-#[command(after_help = format!("{EXAMPLES}\n\n{GPUS}\n\n{DEVICES}"))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{GPUS}\n\n{DEVICES}"))]
 pub struct PsaRunArgs {
-    /// Signals of known points: a folder of `zellige psa simulate`, or an array.
+    /// Signals of known points: a folder of `psa simulate`, or an array.
     #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub basis: Input,
-    /// Signals of events: a folder of `zellige psa events`, or an array.
+    /// Signals of events: a folder of `psa events`, or an array.
     #[arg(long, value_name = "FOLDER|FILE.npy")]
     pub events: Input,
-    /// Where the points are; for a basis that is an array.
-    #[arg(long, value_name = "FILE.npy", requires = "energies")]
+    /// Positions of the points, for a basis that is an array.
+    #[arg(long, value_name = "FILE.npy", requires = "energies", hide_short_help = true)]
     pub positions: Option<Input>,
-    /// Energies of events; for a basis that is an array.
-    #[arg(long, value_name = "FILE.npy", requires = "positions")]
+    /// Energies of the events, for a basis that is an array.
+    #[arg(long, value_name = "FILE.npy", requires = "positions", hide_short_help = true)]
     pub energies: Option<Input>,
-    /// The segment that was hit, 0 to 35; of meaning for arrays with 37 channels.
-    #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies")]
+    /// The hit segment, 0 to 35, for arrays with 37 channels.
+    #[arg(long, value_name = "N", default_value = "0", value_parser = segment, requires = "energies", hide_short_help = true)]
     pub segment: Segment,
+    /// Events per task.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
+    pub batch: u16,
+    /// Positions of the crystals: adds laboratory coordinates (folders).
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub array: Option<Input>,
+    /// Number of the crystal in the array.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
+    pub crystal: usize,
     #[command(flatten)]
     pub search: PsaSearch,
     #[command(flatten)]
     pub rules: PsaRules,
-    /// Events of a task.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
-    pub batch: u16,
-    /// Say where hits are in the laboratory, too: the places of crystals, as `zellige psa track` reads them (folders).
-    #[arg(long, value_name = "FILE")]
-    pub array: Option<Input>,
-    /// The crystal's number in the array.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub crystal: usize,
     #[command(flatten)]
     pub execution: ExecutionArgs,
-    /// Write the answers as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 /// How a segment is searched.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Search")]
 pub struct PsaSearch {
-    /// Which points are compared.
+    /// Search method: fgs, cfgs, screen, exact.
     #[arg(long, value_name = "METHOD", default_value = "screen")]
     pub method: PsaMethod,
-    /// The exponent of the figure of merit.
+    /// Exponent of the figure of merit.
     #[arg(long, value_name = "P", default_value_t = 0.3)]
     pub p: f64,
     /// fp64, fp32, fp16, mixed, int16, bf16.
     #[arg(long, value_name = "PRECISION", default_value = "fp32")]
     pub precision: Precision,
-    /// Powers from a table: none, whole (2 MB, at whole thousandths), log (16 KB, with straight lines in between).
-    #[arg(long, value_name = "TABLE", default_value = "none")]
+    /// Table of powers: none, whole, log.
+    ///
+    /// whole: 2 MB, at whole thousandths. log: 16 KB, interpolated.
+    #[arg(long, value_name = "TABLE", default_value = "none", hide_short_help = true)]
     pub lut: Table,
-    /// What a screen compares by: quarter (about p = 1/4, from bits), bits (about p, from bits), linear, square, product (square, faster), power.
-    #[arg(long, value_name = "SCREEN", default_value = "quarter")]
+    /// Metric of the screen: quarter, bits, linear, square, product, power.
+    ///
+    /// What a screen compares by: quarter (about p = 1/4, from bits), bits (about p, from bits), linear,
+    /// square, product (square, faster), power.
+    #[arg(long, value_name = "SCREEN", default_value = "quarter", hide_short_help = true)]
     pub screen: Screen,
-    /// How many points a screen keeps.
+    /// Points that a screen keeps.
     #[arg(long, value_name = "K", default_value_t = 8)]
     pub top: usize,
-    /// Around how many coarse points cfgs looks at fine ones.
-    #[arg(long, value_name = "C", default_value_t = 1)]
+    /// Coarse points around which cfgs compares fine ones.
+    #[arg(long, value_name = "C", default_value_t = 1, hide_short_help = true)]
     pub cells: usize,
-    /// Say of each answer of a screen whether it is proven to be that of fgs in fp64 (with --screen bits).
-    #[arg(long)]
+    /// State for each answer of a screen whether it is proven equal to that of fgs in fp64.
+    ///
+    /// With --screen bits.
+    #[arg(long, hide_short_help = true)]
     pub certify: bool,
-    /// With more points in question than this exact compares every point.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// exact compares every point where more than so many remain in question.
+    #[arg(long, value_name = "N", default_value_t = 1000, hide_short_help = true)]
     pub cap: usize,
 }
 
 /// What is done with the events of a crystal.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Events")]
 pub struct PsaRules {
-    /// Which channels are compared: hit-core, neighbours (10 of 37), all.
+    /// Channels that are compared: hit-core, neighbours (10 of 37), all.
     #[arg(long, value_name = "SET", default_value = "neighbours")]
     pub channels: ChannelSet,
-    /// How many samples are compared, from the first on; by default 40 of a folder's, all of an array's.
+    /// Samples that are compared [default: 40 of a folder's, all of an array's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub window: Option<u16>,
     /// Hits below this energy are dropped (keV; folders).
     #[arg(long, value_name = "KEV", default_value_t = 10.0)]
     pub threshold: f64,
-    /// Of the third hit of an event and those after it only coarse points are compared below this energy (keV; folders, cfgs).
-    #[arg(long, value_name = "KEV", default_value_t = 50.0)]
+    /// From the third hit on, compare only coarse points below this energy (keV).
+    ///
+    /// For folders, with cfgs.
+    #[arg(long, value_name = "KEV", default_value_t = 50.0, hide_short_help = true)]
     pub coarse_below: f64,
-    /// Search for events as they are and moved by up to N samples each way (folders).
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Search also with the event shifted by up to N samples each way (folders).
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub shifts: u8,
-    /// Move events by parts of a sample to where the core's signal fits that of the points found, and search again (folders).
-    #[arg(long)]
+    /// Align events in time with the core signal of the best point, and search again (folders).
+    #[arg(long, hide_short_help = true)]
     pub align: bool,
-    /// Search for two hits in each segment: two where one explains the signals worse by more than this factor (folders).
+    /// Search for two hits in each segment (folders).
+    ///
+    /// Two are reported where one hit explains the signals worse by more than this factor.
     #[arg(long, value_name = "PENALTY", num_args = 0..=1, default_missing_value = "1.05")]
     pub pairs: Option<f64>,
-    /// Take cross-talk out of the events first: lines of `seen gate coefficient`, segments from 0 (folders).
-    #[arg(long, value_name = "FILE")]
+    /// Remove cross-talk first: lines `seen gate coefficient`, segments from 0 (folders).
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub cross_talk: Option<Input>,
-    /// Make the energies of hits whole where charge is caught on its way: the mean way of holes, and perhaps that of electrons, until then (mm; folders).
-    #[arg(long, value_name = "MM[,MM]")]
+    /// Correct energies for charge trapping: mean path of holes[, electrons] (mm; folders).
+    #[arg(long, value_name = "MM[,MM]", hide_short_help = true)]
     pub trapping: Option<Trapping>,
 }
 

@@ -1,6 +1,6 @@
 //! `zellige psa simulate` and `zellige psa events`.
 
-use crate::args::{Input, OutputFile, OutputFolder};
+use crate::args::{Input, OutputFile, OutputFolder, RunOutputs};
 use clap::{Args, ValueEnum};
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{Energies, Within};
@@ -34,19 +34,21 @@ Examples
 /// `psa simulate`.
 #[derive(Debug, Args)]
 pub struct PsaSimulate {
-    /// The crystal, a TOML file; by default the one that `zellige psa crystal` prints.
+    /// Crystal, a TOML file [default: the one that `psa crystal` prints].
     #[arg(long, value_name = "FILE.toml")]
     pub crystal: Option<Input>,
-    /// Distance of the nodes of the fields (mm).
+    /// Spacing of the grid of the fields (mm).
     #[arg(long, value_name = "MM", default_value_t = 1.0)]
     pub grid: f64,
-    /// Distance of the points of the basis (mm).
+    /// Spacing of the points of the basis (mm).
     #[arg(long, value_name = "MM", default_value_t = 2.0)]
     pub step: f64,
-    /// Voltage of the core instead of the file's (V).
+    /// Voltage of the core, instead of the file's (V).
     #[arg(long, value_name = "V", allow_negative_numbers = true)]
     pub bias: Option<f64>,
-    /// Samples of a signal: enough for every charge to settle.
+    /// Samples of a signal.
+    ///
+    /// Enough for every charge to be collected.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
     pub samples: u16,
     /// Time between samples (ns).
@@ -55,38 +57,41 @@ pub struct PsaSimulate {
     /// Samples before charges move.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub before: u16,
-    #[command(flatten)]
-    pub electronics: Electronics,
-    /// How signals are stored.
+    /// Storage of the signals: f32 or i16.
     #[arg(long, value_name = "TYPE", default_value = "f32")]
     pub values: BasisValues,
-    /// Leave the fields out of the folder; `psa events` then solves for them again.
+    /// Do not write the fields; `psa events` then computes them again.
     #[arg(long)]
     pub no_fields: bool,
-    /// Worker threads; by default one for each core that this process may use.
+    /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// The folder of the basis.
+    /// Folder of the basis.
     #[arg(long, short, value_name = "FOLDER", required_unless_present_any = ["agata", "gretina"])]
     pub output: Option<OutputFolder>,
-    /// Write AGATA's records into this file instead.
+    /// Write the record format of AGATA into this file instead.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "samples", "sample_step", "before", "values"])]
     pub agata: Option<OutputFile>,
-    /// Write a basis of GRETINA into this file instead: points on a lattice in cylindrical coordinates.
+    /// Write a basis of GRETINA into this file instead: a cylindrical lattice.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "agata", "samples", "sample_step", "before", "values"])]
     pub gretina: Option<OutputFile>,
+    #[command(flatten)]
+    pub electronics: Electronics,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 /// What lies between crystal and samples.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Electronics")]
 pub struct Electronics {
-    /// Time constant of the preamplifiers (ns); 35 unless a basis says otherwise.
+    /// Time constant of the preamplifiers (ns) [default: 35, or the basis' own].
     #[arg(long, value_name = "NS")]
     pub tau: Option<f64>,
-    /// What each segment gets of every other one's signal; measured: about -0.0015.
+    /// Proportional cross-talk between segments, e.g. -0.0015.
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub cross_talk: Option<f64>,
-    /// What each segment gets of every other one's slope (ns).
+    /// Differential cross-talk between segments (ns).
     #[arg(long, value_name = "NS", allow_negative_numbers = true)]
     pub differential_cross_talk: Option<f64>,
 }
@@ -103,22 +108,22 @@ pub enum BasisValues {
 /// `psa events`.
 #[derive(Debug, Args)]
 pub struct PsaEvents {
-    /// The folder of a basis: its crystal, fields, electronics and sampling are those of the events.
+    /// Folder of a basis; crystal, fields, electronics and sampling are taken from it.
     #[arg(long, value_name = "FOLDER")]
     pub basis: Input,
-    /// How many events.
+    /// Number of events.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
     pub count: u32,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// Energies (keV): 15:5000, as many in every octave; uniform:15:5000; 1332, a line.
+    /// Energies (keV): 15:5000 (log-uniform), uniform:15:5000, or 1332.
     #[arg(long, value_name = "KEV", default_value = "15:5000")]
     pub energy: Energies,
     /// Hits of an event, which share its energy.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub hits: u8,
-    /// Where they are: crystal, anywhere; segment, all in one; segments, each in its own.
+    /// Positions of the hits: crystal, segment (all in one), segments (one in each).
     #[arg(long, value_name = "WHERE", default_value = "crystal")]
     pub within: Within,
     /// Noise of a sample (keV rms).
@@ -130,24 +135,26 @@ pub struct PsaEvents {
     /// Step of the digitiser (keV); 0 for none.
     #[arg(long, value_name = "KEV", default_value_t = 0.4)]
     pub adc_step: f64,
-    /// Standard deviation of the time at which charges begin to move (ns).
+    /// Standard deviation of the start time (ns).
     #[arg(long, value_name = "NS", default_value_t = 0.0)]
     pub jitter: f64,
     /// Mean rate of events (1/s).
     #[arg(long, value_name = "HZ", default_value_t = 10_000.0)]
     pub rate: f64,
-    /// Charges are caught on their way: how far holes, and perhaps electrons, come in the mean (mm).
+    /// Charge trapping: mean path of holes[, electrons] (mm).
     #[arg(long, value_name = "MM[,MM]")]
     pub trapping: Option<Trapping>,
-    /// All charges are faster than the basis says by this factor.
+    /// Factor on all drift velocities.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub speed: f64,
-    #[command(flatten)]
-    pub electronics: Electronics,
-    /// Worker threads; by default one for each core that this process may use.
+    /// Number of CPU worker threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub workers: Option<u16>,
-    /// The folder of the events.
+    /// Folder of the events.
     #[arg(long, short, value_name = "FOLDER")]
     pub output: OutputFolder,
+    #[command(flatten)]
+    pub electronics: Electronics,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }

@@ -6,7 +6,7 @@ use zellige_psa::channels::ChannelSet;
 use super::run::{GPUS, PsaRules, PsaSearch};
 use crate::args::ExecutionArgs;
 use crate::args::execution::DEVICES;
-use crate::args::{Input, Output};
+use crate::args::{Input, Output, RunOutputs};
 
 pub(super) const FRAMES_EXAMPLES: &str = "\
 Frames are those of GRETINA's event files (16 bytes: kind, length, time in 10 ns), with traces in int16: of the channels that a search compares, and the segment
@@ -38,13 +38,13 @@ pub struct PsaFrames {
     /// The folder of events.
     #[arg(value_name = "FOLDER")]
     pub events: Input,
-    /// Which channels: hit-core, neighbours (of events with one hit), all.
+    /// Channels: hit-core, neighbours (of events with one hit), all.
     #[arg(long, value_name = "SET", default_value = "hit-core")]
     pub channels: ChannelSet,
-    /// Samples of a channel, from the first on; by default 40, and all with --channels all.
+    /// Samples of a channel [default: 40; all with --channels all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub window: Option<u16>,
-    /// What a step of the samples is (keV); samples beyond 32767 steps are cut off.
+    /// Energy of one step of the samples (keV); samples saturate at 32767 steps.
     #[arg(long, value_name = "KEV", default_value_t = 0.2)]
     pub unit: f32,
     /// Number of the crystal.
@@ -64,36 +64,39 @@ pub struct PsaStream {
     /// The events; `-` is standard input.
     #[arg(value_name = "FILE|-", required_unless_present = "listen")]
     pub input: Option<Input>,
-    /// Take events from `zellige psa send`, at this port of this machine, or for other machines at this address, e.g. 0.0.0.0:4000.
+    /// Take events from `psa send` at this port; HOST:PORT for other machines.
+    ///
+    /// A port alone is one of this machine, for itself alone. 0.0.0.0:4000 takes events from other machines.
     #[arg(long, value_name = "PORT|HOST:PORT", conflicts_with = "input")]
     pub listen: Option<String>,
     /// The folder of the basis.
     #[arg(long, value_name = "FOLDER")]
     pub basis: Input,
+    /// Requested latency (ms).
+    ///
+    /// Batches wait for a quarter of it at most, and answers that take longer are counted.
+    #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
+    pub latency: f64,
+    /// Events that wait, and as many that are searched, at most.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20), hide_short_help = true)]
+    pub buffer: u32,
+    /// Where events come too fast: block the sender, or shed events and count them.
+    #[arg(long, value_name = "WHAT", default_value = "block", hide_short_help = true)]
+    pub overload: PsaOverload,
+    /// Events per task.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
+    pub batch: u16,
+    /// Output: hits as GEB frames; `-` is standard output.
+    #[arg(long, short, value_name = "FILE|-")]
+    pub output: Output,
     #[command(flatten)]
     pub search: PsaSearch,
     #[command(flatten)]
     pub rules: PsaRules,
-    /// Answers should not take longer than this (ms): batches wait for a quarter of it at most, and what takes longer is counted.
-    #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
-    pub latency: f64,
-    /// Events that wait, and as many that are searched for, at most.
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pub buffer: u32,
-    /// What happens where events come too fast.
-    #[arg(long, value_name = "WHAT", default_value = "block")]
-    pub overload: PsaOverload,
-    /// Events of a task.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
-    pub batch: u16,
     #[command(flatten)]
     pub execution: ExecutionArgs,
-    /// Where hits go; `-` is standard output.
-    #[arg(long, short, value_name = "FILE|-")]
-    pub output: Output,
-    /// Write what was counted as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 /// See [`PsaStream::overload`].
@@ -111,13 +114,13 @@ pub struct PsaSend {
     /// The frames.
     #[arg(value_name = "FILE")]
     pub input: Input,
-    /// Where `zellige psa stream` listens.
+    /// Address where `psa stream` listens.
     #[arg(long, value_name = "PORT|HOST:PORT")]
     pub to: String,
-    /// Send so many frames a second at most.
+    /// Most frames per second.
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Give up when nobody could be reached, or nothing was acknowledged, for so long (s).
+    /// Give up after so many seconds without a connection or an acknowledgement.
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub patience: u32,
 }

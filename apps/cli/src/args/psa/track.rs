@@ -1,6 +1,6 @@
 //! `zellige psa track`.
 
-use crate::args::{Input, Output, OutputFile, OutputFolder};
+use crate::args::{Input, OutputFolder, RunOutputs};
 use clap::Args;
 use zellige_psa::events::Energies;
 
@@ -23,15 +23,15 @@ Examples
 
 /// `zellige psa track`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct PsaTrackArgs {
-    /// What a search wrote: the JSON of `zellige psa run`, or the frames of `zellige psa stream`.
+    /// Hits: JSON of `psa run`, or frames of `psa stream`.
     #[arg(value_name = "HITS", required_unless_present = "simulate", conflicts_with = "simulate")]
     pub hits: Option<Input>,
-    /// Frames that begin up to so long after the first of an event belong to it (ns).
-    #[arg(long, value_name = "NS", default_value_t = 100)]
+    /// Frames within this time of the first one belong to its event (ns).
+    #[arg(long, value_name = "NS", default_value_t = 100, hide_short_help = true)]
     pub coincidence_window: u64,
-    /// The folder of gamma rays and spectra.
+    /// Folder of gamma rays and spectra.
     #[arg(
         long,
         short,
@@ -40,97 +40,100 @@ pub struct PsaTrackArgs {
         conflicts_with = "simulate"
     )]
     pub output: Option<OutputFolder>,
+    /// Bin width of spectra (keV).
+    #[arg(long, value_name = "KEV", default_value_t = 1.0, hide_short_help = true)]
+    pub step: f64,
+    /// Upper end of spectra (keV).
+    #[arg(long, value_name = "KEV", default_value_t = 4000.0, hide_short_help = true)]
+    pub most: f64,
+    /// Number of CPU worker threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     #[command(flatten)]
     pub geometry: Geometry,
     #[command(flatten)]
     pub tracking: Tracking,
     #[command(flatten)]
     pub simulation: Simulation,
-    /// Width of the steps of spectra (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 1.0)]
-    pub step: f64,
-    /// Where spectra end (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 4000.0)]
-    pub most: f64,
-    /// Worker threads; by default one for each core that this process may use.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: Option<u16>,
-    /// Write a page with spectra, and with the figures by multiplicity.
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<OutputFile>,
-    /// Write figures and spectra as JSON; `-` is standard output.
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<Output>,
+    #[command(flatten)]
+    pub outputs: RunOutputs,
 }
 
 /// Where crystals and source are.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Geometry")]
 pub struct Geometry {
-    /// The places of the crystals: a table of AGATA (number, shift, rotation), or lines of Euler angles and shifts.
+    /// Positions of the crystals.
+    ///
+    /// A table of AGATA (number, shift, rotation), or lines of Euler angles and shifts.
     #[arg(long, value_name = "FILE", conflicts_with = "sphere")]
     pub array: Option<Input>,
-    /// The places of crystals in a cluster; --array then places clusters.
-    #[arg(long, value_name = "FILE", requires = "array")]
+    /// Positions of the crystals in a cluster; --array then places clusters.
+    #[arg(long, value_name = "FILE", requires = "array", hide_short_help = true)]
     pub cluster: Option<Input>,
-    /// Without an array: 180 crystals that point at the target with their fronts at this distance (mm); with --simulate a shell from there on.
+    /// Without --array: 180 crystals on a sphere with this inner radius (mm).
+    ///
+    /// With --simulate: a shell of germanium from there on.
     #[arg(long, value_name = "MM", default_value_t = 235.0)]
     pub sphere: f64,
-    /// Where gamma rays begin (mm).
+    /// Position of the source (mm).
     #[arg(long, value_name = "X,Y,Z", default_value = "0,0,0", value_parser = vector, allow_hyphen_values = true)]
     pub source: [f64; 3],
-    /// The speed of the source in parts of that of light.
+    /// Velocity of the source (v/c).
     #[arg(long, value_name = "B", default_value_t = 0.0)]
     pub beta: f64,
-    /// Where it goes.
-    #[arg(long, value_name = "X,Y,Z", default_value = "0,0,1", value_parser = vector, allow_hyphen_values = true)]
+    /// Direction of the source.
+    #[arg(long, value_name = "X,Y,Z", default_value = "0,0,1", value_parser = vector, allow_hyphen_values = true, hide_short_help = true)]
     pub beam_axis: [f64; 3],
 }
 
 /// How points become gamma rays.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Tracking")]
 pub struct Tracking {
-    /// Points nearer to each other become one (mm); 0 for none.
-    #[arg(long, value_name = "MM", default_value_t = 5.0)]
+    /// Points nearer to each other than this are merged (mm); 0 for none.
+    #[arg(long, value_name = "MM", default_value_t = 5.0, hide_short_help = true)]
     pub packing: f64,
-    /// Points with less energy are left out (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 10.0)]
+    /// Points with less energy are dropped (keV).
+    #[arg(long, value_name = "KEV", default_value_t = 10.0, hide_short_help = true)]
     pub threshold: f64,
-    /// How well places are taken to be known: full width at half maximum at 100 keV (mm).
-    #[arg(long, value_name = "MM", default_value_t = 8.0)]
+    /// Assumed position resolution: FWHM at 100 keV (mm).
+    #[arg(long, value_name = "MM", default_value_t = 8.0, hide_short_help = true)]
     pub resolution: f64,
-    /// How well energies of points are taken to be known: standard deviation (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 1.0)]
+    /// Assumed energy resolution: standard deviation (keV).
+    #[arg(long, value_name = "KEV", default_value_t = 1.0, hide_short_help = true)]
     pub energy_error: f64,
-    /// Points of a gamma ray, up to 12.
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=12))]
+    /// Most points of a gamma ray, up to 12.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=12), hide_short_help = true)]
     pub points: u8,
-    /// The least figure of a gamma ray of several points, from 0 to 1; less likely ones are left out.
-    #[arg(long, value_name = "F", default_value_t = 0.05)]
+    /// Least figure of merit of a gamma ray of several points, 0 to 1.
+    #[arg(long, value_name = "F", default_value_t = 0.05, hide_short_help = true)]
     pub accept: f64,
 }
 
 /// What is drawn.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Simulation")]
 pub struct Simulation {
-    /// Draw so many events of each multiplicity instead of reading hits.
+    /// Simulate so many events of each multiplicity instead of reading hits.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub simulate: Option<u32>,
-    /// Gamma rays of an event, one number after the other.
+    /// Gamma rays of an event: a list.
     #[arg(long, value_name = "N,...", default_value = "1,5,10,20,30", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=200))]
     pub multiplicity: Vec<u8>,
-    /// Energies as the source sends them out (keV): 1000, a line; 300:3000, as many in every octave; uniform:300:3000.
+    /// Energies (keV): 1000, 300:3000 (log-uniform), or uniform:300:3000.
     #[arg(long, value_name = "KEV", default_value = "1000")]
     pub energy: Energies,
-    /// Error of places: full width at half maximum at 100 keV (mm).
-    #[arg(long, value_name = "MM", default_value_t = 5.0)]
+    /// Position error: FWHM at 100 keV (mm).
+    #[arg(long, value_name = "MM", default_value_t = 5.0, hide_short_help = true)]
     pub smearing: f64,
-    /// Error of energies: full width at half maximum (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 2.0)]
+    /// Energy error: FWHM (keV).
+    #[arg(long, value_name = "KEV", default_value_t = 2.0, hide_short_help = true)]
     pub energy_width: f64,
-    /// How far from what was sent out the peak goes (keV).
-    #[arg(long, value_name = "KEV", default_value_t = 5.0)]
+    /// Half width of the peak (keV).
+    #[arg(long, value_name = "KEV", default_value_t = 5.0, hide_short_help = true)]
     pub window: f64,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 }

@@ -4,6 +4,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_gpu::GpuInfo;
 use zellige_linalg::bench::gpu::{
@@ -14,16 +15,14 @@ use zellige_linalg::{GemmPrecision, Rule};
 use super::Sizes;
 use super::reconstructors::TorFigures;
 use super::sparse::SparseFigures;
-use crate::origin::Origin;
+use crate::provenance;
 use crate::table::digits;
 
 /// Everything.
-#[derive(Debug, Serialize)]
-pub(super) struct Figures {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Figures {
     /// Nothing is missing that was to be measured, but for what lines say.
     pub(super) complete: bool,
-    #[serde(flatten)]
-    origin: Origin,
     gpu: GpuFigures,
     /// Those that are there, with their versions.
     libraries: BTreeMap<&'static str, String>,
@@ -55,7 +54,7 @@ pub(super) struct Figures {
     pub(super) failed: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct GpuFigures {
     number: u32,
     name: String,
@@ -66,7 +65,7 @@ struct GpuFigures {
 }
 
 /// How the GPU did while something was measured; `null`: it does not tell.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub(super) struct ConditionFigures {
     /// Median clock rate of the multiprocessors.
     sm_clock_mhz: Option<f64>,
@@ -92,7 +91,7 @@ impl ConditionFigures {
 }
 
 /// Products of tiles, 2 tile^3 flop each.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ProductFigures {
     pub(super) precision: &'static str,
     products: usize,
@@ -113,7 +112,7 @@ pub(super) struct ProductFigures {
 }
 
 /// A product of large square matrices by the library, 2 order^3 flop.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct PeakFigures {
     order: u32,
     seconds: f64,
@@ -147,7 +146,7 @@ impl ProductFigures {
 }
 
 /// Bytes per second from and to page-locked memory, and within the GPU's, read and written.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CopyFigures {
     bytes: usize,
     to_gpu: f64,
@@ -164,7 +163,7 @@ impl From<LinkRates> for CopyFigures {
 }
 
 /// A task of a graph that is replayed, one behind the other.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ReplayFigures {
     pub(super) tasks: usize,
     pub(super) task_by_task_seconds: f64,
@@ -179,7 +178,7 @@ impl From<ReplayTimes> for ReplayFigures {
 }
 
 /// Factorisations of one order, n^3 / 3 flop; `null`: left out or failed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SizeFigures {
     pub(super) n: u32,
     pub(super) cusolver_f32: Option<WholeFigures>,
@@ -187,7 +186,7 @@ pub(super) struct SizeFigures {
     pub(super) tiled: Vec<TiledFigures>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct WholeFigures {
     pub(super) seconds: f64,
     tflops: f64,
@@ -201,7 +200,7 @@ impl From<WholeFactor> for WholeFigures {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct TiledFigures {
     pub(super) rule: String,
     pub(super) seconds: f64,
@@ -227,7 +226,7 @@ pub(super) struct TiledFigures {
 }
 
 /// All tasks of one codelet.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct CodeletFigures {
     name: &'static str,
     tasks: usize,
@@ -274,7 +273,7 @@ impl TiledFigures {
 }
 
 /// A factorisation on several GPUs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SeveralFigures {
     n: u32,
     rule: &'static str,
@@ -313,7 +312,7 @@ impl SeveralFigures {
 }
 
 /// A factorisation in so much memory; the first row is the one whose bits the others must have.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct MemoryFigures {
     /// The end of `what`.
     #[serde(skip)]
@@ -363,7 +362,7 @@ impl MemoryFigures {
 }
 
 /// A factorisation by the GPU alone, and by it and CPU workers.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct TogetherFigures {
     n: u32,
     pub(super) rule: &'static str,
@@ -415,7 +414,6 @@ impl Figures {
         };
         Figures {
             complete: false,
-            origin: Origin::here(),
             gpu,
             libraries: libraries.into_iter().collect(),
             tile: sizes.tile,
@@ -440,11 +438,10 @@ impl Figures {
 
     /// Where and when a platform was measured, in words.
     pub(super) fn origin(&self, by: &str) -> String {
-        let Origin { date, host, version, .. } = &self.origin;
-        let tile = self.tile;
+        let run = provenance::run();
         format!(
-            "{}, measured by zellige {version} {by} on {host}, {date}, with tiles of {tile}. A link's two directions are as fast as the slower one.",
-            self.gpu.name
+            "{}, measured by zellige {} {by} on {}, {}, with tiles of {}. A link's two directions are as fast as the slower one.",
+            self.gpu.name, run.zellige.version, run.host.name, run.date, self.tile
         )
     }
 

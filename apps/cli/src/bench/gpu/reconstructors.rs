@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_linalg::Rule;
 use zellige_runtime::Gpu;
@@ -38,7 +39,7 @@ impl TorSize {
 }
 
 /// One system with one rule; medians.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct TorFigures {
     nssp: usize,
     layers: usize,

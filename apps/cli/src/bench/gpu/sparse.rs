@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_runtime::{Bindings, Gpu, Submit};
 use zellige_sparse::adaptive::{Adaptation, Criterion, FormatSet};
@@ -42,7 +43,7 @@ pub(super) struct SparseSizes {
 }
 
 /// Products with one matrix, stored one way; medians.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SparseFigures {
     matrix: &'static str,
     rows: usize,

@@ -1,7 +1,7 @@
 //! Searches beside the full one as a page: the thesis' Tables 5.1 to 5.3 and Figures 5.1 and 5.2, and how far answers are from the truth.
 
-use zellige_page::svg::{Chart, Scale, escape, short};
-use zellige_page::{Page, figure};
+use zellige_app::page::{Page, figure};
+use zellige_app::svg::{Chart, Scale, escape, short};
 use zellige_psa::channels::ChannelSet;
 use zellige_psa::survey::{Row, Run, Variant};
 
@@ -12,7 +12,7 @@ use crate::table::distinct;
 const DRAWN: [&str; 4] = ["cfgs fp32", "cfgs mixed", "cfgs fp16", "fgs fp16"];
 
 /// The page.
-pub fn page(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Variant]) -> String {
+pub fn page(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Variant]) -> Page {
     let mut page = Page::new(&format!("{crystal}: searches beside each other"));
     let words = "Where in a crystal gamma rays gave their energy: fast searches beside the one that compares every point in fp32.";
     page.section(crystal, words, "");
@@ -35,7 +35,7 @@ pub fn page(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Variant]) -> 
     );
     let words = "Half of the events lie nearer to where they happened: the full search, by energy.";
     page.section("Resolution", words, &resolution(runs));
-    page.finish()
+    page
 }
 
 /// A picture for each set of channels, a bar for each search.

@@ -5,6 +5,7 @@ mod report;
 use std::path::Path;
 use std::time::Instant;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_psa::array::Array;
 use zellige_psa::crystal::{Crystal, EXAMPLE};
@@ -15,7 +16,7 @@ use zellige_psa::track::survey::{Counting, Tally, survey};
 use zellige_psa::track::{Kind, Motion, Settings, Tracked, track_all};
 
 use super::{failed, runtime};
-use crate::args::{Output, PsaTrackArgs, TrackGeometry};
+use crate::args::{PsaTrackArgs, TrackGeometry};
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
@@ -36,28 +37,6 @@ pub fn run(args: &PsaTrackArgs) -> anyhow::Result<()> {
         (Some(hits), Some(folder), _) => read(args, hits, folder),
         (_, _, Some(events)) => simulate(args, events as usize),
         _ => unreachable!("hits and a folder, or --simulate, are required"),
-    }
-}
-
-impl PsaTrackArgs {
-    /// Figures, where they were asked for and on the terminal.
-    fn write(
-        &self,
-        figures: &impl Serialize,
-        page: impl FnOnce() -> String,
-        text: &str,
-    ) -> anyhow::Result<()> {
-        if let Some(target) = &self.report {
-            let page = page();
-            target.write(|to| to.write_all(page.as_bytes()))?;
-        }
-        if let Some(target) = &self.json {
-            target.write_json(figures)?;
-        }
-        match self.json.as_ref().is_some_and(Output::is_stdout) {
-            true => Ok(()),
-            false => out::print(text),
-        }
     }
 }
 
@@ -86,8 +65,8 @@ fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
 }
 
 /// The JSON of hits.
-#[derive(Serialize)]
-struct Figures<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Figures<'a> {
     events: usize,
     hits: usize,
     points: usize,
@@ -145,7 +124,7 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     };
     let hits = Hits::read(path, &array, args.coincidence_window)?;
     let settings = settings(args, array.inner_radius());
-    let rt = runtime(args.workers)?;
+    let rt = runtime(args.workers, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
@@ -157,12 +136,15 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     hits::write(folder, &hits, &tracked, &spectra)?;
     let figures = Figures::of(&hits, &tracked, &spectra, seconds);
     let name = path.display().to_string();
-    args.write(&figures, || report::of_hits(&name, &figures), &figures.text(folder))
+    let trace = args.outputs.recorded(&rt)?;
+    let results = [&figures];
+    let page = || Ok(report::of_hits(&name, &figures));
+    args.outputs.write(&name, trace.as_ref(), &results, page, || figures.text(folder))
 }
 
 /// A row of the JSON of simulated events.
-#[derive(Serialize)]
-struct Row<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Row<'a> {
     efficiency: f64,
     peak_to_total: f64,
     absorbed_share: f64,
@@ -195,7 +177,7 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     };
     let counting = Counting { events, window: simulation.window, step: args.step, most: args.most };
     let multiplicities: Vec<usize> = simulation.multiplicity.iter().map(|&m| m.into()).collect();
-    let rt = runtime(args.workers)?;
+    let rt = runtime(args.workers, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let begin = Instant::now();
@@ -211,8 +193,10 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     };
     let rows: Vec<Row> = tallies.iter().map(row).collect();
     let title = format!("{events} events of each multiplicity, {} keV", simulation.energy);
-    let text = format!("{title}, {} s\n{}", digits(seconds), table(&tallies));
-    args.write(&rows, || report::of_simulation(&title, &tallies), &text)
+    let text = || format!("{title}, {} s\n{}", digits(seconds), table(&tallies));
+    let trace = args.outputs.recorded(&rt)?;
+    let page = || Ok(report::of_simulation(&title, &tallies));
+    args.outputs.write(&title, trace.as_ref(), &rows, page, text)
 }
 
 fn table(tallies: &[Tally]) -> String {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use zellige_page::svg::{Chart, Scale, escape, short};
-use zellige_page::{Page, figure};
+use zellige_app::page::{Page, figure};
+use zellige_app::svg::{Chart, Scale, escape, short};
 use zellige_psa::track::Spectrum;
 use zellige_psa::track::survey::Tally;
 
@@ -13,7 +13,7 @@ use super::Figures;
 const POINTS: usize = 800;
 
 /// The page of hits.
-pub fn of_hits(name: &str, figures: &Figures) -> String {
+pub fn of_hits(name: &str, figures: &Figures) -> Page {
     let mut page = Page::new(&format!("{name}: gamma rays"));
     page.section(name, "Hits of germanium crystals, put together to gamma rays.", "");
     page.facts(&[
@@ -32,11 +32,11 @@ pub fn of_hits(name: &str, figures: &Figures) -> String {
         ("sums of events", &spectra.calorimetric),
     ];
     page.section("Spectra", "Counts in steps of energy.", &spectrum(&lines));
-    page.finish()
+    page
 }
 
 /// The page of simulated events.
-pub fn of_simulation(title: &str, tallies: &[Tally]) -> String {
+pub fn of_simulation(title: &str, tallies: &[Tally]) -> Page {
     let mut page = Page::new("Tracking of simulated gamma rays");
     page.section("Tracking of simulated gamma rays", title, "");
     let words = "Efficiency: gamma rays in the peak in parts of those that were sent out; no tracking gets more than what stayed whole in the germanium. \
@@ -54,7 +54,7 @@ pub fn of_simulation(title: &str, tallies: &[Tally]) -> String {
         );
         page.section(&format!("Multiplicity {}", tally.multiplicity), &words, &spectrum(&lines));
     }
-    page.finish()
+    page
 }
 
 fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {

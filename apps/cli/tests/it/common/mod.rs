@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// Where performance models are kept.
 const CACHE: &str = ".cache";
 
@@ -77,6 +79,31 @@ pub fn collect(mut child: Child, limit: Duration) -> Ran {
             panic!("the command was not done after {:.0} s", begin.elapsed().as_secs_f64());
         }
     }
+}
+
+/// The results in the JSON of any verb, after a check against the schema of that verb.
+#[track_caller]
+pub fn results(text: &str) -> Value {
+    let mut file: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let words: Vec<&str> = file["args"].as_array().expect("args").iter().filter_map(Value::as_str).collect();
+    let schemas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json"));
+    let verbs = [words.iter().take(2).copied().collect::<Vec<_>>().join("-"), words[0].to_owned()];
+    let schema =
+        verbs.iter().find_map(|verb| std::fs::read_to_string(schemas.join(format!("{verb}.json"))).ok());
+    let schema: Value = serde_json::from_str(&schema.expect("a schema of the verb")).expect("a schema");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let problems: Vec<String> =
+        validator.iter_errors(&file).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(problems.is_empty(), "{verbs:?}: {problems:#?}");
+    file["results"].take()
+}
+
+/// The one result in the JSON of any verb.
+#[track_caller]
+pub fn result(text: &str) -> Value {
+    let mut results = results(text);
+    assert_eq!(results.as_array().map(Vec::len), Some(1), "{results}");
+    results[0].take()
 }
 
 /// A folder with `small.toml` in it: the system of the demonstration with so many sub-apertures across.

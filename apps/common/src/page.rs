@@ -1,26 +1,10 @@
-//! Pages that show what a run found: a single file without scripts or foreign parts, light and dark.
-//!
-//! ```
-//! use zellige_page::svg::{Chart, Scale};
-//! use zellige_page::{Page, figure};
-//!
-//! let mut chart = Chart::new(520.0, 300.0, [24.0, 14.0, 42.0, 56.0], "a falling line");
-//! let (x, y) = (Scale::linear(0.0, 2.0, chart.left, chart.right), Scale::log(0.1, 10.0, chart.bottom, chart.top));
-//! chart.x_axis(&x, "step", false);
-//! chart.y_axis(&y, "residual");
-//! chart.line(&[(x.at(0.0), y.at(10.0)), (x.at(2.0), y.at(0.1))], "c0");
-//! let mut page = Page::new("A run");
-//! page.section("Residuals", "They fall.", &figure(&chart.finish(), "step by step"));
-//! assert!(page.finish().contains("<svg"));
-//! ```
-#![forbid(unsafe_code)]
-#![deny(missing_docs)]
-
-pub mod svg;
+//! An HTML page: a single file without scripts or foreign parts, light and dark.
 
 use std::fmt::Write;
 
-use svg::escape;
+use crate::json::Provenance;
+use crate::svg::escape;
+use crate::tables;
 
 /// A page as it grows.
 #[derive(Debug)]
@@ -60,6 +44,43 @@ impl Page {
     pub fn section(&mut self, title: &str, words: &str, markup: &str) {
         let (title, words) = (escape(title), escape(words));
         let _ = writeln!(self.0, "<section><h2>{title}</h2><p class=\"soft\">{words}</p>{markup}</section>");
+    }
+
+    /// The title as the first line of the page.
+    pub fn heading(&mut self, title: &str) {
+        let _ = writeln!(self.0, "<h1>{}</h1>", escape(title));
+    }
+
+    /// A summary of a trace, and the address of the page that shows every task.
+    pub fn trace(&mut self, words: &str, summary: &str, link: Option<&str>) {
+        let link = link.map_or(String::new(), |address| {
+            format!("<p><a href=\"{}\">Open the trace: every task on its worker</a></p>", escape(address))
+        });
+        let lines: Vec<String> = summary.lines().map(escape).collect();
+        self.section("Trace", words, &format!("{link}<pre>{}</pre>", lines.join("\n")));
+    }
+
+    /// The section at the end of every report: the command line, the version, the machine and the date.
+    pub fn provenance(&mut self, run: &Provenance) {
+        let zellige = &run.zellige;
+        let commit = zellige.commit.as_ref().map_or(String::new(), |commit| format!(" ({commit})"));
+        let processor = run.host.processor.as_ref().map_or(String::new(), |name| format!(", {name}"));
+        let markup = format!(
+            "<pre>zellige {}</pre><p class=\"soft\">zellige {}{}, {} on {}{}, {} cores</p>",
+            escape(&run.args.join(" ")),
+            escape(&zellige.version),
+            escape(&commit),
+            escape(&run.date),
+            escape(&run.host.name),
+            escape(&processor),
+            run.host.cores,
+        );
+        self.section("Run", "", &markup);
+    }
+
+    /// Results as tables, as they stand in the JSON: one table for each list of records, long lists of numbers by their extent.
+    pub fn results(&mut self, results: &serde_json::Value) {
+        tables::write(&mut self.0, results);
     }
 
     /// The whole page.

@@ -1,0 +1,35 @@
+//! The words after `zellige doctor`, `zellige completions` and `zellige man`.
+
+use clap::Args;
+use clap_complete::Shell;
+
+use super::paths::{Output, OutputFolder};
+
+pub(super) const COMPLETIONS: &str = "\
+Examples
+  zellige completions bash > ~/.local/share/bash-completion/completions/zellige
+  zellige completions zsh > \"${fpath[1]}/_zellige\"
+  zellige completions fish > ~/.config/fish/completions/zellige.fish";
+
+/// `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<Output>,
+}
+
+/// `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: Shell,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Folder for the pages of all verbs, e.g. ~/.local/share/man/man1.
+    #[arg(long, short, value_name = "FOLDER")]
+    pub output: Option<OutputFolder>,
+}

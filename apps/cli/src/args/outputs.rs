@@ -1,0 +1,21 @@
+//! Where results go: the options of every verb that runs tasks.
+
+use clap::Args;
+
+use super::paths::{Output, OutputFile};
+use crate::trace::TraceFile;
+
+/// What a verb writes about its run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct RunOutputs {
+    /// Write the results as JSON; `-` is standard output.
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<Output>,
+    /// Write an HTML page with the results and a summary of the trace.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<OutputFile>,
+    /// Write what every worker did: .json for Perfetto and chrome://tracing, .paje or .trace for ViTE, .html for a browser.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<TraceFile>,
+}

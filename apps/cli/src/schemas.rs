@@ -1,0 +1,93 @@
+//! JSON schemas of what verbs write. A test keeps docs/reference/json as the types have it; with ZELLIGE_WRITE_DOCS in the environment it
+//! writes the files.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clap::CommandFactory;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use zellige_app::json::schema;
+
+use crate::args::Cli;
+use crate::psa::track;
+use crate::{bench, doctor, machine, matrix, psa, selftest, solve, spmv, tor};
+
+/// What `psa track` writes: of hits, or of simulated events.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code)]
+enum Tracked<'a> {
+    Hits(track::Figures<'a>),
+    Simulated(track::Row<'a>),
+}
+
+/// The schemas by verb.
+fn all() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("tor info", schema::<tor::info::Figures<'_>>()),
+        ("tor cov", schema::<tor::cov::Figures>()),
+        ("tor build", schema::<zellige_tor::pipeline::RuleResult>()),
+        ("tor eval", schema::<zellige_tor::pipeline::Judgement>()),
+        ("tor run", schema::<zellige_tor::pipeline::RuleResult>()),
+        ("psa simulate", schema::<psa::simulate::Figures>()),
+        ("psa events", schema::<psa::events::Figures>()),
+        ("psa run", schema::<zellige_psa::results::Results>()),
+        ("psa benchmark", schema::<zellige_psa::survey::Row>()),
+        ("psa stream", schema::<zellige_psa::stream::Summary>()),
+        ("psa compare", schema::<psa::compare::Figures>()),
+        ("psa track", schema::<Tracked<'_>>()),
+        ("solve", schema::<solve::Figures>()),
+        ("spmv", schema::<spmv::Figures>()),
+        ("matrix info", schema::<matrix::Figures>()),
+        ("bench tasks", schema::<bench::TaskFigures<'_>>()),
+        ("bench cholesky", schema::<bench::CholeskyFigures<'_>>()),
+        ("bench memory", schema::<bench::memory::Figures>()),
+        ("bench gpu", schema::<bench::gpu::figures::Figures>()),
+        ("machine show", schema::<machine::show::Machine>()),
+        ("machine calibrate", schema::<machine::models::Known>()),
+        ("simulate tor", schema::<zellige_tor::simulate::Report>()),
+        ("simulate cholesky", schema::<zellige_tor::simulate::Report>()),
+        ("selftest", schema::<selftest::Report>()),
+        ("doctor", schema::<doctor::Figures>()),
+    ]
+}
+
+/// Verbs with the option `--json`.
+fn with_json(command: &clap::Command, verb: &str, found: &mut BTreeSet<String>) {
+    if command.get_arguments().any(|argument| argument.get_long() == Some("json")) {
+        found.insert(verb.to_owned());
+    }
+    for inner in command.get_subcommands() {
+        with_json(inner, format!("{verb} {}", inner.get_name()).trim(), found);
+    }
+}
+
+#[test]
+fn every_verb_that_writes_json_has_a_schema() {
+    let mut found = BTreeSet::new();
+    with_json(&Cli::command(), "", &mut found);
+    let known: BTreeSet<String> = all().into_iter().map(|(verb, _)| verb.to_owned()).collect();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn the_files_are_what_the_types_have() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json"));
+    for (verb, schema) in all() {
+        let file = folder.join(format!("{}.json", verb.replace(' ', "-")));
+        let mut text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
+        text.push('\n');
+        if std::env::var_os("ZELLIGE_WRITE_DOCS").is_some() {
+            std::fs::create_dir_all(folder).expect("a folder for schemas");
+            std::fs::write(&file, &text).expect("a schema can be written");
+        }
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            written == text,
+            "{} is not what `zellige {verb} --json` writes: ZELLIGE_WRITE_DOCS=1 cargo test -p zellige-cli schemas; a key that is removed or \
+             renamed raises zellige_app::json::SCHEMA",
+            file.display()
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! The JSON that every verb writes: one envelope around its results.
+//!
+//! ```
+//! use zellige_app::json::{Envelope, Host, Program, Provenance};
+//!
+//! let run = Provenance {
+//!     schema: zellige_app::json::SCHEMA,
+//!     zellige: Program { version: "0.1.0".into(), commit: None, features: vec![] },
+//!     host: Host { name: "node1".into(), processor: None, cores: 2 },
+//!     date: "2026-03-01T12:34:56Z".into(),
+//!     args: ["solve", "a.mtx", "--json", "-"].map(String::from).into(),
+//! };
+//! let text = serde_json::to_string(&Envelope { run: &run, results: &[1.5] }).unwrap();
+//! assert!(text.starts_with(r#"{"schema":1,"zellige":{"version":"0.1.0""#) && text.ends_with(r#""results":[1.5]}"#));
+//! ```
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON of all verbs. It is raised when a key is removed or renamed; keys may be added without.
+pub const SCHEMA: u32 = 1;
+
+/// What produced results, where, when and with which arguments.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Provenance {
+    /// Version of the keys of this file: [`SCHEMA`].
+    pub schema: u32,
+    /// The program.
+    pub zellige: Program,
+    /// The machine.
+    pub host: Host,
+    /// When the program started, in UTC: `2026-03-01T12:34:56Z`.
+    pub date: String,
+    /// The words of the command line after `zellige`, those of a configuration file included.
+    pub args: Vec<String>,
+}
+
+/// A build of the program.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// The commit it was built from; null for a build outside a repository.
+    pub commit: Option<String>,
+    /// The optional features it was built with.
+    pub features: Vec<String>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Host {
+    /// Its network name.
+    pub name: String,
+    /// Model name of its processor; null where the system does not tell.
+    pub processor: Option<String>,
+    /// Cores that the process may use.
+    pub cores: usize,
+}
+
+/// A file of results.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(bound(serialize = "T: Serialize"))]
+pub struct Envelope<'a, T: 'a> {
+    /// What produced the results.
+    #[serde(flatten)]
+    pub run: &'a Provenance,
+    /// One entry for each rule, right-hand side, row of a table, ...; most verbs write one.
+    pub results: &'a [T],
+}
+
+/// What a program reads of a file of results.
+#[derive(Debug, Deserialize)]
+pub struct Results<T> {
+    /// As in [`Envelope::results`].
+    pub results: Vec<T>,
+}
+
+/// The JSON schema (draft 2020-12) of a file with such results.
+pub fn schema<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Envelope<'_, T>>()
+}
