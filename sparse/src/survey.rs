@@ -182,6 +182,12 @@ impl Survey<'_> {
             }
             (Some(set), &[edge], _) => Ok((set, edge)),
             _ => {
+                if let Some(set) = set {
+                    // A set that does not go with the criterion is named, whatever the block size.
+                    let adaptation =
+                        Adaptation { set, criterion, accuracy, rounding: self.rounding, drops: self.drops };
+                    adaptation.check(a)?;
+                }
                 let ways = (edges, sets);
                 let way = fastest(a, ways, criterion, accuracy, self.rounding, self.workers.max(1))?;
                 // Where nothing is asked for, what is slower than `f64` is none.

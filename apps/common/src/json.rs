@@ -14,7 +14,9 @@
 //! assert!(text.starts_with(r#"{"schema":1,"zellige":{"version":"0.1.0""#) && text.ends_with(r#""results":[1.5]}"#));
 //! ```
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON of all verbs. It is raised when a key is removed or renamed; keys may be added without.
@@ -75,7 +77,15 @@ pub struct Results<T> {
     pub results: Vec<T>,
 }
 
+/// A number that is not finite is null in JSON.
+fn or_null(schema: &mut Schema) {
+    if schema.get("type").is_some_and(|kind| kind == "number") {
+        schema.insert("type".into(), serde_json::json!(["number", "null"]));
+    }
+}
+
 /// The JSON schema (draft 2020-12) of a file with such results.
 pub fn schema<T: JsonSchema>() -> Schema {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Envelope<'_, T>>()
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(RecursiveTransform(or_null));
+    settings.into_generator().into_root_schema_for::<Envelope<'_, T>>()
 }

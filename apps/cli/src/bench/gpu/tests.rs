@@ -77,7 +77,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(figures.left_out.iter().all(unknown), "{:?}", figures.left_out);
     verdict(&figures).unwrap();
     let json = serde_json::to_value(&figures).unwrap();
-    let wanted = "complete date host cpu version gpu libraries tile look_left repeats budget_seconds seconds products copies replays cholesky memory together several sparse tor platform left_out failed";
+    let wanted = "complete gpu libraries tile look_left repeats budget_seconds seconds products copies replays cholesky memory together several sparse tor platform left_out failed";
     assert_eq!(keys(&json), wanted.split(' ').collect());
     let part = |key: &str| json[key].as_array().unwrap();
     let wanted = "precision products seconds tflops plain_tflops fraction peak peak_tflops fraction_of_peak sm_clock_mhz power_w energy_j watched_seconds";
