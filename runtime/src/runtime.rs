@@ -87,6 +87,8 @@ impl Runtime {
     /// count. [`Error::SelfWait`] inside a task; [`Error::Deadlock`] where a task waits for a guard that the caller holds.
     pub fn wait_all(&self) -> Result<(), Error> {
         self.shared.wait_for_all()?;
+        // A task that a broken runtime has failed may have ended before anybody waited: the cause comes first.
+        self.shared.check_broken()?;
         self.shared.take_first_failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
     }
 

@@ -63,7 +63,7 @@ impl<'x> Adaptation<'x> {
     }
 
     /// Refuses what has no meaning together.
-    fn check(&self, a: &Csr) -> Result<(), Error> {
+    pub(crate) fn check(&self, a: &Csr) -> Result<(), Error> {
         let has_scales = self.set.has_scales();
         if let Criterion::ComponentwiseFor(x) = self.criterion {
             if x.len() != a.columns() {
