@@ -1,6 +1,6 @@
 //! The kernels that bodies on GPUs are made of: their source, the same on the host, and how they are launched.
 //!
-//! What they compute is said twice: in CUDA C++ (`runtime/cuda/fuzz.cu`), and by the functions of [`Value`], which bodies on CPUs use too. A test
+//! What they compute is said twice: in CUDA C++ (`runtime/core/cuda/fuzz.cu`), and by the functions of [`Value`], which bodies on CPUs use too. A test
 //! compares the two.
 
 use std::sync::Arc;
