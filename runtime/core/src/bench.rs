@@ -3,8 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::model::Models;
-use crate::{Bindings, Error, Graph, Handle, Recorder, Runtime, Submit, read, update};
+use zellige_model::Models;
+
+use crate::data::Handle;
+use crate::error::Error;
+use crate::graph::{Bindings, Graph, Recorder};
+use crate::operand::{read, update};
+use crate::runtime::Runtime;
+use crate::task::Submit;
 
 /// Process CPU time per task (us): submission, dependencies, scheduling, execution and completion, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]

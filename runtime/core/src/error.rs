@@ -5,6 +5,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use zellige_trace::BoundsError;
+
 /// What a task's body gives back when it fails: any error.
 pub type TaskError = Box<dyn StdError + Send + Sync + 'static>;
 
@@ -243,6 +245,12 @@ impl Error {
             Error::Poisoned { failure, .. } | Error::Failed(failure) => Some(failure),
             _ => None,
         }
+    }
+}
+
+impl From<BoundsError> for Error {
+    fn from(error: BoundsError) -> Error {
+        Error::Config(error.to_string())
     }
 }
 

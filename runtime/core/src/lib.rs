@@ -55,7 +55,6 @@ mod gpu;
 mod graph;
 mod hub;
 mod memory;
-pub mod model;
 mod mutant;
 mod operand;
 mod plan;
@@ -70,7 +69,7 @@ mod swap;
 mod sync;
 mod task;
 mod topology;
-mod trace;
+mod trace_recorder;
 
 pub use data::{
     BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, Portability, Portable, ReadGuard, SliceMut,
@@ -91,11 +90,10 @@ pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use subnormals::Subnormals;
 pub use task::{
     Apart, Batch, Choice, Closure, Codelet, CodeletBuilder, Cpu, CudaBatch, CudaMember, DeviceInfo,
-    DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo,
-    TaskRef,
+    DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
-pub use trace::{
-    Bounds, CodeletReport, EvictionEvent, GivenTime, IdleEvent, IdleState, KindReport, LinkReport,
-    MemoryEvent, NodeReport, Report, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent, TransferReason,
-};
+pub use zellige_model as model;
+pub use zellige_model::TaskInfo;
+pub use zellige_trace as trace;
+pub use zellige_trace::Trace;

@@ -8,15 +8,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use zellige_model::Models;
+use zellige_trace::{Trace, TraceWorker};
+
 use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
 use crate::error::{Error, Failure};
 use crate::exec::{Shared, Watchdog, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::hub::{Hub, NodeUse};
-use crate::model::Models;
 use crate::operand::Mode;
 use crate::task::{Codelet, DeviceInfo, Spec, Submit, TaskRef};
-use crate::trace::{Trace, TraceWorker};
 
 pub use builder::RuntimeBuilder;
 pub use group::Group;

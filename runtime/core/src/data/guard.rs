@@ -6,13 +6,15 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, MutexGuard};
 use std::thread::{self, Thread};
 
+use zellige_model::TaskInfo;
+
 use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
 use crate::error::Error;
 use crate::exec::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::hub;
 use crate::operand::{Accesses, Mode};
 use crate::runtime::Runtime;
-use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskInfo, TaskRef, Ways};
+use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskRef, Ways};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
 pub(crate) struct Gate<D: Data> {

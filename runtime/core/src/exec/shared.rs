@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
+use zellige_model::{KindId, Models};
 
 use super::blocked::BlockedThreads;
 use super::current;
@@ -20,12 +21,11 @@ use super::window::Window;
 use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::GpuGraphs;
 use crate::hub::Hub;
-use crate::model::{KindId, Models};
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::subnormals::Subnormals;
 use crate::task::{Asked, Body, DeviceInfo, Header, Role, Task, TaskRef};
 use crate::topology::CoreInfo;
-use crate::trace::Recorder;
+use crate::trace_recorder::TraceRecorder;
 
 /// The runtimes that have not ended.
 static ALIVE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
@@ -84,7 +84,7 @@ pub(crate) struct Parts {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) workers: Vec<WorkerSlot>,
     pub(crate) window: Window,
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Option<TraceRecorder>,
     pub(crate) models: Option<Arc<Models>>,
     pub(crate) hub: Option<Hub>,
     pub(crate) leave_to_gpus: bool,
@@ -109,7 +109,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Vec<WorkerSlot>,
     pub(crate) sleep: Sleep,
     pub(crate) window: Window,
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Option<TraceRecorder>,
     /// What is known of how long tasks take.
     pub(crate) models: Option<Arc<Models>>,
     /// Where the data are, if there are devices with memory of their own.

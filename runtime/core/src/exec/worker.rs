@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use zellige_trace::{IdleState, TaskEvent};
+
 use super::{Ready, Shared, current};
 use crate::error::{Cause, Error, panic_message};
 use crate::hub::{Hub, Next};
 use crate::sched::{ReadyTask, Wake, Work};
 use crate::task::{Env, Header, Notes, Ran, Role, Task, TaskRef, WorkerLocal};
-use crate::trace::{IdleState, TaskEvent};
 
 /// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there
 /// whoever looks keeps a core from those that have work.

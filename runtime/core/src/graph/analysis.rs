@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use petgraph::graph::{DiGraph, NodeIndex};
+use zellige_model::TaskInfo;
 
 use super::Graph;
-use crate::task::TaskInfo;
 
 /// One task of a recorded graph.
 #[derive(Clone, Copy, Debug, PartialEq)]

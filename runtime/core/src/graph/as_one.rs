@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use zellige_model::TaskInfo;
 
 use super::recorder::{GraphData, Slot};
 use crate::data::{AnyHandle, Format, Meta};
@@ -15,7 +16,7 @@ use crate::gpu::{GpuStream, Known, Recording, Seen};
 use crate::hub::NodeUse;
 use crate::memory::BufferId;
 use crate::operand::{Accesses, Formats, Mode};
-use crate::task::{Body, Choice, DeviceInfo, Env, Header, Only, Placement, Ran, TaskInfo, Ways};
+use crate::task::{Body, Choice, DeviceInfo, Env, Header, Only, Placement, Ran, Ways};
 
 /// Whether replays of recorded graphs are put on a GPU in one launch, as a CUDA graph, instead of task by task.
 ///

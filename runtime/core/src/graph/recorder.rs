@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use zellige_model::TaskInfo;
 
 use super::as_one::AsOne;
 use super::replay::Bindings;
@@ -16,7 +17,7 @@ use crate::error::{Error, Failure};
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::operand::{Accesses, Mode};
 use crate::task::{
-    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, TaskCell, TaskInfo, TaskRef, TypedBody, Ways,
+    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, TaskCell, TaskRef, TypedBody, Ways,
 };
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.

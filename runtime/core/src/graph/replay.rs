@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use zellige_model::TaskInfo;
 
 use super::Graph;
 use super::as_one::{Way, is_one_by_one};
@@ -14,9 +15,7 @@ use crate::error::{Cause, Error, Failure};
 use crate::exec::{Ready, Retired, Shared, enter};
 use crate::operand::Accesses;
 use crate::sched::{ReadyTask, Work};
-use crate::task::{
-    Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskInfo, TaskRef, Ways, WorkerLocal,
-};
+use crate::task::{Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskRef, Ways, WorkerLocal};
 
 /// Which handles a replay runs on: one for each slot of the graph.
 #[derive(Clone)]

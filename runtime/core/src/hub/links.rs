@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use zellige_model::{LinkError, LinkModel, Models};
 
 use super::disk;
 use super::probe::{Bytes, Ladder, host_copy};
@@ -12,7 +13,6 @@ use crate::device::{DeviceError, Op, Span, StreamId};
 use crate::exec::Shared;
 use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{HOST, LinkSpec, NodeId};
-use crate::model::{LinkError, LinkModel, Models};
 
 /// From one node to another.
 pub(super) type Way = (NodeId, NodeId);

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_queue::ArrayQueue;
+use zellige_trace::{EvictionEvent, MemoryEvent, Trace, TraceNode, TransferEvent, TransferReason};
 
 use crate::device::Span;
 use crate::memory::{NodeId, Reason, Transfer};
-use crate::trace::{EvictionEvent, MemoryEvent, Trace, TraceNode, TransferEvent, TransferReason};
 
 /// Bounded queues; what does not fit is counted.
 pub(crate) struct Log {

@@ -50,9 +50,9 @@ use crate::gpu::{Gpu, GpuDevice, GpuMemory, Pool, Serving, check_memory};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket, distinct,
 };
-use crate::model::Models;
 use crate::plan::Plan;
 use crate::subnormals::Subnormals;
+use zellige_model::Models;
 
 /// A datum's handle, and the number that the handle has in traces.
 type Known = (u64, Weak<dyn AnyHandle>);

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use zellige_model::{LinkError, LinkModel};
+
 use crate::data::Buffer;
-use crate::model::{LinkError, LinkModel};
 
 /// The sizes grow by this factor from the smallest to the largest (bytes).
 const GROWTH: u64 = 4;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use zellige_model::{KindId, LinkModel, Models, OVERHEAD, Row, Source, TaskInfo};
+
 use super::rates::{Rates, size};
 use super::{DeviceSpec, KindSpec, LinkSpec, NodeSpec, Platform};
 use crate::device;
 use crate::error::Error;
-use crate::model::{KindId, LinkModel, Models, OVERHEAD, Row, Source};
-use crate::task::TaskInfo;
 
 /// Name of the host's node and of its kind of device, as in models.
 const HOST: &str = "host";
@@ -263,7 +263,7 @@ mod tests {
 
     use super::*;
     use crate::device::Emulated;
-    use crate::model::LinkModel;
+    use zellige_model::LinkModel;
 
     /// Products of 100 in 20 us, an overhead of 2 us for two workers.
     fn calibrated() -> Arc<Models> {

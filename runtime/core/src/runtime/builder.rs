@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use zellige_model::Models;
+
 use super::Runtime;
 use crate::device::DeviceSpec;
 use crate::error::Error;
@@ -12,12 +14,11 @@ use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerS
 use crate::graph::GpuGraphs;
 use crate::hub::{Candidate, Chooser, HostMemory, Hub, Log};
 use crate::memory::LinkSpec;
-use crate::model::Models;
 use crate::sched::{self, Policy};
 use crate::subnormals::Subnormals;
 use crate::swap::Swap;
 use crate::topology::{self, CoreInfo, Topology};
-use crate::trace;
+use crate::trace_recorder::{self, TraceRecorder};
 
 /// Decides what a [`Runtime`] is made of.
 pub struct RuntimeBuilder {
@@ -196,7 +197,7 @@ impl RuntimeBuilder {
     /// Records what happens, see [`Runtime::take_trace`].
     #[must_use]
     pub fn trace(mut self, on: bool) -> Self {
-        self.trace = on.then_some(trace::DEFAULT_CAPACITY);
+        self.trace = on.then_some(trace_recorder::DEFAULT_CAPACITY);
         self
     }
 
@@ -298,7 +299,7 @@ impl RuntimeBuilder {
             Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log, mode)
         });
         let hub = hub.transpose().map_err(Error::Config)?;
-        let recorder = self.trace.map(|capacity| trace::Recorder::new(count, capacity));
+        let recorder = self.trace.map(|capacity| TraceRecorder::new(count, capacity));
         let window = Window::new(self.window);
         let watched = self.patience.is_some();
         if let (Some(hub), Some(choose)) = (&hub, self.victims) {

@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use zellige_model::TaskInfo;
+
 use super::{Policy, ReadyTask, SchedView, Wake, World};
-use crate::task::TaskInfo;
 use crate::topology::CoreInfo;
 
 /// Workers of given kinds; what they know of tasks is set by the tests. Times in ns.

@@ -27,9 +27,9 @@ pub use ready::ReadyTask;
 pub(crate) use ready::Work;
 pub use world::SchedView;
 pub(crate) use world::World;
+use zellige_model::TaskInfo;
 
 use crate::error::Error;
-use crate::task::TaskInfo;
 
 /// Who may be woken for a task that was pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,12 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+use zellige_model::TaskInfo;
+
 use crate::error::Cause;
 use crate::graph::ReplayTask;
 use crate::sim::SimTask;
-use crate::task::{Header, Task, TaskInfo};
+use crate::task::{Header, Task};
 
 /// What there is to run.
 pub(crate) enum Work {
@@ -114,7 +116,7 @@ impl ReadyTask {
             && other.batch(true) > 1
             && self.runtime() == other.runtime()
             && ours.name == theirs.name
-            && crate::model::is_same_footprint(&ours.info, &theirs.info)
+            && ours.info.has_same_footprint(&theirs.info)
             && is_same_type(self.0.body().as_any(), other.0.body().as_any())
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use zellige_trace::{Bounds, TaskEvent};
+
 use super::SimBounds;
 use super::log::kinds;
 use super::world::Stage;
 use crate::error::Error;
-use crate::trace::{Bounds, TaskEvent};
 
 /// How many tasks a class has, and what they take together on each kind of device (ns).
 type Sum = (u64, Vec<Option<u64>>);

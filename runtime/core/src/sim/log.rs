@@ -1,13 +1,14 @@
 //! What happened in virtual time, as a trace.
 
+use zellige_trace::{
+    EvictionEvent, IdleEvent, IdleState, MemoryEvent, TaskEvent, Trace, TraceNode, TraceWorker,
+    TransferEvent, TransferReason,
+};
+
 use super::BytesMoved;
 use super::world::{Plan, Stage};
 use crate::memory::{HOST, Transfer};
 use crate::platform::Platform;
-use crate::trace::{
-    EvictionEvent, IdleEvent, IdleState, MemoryEvent, TaskEvent, Trace, TraceNode, TraceWorker,
-    TransferEvent, TransferReason,
-};
 
 /// The trace so far.
 pub(super) struct Log {

@@ -31,11 +31,12 @@ mod world;
 
 use std::time::Duration;
 
+use zellige_trace::Trace;
+
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::platform::Platform;
 use crate::sched::{self, Policy};
-use crate::trace::Trace;
 
 pub use norms::Norms;
 pub(crate) use world::SimTask;

@@ -2,12 +2,14 @@
 
 use std::marker::PhantomData;
 
+use zellige_model::TaskInfo;
+
 use super::inner::Inner;
 use super::{Region, Splittable};
 use crate::data::{Data, Handle};
 use crate::error::TaskError;
 use crate::operand::{Operand, Operands, Read, Slot, Update, Write, read, update, write};
-use crate::task::{Codelet, Cpu, TaskContext, TaskInfo};
+use crate::task::{Codelet, Cpu, TaskContext};
 
 pub(super) fn inner_read<D: Data>(handle: &Handle<D>) -> Inner<Read<D>> {
     Inner(read(handle))

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use zellige_model::TaskInfo;
 
-use super::{Codelet, Cpu, Only, Outcome, TaskContext, TaskInfo, TaskRef};
+use super::{Codelet, Cpu, Only, Outcome, TaskContext, TaskRef};
 use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::deps::Standing;
 use crate::error::{Error, Failure, TaskError};

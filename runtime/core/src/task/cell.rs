@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
+use zellige_model::TaskInfo;
 
 use super::{Body, Only, Tally, Ways};
 use crate::deps::{Edge, Group, Successors, UpTo};
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
-use crate::task::TaskInfo;
 
 /// What scheduling, tracing and errors read of a task.
 pub(crate) struct Header {

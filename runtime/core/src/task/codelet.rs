@@ -1,6 +1,6 @@
 //! What a task runs, and what the runtime may know about it.
 
-use std::time::Duration;
+use zellige_model::TaskInfo;
 
 use crate::data::{Data, Element, Format, Meta};
 use crate::error::TaskError;
@@ -33,21 +33,6 @@ impl DeviceKind for Cpu {
     type Slot<'v, D: Data> = Slot<'v, D>;
     type List<'v, D: Data> = List<'v, D>;
     type Scratch<'v, T: Element> = &'v mut [T];
-}
-
-/// What is known of a task when it is submitted: for models, policies and traces.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TaskInfo {
-    /// Floating-point operations.
-    pub flops: f64,
-    /// The user's own estimate of the body's time on one core, if there is one.
-    pub cost: Option<Duration>,
-    /// Where it stands in the algorithm, e.g. tile (i, j, k).
-    pub coords: Option<[u32; 3]>,
-    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance model knows a task by.
-    pub label: &'static str,
-    /// Size of the task, e.g. (m, n, k) of a tile product; zeros where nothing is said.
-    pub shape: [u32; 3],
 }
 
 /// How many operands of one task can be asked for in a format chosen late.

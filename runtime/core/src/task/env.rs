@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
+use zellige_model::{KindId, ModelId, Sampler};
 
 use super::{
     Asked, Busy, Choice, Codelet, DeviceInfo, Header, Refusal, Resource, TaskContext, registered_bytes,
@@ -16,7 +17,6 @@ use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
 use crate::gpu::{GpuStream, Pending, Range};
 use crate::memory::BufferId;
-use crate::model::{KindId, ModelId, Sampler};
 use crate::operand::Operands;
 use crate::sched::ReadyTask;
 use crate::subnormals::Subnormals;

@@ -20,7 +20,6 @@ pub use cell::TaskRef;
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{
     Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceKind, MAX_OPERAND_FORMATS, Outcome,
-    TaskInfo,
 };
 pub use context::TaskContext;
 pub use env::Env;

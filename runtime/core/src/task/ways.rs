@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::{Body, Bound, Codelet, Header, TaskInfo, resolved};
+use zellige_model::TaskInfo;
+
+use super::{Body, Bound, Codelet, Header, resolved};
 use crate::exec::Shared;
 use crate::operand::{Accesses, Mode, Operands};
 

@@ -217,7 +217,8 @@ fn traces_name_the_implementation() {
     rt.task("alone").operands(()).cpu(|()| ()).submit().unwrap();
     rt.wait_all().unwrap();
     let trace = rt.take_trace().unwrap();
-    let named = |task: &zellige_runtime::TaskEvent| (task.name, task.implementation, task.predicted_ns);
+    let named =
+        |task: &zellige_runtime::trace::TaskEvent| (task.name, task.implementation, task.predicted_ns);
     let tasks: Vec<_> = trace.tasks.iter().map(named).collect();
     assert_eq!(tasks[..3], [("three", "second", 5000); 3]);
     assert_eq!(tasks[3], ("alone", "", 0));

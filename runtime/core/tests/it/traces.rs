@@ -3,7 +3,8 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use zellige_runtime::{IdleState, Runtime, Submit, read, update};
+use zellige_runtime::trace::IdleState;
+use zellige_runtime::{Runtime, Submit, read, update};
 
 /// Two workers that have both run a body, so that both are there.
 fn awake(trace: bool) -> Runtime {

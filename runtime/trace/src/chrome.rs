@@ -220,8 +220,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use crate::trace::Trace;
-    use crate::trace::samples::{diamond, gpu, traces};
+    use crate::Trace;
+    use crate::samples::{diamond, gpu, traces};
 
     fn parsed(trace: &Trace) -> Value {
         let mut text = Vec::new();

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::data::PageData;
-use crate::trace::samples::{ODD, diamond, event, gpu, traces, transfer};
-use crate::trace::{MemoryEvent, Trace, tracks::nanos};
+use crate::samples::{ODD, diamond, event, gpu, traces, transfer};
+use crate::{MemoryEvent, Trace, tracks::nanos};
 
 fn page(trace: &Trace, title: &str) -> String {
     let mut text = Vec::new();

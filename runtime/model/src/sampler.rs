@@ -51,6 +51,7 @@ impl Sampler {
     }
 
     /// As [`Models::record`]. Flops and bytes of a batch are those of its last task.
+    #[inline]
     pub fn record(&mut self, id: ModelId, flops: f64, bytes: u64, time: Duration) {
         let slot = &mut self.slots[id.0 as usize % SLOTS];
         if slot.id != id {

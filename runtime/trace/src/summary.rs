@@ -227,8 +227,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::trace::Trace;
-    use crate::trace::samples::{diamond, event, gpu, traces, transfer};
+    use crate::Trace;
+    use crate::samples::{diamond, event, gpu, traces, transfer};
 
     #[test]
     fn the_diamond_in_four_lines() {

@@ -89,7 +89,7 @@ impl Trace {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::trace::samples::{diamond, traces, transfer};
+    use crate::samples::{diamond, traces, transfer};
 
     #[test]
     fn overlapping_transfers_have_lanes_of_their_own() {

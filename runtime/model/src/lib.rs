@@ -7,8 +7,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use zellige_runtime::TaskInfo;
-//! use zellige_runtime::model::{Models, Source};
+//! use zellige_model::{Models, Source, TaskInfo};
 //!
 //! let models = Models::new();
 //! let cpu = models.kind("cpu");
@@ -25,6 +24,8 @@
 //! let unseen = models.estimate(models.id("gemm", &tile(256)), cpu, &tile(256), 0).unwrap();
 //! assert_eq!((unseen.time.as_micros(), unseen.source), (838, Source::Regression));
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod cache;
 mod family;
@@ -47,8 +48,29 @@ pub use identity::{Identity, processor};
 pub use link::{LinkError, LinkModel};
 pub use sampler::Sampler;
 
-use crate::task::TaskInfo;
 use table::{Footprint, Table};
+
+/// What is known of a task when it is submitted: for models, policies and traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskInfo {
+    /// Floating-point operations.
+    pub flops: f64,
+    /// The user's own estimate of the body's time on one core, if there is one.
+    pub cost: Option<Duration>,
+    /// Where it stands in the algorithm, e.g. tile (i, j, k).
+    pub coords: Option<[u32; 3]>,
+    /// A short word for traces, e.g. the precision. With codelet and shape it is what a performance model knows a task by.
+    pub label: &'static str,
+    /// Size of the task, e.g. (m, n, k) of a tile product; zeros where nothing is said.
+    pub shape: [u32; 3],
+}
+
+impl TaskInfo {
+    /// True if performance models do not tell the two apart, as tasks of one codelet and implementation.
+    pub fn has_same_footprint(&self, other: &TaskInfo) -> bool {
+        Footprint::new("", "", self) == Footprint::new("", "", other)
+    }
+}
 
 /// The name under which models keep what a worker spends on a task besides its body; the first number of the shape is how many
 /// workers there were, as when everything else was measured.
@@ -172,7 +194,7 @@ impl Models {
         self.id_of(codelet, info, "")
     }
 
-    /// As [`id`](Models::id), for tasks that run one of several [implementations](crate::Codelet::IMPLEMENTATIONS): each has
+    /// As [`id`](Models::id), for tasks that run one of several implementations: each has
     /// footprints of its own.
     pub fn id_of(&self, codelet: &str, info: &TaskInfo, implementation: &str) -> ModelId {
         let footprint = Footprint::new(codelet, implementation, info);
@@ -206,7 +228,7 @@ impl Models {
     }
 
     /// As [`estimate`](Models::estimate); the bytes are asked for where a regression needs them.
-    pub(crate) fn estimate_with(
+    pub fn estimate_with(
         &self,
         id: ModelId,
         kind: KindId,
@@ -229,8 +251,8 @@ impl Models {
         })
     }
 
-    /// The estimate from the footprint's own times.
-    pub(crate) fn known(&self, id: ModelId, kind: KindId) -> Option<Estimate> {
+    /// The estimate from the footprint's own times; `None` while there are too few.
+    pub fn known(&self, id: ModelId, kind: KindId) -> Option<Estimate> {
         let (expected, samples) = self.table.get(id.0)?.cells.get(kind)?.expected();
         let time = not_zero(Duration::from_nanos(expected));
         (samples >= history::ENOUGH).then_some(Estimate { time, samples, source: Source::History })
@@ -304,11 +326,6 @@ impl Models {
         rows.sort_by_cached_key(order);
         rows
     }
-}
-
-/// True if the models know two tasks of one codelet by the same times.
-pub(crate) fn is_same_footprint(a: &TaskInfo, b: &TaskInfo) -> bool {
-    Footprint::new("", "", a) == Footprint::new("", "", b)
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::model::{Row, Source};
-use crate::task::TaskInfo;
+use crate::{Row, Source, TaskInfo};
 
 fn identity() -> Identity {
     Identity { devices: [("cpu".to_string(), "Fast 9000".to_string())].into(), build: "1.2.3".into() }

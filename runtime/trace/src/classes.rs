@@ -98,7 +98,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::GivenTime;
-    use crate::trace::samples::diamond;
+    use crate::samples::diamond;
 
     #[test]
     fn a_trace_runs_a_class_where_it_ran_or_where_a_time_is_given() {

@@ -110,16 +110,19 @@ impl LinkModel {
     }
 
     /// Bandwidth (B/s).
+    #[inline]
     pub fn bandwidth(&self) -> f64 {
         self.bandwidth
     }
 
     /// Latency (s).
+    #[inline]
     pub fn latency(&self) -> f64 {
         self.latency
     }
 
     /// Expected time of a transfer over the idle link.
+    #[inline]
     pub fn time(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(self.latency + bytes as f64 / self.bandwidth)
     }

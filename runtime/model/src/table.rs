@@ -11,8 +11,7 @@ use parking_lot::Mutex;
 
 use super::family::Family;
 use super::history::Cell;
-use super::{KindId, ModelId};
-use crate::task::TaskInfo;
+use super::{KindId, ModelId, TaskInfo};
 
 const BUCKETS: usize = 1024;
 const CHUNK: usize = 256;

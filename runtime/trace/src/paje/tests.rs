@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
-use crate::trace::Trace;
-use crate::trace::samples::{diamond, event, gpu, traces};
+use crate::Trace;
+use crate::samples::{diamond, event, gpu, traces};
 
 fn text(trace: &Trace) -> String {
     let mut text = Vec::new();

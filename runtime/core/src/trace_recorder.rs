@@ -1,17 +1,17 @@
-//! The bounded, lock-free recorder.
+//! Bounded, lock-free queues into which workers put trace records while a run goes on.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
-use super::{IdleEvent, IdleState, TaskEvent, Trace, TraceWorker};
+use zellige_trace::{IdleEvent, IdleState, TaskEvent, Trace, TraceWorker};
 
 /// Records per worker when the user does not say.
 pub(crate) const DEFAULT_CAPACITY: usize = 1 << 17;
 
 /// Two bounded queues per worker, for tasks and for idle stretches, one for dependencies; what does not fit is counted.
-pub(crate) struct Recorder {
+pub(crate) struct TraceRecorder {
     tasks: Vec<CachePadded<ArrayQueue<TaskEvent>>>,
     idle: Vec<CachePadded<IdleLog>>,
     edges: ArrayQueue<(u64, u64)>,
@@ -41,11 +41,11 @@ impl Open {
     }
 }
 
-impl Recorder {
+impl TraceRecorder {
     /// Room for `capacity` tasks per worker, two idle stretches and four dependencies for each.
     pub(crate) fn new(workers: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1);
-        Recorder {
+        TraceRecorder {
             tasks: (0..workers).map(|_| CachePadded::new(ArrayQueue::new(capacity))).collect(),
             idle: (0..workers)
                 .map(|_| IdleLog {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn idle_stretches_follow_one_another_and_a_drain_cuts_the_last() {
-        let recorder = Recorder::new(2, 8);
+        let recorder = TraceRecorder::new(2, 8);
         recorder.idle(1, Some(IdleState::Searching), 10);
         recorder.idle(1, Some(IdleState::Sleeping), 25);
         let first = recorder.drain(vec![], "lws".into(), 40);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_stretch_that_began_after_the_clock_was_read_is_not_made_longer() {
-        let recorder = Recorder::new(1, 8);
+        let recorder = TraceRecorder::new(1, 8);
         recorder.idle(0, Some(IdleState::Sleeping), 50);
         assert_eq!(recorder.drain(vec![], "lws".into(), 40).idle, []);
         recorder.idle(0, None, 60);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let recorder = Recorder::new(1, 1);
+        let recorder = TraceRecorder::new(1, 1);
         for now in 0..5 {
             recorder.idle(0, Some(IdleState::Searching), now);
         }

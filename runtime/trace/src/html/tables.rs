@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::{Engineering, Escaped, Grouped};
-use crate::trace::TransferReason;
-use crate::trace::report::Report;
-use crate::trace::summary::{Bytes, Short};
+use crate::TransferReason;
+use crate::report::Report;
+use crate::summary::{Bytes, Short};
 
 /// One row per codelet.
 pub(super) fn codelets(out: &mut impl Write, report: &Report) -> io::Result<()> {

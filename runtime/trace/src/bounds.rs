@@ -14,13 +14,17 @@
 use std::time::Duration;
 
 use super::simplex::Program;
-use crate::error::Error;
+
+/// Bounds were asked for with numbers that do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BoundsError(String);
 
 /// Kinds of workers, classes of tasks, and how long each class takes on each kind.
 ///
 /// ```
 /// use std::time::Duration;
-/// use zellige_runtime::Bounds;
+/// use zellige_trace::Bounds;
 ///
 /// let [fast, slow] = [1, 10].map(|ms| Some(Duration::from_millis(ms)));
 /// let bounds = Bounds::new(
@@ -31,7 +35,7 @@ use crate::error::Error;
 /// )?;
 /// assert!(bounds.area() < Duration::from_millis(51));
 /// assert_eq!(bounds.mixed(&[("potrf", 4)])?, bounds.area());
-/// # Ok::<(), zellige_runtime::Error>(())
+/// # Ok::<(), zellige_trace::BoundsError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
@@ -52,10 +56,10 @@ impl Bounds {
         kinds: &[(&str, usize)],
         classes: &[(&str, u64)],
         times: &[Vec<Option<Duration>>],
-    ) -> Result<Bounds, Error> {
+    ) -> Result<Bounds, BoundsError> {
         if times.len() != kinds.len() || times.iter().any(|row| row.len() != classes.len()) {
-            return Err(Error::Config(format!(
-                "bounds: times must be {} rows (kinds of workers) of {} (classes of tasks)",
+            return Err(BoundsError(format!(
+                "times must be {} rows (kinds of workers) of {} (classes of tasks)",
                 kinds.len(),
                 classes.len()
             )));
@@ -64,8 +68,8 @@ impl Bounds {
         unique("class of tasks", classes.iter().map(|class| class.0))?;
         for (class, &(name, tasks)) in classes.iter().enumerate() {
             if tasks > 0 && !kinds.iter().zip(times).any(|(kind, row)| kind.1 > 0 && row[class].is_some()) {
-                return Err(Error::Config(format!(
-                    "bounds: no worker can run {name}: give its time on a kind that has workers"
+                return Err(BoundsError(format!(
+                    "no worker can run {name}: give its time on a kind that has workers"
                 )));
             }
         }
@@ -112,20 +116,17 @@ impl Bounds {
     /// # Errors
     ///
     /// A class that is unknown, or has fewer tasks than the chain wants.
-    pub fn mixed(&self, chain: &[(&str, u64)]) -> Result<Duration, Error> {
+    pub fn mixed(&self, chain: &[(&str, u64)]) -> Result<Duration, BoundsError> {
         let mut wanted = vec![0u64; self.classes.len()];
         for &(name, count) in chain {
             let class = self.classes.iter().position(|class| class.0 == name).ok_or_else(|| {
                 let known: Vec<&str> = self.classes.iter().map(|class| class.0.as_str()).collect();
-                Error::Config(format!(
-                    "bounds: no class {name:?} for the chain: there are {}",
-                    known.join(", ")
-                ))
+                BoundsError(format!("no class {name:?} for the chain: there are {}", known.join(", ")))
             })?;
             wanted[class] = wanted[class].saturating_add(count);
             if wanted[class] > self.classes[class].1 {
-                return Err(Error::Config(format!(
-                    "bounds: the chain wants {} tasks {name}, of which there are {}",
+                return Err(BoundsError(format!(
+                    "the chain wants {} tasks {name}, of which there are {}",
                     wanted[class], self.classes[class].1
                 )));
             }
@@ -200,11 +201,11 @@ impl Bounds {
     }
 }
 
-fn unique<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Result<(), Error> {
+fn unique<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> Result<(), BoundsError> {
     let mut seen: Vec<&str> = names.collect();
     seen.sort_unstable();
     match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::Config(format!("bounds: {what} {:?} is there twice", pair[0]))),
+        Some(pair) => Err(BoundsError(format!("{what} {:?} is there twice", pair[0]))),
         None => Ok(()),
     }
 }

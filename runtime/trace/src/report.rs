@@ -50,7 +50,7 @@ impl CodeletReport {
     }
 
     /// True if it took at least 4 times as long as expected, over at least 8 runs: one possible reason is
-    /// [subnormal numbers](crate::RuntimeBuilder::subnormals).
+    /// subnormal numbers.
     pub fn is_below_model(&self) -> bool {
         self.predicted >= ENOUGH && self.measured_over_predicted().is_some_and(|ratio| ratio >= FAR)
     }
@@ -286,7 +286,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::trace::samples::{diamond, event, gpu, one_kind, traces};
+    use crate::samples::{diamond, event, gpu, one_kind, traces};
 
     fn micros(us: u64) -> Duration {
         Duration::from_micros(us)

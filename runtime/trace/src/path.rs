@@ -82,8 +82,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::trace::Trace;
-    use crate::trace::samples::{diamond, event, one_kind, traces};
+    use crate::Trace;
+    use crate::samples::{diamond, event, one_kind, traces};
 
     fn micros(us: u64) -> Duration {
         Duration::from_micros(us)

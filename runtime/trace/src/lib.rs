@@ -1,4 +1,12 @@
-//! What happened when: a bounded recorder per worker, and what is made of its records.
+//! Records of what happened in a run of a task graph, and what is made of them.
+//!
+//! A [`Trace`] holds the records. It is written as a Chrome or Perfetto trace ([`Trace::write_chrome`]), for Paje's
+//! viewers ([`Trace::write_paje`]), or as a page of HTML ([`Trace::write_html`]). A [`Report`] sums it up, with
+//! lower [bounds](Bounds) of its makespan.
+//!
+//! The crate knows no runtime: who records, and how, is left to the callers.
+
+#![forbid(unsafe_code)]
 
 mod bounds;
 mod chrome;
@@ -8,7 +16,6 @@ mod links;
 mod nodes;
 mod paje;
 mod path;
-mod recorder;
 mod report;
 #[cfg(test)]
 mod samples;
@@ -16,9 +23,8 @@ mod simplex;
 mod summary;
 mod tracks;
 
-pub use bounds::Bounds;
+pub use bounds::{Bounds, BoundsError};
 pub use nodes::{LinkReport, NodeReport};
-pub(crate) use recorder::{DEFAULT_CAPACITY, Recorder};
 pub use report::{CodeletReport, KindReport, Report};
 
 use std::time::Duration;
@@ -172,7 +178,7 @@ impl IdleState {
     }
 }
 
-/// A stretch of time in which a worker ran no body.
+/// A period in which a worker ran no body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleEvent {
     /// The worker.
@@ -226,7 +232,7 @@ pub struct GivenTime {
     pub time_ns: u64,
 }
 
-/// What a runtime recorded, or what virtual time made up.
+/// What a runtime recorded, or a simulation computed.
 ///
 /// Records may come in any order. Where everything happens in the host's memory, `nodes`, `transfers`, `memory` and
 /// `evictions` are empty.
@@ -249,7 +255,7 @@ pub struct Trace {
     pub transfers: Vec<TransferEvent>,
     /// How full the memory nodes were.
     pub memory: Vec<MemoryEvent>,
-    /// Replicas that had to make room.
+    /// Replicas that were evicted.
     pub evictions: Vec<EvictionEvent>,
     /// Times of classes on kinds of workers where they need not have run; for bounds.
     pub given: Vec<GivenTime>,

@@ -203,7 +203,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::trace::samples::{diamond, event, traces};
+    use crate::samples::{diamond, event, traces};
 
     fn idle(start: u64, end: u64, state: IdleState) -> IdleEvent {
         IdleEvent { worker: 1, start_ns: 1000 * start, end_ns: 1000 * end, state }

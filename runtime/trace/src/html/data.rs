@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::trace::links::{Link, LinkSlice};
-use crate::trace::nodes::{Node, link_name, place};
-use crate::trace::report::{CodeletReport, Report};
-use crate::trace::tracks::{PALETTE, Slice, Track, extent, nanos, span};
-use crate::trace::{IdleState, TaskEvent, Trace, TransferEvent};
+use crate::links::{Link, LinkSlice};
+use crate::nodes::{Node, link_name, place};
+use crate::report::{CodeletReport, Report};
+use crate::tracks::{PALETTE, Slice, Track, extent, nanos, span};
+use crate::{IdleState, TaskEvent, Trace, TransferEvent};
 
 /// Points of a curve at most, each with a smallest and a largest value.
 const CURVE_POINTS: u64 = 6_000;
