@@ -254,6 +254,16 @@ impl From<BoundsError> for Error {
     }
 }
 
+/// A device has failed, with all that was in its memory; it is not used any more.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("device {device} failed: {reason}")]
+pub struct DeviceError {
+    /// The device's name.
+    pub device: String,
+    /// What it said.
+    pub reason: String,
+}
+
 /// The text of a panic's payload.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     payload

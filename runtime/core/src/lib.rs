@@ -45,11 +45,13 @@
 //! ```
 
 pub mod bench;
+mod buffer;
 mod data;
 mod deps;
 mod device;
 mod error;
 mod exec;
+mod format;
 pub mod fuzz;
 mod gpu;
 mod graph;
@@ -71,12 +73,14 @@ mod task;
 mod topology;
 mod trace_recorder;
 
+pub use buffer::{Buffer, Element};
 pub use data::{
-    BorrowedSlice, Buffer, Data, Element, Format, Handle, Meta, Portability, Portable, ReadGuard, SliceMut,
-    SliceRef, Stretch, StretchRef, WriteGuard,
+    BorrowedSlice, Data, Handle, Meta, Portability, Portable, ReadGuard, SliceMut, SliceRef, Stretch,
+    StretchRef, WriteGuard,
 };
-pub use device::{DeviceError, DeviceSpec, Emulated};
-pub use error::{Cause, Error, Failure, TaskError};
+pub use device::{DeviceSpec, Emulated};
+pub use error::{Cause, DeviceError, Error, Failure, TaskError};
+pub use format::Format;
 pub use gpu::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue, Gpu, GpuContext};
 pub use graph::{Bindings, GpuGraphs, Graph, GraphNode, Recorder};
 pub use hub::{Candidate, NodeUse};

@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smallvec::SmallVec;
 
-use crate::data::{Format, Meta};
+use crate::data::Meta;
 use crate::error::panic_message;
+use crate::format::Format;
 use crate::memory::{Access, Datum, Need, bytes_of};
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, Header};

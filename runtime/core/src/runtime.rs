@@ -2,6 +2,7 @@
 
 mod builder;
 mod group;
+mod hints;
 mod scope;
 
 use std::fmt;

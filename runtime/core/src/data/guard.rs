@@ -13,7 +13,6 @@ use crate::error::Error;
 use crate::exec::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::hub;
 use crate::operand::{Accesses, Mode};
-use crate::runtime::Runtime;
 use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskRef, Ways};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
@@ -214,7 +213,7 @@ impl<D: Data> Drop for Gate<D> {
 }
 
 /// A value that is read in place; tasks that write it wait until the guard is dropped.
-pub struct ReadGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt Runtime>);
+pub struct ReadGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt ()>);
 
 impl<D: Data> ReadGuard<'_, D> {
     pub(crate) fn new(gate: Gate<D>) -> Self {
@@ -238,7 +237,7 @@ impl<D: Data> fmt::Debug for ReadGuard<'_, D> {
 }
 
 /// A value that is written in place; tasks on it wait until the guard is dropped.
-pub struct WriteGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt Runtime>);
+pub struct WriteGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt ()>);
 
 impl<D: Data> WriteGuard<'_, D> {
     pub(crate) fn new(gate: Gate<D>) -> Self {

@@ -13,7 +13,6 @@ mod spares;
 mod stretch;
 
 pub(crate) use borrows::{Kind, View, Viewer};
-pub use buffer::{Buffer, Element};
 pub(crate) use cell::ValueCell;
 pub(crate) use guard::Gate;
 pub use guard::{ReadGuard, WriteGuard};
@@ -27,15 +26,7 @@ pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 pub(crate) use spares::{Spare, Spares, ThrownOut};
 pub use stretch::{Stretch, StretchRef};
 
-/// How the numbers of one version of a value are stored. Opaque to the runtime, which only compares formats; the crate
-/// that owns the data type gives the numbers their meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Format(pub u16);
-
-impl Format {
-    /// Whatever the last writer left.
-    pub const NATIVE: Format = Format(0);
-}
+use crate::format::Format;
 
 /// What the runtime may know of one version of a value: small enough to travel ahead of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]

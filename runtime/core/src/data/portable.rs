@@ -5,7 +5,9 @@ use std::any::{Any, TypeId};
 use zellige_gpu::GpuError;
 
 use super::spares::{Sizes, Spare, Spares};
-use super::{Buffer, Data, Element, Format, Meta};
+use super::{Data, Meta};
+use crate::buffer::{Buffer, Element};
+use crate::format::Format;
 use crate::gpu::{CudaRef, CudaValue, DeviceValue, GpuContext, Seen};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.

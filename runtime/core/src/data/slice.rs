@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use super::{Data, Element, Meta};
+use super::{Data, Meta};
+use crate::buffer::Element;
 
 /// A borrowed slice with a leading dimension: what [`Scope::slice`](crate::Scope::slice) registers.
 ///

@@ -5,7 +5,8 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Data, Element, Meta, Portability, Portable};
+use super::{Data, Meta, Portability, Portable};
+use crate::buffer::Element;
 
 /// A stretch of an array that has been cut: tasks write stretches side by side, and whoever reads several that lie one after the
 /// other sees them as one slice ([`StretchRef::joined`]). No element is copied for it on the host.

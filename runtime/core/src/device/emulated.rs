@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Device, DeviceError, Op, Span, StreamId, Streams};
+use super::{Device, Op, Span, StreamId, Streams};
+use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::splitmix::fraction;
 use crate::subnormals::Subnormals;

@@ -13,6 +13,7 @@ pub(crate) use stream::Streams;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::error::DeviceError;
 use crate::gpu::{Gpu, GpuStream, Mark};
 use crate::memory::{LinkSpec, NodeId};
 
@@ -107,16 +108,6 @@ impl DeviceSpec {
             DeviceSpec::Gpu(_) => 2,
         }
     }
-}
-
-/// A device has failed, with all that was in its memory; it is not used any more.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("device {device} failed: {reason}")]
-pub struct DeviceError {
-    /// The device's name.
-    pub device: String,
-    /// What it said.
-    pub reason: String,
 }
 
 /// One queue of a device. What is in one runs in order; streams run side by side.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::data::Format;
 use crate::device::Emulated;
+use crate::format::Format;
 
 /// The type of a handle's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

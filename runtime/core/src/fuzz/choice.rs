@@ -3,7 +3,8 @@
 use super::case::{Access, Job};
 use super::rng::blend;
 use super::words::FORMATS;
-use crate::data::{Format, Meta};
+use crate::data::Meta;
+use crate::format::Format;
 use crate::task::{Apart, Choice, MAX_OPERAND_FORMATS};
 
 /// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes, is not looked at.

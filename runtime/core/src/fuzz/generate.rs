@@ -9,8 +9,8 @@ use super::case::{Access, Case, Fault, GpuOf, Hint, Job, Kind, Machine, Parts, S
 use super::oracle::Oracle;
 use super::rng::Rng;
 use super::words::{FORMATS, NO_FORMAT};
-use crate::data::Format;
 use crate::device::Emulated;
+use crate::format::Format;
 use crate::sched::POLICIES;
 
 /// How a case tends, so that cases differ by more than noise.

@@ -12,8 +12,8 @@ use super::kernels::{self, Array, Digest, NORM_BYTES, loaded};
 use super::operand::{AnyView, OneView, Typed, each_type};
 use super::rng::blend;
 use super::words::Sample;
-use crate::data::Format;
 use crate::error::TaskError;
+use crate::format::Format;
 use crate::gpu::{Cuda, CudaMut, CudaRef, CudaValue, GpuContext};
 use crate::task::TaskContext;
 

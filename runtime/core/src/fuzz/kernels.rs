@@ -14,7 +14,7 @@ use super::case::Kind;
 use super::rng::blend;
 use super::value::Value;
 use super::words::FORMATS;
-use crate::data::Format;
+use crate::format::Format;
 
 /// The kernels of the bodies.
 pub const SOURCE: Source = Source {

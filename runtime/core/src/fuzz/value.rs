@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::case::{Kind, Start};
 use super::words::{Sample, Words};
-use crate::data::{Data, Format, Meta, Portable};
+use crate::data::{Data, Meta, Portable};
+use crate::format::Format;
 
 /// A value of one of the types.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,9 @@
 use zellige_gpu::GpuError;
 
 use super::rng::blend;
-use crate::data::{Buffer, Data, Element, Format, Meta, Portability, Portable};
+use crate::buffer::{Buffer, Element};
+use crate::data::{Data, Meta, Portability, Portable};
+use crate::format::Format;
 use crate::gpu::{CudaRef, CudaValue, GpuContext};
 
 /// Words of 64, 32 and 16 bits.

@@ -9,7 +9,8 @@ use super::context::GpuContext;
 use super::landing::Landing;
 use super::memory::{DeviceBuffer, GpuMemory, GpuStream};
 use super::value::DeviceValue;
-use crate::data::{Data, Format, Portability};
+use crate::data::{Data, Portability};
+use crate::format::Format;
 
 /// Carries values over one stream. Copies are queued, not waited for: their sources stay until the stream's operation has ended.
 #[derive(Clone, Copy)]

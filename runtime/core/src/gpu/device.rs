@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use super::landing::Landing;
 use super::mark::Mark;
 use super::memory::{GpuMemory, GpuStream};
-use crate::device::{Device, DeviceError, Op, Span, StreamId};
+use crate::device::{Device, Op, Span, StreamId};
+use crate::error::DeviceError;
 use crate::memory::{LinkSpec, NodeId};
 use crate::subnormals::Subnormals;
 

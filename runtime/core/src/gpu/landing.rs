@@ -1,6 +1,6 @@
 //! Small parts of values on their way to the host.
 
-use super::pinned::Block;
+use crate::buffer::Block;
 
 /// Bytes that a copy brings to page-locked memory, and where they belong: to other memory CUDA copies only while its caller waits.
 pub(super) struct Landing {

@@ -11,9 +11,9 @@ use zellige_gpu::{Address, Driver, GpuError, Stream};
 use super::Gpu;
 use super::beside::Besides;
 use super::landing::Landing;
-use super::pinned::Pool;
 use super::views::CudaScratch;
-use crate::device::DeviceError;
+use crate::buffer::Pool;
+use crate::error::DeviceError;
 
 /// The memory of one device.
 pub(crate) struct GpuMemory {

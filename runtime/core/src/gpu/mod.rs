@@ -10,7 +10,6 @@ mod device;
 mod landing;
 mod mark;
 mod memory;
-mod pinned;
 mod range;
 mod recording;
 mod value;
@@ -22,7 +21,6 @@ pub(crate) use copy::Carrier;
 pub(crate) use device::GpuDevice;
 pub(crate) use mark::Mark;
 pub(crate) use memory::{GpuMemory, GpuStream};
-pub(crate) use pinned::{Block, Pool, Serving, lend};
 pub(crate) use range::Range;
 pub(crate) use recording::Recording;
 pub(crate) use value::{DeviceValue, Known, Seen};
@@ -31,6 +29,8 @@ pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaVal
 use std::sync::Arc;
 
 use zellige_gpu::Driver;
+
+use crate::buffer::PAGE_LOCK_FROM;
 
 /// Describes a GPU for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device): which, and how much of its memory the runtime may use.
 ///
@@ -45,10 +45,6 @@ pub struct Gpu {
     pub(crate) streams: usize,
     pub(crate) page_lock_from: usize,
 }
-
-/// Smaller copies take no longer from ordinary memory: CUDA stages them and returns at once, and those to ordinary memory are
-/// [staged](landing) here (bytes).
-const PAGE_LOCK_FROM: usize = 64 << 10;
 
 impl Gpu {
     /// GPU `number` of the driver, and all of its memory but what its streams' workspaces take and a twentieth, which is left for working

@@ -8,7 +8,8 @@ use zellige_gpu::{Address, GpuError};
 
 use super::context::GpuContext;
 use super::value::{DeviceValue, Known, Seen};
-use crate::data::{Data, Element, Meta, Portable, ValueCell};
+use crate::buffer::Element;
+use crate::data::{Data, Meta, Portable, ValueCell};
 use crate::task::DeviceKind;
 
 /// GPUs: bodies see where values lie in their memory, and put operations on a stream ([`GpuContext`]).

@@ -9,9 +9,10 @@ use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
 use super::recorder::{GraphData, Slot};
-use crate::data::{AnyHandle, Format, Meta};
+use crate::data::{AnyHandle, Meta};
 use crate::error::{Cause, Failure};
 use crate::exec::Shared;
+use crate::format::Format;
 use crate::gpu::{GpuStream, Known, Recording, Seen};
 use crate::hub::NodeUse;
 use crate::memory::BufferId;

@@ -11,10 +11,11 @@ use zellige_model::TaskInfo;
 
 use super::as_one::AsOne;
 use super::replay::Bindings;
-use crate::data::{AnyHandle, Data, Format, Handle, Meta};
+use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::deps::Standing;
 use crate::error::{Error, Failure};
 use crate::exec::{by_handle, check_access, check_aliases};
+use crate::format::Format;
 use crate::operand::{Accesses, Mode};
 use crate::task::{
     Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, TaskCell, TaskRef, TypedBody, Ways,

@@ -10,7 +10,8 @@ use super::links::{Way, mover};
 use super::room::WAITS_FOR_ROOM;
 use super::{Hub, Waiting};
 use crate::data::{AnyHandle, CarryError, Onto};
-use crate::device::{Device, DeviceError, Op, Span, StreamId};
+use crate::device::{Device, Op, Span, StreamId};
+use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::exec::Shared;
 use crate::gpu::{Carrier, GpuStream};
@@ -198,7 +199,7 @@ fn carry(
 ) -> Result<(), DeviceError> {
     // A handle that is gone had bytes on their way that nobody waits for.
     let Some(handle) = handle else { return Ok(()) };
-    let format = if crate::mutant::mutant(4) { crate::data::Format::NATIVE } else { transfer.format };
+    let format = if crate::mutant::mutant(4) { crate::format::Format::NATIVE } else { transfer.format };
     let onto = match (hub.swap_of(transfer.to), &hub.nodes[transfer.to].gpu) {
         (Some(swap), _) => Onto::Disk(swap),
         (None, Some(memory)) => Onto::Gpu(memory),

@@ -44,9 +44,11 @@ pub use self::tally::NodeUse;
 use self::tally::Tally;
 use self::turn::Signal;
 pub(crate) use self::turn::Turn;
+use crate::buffer::{Pool, Serving};
 use crate::data::{AnyHandle, Forgotten, Spare, Spares, ThrownOut};
-use crate::device::{Device, DeviceError, DeviceSpec, EmulatedDevice, Streams};
-use crate::gpu::{Gpu, GpuDevice, GpuMemory, Pool, Serving, check_memory};
+use crate::device::{Device, DeviceSpec, EmulatedDevice, Streams};
+use crate::error::DeviceError;
+use crate::gpu::{Gpu, GpuDevice, GpuMemory, check_memory};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket, distinct,
 };
@@ -256,7 +258,7 @@ impl Hub {
     }
 
     /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::exec::Shared::drain).
-    fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
+    pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
         let mut memory = self.memory.lock();
         while let Some(datum) = self.forgotten.pop() {
             memory.remove(datum);

@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 use super::handoff::Handoff;
-use crate::data::Format;
+use crate::format::Format;
 use crate::memory::{
     Access, Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, Transfer,
 };

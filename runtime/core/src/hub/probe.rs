@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use zellige_model::{LinkError, LinkModel};
 
-use crate::data::Buffer;
+use crate::buffer::Buffer;
 
 /// The sizes grow by this factor from the smallest to the largest (bytes).
 const GROWTH: u64 = 4;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::Hub;
-use crate::data::{Format, Meta};
+use crate::data::Meta;
 use crate::error::{Cause, Error};
 use crate::exec::Shared;
+use crate::format::Format;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
 use crate::operand::Accesses;
 use crate::plan::{Plan, formats_of};

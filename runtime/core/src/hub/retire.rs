@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Hub, Placed, Waiting};
 use crate::data::AnyHandle;
-use crate::device::DeviceError;
+use crate::error::DeviceError;
 use crate::error::{Cause, Failure};
 use crate::exec::Shared;
 use crate::memory::NodeId;

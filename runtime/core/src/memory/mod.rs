@@ -15,7 +15,7 @@ pub(crate) use link::LinkSpec;
 pub(crate) use manager::Memory;
 pub(crate) use node::NodeSpec;
 
-use crate::data::Format;
+use crate::format::Format;
 
 /// A memory node's number; the host is 0.
 pub(crate) type NodeId = usize;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::table::Stage;
 use super::{Datum, NodeId, NodeStats, Ticket};
-use crate::data::Format;
+use crate::format::Format;
 
 /// How large a node is and what it can do aside.
 #[derive(Clone, Copy, Debug, PartialEq)]

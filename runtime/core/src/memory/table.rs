@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::node::{Demand, Turn};
 use super::{BufferId, HOST, NodeId, Reason, Ticket};
-use crate::data::Format;
+use crate::format::Format;
 
 /// How far a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::gpu::OnGpu;
 use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
-use crate::data::{Data, Format, Handle, HandleCore, Kind, Lent, Meta, ValueCell, View};
+use crate::data::{Data, Handle, HandleCore, Kind, Lent, Meta, ValueCell, View};
 use crate::error::{TaskError, panic_message};
+use crate::format::Format;
 use crate::gpu::{CudaMut, CudaRef, CudaSlot};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
 

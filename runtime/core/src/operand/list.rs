@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::access::{HeldRef, hold, meta};
 use super::gpu::OnGpu;
 use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Wanted};
-use crate::data::{AnyHandle, Data, Format, Handle, HandleCore, Kind, Meta};
+use crate::data::{AnyHandle, Data, Handle, HandleCore, Kind, Meta};
 use crate::error::TaskError;
+use crate::format::Format;
 use crate::gpu::CudaList;
 use crate::task::{DeviceKind, Env, Refusal};
 

@@ -15,8 +15,9 @@ use smallvec::SmallVec;
 
 use std::sync::Arc;
 
-use crate::data::{AnyHandle, Data, Format, HandleBase, HandleCore, Meta};
+use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Meta};
 use crate::error::TaskError;
+use crate::format::Format;
 use crate::gpu::Cuda;
 use crate::task::{Apart, Choice, Cpu, DeviceKind, Env, Refusal};
 

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Accesses, Formats, Metas, Operand, Wanted};
-use crate::data::{Buffer, Element};
+use crate::buffer::{Buffer, Element};
 use crate::error::TaskError;
 use crate::gpu::CudaScratch;
 use crate::task::{DeviceKind, Env, Refusal};

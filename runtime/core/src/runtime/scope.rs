@@ -5,7 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::Runtime;
-use crate::data::{AnyHandle, BorrowedSlice, Element, Gate, Handle, Lending};
+use crate::buffer::Element;
+use crate::data::{AnyHandle, BorrowedSlice, Gate, Handle, Lending};
 use crate::error::Error;
 
 /// A part of the caller's code during which tasks may use borrowed slices; see [`Runtime::scope`].

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use zellige_model::TaskInfo;
 
 use crate::error::Cause;
-use crate::graph::ReplayTask;
-use crate::sim::SimTask;
+use crate::graph::{GraphTask, ReplayTask};
 use crate::task::{Header, Task};
 
 /// What there is to run.
@@ -19,7 +18,7 @@ pub(crate) enum Work {
     /// A task of a recorded graph that is being replayed.
     Replay(ReplayTask),
     /// A task of a recorded graph in virtual time.
-    Simulated(SimTask),
+    Simulated(GraphTask),
 }
 
 impl Work {

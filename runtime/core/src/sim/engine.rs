@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::bounds::bounds;
 use super::log::Log;
-use super::world::{SimTask, Stage};
+use super::world::Stage;
 use super::{Norms, SimOutcome};
 use crate::data::Meta;
 use crate::error::Error;
-use crate::graph::Graph;
+use crate::graph::{Graph, GraphTask};
 use crate::memory::{
     Access, Action, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket, Transfer,
 };
@@ -198,7 +198,7 @@ impl Engine {
     fn push(&mut self, task: u32, from: Option<usize>) -> Result<(), Error> {
         let plan = self.stage.plan(task, &self.data, &self.metas).map_err(Error::Config)?;
         self.stage.plans.borrow_mut()[task as usize] = Some(plan);
-        let ready = ReadyTask::new(Work::Simulated(SimTask::new(&self.stage.graph, task)));
+        let ready = ReadyTask::new(Work::Simulated(GraphTask::new(&self.stage.graph, task)));
         let view = SchedView::new(&self.stage);
         if !(0..self.lanes.len()).any(|device| view.can_run(&ready, device)) {
             // Taken apart, so that it does not count as lost.
@@ -348,7 +348,7 @@ impl Engine {
         let now = self.stage.now_ns.get();
         lane.running = Some((task, now));
         if self.policy.follows() {
-            let begun = ReadyTask::new(Work::Simulated(SimTask::new(&self.stage.graph, task)));
+            let begun = ReadyTask::new(Work::Simulated(GraphTask::new(&self.stage.graph, task)));
             self.policy.began(&SchedView::new(&self.stage), device, &begun);
             // Only shown: dropped as a task it would count as lost.
             drop(begun.into_work());

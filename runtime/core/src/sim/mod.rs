@@ -39,7 +39,6 @@ use crate::platform::Platform;
 use crate::sched::{self, Policy};
 
 pub use norms::Norms;
-pub(crate) use world::SimTask;
 
 /// A graph to be run in virtual time.
 pub struct Simulation<'a> {

@@ -12,25 +12,7 @@ use crate::operand::{Accesses, Mode};
 use crate::plan::{self, Needs};
 use crate::platform::Platform;
 use crate::sched::{Policy, ReadyTask, SchedView, World};
-use crate::task::Header;
 use crate::topology::CoreInfo;
-
-/// A task of a graph that is being simulated.
-#[derive(Clone)]
-pub(crate) struct SimTask {
-    graph: Graph,
-    pub(crate) index: u32,
-}
-
-impl SimTask {
-    pub(super) fn new(graph: &Graph, index: u32) -> Self {
-        SimTask { graph: graph.clone(), index }
-    }
-
-    pub(crate) fn header(&self) -> &Header {
-        self.graph.header(self.index as usize)
-    }
-}
 
 /// A task's plan: precision and working set, known once its operands are finished.
 #[derive(Clone, Debug)]

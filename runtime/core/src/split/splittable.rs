@@ -2,7 +2,8 @@
 
 use super::Region;
 use super::region::check_inside;
-use crate::data::{BorrowedSlice, Buffer, Data, Element, Meta, SliceMut, SliceRef};
+use crate::buffer::{Buffer, Element};
+use crate::data::{BorrowedSlice, Data, Meta, SliceMut, SliceRef};
 use crate::error::TaskError;
 use crate::operand::Slot;
 

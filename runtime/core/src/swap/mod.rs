@@ -20,8 +20,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use self::extents::Extents;
 #[cfg(test)]
 pub(crate) use self::faulty::{Faults, Faulty};
-use crate::data::Buffer;
-use crate::device::DeviceError;
+use crate::buffer::Buffer;
+use crate::error::DeviceError;
 use crate::error::Error;
 
 /// What is read and written is a multiple of this (bytes): what direct access asks of offsets, lengths and addresses.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Member, Notes, Site, Task};
-use crate::data::{Ahead, AnyHandle, Format, HandleBase, Meta};
+use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
+use crate::format::Format;
 use crate::gpu::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 

@@ -2,8 +2,10 @@
 
 use zellige_model::TaskInfo;
 
-use crate::data::{Data, Element, Format, Meta};
+use crate::buffer::Element;
+use crate::data::{Data, Meta};
 use crate::error::TaskError;
+use crate::format::Format;
 use crate::gpu::Cuda;
 use crate::operand::{List, Operands, Slot};
 use crate::subnormals::Subnormals;

@@ -10,11 +10,11 @@ use zellige_model::{KindId, ModelId, Sampler};
 use super::{
     Asked, Busy, Choice, Codelet, DeviceInfo, Header, Refusal, Resource, TaskContext, registered_bytes,
 };
-use crate::data::{
-    AnyHandle, Buffer, Data, Format, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer,
-};
+use crate::buffer::Buffer;
+use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
+use crate::format::Format;
 use crate::gpu::{GpuStream, Pending, Range};
 use crate::memory::BufferId;
 use crate::operand::Operands;

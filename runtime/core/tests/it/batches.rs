@@ -501,7 +501,8 @@ fn traces_share_the_time_of_a_call_out() {
     Root::release(&rt, &ys, |i| mix.number(i));
     rt.wait_all().unwrap();
     let trace = rt.take_trace().unwrap();
-    let tasks: Vec<&zellige_runtime::trace::TaskEvent> = trace.tasks.iter().filter(|task| task.name == "mix").collect();
+    let tasks: Vec<&zellige_runtime::trace::TaskEvent> =
+        trace.tasks.iter().filter(|task| task.name == "mix").collect();
     let mut batches: Vec<u32> = tasks.iter().map(|task| task.batch).collect();
     batches.sort_unstable();
     assert_eq!((&batches[..4], &batches[4..]), (&[4; 4][..], &[8; 16][..]));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Generator, Role};
-use crate::data::Format;
+use crate::format::Format;
 use crate::fuzz::case::{Kind, Parts, Start, Step};
 
 /// Cases that are without parts, views and hints by their seed modulo 8: those of seeds that have once found something.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Landed, Marks, Offer};
-use crate::data::{Ahead, AnyHandle, Format, Meta};
+use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::Span;
 use crate::exec::Shared;
+use crate::format::Format;
 use crate::gpu::Mark;
 use crate::hub::batch::Fates;
 use crate::hub::{Buffers, Flight, Hub, Placed};

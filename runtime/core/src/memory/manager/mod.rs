@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use crate::data::Format;
+use crate::format::Format;
 use crate::memory::link::Link;
 use crate::memory::node::Node;
 use crate::memory::table::{Entry, Replica, Stage};

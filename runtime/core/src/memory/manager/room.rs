@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Memory;
-use crate::data::Format;
+use crate::format::Format;
 use crate::memory::table::{Replica, Stage};
 use crate::memory::{Action, BufferId, Candidate, Datum, HOST, NodeId, Reason, VictimHook};
 

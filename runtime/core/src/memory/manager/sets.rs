@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Holder, Memory, Staging};
-use crate::data::Format;
+use crate::format::Format;
 use crate::memory::link::Link;
 use crate::memory::table::Stage;
 use crate::memory::{Access, Action, Datum, HOST, Need, NodeId, Reason, Ticket, distinct};

@@ -1,7 +1,7 @@
 //! Transfers: from where, by which way, in which form, and what their end brings about.
 
 use super::{Flight, Memory};
-use crate::data::Format;
+use crate::format::Format;
 use crate::memory::table::Stage;
 use crate::memory::{Access, Action, Datum, HOST, NodeId, Reason, Transfer};
 

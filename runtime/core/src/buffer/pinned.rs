@@ -12,6 +12,10 @@ use zellige_gpu::{Driver, GpuError};
 /// The smallest block, and what every block is aligned to (bytes).
 const PAGE: usize = 4096;
 
+/// Smaller copies take no longer from ordinary memory: CUDA stages them and returns at once, and those to ordinary memory are
+/// staged by the runtime (bytes).
+pub(crate) const PAGE_LOCK_FROM: usize = 64 << 10;
+
 /// Bytes that lie unused at most: the room of what is on its way between GPUs and the host, not that of a whole matrix.
 const UNUSED: usize = 1 << 30;
 
@@ -70,7 +74,7 @@ impl Pool {
     ///
     /// # Errors
     /// The driver's.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Block, GpuError> {
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Result<Block, GpuError> {
         // What has no class has no room either: the driver says so.
         let size = class(bytes).unwrap_or(bytes);
         let kept = self.shelf.lock().take(size);
@@ -79,8 +83,8 @@ impl Pool {
     }
 
     /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool come the slow way.
-    pub(super) fn stage(self: &Arc<Self>, bytes: usize) -> Option<Block> {
-        let is_small = bytes < super::PAGE_LOCK_FROM;
+    pub(crate) fn stage(self: &Arc<Self>, bytes: usize) -> Option<Block> {
+        let is_small = bytes < PAGE_LOCK_FROM;
         is_small.then(|| self.take(bytes).ok()).flatten()
     }
 
@@ -227,7 +231,7 @@ impl Block {
     }
 
     /// Its first bytes; asked once copies into it have ended.
-    pub(super) fn first(&self, bytes: usize) -> &[u8] {
+    pub(crate) fn first(&self, bytes: usize) -> &[u8] {
         let bytes = bytes.min(self.bytes);
         // SAFETY: so many bytes are there, and had values when the block was new.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), bytes) }
@@ -271,7 +275,7 @@ mod tests {
     use zellige_gpu::fake::{Fake, Fault};
 
     use super::*;
-    use crate::data::Buffer;
+    use crate::buffer::Buffer;
 
     /// A driver that counts, and a pool of it.
     fn pool(least: usize, unused: usize, most: usize) -> (Arc<Fake>, Arc<Pool>) {
