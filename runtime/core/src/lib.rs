@@ -52,10 +52,11 @@ mod device;
 mod error;
 mod exec;
 mod format;
-pub mod fuzz;
 mod gpu;
 mod graph;
 mod hub;
+#[doc(hidden)]
+pub mod internal;
 mod memory;
 mod mutant;
 mod operand;

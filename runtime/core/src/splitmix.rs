@@ -1,10 +1,10 @@
 //! splitmix64 (Steele, Lea, Flood 2014): numbers that look random and are the same on every machine and in every version.
 
 /// What the state grows by from one number to the next.
-pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The number that a state gives.
-pub(crate) fn scramble(state: u64) -> u64 {
+pub fn scramble(state: u64) -> u64 {
     let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
-use zellige_runtime::fuzz::FuzzReport;
+use zellige_selftest::FuzzReport;
 
 use crate::args::{Output, SelftestArgs};
 use crate::exit::CommandError;

@@ -47,6 +47,11 @@ impl Emulated {
         Emulated { kind, capacity, staging: 2, link, declares: true, late: None, fails_at: None }
     }
 
+    /// Bytes of its memory.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// What kind of device it is to be called: devices of one kind share their performance models.
     #[must_use]
     pub fn kind(mut self, kind: &str) -> Self {

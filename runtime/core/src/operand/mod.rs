@@ -74,9 +74,9 @@ impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
 }
 
 /// The accesses of one task.
-pub(crate) type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
+pub type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
 /// The format that each access of one task asks for.
-pub(crate) type Formats = SmallVec<[Format; 4]>;
+pub type Formats = SmallVec<[Format; 4]>;
 /// What a late choice wants of one operand; nothing unless it says so.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
@@ -86,7 +86,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// Of the operand at this place.
-    pub(crate) fn of(choice: &Choice, operand: usize) -> Self {
+    pub fn of(choice: &Choice, operand: usize) -> Self {
         Wanted { format: choice.formats.get(operand).copied().flatten(), apart: choice.apart }
     }
 
@@ -109,7 +109,7 @@ impl Wanted {
 }
 
 /// The metas of one task's operands.
-pub(crate) type Metas = SmallVec<[Meta; 4]>;
+pub type Metas = SmallVec<[Meta; 4]>;
 
 /// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`], [`commute`], [`reduce`],
 /// [`scratch`], [`reads`] and [`metas`] return; not meant to be implemented elsewhere.

@@ -2,11 +2,9 @@
 
 mod batches;
 mod callers;
-mod cuda_compile;
 mod devices;
 mod faults;
 mod formats;
-mod fuzz;
 mod gpu;
 mod gpu_batches;
 mod gpu_behind;

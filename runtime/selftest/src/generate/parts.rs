@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use zellige_runtime::Format;
+
 use super::{Generator, Role};
-use crate::format::Format;
-use crate::fuzz::case::{Kind, Parts, Start, Step};
+use crate::case::{Kind, Parts, Start, Step};
 
 /// Cases that are without parts, views and hints by their seed modulo 8: those of seeds that have once found something.
 const WITHOUT_PARTS: [u64; 2] = [0, 3];

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::device::Emulated;
-use crate::format::Format;
+use zellige_runtime::{Emulated, Format};
 
 /// The type of a handle's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

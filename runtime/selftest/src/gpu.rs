@@ -1,4 +1,7 @@
 //! A job's body on a GPU: launches, one after the other, that do what the body does on a CPU.
+//!
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and working space, and nothing else.
+#![allow(unsafe_code)]
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -6,16 +9,13 @@ use std::sync::Arc;
 use zellige_gpu::fake::{Fake, Fault as GpuFault};
 use zellige_gpu::source::Launch;
 use zellige_gpu::{GpuError, Library};
+use zellige_runtime::{Cuda, CudaMut, CudaRef, CudaValue, Format, GpuContext, TaskContext, TaskError};
 
 use super::case::{Access, Fault, Job, Machine};
 use super::kernels::{self, Array, Digest, NORM_BYTES, loaded};
 use super::operand::{AnyView, OneView, Typed, each_type};
 use super::rng::blend;
 use super::words::Sample;
-use crate::error::TaskError;
-use crate::format::Format;
-use crate::gpu::{Cuda, CudaMut, CudaRef, CudaValue, GpuContext};
-use crate::task::TaskContext;
 
 /// More than any case asks for: what is let to the runtime is each device's capacity.
 const MEMORY: u64 = 64 << 20;

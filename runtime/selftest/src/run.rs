@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zellige_gpu::Driver;
+use zellige_runtime::internal::has_lost_a_device;
+use zellige_runtime::{
+    Bindings, Error, Gpu, GpuGraphs, Handle, NodeUse, Recorder, Runtime, Split, Submit, TaskRef,
+};
 
 use super::case::{Case, GpuOf, Hint, Job, Machine, Parts, Step};
 use super::codelet::Fuzzed;
@@ -14,14 +18,6 @@ use super::operand::{AnyHandle, Bundle};
 use super::oracle::{Expected, Shown};
 use super::value::Value;
 use super::words::Sample;
-use crate::data::Handle;
-use crate::error::Error;
-use crate::gpu::Gpu;
-use crate::graph::{Bindings, GpuGraphs, Recorder};
-use crate::hub::NodeUse;
-use crate::runtime::Runtime;
-use crate::split::Split;
-use crate::task::{Submit, TaskRef};
 
 /// What came of a case.
 #[derive(Default)]
@@ -89,10 +85,10 @@ fn run_on(
     judge.check_wait("waiting for all tasks", rt.wait_all());
     if !case.machine.outlived {
         compare_all(&rt, handles, expected, &mut judge);
-        let (nodes, died) = (rt.memory(), rt.has_lost_a_device());
+        let (nodes, died) = (rt.memory(), has_lost_a_device(&rt));
         return Ran { nodes, died, differences: judge.differences, gpus: 0 };
     }
-    let (nodes, died) = (rt.memory(), rt.has_lost_a_device());
+    let (nodes, died) = (rt.memory(), has_lost_a_device(&rt));
     drop(rt);
     match Runtime::builder().workers(1).pin(false).build() {
         Ok(rt) => compare_all(&rt, handles, expected, &mut judge),
@@ -138,7 +134,7 @@ fn runtime(
             let gpu = Gpu::new(Arc::clone(driver), *number);
             // Values here are small: most often all of them are to lie in page-locked memory, now and then none.
             let least = if machine.gpu_seed.is_multiple_of(4) { usize::MAX } else { 1 };
-            builder.device(gpu.memory(device.capacity).streams(*streams).page_lock_from(least))
+            builder.device(gpu.memory(device.capacity()).streams(*streams).page_lock_from(least))
         }
     });
     let builder =

@@ -5,13 +5,12 @@ mod parts;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zellige_runtime::{Emulated, Format, POLICIES};
+
 use super::case::{Access, Case, Fault, GpuOf, Hint, Job, Kind, Machine, Parts, Start, Step};
 use super::oracle::Oracle;
 use super::rng::Rng;
 use super::words::{FORMATS, NO_FORMAT};
-use crate::device::Emulated;
-use crate::format::Format;
-use crate::sched::POLICIES;
 
 /// How a case tends, so that cases differ by more than noise.
 struct Taste {

@@ -1,6 +1,6 @@
 //! The generator that everything random in a case comes from.
 
-use crate::splitmix::{STEP, scramble};
+use zellige_runtime::internal::{STEP, scramble};
 
 /// The state of a sequence of numbers.
 pub(super) struct Rng(u64);

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use zellige_runtime::{Data, Format, Meta, Portable};
+
 use super::case::{Kind, Start};
 use super::words::{Sample, Words};
-use crate::data::{Data, Meta, Portable};
-use crate::format::Format;
 
 /// A value of one of the types.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use zellige_runtime::{Choice, Meta};
+
 use super::case::{Access, Case, Fault, Job, Kind, Parts, Start, Step};
 use super::choice::{choose, wanted};
 use super::rng::blend;
 use super::value::Value;
-use crate::data::Meta;
-use crate::task::Choice;
 
 /// What a step shows to the submitting thread.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,11 @@
 //! What the handles of a case hold: values for which it matters which version was converted, when, and from what.
 
 use zellige_gpu::GpuError;
+use zellige_runtime::{
+    Buffer, CudaRef, CudaValue, Data, Element, Format, GpuContext, Meta, Portability, Portable,
+};
 
 use super::rng::blend;
-use crate::buffer::{Buffer, Element};
-use crate::data::{Data, Meta, Portability, Portable};
-use crate::format::Format;
-use crate::gpu::{CudaRef, CudaValue, GpuContext};
 
 /// Words of 64, 32 and 16 bits.
 pub(super) const FORMATS: [Format; 3] = [Format(1), Format(2), Format(3)];

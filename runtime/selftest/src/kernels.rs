@@ -1,6 +1,6 @@
 //! The kernels that bodies on GPUs are made of: their source, the same on the host, and how they are launched.
 //!
-//! What they compute is said twice: in CUDA C++ (`runtime/core/cuda/fuzz.cu`), and by the functions of [`Value`], which bodies on CPUs use too. A test
+//! What they compute is said twice: in CUDA C++ (`runtime/selftest/cuda/fuzz.cu`), and by the functions of [`Value`], which bodies on CPUs use too. A test
 //! compares the two.
 
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use zellige_gpu::fake::FakeBuilder;
 use zellige_gpu::source::{Launch, Loaded, Source};
 use zellige_gpu::twin::TwinArg;
 use zellige_gpu::{Address, Arg, Driver, GpuError};
+use zellige_runtime::Format;
 
 use super::case::Kind;
 use super::rng::blend;
 use super::value::Value;
 use super::words::FORMATS;
-use crate::format::Format;
 
 /// The kernels of the bodies.
 pub const SOURCE: Source = Source {
     name: "fuzz",
-    text: include_str!("../../cuda/fuzz.cu"),
-    ptx: include_str!("../../cuda/ptx/fuzz.compute_70.ptx"),
+    text: include_str!("../cuda/fuzz.cu"),
+    ptx: include_str!("../cuda/ptx/fuzz.compute_70.ptx"),
     kernels: &[BEGIN, LOOK, MIX, ADD, FRESH, CONVERT, NORM],
 };
 
@@ -239,6 +239,7 @@ fn put(room: &mut [u8], bytes: &[u8]) -> Result<(), String> {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)] // twins run on memory that the test holds
 mod tests {
     use zellige_twins::Twins;
 

@@ -2,7 +2,7 @@
 //!
 //! Jobs that panic on purpose do so without a message, and are not heard.
 
-use std::panic::{PanicHookInfo, set_hook, take_hook};
+use std::panic::{set_hook, take_hook};
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread;
 
@@ -15,7 +15,7 @@ pub(super) fn listen() {
         let before = take_hook();
         set_hook(Box::new(move |info| {
             let thread = thread::current();
-            let name = thread.name().filter(|name| name.starts_with("zellige") && !is_of_a_test(info));
+            let name = thread.name().filter(|name| name.starts_with("zellige"));
             if let Some(name) = name {
                 let text = format!("thread {name} panicked: {info}").replace('\n', " ");
                 HEARD.lock().unwrap_or_else(PoisonError::into_inner).push(text);
@@ -23,12 +23,6 @@ pub(super) fn listen() {
             before(info);
         }));
     });
-}
-
-/// True for a panic in the code of this crate's integration tests, which run bodies that panic in the process that runs the fuzzer.
-fn is_of_a_test(info: &PanicHookInfo<'_>) -> bool {
-    let tests = file!().replace("src/fuzz/panics.rs", "tests/");
-    info.location().is_some_and(|at| at.file().starts_with(&tests))
 }
 
 /// How many there have been.

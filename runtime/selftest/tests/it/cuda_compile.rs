@@ -1,7 +1,7 @@
 //! The CUDA source through NVRTC (`scripts/nvrtc` fetches it; a printed skip without it), and the PTX that is shipped.
 
 use zellige_gpu::source::OPTIONS;
-use zellige_runtime::fuzz::SOURCE;
+use zellige_selftest::SOURCE;
 use zellige_twins::{check_shipped, check_sources};
 
 #[test]

@@ -1,15 +1,13 @@
 //! Operands of which number, types and accesses are known only when a case is made: each is one of the crate's own.
 
+use zellige_runtime::internal::{Accesses, Env, Formats, Metas, Refusal, Wanted, handle as handle_of};
+use zellige_runtime::{
+    Choice, Commute, Cpu, Cuda, Data, DeviceKind, Handle, Operand, Operands, Read, ReadList, Reduce,
+    TaskError, Update, Write, commute, read, reads, reduce, update, write,
+};
+
 use super::case::{Access, Kind, Start};
 use super::words::{Sample, Words};
-use crate::data::{Data, Handle};
-use crate::error::TaskError;
-use crate::gpu::Cuda;
-use crate::operand::{
-    Accesses, Commute, Formats, Metas, Operand, Operands, Read, ReadList, Reduce, Update, Wanted, Write,
-    commute, read, reads, reduce, update, write,
-};
-use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// A handle of any of the types.
 #[derive(Clone)]
@@ -326,7 +324,7 @@ impl AnyHandle {
     pub(super) fn register(start: &Start, name: String) -> Self {
         fn handle<D: Sample>(start: &Start, name: String) -> Handle<D> {
             let value = (!start.empty).then(|| D::fresh(start.format, start.len, start.seed));
-            Handle::new(value).named(name).with_reduction(D::zeros, D::plus)
+            handle_of(value).named(name).with_reduction(D::zeros, D::plus)
         }
         match start.kind {
             Kind::Words => AnyHandle::Words(handle(start, name)),

@@ -1,11 +1,10 @@
 //! What a late-choosing job chooses: by the metas of what it reads, and nothing else.
 
+use zellige_runtime::{Apart, Choice, Format, MAX_OPERAND_FORMATS, Meta};
+
 use super::case::{Access, Job};
 use super::rng::blend;
 use super::words::FORMATS;
-use crate::data::Meta;
-use crate::format::Format;
-use crate::task::{Apart, Choice, MAX_OPERAND_FORMATS};
 
 /// `metas`: one for each handle, in the order of the accesses. What is only written, or commutes, is not looked at.
 pub(super) fn choose(job: &Job, formats_are_known: impl Fn(&Access) -> bool, metas: &[Meta]) -> Choice {

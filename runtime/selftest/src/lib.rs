@@ -1,4 +1,4 @@
-//! Coherence fuzzing: random task graphs on random machines of emulated devices, compared bit by bit with the same tasks run one
+//! Random task graphs on random machines of emulated devices, compared bit by bit with a sequential oracle: the same tasks run one
 //! after the other on plain values.
 //!
 //! A case is made from one number and nothing else: handles of three types (words in three formats that lose information when they
@@ -7,11 +7,13 @@
 //! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::fake`], or real ones ([`Fuzz::gpus`]). `zellige selftest` runs them; so does CI.
 //!
 //! ```
-//! use zellige_runtime::fuzz::Fuzz;
+//! use zellige_selftest::Fuzz;
 //!
 //! let report = Fuzz { graphs: 5, seed: 7, ..Fuzz::default() }.run(|_, _| true);
 //! assert!(report.failures.is_empty(), "{:?}", report.failures);
 //! ```
+
+#![deny(unsafe_code)]
 
 mod case;
 mod choice;
@@ -39,11 +41,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zellige_gpu::Driver;
+use zellige_runtime::internal::panic_message;
 
 use case::Case;
 use run::Ran;
-
-use crate::error::panic_message;
 
 /// After so many failures no more cases are begun: they rarely say anything new, and a case that hangs keeps its threads.
 const ENOUGH: usize = 10;

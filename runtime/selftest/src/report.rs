@@ -107,7 +107,7 @@ fn share(part: u64, whole: u64) -> f64 {
 
 impl FuzzCounts {
     fn of(case: &Case, ran: &Ran) -> Self {
-        let sum = |count: fn(&crate::hub::NodeUse) -> u64| ran.nodes.iter().map(count).sum::<u64>();
+        let sum = |count: fn(&zellige_runtime::NodeUse) -> u64| ran.nodes.iter().map(count).sum::<u64>();
         let (evictions, conversions) = (sum(|node| node.evictions), sum(|node| node.conversions));
         FuzzCounts {
             graphs: 1,

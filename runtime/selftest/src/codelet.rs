@@ -3,17 +3,14 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use zellige_runtime::{Batch, Choice, Codelet, Cpu, Cuda, Meta, Operands, TaskContext, TaskError};
+
 use super::case::{Access, Fault, Job};
 use super::choice::choose;
 use super::gpu;
 use super::operand::{Bundle, OneView, Typed, each_type};
 use super::rng::blend;
 use super::words::Sample;
-use crate::data::Meta;
-use crate::error::TaskError;
-use crate::gpu::Cuda;
-use crate::operand::Operands;
-use crate::task::{Batch, Choice, Codelet, Cpu, TaskContext};
 
 /// See the module.
 pub(super) struct Fuzzed {
