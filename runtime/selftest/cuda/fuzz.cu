@@ -1,4 +1,4 @@
-// Bodies of fuzzed tasks (runtime/src/fuzz), in pieces: a body begins a number, looks at what it reads, which changes the number, and then
+// Bodies of fuzzed tasks (zellige-selftest), in pieces: a body begins a number, looks at what it reads, which changes the number, and then
 // writes what the number says. The rules are those of kernels/cuda/README.md. All is integers, so the bits are those of the host.
 //
 // A value is `len` words of a format: 1 (64 bits), 2 (32 bits), 3 (16 bits), or 0, a plain vector of 64-bit words. One thread does all:
