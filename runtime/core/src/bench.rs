@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::graph::{Bindings, Graph, Recorder};
 use crate::operand::{read, update};
 use crate::runtime::Runtime;
-use crate::task::Submit;
+use crate::submit::Submit;
 
 /// Process CPU time per task (us): submission, dependencies, scheduling, execution and completion, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]

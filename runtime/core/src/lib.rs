@@ -67,6 +67,7 @@ mod sched;
 pub mod sim;
 mod split;
 mod splitmix;
+mod submit;
 mod subnormals;
 mod swap;
 mod sync;
@@ -92,10 +93,11 @@ pub use operand::{
 pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
+pub use submit::{Closure, CodeletBuilder, NamedTask, Submit, TaskBuilder};
 pub use subnormals::Subnormals;
 pub use task::{
-    Apart, Batch, Choice, Closure, Codelet, CodeletBuilder, Cpu, CudaBatch, CudaMember, DeviceInfo,
-    DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskRef,
+    Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS,
+    Outcome, Spec, TaskContext, TaskRef,
 };
 pub use topology::{CoreInfo, Topology, cpu_limit};
 pub use zellige_model as model;

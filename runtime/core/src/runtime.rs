@@ -18,7 +18,8 @@ use crate::exec::{Shared, Watchdog, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::hub::{Hub, NodeUse};
 use crate::operand::Mode;
-use crate::task::{Codelet, DeviceInfo, Spec, Submit, TaskRef};
+use crate::submit::Submit;
+use crate::task::{Codelet, DeviceInfo, Spec, TaskRef};
 
 pub use builder::RuntimeBuilder;
 pub use group::Group;

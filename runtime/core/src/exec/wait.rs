@@ -398,7 +398,7 @@ mod tests {
     use std::sync::{Arc, Weak};
 
     use crate::operand::{Slot, write};
-    use crate::task::Submit;
+    use crate::submit::Submit;
     use crate::{Error, Runtime};
 
     fn sum(rt: &Weak<Runtime>, depth: u32) -> Result<u64, Error> {

@@ -13,13 +13,11 @@ use super::as_one::AsOne;
 use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::deps::Standing;
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::format::Format;
 use crate::operand::{Accesses, Mode};
-use crate::task::{
-    Body, Bound, Codelet, Env, Header, Ran, Role, Spec, Submit, TaskCell, TaskRef, TypedBody, Ways,
-};
+use crate::task::{Body, Bound, Codelet, Env, Header, Ran, Role, Spec, TaskCell, TaskRef, TypedBody, Ways};
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
 ///
@@ -240,8 +238,9 @@ impl Recorder {
     }
 }
 
-impl Submit for Recorder {
-    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+impl Recorder {
+    /// Writes a task down.
+    pub(crate) fn record<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
         let name = spec.codelet.name();
         let header = Header {
             id: recorded_id(),
@@ -296,9 +295,13 @@ impl Submit for Recorder {
         Ok(stand_in)
     }
 
-    fn announce_step(&self, _tasks: usize) {}
-
-    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
+    /// See [`Submit::stand`](crate::Submit::stand): the change is noted in the recording alone.
+    pub(crate) fn stand<D: Data>(
+        &self,
+        handle: &Handle<D>,
+        from: Standing,
+        to: Standing,
+    ) -> Result<(), Standing> {
         let base = handle.core().base();
         let now = base.chain.lock().standing;
         let mut state = self.state.borrow_mut();
@@ -306,10 +309,6 @@ impl Submit for Recorder {
         standing.change(from, to)?;
         state.standings.insert(base.id, standing);
         Ok(())
-    }
-
-    fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {
-        // Nothing has run, and what is being recorded is given up with the panic or error that leads here.
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::Runtime;
 use crate::error::Error;
-use crate::task::{Codelet, Spec, Submit, Tally, TaskRef};
+use crate::submit::Submit;
+use crate::task::{Codelet, Spec, Tally, TaskRef};
 
 /// Tasks that are waited for together, as those of OpenMP's `taskgroup`: those that are submitted through it.
 ///

@@ -21,7 +21,7 @@ use std::fmt;
 use crate::data::Handle;
 use crate::deps::Standing;
 use crate::error::{Cause, Error, Failure};
-use crate::task::Submit;
+use crate::submit::Submit;
 use tasks::{Abandon, Cut, Join, inner_read, inner_update, inner_write};
 
 /// The parts of a handle; made by [`Submit::split`].

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Call, Codelet, Header, Spec, Submit, TaskRef};
+use super::{Call, Header};
 use crate::error::Error;
 use crate::exec::Shared;
 use crate::gpu::{GpuContext, GpuStream, Pending};
 
 /// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
 pub struct TaskContext<'a> {
-    shared: &'a Arc<Shared>,
+    pub(crate) shared: &'a Arc<Shared>,
     header: &'a Header,
     id: u64,
     worker: usize,
@@ -77,19 +77,5 @@ impl<'a> TaskContext<'a> {
 impl fmt::Debug for TaskContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TaskContext({} on worker {})", self.header.title(), self.worker)
-    }
-}
-
-impl Submit for TaskContext<'_> {
-    fn owner(&self) -> Option<u32> {
-        Some(self.shared.id)
-    }
-
-    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
-        self.shared.submit(spec)
-    }
-
-    fn announce_step(&self, tasks: usize) {
-        self.shared.announce_step(tasks);
     }
 }

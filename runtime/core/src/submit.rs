@@ -6,25 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use zellige_model::TaskInfo;
 
-use super::{Codelet, Cpu, Only, Outcome, TaskContext, TaskRef};
 use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::deps::Standing;
 use crate::error::{Error, Failure, TaskError};
+use crate::graph::Recorder;
 use crate::operand::Operands;
 use crate::split::{self, Region, Split, Splittable};
-
-/// A task that has been described and not yet submitted.
-pub struct Spec<C: Codelet> {
-    pub(crate) codelet: C,
-    pub(crate) operands: C::Operands,
-    pub(crate) info: TaskInfo,
-    pub(crate) priority: i32,
-    pub(crate) after: SmallVec<[TaskRef; 2]>,
-    /// Where it may run, if not anywhere.
-    pub(crate) only: Option<Box<Only>>,
-}
+use crate::task::{Codelet, Cpu, Only, Outcome, Spec, TaskContext, TaskRef};
 
 /// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are written once,
 /// over `S: Submit`.
@@ -170,6 +159,36 @@ pub trait Submit: Sized {
     /// [`Error::ReadOnly`], [`Error::NoReduction`]; nothing has been submitted then.
     fn submit<C: Codelet>(&self, codelet: C, operands: C::Operands) -> Result<TaskRef, Error> {
         self.codelet(codelet, operands).submit()
+    }
+}
+
+impl Submit for TaskContext<'_> {
+    fn owner(&self) -> Option<u32> {
+        Some(self.shared.id)
+    }
+
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.shared.submit(spec)
+    }
+
+    fn announce_step(&self, tasks: usize) {
+        self.shared.announce_step(tasks);
+    }
+}
+
+impl Submit for Recorder {
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.record(spec)
+    }
+
+    fn announce_step(&self, _tasks: usize) {}
+
+    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
+        Recorder::stand(self, handle, from, to)
+    }
+
+    fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {
+        // Nothing has run, and what is being recorded is given up with the panic or error that leads here.
     }
 }
 
