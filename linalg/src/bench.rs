@@ -62,7 +62,7 @@ pub struct CholeskyRate {
     /// on: 1 minus what waiting, scheduling and acquiring operands take.
     pub kernel_share: f64,
     /// Makespan / bound of the same runs, bodies as long as they were: 1 is a schedule that cannot be improved; see
-    /// [`Report::over_bound`](zellige_runtime::Report::over_bound).
+    /// [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
     pub over_bound: f64,
     /// CPU time of the same kernels on the same tiles, called in a plain loop on one thread, / CPU time of the factorisation.
     pub kernel_share_cpu: f64,

@@ -167,7 +167,8 @@ mod tests {
     use zellige_gpu::Driver;
     use zellige_runtime::platform::Platform;
     use zellige_runtime::sim::{SimOutcome, Simulation};
-    use zellige_runtime::{DeviceSpec, Emulated, Gpu, Graph, Recorder, TransferEvent};
+    use zellige_runtime::trace::TransferEvent;
+    use zellige_runtime::{DeviceSpec, Emulated, Gpu, Graph, Recorder};
 
     use super::*;
     use crate::policy::SharedPolicy;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use zellige_kernels::{GemmPrecision, StorageFormat};
-use zellige_runtime::{Canceller, Emulated, NodeUse, Runtime, TaskEvent, Trace};
+use zellige_runtime::trace::TaskEvent;
+use zellige_runtime::{Canceller, Emulated, NodeUse, Runtime, Trace};
 
 use super::test_matrix;
 use crate::error::Error;
@@ -78,7 +79,7 @@ pub struct MemoryRun {
     /// The least that the devices' memory lets them load (bytes); see [`load_bound`].
     pub load_bound: f64,
     /// Makespan / bound, bodies as long as they were and transfers left out; see
-    /// [`Report::over_bound`](zellige_runtime::Report::over_bound).
+    /// [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
     pub makespan_over_bound: f64,
     /// What happened on each memory node, the host first.
     pub nodes: Vec<NodeUse>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zellige_gpu::Driver;
-use zellige_runtime::fuzz::{Fuzz, FuzzCounts, FuzzReport};
+use zellige_selftest::{Fuzz, FuzzCounts, FuzzReport};
 use zellige_tor::pipeline::Observer;
 
 use crate::args::SelftestArgs;

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
-use zellige_runtime::fuzz::FuzzReport;
+use zellige_selftest::FuzzReport;
 
 use crate::args::SelftestArgs;
 use crate::exit::CommandError;

@@ -32,7 +32,7 @@ fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
     assert_eq!(fake.violations(), [] as [String; 0]);
     assert_eq!(fake.leaks(), [] as [String; 0]);
     for codelet in ["generate", "trsm", "gemm"] {
-        let there = |task: &&zellige_runtime::TaskEvent| task.name == codelet && task.worker == 1;
+        let there = |task: &&zellige_runtime::trace::TaskEvent| task.name == codelet && task.worker == 1;
         assert!(trace.tasks.iter().any(|task| there(&task)), "no {codelet} ran on the GPU");
     }
     for (gpu, cpu) in by_gpu.iter().zip(&by_cpu) {

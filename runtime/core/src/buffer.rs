@@ -1,0 +1,171 @@
+//! Host storage of the runtime: page aligned, and page-locked where it travels to GPUs.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+mod pinned;
+
+use pinned::lend;
+pub(crate) use pinned::{Block, PAGE_LOCK_FROM, Pool, Serving};
+
+/// Alignment of every buffer (bytes): a page, so that O_DIRECT can write it.
+const ALIGN: usize = 4096;
+
+/// Plain numbers that a [`Buffer`] can hold: any bit pattern is a value.
+pub trait Element: bytemuck::Pod + Send + Sync {}
+impl<T: bytemuck::Pod + Send + Sync> Element for T {}
+
+/// A fixed-length array of numbers in page-aligned host memory.
+///
+/// Where a thread of a runtime with GPUs makes it, as tasks and transfers do, and it is not small, its memory is page-locked, so that copies
+/// from and to GPUs go at full speed ([`Gpu::page_lock_from`](crate::Gpu::page_lock_from),
+/// [`Runtime::page_locked`](crate::Runtime::page_locked)). It goes back when the buffer is dropped, whenever and wherever that is.
+pub struct Buffer<T: Element> {
+    ptr: NonNull<T>,
+    len: usize,
+    /// Whose memory it is; `None`: its own.
+    lent: Option<Box<Block>>,
+}
+
+// SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T: Send + Sync.
+unsafe impl<T: Element> Send for Buffer<T> {}
+// SAFETY: a shared Buffer gives out shared references only, as a shared Box<[T]> does.
+unsafe impl<T: Element> Sync for Buffer<T> {}
+
+impl<T: Element> Buffer<T> {
+    /// `len` zeros.
+    ///
+    /// # Panics
+    /// If `len` elements do not fit the address space.
+    pub fn zeroed(len: usize) -> Self {
+        match Self::lent(len) {
+            Some(mut buffer) => {
+                buffer.fill(T::zeroed());
+                buffer
+            }
+            None => Self::allocated(len),
+        }
+    }
+
+    /// `len` elements of any values, for whoever overwrites all of them: what is used again is not zeroed first. With debug assertions they
+    /// are all ones, which are no number in any floating-point type.
+    ///
+    /// # Panics
+    /// If `len` elements do not fit the address space.
+    pub fn unfilled(len: usize) -> Self {
+        let mut buffer = Self::lent(len).unwrap_or_else(|| Self::allocated(len));
+        if cfg!(debug_assertions) {
+            buffer.as_bytes_mut().fill(0xff);
+        }
+        buffer
+    }
+
+    /// A copy of `values`.
+    pub fn from_slice(values: &[T]) -> Self {
+        let mut buffer = Self::unfilled(values.len());
+        buffer.copy_from_slice(values);
+        buffer
+    }
+
+    /// `len` zeros in memory of its own.
+    fn allocated(len: usize) -> Self {
+        let layout = Self::layout(len);
+        if layout.size() == 0 {
+            return Buffer { ptr: NonNull::dangling(), len, lent: None };
+        }
+        // SAFETY: the layout has a size above zero.
+        let raw = unsafe { alloc_zeroed(layout) }.cast::<T>();
+        let ptr = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout));
+        Buffer { ptr, len, lent: None }
+    }
+
+    /// `len` elements of any values in page-locked memory, where the calling thread's buffers are to lie there.
+    fn lent(len: usize) -> Option<Self> {
+        let layout = Self::layout(len);
+        if layout.size() == 0 || layout.align() > ALIGN {
+            return None;
+        }
+        let block = lend(layout.size())?;
+        Some(Buffer { ptr: block.at().cast(), len, lent: Some(Box::new(block)) })
+    }
+
+    /// The elements as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+
+    /// The elements as bytes, to be overwritten.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self)
+    }
+
+    fn layout(len: usize) -> Layout {
+        Layout::array::<T>(len)
+            .and_then(|l| l.align_to(ALIGN))
+            .unwrap_or_else(|_| panic!("a buffer of {len} elements does not fit the address space"))
+    }
+}
+
+impl<T: Element> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        let layout = Self::layout(self.len);
+        if layout.size() > 0 && self.lent.is_none() {
+            // SAFETY: `ptr` came from alloc_zeroed with this very layout (`allocated`).
+            unsafe { dealloc(self.ptr.as_ptr().cast(), layout) }
+        }
+    }
+}
+
+impl<T: Element> Deref for Buffer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `len` elements live at `ptr` (any bit pattern is a T, and all bytes had values at birth), borrowed through &self.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Element> DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in deref, and &mut self makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Element> Clone for Buffer<T> {
+    fn clone(&self) -> Self {
+        Self::from_slice(self)
+    }
+}
+
+impl<T: Element + PartialEq> PartialEq for Buffer<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Element + Eq> Eq for Buffer<T> {}
+
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_page_aligned_zeroed_and_may_be_empty() {
+        let b = Buffer::<f32>::zeroed(1000);
+        assert_eq!(b.as_ptr() as usize % ALIGN, 0);
+        assert!(b.iter().all(|&x| x == 0.0));
+        assert_eq!(Buffer::<u64>::zeroed(0).len(), 0);
+        let c = Buffer::from_slice(&[1u16, 2, 3]);
+        assert_eq!((&*c.clone(), c.clone() == c, c == Buffer::zeroed(3)), (&[1, 2, 3][..], true, false));
+        assert_eq!(Buffer::<f32>::unfilled(7).len(), 7);
+    }
+}

@@ -1,0 +1,395 @@
+//! Page-locked host memory: blocks that copies reach at full speed, and threads whose buffers lie in them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use zellige_gpu::{Driver, GpuError};
+
+/// The smallest block, and what every block is aligned to (bytes).
+const PAGE: usize = 4096;
+
+/// Smaller copies take no longer from ordinary memory: CUDA stages them and returns at once, and those to ordinary memory are
+/// staged by the runtime (bytes).
+pub(crate) const PAGE_LOCK_FROM: usize = 64 << 10;
+
+/// Bytes that lie unused at most: the room of what is on its way between GPUs and the host, not that of a whole matrix.
+const UNUSED: usize = 1 << 30;
+
+/// The part of a limited host memory that may lie unused beside it.
+const UNUSED_OF_LIMIT: u64 = 16;
+
+/// Page-locked memory of one driver for one runtime. Locking pages is slow and holds a GPU up, so blocks are used again.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    driver: Arc<dyn Driver>,
+    /// Buffers of fewer bytes lie elsewhere.
+    least: usize,
+    /// Bytes that lie unused at most.
+    unused: usize,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// Blocks that nobody uses, by their sizes, the last to come first to go.
+    blocks: BTreeMap<usize, Vec<Raw>>,
+    /// Their bytes.
+    unused: usize,
+    /// Bytes of all blocks, and how many buffers may bring that to.
+    locked: usize,
+    most: usize,
+    /// Nothing is kept any more.
+    closed: bool,
+}
+
+/// Where a block is.
+#[derive(Debug)]
+struct Raw(NonNull<u8>);
+
+// SAFETY: the address of memory that belongs to whoever has this value, on any thread.
+unsafe impl Send for Raw {}
+
+impl Pool {
+    /// A pool for a runtime whose host memory is limited to `limit` bytes, if it is. Buffers of at least `least` bytes lie in it.
+    pub(crate) fn new(driver: &Arc<dyn Driver>, least: usize, limit: Option<u64>) -> Arc<Self> {
+        let part = limit.map_or(UNUSED, |limit| usize::try_from(limit / UNUSED_OF_LIMIT).unwrap_or(UNUSED));
+        Self::with_bounds(driver, least, part.min(UNUSED), half_of_memory())
+    }
+
+    fn with_bounds(driver: &Arc<dyn Driver>, least: usize, unused: usize, most: usize) -> Arc<Self> {
+        let shelf = Mutex::new(Shelf { most, ..Shelf::default() });
+        Arc::new(Pool { driver: Arc::clone(driver), least, unused, shelf })
+    }
+
+    /// True for the pool of this driver.
+    pub(crate) fn is_of(&self, driver: &Arc<dyn Driver>) -> bool {
+        Arc::ptr_eq(&self.driver, driver)
+    }
+
+    /// A block of at least so many bytes, with whatever values they had.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Result<Block, GpuError> {
+        // What has no class has no room either: the driver says so.
+        let size = class(bytes).unwrap_or(bytes);
+        let kept = self.shelf.lock().take(size);
+        let at = kept.map_or_else(|| self.lock_pages(size), |kept| Ok(kept.0))?;
+        Ok(Block { at, bytes: size, driver: Arc::clone(&self.driver), pool: Arc::downgrade(self) })
+    }
+
+    /// A block by way of which so few bytes come to ordinary memory. Larger parts that are not in the pool come the slow way.
+    pub(crate) fn stage(self: &Arc<Self>, bytes: usize) -> Option<Block> {
+        let is_small = bytes < PAGE_LOCK_FROM;
+        is_small.then(|| self.take(bytes).ok()).flatten()
+    }
+
+    /// A block for a buffer, where that is large enough and there is room.
+    fn lend(self: &Arc<Self>, bytes: usize) -> Option<Block> {
+        let size = class(bytes).filter(|_| bytes >= self.least)?;
+        if !self.shelf.lock().has_room(size) {
+            return None;
+        }
+        match self.take(size) {
+            Ok(block) => Some(block),
+            Err(error) => {
+                tracing::debug!(
+                    "buffers lie in ordinary memory from now on, where no block is free: {error}"
+                );
+                let mut shelf = self.shelf.lock();
+                shelf.most = shelf.locked;
+                None
+            }
+        }
+    }
+
+    /// New page-locked memory.
+    fn lock_pages(&self, size: usize) -> Result<NonNull<u8>, GpuError> {
+        self.shelf.lock().locked += size;
+        let locked = self.driver.allocate_pinned(size).and_then(|at| NonNull::new(at).ok_or_else(no_memory));
+        match &locked {
+            // SAFETY: so many bytes were allocated just now. Nobody says what they hold, and who gets them may read them.
+            Ok(at) => unsafe { at.write_bytes(0, size) },
+            Err(_) => self.shelf.lock().locked -= size,
+        }
+        locked
+    }
+
+    /// A block's user is done with it.
+    fn put(&self, at: NonNull<u8>, size: usize) {
+        let gone = self.shelf.lock().put(Raw(at), size, self.unused);
+        self.unlock(gone);
+    }
+
+    /// The runtime is at its end: nothing is kept from now on, and blocks that are in use go back to the driver when they come.
+    pub(crate) fn close(&self) {
+        let gone = {
+            let mut shelf = self.shelf.lock();
+            shelf.closed = true;
+            shelf.shrink(0)
+        };
+        self.unlock(gone);
+    }
+
+    fn unlock(&self, blocks: Vec<(usize, Raw)>) {
+        for (size, Raw(at)) in blocks {
+            // SAFETY: allocated in `lock_pages` with this size, and nobody has it any more.
+            unsafe { self.driver.free_pinned(at.as_ptr(), size) };
+        }
+    }
+
+    /// Buffers that the calling thread makes lie in this pool, until the guard is dropped.
+    pub(crate) fn serve(self: &Arc<Self>) -> Serving {
+        Serving(HOME.replace(Arc::downgrade(self)), PhantomData)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shelf {
+    fn take(&mut self, size: usize) -> Option<Raw> {
+        let block = self.blocks.get_mut(&size)?.pop()?;
+        self.unused -= size;
+        Some(block)
+    }
+
+    /// Whether a buffer can have a block of this size.
+    fn has_room(&self, size: usize) -> bool {
+        let is_free = self.blocks.get(&size).is_some_and(|blocks| !blocks.is_empty());
+        !self.closed && (is_free || self.locked.saturating_add(size) <= self.most)
+    }
+
+    /// Keeps a block; answers with those that have to go for it.
+    fn put(&mut self, block: Raw, size: usize, most: usize) -> Vec<(usize, Raw)> {
+        self.blocks.entry(size).or_default().push(block);
+        self.unused += size;
+        self.shrink(if self.closed { 0 } else { most })
+    }
+
+    /// Takes out what is more than `most` bytes, from the size of which there is most.
+    fn shrink(&mut self, most: usize) -> Vec<(usize, Raw)> {
+        let mut gone = Vec::new();
+        while self.unused > most {
+            let fullest = self.blocks.iter_mut().max_by_key(|(size, blocks)| *size * blocks.len());
+            let Some((&size, block)) = fullest.and_then(|(size, blocks)| Some((size, blocks.pop()?))) else {
+                break;
+            };
+            self.unused -= size;
+            self.locked -= size;
+            gone.push((size, block));
+        }
+        gone
+    }
+}
+
+/// The size of the blocks that serve so many bytes: pages, and at most a quarter more than is asked for. `None` where that does not fit the
+/// address space.
+fn class(bytes: usize) -> Option<usize> {
+    let step = (bytes.checked_next_power_of_two()? / 8).max(PAGE);
+    bytes.max(1).checked_next_multiple_of(step)
+}
+
+/// What a driver means that gives neither memory nor an error.
+fn no_memory() -> GpuError {
+    let reason = "it gave no memory".into();
+    GpuError::Failed { gpu: 0, call: "cuMemHostAlloc", reason, sticky: false }
+}
+
+/// Half of the machine's memory (bytes): what is page-locked cannot be swapped out, and others need memory too.
+fn half_of_memory() -> usize {
+    let machine = rustix::system::sysinfo();
+    let bytes = (machine.totalram as usize).saturating_mul(machine.mem_unit.max(1) as usize);
+    bytes / 2
+}
+
+/// Page-locked bytes that belong to whoever has this value. They go back to their pool, or to the driver where that is gone.
+#[derive(Debug)]
+pub(crate) struct Block {
+    at: NonNull<u8>,
+    bytes: usize,
+    driver: Arc<dyn Driver>,
+    pool: Weak<Pool>,
+}
+
+// SAFETY: a block owns its memory alone, as a Box<[u8]> does.
+unsafe impl Send for Block {}
+// SAFETY: a shared block gives out shared references and its address only.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Where it begins: at a page. All of its bytes have values.
+    pub(crate) fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// Its first bytes; asked once copies into it have ended.
+    pub(crate) fn first(&self, bytes: usize) -> &[u8] {
+        let bytes = bytes.min(self.bytes);
+        // SAFETY: so many bytes are there, and had values when the block was new.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), bytes) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        match self.pool.upgrade() {
+            Some(pool) => pool.put(self.at, self.bytes),
+            // SAFETY: allocated by this driver with this size (`Pool::take`); whoever drops it has seen the end of what used it.
+            None => unsafe { self.driver.free_pinned(self.at.as_ptr(), self.bytes) },
+        }
+    }
+}
+
+thread_local! {
+    /// Where the calling thread's buffers lie. The runtime owns the pool: no thread keeps it alive.
+    static HOME: RefCell<Weak<Pool>> = const { RefCell::new(Weak::new()) };
+}
+
+/// Page-locked memory for a buffer that the calling thread makes, where it is to have some.
+pub(crate) fn lend(bytes: usize) -> Option<Block> {
+    let home = HOME.try_with(|home| home.borrow().upgrade());
+    // A thread at its end has none.
+    home.ok().flatten()?.lend(bytes)
+}
+
+/// See [`Pool::serve`]. Holds what served the thread before; stays on it.
+pub(crate) struct Serving(Weak<Pool>, PhantomData<*const ()>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let before = std::mem::take(&mut self.0);
+        let _ = HOME.try_with(|home| home.replace(before));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zellige_gpu::fake::{Fake, Fault};
+
+    use super::*;
+    use crate::buffer::Buffer;
+
+    /// A driver that counts, and a pool of it.
+    fn pool(least: usize, unused: usize, most: usize) -> (Arc<Fake>, Arc<Pool>) {
+        let fake = Arc::new(Fake::builder().build());
+        let driver: Arc<dyn Driver> = Arc::<Fake>::clone(&fake);
+        let pool = Pool::with_bounds(&driver, least, unused, most);
+        (fake, pool)
+    }
+
+    fn check(fake: &Fake) {
+        assert_eq!(fake.violations(), [] as [String; 0]);
+        assert_eq!(fake.leaks(), [] as [String; 0]);
+    }
+
+    #[test]
+    fn classes_are_pages_and_little_more_than_what_is_asked_for() {
+        for bytes in (0..200_000).step_by(37).chain([1 << 20, (1 << 20) + 1, 5_308_416, 1 << 40]) {
+            let size = class(bytes).unwrap();
+            assert!(size >= bytes.max(1) && size.is_multiple_of(PAGE), "{bytes}: {size}");
+            assert!(size <= bytes + (bytes / 4).max(PAGE), "{bytes}: {size}");
+            assert_eq!(class(size), Some(size), "{bytes}");
+        }
+        assert_eq!(class(usize::MAX), None);
+    }
+
+    #[test]
+    fn blocks_are_used_again_and_what_lies_unused_is_bounded() {
+        let (fake, pool) = pool(0, 4 * PAGE, usize::MAX);
+        for _ in 0..10 {
+            drop([pool.take(PAGE).unwrap(), pool.take(8).unwrap()]);
+        }
+        assert_eq!(fake.pinned_allocations(), 2);
+        drop((0..8).map(|_| pool.take(1).unwrap()).collect::<Vec<_>>());
+        assert_eq!((fake.pinned_allocations(), fake.leaks().len()), (8, 4));
+        drop(pool.take(2 * PAGE).unwrap());
+        assert_eq!(fake.leaks().len(), 3, "two small ones have gone for a large one");
+        drop(pool.take(100 * PAGE).unwrap());
+        assert_eq!(fake.leaks().len(), 3, "what is too large goes itself");
+        drop(pool);
+        check(&fake);
+    }
+
+    #[test]
+    fn buffers_of_a_served_thread_are_page_locked_zeroed_and_outlive_the_pool() {
+        let (fake, pool) = pool(PAGE, 1 << 20, usize::MAX);
+        let before: Buffer<u8> = Buffer::zeroed(PAGE);
+        let serving = pool.serve();
+        let mut dirty: Buffer<f32> = Buffer::zeroed(5000);
+        dirty.fill(7.0);
+        drop(dirty);
+        let clean: Buffer<f32> = Buffer::zeroed(5000);
+        assert!(clean.iter().all(|&x| x == 0.0) && (clean.as_ptr() as usize).is_multiple_of(PAGE));
+        assert_eq!(&*Buffer::from_slice(&[3u16; 5000]), &[3; 5000]);
+        assert_eq!(fake.pinned_allocations(), 2, "the same memory, and some for what is smaller");
+        let small: Buffer<u8> = Buffer::zeroed(PAGE - 1);
+        assert_eq!(fake.pinned_allocations(), 2, "a few bytes are not worth it");
+        drop(serving);
+        let after: Buffer<u8> = Buffer::zeroed(PAGE);
+        assert_eq!(fake.pinned_allocations(), 2);
+        drop(pool);
+        assert_eq!(fake.leaks().len(), 1, "the buffer that is left");
+        assert_eq!(clean.clone().len(), 5000);
+        std::thread::spawn(move || drop(clean)).join().unwrap();
+        drop((before, small, after));
+        check(&fake);
+    }
+
+    #[test]
+    fn a_pool_that_is_closed_keeps_and_lends_nothing() {
+        let (fake, pool) = pool(0, 1 << 20, usize::MAX);
+        let _serving = pool.serve();
+        let (kept, used) = (Buffer::<u8>::zeroed(PAGE), Buffer::<u8>::zeroed(PAGE));
+        drop(kept);
+        pool.close();
+        assert_eq!(fake.leaks().len(), 1);
+        drop(used);
+        check(&fake);
+        drop(Buffer::<u8>::zeroed(PAGE));
+        assert_eq!(fake.pinned_allocations(), 2);
+    }
+
+    #[test]
+    fn where_no_more_can_be_locked_buffers_lie_in_ordinary_memory() {
+        let (fake, pool) = pool(0, 1 << 20, 2 * PAGE);
+        let serving = pool.serve();
+        let three: Vec<Buffer<u8>> = (0..3).map(|_| Buffer::zeroed(PAGE)).collect();
+        assert_eq!(fake.pinned_allocations(), 2);
+        assert!(pool.take(PAGE).is_ok(), "what bodies read back is not held up");
+        drop((three, serving));
+        drop(pool);
+        check(&fake);
+    }
+
+    #[test]
+    fn where_every_gpu_is_lost_buffers_lie_in_ordinary_memory() {
+        let (fake, pool) = pool(0, 1 << 20, usize::MAX);
+        let _serving = pool.serve();
+        let before = Buffer::from_slice(&[1u8; PAGE]);
+        let stream = fake.create_stream(0, false).unwrap();
+        let at = fake.allocate(stream, 8).unwrap();
+        fake.inject(0, Fault::Operation(1)).unwrap();
+        // SAFETY: the memory was allocated just now; the operation is refused.
+        unsafe { fake.zero(stream, at, 8).unwrap_err() };
+        assert!(pool.take(3 * PAGE).is_err());
+        let after = Buffer::from_slice(&[2u8; 3 * PAGE]);
+        assert_eq!((before[0], after[0], fake.pinned_allocations()), (1, 2, 1));
+        drop(before);
+        let again = Buffer::from_slice(&[3u8; PAGE]);
+        assert_eq!(
+            (fake.pinned_allocations(), pool.shelf.lock().locked),
+            (1, PAGE),
+            "what there is, is used"
+        );
+        drop((again, after, pool));
+        check(&fake);
+    }
+}

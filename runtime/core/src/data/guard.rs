@@ -1,0 +1,269 @@
+//! Reaching a value in place from outside of tasks: a gate in the handle's chain that the caller holds open.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, MutexGuard};
+use std::thread::{self, Thread};
+
+use zellige_model::TaskInfo;
+
+use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
+use crate::error::Error;
+use crate::exec::{Manner, Retired, Shared, drops_guard, holds_guard};
+use crate::hub;
+use crate::operand::{Accesses, Mode};
+use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskRef, Ways};
+
+/// The caller's turn in a handle's chain. Dropping it ends the turn.
+pub(crate) struct Gate<D: Data> {
+    shared: Arc<Shared>,
+    handle: Handle<D>,
+    task: TaskRef,
+    /// The value was brought to this place; `None`: it is in the handle's own cell.
+    brought: Option<(hub::Turn, Arc<ValueCell<D>>)>,
+    /// It stays on its thread, as a mutex's guard does: who waits for it is known.
+    _stays: PhantomData<MutexGuard<'static, ()>>,
+    /// Once the value can be reached.
+    view: Option<View>,
+}
+
+/// A gate's body: one access and nothing to run; and the thread that waits for it or holds its guard.
+struct Turn(Arc<dyn AnyHandle>, Mode, Thread);
+
+impl Body for Turn {
+    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+        unreachable!("a gate is opened, not run")
+    }
+
+    fn holder(&self) -> Option<String> {
+        Some(self.2.name().unwrap_or("unnamed thread").into())
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.0, self.1).into());
+    }
+
+    fn clear(&self) {}
+}
+
+impl<D: Data> Gate<D> {
+    /// Waits for the handle's turn.
+    pub(crate) fn enter(
+        shared: &Arc<Shared>,
+        handle: &Handle<D>,
+        mode: Mode,
+        name: &'static str,
+    ) -> Result<Self, Error> {
+        if D::BORROWED {
+            return Err(Error::Borrowed { handle: handle.name() });
+        }
+        if shared.runs_on(handle.core().base()) {
+            return Err(Error::SelfWait { what: format!("{name} of {}", handle.name()) });
+        }
+        let mut gate = Self::wait_for_turn(shared, handle, mode, name, Retired::Refused, Manner::Usual)?;
+        gate.bring(mode)?;
+        if let Some(failure) = handle.core().base().failure() {
+            return Err(Error::Poisoned { handle: handle.name(), failure });
+        }
+        gate.view = Some(gate.views(mode));
+        // SAFETY: the gate is a granted access.
+        if unsafe { gate.cell().shared() }.is_none() {
+            return Err(Error::Gone { handle: handle.name(), what: name.into() });
+        }
+        Ok(gate)
+    }
+
+    /// Has the value brought to the host, where the memory manager has it.
+    fn bring(&mut self, mode: Mode) -> Result<(), Error> {
+        let core = self.handle.core();
+        if self.shared.hub.is_none() || core.base().is_poisoned() {
+            return Ok(());
+        }
+        let turn = self.shared.bring(&**core, mode.writes())?;
+        self.brought = turn.map(|turn| {
+            let place = core.place(turn.buffer);
+            (turn, place)
+        });
+        Ok(())
+    }
+
+    /// A view of the value, which is where it is going to be looked at.
+    fn views(&self, mode: Mode) -> View {
+        let kind = if mode.writes() { Kind::Exclusive } else { Kind::Shared };
+        let by = Viewer { name: self.task.name(), coords: None, task: Some(self.task.id()) };
+        self.shared.granted(self.cell().view(kind, self.handle.core().base(), by))
+    }
+
+    /// Where the value is.
+    fn cell(&self) -> &ValueCell<D> {
+        self.brought.as_ref().map_or(&self.handle.core().cell, |(_, place)| place)
+    }
+
+    fn wait_for_turn(
+        shared: &Arc<Shared>,
+        handle: &Handle<D>,
+        mode: Mode,
+        name: &'static str,
+        retired: Retired,
+        manner: Manner,
+    ) -> Result<Self, Error> {
+        let header = Header {
+            id: shared.next_ids(1),
+            runtime: shared.id,
+            name,
+            priority: 0,
+            info: TaskInfo::default(),
+            only: None,
+            ways: Ways::default(),
+            tally: None,
+        };
+        let erased: Arc<dyn AnyHandle> = handle.core().clone();
+        let task = TaskCell::make(header, Role::Gate, Turn(erased, mode, thread::current()));
+        shared.link(&task, &[], retired)?;
+        if let Err(error) = shared.wait_for_gate(&task, manner) {
+            // Tasks behind the gate are not to wait for somebody who does not.
+            if task.cell().leave_gate() {
+                shared.close_gate(task.cell());
+            }
+            return Err(error);
+        }
+        holds_guard(&task);
+        Ok(Gate {
+            shared: Arc::clone(shared),
+            handle: handle.clone(),
+            task,
+            brought: None,
+            _stays: PhantomData,
+            view: None,
+        })
+    }
+
+    /// Waits until no task is on `handle`, a borrowed slice that has been retired: what is linked before this gate is all there will be.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] if some of those tasks cannot run before the caller goes on: they will fail then.
+    pub(crate) fn wait_out(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
+        let retired = Retired::Allowed;
+        let Err(error) =
+            Self::wait_for_turn(shared, handle, Mode::Write, "end of scope", retired, Manner::Firm)
+        else {
+            return Ok(());
+        };
+        let base = handle.core().base();
+        let Some(lending) = base.lending().filter(|_| matches!(error, Error::Deadlock { .. })) else {
+            // A worker died: tasks that have not started never will, those that run must end first.
+            shared.wait_for_workers_to_end();
+            return Err(error);
+        };
+        lending.revoke();
+        while !lending.is_over() {
+            if shared.wait_for_lent(base).is_err_and(|error| !matches!(error, Error::Deadlock { .. })) {
+                shared.wait_for_workers_to_end();
+            }
+        }
+        Err(error)
+    }
+
+    /// Waits for the handle's tasks, then forgets its value, and its failure if it has one.
+    pub(crate) fn invalidate(shared: &Arc<Shared>, handle: &Handle<D>) -> Result<(), Error> {
+        if D::BORROWED {
+            return Err(Error::Borrowed { handle: handle.name() });
+        }
+        let core = handle.core();
+        if shared.runs_on(core.base()) {
+            return Err(Error::SelfWait { what: format!("invalidating {}", handle.name()) });
+        }
+        let gate =
+            Self::wait_for_turn(shared, handle, Mode::Write, "invalidate", Retired::Refused, Manner::Usual)?;
+        core.drop_replicas();
+        let view = gate.views(Mode::Write);
+        // SAFETY: the gate is the one exclusive access.
+        let value = unsafe { core.cell.exclusive() }.take();
+        view.end();
+        if let Some(hub) = &shared.hub {
+            hub.invalidate(&**core);
+            shared.drain();
+        }
+        core.base().clear_poison();
+        core.base().chain.lock().written = false;
+        drop(gate);
+        drop(value);
+        Ok(())
+    }
+
+    /// Moves the value out.
+    pub(crate) fn take(self) -> Result<D, Error> {
+        // SAFETY: the gate is the one exclusive access.
+        let value = unsafe { self.cell().exclusive() }.take();
+        value.ok_or_else(|| Error::Gone { handle: self.handle.name(), what: "take".into() })
+    }
+}
+
+impl<D: Data> Drop for Gate<D> {
+    fn drop(&mut self) {
+        // Whoever comes next may begin at once.
+        self.view = None;
+        if let Some((turn, _)) = &self.brought {
+            self.shared.let_go(&**self.handle.core(), turn);
+        }
+        drops_guard(&self.task);
+        self.shared.close_gate(self.task.cell());
+    }
+}
+
+/// A value that is read in place; tasks that write it wait until the guard is dropped.
+pub struct ReadGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt ()>);
+
+impl<D: Data> ReadGuard<'_, D> {
+    pub(crate) fn new(gate: Gate<D>) -> Self {
+        ReadGuard(gate, PhantomData)
+    }
+}
+
+impl<D: Data> Deref for ReadGuard<'_, D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        // SAFETY: the gate is a granted reading access; readers are refused while the value is missing.
+        unsafe { self.0.cell().shared() }.expect("a value that was written and not poisoned")
+    }
+}
+
+impl<D: Data> fmt::Debug for ReadGuard<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadGuard({})", self.0.handle.name())
+    }
+}
+
+/// A value that is written in place; tasks on it wait until the guard is dropped.
+pub struct WriteGuard<'rt, D: Data>(Gate<D>, PhantomData<&'rt ()>);
+
+impl<D: Data> WriteGuard<'_, D> {
+    pub(crate) fn new(gate: Gate<D>) -> Self {
+        gate.handle.core().drop_replicas();
+        WriteGuard(gate, PhantomData)
+    }
+}
+
+impl<D: Data> Deref for WriteGuard<'_, D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        // SAFETY: the gate is the one exclusive access.
+        unsafe { self.0.cell().shared() }.expect("a value that was written and not poisoned")
+    }
+}
+
+impl<D: Data> DerefMut for WriteGuard<'_, D> {
+    fn deref_mut(&mut self) -> &mut D {
+        // SAFETY: the gate is the one exclusive access.
+        unsafe { self.0.cell().exclusive() }.as_mut().expect("a value that was written and not poisoned")
+    }
+}
+
+impl<D: Data> fmt::Debug for WriteGuard<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WriteGuard({})", self.0.handle.name())
+    }
+}

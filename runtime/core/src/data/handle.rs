@@ -1,0 +1,501 @@
+//! Handles: the application's names for pieces of data.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+use super::borrows::{Kind, Version, View, Viewer, granted};
+use super::cell::ValueCell;
+use super::lending::Lending;
+use super::places::{Managed, Places};
+use super::{Data, Meta};
+use crate::deps::{Chain, Standing};
+use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::exec::is_alive;
+use crate::format::Format;
+use crate::memory::BufferId;
+use crate::sched::ReadyTask;
+use crate::sync;
+use crate::task::{Resource, Task};
+
+/// What every handle has, whatever it holds.
+pub(crate) struct HandleBase {
+    pub(crate) id: u64,
+    name: OnceLock<String>,
+    /// The runtime that registered it or used it first, plus one; 0 before. Written under the chain's lock.
+    owner: AtomicU32,
+    pub(crate) chain: sync::Mutex<Chain>,
+    poisoned: AtomicBool,
+    poison: Mutex<Option<Arc<Failure>>>,
+    commuting: Mutex<Parking>,
+    /// Of a slice that a scope has borrowed.
+    lending: OnceLock<Arc<Lending>>,
+    pub(super) version: Version,
+}
+
+/// A resource that one task uses while others are parked on it.
+#[derive(Default)]
+pub(crate) struct Parking {
+    busy: bool,
+    parked: Vec<ReadyTask>,
+}
+
+impl HandleBase {
+    fn new(written: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        HandleBase {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: OnceLock::new(),
+            owner: AtomicU32::new(0),
+            chain: sync::Mutex::new(Chain::new(written)),
+            poisoned: AtomicBool::new(false),
+            poison: Mutex::new(None),
+            commuting: Mutex::default(),
+            lending: OnceLock::new(),
+            version: Version::default(),
+        }
+    }
+
+    /// It is a slice that is borrowed for a scope.
+    pub(crate) fn is_lent_in(&self, lending: Arc<Lending>) {
+        // Said once, where it is registered.
+        let _ = self.lending.set(lending);
+    }
+
+    pub(crate) fn lending(&self) -> Option<&Arc<Lending>> {
+        self.lending.get()
+    }
+
+    /// Makes it a handle of `runtime`; false if it is one of another that has not ended. The caller holds the chain's lock.
+    pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner == runtime + 1 {
+            return true;
+        }
+        let free = owner == 0 || !is_alive(owner - 1);
+        if free {
+            self.owner.store(runtime + 1, Ordering::Relaxed);
+        }
+        free
+    }
+
+    /// The name given to it, or its number.
+    pub(crate) fn name(&self) -> String {
+        self.name.get().cloned().unwrap_or_else(|| format!("handle #{}", self.id))
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn poison(&self, failure: &Arc<Failure>) {
+        *self.poison.lock() = Some(Arc::clone(failure));
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn clear_poison(&self) {
+        if self.is_poisoned() {
+            *self.poison.lock() = None;
+            self.poisoned.store(false, Ordering::Release);
+        }
+    }
+
+    /// The failure that poisoned it.
+    pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
+        if self.is_poisoned() { self.poison.lock().clone() } else { None }
+    }
+
+    /// Takes the right to commute; false while another task has it.
+    pub(crate) fn try_commute(&self) -> bool {
+        !std::mem::replace(&mut self.commuting.lock().busy, true)
+    }
+
+    /// Shows the tasks that are parked until the right is given back; those of a replay as the one that stands for it.
+    pub(crate) fn each_parked(&self, mut each: impl FnMut(*const Task)) {
+        let parking = self.commuting.lock();
+        parking.parked.iter().for_each(|task| each(std::ptr::from_ref(task.work().stands_for())));
+    }
+
+    /// Gives the right back; the tasks that were parked may try again.
+    pub(crate) fn end_commute(&self) -> Vec<ReadyTask> {
+        let mut parking = self.commuting.lock();
+        parking.busy = false;
+        std::mem::take(&mut parking.parked)
+    }
+}
+
+/// A handle whose data type is forgotten.
+pub(crate) trait AnyHandle: Places + Send + Sync {
+    fn base(&self) -> &HandleBase;
+    /// A reference that keeps it alive.
+    fn arc(&self) -> Arc<dyn AnyHandle>;
+    /// True if it was registered with a reduction.
+    fn has_reduction(&self) -> bool;
+    fn as_any(&self) -> &dyn Any;
+    /// What the handle was registered with: its first value, or what is known of one that is not there yet (see
+    /// `Submit::register_planned` and `Submit::register_sized`).
+    fn registered(&self) -> Option<Meta>;
+    /// True if it was registered with a value, or with one that is planned.
+    fn began_written(&self) -> bool;
+    /// See [`Data::size_as`].
+    fn size_as(&self, meta: &Meta, to: Format) -> Option<usize>;
+    /// See [`Data::format_name`].
+    fn format_name(&self, format: Format) -> &'static str;
+
+    /// Adds the workers' partial results to the value, in the order of workers: the one in place `at`, or the handle's own. No
+    /// task may access the handle meanwhile. Where the memory manager has the value, only it says when (`at` is given).
+    fn combine_partials(&self, at: Option<BufferId>);
+    /// Adds them to a copy of the value in place `from`, or to the value itself where it cannot be copied and nothing reads it; `make`
+    /// gives a new place for the sum.
+    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(Meta) -> BufferId);
+    /// True if there are partial results that have not been added.
+    fn has_partials(&self) -> bool;
+    /// Leaves `task` until `resource` is free again; gives it back if that is the case already.
+    fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask>;
+    /// No more accesses; true if it had been retired before.
+    fn retire(&self) -> bool {
+        std::mem::replace(&mut self.base().chain.lock().standing, Standing::Gone) == Standing::Gone
+    }
+}
+
+type Neutral<D> = Box<dyn Fn(&D) -> D + Send + Sync>;
+type Combine<D> = Box<dyn Fn(&mut D, &D) + Send + Sync>;
+
+/// How partial results of a reduction start and add up.
+pub(crate) struct Reduction<D> {
+    pub(crate) neutral: Neutral<D>,
+    pub(crate) combine: Combine<D>,
+}
+
+/// The replicas of one version in other formats.
+enum Replica<D> {
+    /// A worker is converting; these tasks wait for it.
+    InFlight(Vec<ReadyTask>),
+    Ready(Arc<D>),
+}
+
+/// A handle's data and state.
+pub(crate) struct HandleCore<D: Data> {
+    pub(crate) base: HandleBase,
+    pub(crate) cell: ValueCell<D>,
+    registered: Option<Meta>,
+    began_written: bool,
+    me: Weak<HandleCore<D>>,
+    has_replicas: AtomicBool,
+    replicas: Mutex<Vec<(Format, Replica<D>)>>,
+    pub(crate) reduction: OnceLock<Reduction<D>>,
+    has_partials: AtomicBool,
+    partials: Mutex<Vec<Option<D>>>,
+    /// Where the values are while a runtime with several memory nodes has the handle; the cell is empty then.
+    pub(super) managed: Mutex<Option<Box<Managed<D>>>>,
+}
+
+/// Why a replica cannot be had now.
+pub(crate) enum NoReplica {
+    /// Another worker is converting.
+    InFlight,
+    /// The data type knows no such conversion, or it failed.
+    Impossible(TaskError),
+}
+
+impl<D: Data> HandleCore<D> {
+    /// With a value; or with none, of which `expected` is known, and which counts as `written` or not.
+    pub(crate) fn new(value: Option<D>, expected: Option<Meta>, written: bool) -> Arc<Self> {
+        let registered = expected.or_else(|| value.as_ref().map(Data::meta));
+        Arc::new_cyclic(|me| HandleCore {
+            me: Weak::clone(me),
+            base: HandleBase::new(written),
+            registered,
+            began_written: written,
+            cell: ValueCell::new(value),
+            has_replicas: AtomicBool::new(false),
+            replicas: Mutex::default(),
+            reduction: OnceLock::new(),
+            has_partials: AtomicBool::new(false),
+            partials: Mutex::default(),
+            managed: Mutex::new(None),
+        })
+    }
+
+    /// `master` in format `to`: converted by the first who asks, then shared until the next write. `woken` receives the
+    /// tasks that were parked on the conversion.
+    pub(crate) fn replica(
+        &self,
+        master: &D,
+        to: Format,
+        woken: &mut Vec<ReadyTask>,
+    ) -> Result<Arc<D>, NoReplica> {
+        {
+            let mut replicas = self.replicas.lock();
+            match replicas.iter().find(|(format, _)| *format == to) {
+                Some((_, Replica::Ready(replica))) => return Ok(Arc::clone(replica)),
+                Some((_, Replica::InFlight(_))) => return Err(NoReplica::InFlight),
+                None => replicas.push((to, Replica::InFlight(Vec::new()))),
+            }
+            self.has_replicas.store(true, Ordering::Relaxed);
+        }
+        let made = catch_unwind(AssertUnwindSafe(|| master.convert(to)))
+            .map_err(|panic| {
+                format!("converting {} to {to:?} panicked: {}", self.base.name(), panic_message(&*panic))
+            })
+            .and_then(|made| made.ok_or_else(|| self.no_conversion(master.meta().format, to)))
+            .map(Arc::new);
+        let mut replicas = self.replicas.lock();
+        let at = replicas.iter().position(|(format, _)| *format == to).expect("in flight since above");
+        let (_, was) = match &made {
+            Ok(replica) => std::mem::replace(&mut replicas[at], (to, Replica::Ready(Arc::clone(replica)))),
+            Err(_) => replicas.swap_remove(at),
+        };
+        if let Replica::InFlight(parked) = was {
+            woken.extend(parked);
+        }
+        made.map_err(|message| NoReplica::Impossible(message.into()))
+    }
+
+    pub(crate) fn no_conversion(&self, from: Format, to: Format) -> String {
+        format!(
+            "{} is stored in {from:?} and cannot be converted to {to:?}: its data type knows no such conversion",
+            self.base.name()
+        )
+    }
+
+    /// Forgets the replicas: a writer is about to make another version.
+    pub(crate) fn drop_replicas(&self) {
+        if self.has_replicas.load(Ordering::Relaxed) {
+            // Dropped after the lock is given back: dropping a value is user code.
+            let old = std::mem::take(&mut *self.replicas.lock());
+            self.has_replicas.store(false, Ordering::Relaxed);
+            drop(old);
+        }
+    }
+
+    /// Takes `worker`'s partial result, if it has one.
+    pub(crate) fn take_partial(&self, worker: usize) -> Option<D> {
+        self.partials.lock().get_mut(worker).and_then(Option::take)
+    }
+
+    /// Leaves `worker`'s partial result until the reduction is combined.
+    pub(crate) fn put_partial(&self, worker: usize, partial: D) {
+        let mut partial = partial;
+        // A task that waited inside its body ran another one, which left a partial result of its own. Combining is user
+        // code: not under the lock.
+        while let Some(mut other) = self.take_partial(worker) {
+            if let Some(reduction) = self.reduction.get() {
+                (reduction.combine)(&mut other, &partial);
+            }
+            partial = other;
+        }
+        let mut partials = self.partials.lock();
+        if partials.len() <= worker {
+            partials.resize_with(worker + 1, || None);
+        }
+        partials[worker] = Some(partial);
+        drop(partials);
+        self.has_partials.store(true, Ordering::Release);
+    }
+}
+
+impl<D: Data> HandleCore<D> {
+    /// A view for adding partial results.
+    fn sums(&self, cell: &ValueCell<D>, kind: Kind) -> View {
+        granted(cell.view(kind, &self.base, Viewer::runtime("the sum of a reduction")))
+    }
+
+    /// Adds the partial results that there are; a combination that panics poisons the handle.
+    fn add_partials(&self, value: &mut D) {
+        let partials = std::mem::take(&mut *self.partials.lock());
+        let reduction = self.reduction.get().expect("checked when the tasks were submitted");
+        let combined = catch_unwind(AssertUnwindSafe(|| {
+            for partial in partials.into_iter().flatten() {
+                (reduction.combine)(value, &partial);
+                if crate::mutant::mutant(9) {
+                    (reduction.combine)(value, &partial);
+                }
+            }
+        }));
+        if let Err(panic) = combined {
+            let cause = Cause::Panic(panic_message(&*panic));
+            let operands = vec![self.base.name()];
+            self.base.poison(&Arc::new(Failure { task: "combining a reduction".into(), operands, cause }));
+        }
+    }
+}
+
+impl<D: Data> AnyHandle for HandleCore<D> {
+    fn base(&self) -> &HandleBase {
+        &self.base
+    }
+
+    fn arc(&self) -> Arc<dyn AnyHandle> {
+        self.me.upgrade().expect("whoever asks holds it")
+    }
+
+    fn has_reduction(&self) -> bool {
+        self.reduction.get().is_some()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn registered(&self) -> Option<Meta> {
+        self.registered
+    }
+
+    fn began_written(&self) -> bool {
+        self.began_written
+    }
+
+    fn size_as(&self, meta: &Meta, to: Format) -> Option<usize> {
+        D::size_as(meta, to)
+    }
+
+    fn format_name(&self, format: Format) -> &'static str {
+        D::format_name(format)
+    }
+
+    fn combine_partials(&self, at: Option<BufferId>) {
+        if !self.has_partials() || (at.is_none() && self.datum().is_some()) {
+            return;
+        }
+        let place = at.map(|buffer| self.place(buffer));
+        self.drop_replicas();
+        let cell = place.as_deref().unwrap_or(&self.cell);
+        let view = self.sums(cell, Kind::Exclusive);
+        // SAFETY: the group of reducing tasks is complete, nobody else has looked at the value since, and nothing reads its place.
+        let value = unsafe { cell.exclusive() };
+        if let Some(value) = value {
+            self.add_partials(value);
+        }
+        view.end();
+        if let Some(buffer) = at {
+            self.settle(buffer);
+        }
+        self.has_partials.store(false, Ordering::Release);
+    }
+
+    fn combine_apart(&self, from: BufferId, make: &mut dyn FnMut(Meta) -> BufferId) {
+        let from = self.place(from);
+        let travel = D::portability();
+        let view = self.sums(&from, if travel.is_some() { Kind::Shared } else { Kind::Exclusive });
+        let sum = match travel {
+            // SAFETY: the group of reducing tasks is complete, and nobody writes the value before this has returned.
+            Some(travel) => unsafe { from.shared() }.map(|value| (travel.duplicate)(value, None)),
+            // SAFETY: the group of reducing tasks is complete; the memory manager says that nothing reads or
+            // writes the place.
+            None => unsafe { from.exclusive() }.take(),
+        };
+        view.end();
+        let Some(mut value) = sum else { return };
+        self.add_partials(&mut value);
+        let buffer = make(value.meta());
+        let place = self.place(buffer);
+        // SAFETY: the place is new.
+        *unsafe { place.exclusive() } = Some(value);
+        self.settle(buffer);
+        // Last: whoever finds no partial results goes by the new place and its meta.
+        self.has_partials.store(false, Ordering::Release);
+    }
+
+    fn has_partials(&self) -> bool {
+        self.has_partials.load(Ordering::Acquire)
+    }
+
+    fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask> {
+        match resource {
+            Resource::Commute => {
+                let mut parking = self.base.commuting.lock();
+                if !parking.busy {
+                    return Err(task);
+                }
+                parking.parked.push(task);
+            }
+            Resource::Replica(to) => {
+                match self.replicas.lock().iter_mut().find(|(format, _)| *format == to) {
+                    Some((_, Replica::InFlight(parked))) => parked.push(task),
+                    _ => return Err(task),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The application's name for one piece of data of type `D`.
+///
+/// Clones name the same data. The data live until the last clone is dropped and the last task on them has run, or until
+/// [`Runtime::take`](crate::Runtime::take) moves them out.
+pub struct Handle<D: Data>(Arc<HandleCore<D>>);
+
+impl<D: Data> Handle<D> {
+    /// A handle of the runtime with this number, if one is given.
+    pub(crate) fn owned_by(self, runtime: Option<u32>) -> Self {
+        if let Some(runtime) = runtime {
+            // Nobody else knows the handle yet.
+            self.core().base().belongs_to(runtime);
+        }
+        self
+    }
+
+    pub(crate) fn new(value: Option<D>) -> Self {
+        let written = value.is_some();
+        Handle(HandleCore::new(value, None, written))
+    }
+
+    pub(crate) fn planned(meta: Meta) -> Self {
+        Handle(HandleCore::new(None, Some(meta), true))
+    }
+
+    pub(crate) fn sized(meta: Meta) -> Self {
+        Handle(HandleCore::new(None, Some(meta), false))
+    }
+
+    pub(crate) fn core(&self) -> &Arc<HandleCore<D>> {
+        &self.0
+    }
+
+    /// Gives the handle a name for errors, graphs and traces; the first name stays.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        // A second name is not an error: names are for people.
+        let _ = self.0.base.name.set(name.into());
+        self
+    }
+
+    /// Says how reductions into this handle start (`neutral`, from the current value) and add up (`combine`).
+    ///
+    /// Partial results are kept per worker and combined in the order of workers; which task contributed to which partial
+    /// depends on the schedule, so the result of a floating-point reduction may differ between runs in its last bits.
+    #[must_use]
+    pub fn with_reduction(
+        self,
+        neutral: impl Fn(&D) -> D + Send + Sync + 'static,
+        combine: impl Fn(&mut D, &D) + Send + Sync + 'static,
+    ) -> Self {
+        let reduction = Reduction { neutral: Box::new(neutral), combine: Box::new(combine) };
+        // The first reduction stays: tasks may already use it.
+        let _ = self.0.reduction.set(reduction);
+        self
+    }
+
+    /// The name given with [`named`](Handle::named), or the handle's number.
+    pub fn name(&self) -> String {
+        self.0.base.name()
+    }
+}
+
+impl<D: Data> Clone for Handle<D> {
+    fn clone(&self) -> Self {
+        Handle(Arc::clone(&self.0))
+    }
+}
+
+impl<D: Data> fmt::Debug for Handle<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({})", self.name())
+    }
+}

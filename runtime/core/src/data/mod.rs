@@ -1,0 +1,155 @@
+//! What handles hold: the [`Data`] trait, the runtime's aligned [`Buffer`], handles and in-place guards.
+
+mod borrows;
+mod buffer;
+mod cell;
+mod guard;
+mod handle;
+mod lending;
+mod places;
+mod portable;
+mod slice;
+mod spares;
+mod stretch;
+
+pub(crate) use borrows::{Kind, View, Viewer};
+pub(crate) use cell::ValueCell;
+pub(crate) use guard::Gate;
+pub use guard::{ReadGuard, WriteGuard};
+pub use handle::Handle;
+pub(crate) use handle::{AnyHandle, HandleBase, HandleCore, NoReplica};
+pub(crate) use lending::{Lending, Lent};
+pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
+pub(crate) use portable::AnyHeader;
+pub use portable::{Portability, Portable};
+pub use slice::{BorrowedSlice, SliceMut, SliceRef};
+pub(crate) use spares::{Spare, Spares, ThrownOut};
+pub use stretch::{Stretch, StretchRef};
+
+use crate::format::Format;
+
+/// What the runtime may know of one version of a value: small enough to travel ahead of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Meta {
+    /// Storage format of this version.
+    pub format: Format,
+    /// A norm that its writer computed (which one is the data type's business); NaN when unknown.
+    pub norm: f64,
+    /// Size of this version (bytes).
+    pub bytes: usize,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Meta { format: Format::NATIVE, norm: f64::NAN, bytes: 0 }
+    }
+}
+
+/// A value that a handle can hold.
+///
+/// A body never sees the value itself but its view: for a `Vec<T>` a slice, so that a body cannot resize what other tasks
+/// count on. A type whose header may change (a tile that changes its format) uses `&Self` and `&mut Self`.
+pub trait Data: Send + Sync + Sized + 'static {
+    /// True for values that stand for memory of somebody else and must not leave their handle.
+    #[doc(hidden)]
+    const BORROWED: bool = false;
+
+    /// What a CPU body sees when it reads.
+    type Ref<'v>;
+    /// What a CPU body sees when it writes.
+    type Mut<'v>;
+
+    /// The reading view.
+    fn view(&self) -> Self::Ref<'_>;
+
+    /// The writing view.
+    fn view_mut(&mut self) -> Self::Mut<'_>;
+
+    /// Format, norm and size of this version.
+    fn meta(&self) -> Meta;
+
+    /// Size in bytes of a version with this meta once it is in format `to`, or `None` where the type knows no such
+    /// conversion: what a transfer in that format moves.
+    fn size_as(meta: &Meta, to: Format) -> Option<usize> {
+        (to == Format::NATIVE || to == meta.format).then_some(meta.bytes)
+    }
+
+    /// A short word for a format of this type, for traces; empty where it has none.
+    fn format_name(format: Format) -> &'static str {
+        let _ = format;
+        ""
+    }
+
+    /// This version in another format, or `None` where the type knows no such conversion.
+    fn convert(&self, to: Format) -> Option<Self> {
+        let _ = to;
+        None
+    }
+
+    /// How values travel to the memory of a device; `None`: they stay on the host, and so do the tasks on them.
+    /// A [`Portable`] type answers `Some(Portability::of())`.
+    fn portability() -> Option<Portability<Self>> {
+        None
+    }
+}
+
+impl<T: Copy + Send + Sync + 'static> Data for Vec<T> {
+    type Ref<'v> = &'v [T];
+    type Mut<'v> = &'v mut [T];
+
+    fn view(&self) -> &[T] {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut [T] {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: size_of_val(self.as_slice()), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        portable::of_vec()
+    }
+}
+
+macro_rules! scalar_data {
+    ($($t:ty => $portability:expr),*) => {$(
+        impl Data for $t {
+            type Ref<'v> = &'v $t;
+            type Mut<'v> = &'v mut $t;
+
+            fn view(&self) -> &$t {
+                self
+            }
+
+            fn view_mut(&mut self) -> &mut $t {
+                self
+            }
+
+            fn meta(&self) -> Meta {
+                Meta { bytes: size_of::<$t>(), ..Meta::default() }
+            }
+
+            fn portability() -> Option<Portability<$t>> {
+                $portability
+            }
+        }
+    )*};
+}
+scalar_data!(
+    f32 => Some(Portability::of()),
+    f64 => Some(Portability::of()),
+    u8 => Some(Portability::of()),
+    u16 => Some(Portability::of()),
+    u32 => Some(Portability::of()),
+    u64 => Some(Portability::of()),
+    usize => Some(Portability::of()),
+    i8 => Some(Portability::of()),
+    i16 => Some(Portability::of()),
+    i32 => Some(Portability::of()),
+    i64 => Some(Portability::of()),
+    // Not every byte is a bool.
+    bool => None
+);

@@ -1,0 +1,522 @@
+//! Where a handle's values lie while a runtime with several memory nodes has it.
+//!
+//! The memory manager numbers the places and says who may use which; this is only the table from numbers to values.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crossbeam_queue::SegQueue;
+use smallvec::SmallVec;
+use zellige_gpu::GpuError;
+
+use super::borrows::{Kind, View, Viewer, granted};
+use super::cell::ValueCell;
+use super::portable::{AnyHeader, Portability};
+use super::{Data, HandleCore, Meta, Spare, Spares};
+use crate::error::DeviceError;
+use crate::error::{TaskError, panic_message};
+use crate::format::Format;
+use crate::gpu::{Carrier, DeviceValue, GpuMemory, Known, Pending, Seen};
+use crate::memory::{BufferId, Datum, Ticket};
+use crate::swap::{Extent, Swap};
+
+/// Data whose handles are gone, until the memory manager looks.
+pub(crate) type Forgotten = Arc<SegQueue<Datum>>;
+
+/// Places by their numbers.
+type Cells<T> = SmallVec<[(BufferId, Arc<ValueCell<T>>); 2]>;
+
+/// What such a handle keeps.
+pub(crate) struct Managed<D> {
+    datum: Datum,
+    /// Of the current version, as its writer left it.
+    meta: Meta,
+    places: Cells<D>,
+    /// Those on the disk.
+    stored: Vec<(BufferId, Arc<Stored>)>,
+    /// Those on GPUs.
+    on_gpus: Cells<DeviceValue>,
+    forgotten: Forgotten,
+    /// What the last writer that was launched on a GPU has left, until it ends, and which that is.
+    ahead: Option<(Ticket, Ahead)>,
+}
+
+/// What a writer that was launched has left there, before it has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// Its size and format are those that it will have.
+    pub(crate) meta: Meta,
+    /// Its end changes what is known of the value.
+    pub(crate) learns: bool,
+}
+
+/// A value on the disk.
+struct Stored {
+    header: AnyHeader,
+    extent: Extent,
+}
+
+/// What a value is carried to.
+#[derive(Clone, Copy)]
+pub(crate) enum Onto<'n> {
+    /// A node's memory: into that of its spares where one fits.
+    Memory(&'n Spares),
+    /// The disk.
+    Disk(&'n Arc<Swap>),
+    /// A GPU's memory.
+    Gpu(&'n Arc<GpuMemory>),
+}
+
+/// Why a value could not be carried from one place to another.
+pub(crate) enum CarryError {
+    /// It has to do with the value.
+    Value(TaskError),
+    /// The disk failed.
+    Disk(DeviceError),
+    /// A GPU failed.
+    Gpu(GpuError),
+}
+
+impl From<GpuError> for CarryError {
+    fn from(error: GpuError) -> Self {
+        CarryError::Gpu(error)
+    }
+}
+
+impl From<String> for CarryError {
+    fn from(message: String) -> Self {
+        CarryError::Value(message.into())
+    }
+}
+
+impl<D> Drop for Managed<D> {
+    fn drop(&mut self) {
+        self.forgotten.push(self.datum);
+    }
+}
+
+impl<D: Data> HandleCore<D> {
+    /// The place with this number; a new and empty one if it has not been used.
+    pub(crate) fn place(&self, buffer: BufferId) -> Arc<ValueCell<D>> {
+        let mut managed = self.managed.lock();
+        find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").places, buffer)
+    }
+
+    /// The place on a GPU with this number; a new and empty one if it has not been used.
+    pub(crate) fn gpu_place(&self, buffer: BufferId) -> Arc<ValueCell<DeviceValue>> {
+        let mut managed = self.managed.lock();
+        find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").on_gpus, buffer)
+    }
+
+    /// The places on the host that have been used, for tests.
+    #[cfg(test)]
+    pub(crate) fn cells_on_host(&self) -> Vec<Arc<ValueCell<D>>> {
+        let managed = self.managed.lock();
+        let places = managed.iter().flat_map(|managed| &managed.places);
+        places.map(|(_, cell)| Arc::clone(cell)).collect()
+    }
+
+    /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier` copies to or
+    /// from the host, until its stream's operation has ended. Streams order what lies on GPUs.
+    fn views_of_ends(&self, source: BufferId, target: BufferId, onto: Onto<'_>) -> [Option<View>; 2] {
+        if !View::COUNTS {
+            return [None, None];
+        }
+        let by = Viewer::runtime("a transfer");
+        let from = match (self.on_gpu(source), self.stored(source)) {
+            (Some(_), _) | (None, Some(_)) => None,
+            (None, None) => Some(granted(self.place(source).view(Kind::Shared, &self.base, by))),
+        };
+        let to = match onto {
+            Onto::Memory(_) => Some(granted(self.place(target).view(Kind::Exclusive, &self.base, by))),
+            Onto::Disk(_) | Onto::Gpu(_) => None,
+        };
+        [from, to]
+    }
+
+    fn on_gpu(&self, buffer: BufferId) -> Option<Arc<ValueCell<DeviceValue>>> {
+        let managed = self.managed.lock();
+        let (_, place) = managed.as_ref()?.on_gpus.iter().find(|(known, _)| *known == buffer)?;
+        Some(Arc::clone(place))
+    }
+
+    /// Carries a value that is on the host onto a GPU.
+    fn send_up(
+        &self,
+        value: &D,
+        to: Format,
+        memory: &Arc<GpuMemory>,
+        carrier: Carrier<'_>,
+    ) -> Result<DeviceValue, CarryError> {
+        let travel = self.portability()?;
+        if is_native(value, to) {
+            return Ok(carrier.up(&travel, value, memory)?);
+        }
+        // Boxed before anything points into it.
+        let converted = Box::new(self.convert(value, to)?);
+        let sent = carrier.up(&travel, &*converted, memory);
+        carrier.stream.keep(converted);
+        Ok(sent?)
+    }
+
+    /// Carries a value that is on a GPU to `target`, on the host or on a GPU.
+    fn send_on(
+        &self,
+        value: &DeviceValue,
+        target: BufferId,
+        to: Format,
+        onto: Onto<'_>,
+        carrier: Carrier<'_>,
+    ) -> Result<(), CarryError> {
+        let travel = self.portability()?;
+        let is_native = to == Format::NATIVE || to == value.meta().format;
+        match onto {
+            Onto::Disk(_) => unreachable!("only the host is linked to the disk"),
+            Onto::Gpu(memory) => {
+                let sent = if is_native {
+                    carrier.across(&travel, value, memory)?
+                } else {
+                    let sent = match carrier.converted(&travel, value, to)? {
+                        Some(made) => made,
+                        None => {
+                            let wide = self.fetched(&travel, value, carrier)?;
+                            self.send_up(&wide, to, carrier.memory(), carrier)?
+                        }
+                    };
+                    carrier.on(&travel, sent, memory)?
+                };
+                let place = self.gpu_place(target);
+                // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
+                *unsafe { place.exclusive() } = Some(sent);
+            }
+            Onto::Memory(_) => {
+                let place = self.place(target);
+                // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
+                let place = unsafe { place.exclusive() };
+                if is_native {
+                    carrier.down(&travel, value, place)?;
+                } else if let Some(made) = carrier.converted(&travel, value, to)? {
+                    let sent = carrier.down(&travel, &made, place);
+                    carrier.stream.keep(made);
+                    sent?;
+                } else {
+                    *place = Some(self.convert(&self.fetched(&travel, value, carrier)?, to)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A GPU's value on the host, for a conversion there.
+    fn fetched(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        carrier: Carrier<'_>,
+    ) -> Result<D, CarryError> {
+        let mut place = None;
+        let sent = carrier.down(travel, value, &mut place);
+        // Also where only some copies could be queued: those write here.
+        let ended = carrier.wait();
+        sent.and(ended)?;
+        Ok(place.expect("just made"))
+    }
+
+    fn stored(&self, buffer: BufferId) -> Option<Arc<Stored>> {
+        let managed = self.managed.lock();
+        let (_, stored) = managed.as_ref()?.stored.iter().find(|(known, _)| *known == buffer)?;
+        Some(Arc::clone(stored))
+    }
+
+    fn portability(&self) -> Result<Portability<D>, String> {
+        D::portability()
+            .ok_or_else(|| format!("{} does not travel: its data type stays on the host", self.base.name()))
+    }
+
+    /// Runs the data type's own code.
+    fn guarded<R>(&self, code: impl FnOnce() -> Result<R, CarryError>) -> Result<R, CarryError> {
+        catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| {
+            Err(format!("moving {} panicked: {}", self.base.name(), panic_message(&*panic)).into())
+        })
+    }
+
+    fn copy(&self, value: &D, to: Format, spares: &Spares) -> Result<D, CarryError> {
+        if is_native(value, to) {
+            return Ok((self.portability()?.duplicate)(value, Some(spares)));
+        }
+        drop(spares.make_way());
+        self.convert(value, to)
+    }
+
+    fn convert(&self, value: &D, to: Format) -> Result<D, CarryError> {
+        value.convert(to).ok_or_else(|| self.no_conversion(value.meta().format, to).into())
+    }
+
+    fn store(&self, value: &D, target: BufferId, swap: &Arc<Swap>) -> Result<(), CarryError> {
+        let travel = self.portability()?;
+        let header = (travel.header)(value);
+        let extent = swap.store(&(travel.parts)(value)).map_err(CarryError::Disk)?;
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.stored.push((target, Arc::new(Stored { header, extent })));
+        }
+        Ok(())
+    }
+
+    fn load(&self, stored: &Stored, to: Format) -> Result<D, CarryError> {
+        let travel = self.portability()?;
+        let mut value = (travel.blank)(&stored.header).expect("it was made by the same functions");
+        stored.extent.load(&mut (travel.parts_mut)(&mut value)).map_err(CarryError::Disk)?;
+        if is_native(&value, to) { Ok(value) } else { self.convert(&value, to) }
+    }
+}
+
+fn find_or_make<T>(cells: &mut Cells<T>, buffer: BufferId) -> Arc<ValueCell<T>> {
+    if let Some((_, cell)) = cells.iter().find(|(known, _)| *known == buffer) {
+        return Arc::clone(cell);
+    }
+    let cell = Arc::new(ValueCell::new(None));
+    cells.push((buffer, Arc::clone(&cell)));
+    cell
+}
+
+fn is_native<D: Data>(value: &D, to: Format) -> bool {
+    to == Format::NATIVE || to == value.meta().format
+}
+
+/// What the thread driver of the memory manager does with a handle whose type it does not know.
+pub(crate) trait Places {
+    /// Its number, once it is managed.
+    fn datum(&self) -> Option<Datum>;
+    /// The meta of the current version.
+    fn current(&self) -> Meta;
+    /// Hands the value, which `meta` describes, over to the memory manager: it lies at `buffer` from now on, if there is a value.
+    /// Nobody may use the handle meanwhile.
+    fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten);
+    /// The meta of the value that is in the handle's own cell.
+    fn own(&self) -> Option<Meta>;
+    /// The value comes back from `buffer`, and the handle is not managed any more. Nobody may use it meanwhile.
+    fn unmanage(&self, buffer: Option<BufferId>);
+    /// True if values can lie on any node.
+    fn is_portable(&self) -> bool;
+    /// Copies the value at `source` to `target`, in format `to` if that is another. The manager has granted both. What a `carrier` moves
+    /// is there once its stream's operation has ended.
+    fn carry(
+        &self,
+        source: BufferId,
+        target: BufferId,
+        to: Format,
+        onto: Onto<'_>,
+        carrier: Option<Carrier<'_>>,
+    ) -> Result<(), CarryError>;
+    /// Forgets a place. What was there is handed out if others can have its memory.
+    fn clear(&self, buffer: BufferId) -> Option<Spare>;
+    /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
+    fn settle(&self, buffer: BufferId) -> Meta;
+    /// As [`settle`](Places::settle), of a writer that was launched on a GPU: others may have been launched behind it, so the value is what it left.
+    fn settle_as(&self, by: Ticket, meta: Meta);
+    /// The body of a writer has put its operations on a stream. Returns what it has left in `buffer`.
+    fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead;
+    /// What its end has learnt is known. Returns what the value is.
+    fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead;
+    /// Its device has failed.
+    fn unlaunched(&self, by: Ticket);
+    /// What the last writer that was launched has left, if it has not ended.
+    fn ahead(&self) -> Option<Ahead>;
+    /// The value at `buffer` on a GPU, if there is one, for a task to which the place has been granted.
+    fn seen_on_gpu(&self, buffer: BufferId) -> Option<Seen>;
+    /// The task, which writes there, has changed what is known of the value.
+    fn learn_on_gpu(&self, buffer: BufferId, known: Known);
+    /// True if two headers of the type's values are the same.
+    fn is_same_header(&self, one: &AnyHeader, other: &AnyHeader) -> bool;
+}
+
+impl<D: Data> Places for HandleCore<D> {
+    fn datum(&self) -> Option<Datum> {
+        self.managed.lock().as_ref().map(|managed| managed.datum)
+    }
+
+    fn current(&self) -> Meta {
+        self.managed.lock().as_ref().map(|managed| managed.meta).unwrap_or_default()
+    }
+
+    fn own(&self) -> Option<Meta> {
+        // SAFETY: asked before the handle's first task in this runtime is linked, under its chain's lock.
+        unsafe { self.cell.shared() }.map(Data::meta)
+    }
+
+    fn manage(&self, datum: Datum, meta: Meta, buffer: Option<BufferId>, forgotten: &Forgotten) {
+        self.drop_replicas();
+        // SAFETY: as in `own`: nobody has an access.
+        let value = unsafe { self.cell.exclusive() }.take();
+        let places = buffer.into_iter().map(|buffer| (buffer, Arc::new(ValueCell::new(None)))).collect();
+        let managed = Managed {
+            datum,
+            meta,
+            places,
+            stored: Vec::new(),
+            on_gpus: SmallVec::new(),
+            forgotten: Arc::clone(forgotten),
+            ahead: None,
+        };
+        if let Some((_, place)) = managed.places.first() {
+            // SAFETY: the place has just been made.
+            *unsafe { place.exclusive() } = value;
+        }
+        *self.managed.lock() = Some(Box::new(managed));
+    }
+
+    fn unmanage(&self, buffer: Option<BufferId>) {
+        let place = buffer.map(|buffer| self.place(buffer));
+        let managed = self.managed.lock().take();
+        if let Some(place) = place {
+            // SAFETY: nothing is in flight any more in the runtime that had the handle: no task, gate or transfer.
+            unsafe { *self.cell.exclusive() = place.exclusive().take() };
+        }
+        drop(managed);
+    }
+
+    fn is_portable(&self) -> bool {
+        D::portability().is_some()
+    }
+
+    fn carry(
+        &self,
+        source: BufferId,
+        target: BufferId,
+        to: Format,
+        onto: Onto<'_>,
+        carrier: Option<Carrier<'_>>,
+    ) -> Result<(), CarryError> {
+        let views = self.views_of_ends(source, target, onto);
+        if let Some(carrier) = carrier.filter(|_| View::COUNTS) {
+            carrier.stream.keep(views);
+        }
+        let carrier = || carrier.expect("a GPU carries what goes to it or from it");
+        if let Some(source) = self.on_gpu(source) {
+            // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
+            let value = unsafe { source.shared() };
+            // A writer that failed left nothing: its handle is poisoned, and nobody will look.
+            return value
+                .map_or(Ok(()), |value| self.guarded(|| self.send_on(value, target, to, onto, carrier())));
+        }
+        let carried = if let Some(stored) = self.stored(source) {
+            self.guarded(|| self.load(&stored, to))?
+        } else {
+            let source = self.place(source);
+            // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
+            let Some(value) = (unsafe { source.shared() }) else {
+                // A writer that failed left nothing: its handle is poisoned, and nobody will look.
+                return Ok(());
+            };
+            match onto {
+                Onto::Disk(swap) => return self.guarded(|| self.store(value, target, swap)),
+                Onto::Memory(spares) => self.guarded(|| self.copy(value, to, spares))?,
+                Onto::Gpu(memory) => {
+                    let sent = self.guarded(|| self.send_up(value, to, memory, carrier()))?;
+                    let target = self.gpu_place(target);
+                    // SAFETY: as for the target below.
+                    *unsafe { target.exclusive() } = Some(sent);
+                    return Ok(());
+                }
+            }
+        };
+        let target = self.place(target);
+        // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
+        *unsafe { target.exclusive() } = Some(carried);
+        Ok(())
+    }
+
+    fn clear(&self, buffer: BufferId) -> Option<Spare> {
+        let (place, stored, on_gpu) = {
+            let mut managed = self.managed.lock();
+            let managed = managed.as_mut()?;
+            let on_gpu = managed.on_gpus.iter().position(|(known, _)| *known == buffer);
+            let on_gpu = on_gpu.map(|at| managed.on_gpus.swap_remove(at));
+            let place = managed.places.iter().position(|(known, _)| *known == buffer);
+            let stored = managed.stored.iter().position(|(known, _)| *known == buffer);
+            (
+                place.map(|at| managed.places.swap_remove(at)),
+                stored.map(|at| managed.stored.swap_remove(at)),
+                on_gpu,
+            )
+        };
+        // The lock is given back by now: what is done to the value, or dropping it, is user code.
+        drop((stored, on_gpu));
+        let (_, place) = place?;
+        let value = Arc::into_inner(place)?.into_inner()?;
+        let travel = D::portability()?;
+        catch_unwind(AssertUnwindSafe(|| (travel.spare)(value))).ok().flatten()
+    }
+
+    fn settle(&self, buffer: BufferId) -> Meta {
+        let meta = match self.on_gpu(buffer) {
+            // SAFETY: the writer that asks still has the replica to itself.
+            Some(place) => unsafe { place.shared() }.map(DeviceValue::meta),
+            // SAFETY: the writer that asks still has the replica to itself.
+            None => unsafe { self.place(buffer).shared() }.map(Data::meta),
+        };
+        let meta = meta.unwrap_or_default();
+        if let Some(managed) = self.managed.lock().as_mut().filter(|_| !crate::mutant::mutant(10)) {
+            managed.meta = meta;
+        }
+        meta
+    }
+
+    fn settle_as(&self, by: Ticket, meta: Meta) {
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.ahead.take_if(|(ticket, _)| *ticket == by);
+            managed.meta = if crate::mutant::mutant(10) { managed.meta } else { meta };
+        }
+    }
+
+    fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead {
+        let cell = self.gpu_place(buffer);
+        // SAFETY: the writer's body has just returned, and nothing has been launched behind it.
+        let meta = unsafe { cell.shared() }.map(DeviceValue::meta).unwrap_or_default();
+        let ahead = Ahead { meta, learns: pending.learns_of(&cell) };
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.ahead = Some((by, ahead));
+        }
+        ahead
+    }
+
+    fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead {
+        // SAFETY: no writer is launched behind one whose end learns something.
+        let value = self.on_gpu(buffer).and_then(|cell| unsafe { cell.shared() }.map(DeviceValue::meta));
+        let learnt = Ahead { meta: value.unwrap_or_default(), learns: false };
+        if let Some((ticket, ahead)) = self.managed.lock().as_mut().and_then(|managed| managed.ahead.as_mut())
+            && *ticket == by
+        {
+            *ahead = learnt;
+        }
+        learnt
+    }
+
+    fn unlaunched(&self, by: Ticket) {
+        if let Some(managed) = self.managed.lock().as_mut() {
+            managed.ahead.take_if(|(ticket, _)| *ticket == by);
+        }
+    }
+
+    fn ahead(&self) -> Option<Ahead> {
+        self.managed.lock().as_ref().and_then(|managed| managed.ahead).map(|(_, ahead)| ahead)
+    }
+
+    fn seen_on_gpu(&self, buffer: BufferId) -> Option<Seen> {
+        // SAFETY: the place has been granted to the task that asks, which is not writing it now.
+        self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }.map(Seen::of))
+    }
+
+    fn learn_on_gpu(&self, buffer: BufferId, known: Known) {
+        // SAFETY: the place has been granted to the task that asks; what is known of a value changes behind a
+        // lock.
+        if let Some(value) = self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }) {
+            value.changes();
+            value.learn(known);
+        }
+    }
+
+    fn is_same_header(&self, one: &AnyHeader, other: &AnyHeader) -> bool {
+        D::portability().is_some_and(|travel| (travel.is_same_header)(one, other))
+    }
+}

@@ -1,0 +1,362 @@
+//! How values travel between memory nodes: flat bytes and a small header.
+
+use std::any::{Any, TypeId};
+
+use zellige_gpu::GpuError;
+
+use super::spares::{Sizes, Spare, Spares};
+use super::{Data, Meta};
+use crate::buffer::{Buffer, Element};
+use crate::format::Format;
+use crate::gpu::{CudaRef, CudaValue, DeviceValue, GpuContext, Seen};
+
+/// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
+///
+/// A transfer makes a [`blank`](Portable::blank) value from the header and copies the bytes part by part. A type says that its
+/// values travel by answering [`Data::portability`] with `Some(Portability::of())`; other values stay on the host.
+pub trait Portable: Data {
+    /// What is left of a value without its bytes: shape, format, scale, norm.
+    type Header: Clone + PartialEq + Send + Sync + 'static;
+
+    /// The header.
+    fn header(&self) -> Self::Header;
+
+    /// A value of this header, its bytes to be filled in.
+    fn blank(header: &Self::Header) -> Self;
+
+    /// Makes this value, which nobody needs any more, one of this header, its bytes to be filled in; false if that would take
+    /// other memory than it has. It spares an allocation where its parts have the sizes of the new value's.
+    fn refill(&mut self, _header: &Self::Header) -> bool {
+        false
+    }
+
+    /// Sizes (bytes) of the parts of a value with this header. The default makes one to see.
+    fn part_sizes(header: &Self::Header) -> Vec<usize> {
+        Self::blank(header).parts().iter().map(|part| part.len()).collect()
+    }
+
+    /// What is known of a value with this header. The default makes one to see.
+    fn header_meta(header: &Self::Header) -> Meta {
+        Self::blank(header).meta()
+    }
+
+    /// The bytes, in as many parts as the type has arrays.
+    fn parts(&self) -> Vec<&[u8]>;
+
+    /// The places of the same parts, of the same sizes.
+    fn parts_mut(&mut self) -> Vec<&mut [u8]>;
+
+    /// The value in another format, made on its GPU: operations on the stream of `cx` fill the parts of a new one
+    /// ([`GpuContext::value`]). `None`: there is no such way, and the value passes through the host, where
+    /// [`Data::convert`] knows it.
+    ///
+    /// # Errors
+    /// The driver's: the device is given up then.
+    fn convert_on_gpu(
+        value: CudaRef<'_, Self>,
+        to: Format,
+        cx: &GpuContext<'_>,
+    ) -> Result<Option<CudaValue<Self>>, GpuError> {
+        let _ = (value, to, cx);
+        Ok(None)
+    }
+}
+
+/// A value's header, whose type only its `Portability` knows.
+pub(crate) type AnyHeader = Box<dyn Any + Send + Sync>;
+
+/// The functions with which the runtime moves values of a [`Portable`] type.
+pub struct Portability<D> {
+    /// The same value in memory of its own: that of a spare one, where there is one.
+    pub(crate) duplicate: fn(&D, Option<&Spares>) -> D,
+    /// A value that nobody needs any more, as one whose memory others can have.
+    pub(crate) spare: fn(D) -> Option<Spare>,
+    pub(crate) header: fn(&D) -> AnyHeader,
+    /// `None` for another type's header.
+    pub(crate) blank: fn(&AnyHeader) -> Option<D>,
+    pub(crate) clone_header: fn(&AnyHeader) -> AnyHeader,
+    pub(crate) is_same_header: fn(&AnyHeader, &AnyHeader) -> bool,
+    pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
+    pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
+    /// `None`: only on the host.
+    pub(crate) convert_on_gpu:
+        fn(&DeviceValue, Format, &GpuContext<'_>) -> Result<Option<DeviceValue>, GpuError>,
+}
+
+impl<D> Clone for Portability<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for Portability<D> {}
+
+impl<D> std::fmt::Debug for Portability<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Portability")
+    }
+}
+
+impl<D: Portable> Portability<D> {
+    /// Those of `D`.
+    pub fn of() -> Self {
+        Portability {
+            duplicate: duplicate::<D>,
+            spare: spare::<D>,
+            header: |value| Box::new(value.header()),
+            blank: |header| header.downcast_ref().map(D::blank),
+            clone_header: |header| {
+                let known: Option<&D::Header> = header.downcast_ref();
+                Box::new(known.expect("it was made by the same functions").clone())
+            },
+            is_same_header: |one, other| {
+                let one: Option<&D::Header> = one.downcast_ref();
+                one.is_some_and(|one| other.downcast_ref() == Some(one))
+            },
+            parts: D::parts,
+            parts_mut: D::parts_mut,
+            convert_on_gpu: |value, to, cx| {
+                let seen = Seen::of(value);
+                let Some(made) = D::convert_on_gpu(CudaRef::new(&seen), to, cx)? else { return Ok(None) };
+                let made = cx.take(&made);
+                // A conversion keeps the norm.
+                Ok(made.map(|mut made| {
+                    made.set_norm(seen.known.meta.norm);
+                    made
+                }))
+            },
+        }
+    }
+}
+
+fn duplicate<D: Portable>(value: &D, spares: Option<&Spares>) -> D {
+    let (header, parts) = (value.header(), value.parts());
+    let old = spares.and_then(|spares| refilled(spares, &header, &sizes(&parts)));
+    let mut copy = old.unwrap_or_else(|| D::blank(&header));
+    for (to, from) in copy.parts_mut().into_iter().zip(parts) {
+        to.copy_from_slice(from);
+    }
+    copy
+}
+
+/// A value of this header in the memory of a spare one, all of whose bytes are going to be overwritten.
+fn refilled<D: Portable>(spares: &Spares, header: &D::Header, wanted: &Sizes) -> Option<D> {
+    let old = spares.take::<D>(wanted);
+    // A part that has another size now would keep bytes of the old value, or lack some of the new one.
+    let new = old.and_then(|mut old| (old.refill(header) && sizes(&old.parts()) == *wanted).then_some(old));
+    if new.is_none() {
+        drop(spares.make_way());
+    }
+    spares.count(wanted.iter().sum(), new.is_some());
+    new
+}
+
+fn spare<D: Portable>(value: D) -> Option<Spare> {
+    let sizes = sizes(&value.parts());
+    Spare::new(value, sizes)
+}
+
+fn sizes(parts: &[&[u8]]) -> Sizes {
+    parts.iter().map(|part| part.len()).collect()
+}
+
+impl<T: Element> Portable for Buffer<T> {
+    type Header = usize;
+
+    fn header(&self) -> usize {
+        self.len()
+    }
+
+    fn blank(&len: &usize) -> Self {
+        Buffer::unfilled(len)
+    }
+
+    fn refill(&mut self, &len: &usize) -> bool {
+        self.len() == len
+    }
+
+    fn part_sizes(&len: &usize) -> Vec<usize> {
+        vec![len * size_of::<T>()]
+    }
+
+    fn header_meta(&len: &usize) -> Meta {
+        Meta { bytes: len * size_of::<T>(), ..Meta::default() }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![self.as_bytes()]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        vec![self.as_bytes_mut()]
+    }
+}
+
+impl<T: Element> Portable for Vec<T> {
+    type Header = usize;
+
+    fn header(&self) -> usize {
+        self.len()
+    }
+
+    fn blank(&len: &usize) -> Self {
+        vec![T::zeroed(); len]
+    }
+
+    fn refill(&mut self, &len: &usize) -> bool {
+        self.len() == len
+    }
+
+    fn part_sizes(&len: &usize) -> Vec<usize> {
+        vec![len * size_of::<T>()]
+    }
+
+    fn header_meta(&len: &usize) -> Meta {
+        Meta { bytes: len * size_of::<T>(), ..Meta::default() }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![bytemuck::cast_slice(self)]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        vec![bytemuck::cast_slice_mut(self)]
+    }
+}
+
+/// A `Vec` of any copyable type is data; it travels if it is one of plain numbers.
+pub(super) fn of_vec<T: Copy + Send + Sync + 'static>() -> Option<Portability<Vec<T>>> {
+    macro_rules! plain {
+        ($($t:ty),*) => {$(
+            if TypeId::of::<T>() == TypeId::of::<$t>() {
+                let functions: &dyn Any = &Portability::<Vec<$t>>::of();
+                return functions.downcast_ref().copied();
+            }
+        )*};
+    }
+    plain!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64);
+    None
+}
+
+macro_rules! scalar_portable {
+    ($($t:ty),*) => {$(
+        impl Portable for $t {
+            type Header = ();
+
+            fn header(&self) {}
+
+            fn blank(_header: &()) -> Self {
+                <$t>::default()
+            }
+
+            fn parts(&self) -> Vec<&[u8]> {
+                vec![bytemuck::bytes_of(self)]
+            }
+
+            fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+                vec![bytemuck::bytes_of_mut(self)]
+            }
+        }
+    )*};
+}
+scalar_portable!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_travels_arrives_bit_by_bit() {
+        fn travels<D: Data>(value: &D) -> D {
+            (D::portability().expect("portable").duplicate)(value, None)
+        }
+        assert_eq!(travels(&vec![1.5f32, -0.0, f32::MIN_POSITIVE]), [1.5, -0.0, f32::MIN_POSITIVE]);
+        assert_eq!(&*travels(&Buffer::from_slice(&[1u16, 2, 65535])), &[1, 2, 65535]);
+        assert_eq!(travels(&-7i64), -7);
+        assert!(travels(&Vec::<u8>::new()).is_empty());
+    }
+
+    /// Two arrays and a name; `refill` does what it should, nothing, or half of it.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Pair {
+        name: &'static str,
+        arrays: [Vec<u8>; 2],
+        refills: Refills,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Refills {
+        Well,
+        Never,
+        Partly,
+    }
+
+    impl Data for Pair {
+        type Ref<'v> = &'v Pair;
+        type Mut<'v> = &'v mut Pair;
+
+        fn view(&self) -> &Pair {
+            self
+        }
+
+        fn view_mut(&mut self) -> &mut Pair {
+            self
+        }
+
+        fn meta(&self) -> Meta {
+            Meta { bytes: self.arrays.iter().map(Vec::len).sum(), ..Meta::default() }
+        }
+    }
+
+    impl Portable for Pair {
+        type Header = (&'static str, [usize; 2], Refills);
+
+        fn header(&self) -> Self::Header {
+            (self.name, [self.arrays[0].len(), self.arrays[1].len()], self.refills)
+        }
+
+        fn blank(&(name, sizes, refills): &Self::Header) -> Self {
+            Pair { name, arrays: sizes.map(|len| vec![0; len]), refills }
+        }
+
+        fn refill(&mut self, &(name, _, refills): &Self::Header) -> bool {
+            (self.name, self.refills) = (name, refills);
+            if self.refills == Refills::Partly {
+                self.arrays[1].truncate(10);
+            }
+            self.refills != Refills::Never
+        }
+
+        fn parts(&self) -> Vec<&[u8]> {
+            self.arrays.iter().map(|array| &array[..]).collect()
+        }
+
+        fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+            self.arrays.iter_mut().map(|array| &mut array[..]).collect()
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_value_before_is_read() {
+        for (refills, reused) in [(Refills::Well, 1), (Refills::Never, 0), (Refills::Partly, 0)] {
+            let spares = Spares::default();
+            drop((spares.limit(1000, 0, None), spares.limit(0, 0, None)));
+            let old = Pair { name: "old", arrays: [vec![1; 100], vec![2; 50]], refills };
+            drop(spares.keep(spare(old).expect("large enough")));
+            let new = Pair { name: "new", arrays: [vec![3; 100], vec![4; 50]], refills };
+            assert_eq!(duplicate(&new, Some(&spares)), new);
+            let counts = spares.uses();
+            assert_eq!(
+                (counts.bytes, counts.reused, counts.allocated),
+                (0, reused, 1 - reused),
+                "{refills:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_more_than_bytes_stays() {
+        assert!(Vec::<&'static str>::portability().is_none());
+        assert!(Vec::<(u8, u32)>::portability().is_none());
+    }
+}

@@ -1,0 +1,274 @@
+//! Everything that can go wrong, by name.
+
+use std::any::Any;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use zellige_trace::BoundsError;
+
+/// What a task's body gives back when it fails: any error.
+pub type TaskError = Box<dyn StdError + Send + Sync + 'static>;
+
+/// Why a task did not produce its outputs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The body returned an error.
+    Error(Arc<dyn StdError + Send + Sync>),
+    /// The body panicked with this message.
+    Panic(String),
+    /// The task was cancelled before it ran.
+    Cancelled,
+    /// A scheduling policy dropped the task instead of handing it out.
+    Lost,
+}
+
+impl Cause {
+    /// An error that is only a text.
+    pub(crate) fn words(text: String) -> Self {
+        Cause::Error(Arc::from(TaskError::from(text)))
+    }
+
+    /// The failure of another task, where a body has waited for it and returned the error.
+    pub(crate) fn passed_on(&self) -> Option<Arc<Failure>> {
+        let Cause::Error(error) = self else { return None };
+        match error.downcast_ref::<Error>()? {
+            Error::Poisoned { failure, .. } | Error::Failed(failure) => Some(Arc::clone(failure)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Error(e) => write!(f, "{e}"),
+            Cause::Panic(message) => write!(f, "panicked: {message}"),
+            Cause::Cancelled => f.write_str("cancelled"),
+            Cause::Lost => f.write_str("dropped by its scheduling policy"),
+        }
+    }
+}
+
+/// The first failure on the way to a value: which task, on which operands, and why.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Name and coordinates of the task, e.g. `potrf[3, 3]`.
+    pub task: String,
+    /// Names of the handles it used.
+    pub operands: Vec<String>,
+    /// What happened.
+    pub cause: Cause,
+}
+
+impl Failure {
+    /// The body's own error, if it returned one of type `E`.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        match &self.cause {
+            Cause::Error(e) => e.downcast_ref::<E>(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} on ({}): {}", self.task, self.operands.join(", "), self.cause)
+    }
+}
+
+/// An error of the runtime.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The value's producer failed, or something that it depended on.
+    #[error("{handle} has no value: {failure}")]
+    Poisoned {
+        /// The handle asked for.
+        handle: String,
+        /// The task that failed first.
+        failure: Arc<Failure>,
+    },
+    /// A task that was waited for failed.
+    #[error("{0}")]
+    Failed(Arc<Failure>),
+    /// One handle is named twice in a task, at least once for writing.
+    #[error(
+        "task {task} names {handle} twice, at least once for writing: give the task one operand for it \
+         (update covers reading)"
+    )]
+    Aliased {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A handle is read that no task has written.
+    #[error(
+        "task {task} reads {handle}, which holds no value and which no earlier task writes: submit its writer first"
+    )]
+    Unwritten {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A handle was taken or released before, or it is a part that was joined.
+    #[error("{handle} was taken, released or joined: {what} came too late")]
+    Gone {
+        /// The handle.
+        handle: String,
+        /// What was asked.
+        what: String,
+    },
+    /// A handle is named while its parts are out.
+    #[error("task {task} names {handle}, which is split: name its parts, or join them first")]
+    Split {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A view is named for writing.
+    #[error(
+        "task {task} writes {handle}, which is a read-only view: split the handle that it shows, and write a part"
+    )]
+    ReadOnly {
+        /// The task.
+        task: String,
+        /// The view.
+        handle: String,
+    },
+    /// A handle or task of another runtime was named.
+    #[error(
+        "{what} belongs to another runtime: the two know nothing of each other's tasks; take the data out of the first"
+    )]
+    Foreign {
+        /// The handle or task.
+        what: String,
+    },
+    /// The value of a slice that was registered in a scope cannot be reached from outside of tasks.
+    #[error(
+        "{handle} is a slice of the caller's: it comes back when its scope ends, and only tasks reach it before"
+    )]
+    Borrowed {
+        /// The handle.
+        handle: String,
+    },
+    /// A reduction was asked of a handle that was registered without one.
+    #[error("task {task} reduces into {handle}, which was registered without `with_reduction`")]
+    NoReduction {
+        /// The task.
+        task: String,
+        /// The handle.
+        handle: String,
+    },
+    /// A wait inside a task on something that can only finish after that task.
+    #[error("{what} would wait for the very task that asks: move it out of the task's body")]
+    SelfWait {
+        /// What was asked.
+        what: String,
+    },
+    /// What was to be waited for cannot come before the waiter goes on. No time is waited for this: the cycle of waits was found.
+    #[error("deadlock: {what} would wait for ever: {}", cycle.join("; "))]
+    Deadlock {
+        /// The task whose body waits, or the thread with its guard.
+        what: String,
+        /// The steps of the cycle, one sentence each.
+        cycle: Vec<String>,
+    },
+    /// Too many bodies wait at once, each on a thread of its own.
+    #[error(
+        "{waiting} bodies wait at once, each on a thread of its own: let what they wait for be their predecessors \
+         instead (operands, or after)"
+    )]
+    TooDeep {
+        /// How many do.
+        waiting: usize,
+    },
+    /// The runtime was made before this process was forked: its workers are in the other one.
+    #[error(
+        "the runtime's workers are in process {started}, and this is process {process}, which was forked from it: \
+         build another runtime here"
+    )]
+    Forked {
+        /// The process that made the runtime.
+        started: u32,
+        /// This one.
+        process: u32,
+    },
+    /// A task's operands can be in no device's memory at once.
+    #[error(
+        "task {task} needs {bytes} bytes for its operands ({operands}) at once, and the largest memory where it may run, that of {node}, has {capacity}: take smaller tiles, a larger memory, or a CPU worker"
+    )]
+    TooLarge {
+        /// The task.
+        task: String,
+        /// How many operands it has.
+        operands: usize,
+        /// What they take together, in the forms in which it wants them.
+        bytes: u64,
+        /// The memory node that comes closest.
+        node: String,
+        /// What it holds.
+        capacity: u64,
+    },
+    /// The builder was asked for something that does not exist.
+    #[error("{0}")]
+    Config(String),
+    /// Code outside of any task's body panicked: a scheduling policy, or a data type's own.
+    #[error(
+        "the runtime is broken, code outside of a body panicked (a scheduling policy's or a data type's): {cause}"
+    )]
+    Broken {
+        /// The panic's message.
+        cause: String,
+    },
+    /// A replay's bindings do not fit the graph.
+    #[error("cannot replay: {0}")]
+    Binding(String),
+    /// The operating system refused something.
+    #[error("{what}: {cause}")]
+    Os {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        cause: String,
+    },
+}
+
+impl Error {
+    /// The failure behind this error, if a task failed.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Error::Poisoned { failure, .. } | Error::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+impl From<BoundsError> for Error {
+    fn from(error: BoundsError) -> Error {
+        Error::Config(error.to_string())
+    }
+}
+
+/// A device has failed, with all that was in its memory; it is not used any more.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("device {device} failed: {reason}")]
+pub struct DeviceError {
+    /// The device's name.
+    pub device: String,
+    /// What it said.
+    pub reason: String,
+}
+
+/// The text of a panic's payload.
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_string())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into())
+}

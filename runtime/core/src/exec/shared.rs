@@ -1,0 +1,600 @@
+//! What all threads of one runtime share.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use zellige_model::{KindId, Models};
+
+use super::blocked::BlockedThreads;
+use super::current;
+use super::fork::Process;
+use super::sleep::Sleep;
+use super::slot::Slot;
+use super::watchdog::LiveTasks;
+use super::window::Window;
+use crate::error::{Cause, Error, Failure, panic_message};
+use crate::graph::GpuGraphs;
+use crate::hub::Hub;
+use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
+use crate::subnormals::Subnormals;
+use crate::task::{Asked, Body, DeviceInfo, Header, Role, Task, TaskRef};
+use crate::topology::CoreInfo;
+use crate::trace_recorder::TraceRecorder;
+
+/// The runtimes that have not ended.
+static ALIVE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// True if the runtime with this number has not ended: it may have tasks on a handle.
+pub(crate) fn is_alive(runtime: u32) -> bool {
+    ALIVE.lock().contains(&runtime)
+}
+
+/// Failures that are kept until somebody asks for them, at most.
+const MOST_FAILURES: usize = 1000;
+
+/// One worker, as others see it.
+pub(crate) struct WorkerSlot {
+    /// The core it drives.
+    pub(crate) core: CoreInfo,
+    /// The kind of device that it drives; what models call it, and their number for that.
+    pub(crate) kind: String,
+    pub(crate) model_name: String,
+    pub(crate) model_kind: KindId,
+    /// What it can do, if it is a GPU.
+    pub(crate) capability: Option<(u32, u32)>,
+    /// The other workers, nearest first.
+    pub(crate) neighbours: Vec<usize>,
+    /// Tasks it has completed; only it writes.
+    pub(crate) done: CachePadded<AtomicU64>,
+    /// The number of the task it runs, plus one; 0 when it runs none.
+    pub(crate) running: CachePadded<AtomicU64>,
+    /// The task it ran last, for the watchdog: what was ready at once is in no table of waiting tasks. Its name stays where it is, which
+    /// is cold memory.
+    pub(super) last: CachePadded<Mutex<Option<TaskRef>>>,
+    /// Which thread acts as the worker.
+    pub(super) slot: CachePadded<Slot>,
+}
+
+impl WorkerSlot {
+    /// For a CPU core.
+    pub(crate) fn new(core: CoreInfo, neighbours: Vec<usize>) -> Self {
+        WorkerSlot {
+            core,
+            kind: "cpu".into(),
+            model_name: "cpu".into(),
+            model_kind: KindId::default(),
+            capability: None,
+            neighbours,
+            done: CachePadded::default(),
+            running: CachePadded::default(),
+            last: CachePadded::default(),
+            slot: CachePadded::default(),
+        }
+    }
+}
+
+/// What the builder decides.
+pub(crate) struct Parts {
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) workers: Vec<WorkerSlot>,
+    pub(crate) window: Window,
+    pub(crate) recorder: Option<TraceRecorder>,
+    pub(crate) models: Option<Arc<Models>>,
+    pub(crate) hub: Option<Hub>,
+    pub(crate) leave_to_gpus: bool,
+    pub(crate) gpu_graphs: GpuGraphs,
+    pub(crate) subnormals: Option<Subnormals>,
+    pub(crate) watched: bool,
+    /// So many workers, the first ones, stay on their cores.
+    pub(crate) pinned: usize,
+    /// There are more workers than cores.
+    pub(crate) oversubscribed: bool,
+    /// The zero of its clock.
+    pub(crate) started: Instant,
+}
+
+/// The state of one runtime.
+pub(crate) struct Shared {
+    /// Tells the tasks of several runtimes in one process apart.
+    pub(crate) id: u32,
+    pub(super) policy: Box<dyn Policy>,
+    /// The policy wants to be told when tasks begin and end.
+    follows: bool,
+    pub(crate) workers: Vec<WorkerSlot>,
+    pub(crate) sleep: Sleep,
+    pub(crate) window: Window,
+    pub(crate) recorder: Option<TraceRecorder>,
+    /// What is known of how long tasks take.
+    pub(crate) models: Option<Arc<Models>>,
+    /// Where the data are, if there are devices with memory of their own.
+    pub(crate) hub: Option<Hub>,
+    /// What a GPU can run, no other worker gets.
+    pub(super) leave_to_gpus: bool,
+    /// Whether replays go to a GPU in one launch.
+    pub(crate) gpu_graphs: GpuGraphs,
+    /// What all bodies do with subnormal numbers; `None`: what each codelet says.
+    subnormals: Option<Subnormals>,
+    pub(super) live: Option<LiveTasks>,
+    started: Instant,
+    next_id: CachePadded<AtomicU64>,
+    /// Tasks accepted.
+    pub(super) submitted: CachePadded<AtomicU64>,
+    /// Once so many tasks have been submitted, the window is looked at again.
+    pub(super) unchecked_until: CachePadded<AtomicU64>,
+    /// Tasks completed by threads that are not workers.
+    done_outside: CachePadded<AtomicU64>,
+    cancelled_below: AtomicU64,
+    stopping: AtomicBool,
+    /// Set when a worker died: what killed it.
+    broken: OnceLock<String>,
+    /// Worker threads that have not ended.
+    alive: AtomicUsize,
+    /// Threads that wait until nothing is in flight.
+    pub(super) waiting_for_all: AtomicU32,
+    /// Threads that wait for room in the window.
+    pub(super) waiting_for_room: AtomicU32,
+    /// Threads that wait.
+    pub(super) blocked: BlockedThreads,
+    /// Spare threads that have been started, and what joins them.
+    pub(super) spares: AtomicUsize,
+    pub(super) spare_threads: Mutex<Vec<JoinHandle<()>>>,
+    /// So many workers, the first ones, stay on their cores.
+    pub(super) pinned: usize,
+    pub(super) oversubscribed: bool,
+    /// The process that started the workers.
+    process: Process,
+    failures: Mutex<Failures>,
+}
+
+/// What has failed, cancellations apart.
+#[derive(Default)]
+struct Failures {
+    /// Since somebody asked for them.
+    list: Vec<Arc<Failure>>,
+    /// The first since somebody waited for all tasks.
+    first: Option<Arc<Failure>>,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        ALIVE.lock().insert(id);
+        Shared {
+            id,
+            follows: parts.policy.follows(),
+            policy: parts.policy,
+            sleep: Sleep::new(parts.workers.len()),
+            workers: parts.workers,
+            window: parts.window,
+            recorder: parts.recorder,
+            models: parts.models,
+            hub: parts.hub,
+            leave_to_gpus: parts.leave_to_gpus,
+            gpu_graphs: parts.gpu_graphs,
+            subnormals: parts.subnormals,
+            live: parts.watched.then(LiveTasks::new),
+            started: parts.started,
+            next_id: CachePadded::new(AtomicU64::new(1)),
+            submitted: CachePadded::default(),
+            unchecked_until: CachePadded::default(),
+            done_outside: CachePadded::default(),
+            cancelled_below: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            broken: OnceLock::new(),
+            alive: AtomicUsize::new(0),
+            waiting_for_all: AtomicU32::new(0),
+            waiting_for_room: AtomicU32::new(0),
+            blocked: BlockedThreads::new(),
+            spares: AtomicUsize::new(0),
+            spare_threads: Mutex::default(),
+            pinned: parts.pinned,
+            oversubscribed: parts.oversubscribed,
+            process: Process::this(),
+            failures: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn policy_name(&self) -> &str {
+        self.policy.name()
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// When the runtime started: the zero of its traces.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// What a body does with subnormal numbers whose codelet says this.
+    #[inline]
+    pub(crate) fn subnormals(&self, of_codelet: Option<Subnormals>) -> Subnormals {
+        self.subnormals.or(of_codelet).unwrap_or_default()
+    }
+
+    /// The calling thread is going to run bodies until it ends: each thread that does so calls this first.
+    pub(super) fn enter_worker_thread(&self) {
+        self.subnormals(None).set();
+    }
+
+    pub(crate) fn is_measuring(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// `count` fresh numbers; the first is returned.
+    pub(crate) fn next_ids(&self, count: u64) -> u64 {
+        self.next_id.fetch_add(count, Ordering::Relaxed)
+    }
+
+    /// Tasks that have completed.
+    pub(crate) fn done(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.done.load(Ordering::Acquire)).sum::<u64>()
+            + self.done_outside.load(Ordering::Acquire)
+    }
+
+    /// Tasks accepted and not complete. Never too small while the caller's own submissions are in flight.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let done = self.done();
+        self.submitted.load(Ordering::Acquire).saturating_sub(done)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Lets the workers end once they find no work.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.sleep.notify_all();
+    }
+
+    /// A worker thread begins.
+    pub(super) fn worker_begins(&self) {
+        self.alive.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A worker thread ends, killed by a panic outside of any body if `killed` says by what.
+    pub(super) fn worker_ends(&self, killed: Option<String>) {
+        if let Some(message) = killed {
+            self.breaks(message);
+        }
+        self.alive.fetch_sub(1, Ordering::AcqRel);
+        self.tell_everybody();
+    }
+
+    /// Something panicked outside of any body: what is queued may never run.
+    pub(crate) fn breaks(&self, message: String) {
+        tracing::error!("the runtime is broken: {message}");
+        // The first is the cause.
+        let _ = self.broken.set(message);
+        self.stop();
+        self.tell_everybody();
+    }
+
+    /// All tasks are complete and all workers have ended: other runtimes may have this one's handles.
+    pub(crate) fn end(&self) {
+        ALIVE.lock().remove(&self.id);
+    }
+
+    /// True once no worker runs any more.
+    pub(super) fn is_dead(&self) -> bool {
+        self.alive.load(Ordering::Acquire) == 0
+    }
+
+    /// An error once a worker has died: what is still queued will never run.
+    pub(crate) fn check_broken(&self) -> Result<(), Error> {
+        match self.broken.get() {
+            Some(cause) => Err(Error::Broken { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// True if the task with this number was cancelled along with everything before some moment.
+    pub(crate) fn is_cancelled(&self, id: u64) -> bool {
+        id < self.cancelled_below.load(Ordering::Relaxed)
+    }
+
+    /// Cancels whatever has been submitted so far and has not started.
+    pub(crate) fn cancel_all(&self) {
+        self.cancelled_below.fetch_max(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
+        // Bodies that wait are told.
+        self.tell_everybody();
+    }
+
+    /// An error in a process that was forked from the one that started the workers: it has none.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.process.is_this() {
+            return Ok(());
+        }
+        Err(Error::Forked { started: self.process.id(), process: std::process::id() })
+    }
+
+    /// Notes the failure of a task, once for all those to which it spreads.
+    pub(crate) fn note_failure(&self, failure: &Arc<Failure>) {
+        if matches!(failure.cause, Cause::Cancelled) {
+            return;
+        }
+        let mut failures = self.failures.lock();
+        if failures.list.iter().any(|other| Arc::ptr_eq(other, failure)) {
+            return;
+        }
+        failures.first.get_or_insert_with(|| Arc::clone(failure));
+        if failures.list.len() < MOST_FAILURES {
+            failures.list.push(Arc::clone(failure));
+        }
+    }
+
+    /// What has been noted since the last call.
+    pub(crate) fn take_failures(&self) -> Vec<Arc<Failure>> {
+        std::mem::take(&mut self.failures.lock().list)
+    }
+
+    /// The first that has been noted since the last call.
+    pub(crate) fn take_first_failure(&self) -> Option<Arc<Failure>> {
+        self.failures.lock().first.take()
+    }
+
+    /// Hands a ready task to the policy without waking anybody.
+    pub(super) fn enqueue(self: &Arc<Self>, mut task: ReadyTask, from: Option<usize>) -> Wake {
+        if self.hub.is_some() || task.is_restricted() {
+            let Some(prepared) = self.prepared(task) else { return Wake::Any };
+            task = prepared;
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.task_ready();
+        }
+        let pushed =
+            catch_unwind(AssertUnwindSafe(|| self.policy.push(&SchedView::new(&**self), task, from)));
+        if super::complete::is_any_lost() {
+            // The policy dropped a task: a worker has to look.
+            self.sleep.notify_any();
+        }
+        pushed.unwrap_or_else(|panic| {
+            self.breaks(panic_message(&*panic));
+            Wake::Any
+        })
+    }
+
+    /// A task that a policy is to get; `None` for one that nobody can run, which is on its way to fail, and for one that was launched behind
+    /// those that have ended now.
+    fn prepared(self: &Arc<Self>, task: ReadyTask) -> Option<ReadyTask> {
+        let task = self.unless_launched(task)?;
+        match self.prepare(&task) {
+            Ok(()) => Some(task),
+            Err(cause) => {
+                super::discard(task.into_work(), cause);
+                None
+            }
+        }
+    }
+
+    /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
+    fn prepare(&self, task: &ReadyTask) -> Result<(), Cause> {
+        if let Some(hub) = &self.hub {
+            match hub.plan(task) {
+                // Without its operands' values there is no plan, but a failure to pass on.
+                Err(_) if task.work().poisoned().is_some() => return Ok(()),
+                planned => planned.map_err(Cause::words)?,
+            }
+            self.note_for_gpus(hub, task);
+        }
+        if self.somebody_can_run(task) {
+            return Ok(());
+        }
+        let none = || Cause::words("none of the workers may run it".into());
+        Err(self.hub.as_ref().map_or_else(none, |hub| hub.nowhere(task)))
+    }
+
+    /// True if the worker may run the task, its operands can be there, and no GPU is to run it instead.
+    fn has_place_for(&self, task: &ReadyTask, worker: usize) -> bool {
+        !self.leaves_to_gpus(task, worker) && self.could_run(task, worker)
+    }
+
+    /// The same, whoever else could.
+    pub(super) fn could_run(&self, task: &ReadyTask, worker: usize) -> bool {
+        let work = task.work();
+        self.admits(work.header(), work.body(), worker)
+            && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
+    }
+
+    /// True if a task may run on the worker's device, by what was said of it and what its codelet can.
+    pub(crate) fn admits(&self, header: &Header, body: &dyn Body, worker: usize) -> bool {
+        let only = header.only.as_ref();
+        let suits = header.ways.cuda || !self.hub.as_ref().is_some_and(|hub| hub.is_gpu(worker));
+        suits && only.is_none_or(|only| only.allows(body, &self.device(worker)))
+    }
+
+    fn somebody_can_run(&self, task: &ReadyTask) -> bool {
+        (0..self.workers.len()).any(|worker| self.has_place_for(task, worker))
+    }
+
+    /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and somebody has to
+    /// take it out of the queue, to end it.
+    fn ends_unrun(&self, task: &ReadyTask, worker: usize) -> bool {
+        let failed = self.hub.as_ref().is_some_and(|hub| hub.failure_of(worker).is_some());
+        failed && !self.somebody_can_run(task)
+    }
+
+    /// A worker's device, as codelets see it.
+    pub(crate) fn device(&self, worker: usize) -> DeviceInfo<'_> {
+        let memory = self.hub.as_ref().and_then(|hub| hub.own_memory(worker));
+        let WorkerSlot { kind, capability, .. } = &self.workers[worker];
+        DeviceInfo { worker, kind, memory, capability: *capability }
+    }
+
+    /// Hands a ready task to the policy and sees to it that somebody looks.
+    pub(crate) fn push_ready(self: &Arc<Self>, task: ReadyTask, from: Option<usize>) {
+        match self.enqueue(task, from) {
+            Wake::Any => self.sleep.notify_any(),
+            Wake::Worker(worker) => self.sleep.notify(worker),
+        }
+    }
+
+    /// The worker that will run a task, if that is certain before it is ready.
+    pub(super) fn home_of(&self, task: &Task) -> Option<usize> {
+        let header = &task.header;
+        let only = header.only.as_ref().and_then(|only| only.worker);
+        let home = only.or_else(|| self.policy.home(&SchedView::new(self), header.name, &header.info));
+        home.filter(|&worker| task.role == Role::Work && worker < self.workers.len())
+    }
+
+    /// The next task for `worker`.
+    pub(crate) fn pop(&self, worker: usize) -> Option<ReadyTask> {
+        let task = self.policy.pop(&SchedView::new(self), worker)?;
+        if task.runtime() != self.id {
+            // A policy that serves two runtimes mixed them up; dropped, it is reported to its own as lost.
+            return None;
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.task_taken();
+        }
+        Some(task)
+    }
+
+    /// `worker` begins a task: the policy is told if it cares.
+    pub(crate) fn begins(&self, worker: usize, task: &ReadyTask) {
+        if self.follows {
+            self.policy.began(&SchedView::new(self), worker, task);
+        }
+    }
+
+    /// `worker` has ended the task with this number.
+    pub(crate) fn ends(&self, worker: usize, id: u64) {
+        if self.follows {
+            self.policy.ended(&SchedView::new(self), worker, id);
+        }
+    }
+
+    /// `worker` does not run the task that it has popped: the policy counts what it handed out.
+    pub(crate) fn passes(&self, worker: usize, task: &ReadyTask) {
+        self.begins(worker, task);
+        self.ends(worker, task.id());
+    }
+
+    /// A task was completed by a thread that is no worker.
+    pub(crate) fn count_outside(&self) {
+        self.done_outside.fetch_add(1, Ordering::AcqRel);
+        self.tell_room();
+        self.tell_if_all_done();
+    }
+
+    /// Called by a worker that finds no work, and by whoever completes a task elsewhere.
+    pub(super) fn tell_if_all_done(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiting_for_all.load(Ordering::SeqCst) > 0 && self.in_flight() == 0 {
+            self.tell();
+        }
+        self.tell_room();
+    }
+
+    /// Called after each completion: wakes submitters once the window is half empty.
+    pub(super) fn tell_room(&self) {
+        if self.waiting_for_room.load(Ordering::Relaxed) > 0
+            && self.in_flight() <= (self.window.size() / 2) as u64
+        {
+            self.tell();
+        }
+    }
+
+    /// Enters a task that has to wait, or a gate, for the watchdog; a task that is ready at once is with the policy.
+    pub(super) fn remember(&self, task: &TaskRef) {
+        if let Some(live) = &self.live
+            && is_listed(task.cell())
+        {
+            live.insert(task);
+        }
+    }
+
+    pub(super) fn forget(&self, task: &Task) {
+        if let Some(live) = &self.live
+            && is_listed(task)
+        {
+            live.remove(task.header.id);
+        }
+    }
+
+    /// True on a worker of this runtime.
+    pub(crate) fn is_own_worker(&self) -> bool {
+        current::worker_of(self).is_some()
+    }
+}
+
+impl World for Shared {
+    fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    fn core(&self, worker: usize) -> &CoreInfo {
+        &self.workers[worker].core
+    }
+
+    fn neighbours(&self, worker: usize) -> &[usize] {
+        &self.workers[worker].neighbours
+    }
+
+    fn kind(&self, worker: usize) -> &str {
+        &self.workers[worker].kind
+    }
+
+    fn model_kind(&self, worker: usize) -> &str {
+        &self.workers[worker].model_name
+    }
+
+    fn in_flight(&self) -> u64 {
+        Shared::in_flight(self)
+    }
+
+    fn now(&self) -> Duration {
+        Shared::now(self)
+    }
+
+    fn can_run(&self, task: &ReadyTask, worker: usize) -> bool {
+        self.has_place_for(task, worker) || self.ends_unrun(task, worker)
+    }
+
+    fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
+        let (work, header) = (task.work(), task.work().header());
+        // Without a hub the choice is made in the body.
+        let chosen = match &self.hub {
+            Some(hub) if header.ways.late => hub.chosen(task.id()),
+            _ => "",
+        };
+        let asked = Asked { header, id: task.id(), chosen };
+        self.expected(&asked, work.body(), work.bound(), worker)
+    }
+
+    // Without a hub all data are in host memory, where all workers are.
+
+    fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64 {
+        self.hub.as_ref().map_or(0, |hub| hub.missing(task.id(), worker))
+    }
+
+    fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
+        Duration::from_nanos(self.hub.as_ref().map_or(0, |hub| hub.transfer_ns(task.id(), worker)))
+    }
+
+    fn prefetch(&self, task: &ReadyTask, worker: usize) {
+        if let Some(hub) = &self.hub {
+            hub.prefetch(task.id(), worker);
+        }
+    }
+}
+
+/// True if the watchdog's table has the task.
+fn is_listed(task: &Task) -> bool {
+    task.role != Role::Work || task.had_to_wait()
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        super::complete::forget_lost_of(self.id);
+    }
+}

@@ -1,0 +1,437 @@
+//! Waiting: for a task, a group, everything, room, a gate. See `README.md`.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use super::blocked::{Blocked, Manner, Target};
+use super::worker::STACK;
+use super::{Shared, current};
+use crate::data::HandleBase;
+use crate::error::{Cause, Error, Failure};
+use crate::hub::Next;
+use crate::sched::{ReadyTask, SchedView, Work};
+use crate::task::{Tally, TaskRef, WorkerLocal};
+
+/// What a waiting body that acts as a worker came to.
+enum Look {
+    /// What it waits for has come, or never will.
+    Over,
+    /// This is to be run.
+    Found(Next),
+    /// Another body wants the worker's slot.
+    Wanted,
+}
+
+impl Shared {
+    /// Waits until `task` is complete.
+    pub(crate) fn wait(self: &Arc<Self>, task: &TaskRef) -> Result<(), Error> {
+        if !task.belongs_to(self.id) {
+            return Err(Error::Foreign { what: format!("task {}", task.name()) });
+        }
+        if current::runs(task.cell()) {
+            return Err(Error::SelfWait { what: format!("waiting for {}", task.name()) });
+        }
+        self.wait_until(&Target::Task(task.clone()), || task.is_done())?;
+        match task.cell().failure() {
+            Some(failure) => Err(Error::Failed(Arc::clone(failure))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until all tasks that `tally` counts are complete; the first failure among them.
+    pub(crate) fn wait_for_tally(self: &Arc<Self>, tally: &Arc<Tally>) -> Result<(), Error> {
+        self.wait_until(&Target::Tally(Arc::clone(tally)), || tally.is_complete())?;
+        match tally.failure() {
+            Some(failure) => Err(Error::Failed(Arc::clone(failure))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until all tasks that the calling body has submitted are complete.
+    pub(crate) fn wait_for_children(self: &Arc<Self>) -> Result<(), Error> {
+        current::tally_so_far(self).map_or(Ok(()), |tally| self.wait_for_tally(&tally))
+    }
+
+    /// Waits until the gate opens.
+    pub(crate) fn wait_for_gate(self: &Arc<Self>, gate: &TaskRef, manner: Manner) -> Result<(), Error> {
+        self.wait_in_manner(&Target::Task(gate.clone()), manner, || gate.cell().is_gate_open())
+    }
+
+    /// Waits until no body has a view of a slice that has been revoked.
+    pub(crate) fn wait_for_lent(self: &Arc<Self>, handle: &HandleBase) -> Result<(), Error> {
+        let lent = || handle.lending().is_none_or(|lending| lending.is_over());
+        self.wait_in_manner(&Target::Lent(handle.id), Manner::Firm, lent)
+    }
+
+    /// After a worker has died: waits until no body runs any more.
+    pub(crate) fn wait_for_workers_to_end(&self) {
+        if current::worker_of(self).is_some() {
+            // It would wait for itself, and borrowed memory must not be given back before.
+            tracing::error!("a worker died while another held borrowed slices in a scope");
+            std::process::abort();
+        }
+        let entry = self.enter_blocked(Target::Other("the end of all workers"), Manner::Firm);
+        while !self.is_dead() {
+            entry.blocked.park();
+        }
+    }
+
+    /// Waits until nothing is in flight.
+    pub(crate) fn wait_for_all(self: &Arc<Self>) -> Result<(), Error> {
+        if current::runs_any_of(self.id) {
+            return Err(Error::SelfWait { what: "waiting for all tasks inside a task".into() });
+        }
+        self.waiting_for_all.fetch_add(1, Ordering::SeqCst);
+        // A worker counts its task, then looks for waiters; this thread is seen, or sees the count.
+        fence(Ordering::SeqCst);
+        let waited = self.wait_until(&Target::AllTasks, || self.in_flight() == 0);
+        self.waiting_for_all.fetch_sub(1, Ordering::SeqCst);
+        waited
+    }
+
+    /// Waits, before a submission, until the window has room.
+    pub(super) fn wait_for_room(self: &Arc<Self>) -> Result<(), Error> {
+        let room = self.submitted.load(Ordering::Relaxed) < self.unchecked_until.load(Ordering::Relaxed);
+        // A body that cannot wait submits beyond the window.
+        if room || current::cannot_wait(self).is_some() {
+            return Ok(());
+        }
+        self.wait_for_room_slowly()
+    }
+
+    #[cold]
+    fn wait_for_room_slowly(self: &Arc<Self>) -> Result<(), Error> {
+        self.check_process()?;
+        self.check_broken()?;
+        self.window.shrink(self.submitted.load(Ordering::Relaxed));
+        if self.in_flight() >= self.window.size() as u64 {
+            match current::worker_of(self) {
+                Some(worker) => self.make_room(worker),
+                // What fills the window may wait for this thread.
+                None if current::holds_guards(self) => {}
+                None => {
+                    self.waiting_for_room.fetch_add(1, Ordering::SeqCst);
+                    fence(Ordering::SeqCst);
+                    let half = || self.in_flight() <= (self.window.size() / 2) as u64;
+                    let waited = self.wait_until(&Target::Window, half);
+                    self.waiting_for_room.fetch_sub(1, Ordering::SeqCst);
+                    waited?;
+                }
+            }
+        }
+        let room = (self.window.size() as u64).saturating_sub(self.in_flight());
+        // A quarter at most: several threads may be submitting against the same count.
+        let until = self.submitted.load(Ordering::Relaxed) + (room / 4).max(1);
+        self.unchecked_until.store(until, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A body submits while the window is full: it runs tasks that it has submitted itself, as long as there
+    /// are any, until there is room. It never waits, since what fills the window may come after it.
+    fn make_room(self: &Arc<Self>, worker: usize) {
+        let _paused = self.pause(worker);
+        self.run_own(worker, None, || self.in_flight() < self.window.size() as u64);
+    }
+
+    /// Waits until `done`, which whoever makes `target` come true lets the thread look at again.
+    pub(crate) fn wait_until(
+        self: &Arc<Self>,
+        target: &Target,
+        done: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        self.wait_in_manner(target, Manner::Usual, done)
+    }
+
+    fn wait_in_manner(
+        self: &Arc<Self>,
+        target: &Target,
+        manner: Manner,
+        done: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        if done() {
+            return Ok(());
+        }
+        self.check_can_wait()?;
+        self.check_process()?;
+        match current::worker_of(self) {
+            Some(worker) => self.wait_in_body(worker, target, manner, &done),
+            None => self.wait_outside(target, manner, &done),
+        }
+    }
+
+    /// An error in a body that cannot wait.
+    pub(crate) fn check_can_wait(&self) -> Result<(), Error> {
+        match current::cannot_wait(self) {
+            Some(what) => Err(Error::SelfWait { what: what.into() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits on a thread that runs no tasks.
+    fn wait_outside(&self, target: &Target, manner: Manner, done: &impl Fn() -> bool) -> Result<(), Error> {
+        self.sleep.rouse_all();
+        let entry = self.enter_blocked(target.clone(), manner);
+        let blocked = &entry.blocked;
+        self.announce(target);
+        if done() {
+            return Ok(());
+        }
+        self.refuse_cycle(blocked)?;
+        while !done() {
+            self.check_broken()?;
+            blocked.check()?;
+            blocked.park();
+        }
+        Ok(())
+    }
+
+    /// Whoever completes a task looks for threads that wait for it only if it is marked.
+    fn announce(&self, target: &Target) {
+        if let Target::Task(task) = target {
+            task.cell().mark_waited();
+        }
+    }
+
+    /// An error if the calling thread closes a cycle of waits, and it is not another one's wait that ends for
+    /// that.
+    fn refuse_cycle(&self, blocked: &Arc<Blocked>) -> Result<(), Error> {
+        match self.find_cycle(blocked) {
+            None => Ok(()),
+            Some(cycle) => cycle.resolve(blocked, self),
+        }
+    }
+
+    /// Waits in a body on `worker`: it runs tasks that the body has submitted, on its own stack. If none is
+    /// ready it looks for others, which a spare thread runs in its place.
+    fn wait_in_body(
+        self: &Arc<Self>,
+        worker: usize,
+        target: &Target,
+        manner: Manner,
+        done: &impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let _paused = self.pause(worker);
+        self.run_own(worker, Some(target), done);
+        if done() {
+            return Ok(());
+        }
+        if manner == Manner::Usual {
+            self.check_spares(worker)?;
+        }
+        let entry = self.enter_blocked(target.clone(), manner);
+        let blocked = &entry.blocked;
+        self.announce(target);
+        if done() {
+            return Ok(());
+        }
+        self.refuse_cycle(blocked)?;
+        let cancelled = || if manner == Manner::Usual { self.cancelled_body() } else { None };
+        let over = || done() || blocked.check().is_err() || cancelled().is_some();
+        let running = &self.workers[worker].running;
+        let mine = running.load(Ordering::Relaxed);
+        let acts = self.act_until(worker, target, blocked, &over);
+        if matches!(acts, Ok(false)) {
+            while !over() && self.check_broken().is_ok() {
+                blocked.park();
+            }
+            self.reclaim(worker, blocked);
+        }
+        running.store(mine, Ordering::Relaxed);
+        acts?;
+        if done() {
+            return Ok(());
+        }
+        blocked.check()?;
+        self.check_broken()?;
+        Err(Error::Failed(cancelled().expect("one of the reasons not to wait any longer")))
+    }
+
+    /// The waiting body goes on acting as `worker` until it is `over`; false if it has handed the slot to
+    /// another thread.
+    ///
+    /// # Errors
+    /// [`Error::TooDeep`] if no thread can be had for that.
+    fn act_until(
+        self: &Arc<Self>,
+        worker: usize,
+        target: &Target,
+        blocked: &Arc<Blocked>,
+        over: &impl Fn() -> bool,
+    ) -> Result<bool, Error> {
+        loop {
+            match self.look_while_waiting(worker, over) {
+                Look::Over => {
+                    // A push that saw this thread search woke nobody.
+                    self.sleep.notify_any();
+                    return Ok(true);
+                }
+                Look::Wanted => {
+                    if self.yield_slot(worker, blocked) {
+                        return Ok(false);
+                    }
+                }
+                Look::Found(next) if self.is_own(&next, target) => {
+                    self.execute(next, worker, &mut WorkerLocal::default());
+                }
+                Look::Found(next) => match self.hand_over(worker, blocked, next) {
+                    Ok(()) => return Ok(false),
+                    Err(Next::Ready(task)) if !blocked.is_firm() => {
+                        self.passes(worker, &task);
+                        self.push_ready(task, None);
+                        return Err(Error::TooDeep { waiting: self.spares.load(Ordering::Relaxed) });
+                    }
+                    // Better here than not at all.
+                    Err(next) => self.execute(next, worker, &mut WorkerLocal::default()),
+                },
+            }
+        }
+    }
+
+    /// Looks for work until there is some, and sleeps meanwhile as a worker does.
+    fn look_while_waiting(self: &Arc<Self>, worker: usize, over: &impl Fn() -> bool) -> Look {
+        let slot = &self.workers[worker].slot;
+        let look = || {
+            if over() || self.check_broken().is_err() {
+                return Some(Look::Over);
+            }
+            if slot.is_wanted() {
+                return Some(Look::Wanted);
+            }
+            self.next(worker).map(Look::Found)
+        };
+        self.sleep.begin_search();
+        loop {
+            for round in 0..self.looks() {
+                if let Some(seen) = look() {
+                    self.sleep.end_search();
+                    return seen;
+                }
+                for _ in 0..round {
+                    std::hint::spin_loop();
+                }
+            }
+            self.collect_lost();
+            self.tell_if_all_done();
+            self.sleep.announce(worker);
+            if let Some(seen) = look() {
+                self.sleep.stay_awake(worker);
+                return seen;
+            }
+            self.resolve_if_all_sleep();
+            self.sleep.sleep(worker);
+        }
+    }
+
+    /// Called by a worker that has announced its sleep: the last one looks whether those that wait will ever
+    /// go on.
+    pub(super) fn resolve_if_all_sleep(&self) {
+        if self.sleep.asleep() >= self.workers.len() {
+            self.resolve_deadlock();
+        }
+    }
+
+    /// Runs tasks that the calling body has submitted, the newest first, on its own stack, until `done` or
+    /// none is ready.
+    fn run_own(self: &Arc<Self>, worker: usize, target: Option<&Target>, done: impl Fn() -> bool) {
+        let mut local = WorkerLocal::default();
+        let mut ran = false;
+        while !done() {
+            let Some(task) = self.pop_own(worker, target) else { break };
+            self.execute(Next::Ready(task), worker, &mut local);
+            ran = true;
+        }
+        if ran {
+            // The last task may have released one that `execute` left to this worker, which now has other
+            // things to do.
+            self.sleep.notify_any();
+        }
+    }
+
+    /// A ready task that the calling body has submitted, or for which it waits, if the policy can tell and
+    /// the stack has room.
+    fn pop_own(&self, worker: usize, target: Option<&Target>) -> Option<ReadyTask> {
+        // Where operands have to be brought, no task can be run at once.
+        if self.hub.is_some() || current::stack_used() > STACK / 2 {
+            return None;
+        }
+        let tally = current::tally_so_far(self);
+        let awaited = target.and_then(Target::task_id);
+        if tally.is_none() && awaited.is_none() {
+            return None;
+        }
+        let mine = |task: &ReadyTask| is_mine(task, tally.as_ref(), awaited) && !task.is_restricted();
+        let task = self.policy.pop_newest(&SchedView::new(self), worker, &mine)?;
+        if let Some(recorder) = &self.recorder {
+            recorder.task_taken();
+        }
+        Some(task)
+    }
+
+    /// True for a task that may run on the calling body's stack.
+    fn is_own(&self, next: &Next, target: &Target) -> bool {
+        let Next::Ready(task) = next else { return false };
+        let has_stack = current::stack_used() <= STACK / 2;
+        has_stack && is_mine(task, current::tally_so_far(self).as_ref(), target.task_id())
+    }
+
+    /// The failure that the cancellation of everything is for the calling body.
+    fn cancelled_body(&self) -> Option<Arc<Failure>> {
+        let innermost = current::stack(self).pop()?;
+        self.is_cancelled(innermost.header.id).then(|| innermost.describe(Cause::Cancelled))
+    }
+
+    /// True if the calling thread runs a task that accesses the handle: a wait for it would never end.
+    pub(crate) fn runs_on(&self, base: &HandleBase) -> bool {
+        current::accesses(base.id)
+    }
+}
+
+fn is_mine(task: &ReadyTask, tally: Option<&Arc<Tally>>, awaited: Option<u64>) -> bool {
+    let Work::Task(cell) = task.work() else { return false };
+    let own = || tally.zip(cell.header.tally.as_ref()).is_some_and(|(mine, its)| its.counts_in(mine));
+    awaited == Some(cell.header.id) || own()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::sync::{Arc, Weak};
+
+    use crate::operand::{Slot, write};
+    use crate::submit::Submit;
+    use crate::{Error, Runtime};
+
+    fn sum(rt: &Weak<Runtime>, depth: u32) -> Result<u64, Error> {
+        if depth == 0 {
+            return Ok(1);
+        }
+        let here = rt.upgrade().expect("the test holds it");
+        let half = || {
+            let (out, inner) = (here.register_empty::<u64>(), rt.clone());
+            let body = move |(mut out,): (Slot<'_, u64>,)| {
+                out.put(sum(&inner, depth - 1)?);
+                Ok::<(), Error>(())
+            };
+            here.task("half").operands((write(&out),)).cpu(body).submit().map(|_| out)
+        };
+        let (a, b) = (half()?, half()?);
+        Ok(here.take(a)? + here.take(b)?)
+    }
+
+    /// A tree of 16 384 leaves needs a stack, and a thread for each subtree that another worker took.
+    #[test]
+    fn a_recursion_takes_few_threads() {
+        for (workers, most) in [(1, 0), (2, 64)] {
+            let rt = Arc::new(Runtime::builder().workers(workers).build().unwrap());
+            let (out, weak) = (rt.register_empty::<u64>(), Arc::downgrade(&rt));
+            let body = move |(mut out,): (Slot<'_, u64>,)| {
+                out.put(sum(&weak, 14)?);
+                Ok::<(), Error>(())
+            };
+            rt.task("tree").operands((write(&out),)).cpu(body).submit().unwrap();
+            assert_eq!(rt.take(out).unwrap(), 1 << 14);
+            let spares = rt.shared().spares.load(Ordering::Relaxed);
+            assert!(spares <= most, "{spares} spare threads for {workers} workers");
+        }
+    }
+}

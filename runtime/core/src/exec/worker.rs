@@ -1,0 +1,381 @@
+//! The worker's loop.
+
+use std::hint;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zellige_trace::{IdleState, TaskEvent};
+
+use super::{Ready, Shared, current};
+use crate::error::{Cause, Error, panic_message};
+use crate::hub::{Hub, Next};
+use crate::sched::{ReadyTask, Wake, Work};
+use crate::task::{Env, Header, Notes, Ran, Role, Task, TaskRef, WorkerLocal};
+
+/// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there
+/// whoever looks keeps a core from those that have work.
+const LOOKS: u32 = 64;
+const LOOKS_OVERSUBSCRIBED: u32 = 4;
+
+/// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it
+/// pays to look for each of them.
+const CRUMB: Duration = Duration::from_micros(2);
+
+/// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A
+/// body that waits runs what it has submitted on the same stack while half of it is left, so that each body
+/// has that half at least.
+pub(super) const STACK: usize = 16 << 20;
+
+/// A thread that acts as worker `index`.
+pub(super) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
+    thread::Builder::new().name(format!("zellige-{index}{suffix}")).stack_size(STACK)
+}
+
+/// Starts one thread per worker.
+pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHandle<()>>, Error> {
+    (0..shared.workers.len())
+        .map(|index| {
+            shared.worker_begins();
+            let shared = Arc::clone(shared);
+            thread_of(index, "")
+                .spawn(move || work(&shared, index, None))
+                .map_err(|e| Error::Os { what: format!("starting worker {index}"), cause: e.to_string() })
+        })
+        .collect()
+}
+
+/// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything else.
+pub(super) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
+    shared.enter_worker_thread();
+    if index < shared.pinned {
+        crate::topology::pin_to(shared.workers[index].core.cpu);
+    }
+    // What tasks make may travel.
+    let serving = shared.hub.as_ref().and_then(Hub::serve);
+    current::set(shared, index);
+    let ended = catch_unwind(AssertUnwindSafe(|| run_all(shared, index, first)));
+    // A panic outside of any body ends the thread while it acts.
+    if *ended.as_ref().unwrap_or(&true) {
+        shared.leave_slot(index);
+    }
+    shared.worker_ends(ended.err().map(|panic| panic_message(&*panic)));
+    drop(serving);
+}
+
+/// What a thread that acts as a worker does next.
+enum Turn {
+    Run(Next),
+    /// A body that has waited wants to go on.
+    StepAside,
+    End,
+}
+
+/// Runs tasks until the runtime stops; true if the thread acts as the worker then.
+fn run_all(shared: &Arc<Shared>, index: usize, first: Option<Next>) -> bool {
+    let mut local = WorkerLocal::new(shared, shared.workers[index].model_kind);
+    let mut pace = Pace::default();
+    let mut turn = first.map_or_else(|| turn(shared, index, &mut local, &mut pace), Turn::Run);
+    loop {
+        let next = match turn {
+            Turn::Run(next) => Some(next),
+            Turn::StepAside => match shared.step_aside(index) {
+                Some(next) => next,
+                None => return false,
+            },
+            Turn::End => return true,
+        };
+        if let Some(next) = next {
+            pace.tasks += 1;
+            shared.execute(next, index, &mut local);
+        }
+        turn = self::turn(shared, index, &mut local, &mut pace);
+    }
+}
+
+fn turn(shared: &Arc<Shared>, index: usize, local: &mut WorkerLocal, pace: &mut Pace) -> Turn {
+    if shared.workers[index].slot.is_wanted() {
+        return Turn::StepAside;
+    }
+    match shared.next(index) {
+        Some(next) => Turn::Run(next),
+        None => {
+            local.flush();
+            search(shared, index, pace)
+        }
+    }
+}
+
+/// What a worker has done since its last search for work.
+#[derive(Default)]
+struct Pace {
+    since: Option<Instant>,
+    tasks: u32,
+}
+
+impl Pace {
+    /// True if all there was were crumbs.
+    fn is_crumbs(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < CRUMB * self.tasks)
+    }
+
+    fn restart(&mut self) {
+        *self = Pace { since: Some(Instant::now()), tasks: 0 };
+    }
+}
+
+/// Looks for work, then sleeps until there is some.
+#[cold]
+fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
+    shared.collect_lost();
+    shared.tell_if_all_done();
+    let may_nap = pace.is_crumbs();
+    shared.sleep.begin_search();
+    shared.record_idle(index, Some(IdleState::Searching));
+    let found = look_and_sleep(shared, index, may_nap);
+    shared.record_idle(index, None);
+    pace.restart();
+    found
+}
+
+impl Shared {
+    /// How often a worker looks for work before it announces that it will sleep.
+    pub(super) fn looks(&self) -> u32 {
+        if self.oversubscribed { LOOKS_OVERSUBSCRIBED } else { LOOKS }
+    }
+}
+
+fn look_and_sleep(shared: &Arc<Shared>, index: usize, mut may_nap: bool) -> Turn {
+    let slot = &shared.workers[index].slot;
+    let look = || {
+        if slot.is_wanted() { Some(Turn::StepAside) } else { shared.next(index).map(Turn::Run) }
+    };
+    loop {
+        if may_nap {
+            shared.record_idle(index, Some(IdleState::Sleeping));
+            shared.sleep.nap(index);
+            shared.record_idle(index, Some(IdleState::Searching));
+            may_nap = false;
+        }
+        for round in 0..shared.looks() {
+            if let Some(found) = look() {
+                shared.sleep.end_search();
+                return found;
+            }
+            // Growing pauses: a burst is noticed at once, and a long lull costs little.
+            for _ in 0..round {
+                hint::spin_loop();
+            }
+        }
+        shared.sleep.announce(index);
+        if let Some(found) = look() {
+            shared.sleep.stay_awake(index);
+            return found;
+        }
+        shared.collect_lost();
+        if shared.is_stopping() {
+            shared.sleep.stay_awake(index);
+            return Turn::End;
+        }
+        shared.resolve_if_all_sleep();
+        shared.record_idle(index, Some(IdleState::Sleeping));
+        shared.sleep.sleep(index);
+        shared.record_idle(index, Some(IdleState::Searching));
+    }
+}
+
+/// Notices a panic outside of any body: the task that it left behind will never complete, also where the body
+/// of an outer task on the same thread catches it.
+struct Died<'s>(&'s Shared, bool);
+
+impl Drop for Died<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.1 {
+            self.0.breaks("user code of a data type or policy panicked outside of a body".into());
+        }
+    }
+}
+
+impl Shared {
+    /// Runs what comes next on `worker`.
+    pub(super) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
+        // A body that waits, and runs others meanwhile, may have a mode of its own.
+        let _mode = self.subnormals(None).enter();
+        match next {
+            Next::Ready(task) => self.execute_ready(task, worker, local),
+            Next::Placed(placed) => {
+                let _died = Died(self, thread::panicking());
+                self.execute_placed(*placed, worker, local);
+                let mut woken: Ready = local.woken.drain(..).collect();
+                self.pass_on(&mut woken, worker);
+            }
+        }
+    }
+
+    /// Runs a task, completes it, and passes on what it released.
+    fn execute_ready(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
+        let _died = Died(self, thread::panicking());
+        if task.batch(false) > 1 {
+            let mut like = self.pop_like(worker, &task);
+            if !like.is_empty() {
+                like.insert(0, task);
+                return self.execute_batch(like, worker, local);
+            }
+        }
+        let mut ready = Ready::new();
+        let slot = &self.workers[worker];
+        let id = task.id();
+        let outer = self.runs(worker, &task);
+        match task.into_work() {
+            Work::Task(task) => {
+                if self.run_task(task, worker, local, &mut ready) {
+                    slot.done.store(slot.done.load(Ordering::Relaxed) + 1, Ordering::Release);
+                }
+            }
+            Work::Replay(task) => task.run(self, worker, local, &mut ready),
+            Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
+        }
+        self.rests(worker, id, outer);
+        if !local.woken.is_empty() {
+            ready.extend(local.woken.drain(..));
+        }
+        self.pass_on(&mut ready, worker);
+        // Asking costs a look at every worker's count; who finds no work asks too.
+        if slot.done.load(Ordering::Relaxed).is_multiple_of(16) || self.window.size() < 256 {
+            self.tell_room();
+        }
+    }
+
+    /// `worker` begins to run the task; returns what it ran before, whose body waits.
+    pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
+        let slot = &self.workers[worker];
+        // Only this worker writes it: no exchange, which would wait for all stores before it.
+        let outer = slot.running.load(Ordering::Relaxed);
+        slot.running.store(task.id() + 1, Ordering::Relaxed);
+        self.begins(worker, task);
+        if self.live.is_some()
+            && let Work::Task(cell) = task.work()
+        {
+            // The one before is dropped after the lock.
+            let before = slot.last.lock().replace(TaskRef::from_cell(Arc::clone(cell)));
+            drop(before);
+        }
+        outer
+    }
+
+    /// `worker` has ended the task with this number, and goes on with `outer`.
+    pub(crate) fn rests(&self, worker: usize, id: u64, outer: u64) {
+        self.workers[worker].running.store(outer, Ordering::Relaxed);
+        self.ends(worker, id);
+    }
+
+    /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
+    pub(super) fn pass_on(self: &Arc<Self>, ready: &mut Ready, worker: usize) {
+        let mut for_anybody = 0;
+        for task in ready.drain(..) {
+            match self.enqueue(task, Some(worker)) {
+                Wake::Worker(other) if other != worker => self.sleep.notify(other),
+                _ => for_anybody += 1,
+            }
+        }
+        for _ in 1..for_anybody {
+            self.sleep.notify_any();
+        }
+    }
+
+    /// Runs a submitted task; false if it was parked.
+    fn run_task(
+        self: &Arc<Self>,
+        mut task: Arc<Task>,
+        worker: usize,
+        local: &mut WorkerLocal,
+        ready: &mut Ready,
+    ) -> bool {
+        loop {
+            let mut env = Env::new(self, &task.header, task.header.id, worker, local, None, true);
+            if task.is_cancelled() || self.is_cancelled(task.header.id) {
+                let failure = task.describe(Cause::Cancelled);
+                task.body.poison(None, &failure);
+                task.fail(failure);
+                break;
+            }
+            let ran = {
+                let _entered = current::enter(&task);
+                task.body.run(&mut env)
+            };
+            match ran {
+                Ran::Done => {
+                    self.record(&env, worker, false);
+                    break;
+                }
+                Ran::Failed(failure) => {
+                    self.record(&env, worker, true);
+                    task.fail(failure);
+                    break;
+                }
+                Ran::Busy(busy) => {
+                    match busy.handle.park(busy.resource, ReadyTask::new(Work::Task(task))) {
+                        Ok(()) => return false,
+                        // Free again by now: try once more.
+                        Err(back) => match back.into_work() {
+                            Work::Task(again) => task = again,
+                            Work::Replay(_) | Work::Simulated(_) => unreachable!("it was a submitted task"),
+                        },
+                    }
+                }
+            }
+        }
+        self.complete(&task, |task| match task.role {
+            Role::Work => ready.push(ReadyTask::new(Work::Task(task))),
+            _ => self.start(task, Some(worker)),
+        });
+        true
+    }
+
+    /// Writes what a worker without work does from now on into the trace; `None`: it has work again.
+    fn record_idle(&self, worker: usize, state: Option<IdleState>) {
+        if let Some(recorder) = &self.recorder {
+            let waits = || self.hub.as_ref().is_some_and(|hub| hub.waits_for_data(worker));
+            let state = state.map(|state| if waits() { IdleState::WaitingForData } else { state });
+            recorder.idle(worker, state, self.now().as_nanos() as u64);
+        }
+    }
+
+    /// Writes a task that ran into the trace.
+    pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
+        self.record_notes((env.header, env.id), &env.notes, worker, failed);
+    }
+
+    /// The same, of a task of which there is no more than these notes.
+    pub(crate) fn record_notes(
+        &self,
+        (header, id): (&Header, u64),
+        notes: &Notes,
+        worker: usize,
+        failed: bool,
+    ) {
+        let (Some(recorder), Some((start, end))) = (&self.recorder, notes.times) else {
+            return;
+        };
+        let since = |t: std::time::Instant| t.duration_since(self.started()).as_nanos() as u64;
+        recorder.task(TaskEvent {
+            worker: worker as u32,
+            id,
+            name: header.name,
+            label: header.known_as(notes.chosen).label,
+            implementation: notes.implementation,
+            batch: notes.batch,
+            coords: header.info.coords,
+            priority: header.priority,
+            flops: header.info.flops,
+            bytes: notes.bytes as u64,
+            start_ns: since(start),
+            end_ns: since(end),
+            predicted_ns: notes.predicted.map_or(0, |time| time.as_nanos() as u64),
+            ready: recorder.ready_now(),
+            failed,
+        });
+    }
+}

@@ -1,0 +1,187 @@
+//! A GPU as its worker drives it.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::landing::Landing;
+use super::mark::Mark;
+use super::memory::{GpuMemory, GpuStream};
+use crate::device::{Device, Op, Span, StreamId};
+use crate::error::DeviceError;
+use crate::memory::{LinkSpec, NodeId};
+use crate::subnormals::Subnormals;
+
+/// What is told of an operation's end.
+type Done = Box<dyn FnOnce(Result<Span, DeviceError>) + Send>;
+
+/// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other waits for their ends.
+pub(crate) struct GpuDevice {
+    memory: Arc<GpuMemory>,
+    /// Streams for bodies, and whose turn it is.
+    computes: usize,
+    turn: AtomicUsize,
+    lanes: Mutex<HashMap<(StreamId, usize), Lane>>,
+    /// Of what its threads compute: conversions on the host, ends of bodies.
+    mode: Subnormals,
+}
+
+/// One stream's threads.
+struct Lane {
+    ops: Sender<Op>,
+    launcher: JoinHandle<()>,
+    waiter: JoinHandle<()>,
+}
+
+/// An operation that is under way.
+struct Flying {
+    /// The stream is there until the last operation has ended.
+    stream: Arc<GpuStream>,
+    mark: Arc<Mark>,
+    /// What was before it on other streams, which may wait for them until it has ended.
+    after: Vec<Arc<Mark>>,
+    began: Instant,
+    kept: Vec<Box<dyn Any + Send>>,
+    landing: Vec<Landing>,
+    done: Done,
+}
+
+impl GpuDevice {
+    pub(crate) fn new(memory: Arc<GpuMemory>, streams: usize, mode: Subnormals) -> Self {
+        GpuDevice { memory, computes: streams, turn: AtomicUsize::new(0), lanes: Mutex::default(), mode }
+    }
+}
+
+impl Device for GpuDevice {
+    fn link(&self, _from: NodeId, _to: NodeId) -> Option<LinkSpec> {
+        None
+    }
+
+    fn enqueue(&self, stream: StreamId, op: Op) {
+        let nth = match stream {
+            // What comes after others is put on the stream of the last of them, so that it holds nobody up.
+            StreamId::Compute => match op.after.last() {
+                Some(mark) => mark.lane,
+                None => self.turn.fetch_add(1, Ordering::Relaxed) % self.computes,
+            },
+            StreamId::Link(..) => 0,
+        };
+        let mut lanes = self.lanes.lock();
+        let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth, self.mode));
+        // Only a thread that is gone refuses, and threads end when their sender does.
+        let _ = lane.ops.send(op);
+    }
+
+    fn close(&self) -> bool {
+        let lanes = std::mem::take(&mut *self.lanes.lock());
+        let were_open = !lanes.is_empty();
+        for Lane { ops, launcher, waiter } in lanes.into_values() {
+            drop(ops);
+            // The last owner of the device may be one of them. A panic has been reported by the thread's own message.
+            let me = thread::current().id();
+            if launcher.thread().id() == me {
+                continue;
+            }
+            let _ = launcher.join();
+            if waiter.thread().id() != me {
+                let _ = waiter.join();
+            }
+        }
+        were_open
+    }
+}
+
+impl Drop for GpuDevice {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Lane {
+    fn start(memory: &Arc<GpuMemory>, nth: usize, mode: Subnormals) -> Self {
+        let ((ops, queue), (flying, landing)) = (channel::<Op>(), channel::<Flying>());
+        let (launches, ends) = (Arc::clone(memory), Arc::clone(memory));
+        let launcher =
+            start("zellige-gpu", mode, move || launch_all(&launches, nth, queue.into_iter(), &flying));
+        let waiter = start("zellige-gpu-end", mode, move || wait_for_ends(&ends, landing.into_iter()));
+        Lane { ops, launcher, waiter }
+    }
+}
+
+fn start(name: &str, mode: Subnormals, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let work = move || {
+        mode.set();
+        work();
+    };
+    let thread = thread::Builder::new().name(name.into()).spawn(work);
+    thread.expect("a thread for a stream can be started")
+}
+
+/// Puts operations on a stream of their own, the `nth` of its kind, one after the other.
+fn launch_all(memory: &Arc<GpuMemory>, nth: usize, ops: impl Iterator<Item = Op>, flying: &Sender<Flying>) {
+    // What is made here travels: values that come to the host, and conversions there.
+    let _serving = memory.pinned.serve();
+    let mut stream: Option<Arc<GpuStream>> = None;
+    for Op { run, after, launched: tell, done, .. } in ops {
+        let began = Instant::now();
+        let made = match &stream {
+            Some(stream) => Ok(Arc::clone(stream)),
+            None => GpuStream::new(memory).map(Arc::new),
+        };
+        let launched = made.map_err(|error| memory.failure(&error)).and_then(|made| {
+            stream = Some(Arc::clone(&made));
+            let preceded = after.iter().try_for_each(|mark| mark.precede(&made));
+            preceded.map_err(|error| memory.failure(&error))?;
+            run(Some(&made))?;
+            Mark::at_end_of(&made, nth).map_err(|error| memory.failure(&error)).map(|mark| (made, mark))
+        });
+        match launched {
+            Ok((stream, mark)) => {
+                let (kept, landing) = (stream.take_kept(), stream.take_landing());
+                if let Some(tell) = tell {
+                    tell(&mark);
+                }
+                let _ = flying.send(Flying { stream, mark, after, began, kept, landing, done });
+            }
+            Err(error) => {
+                // What was queued before the error may still use what is kept.
+                if let Some(stream) = &stream {
+                    let _ = stream.driver().synchronize(stream.stream);
+                    drop((stream.take_kept(), stream.take_landing()));
+                }
+                done(Err(error));
+            }
+        }
+    }
+}
+
+/// Waits for the ends of what is on one stream, and tells of them.
+fn wait_for_ends(memory: &Arc<GpuMemory>, flying: impl Iterator<Item = Flying>) {
+    // What is done at the end makes values too, e.g. sums of reductions.
+    let _serving = memory.pinned.serve();
+    let mut last: Option<Instant> = None;
+    let mut used = None;
+    for Flying { stream, mark, after, began, kept, landing, done } in flying {
+        used = Some(stream);
+        let waited = mark.wait();
+        if waited.is_ok() {
+            landing.into_iter().for_each(Landing::land);
+        }
+        drop(kept);
+        let end = Instant::now();
+        mark.ends(end);
+        // An operation begins when the one before on the stream has ended, and those that it comes after.
+        let before = after.iter().filter_map(|mark| mark.ended()).chain(last);
+        let start = before.fold(began, Instant::max).min(end);
+        last = Some(end);
+        drop(after);
+        done(waited.map(|()| Span { start, end }).map_err(|error| memory.failure(&error)));
+    }
+    drop(used);
+}

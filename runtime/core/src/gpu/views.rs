@@ -1,0 +1,287 @@
+//! What a body for a GPU sees of its operands: addresses, and headers.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use zellige_gpu::{Address, GpuError};
+
+use super::context::GpuContext;
+use super::value::{DeviceValue, Known, Seen};
+use crate::buffer::Element;
+use crate::data::{Data, Meta, Portable, ValueCell};
+use crate::task::DeviceKind;
+
+/// GPUs: bodies see where values lie in their memory, and put operations on a stream ([`GpuContext`]).
+///
+/// A value of a [`Portable`] type is its header, on the host, and its parts, on the GPU. What a body queues runs later: it reads headers and
+/// addresses, never a number.
+#[derive(Debug)]
+pub struct Cuda;
+
+impl DeviceKind for Cuda {
+    type Ref<'v, D: Data> = CudaRef<'v, D>;
+    type Mut<'v, D: Data> = CudaMut<'v, D>;
+    type Slot<'v, D: Data> = CudaSlot<'v, D>;
+    type List<'v, D: Data> = CudaList<'v, D>;
+    type Scratch<'v, T: Element> = CudaScratch;
+}
+
+fn header<D: Portable>(known: &Known) -> &D::Header {
+    known.header.downcast_ref().expect("a handle's values have its type's headers")
+}
+
+/// A value that is read.
+pub struct CudaRef<'v, D> {
+    seen: &'v Seen,
+    _type: PhantomData<fn() -> D>,
+}
+
+impl<D> Clone for CudaRef<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D> Copy for CudaRef<'_, D> {}
+
+impl<'v, D> CudaRef<'v, D> {
+    pub(crate) fn new(seen: &'v Seen) -> Self {
+        CudaRef { seen, _type: PhantomData }
+    }
+
+    /// The value's header.
+    pub fn header(&self) -> &'v D::Header
+    where
+        D: Portable,
+    {
+        header::<D>(&self.seen.known)
+    }
+
+    /// Where part `i` is, and its bytes.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn part(&self, i: usize) -> (Address, u64) {
+        self.seen.parts[i]
+    }
+
+    /// Format, norm and size.
+    pub fn meta(&self) -> Meta {
+        self.seen.known.meta
+    }
+}
+
+/// A value that is updated.
+pub struct CudaMut<'v, D> {
+    value: &'v mut DeviceValue,
+    known: Known,
+    cell: Arc<ValueCell<DeviceValue>>,
+    _type: PhantomData<fn() -> D>,
+}
+
+impl<'v, D> CudaMut<'v, D> {
+    pub(crate) fn new(value: &'v mut DeviceValue, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
+        value.changes();
+        CudaMut { known: value.known(), value, cell: Arc::clone(cell), _type: PhantomData }
+    }
+
+    /// The value's header.
+    pub fn header(&self) -> &D::Header
+    where
+        D: Portable,
+    {
+        header::<D>(&self.known)
+    }
+
+    /// Where part `i` is, and its bytes.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn part(&self, i: usize) -> (Address, u64) {
+        (self.value.parts[i].at(), self.value.parts[i].bytes())
+    }
+
+    /// Format, norm and size, as the writer before left them.
+    pub fn meta(&self) -> Meta {
+        self.known.meta
+    }
+
+    /// Puts another value in the place of this one: its header, and new parts that what follows on the stream fills. The old parts are
+    /// given back once the body's operations have ended, and until then can be used.
+    ///
+    /// # Errors
+    /// The driver's, e.g. [`GpuError::OutOfMemory`]. While a replay is recorded ([`GpuGraphs`](crate::GpuGraphs)) it is refused, and the graph's
+    /// tasks are launched one by one from then on.
+    pub fn replace(&mut self, header: D::Header, cx: &GpuContext<'_>) -> Result<(), GpuError>
+    where
+        D: Portable,
+    {
+        cx.refuse_recording("a value that is updated is replaced")?;
+        let new = cx.blank::<D>(header)?;
+        self.known = new.known();
+        let old = std::mem::replace(self.value, new);
+        cx.keep(old.parts);
+        Ok(())
+    }
+
+    /// Reads bytes of the GPU's memory back, behind what has been queued, and changes by them what is known of the value, e.g. its norm,
+    /// once the body's operations have ended. Format and size stay as they are.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As [`GpuContext::read_back`].
+    pub unsafe fn read_back(
+        &self,
+        cx: &GpuContext<'_>,
+        (at, bytes): (Address, usize),
+        change: impl FnOnce(&[u8], &mut D::Header, &mut Meta) + Send + 'static,
+    ) -> Result<(), GpuError>
+    where
+        D: Portable,
+    {
+        let cell = Arc::clone(&self.cell);
+        cx.is_learnt_later(&self.cell);
+        let then = move |bytes: &[u8]| {
+            // SAFETY: called before the task ends. Nobody writes the place before: a task that does is not launched behind one that
+            // learns something of its value at its end.
+            if let Some(value) = unsafe { cell.shared() } {
+                let Known { header: old, mut meta } = value.known();
+                let old: Option<&D::Header> = old.downcast_ref();
+                let mut new = old.expect("a handle's values have its type's headers").clone();
+                change(bytes, &mut new, &mut meta);
+                value.learn(Known { header: Arc::new(Box::new(new)), meta });
+            }
+            Ok(())
+        };
+        // SAFETY: the caller's promise.
+        unsafe { cx.read_back(at, bytes, then) }
+    }
+}
+
+/// A value that a conversion makes ([`Portable::convert_on_gpu`]): [`GpuContext::value`] keeps it.
+pub struct CudaValue<D: Portable> {
+    header: D::Header,
+    parts: SmallVec<[(Address, u64); 2]>,
+    /// Which of its context's.
+    at: usize,
+}
+
+impl<D: Portable> CudaValue<D> {
+    pub(super) fn new(header: D::Header, value: &DeviceValue, at: usize) -> Self {
+        let parts = value.parts.iter().map(|part| (part.at(), part.bytes())).collect();
+        CudaValue { header, parts, at }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The value's header.
+    pub fn header(&self) -> &D::Header {
+        &self.header
+    }
+
+    /// Where part `i` is, and its bytes.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn part(&self, i: usize) -> (Address, u64) {
+        self.parts[i]
+    }
+}
+
+/// Where a writing body puts its value.
+pub struct CudaSlot<'v, D> {
+    place: &'v mut Option<DeviceValue>,
+    cell: Arc<ValueCell<DeviceValue>>,
+    _type: PhantomData<fn() -> D>,
+}
+
+impl<'v, D> CudaSlot<'v, D> {
+    pub(crate) fn new(place: &'v mut Option<DeviceValue>, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
+        CudaSlot { place, cell: Arc::clone(cell), _type: PhantomData }
+    }
+
+    /// A value of this header whose parts what follows on the stream fills: those of the value that is there, where they have the right
+    /// sizes.
+    ///
+    /// # Errors
+    /// The driver's, e.g. [`GpuError::OutOfMemory`]; as of [`CudaMut::replace`] for other sizes.
+    pub fn put(self, header: D::Header, cx: &GpuContext<'_>) -> Result<CudaMut<'v, D>, GpuError>
+    where
+        D: Portable,
+    {
+        let sizes = D::part_sizes(&header);
+        let fits = self.place.as_ref().is_some_and(|old| old.has_sizes(&sizes));
+        if !fits && self.place.is_some() {
+            cx.refuse_recording("a value is put in the place of one of another size")?;
+        }
+        let parts = if fits { None } else { Some(cx.parts(&sizes)?) };
+        let old = self.place.take().map(|old| old.parts);
+        let parts = match (parts, old) {
+            (Some(new), old) => {
+                old.into_iter().for_each(|old| cx.keep(old));
+                new
+            }
+            (None, old) => old.unwrap_or_default(),
+        };
+        let meta = D::header_meta(&header);
+        let new = DeviceValue::new(Box::new(header), parts, meta);
+        Ok(CudaMut::new(self.place.insert(new), &self.cell))
+    }
+}
+
+/// The values of a list of handles.
+pub struct CudaList<'v, D>(pub(crate) Vec<CudaRef<'v, D>>);
+
+impl<'v, D> CudaList<'v, D> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True for a list of none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl Iterator<Item = CudaRef<'v, D>> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+/// Working space on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaScratch {
+    /// Where it is.
+    pub at: Address,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+macro_rules! debug_by_meta {
+    ($($name:ident => |$v:ident| $what:expr),*) => {$(
+        impl<D> std::fmt::Debug for $name<'_, D> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $v = self;
+                write!(f, concat!(stringify!($name), "({:?})"), $what)
+            }
+        }
+    )*};
+}
+debug_by_meta!(
+    CudaRef => |v| v.seen.known.meta,
+    CudaMut => |v| v.known.meta,
+    CudaSlot => |v| v.place.as_ref().map(DeviceValue::meta),
+    CudaList => |v| v.0.len()
+);
+
+impl<D: Portable> std::fmt::Debug for CudaValue<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CudaValue({:?})", D::header_meta(&self.header))
+    }
+}

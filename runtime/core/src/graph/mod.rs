@@ -1,0 +1,14 @@
+//! Recorded graphs: written down once, inspected, and replayed any number of times with no dependency analysis.
+
+mod analysis;
+mod as_one;
+mod recorder;
+mod replay;
+mod task;
+
+pub use analysis::GraphNode;
+pub use as_one::GpuGraphs;
+pub use recorder::{Graph, Recorder};
+pub use replay::Bindings;
+pub(crate) use replay::{ReplayTask, submit as submit_replay};
+pub(crate) use task::GraphTask;

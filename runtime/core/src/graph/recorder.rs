@@ -1,0 +1,467 @@
+//! Writing a graph down.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use zellige_model::TaskInfo;
+
+use super::as_one::AsOne;
+use super::replay::Bindings;
+use crate::data::{AnyHandle, Data, Handle, Meta};
+use crate::deps::Standing;
+use crate::error::Error;
+use crate::exec::{by_handle, check_access, check_aliases};
+use crate::format::Format;
+use crate::operand::{Accesses, Mode};
+use crate::task::{Body, Bound, Codelet, Env, Header, Ran, Role, Spec, TaskCell, TaskRef, TypedBody, Ways};
+
+/// Accepts tasks as the runtime does, and writes them down instead of running them.
+///
+/// Handles used while recording become the graph's *slots*: a replay runs on them, or on others bound in their place.
+pub struct Recorder {
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    headers: Vec<Header>,
+    bodies: Vec<Box<dyn Body>>,
+    index_of: HashMap<u64, u32>,
+    edges: Vec<(u32, u32)>,
+    slots: Vec<Slot>,
+    slot_of: HashMap<u64, u32>,
+    chains: Vec<Chain>,
+    /// Of handles that were split, joined or made views while recording: the same in every replay, and no business of the
+    /// runtime's.
+    standings: HashMap<u64, Standing>,
+    /// Slots of each task's accesses, one list after the other.
+    operand_slots: Vec<u32>,
+    operand_ends: Vec<u32>,
+}
+
+/// A handle of the graph.
+pub(super) struct Slot {
+    pub(super) handle: Arc<dyn AnyHandle>,
+    /// How the graph as a whole accesses it.
+    pub(super) mode: Mode,
+}
+
+/// The accesses to one slot so far.
+#[derive(Default)]
+struct Chain {
+    last: Vec<u32>,
+    open: Option<(Mode, Vec<u32>)>,
+    written: bool,
+}
+
+/// The body of a task that only stands for a recorded one.
+struct StandIn;
+
+impl Body for StandIn {
+    fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+        unreachable!("a recorded task is replayed, not run")
+    }
+
+    fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+
+    fn clear(&self) {}
+}
+
+/// Adds the partial results of a reduction at its place in the graph.
+struct Combine(Arc<dyn AnyHandle>);
+
+impl Body for Combine {
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        let handle = env.bound(0).unwrap_or(&*self.0);
+        env.notes.began = true;
+        handle.combine_partials(env.place_of(0));
+        handle.base().failure().map_or(Ran::Done, Ran::Failed)
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.0, Mode::Update).into());
+    }
+
+    fn is_for_host(&self) -> bool {
+        true
+    }
+
+    fn clear(&self) {}
+}
+
+/// Numbers of recorded tasks count down from the top, so that no submitted task has one.
+fn recorded_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
+    NEXT.fetch_sub(1, Ordering::Relaxed)
+}
+
+impl State {
+    fn slot(&mut self, handle: &dyn AnyHandle, mode: Mode, written: bool) -> u32 {
+        let base = handle.base();
+        if let Some(&slot) = self.slot_of.get(&base.id) {
+            // Written first, then anything: the graph writes it. Read first, then written: the graph updates it.
+            let known = &mut self.slots[slot as usize].mode;
+            if *known == Mode::Read && mode.writes() {
+                *known = Mode::Update;
+            }
+            return slot;
+        }
+        let slot = self.slots.len() as u32;
+        let whole = match mode {
+            Mode::Read | Mode::Write => mode,
+            _ => Mode::Update,
+        };
+        self.slots.push(Slot { handle: handle.arc(), mode: whole });
+        self.slot_of.insert(base.id, slot);
+        self.chains.push(Chain { written, ..Chain::default() });
+        slot
+    }
+
+    /// Who may name a handle at this point of the recording. That the runtime has it split now says nothing of the replays.
+    fn standing(&self, handle: u64, now: Standing) -> Standing {
+        let recorded = self.standings.get(&handle).copied();
+        let lasting = if now == Standing::Split { Standing::Open } else { now };
+        if lasting == Standing::Gone { lasting } else { recorded.unwrap_or(lasting) }
+    }
+
+    /// Adds a task whose accesses have been checked, with the slots of its accesses; returns its index.
+    fn add(&mut self, header: Header, body: Box<dyn Body>, slots: impl IntoIterator<Item = u32>) -> u32 {
+        let index = self.bodies.len() as u32;
+        self.index_of.insert(header.id, index);
+        self.headers.push(header);
+        self.bodies.push(body);
+        self.operand_slots.extend(slots);
+        self.operand_ends.push(self.operand_slots.len() as u32);
+        index
+    }
+
+    fn access(&mut self, index: u32, slot: u32, mode: Mode) {
+        let chain = &mut self.chains[slot as usize];
+        chain.written |= mode.writes();
+        if !mode.is_exclusive()
+            && let Some((open, members)) = &mut chain.open
+            && *open == mode
+        {
+            self.edges.extend(chain.last.iter().map(|&before| (before, index)));
+            members.push(index);
+            return;
+        }
+        self.close(slot);
+        let chain = &mut self.chains[slot as usize];
+        self.edges.extend(chain.last.iter().map(|&before| (before, index)));
+        if mode.is_exclusive() {
+            chain.last = vec![index];
+        } else {
+            chain.open = Some((mode, vec![index]));
+        }
+    }
+
+    /// Ends the open group of a slot: its members become what the next access waits for.
+    fn close(&mut self, slot: u32) {
+        match self.chains[slot as usize].open.take() {
+            Some((Mode::Reduce, members)) => {
+                self.chains[slot as usize].last = members;
+                self.add_combine(slot);
+            }
+            Some((_, members)) => self.chains[slot as usize].last = members,
+            None => {}
+        }
+    }
+
+    fn add_combine(&mut self, slot: u32) {
+        let handle = Arc::clone(&self.slots[slot as usize].handle);
+        let header = Header {
+            id: recorded_id(),
+            runtime: u32::MAX,
+            name: "combine",
+            priority: i32::MAX,
+            info: TaskInfo::default(),
+            only: None,
+            ways: Ways::default(),
+            tally: None,
+        };
+        let index = self.add(header, Box::new(Combine(handle)), [slot]);
+        let chain = &mut self.chains[slot as usize];
+        self.edges.extend(chain.last.iter().map(|&before| (before, index)));
+        chain.last = vec![index];
+    }
+
+    fn finish(mut self) -> Graph {
+        for slot in 0..self.slots.len() as u32 {
+            self.close(slot);
+        }
+        self.edges.sort_unstable();
+        self.edges.dedup();
+        let count = self.bodies.len();
+        let mut predecessors = vec![0u32; count];
+        let mut ends = vec![0u32; count];
+        for &(from, to) in &self.edges {
+            predecessors[to as usize] += 1;
+            ends[from as usize] += 1;
+        }
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        let sinks = (0..count).filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] }).count();
+        Graph(Arc::new(GraphData {
+            as_one: AsOne::of(&self.headers, &self.bodies, self.slots.len()),
+            priorities: self.headers.iter().map(|header| header.priority).collect(),
+            batched: [false, true].map(|gpu| self.headers.iter().any(|header| header.ways.together(gpu) > 1)),
+            restricted: self.headers.iter().any(|header| header.only.is_some()),
+            headers: self.headers,
+            bodies: self.bodies,
+            predecessors,
+            successors: self.edges.iter().map(|&(_, to)| to).collect(),
+            successor_ends: ends,
+            sinks,
+            slots: self.slots,
+            operand_slots: self.operand_slots,
+            operand_ends: self.operand_ends,
+            spare: Mutex::new(Vec::new()),
+        }))
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Self {
+        Recorder { state: RefCell::default() }
+    }
+
+    pub(crate) fn finish(self) -> Graph {
+        self.state.into_inner().finish()
+    }
+}
+
+impl Recorder {
+    /// Writes a task down.
+    pub(crate) fn record<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        let name = spec.codelet.name();
+        let header = Header {
+            id: recorded_id(),
+            runtime: u32::MAX,
+            name,
+            priority: spec.priority,
+            info: spec.info,
+            only: spec.only.clone(),
+            ways: Ways::of(&spec.codelet, &spec.operands),
+            tally: None,
+        };
+        let body = Box::new(TypedBody::new(spec.codelet, spec.operands));
+        let mut accesses = Accesses::new();
+        body.declare(&mut accesses);
+        let order = by_handle(&accesses);
+        check_aliases(name, &accesses, &order)?;
+        let mut state = self.state.borrow_mut();
+        for access in &accesses {
+            let (written, now) = {
+                let chain = access.base.chain.lock();
+                (chain.written, chain.standing)
+            };
+            let recorded = state.slot_of.get(&access.base.id).map(|&s| state.chains[s as usize].written);
+            check_access(name, access, recorded.unwrap_or(written), state.standing(access.base.id, now))?;
+        }
+        for earlier in &spec.after {
+            if !state.index_of.contains_key(&earlier.id()) {
+                return Err(Error::Config(format!(
+                    "task {name} is recorded to run after {}, which is not part of the same graph",
+                    earlier.name()
+                )));
+            }
+        }
+        let slots: Vec<(u32, Mode)> = accesses
+            .iter()
+            .map(|access| {
+                let written = access.base.chain.lock().written;
+                (state.slot(access.handle, access.mode, written), access.mode)
+            })
+            .collect();
+        // What a later task names in `after`: it stands for the recorded one and never runs.
+        let stand_in = TaskCell::make(Header { only: None, tally: None, ..header }, Role::Gate, StandIn);
+        drop(accesses);
+        let index = state.add(header, body, slots.iter().map(|(slot, _)| *slot));
+        for (slot, mode) in slots {
+            state.access(index, slot, mode);
+        }
+        for earlier in &spec.after {
+            let before = state.index_of[&earlier.id()];
+            state.edges.push((before, index));
+        }
+        Ok(stand_in)
+    }
+
+    /// See [`Submit::stand`](crate::Submit::stand): the change is noted in the recording alone.
+    pub(crate) fn stand<D: Data>(
+        &self,
+        handle: &Handle<D>,
+        from: Standing,
+        to: Standing,
+    ) -> Result<(), Standing> {
+        let base = handle.core().base();
+        let now = base.chain.lock().standing;
+        let mut state = self.state.borrow_mut();
+        let mut standing = state.standing(base.id, now);
+        standing.change(from, to)?;
+        state.standings.insert(base.id, standing);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recorder({} tasks)", self.state.borrow().bodies.len())
+    }
+}
+
+/// A recorded graph; clones share it.
+#[derive(Clone)]
+pub struct Graph(pub(super) Arc<GraphData>);
+
+/// Flat arrays: what a replay walks. What every task needs is kept small and apart from what only traces need.
+pub(super) struct GraphData {
+    pub(super) headers: Vec<Header>,
+    /// Some task may not run everywhere.
+    pub(super) restricted: bool,
+    /// Some task may be run together with others.
+    pub(super) batched: [bool; 2],
+    pub(super) priorities: Vec<i32>,
+    pub(super) bodies: Vec<Box<dyn Body>>,
+    pub(super) predecessors: Vec<u32>,
+    pub(super) successors: Vec<u32>,
+    pub(super) successor_ends: Vec<u32>,
+    /// Tasks without successors: when they are complete, all are.
+    pub(super) sinks: usize,
+    pub(super) slots: Vec<Slot>,
+    pub(super) operand_slots: Vec<u32>,
+    pub(super) operand_ends: Vec<u32>,
+    /// Counters of finished replays, to be used again.
+    pub(super) spare: Mutex<Vec<Box<[AtomicU32]>>>,
+    /// How replays are put on a GPU in one launch; `None` if they cannot be.
+    pub(super) as_one: Option<AsOne>,
+}
+
+fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
+    let start = if i == 0 { 0 } else { ends[i - 1] as usize };
+    start..ends[i] as usize
+}
+
+impl GraphData {
+    pub(super) fn successors_of(&self, task: usize) -> &[u32] {
+        &self.successors[range(&self.successor_ends, task)]
+    }
+
+    /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks as one.
+    pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
+        let slots = match &self.as_one {
+            Some(as_one) if task == self.bodies.len() => as_one.slots(),
+            _ => &self.operand_slots[range(&self.operand_ends, task)],
+        };
+        Bound { handles, slots }
+    }
+
+    /// The header of a task; behind the last one, of all tasks as one.
+    pub(super) fn header_of(&self, task: usize) -> &Header {
+        match &self.as_one {
+            Some(as_one) if task == self.headers.len() => as_one.header(),
+            _ => &self.headers[task],
+        }
+    }
+
+    /// Likewise its body.
+    pub(super) fn body_of(&self, task: usize) -> &dyn Body {
+        if task == self.bodies.len() { self } else { &*self.bodies[task] }
+    }
+}
+
+/// What a simulation reads.
+impl Graph {
+    pub(crate) fn header(&self, task: usize) -> &Header {
+        &self.0.headers[task]
+    }
+
+    pub(crate) fn body(&self, task: usize) -> &dyn Body {
+        &*self.0.bodies[task]
+    }
+
+    /// What messages call the task at this place, if there is one; behind the last one, all tasks as one.
+    pub(crate) fn title_of(&self, task: u64) -> Option<String> {
+        let task = usize::try_from(task).ok().filter(|&task| task <= self.len())?;
+        let is_there = task < self.len() || self.0.as_one.is_some();
+        is_there.then(|| self.0.header_of(task).title())
+    }
+
+    /// The slot of each access of a task.
+    pub(crate) fn operand_slots(&self, task: usize) -> &[u32] {
+        &self.0.operand_slots[range(&self.0.operand_ends, task)]
+    }
+
+    pub(crate) fn predecessor_counts(&self) -> &[u32] {
+        &self.0.predecessors
+    }
+
+    pub(crate) fn successors(&self, task: usize) -> &[u32] {
+        self.0.successors_of(task)
+    }
+
+    pub(crate) fn slot_count(&self) -> usize {
+        self.0.slots.len()
+    }
+
+    /// What a slot's handle held, or was planned to hold, when it was registered; false if it was registered empty.
+    pub(crate) fn slot_meta(&self, slot: usize) -> (Meta, bool) {
+        let handle = &self.0.slots[slot].handle;
+        (handle.registered().unwrap_or_default(), handle.began_written())
+    }
+
+    /// What the data type of a slot calls a format.
+    pub(crate) fn format_name(&self, slot: usize, format: Format) -> &'static str {
+        self.0.slots[slot].handle.format_name(format)
+    }
+}
+
+impl Graph {
+    /// Writes down the tasks that `build` submits to the recorder. No runtime is needed for that.
+    ///
+    /// # Errors
+    /// Whatever `build` returns.
+    pub fn record<E>(build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Graph, E> {
+        let recorder = Recorder::new();
+        build(&recorder)?;
+        Ok(recorder.finish())
+    }
+
+    /// How many tasks it has.
+    pub fn len(&self) -> usize {
+        self.0.bodies.len()
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.0.bodies.is_empty()
+    }
+
+    /// The names of its slots: the handles that were used while recording.
+    pub fn slots(&self) -> Vec<String> {
+        self.0.slots.iter().map(|slot| slot.handle.base().name()).collect()
+    }
+
+    /// Binds `handle` in place of the slot called `name`, and the recorded handles everywhere else. More can be bound with
+    /// [`Bindings::and`].
+    ///
+    /// # Errors
+    /// [`Error::Binding`] if there is no such slot, or several, or `handle` holds another type of data.
+    pub fn bind<D: Data>(&self, name: &str, handle: &Handle<D>) -> Result<Bindings, Error> {
+        Bindings::recorded(self).and(name, handle)
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({} tasks, {} slots)", self.len(), self.0.slots.len())
+    }
+}

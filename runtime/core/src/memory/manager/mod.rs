@@ -1,0 +1,375 @@
+//! The state machine: working sets in, transfers out.
+
+mod behind;
+mod loss;
+mod room;
+mod sets;
+mod transfers;
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use crate::format::Format;
+use crate::memory::link::Link;
+use crate::memory::node::Node;
+use crate::memory::table::{Entry, Replica, Stage};
+use crate::memory::{
+    Access, Action, BufferId, Datum, HOST, LinkSpec, Need, NodeId, NodeSpec, NodeStats, Reason, Ticket,
+    Transfer, VictimHook, bytes_of, distinct,
+};
+
+/// For whom a working set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// A task, which ends whatever others wait for.
+    Task,
+    /// A task whose body waits for others: they may need memory before it ends.
+    Waiting,
+    /// A caller outside of tasks, who may keep it for any time.
+    Caller,
+}
+
+/// A task's or caller's working set.
+struct Staging {
+    node: NodeId,
+    holder: Holder,
+    /// It has its memory.
+    granted: bool,
+    needs: SmallVec<[Need; 4]>,
+    /// Which of them are held already; the rest is allocated all at once.
+    held: SmallVec<[bool; 4]>,
+    /// Where they are, of a task that was launched [behind](Memory::stage_behind) others: those may change their form before they end.
+    places: SmallVec<[BufferId; 4]>,
+    /// Arrivals and ends of reading that it waits for.
+    missing: u32,
+}
+
+/// A transfer that has not ended.
+struct Flight {
+    transfer: Transfer,
+    version: u32,
+    started: bool,
+}
+
+/// All memory nodes and what is on them.
+pub(crate) struct Memory {
+    nodes: Vec<Node>,
+    /// From `a` to `b` at `a * nodes + b`; on the diagonal the node's own rate of converting.
+    links: Vec<Option<Link>>,
+    data: Vec<Entry>,
+    /// Numbers of removed data.
+    unused: Vec<Datum>,
+    stagings: HashMap<Ticket, Staging>,
+    flights: HashMap<u64, Flight>,
+    next_flight: u64,
+    next_buffer: u64,
+    /// Counts uses, so that the oldest is known.
+    clock: u64,
+    actions: Vec<Action>,
+    victim_hook: Option<VictimHook>,
+}
+
+impl Memory {
+    /// Nodes, the host first, and `links[a][b]` from `a` to `b`; `links[a][a]` is how fast `a` converts.
+    ///
+    /// # Panics
+    /// If the links are not a square of the nodes' number with a diagonal, or a node cannot be reached from the host and back.
+    pub(crate) fn new(nodes: &[NodeSpec], links: &[Vec<Option<LinkSpec>>]) -> Self {
+        let all = 0..nodes.len();
+        assert!(
+            links.len() == nodes.len() && links.iter().all(|row| row.len() == nodes.len()),
+            "a square of links"
+        );
+        assert!(
+            all.clone()
+                .all(|n| links[n][n].is_some() && links[HOST][n].is_some() && links[n][HOST].is_some()),
+            "every node converts, and is linked to the host"
+        );
+        Memory {
+            nodes: nodes.iter().map(|&spec| Node::new(spec)).collect(),
+            links: links.iter().flatten().map(|spec| spec.map(Link::new)).collect(),
+            data: Vec::new(),
+            unused: Vec::new(),
+            stagings: HashMap::new(),
+            flights: HashMap::new(),
+            next_flight: 0,
+            next_buffer: 0,
+            clock: 0,
+            actions: Vec::new(),
+            victim_hook: None,
+        }
+    }
+
+    /// A datum of `bytes` in `format`; `at` is where its value is, if it has one. It may be more than the node holds: others are
+    /// given up for it when something next happens there, or with [`Memory::tidy`].
+    pub(crate) fn add(&mut self, format: Format, bytes: u64, at: Option<NodeId>) -> Datum {
+        let datum = self.unused.pop().unwrap_or(Datum(self.data.len() as u32));
+        if datum.0 as usize == self.data.len() {
+            self.data.push(Entry::new(format, bytes));
+        } else {
+            *self.entry_mut(datum) = Entry::new(format, bytes);
+        }
+        if let Some(node) = at {
+            let at = self.make(datum, node, format, bytes, Stage::Valid);
+            self.relist(datum, at);
+        }
+        datum
+    }
+
+    /// The handle of `datum` is gone, and no task has it staged. What transfers still read or fill goes when they end.
+    pub(crate) fn remove(&mut self, datum: Datum) {
+        let entry = self.entry_mut(datum);
+        (entry.removed, entry.version) = (true, entry.version + 1);
+        if entry.replicas.is_empty() {
+            self.unused.push(datum);
+        }
+        for node in self.drop_leftovers(datum) {
+            self.pump(node);
+        }
+    }
+
+    /// A new version of `datum`, made on the host outside of any task; no task has the datum staged. Transfers may still read
+    /// the earlier version. Answers where the new one is to be put.
+    pub(crate) fn replace(&mut self, datum: Datum, format: Format, bytes: u64) -> BufferId {
+        let entry = self.entry_mut(datum);
+        (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
+        let touched = self.drop_leftovers(datum);
+        let at = self.make(datum, HOST, format, bytes, Stage::Valid);
+        let buffer = self.entry(datum).replicas[at].buffer;
+        self.relist(datum, at);
+        for node in touched {
+            self.pump(node);
+        }
+        self.pump(HOST);
+        buffer
+    }
+
+    /// The datum has no value any more until a task writes it anew; no task has it staged.
+    pub(crate) fn invalidate(&mut self, datum: Datum) {
+        self.entry_mut(datum).version += 1;
+        for node in self.drop_leftovers(datum) {
+            self.pump(node);
+        }
+    }
+
+    /// False if no task can read the datum: it was added without a value, or lost with a device, or a task that was to write it
+    /// anew was abandoned after its earlier version had been given up.
+    pub(crate) fn has_value(&self, datum: Datum) -> bool {
+        self.entry(datum).has_value()
+    }
+
+    /// Where the current version is on `node` in `format`: what a driver that holds bytes hands to a task.
+    pub(crate) fn buffer(&self, datum: Datum, node: NodeId, format: Format) -> Option<BufferId> {
+        let entry = self.entry(datum);
+        entry.find(node, format).map(|at| entry.replicas[at].buffer)
+    }
+
+    /// The current version's format and size.
+    pub(crate) fn current(&self, datum: Datum) -> (Format, u64) {
+        let entry = &self.data[datum.0 as usize];
+        (entry.format, entry.bytes)
+    }
+
+    /// True from `stage` on until the working set is given back or lost.
+    pub(crate) fn holds(&self, ticket: Ticket) -> bool {
+        self.stagings.contains_key(&ticket)
+    }
+
+    /// What a working set waits for, in words: for whoever has to find out why nothing moves.
+    pub(crate) fn waits_for(&self, ticket: Ticket) -> String {
+        let Some(staging) = self.stagings.get(&ticket) else { return "nothing: it is unknown".into() };
+        let node = &self.nodes[staging.node];
+        if let Some(place) = node.queue.iter().position(|&queued| queued == ticket) {
+            return format!("memory: it is number {place} there, {} bytes are free", node.free());
+        }
+        let operand = |need: &Need| {
+            let at = self.entry(need.datum).find(staging.node, need.format);
+            at.map(|at| {
+                let replica = &self.entry(need.datum).replicas[at];
+                format!(
+                    "datum {} {:?}, read by {} transfers",
+                    need.datum.0,
+                    replica.stage,
+                    replica.outgoing.len()
+                )
+            })
+        };
+        let operands: Vec<String> = staging.needs.iter().filter_map(operand).collect();
+        format!("{} events of: {}", staging.missing, operands.join("; "))
+    }
+
+    /// How many transfers are under way or queued.
+    pub(crate) fn transfers(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// True if no transfer or conversion reads the datum.
+    pub(crate) fn is_unread(&self, datum: Datum) -> bool {
+        self.entry(datum).replicas.iter().all(|replica| replica.outgoing.is_empty())
+    }
+
+    /// True if nothing is being transferred or waits for it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    /// True if the working set of a task can be on `node` at all.
+    pub(crate) fn fits(&self, node: NodeId, needs: &[Need]) -> bool {
+        if self.nodes[node].lost {
+            return false;
+        }
+        self.nodes[node].spec.capacity.is_none_or(|capacity| bytes_of(needs) <= capacity)
+    }
+
+    /// Bytes that would have to be brought to `node`.
+    pub(crate) fn missing(&self, node: NodeId, needs: &[Need]) -> u64 {
+        self.absent(node, needs).map(|need| need.bytes).sum()
+    }
+
+    /// How long that would take over idle links, one operand after the other (ns).
+    pub(crate) fn transfer_ns(&self, node: NodeId, needs: &[Need]) -> u64 {
+        self.absent(node, needs).map(|need| self.shortest_way(node, need)).sum()
+    }
+
+    fn absent<'a>(&'a self, node: NodeId, needs: &'a [Need]) -> impl Iterator<Item = &'a Need> {
+        distinct(needs).filter(move |need| {
+            need.access != Access::Write && self.entry(need.datum).find(node, need.format).is_none()
+        })
+    }
+
+    /// From the source that is nearest by idle links; one that has another form converts it first.
+    fn shortest_way(&self, node: NodeId, need: &Need) -> u64 {
+        let entry = self.entry(need.datum);
+        let serves = |format: Format| format == need.format || format == entry.format;
+        let sources =
+            entry.replicas.iter().filter(|r| r.version == entry.version && r.is_source() && serves(r.format));
+        let nanos = |from: NodeId, to: NodeId, bytes: u64| self.link(from, to).map(|l| l.spec.nanos(bytes));
+        let by_host = |from: NodeId| Some(nanos(from, HOST, need.bytes)? + nanos(HOST, node, need.bytes)?);
+        let way = |r: &Replica| {
+            let converts = r.format != need.format;
+            let conversion = if converts { nanos(r.node, r.node, r.bytes + need.bytes)? } else { 0 };
+            match r.node == node {
+                true => Some(conversion),
+                false => Some(conversion + nanos(r.node, node, need.bytes).or_else(|| by_host(r.node))?),
+            }
+        };
+        sources.filter_map(way).min().unwrap_or(0)
+    }
+
+    /// The link from one node to another is as fast as this; nothing happens if there is none.
+    pub(crate) fn set_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) {
+        if let Some(link) = self.link_mut(from, to) {
+            link.spec = spec;
+        }
+    }
+
+    /// What happened on `node`.
+    pub(crate) fn stats(&self, node: NodeId) -> NodeStats {
+        self.nodes[node].stats
+    }
+
+    /// Bytes in use on `node`.
+    pub(crate) fn used(&self, node: NodeId) -> u64 {
+        self.nodes[node].used
+    }
+
+    /// Those of them that belong to replicas on their way.
+    pub(crate) fn arriving(&self, node: NodeId) -> u64 {
+        self.nodes[node].arriving
+    }
+
+    /// Takes what the driver has to do, in order.
+    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// A task that needs these was queued for `node`: they are given up later than others.
+    pub(crate) fn want(&mut self, node: NodeId, needs: &[Need]) {
+        self.count_wanted(node, needs, 1);
+    }
+
+    /// It is not queued any more.
+    pub(crate) fn unwant(&mut self, node: NodeId, needs: &[Need]) {
+        self.count_wanted(node, needs, -1);
+    }
+
+    fn count_wanted(&mut self, node: NodeId, needs: &[Need], by: i32) {
+        for need in needs {
+            let entry = &mut self.data[need.datum.0 as usize];
+            match entry.wanted.iter_mut().find(|(n, format, _)| (*n, *format) == (node, need.format)) {
+                Some((.., count)) => *count = count.checked_add_signed(by).expect("wanted before"),
+                None => entry.wanted.push((node, need.format, u32::try_from(by).expect("wanted before"))),
+            }
+            entry.wanted.retain(|(.., count)| *count > 0);
+            for at in 0..self.entry(need.datum).replicas.len() {
+                if self.entry(need.datum).replicas[at].node == node {
+                    self.relist(need.datum, at);
+                }
+            }
+        }
+    }
+
+    /// Brings to `node` what a queued task will need, or what the user says, as far as memory is free.
+    pub(crate) fn prefetch(&mut self, node: NodeId, needs: &[Need], reason: Reason) {
+        for need in needs {
+            let absent = self.absent(node, std::slice::from_ref(need)).next().is_some();
+            if !absent && need.access != Access::Write && reason == Reason::TaskPrefetch {
+                // What the user asked for, and a task turns out to need.
+                self.hurry(need.datum, node, need.format, reason);
+            }
+            if !absent || self.nodes[node].lost || !self.nodes[node].has_spare(need.bytes) {
+                continue;
+            }
+            if !self.has_direct_source(node, need) && !self.nodes[HOST].has_spare(need.bytes) {
+                continue;
+            }
+            let at = self.make(need.datum, node, need.format, need.bytes, Stage::Arriving);
+            self.entry_mut(need.datum).replicas[at].prefetched = true;
+            self.fetch(need.datum, node, need.format, reason);
+        }
+    }
+
+    /// False if it could come to `node` only by way of the host.
+    fn has_direct_source(&self, node: NodeId, need: &Need) -> bool {
+        let entry = self.entry(need.datum);
+        let mut current = entry.replicas.iter().filter(|r| r.version == entry.version && r.is_source());
+        current.any(|r| self.link(r.node, node).is_some())
+    }
+
+    /// Checks that what is in use is what there is; for tests.
+    #[cfg(test)]
+    pub(in crate::memory) fn check(&self) {
+        for (n, node) in self.nodes.iter().enumerate() {
+            let replicas = self.data.iter().flat_map(|entry| &entry.replicas).filter(|r| r.node == n);
+            let (bytes, pins) = replicas.fold((0, 0), |sum, r| (sum.0 + r.bytes, sum.1 + r.pins));
+            let counts = (node.used, node.leaving, node.converting, node.busy, pins);
+            assert_eq!(counts, (bytes, 0, 0, 0, 0), "node {n}");
+            assert_eq!(node.arriving, 0, "node {n}");
+        }
+        assert!(self.links.iter().flatten().all(|link| link.backlog == 0));
+        assert!(self.stagings.is_empty() && self.flights.is_empty());
+    }
+
+    #[cfg(test)]
+    pub(in crate::memory) fn stats_len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn entry(&self, datum: Datum) -> &Entry {
+        &self.data[datum.0 as usize]
+    }
+
+    fn entry_mut(&mut self, datum: Datum) -> &mut Entry {
+        &mut self.data[datum.0 as usize]
+    }
+
+    fn link(&self, from: NodeId, to: NodeId) -> Option<&Link> {
+        self.links[from * self.nodes.len() + to].as_ref()
+    }
+
+    fn link_mut(&mut self, from: NodeId, to: NodeId) -> Option<&mut Link> {
+        let place = from * self.nodes.len() + to;
+        self.links[place].as_mut()
+    }
+}

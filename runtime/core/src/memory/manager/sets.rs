@@ -1,0 +1,298 @@
+//! Working sets: asked for, gathered, announced, given back.
+
+use smallvec::SmallVec;
+
+use super::{Holder, Memory, Staging};
+use crate::format::Format;
+use crate::memory::link::Link;
+use crate::memory::table::Stage;
+use crate::memory::{Access, Action, Datum, HOST, Need, NodeId, Reason, Ticket, distinct};
+
+impl Staging {
+    /// True if memory will be given back without anybody's doing.
+    pub(super) fn is_busy(&self) -> bool {
+        self.granted && self.holder == Holder::Task
+    }
+}
+
+impl Memory {
+    /// Asks for a task's working set on `node`. [`Action::Staged`] follows once it is there.
+    ///
+    /// # Panics
+    /// If it does not [fit](Memory::fits), which the driver checks first.
+    pub(crate) fn stage(&mut self, ticket: Ticket, node: NodeId, needs: &[Need]) {
+        assert!(self.fits(node, needs), "what can never fit is refused when it is submitted");
+        self.register(ticket, node, needs, Holder::Task);
+        self.nodes[node].queue.push_back(ticket);
+        self.pump(node);
+    }
+
+    /// As [`Memory::stage`] on the host, for a caller outside of tasks, who never waits for memory: what the host cannot hold
+    /// besides is given up as soon as that can be done.
+    pub(crate) fn stage_for_caller(&mut self, ticket: Ticket, needs: &[Need]) {
+        self.register(ticket, HOST, needs, Holder::Caller);
+        let bytes = self.hold_present(ticket);
+        self.make_room(HOST, bytes);
+        self.grant(ticket);
+        self.pump(HOST);
+    }
+
+    pub(super) fn register(&mut self, ticket: Ticket, node: NodeId, needs: &[Need], holder: Holder) {
+        let needs: SmallVec<[Need; 4]> = distinct(needs).copied().collect();
+        for need in &needs {
+            if std::mem::take(&mut self.entry_mut(need.datum).unused) {
+                self.relist_all(need.datum);
+            }
+        }
+        let held = needs.iter().map(|_| false).collect();
+        let places = SmallVec::new();
+        let staging = Staging { node, holder, granted: false, needs, held, places, missing: 0 };
+        self.stagings.insert(ticket, staging);
+    }
+
+    /// The body of a task that has its working set waits for other tasks: they do not wait for its memory from now on.
+    pub(crate) fn pause(&mut self, ticket: Ticket) {
+        self.change_holder(ticket, Holder::Waiting);
+    }
+
+    /// It goes on.
+    pub(crate) fn resume(&mut self, ticket: Ticket) {
+        self.change_holder(ticket, Holder::Task);
+    }
+
+    fn change_holder(&mut self, ticket: Ticket, holder: Holder) {
+        // It may have been lost with its node meanwhile.
+        let Some(staging) = self.stagings.get_mut(&ticket) else { return };
+        let (node, was) = (staging.node, staging.is_busy());
+        staging.holder = holder;
+        let is = staging.is_busy();
+        self.nodes[node].busy = self.nodes[node].busy + u32::from(is) - u32::from(was);
+        self.pump(node);
+    }
+
+    /// Ends a working set's being one.
+    fn unregister(&mut self, ticket: Ticket) -> Staging {
+        let staging = self.stagings.remove(&ticket).expect("staged before");
+        self.nodes[staging.node].busy -= u32::from(staging.is_busy());
+        staging
+    }
+
+    /// The task has ended: what it wrote is the datum's new version.
+    pub(crate) fn finish(&mut self, ticket: Ticket) {
+        self.finish_as(ticket, &[]);
+    }
+
+    /// As [`Memory::finish`], but these written data turned out to have another format and size (bytes) than the need said.
+    /// What they take more may exceed the node's capacity until others have been given up for it.
+    pub(crate) fn finish_as(&mut self, ticket: Ticket, actual: &[(Datum, Format, u64)]) {
+        let staging = self.unregister(ticket);
+        let node = staging.node;
+        self.clock += 1;
+        let mut touched: SmallVec<[NodeId; 4]> = SmallVec::from_slice(&[node]);
+        for (nth, need) in staging.needs.iter().enumerate() {
+            let clock = self.clock;
+            let at = self.held_at(&staging, nth);
+            let replica = &mut self.entry_mut(need.datum).replicas[at];
+            replica.pins -= 1;
+            replica.last_use = clock;
+            let mut format = need.format;
+            if need.access.writes() {
+                let known = actual.iter().find(|(datum, ..)| *datum == need.datum);
+                let bytes;
+                (format, bytes) =
+                    known.map_or((need.format, need.bytes), |&(_, format, bytes)| (format, bytes));
+                self.write(need.datum, at, format, bytes);
+                touched.extend(self.drop_leftovers(need.datum));
+            }
+            if let Some(at) = self.entry(need.datum).find(node, format) {
+                self.relist(need.datum, at);
+            }
+        }
+        for node in touched {
+            self.pump(node);
+        }
+        self.clean_ahead(node);
+    }
+
+    /// What a task made of the replica is the datum's new version.
+    fn write(&mut self, datum: Datum, at: usize, format: Format, bytes: u64) {
+        let entry = &mut self.data[datum.0 as usize];
+        (entry.version, entry.format, entry.bytes) = (entry.version + 1, format, bytes);
+        let replica = &mut entry.replicas[at];
+        let node = &mut self.nodes[replica.node];
+        node.used = node.used - replica.bytes + bytes;
+        (replica.version, replica.format, replica.bytes) = (entry.version, format, bytes);
+        replica.stage = Stage::Valid;
+        replica.writers -= 1;
+        if crate::mutant::mutant(5) {
+            entry.replicas.iter_mut().for_each(|replica| replica.version = entry.version);
+        }
+    }
+
+    /// The task will not run: its working set is given back, and nothing that it was to write becomes a new version. If it was
+    /// to write a datum anew, the earlier version may be gone ([`Memory::has_value`]).
+    pub(crate) fn abandon(&mut self, ticket: Ticket) {
+        let node = self.take_apart(ticket);
+        self.pump(node);
+    }
+
+    /// Gives the working set back; returns the node on which others may be waiting for it.
+    pub(super) fn take_apart(&mut self, ticket: Ticket) -> NodeId {
+        let staging = self.unregister(ticket);
+        let node = staging.node;
+        let queue = &mut self.nodes[node].queue;
+        let queued =
+            queue.iter().position(|other| *other == ticket).map(|place| queue.remove(place)).is_some();
+        self.actions.retain(|action| *action != Action::Staged(ticket));
+        for (nth, (need, &held)) in staging.needs.iter().zip(&staging.held).enumerate() {
+            if held || !queued {
+                let at = self.held_at(&staging, nth);
+                self.give_back(ticket, need, at, queued);
+            }
+        }
+        node
+    }
+
+    fn give_back(&mut self, ticket: Ticket, need: &Need, at: usize, queued: bool) {
+        let replica = &mut self.entry_mut(need.datum).replicas[at];
+        replica.pins -= 1;
+        replica.waiters.retain(|other| *other != ticket);
+        replica.quiet.retain(|other| *other != ticket);
+        if need.access.writes() && !queued {
+            replica.writers -= 1;
+        }
+        if replica.stage == Stage::Blank && replica.pins == 0 {
+            self.discard(need.datum, at);
+        } else {
+            self.relist(need.datum, at);
+        }
+    }
+
+    /// Serves the tasks that wait for memory on `node`, in order: the first one keeps what is there, and gets the rest once
+    /// all of it can be had.
+    pub(super) fn pump(&mut self, node: NodeId) {
+        self.serve(node);
+        for other in 0..self.nodes.len() {
+            // What it gives up may have waited for memory here.
+            let state = &self.nodes[other];
+            if state.spec.spill == Some(node) && (!state.queue.is_empty() || state.is_over()) {
+                self.serve(other);
+            }
+        }
+    }
+
+    fn serve(&mut self, node: NodeId) {
+        // What a task wrote may have become larger than it was to be.
+        self.make_room(node, 0);
+        while let Some(&ticket) = self.nodes[node].queue.front() {
+            let bytes = self.hold_present(ticket);
+            if !self.has_room(node, bytes) {
+                self.make_room(node, bytes);
+            }
+            if !self.has_room(node, bytes) && !self.may_exceed(node) {
+                return;
+            }
+            self.nodes[node].queue.pop_front();
+            self.grant(ticket);
+        }
+    }
+
+    /// True if a task may have `bytes` more. A host that holds too much already gets below its capacity first, as far as
+    /// anything is leaving it: a task that writes values of unknown size asks for nothing.
+    fn has_room(&self, node: NodeId, bytes: u64) -> bool {
+        let state = &self.nodes[node];
+        state.free() >= bytes && !(node == HOST && state.is_over() && state.leaving > 0)
+    }
+
+    /// True if waiting would give the host no more memory: nothing moves there, and no task is there that could end.
+    fn may_exceed(&self, node: NodeId) -> bool {
+        let is_quiet = |link: Option<&Link>| link.is_none_or(|link| link.backlog == 0);
+        node == HOST
+            && self.nodes[HOST].busy == 0
+            && (0..self.nodes.len()).all(|n| is_quiet(self.link(HOST, n)) && is_quiet(self.link(n, HOST)))
+    }
+
+    /// Keeps what is on the node from being given up; returns the bytes of what is not there.
+    fn hold_present(&mut self, ticket: Ticket) -> u64 {
+        let staging = &self.stagings[&ticket];
+        let (node, needs, mut held) = (staging.node, staging.needs.clone(), staging.held.clone());
+        let mut absent = 0;
+        for (need, held) in needs.iter().zip(&mut held) {
+            if *held {
+                continue;
+            }
+            match self.entry(need.datum).find(node, need.format) {
+                None => absent += need.bytes,
+                Some(at) => {
+                    *held = true;
+                    let replica = &mut self.entry_mut(need.datum).replicas[at];
+                    replica.pins += 1;
+                    let prefetched = std::mem::take(&mut replica.prefetched);
+                    let stats = &mut self.nodes[node].stats;
+                    stats.hits += 1;
+                    stats.prefetch_hits += u64::from(prefetched);
+                    self.relist(need.datum, at);
+                }
+            }
+        }
+        self.stagings.get_mut(&ticket).expect("just seen").held = held;
+        absent
+    }
+
+    /// There is room: allocates what is missing and fetches it.
+    fn grant(&mut self, ticket: Ticket) {
+        let staging = &self.stagings[&ticket];
+        let (node, needs, held) = (staging.node, staging.needs.clone(), staging.held.clone());
+        // Places first: what is fetched may bring more along where there is room.
+        for (need, _) in needs.iter().zip(&held).filter(|(_, held)| !**held) {
+            let stage = if need.access == Access::Write { Stage::Blank } else { Stage::Arriving };
+            let at = self.make(need.datum, node, need.format, need.bytes, stage);
+            self.entry_mut(need.datum).replicas[at].pins += 1;
+        }
+        // One more, so that nothing is announced before all is counted.
+        let mut missing = 1;
+        for (need, held) in needs.iter().zip(&held) {
+            if !held && need.access != Access::Write {
+                self.nodes[node].stats.misses += 1;
+                self.fetch(need.datum, node, need.format, Reason::Fetch);
+            }
+            missing += self.wait_for(ticket, need, node);
+        }
+        let staging = self.stagings.get_mut(&ticket).expect("granted");
+        staging.missing += missing;
+        staging.granted = true;
+        self.nodes[node].busy += u32::from(staging.is_busy());
+        self.has_one_more(ticket);
+    }
+
+    /// How many events the operand still has to see before the task may run.
+    fn wait_for(&mut self, ticket: Ticket, need: &Need, node: NodeId) -> u32 {
+        let mut events = 0;
+        let at = self.entry(need.datum).find(node, need.format).expect("held");
+        let replica = &mut self.entry_mut(need.datum).replicas[at];
+        if replica.stage == Stage::Arriving {
+            replica.waiters.push(ticket);
+            events += 1;
+            self.hurry(need.datum, node, need.format, Reason::Fetch);
+        }
+        if need.access.writes() {
+            self.entry_mut(need.datum).replicas[at].writers += 1;
+            self.cancel_idle(need.datum, at);
+            let at = self.entry(need.datum).find(node, need.format).expect("held");
+            let replica = &mut self.entry_mut(need.datum).replicas[at];
+            if !replica.outgoing.is_empty() && !crate::mutant::mutant(1) {
+                replica.quiet.push(ticket);
+                events += 1;
+            }
+        }
+        events
+    }
+
+    pub(super) fn has_one_more(&mut self, ticket: Ticket) {
+        let staging = self.stagings.get_mut(&ticket).expect("it waits");
+        staging.missing -= 1;
+        if staging.missing == 0 {
+            self.actions.push(Action::Staged(ticket));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What is known of one datum: its current version and the replicas of it.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use super::node::{Demand, Turn};
+use super::{BufferId, HOST, NodeId, Reason, Ticket};
+use crate::format::Format;
+
+/// How far a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Memory for a task to write.
+    Blank,
+    /// On its way.
+    Arriving,
+    /// There.
+    Valid,
+}
+
+/// One version of a datum on one node in one format.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pub(super) buffer: BufferId,
+    pub(super) node: NodeId,
+    pub(super) format: Format,
+    /// Another version than the datum's makes it a leftover that goes once nobody reads it any more.
+    pub(super) version: u32,
+    pub(super) bytes: u64,
+    pub(super) stage: Stage,
+    /// Tasks that have it in their working set.
+    pub(super) pins: u32,
+    /// Transfers and conversions that read it, by number.
+    pub(super) outgoing: SmallVec<[u64; 1]>,
+    /// The one that fills it.
+    pub(super) incoming: Option<u64>,
+    /// Tasks that are about to write it, one behind the other.
+    pub(super) writers: u32,
+    /// It is being written back in order to be given up.
+    pub(super) leaving: bool,
+    pub(super) prefetched: bool,
+    pub(super) last_use: u64,
+    /// At which turn it is listed among its node's victims.
+    pub(super) listed: Option<Turn>,
+    /// Tasks that wait until it has arrived.
+    pub(super) waiters: SmallVec<[Ticket; 1]>,
+    /// Tasks that wait until nothing reads it.
+    pub(super) quiet: SmallVec<[Ticket; 1]>,
+    /// Nodes that wait to have it from here.
+    pub(super) forwards: SmallVec<[(NodeId, Format, Reason); 1]>,
+}
+
+impl Replica {
+    pub(super) fn new(
+        buffer: BufferId,
+        node: NodeId,
+        format: Format,
+        version: u32,
+        bytes: u64,
+        stage: Stage,
+    ) -> Self {
+        Replica {
+            buffer,
+            node,
+            format,
+            version,
+            bytes,
+            stage,
+            pins: 0,
+            outgoing: SmallVec::new(),
+            incoming: None,
+            writers: 0,
+            leaving: false,
+            prefetched: false,
+            last_use: 0,
+            listed: None,
+            waiters: SmallVec::new(),
+            quiet: SmallVec::new(),
+            forwards: SmallVec::new(),
+        }
+    }
+
+    /// True if nobody would miss its memory at this moment.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage != Stage::Arriving
+            && (self.pins == 0 || crate::mutant::mutant(6))
+            && self.outgoing.is_empty()
+            && !self.leaving
+    }
+
+    pub(super) fn is_source(&self) -> bool {
+        self.stage == Stage::Valid && self.writers == 0
+    }
+}
+
+/// A datum.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) version: u32,
+    /// The format of this version: replicas in it can replace each other, those in other formats are made from it.
+    pub(super) format: Format,
+    pub(super) bytes: u64,
+    pub(super) replicas: SmallVec<[Replica; 2]>,
+    /// How many queued tasks want it on which node, in which format.
+    pub(super) wanted: SmallVec<[(NodeId, Format, u32); 2]>,
+    /// How many submitted tasks that are certain to run on which node will read it in the version's own format.
+    pub(super) wide_at: SmallVec<[(NodeId, u32); 1]>,
+    /// Numbers of the tasks that are known to use it, in order.
+    pub(super) uses: VecDeque<u64>,
+    /// It will not be used for now.
+    pub(super) unused: bool,
+    /// On which nodes it is kept, and how many times over.
+    pub(super) pinned: SmallVec<[(NodeId, u32); 1]>,
+    /// What is on the host stays there.
+    pub(super) kept: bool,
+    /// Its handle is gone: its number is given out again once its last replica is.
+    pub(super) removed: bool,
+}
+
+impl Entry {
+    pub(super) fn new(format: Format, bytes: u64) -> Self {
+        let (replicas, wanted, wide_at, uses, pinned) = Default::default();
+        let (unused, kept, removed) = (false, false, false);
+        Entry { version: 0, format, bytes, replicas, wanted, wide_at, uses, unused, pinned, kept, removed }
+    }
+
+    /// The current version's replica on `node` in `format`.
+    pub(super) fn find(&self, node: NodeId, format: Format) -> Option<usize> {
+        self.find_version(node, format, self.version)
+    }
+
+    pub(super) fn find_version(&self, node: NodeId, format: Format, version: u32) -> Option<usize> {
+        self.replicas.iter().position(|r| r.node == node && r.format == format && r.version == version)
+    }
+
+    /// True if the current version is, or will be, somewhere in its own format.
+    pub(super) fn has_value(&self) -> bool {
+        let mut current = self.replicas.iter().filter(|r| r.version == self.version);
+        current.any(|r| r.format == self.format && r.stage != Stage::Blank)
+    }
+
+    /// True if the current version is somewhere in its own format.
+    pub(super) fn has_source(&self) -> bool {
+        let mut current = self.replicas.iter().filter(|r| r.version == self.version);
+        current.any(|r| r.format == self.format && r.stage == Stage::Valid)
+    }
+
+    pub(super) fn is_wanted(&self, node: NodeId) -> bool {
+        self.wanted.iter().any(|&(n, ..)| n == node)
+    }
+
+    /// True if a task wants it on `node`, or is certain to, in the version's own format, and it is not there in that one.
+    pub(super) fn lacks_wide(&self, node: NodeId) -> bool {
+        let queued = || self.wanted.iter().any(|&(n, format, _)| (n, format) == (node, self.format));
+        let submitted = || self.wide_at.iter().any(|&(n, _)| n == node);
+        (queued() || submitted()) && self.find(node, self.format).is_none()
+    }
+
+    pub(super) fn is_pinned(&self, node: NodeId) -> bool {
+        (self.kept && node == HOST) || self.pinned.iter().any(|&(n, _)| n == node)
+    }
+
+    /// When it would be this replica's turn to be given up.
+    pub(super) fn turn(&self, at: usize) -> Turn {
+        let replica = &self.replicas[at];
+        let next_use = self.uses.front().copied().unwrap_or(u64::MAX);
+        let demand = match (self.is_wanted(replica.node), self.unused) {
+            (true, _) => Demand::Wanted,
+            (false, true) => Demand::Unused,
+            (false, false) => Demand::Unknown,
+        };
+        (demand, Reverse(next_use), replica.last_use)
+    }
+
+    /// True if the replica is the only one from which the datum could be had. Once a task that writes without reading has
+    /// its place, nobody asks for the earlier version any more.
+    pub(super) fn is_sole(&self, at: usize) -> bool {
+        let me = &self.replicas[at];
+        me.version == self.version
+            && me.format == self.format
+            && me.stage == Stage::Valid
+            && !self.replicas.iter().enumerate().any(|(i, r)| {
+                let has_value = r.format == self.format && r.stage == Stage::Valid;
+                i != at && r.version == self.version && (has_value || r.stage == Stage::Blank)
+            })
+    }
+}

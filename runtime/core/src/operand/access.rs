@@ -1,0 +1,522 @@
+//! The operands that name one handle.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::gpu::OnGpu;
+use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
+use crate::data::{Data, Handle, HandleCore, Kind, Lent, Meta, ValueCell, View};
+use crate::error::{TaskError, panic_message};
+use crate::format::Format;
+use crate::gpu::{CudaMut, CudaRef, CudaSlot};
+use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
+
+macro_rules! operand_type {
+    ($(#[$doc:meta])* $name:ident, $make:ident, $(#[$fdoc:meta])* {$($field:ident: $value:expr),*}) => {
+        $(#[$doc])*
+        pub struct $name<D: Data> {
+            core: Arc<HandleCore<D>>,
+            $($field: Format,)*
+        }
+
+        $(#[$fdoc])*
+        pub fn $make<D: Data>(handle: &Handle<D>) -> $name<D> {
+            $name { core: Arc::clone(handle.core()), $($field: $value,)* }
+        }
+
+        impl<D: Data> fmt::Debug for $name<D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($make), "({})"), self.core.base.name())
+            }
+        }
+    };
+}
+
+operand_type!(
+    /// Reads a handle; see [`read`].
+    Read, read,
+    /// The body reads the value: it sees `D::Ref`, which cannot be written:
+    ///
+    /// ```compile_fail,E0594
+    /// # use zellige_runtime::{Runtime, Submit, read};
+    /// # let rt = Runtime::new().unwrap();
+    /// # let x = rt.register(vec![1.0f32]);
+    /// rt.task("write").operands((read(&x),)).cpu(|(x,)| x[0] = 2.0).submit().unwrap();
+    /// ```
+    {format: Format::NATIVE}
+);
+operand_type!(
+    /// Writes a handle; see [`write()`].
+    Write, write,
+    /// The body writes the value without reading it: it sees a [`Slot`].
+    {}
+);
+operand_type!(
+    /// Updates a handle; see [`update`].
+    Update, update,
+    /// The body reads and writes the value: it sees `D::Mut`.
+    {format: Format::NATIVE}
+);
+operand_type!(
+    /// Updates a handle in any order; see [`commute`].
+    Commute, commute,
+    /// As [`update`], in any order among neighbouring tasks that commute, one at a time.
+    {}
+);
+operand_type!(
+    /// Contributes to a reduction; see [`reduce`].
+    Reduce, reduce,
+    /// The body adds to a partial result of its worker (`D::Mut`); the partials are combined before the next other access.
+    /// The handle needs [`with_reduction`](Handle::with_reduction).
+    {}
+);
+
+impl<D: Data> Read<D> {
+    /// Asks for the value in another format: a replica, converted once per version.
+    #[must_use]
+    pub fn as_format(self, format: Format) -> Self {
+        Read { format, ..self }
+    }
+}
+
+impl<D: Data> Update<D> {
+    /// Has the value converted in place before the body runs.
+    #[must_use]
+    pub fn as_format(self, format: Format) -> Self {
+        Update { format, ..self }
+    }
+}
+
+/// A value that is being read: the master, or a replica that is kept alive meanwhile.
+pub struct HeldRef<D> {
+    value: NonNull<D>,
+    _kept: Kept<D>,
+    _view: View,
+    _lent: Option<Lent>,
+}
+
+/// Notes that a body is to have a view of what may be a borrowed slice.
+fn lend<D: Data>(core: &HandleCore<D>) -> Result<Option<Lent>, Refusal> {
+    let Some(lending) = core.base.lending().filter(|_| D::BORROWED) else { return Ok(None) };
+    let ended = || format!("the scope that borrowed {} has ended", core.base.name());
+    lending.lend().map(Some).ok_or_else(|| Refusal::Failed(ended().into()))
+}
+
+/// What keeps a value alive while it is read.
+enum Kept<D> {
+    /// Its handle.
+    ByHandle,
+    /// This, a replica in another format beside it.
+    Replica { _value: Arc<D> },
+    /// This, a place that the memory manager gave it.
+    Place { _cell: Arc<ValueCell<D>> },
+}
+
+/// Reads one version of `core` in `format`.
+pub(super) fn hold<D: Data>(
+    core: &HandleCore<D>,
+    format: Format,
+    env: &mut Env<'_>,
+) -> Result<HeldRef<D>, Refusal> {
+    env.check(&core.base)?;
+    let lent = lend(core)?;
+    if let Some(buffer) = env.place() {
+        let cell = core.place(buffer);
+        let view = env.view(&core.base, &cell, Kind::Shared);
+        // SAFETY: the memory manager keeps the place for the task, and lets nobody write it.
+        let Some(value) = (unsafe { cell.shared() }) else {
+            return Err(Refusal::unwritten(&core.base));
+        };
+        env.add_bytes(value);
+        let value = NonNull::from(value);
+        return Ok(HeldRef { value, _kept: Kept::Place { _cell: cell }, _view: view, _lent: lent });
+    }
+    let view = env.view(&core.base, &core.cell, Kind::Shared);
+    // SAFETY: the task that `env` runs has been granted a reading access to this handle.
+    let Some(master) = (unsafe { core.cell.shared() }) else {
+        return Err(Refusal::unwritten(&core.base));
+    };
+    env.add_bytes(master);
+    if format == Format::NATIVE || format == master.meta().format {
+        return Ok(HeldRef { value: NonNull::from(master), _kept: Kept::ByHandle, _view: view, _lent: lent });
+    }
+    let replica = env.replica(core, master, format)?;
+    Ok(HeldRef {
+        value: NonNull::from(&*replica),
+        _kept: Kept::Replica { _value: replica },
+        _view: view,
+        _lent: lent,
+    })
+}
+
+impl<D: Data> HeldRef<D> {
+    pub(super) fn view(&self) -> D::Ref<'_> {
+        // SAFETY: the master cannot change while the access is granted, and a replica or place is kept alive by `_kept`.
+        unsafe { self.value.as_ref() }.view()
+    }
+}
+
+/// The meta of `core`'s current version; the default where it holds none yet.
+pub(super) fn meta<D: Data>(core: &HandleCore<D>) -> Meta {
+    // SAFETY: asked by a task that has been granted an access to the handle, before its body runs.
+    unsafe { core.cell.shared() }.map(Data::meta).unwrap_or_default()
+}
+
+impl<D: Data> Operand for Read<D> {
+    type View<'v, K: DeviceKind> = K::Ref<'v, D>;
+    type Held = HeldRef<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Read).into());
+    }
+
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        out.push(wanted.or(self.format));
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(meta(core));
+        Ok(())
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<HeldRef<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        hold(core, wanted.or(self.format), env)
+    }
+
+    fn view<'v>(held: &'v mut HeldRef<D>) -> D::Ref<'v> {
+        held.view()
+    }
+
+    fn release(_held: HeldRef<D>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        OnGpu::existing(core, env, Kind::Shared)
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaRef<'_, D> {
+        held.view()
+    }
+}
+
+/// A value that is being written.
+pub struct HeldMut<D: Data> {
+    core: NonNull<HandleCore<D>>,
+    /// Where the memory manager has put the value; `None`: the handle's own cell.
+    place: Option<Arc<ValueCell<D>>>,
+    view: View,
+    _lent: Option<Lent>,
+}
+
+impl<D: Data> HeldMut<D> {
+    fn new(core: &HandleCore<D>, env: &Env<'_>) -> Result<Self, Refusal> {
+        let place = env.place().map(|buffer| core.place(buffer));
+        let view = env.view(&core.base, place.as_deref().unwrap_or(&core.cell), Kind::Exclusive);
+        Ok(HeldMut { core: NonNull::from(core), place, view, _lent: lend(core)? })
+    }
+
+    fn core(&self) -> &HandleCore<D> {
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        unsafe { self.core.as_ref() }
+    }
+
+    fn value(&mut self) -> &mut Option<D> {
+        // SAFETY: the task has been granted the one exclusive access to the handle, and to the place that the memory manager
+        // keeps for it.
+        unsafe { self.place.as_deref().unwrap_or(&self.core().cell).exclusive() }
+    }
+}
+
+/// Runs code of the data type's: a panic there fails the task instead of the worker.
+fn guarded<D: Data, R>(core: &HandleCore<D>, what: &str, code: impl FnOnce() -> R) -> Result<R, Refusal> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        Refusal::Failed(format!("{what} {} panicked: {}", core.base.name(), panic_message(&*panic)).into())
+    })
+}
+
+/// Takes exclusive hold of a value that must exist, in `format`.
+fn hold_mut<D: Data>(core: &HandleCore<D>, format: Format, env: &mut Env<'_>) -> Result<HeldMut<D>, Refusal> {
+    env.check(&core.base)?;
+    core.drop_replicas();
+    let mut held = HeldMut::new(core, env)?;
+    let Some(value) = held.value() else {
+        return Err(Refusal::unwritten(&core.base));
+    };
+    let now = value.meta().format;
+    if format != Format::NATIVE && format != now {
+        let made = guarded(core, "converting", || value.convert(format))?;
+        *value = made.ok_or_else(|| Refusal::Failed(core.no_conversion(now, format).into()))?;
+    }
+    env.add_bytes(value);
+    Ok(held)
+}
+
+impl<D: Data> Operand for Update<D> {
+    type View<'v, K: DeviceKind> = K::Mut<'v, D>;
+    type Held = HeldMut<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Update).into());
+    }
+
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        out.push(wanted.or(self.format));
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(meta(core));
+        Ok(())
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        hold_mut(core, wanted.or(self.format), env)
+    }
+
+    fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {
+        held.value().as_mut().expect("seen when it was acquired").view_mut()
+    }
+
+    fn release(_held: HeldMut<D>, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        OnGpu::existing(core, env, Kind::Exclusive)
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
+        held.view_mut()
+    }
+}
+
+/// Where a writing body puts its value.
+#[derive(Debug)]
+pub struct Slot<'v, D: Data> {
+    place: &'v mut Option<D>,
+}
+
+impl<'v, D: Data> Slot<'v, D> {
+    /// Puts `value` there.
+    pub fn put(&mut self, value: D) {
+        *self.place = Some(value);
+    }
+
+    /// The storage that is there already, with whatever it contains, to be overwritten; `None` if there is none yet.
+    pub fn old(&mut self) -> Option<D::Mut<'_>> {
+        self.place.as_mut().map(Data::view_mut)
+    }
+}
+
+impl<D: Data> Operand for Write<D> {
+    type View<'v, K: DeviceKind> = K::Slot<'v, D>;
+    type Held = HeldMut<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Write).into());
+    }
+
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
+        out.push(Format::NATIVE);
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        out.push(meta(env.resolve(&self.core)));
+        Ok(())
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        core.drop_replicas();
+        HeldMut::new(core, env)
+    }
+
+    fn view<'v>(held: &'v mut HeldMut<D>) -> Slot<'v, D> {
+        Slot { place: held.value() }
+    }
+
+    fn release(mut held: HeldMut<D>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        if !ok {
+            return Ok(());
+        }
+        match held.value() {
+            Some(value) => env.add_bytes(value),
+            None => {
+                return Err(format!("the body left {} without a value", held.core().base.name()).into());
+            }
+        }
+        held.core().base.clear_poison();
+        Ok(())
+    }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        Ok(OnGpu::any(core, env))
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaSlot<'_, D> {
+        held.slot()
+    }
+
+    fn release_on_gpu(held: OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        if ok { held.written(env) } else { Ok(()) }
+    }
+}
+
+impl<D: Data> Operand for Commute<D> {
+    type View<'v, K: DeviceKind> = K::Mut<'v, D>;
+    type Held = HeldMut<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Commute).into());
+    }
+
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
+        out.push(Format::NATIVE);
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        // A commuting neighbour may be writing: nothing may be looked at before the turn has come.
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(Meta::default());
+        Ok(())
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldMut<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        if env.is_placed() {
+            // Its turn was taken before its operands were gathered.
+            return hold_mut(core, Format::NATIVE, env);
+        }
+        if !core.base.try_commute() {
+            return Err(Refusal::Busy(Busy::new(core, Resource::Commute)));
+        }
+        hold_mut(core, Format::NATIVE, env).inspect_err(|_| env.wake(core.base.end_commute()))
+    }
+
+    fn view<'v>(held: &'v mut HeldMut<D>) -> D::Mut<'v> {
+        held.value().as_mut().expect("seen when it was acquired").view_mut()
+    }
+
+    fn release(held: HeldMut<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        let HeldMut { core, view, .. } = held;
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        let base = unsafe { &core.as_ref().base };
+        if let Some(failure) = env.failed_body() {
+            // The next in turn must not see half a result: poison before the turn is given up.
+            base.poison(failure);
+        }
+        // The next in turn may begin at once.
+        view.end();
+        if !env.is_placed() {
+            env.wake(base.end_commute());
+        }
+        Ok(())
+    }
+
+    type OnGpu = OnGpu;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+        let core = env.resolve(&self.core);
+        OnGpu::existing(core, env, Kind::Exclusive)
+    }
+
+    fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
+        held.view_mut()
+    }
+
+    fn release_on_gpu(held: OnGpu, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        if let Some(failure) = env.failed_body() {
+            // As on the host. The turn itself is given up when the task is settled.
+            held.poison(failure);
+        }
+        Ok(())
+    }
+}
+
+/// A worker's partial result that is being added to.
+pub struct HeldPartial<D: Data> {
+    core: NonNull<HandleCore<D>>,
+    partial: D,
+}
+
+impl<D: Data> Operand for Reduce<D> {
+    type View<'v, K: DeviceKind> = K::Mut<'v, D>;
+    type Held = HeldPartial<D>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.push((&self.core, Mode::Reduce).into());
+    }
+
+    fn formats(&self, _wanted: Wanted, out: &mut Formats) {
+        out.push(Format::NATIVE);
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        out.push(meta(core));
+        Ok(())
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldPartial<D>, Refusal> {
+        let core = env.resolve(&self.core);
+        env.check(&core.base)?;
+        let place = env.place().map(|buffer| core.place(buffer));
+        let cell = place.as_deref().unwrap_or(&core.cell);
+        let _view = env.view(&core.base, cell, Kind::Shared);
+        // SAFETY: members of a reducing group only read the value; it is combined after they have all completed.
+        let Some(value) = (unsafe { cell.shared() }) else {
+            return Err(Refusal::unwritten(&core.base));
+        };
+        let reduction = core.reduction.get().ok_or_else(|| Refusal::Failed("no reduction".into()))?;
+        let partial = match core.take_partial(env.worker()) {
+            Some(partial) => partial,
+            None => guarded(core, "starting a reduction of", || (reduction.neutral)(value))?,
+        };
+        env.add_bytes(&partial);
+        Ok(HeldPartial { core: NonNull::from(core), partial })
+    }
+
+    fn view<'v>(held: &'v mut HeldPartial<D>) -> D::Mut<'v> {
+        held.partial.view_mut()
+    }
+
+    fn release(held: HeldPartial<D>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        // SAFETY: the operand (or the replay's bindings) keeps the handle alive while the task runs.
+        unsafe { held.core.as_ref() }.put_partial(env.worker(), held.partial);
+        Ok(())
+    }
+
+    type OnGpu = Infallible;
+
+    fn acquire_on_gpu<'e>(&'e self, _env: &mut Env<'e>) -> Result<Infallible, Refusal> {
+        Err(Refusal::Failed("reductions are on the host".into()))
+    }
+
+    fn view_on_gpu(held: &mut Infallible) -> CudaMut<'_, D> {
+        match *held {}
+    }
+
+    fn release_on_gpu(held: Infallible, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        match held {}
+    }
+}

@@ -1,0 +1,162 @@
+//! Operands: what a task names, how it accesses it, and what its body sees.
+
+mod access;
+mod gpu;
+mod list;
+mod scratch;
+mod tuple;
+
+pub use access::{Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write};
+pub use list::{List, MetaList, ReadList, metas, reads};
+pub use scratch::{Scratch, scratch};
+pub use tuple::Operands;
+
+use smallvec::SmallVec;
+
+use std::sync::Arc;
+
+use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Meta};
+use crate::error::TaskError;
+use crate::format::Format;
+use crate::gpu::Cuda;
+use crate::task::{Apart, Choice, Cpu, DeviceKind, Env, Refusal};
+
+/// How a task accesses one handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads; concurrent with other reads.
+    Read,
+    /// Writes without reading: earlier content, and earlier failure, is forgotten.
+    Write,
+    /// Reads and writes.
+    Update,
+    /// Updates in any order among neighbours that commute, one at a time.
+    Commute,
+    /// Contributes to a reduction, each worker into a partial result of its own.
+    Reduce,
+}
+
+impl Mode {
+    pub(crate) fn is_exclusive(self) -> bool {
+        matches!(self, Mode::Write | Mode::Update)
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        self != Mode::Read
+    }
+
+    pub(crate) fn reads(self) -> bool {
+        self != Mode::Write
+    }
+}
+
+/// One access, as dependency analysis sees it.
+pub struct Declared<'a> {
+    pub(crate) base: &'a HandleBase,
+    pub(crate) handle: &'a dyn AnyHandle,
+    pub(crate) mode: Mode,
+    /// An access of the tasks that split a handle or join its parts: others are refused meanwhile.
+    pub(crate) inner: bool,
+    /// Only what is known of the value is read: its bytes stay where they are.
+    pub(crate) look: bool,
+}
+
+impl<'a, D: Data> From<(&'a Arc<HandleCore<D>>, Mode)> for Declared<'a> {
+    fn from((core, mode): (&'a Arc<HandleCore<D>>, Mode)) -> Self {
+        Declared { base: &core.base, handle: &**core, mode, inner: false, look: false }
+    }
+}
+
+impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
+    fn from((handle, mode): (&'a Arc<dyn AnyHandle>, Mode)) -> Self {
+        Declared { base: handle.base(), handle: &**handle, mode, inner: false, look: false }
+    }
+}
+
+/// The accesses of one task.
+pub type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
+/// The format that each access of one task asks for.
+pub type Formats = SmallVec<[Format; 4]>;
+/// What a late choice wants of one operand; nothing unless it says so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    format: Option<Format>,
+    apart: Option<Apart>,
+}
+
+impl Wanted {
+    /// Of the operand at this place.
+    pub fn of(choice: &Choice, operand: usize) -> Self {
+        Wanted { format: choice.formats.get(operand).copied().flatten(), apart: choice.apart }
+    }
+
+    /// The format, of an operand that was submitted with `asked`.
+    fn or(self, asked: Format) -> Format {
+        self.format.unwrap_or(asked)
+    }
+
+    /// The same for one element of a list.
+    fn of_element(self, element: usize, asked: Format) -> Format {
+        match self.apart {
+            Some(Apart { elements, format })
+                if elements.checked_shr(element as u32).unwrap_or(0) & 1 == 1 =>
+            {
+                format
+            }
+            _ => self.or(asked),
+        }
+    }
+}
+
+/// The metas of one task's operands.
+pub type Metas = SmallVec<[Meta; 4]>;
+
+/// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`], [`commute`], [`reduce`],
+/// [`scratch`], [`reads`] and [`metas`] return; not meant to be implemented elsewhere.
+pub trait Operand: Send + Sync + 'static {
+    /// What a body for devices of kind `K` sees.
+    type View<'v, K: DeviceKind>;
+
+    /// What is held while the body runs.
+    #[doc(hidden)]
+    type Held;
+
+    #[doc(hidden)]
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>);
+
+    #[doc(hidden)]
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal>;
+
+    /// The format in which each access of the operand wants its value.
+    #[doc(hidden)]
+    fn formats(&self, wanted: Wanted, out: &mut Formats);
+
+    /// Gets hold of the operand, or of nothing.
+    #[doc(hidden)]
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<Self::Held, Refusal>;
+
+    #[doc(hidden)]
+    fn view<'v>(held: &'v mut Self::Held) -> Self::View<'v, Cpu>;
+
+    /// Gives the operand back; `ok` if the body succeeded. An error here is an error of the task.
+    #[doc(hidden)]
+    fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
+
+    /// What is held while a body for GPUs puts its operations on a stream.
+    #[doc(hidden)]
+    type OnGpu;
+
+    /// As `acquire`, on a GPU; the operand has been brought there.
+    #[doc(hidden)]
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::OnGpu, Refusal>;
+
+    #[doc(hidden)]
+    fn view_on_gpu<'v>(held: &'v mut Self::OnGpu) -> Self::View<'v, Cuda>;
+
+    /// As `release`, once the body has returned.
+    #[doc(hidden)]
+    fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        let _ = (held, env, ok);
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Working space that a task has to itself while it runs.
+
+use std::marker::PhantomData;
+
+use super::{Accesses, Formats, Metas, Operand, Wanted};
+use crate::buffer::{Buffer, Element};
+use crate::error::TaskError;
+use crate::gpu::CudaScratch;
+use crate::task::{DeviceKind, Env, Refusal};
+
+/// Working space; see [`scratch`].
+#[derive(Debug)]
+pub struct Scratch<T> {
+    len: usize,
+    on_host: bool,
+    _type: PhantomData<fn() -> T>,
+}
+
+/// `len` elements of working space, kept per worker between tasks: the body sees `&mut [T]` with unspecified content.
+pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
+    Scratch { len, on_host: false, _type: PhantomData }
+}
+
+impl<T> Scratch<T> {
+    /// Only bodies for CPUs get it: one for GPUs has other needs, and asks its context
+    /// ([`GpuContext::scratch`](crate::GpuContext::scratch)).
+    #[must_use]
+    pub fn on_host(mut self) -> Self {
+        self.on_host = true;
+        self
+    }
+}
+
+/// Working space on loan from the worker.
+pub struct HeldScratch<T> {
+    words: Buffer<u64>,
+    len: usize,
+    _type: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Operand for Scratch<T> {
+    type View<'v, K: DeviceKind> = K::Scratch<'v, T>;
+    type Held = HeldScratch<T>;
+
+    fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+
+    fn formats(&self, _wanted: Wanted, _out: &mut Formats) {}
+
+    fn metas<'e>(&'e self, _env: &mut Env<'e>, _out: &mut Metas) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, _wanted: Wanted) -> Result<HeldScratch<T>, Refusal> {
+        let bytes = self.len.checked_mul(size_of::<T>()).ok_or_else(|| {
+            Refusal::Failed(
+                format!("{} elements of working space do not fit the address space", self.len).into(),
+            )
+        })?;
+        let words = env.borrow_scratch(bytes.div_ceil(size_of::<u64>()));
+        Ok(HeldScratch { words, len: self.len, _type: PhantomData })
+    }
+
+    fn view(held: &mut HeldScratch<T>) -> &mut [T] {
+        let used = held.len * size_of::<T>();
+        bytemuck::cast_slice_mut(&mut bytemuck::cast_slice_mut::<u64, u8>(&mut held.words)[..used])
+    }
+
+    fn release(held: HeldScratch<T>, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+        env.return_scratch(held.words);
+        Ok(())
+    }
+
+    type OnGpu = CudaScratch;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<CudaScratch, Refusal> {
+        let len = if self.on_host { 0 } else { self.len as u64 };
+        let bytes = len.saturating_mul(size_of::<T>() as u64);
+        let stream = env.gpu().expect("a body for GPUs has a stream");
+        let found = env.shared.find_room(env.worker(), || stream.scratch(bytes));
+        found.map_err(|error| Refusal::Failed(error.into()))
+    }
+
+    fn view_on_gpu(held: &mut CudaScratch) -> CudaScratch {
+        *held
+    }
+}

@@ -1,0 +1,100 @@
+//! What a ready task needs, in which format and how large: for virtual time and for devices with memory of their own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use smallvec::SmallVec;
+
+use crate::data::Meta;
+use crate::error::panic_message;
+use crate::format::Format;
+use crate::memory::{Access, Datum, Need, bytes_of};
+use crate::operand::{Accesses, Formats, Mode};
+use crate::task::{Body, Choice, Header};
+
+/// A task's working set, one need per access.
+pub(crate) type Needs = SmallVec<[Need; 4]>;
+
+/// Precision and working set of a task whose operands are finished.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) choice: Choice,
+    pub(crate) needs: Needs,
+    /// It runs where the host's memory is.
+    pub(crate) on_host: bool,
+}
+
+impl Plan {
+    /// Asks the task for its precision and formats; one datum and one meta per access.
+    ///
+    /// # Errors
+    /// In words, for a choice that panics and for a format that an operand does not have.
+    pub(crate) fn of(
+        header: &Header,
+        body: &dyn Body,
+        data: impl Fn(usize) -> Datum,
+        metas: &[Meta],
+    ) -> Result<Plan, String> {
+        let (choice, formats) = formats_of(body, metas)?;
+        let mut accesses = Accesses::new();
+        body.declare(&mut accesses);
+        let mut needs = Needs::new();
+        for (at, ((access, meta), &wanted)) in accesses.iter().zip(metas).zip(&formats).enumerate() {
+            let format = if wanted == Format::NATIVE { meta.format } else { wanted };
+            let bytes = access.handle.size_as(meta, format).ok_or_else(|| {
+                let (task, name) = (header.title(), access.base.name());
+                format!(
+                    "{task} wants {name} in {format:?}: it is stored in {:?}, and its data type knows no such conversion",
+                    meta.format
+                )
+            })?;
+            let access = match access.mode {
+                Mode::Read if access.look => Access::Look,
+                Mode::Read | Mode::Reduce => Access::Read,
+                Mode::Write => Access::Write,
+                Mode::Update | Mode::Commute => Access::Update,
+            };
+            needs.push(Need { datum: data(at), format, bytes: bytes as u64, access });
+        }
+        Ok(Plan { choice, needs, on_host: body.is_for_host() })
+    }
+
+    /// What the task is called in traces and by models.
+    pub(crate) fn label(&self, header: &Header) -> &'static str {
+        if self.choice.label.is_empty() { header.info.label } else { self.choice.label }
+    }
+
+    /// Size of the whole working set.
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes_of(&self.needs)
+    }
+}
+
+/// The late choice for operands with these metas, or an empty one, and the format that each access then asks for.
+///
+/// # Errors
+/// In words, for a choice that panics.
+pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, Formats), String> {
+    let mut formats = Formats::new();
+    let choice = catch_unwind(AssertUnwindSafe(|| body.plan(metas, &mut formats)))
+        .map_err(|panic| format!("the late choice panicked: {}", panic_message(&*panic)))?;
+    Ok((choice, formats))
+}
+
+/// The accesses of a task that read a value in the form in which it is stored, as far as that is certain before the operands are
+/// finished.
+pub(crate) fn reads_as_stored(body: &dyn Body) -> SmallVec<[usize; 4]> {
+    if body.is_late() {
+        return SmallVec::new();
+    }
+    let (mut accesses, mut formats) = (Accesses::new(), Formats::new());
+    body.declare(&mut accesses);
+    body.plan(&[], &mut formats);
+    let stored = |at: usize| accesses[at].handle.registered().map(|meta: Meta| meta.format);
+    let as_stored = |&at: &usize| {
+        let wanted = formats[at];
+        accesses[at].mode == Mode::Read
+            && !accesses[at].look
+            && (wanted == Format::NATIVE || stored(at) == Some(wanted))
+    };
+    (0..accesses.len()).filter(as_stored).collect()
+}

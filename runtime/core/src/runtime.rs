@@ -1,0 +1,348 @@
+//! The face of the runtime: waiting, taking data back, recording and replaying.
+
+mod builder;
+mod group;
+mod hints;
+mod scope;
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use zellige_model::Models;
+use zellige_trace::{Trace, TraceWorker};
+
+use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
+use crate::error::{Error, Failure};
+use crate::exec::{Shared, Watchdog, WorkerSlot};
+use crate::graph::{self, Bindings, Graph, Recorder};
+use crate::hub::{Hub, NodeUse};
+use crate::operand::Mode;
+use crate::submit::Submit;
+use crate::task::{Codelet, DeviceInfo, Spec, TaskRef};
+
+pub use builder::RuntimeBuilder;
+pub use group::Group;
+pub use scope::Scope;
+
+/// Owns workers, scheduling policy and trace. Any thread may use it through a shared reference.
+///
+/// Dropping it waits for the tasks that were submitted.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    _watchdog: Option<Watchdog>,
+}
+
+impl Runtime {
+    /// A runtime with one worker per core and the policy `lws`.
+    ///
+    /// # Errors
+    /// As [`RuntimeBuilder::build`].
+    pub fn new() -> Result<Runtime, Error> {
+        Runtime::builder().build()
+    }
+
+    /// Begins to decide what a runtime is made of.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// How many workers it has.
+    pub fn workers(&self) -> usize {
+        self.shared.workers.len()
+    }
+
+    /// What the workers drive, in their order.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceInfo<'_>> {
+        (0..self.workers()).map(|worker| self.shared.device(worker))
+    }
+
+    /// Its scheduling policy's name.
+    pub fn policy(&self) -> &str {
+        self.shared.policy_name()
+    }
+
+    /// The performance models that its policy asks and its tasks teach, those that were [given](RuntimeBuilder::models) or its own;
+    /// `None` where nothing is timed. A worker adds what it has timed once it has nothing to do.
+    pub fn models(&self) -> Option<&Arc<Models>> {
+        self.shared.models.as_ref()
+    }
+
+    /// Waits until `task` is complete. In a body, the tasks that the body has submitted run on its stack meanwhile, and a spare thread runs
+    /// others in its place.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with its failure; [`Error::SelfWait`] inside that very task; [`Error::Deadlock`] where it cannot complete before
+    /// the caller goes on; [`Error::TooDeep`] in a body, where too many others wait.
+    pub fn wait(&self, task: &TaskRef) -> Result<(), Error> {
+        self.shared.wait(task)
+    }
+
+    /// Waits until every submitted task is complete, failed ones included.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the first failure since the last call, [`failures`](Self::failures) has all of them; cancelled tasks do not
+    /// count. [`Error::SelfWait`] inside a task; [`Error::Deadlock`] where a task waits for a guard that the caller holds.
+    pub fn wait_all(&self) -> Result<(), Error> {
+        self.shared.wait_for_all()?;
+        // A task that a broken runtime has failed may have ended before anybody waited: the cause comes first.
+        self.shared.check_broken()?;
+        self.shared.take_first_failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
+    }
+
+    /// The tasks that have failed since the last call, the first one first, at most 1000: not those that were cancelled, nor those that
+    /// did not run because another had failed.
+    pub fn failures(&self) -> Vec<Arc<Failure>> {
+        self.shared.take_failures()
+    }
+
+    /// Begins a group of tasks, to be waited for together; see [`Group`].
+    pub fn group(&self) -> Group<'_> {
+        Group::new(self)
+    }
+
+    /// Cancels every task that has been submitted and has not started; what they would have written is poisoned.
+    pub fn cancel_all(&self) {
+        self.shared.cancel_all();
+    }
+
+    /// Something that can cancel everything from another thread, e.g. from a signal handler's thread.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.shared))
+    }
+
+    /// Waits for what `handle` needs, and nothing more, and takes its value out. The handle is of no more use.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] with the failure that left it without a value, [`Error::Unwritten`], [`Error::Gone`] the second
+    /// time.
+    pub fn take<D: Data>(&self, handle: Handle<D>) -> Result<D, Error> {
+        let guard = self.gate(&handle, Mode::Update, "take")?;
+        handle.core().retire();
+        guard.take()
+    }
+
+    /// Ends the handle's use: later submissions with it are refused. Its data are freed once the tasks on it have run.
+    pub fn release<D: Data>(&self, handle: Handle<D>) {
+        handle.core().retire();
+    }
+
+    /// Waits for the handle's writers and reads its value in place; tasks that write it wait for the guard.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Unwritten`], [`Error::Gone`].
+    pub fn read<'rt, D: Data>(&'rt self, handle: &Handle<D>) -> Result<ReadGuard<'rt, D>, Error> {
+        Ok(ReadGuard::new(self.gate(handle, Mode::Read, "read")?))
+    }
+
+    /// Waits for the handle's tasks and writes its value in place; tasks on it wait for the guard.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Unwritten`], [`Error::Gone`].
+    pub fn write<'rt, D: Data>(&'rt self, handle: &Handle<D>) -> Result<WriteGuard<'rt, D>, Error> {
+        Ok(WriteGuard::new(self.gate(handle, Mode::Update, "write")?))
+    }
+
+    fn gate<D: Data>(
+        &self,
+        handle: &Handle<D>,
+        mode: Mode,
+        name: &'static str,
+    ) -> Result<crate::data::Gate<D>, Error> {
+        crate::data::Gate::enter(&self.shared, handle, mode, name)
+    }
+
+    /// Writes down the tasks that `build` submits to the recorder, without running them.
+    ///
+    /// # Errors
+    /// Whatever `build` returns.
+    pub fn record<E>(&self, build: impl FnOnce(&Recorder) -> Result<(), E>) -> Result<Graph, E> {
+        Graph::record(build)
+    }
+
+    /// Runs a recorded graph, as one task that accesses the graph's slots; `bind` says on which handles
+    /// ([`Bindings::recorded`] for those of the recording).
+    ///
+    /// # Errors
+    /// As a submission of that one task.
+    pub fn replay(&self, bind: &Bindings) -> Result<TaskRef, Error> {
+        let span = tracing::debug_span!("replay");
+        let _entered = span.enter();
+        graph::submit_replay(&self.shared, bind.clone())
+    }
+
+    /// Lets tasks use the caller's own slices without a copy; returns when they are done with them.
+    ///
+    /// ```
+    /// use zellige_runtime::{Error, Runtime, Submit, update};
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let mut values = vec![1.0f64; 6];
+    /// rt.scope(|s| {
+    ///     let x = s.slice(&mut values, 2, 3)?; // columns of 2, 3 apart: one row of padding
+    ///     rt.task("double").operands((update(&x),)).cpu(|(x,)| {
+    ///         for column in x.data.chunks_mut(x.ld) {
+    ///             column[..x.rows].iter_mut().for_each(|v| *v *= 2.0);
+    ///         }
+    ///     }).submit()?;
+    ///     Ok::<(), Error>(())
+    /// })?;
+    /// assert_eq!(values, [2.0, 2.0, 1.0, 2.0, 2.0, 1.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` returns; [`Error::Poisoned`] if a task that writes a slice failed; [`Error::Deadlock`] in a body, if tasks on the slices
+    /// can run only after that body has ended: they fail then.
+    pub fn scope<'env, R, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&Scope<'_, 'env>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let scope = Scope::new(self);
+        let result = body(&scope);
+        let ended = scope.end();
+        let value = result?;
+        ended?;
+        Ok(value)
+    }
+
+    /// What happened on each memory node so far: the host, each [device](RuntimeBuilder::device), the disk if there is
+    /// [one](RuntimeBuilder::swap). Empty where there are no devices and [no limit](RuntimeBuilder::host_memory) to host memory: all data
+    /// are there then.
+    pub fn memory(&self) -> Vec<NodeUse> {
+        self.shared.hub.as_ref().map(Hub::uses).unwrap_or_default()
+    }
+
+    /// Waits until nothing is on its way between memory nodes. [`wait_all`](Runtime::wait_all) waits for tasks alone: what was fetched ahead
+    /// of need, or is written back to make room, may still be moving then. Where no task runs afterwards, [`memory`](Runtime::memory) and
+    /// [`take_trace`](Runtime::take_trace) tell of the same transfers.
+    ///
+    /// # Errors
+    /// [`Error::SelfWait`] inside a task that cannot wait.
+    pub fn wait_transfers(&self) -> Result<(), Error> {
+        self.shared.wait_for_transfers()
+    }
+
+    /// Measures the links of [devices](RuntimeBuilder::device) that are not known yet, and waits for that; without, each is measured when it
+    /// is first used. The [models](RuntimeBuilder::models) know them then. Call it when nothing runs: transfers disturb each other.
+    pub fn measure_links(&self) {
+        self.shared.measure_links();
+    }
+
+    /// What `make` makes; its [`Buffer`](crate::Buffer)s lie in page-locked memory where the runtime has GPUs, as those do that tasks
+    /// make. For values that the caller makes and GPUs will read.
+    ///
+    /// ```
+    /// use zellige_runtime::{Buffer, Runtime, Submit};
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let x = rt.register(rt.page_locked(|| Buffer::from_slice(&[1.0f32; 1000])));
+    /// assert_eq!(rt.read(&x)?.len(), 1000);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
+    pub fn page_locked<R>(&self, make: impl FnOnce() -> R) -> R {
+        let _serving = self.shared.hub.as_ref().and_then(Hub::serve);
+        make()
+    }
+
+    /// True once a device has failed.
+    pub(crate) fn has_lost_a_device(&self) -> bool {
+        let hub = self.shared.hub.as_ref();
+        hub.is_some_and(|hub| (0..self.workers()).any(|worker| hub.failure_of(worker).is_some()))
+    }
+
+    /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it when nothing
+    /// runs, e.g. after [`wait_all`](Runtime::wait_all) and, where there are devices, [`wait_transfers`](Runtime::wait_transfers).
+    pub fn take_trace(&self) -> Option<Trace> {
+        let recorder = self.shared.recorder.as_ref()?;
+        let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {
+            name: match &self.shared.hub {
+                Some(hub) if hub.node_of(w) != 0 => hub.node_names().nth(hub.node_of(w)).unwrap_or("").into(),
+                _ => format!("worker {w} (cpu {})", slot.core.cpu),
+            },
+            kind: slot.model_name.clone(),
+            node: self.shared.hub.as_ref().map_or(0, |hub| hub.node_of(w) as u32),
+        };
+        let workers = self.shared.workers.iter().enumerate().map(worker).collect();
+        let now = self.shared.now().as_nanos() as u64;
+        let mut trace = recorder.drain(workers, self.policy().to_string(), now);
+        if let Some(hub) = &self.shared.hub {
+            hub.add_to(&mut trace);
+        }
+        Some(trace)
+    }
+}
+
+impl Submit for Runtime {
+    fn owner(&self) -> Option<u32> {
+        Some(self.shared.id)
+    }
+
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.shared.submit(spec)
+    }
+
+    fn announce_step(&self, tasks: usize) {
+        self.shared.announce_step(tasks);
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if self.shared.check_process().is_err() {
+            // The workers are in the process from which this one was forked.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
+        if std::thread::panicking() {
+            self.cancel_all();
+        }
+        // Dropped by one of its own workers (inside a task, or with the body of a task that held the runtime), it can wait
+        // neither for that task nor for that thread: the workers then end by themselves once nothing is left to do.
+        if self.shared.is_own_worker() {
+            self.shared.stop();
+            return;
+        }
+        // Where a worker has died, the others end.
+        let complete = self.shared.wait_for_all().is_ok();
+        if complete {
+            self.shared.go_home();
+        }
+        self.shared.stop();
+        for thread in self.threads.drain(..).chain(self.shared.take_spare_threads()) {
+            // A worker that panicked has reported it.
+            let _ = thread.join();
+        }
+        if complete {
+            self.shared.end();
+        }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Runtime({} workers, {})", self.workers(), self.policy())
+    }
+}
+
+/// Cancels everything that a runtime has not started.
+#[derive(Clone)]
+pub struct Canceller(Arc<Shared>);
+
+impl Canceller {
+    /// See [`Runtime::cancel_all`].
+    pub fn cancel_all(&self) {
+        self.0.cancel_all();
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Canceller")
+    }
+}

@@ -1,0 +1,64 @@
+//! Tasks that are waited for together.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Runtime;
+use crate::error::Error;
+use crate::submit::Submit;
+use crate::task::{Codelet, Spec, Tally, TaskRef};
+
+/// Tasks that are waited for together, as those of OpenMP's `taskgroup`: those that are submitted through it.
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, update};
+///
+/// let rt = Runtime::builder().workers(2).build()?;
+/// let (x, other) = (rt.register(1u32), rt.register(1u32));
+/// let group = rt.group();
+/// group.task("double").operands((update(&x),)).cpu(|(x,)| *x *= 2).submit()?;
+/// rt.task("later").operands((update(&other),)).cpu(|(x,)| *x += 1).submit()?;
+/// group.wait()?; // not for "later"
+/// assert_eq!(*rt.read(&x)?, 2);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
+///
+/// Dropping it waits for nothing.
+pub struct Group<'rt> {
+    runtime: &'rt Runtime,
+    tally: Arc<Tally>,
+}
+
+impl<'rt> Group<'rt> {
+    pub(super) fn new(runtime: &'rt Runtime) -> Self {
+        Group { runtime, tally: Tally::within(runtime.shared.tally_of_body()) }
+    }
+
+    /// Waits until all tasks that have been submitted to the group so far are complete.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the first failure among them, and those of [`Runtime::wait`].
+    pub fn wait(&self) -> Result<(), Error> {
+        self.runtime.shared.wait_for_tally(&self.tally)
+    }
+}
+
+impl Submit for Group<'_> {
+    fn owner(&self) -> Option<u32> {
+        Some(self.runtime.shared.id)
+    }
+
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.runtime.shared.submit_in(spec, Some(Arc::clone(&self.tally)))
+    }
+
+    fn announce_step(&self, tasks: usize) {
+        self.runtime.shared.announce_step(tasks);
+    }
+}
+
+impl fmt::Debug for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Group")
+    }
+}

@@ -1,0 +1,92 @@
+//! What users may tell the memory manager beforehand.
+
+use std::sync::Arc;
+
+use super::Runtime;
+use crate::data::{AnyHandle, Data, Gate, Handle};
+use crate::error::Error;
+use crate::exec::Shared;
+use crate::hub::Hub;
+use crate::memory::{Access, Datum, HOST, Memory, Need, Reason};
+
+/// Hints to the memory manager. Where all data are in host memory they do nothing.
+impl Runtime {
+    /// Has the handle's current value brought to the memory of a worker's device as soon as nothing more urgent is on the
+    /// way, if there is room and values of its type can leave the host.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a worker that does not exist.
+    pub fn prefetch<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
+        let core: &dyn AnyHandle = &**handle.core();
+        self.hint(handle, Some(worker), |hub, memory, datum| {
+            let (format, bytes) = memory.current(datum);
+            let need = Need { datum, format, bytes, access: Access::Read };
+            let node = hub.node_of(worker);
+            if (node == HOST || core.is_portable()) && memory.has_value(datum) {
+                memory.prefetch(node, &[need], Reason::Prefetch);
+            }
+        })
+    }
+
+    /// The handle will not be used for a while: its replicas are the first to make room for others.
+    pub fn wont_use<D: Data>(&self, handle: &Handle<D>) {
+        // Without a worker nothing can be wrong.
+        let _ = self.hint(handle, None, |_, memory, datum| memory.wont_use(datum));
+    }
+
+    /// Waits for the handle's tasks and forgets its value: its memory is free, and it holds nothing until it is written again. A
+    /// failure that poisoned it is forgotten too.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::Borrowed`] for a slice of the caller's, [`Error::SelfWait`] inside one of its tasks.
+    pub fn invalidate<D: Data>(&self, handle: &Handle<D>) -> Result<(), Error> {
+        Gate::invalidate(self.shared(), handle)
+    }
+
+    /// Keeps the handle's replicas in the memory of a worker's device until [`unpin`](Runtime::unpin), once they are there. What is
+    /// pinned cannot make room for others: a task whose operands do not fit beside it waits.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a worker that does not exist.
+    pub fn pin<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
+        self.hint(handle, Some(worker), |hub, memory, datum| memory.pin(datum, hub.node_of(worker)))
+    }
+
+    /// Ends [`pin`](Runtime::pin).
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a worker that does not exist, or in whose memory the handle is not pinned.
+    pub fn unpin<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
+        let mut was = true;
+        self.hint(handle, Some(worker), |hub, memory, datum| was = memory.unpin(datum, hub.node_of(worker)))?;
+        let message = || format!("{} is not pinned for worker {worker}", handle.name());
+        if was { Ok(()) } else { Err(Error::Config(message())) }
+    }
+
+    fn hint<D: Data>(
+        &self,
+        handle: &Handle<D>,
+        worker: Option<usize>,
+        tell: impl FnOnce(&Hub, &mut Memory, Datum),
+    ) -> Result<(), Error> {
+        let shared: &Arc<Shared> = self.shared();
+        if let Some(worker) = worker.filter(|&worker| worker >= shared.workers.len()) {
+            let all = shared.workers.len();
+            return Err(Error::Config(format!("there is no worker {worker}: there are {all}, from 0")));
+        }
+        let Some(hub) = &shared.hub else { return Ok(()) };
+        // A handle that no task has named yet is the manager's from now on.
+        let chain = handle.core().base().chain.lock();
+        if !handle.core().base().belongs_to(shared.id) {
+            return Err(Error::Foreign { what: handle.name() });
+        }
+        hub.adopt(&**handle.core());
+        drop(chain);
+        let core: &dyn AnyHandle = &**handle.core();
+        if let Some(datum) = core.datum() {
+            hub.with_memory(|memory| tell(hub, memory, datum));
+        }
+        shared.drain();
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! Slices of the caller's that tasks may use for a while.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::Runtime;
+use crate::buffer::Element;
+use crate::data::{AnyHandle, BorrowedSlice, Gate, Handle, Lending};
+use crate::error::Error;
+
+/// A part of the caller's code during which tasks may use borrowed slices; see [`Runtime::scope`].
+pub struct Scope<'rt, 'env> {
+    runtime: &'rt Runtime,
+    slices: RefCell<Vec<Box<dyn Retire>>>,
+    // Invariant in 'env: a slice must outlive the scope, not just its registration.
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// A registered slice that the scope has to get back.
+trait Retire {
+    fn retire(&self, runtime: &Runtime) -> Result<(), Error>;
+}
+
+impl<T: Element> Retire for Handle<BorrowedSlice<T>> {
+    fn retire(&self, runtime: &Runtime) -> Result<(), Error> {
+        // First no more tasks, then wait for those that there are; a poisoned slice is waited for just the
+        // same.
+        self.core().retire();
+        Gate::wait_out(&runtime.shared, self)?;
+        match self.core().base().failure() {
+            Some(failure) => Err(Error::Poisoned { handle: self.name(), failure }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'rt, 'env> Scope<'rt, 'env> {
+    pub(super) fn new(runtime: &'rt Runtime) -> Self {
+        Scope { runtime, slices: RefCell::default(), _env: PhantomData }
+    }
+
+    /// Gives a slice a handle: columns of `rows` elements, `ld` apart. The slice must outlive the scope:
+    ///
+    /// ```compile_fail,E0597
+    /// # use zellige_runtime::{Error, Runtime};
+    /// # let rt = Runtime::new().unwrap();
+    /// rt.scope(|s| {
+    ///     let mut short = vec![1.0f32];
+    ///     let handle = s.slice(&mut short, 1, 1)?;
+    ///     Ok::<(), Error>(())
+    /// }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] if `rows > ld`, or `ld` is 0 with elements there; [`Error::SelfWait`] in a body that
+    /// cannot wait for the end of the scope: one that runs on a device, or runs several tasks.
+    pub fn slice<T: Element>(
+        &self,
+        slice: &'env mut [T],
+        rows: usize,
+        ld: usize,
+    ) -> Result<Handle<BorrowedSlice<T>>, Error> {
+        self.runtime.shared.check_can_wait()?;
+        if rows > ld || (ld == 0 && !slice.is_empty()) {
+            return Err(Error::Config(format!(
+                "a leading dimension of {ld} cannot hold columns of {rows} rows"
+            )));
+        }
+        // SAFETY: the scope retires the handle and waits for its tasks when it ends or is dropped, before
+        // 'env ends.
+        let borrowed = unsafe { BorrowedSlice::new(slice, rows, ld) };
+        let handle = Handle::new(Some(borrowed));
+        let base = handle.core().base();
+        // No other runtime may run tasks on it: the scope waits in its own runtime only.
+        base.belongs_to(self.runtime.shared.id);
+        base.is_lent_in(Lending::new(&self.runtime.shared));
+        self.slices.borrow_mut().push(Box::new(handle.clone()));
+        Ok(handle)
+    }
+
+    /// Waits for the tasks on all slices; the first failure.
+    pub(super) fn end(&self) -> Result<(), Error> {
+        let slices = std::mem::take(&mut *self.slices.borrow_mut());
+        let ends = slices.iter().map(|slice| slice.retire(self.runtime));
+        // All are waited for, whatever became of the first.
+        ends.fold(Ok(()), Result::and)
+    }
+}
+
+impl Drop for Scope<'_, '_> {
+    fn drop(&mut self) {
+        // Only where the caller's code panicked is there anything left to wait for, and nobody to tell of
+        // failures.
+        let _ = self.end();
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scope({} slices)", self.slices.borrow().len())
+    }
+}

@@ -1,0 +1,323 @@
+//! Scheduling policies: which worker runs a ready task, and when.
+//!
+//! A [`Policy`] is a passive structure: the runtime pushes ready tasks into it and asks it for the next task of a worker. It
+//! never blocks, starts no thread and reads no clock, so the same policy serves real threads and virtual time.
+
+mod dm;
+mod eager;
+mod heteroprio;
+mod kinds;
+mod lws;
+#[cfg(test)]
+mod mock;
+mod prio;
+mod queue;
+mod random;
+mod ready;
+mod world;
+
+use dm::{Dm, Flavour, Weights};
+pub use eager::Eager;
+use heteroprio::Heteroprio;
+pub use lws::Lws;
+pub use prio::Prio;
+pub use queue::TaskQueue;
+use random::Random;
+pub use ready::ReadyTask;
+pub(crate) use ready::Work;
+pub use world::SchedView;
+pub(crate) use world::World;
+use zellige_model::TaskInfo;
+
+use crate::error::Error;
+
+/// Who may be woken for a task that was pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Any worker could pop it: the runtime chooses one, and none other is told.
+    Any,
+    /// Only this worker will.
+    Worker(usize),
+}
+
+/// A scheduling policy.
+///
+/// Every task pushed must come out of a `pop` once, for a worker that [can run](SchedView::can_run) it; a task that is dropped
+/// instead is reported as lost and poisons its outputs. That is the right end for one that no worker can run: the runtime
+/// refuses such tasks, but a device may die between submission and push. Both methods are called from many threads at once.
+/// They may ask the view under locks of their own: it never calls the policy back.
+///
+/// ```
+/// use zellige_runtime::{Policy, ReadyTask, Runtime, SchedView, Submit, TaskQueue, Wake, read, update};
+///
+/// /// Last in, first out, for everybody.
+/// struct Stack(std::sync::Mutex<Vec<ReadyTask>>);
+///
+/// impl Policy for Stack {
+///     fn name(&self) -> &str {
+///         "stack"
+///     }
+///     fn push(&self, _view: &SchedView<'_>, task: ReadyTask, _from: Option<usize>) -> Wake {
+///         self.0.lock().unwrap().push(task);
+///         Wake::Any
+///     }
+///     fn pop(&self, _view: &SchedView<'_>, _worker: usize) -> Option<ReadyTask> {
+///         self.0.lock().unwrap().pop()
+///     }
+/// }
+///
+/// let rt = Runtime::builder().workers(2).policy_with(Stack(Default::default())).build()?;
+/// let x = rt.register(1.0f64);
+/// rt.task("double").operands((update(&x),)).cpu(|(x,)| *x *= 2.0).submit()?;
+/// assert_eq!(rt.take(x)?, 2.0);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
+pub trait Policy: Send + Sync + 'static {
+    /// Its name, for traces and messages.
+    fn name(&self) -> &str;
+
+    /// A task became ready; `from` is the worker whose task released it, if one did.
+    fn push(&self, view: &SchedView<'_>, task: ReadyTask, from: Option<usize>) -> Wake;
+
+    /// The next task for `worker`, if there is one.
+    fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
+
+    /// The worker that will run a task of this codelet, if that is certain when it is submitted. What it reads can then come to that
+    /// worker in the form that serves all tasks there. Asked twice for each task that is submitted,
+    /// in replays not at all; the answers have to agree.
+    fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
+        let _ = (view, codelet, info);
+        None
+    }
+
+    /// Further tasks for `worker`, at most `most`, to be run in one call together with `first`, which it has just popped: what
+    /// [`pop`](Policy::pop) would give it next, as long as that is [like](ReadyTask::is_like) `first`. Asked only where the codelet
+    /// takes [several tasks at once](crate::Codelet::batch). Each counts as popped. Without this, tasks run one by one.
+    ///
+    /// Where other workers look for the same tasks, leave them their share.
+    fn pop_like(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        first: &ReadyTask,
+        most: usize,
+    ) -> Vec<ReadyTask> {
+        let _ = (view, worker, first, most);
+        Vec::new()
+    }
+
+    /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits runs what it has submitted itself, on its
+    /// own stack. It counts as popped. Without this, a spare thread runs such tasks.
+    fn pop_newest(
+        &self,
+        view: &SchedView<'_>,
+        worker: usize,
+        mine: &dyn Fn(&ReadyTask) -> bool,
+    ) -> Option<ReadyTask> {
+        let _ = (view, worker, mine);
+        None
+    }
+
+    /// True if [`began`](Policy::began) and [`ended`](Policy::ended) are to be told; asked once.
+    fn follows(&self) -> bool {
+        false
+    }
+
+    /// `worker` begins `task`, which it popped. Tasks that run in one call begin together and end together.
+    fn began(&self, view: &SchedView<'_>, worker: usize, task: &ReadyTask) {
+        let _ = (view, worker, task);
+    }
+
+    /// `worker` has ended the task with this number, whatever became of it; a task that found an operand busy is pushed again.
+    fn ended(&self, view: &SchedView<'_>, worker: usize, id: u64) {
+        let _ = (view, worker, id);
+    }
+}
+
+/// The policies that a name can ask for.
+pub const POLICIES: [(&str, &str); 9] = [
+    (
+        "lws",
+        "locality work stealing: a queue per worker, by priority; idle workers steal from their nearest neighbour (default)",
+    ),
+    ("prio", "one queue for all workers, highest priority first"),
+    ("eager", "one queue for all workers, first come first served"),
+    ("dm", "the worker on which the task is expected to end first, by performance models"),
+    ("dmda", "as dm, counting the transfer of operands; they are fetched ahead"),
+    ("dmdar", "as dmda, and a worker takes first what misses the fewest bytes"),
+    (
+        "dmdas",
+        "as dmda, and a worker takes first what has the highest priority, then what misses the fewest bytes",
+    ),
+    ("heteroprio", "each kind of device takes first what it accelerates most, then by priority"),
+    ("random", "a worker at random, the faster the likelier"),
+];
+
+/// True for the policies that ask performance models: dm and its family, heteroprio, random.
+pub fn goes_by_models(policy: &str) -> bool {
+    let family = policy.split_once(':').map_or(policy, |(family, _)| family);
+    Flavour::named(family).is_some() || matches!(family, "heteroprio" | "random")
+}
+
+/// The policy called `name`, for `workers` workers. The dmda family takes the weights of its fitness: `dmda:alpha=1,beta=2`.
+pub(crate) fn by_name(name: &str, workers: usize) -> Result<Box<dyn Policy>, Error> {
+    if let Some((family, weights)) = name.split_once(':')
+        && let Some(flavour) = Flavour::named(family).filter(|&f| f != Flavour::Dm)
+    {
+        let weights = Weights::parse(weights)
+            .map_err(|why| Error::Config(format!("the scheduling policy {name:?}: {why}")))?;
+        return Ok(Box::new(Dm::new(flavour, weights, workers)));
+    }
+    if let Some(flavour) = Flavour::named(name) {
+        return Ok(Box::new(Dm::new(flavour, Weights::default(), workers)));
+    }
+    match name {
+        "lws" => Ok(Box::new(Lws::new(workers))),
+        "prio" => Ok(Box::new(Prio::default())),
+        "eager" => Ok(Box::new(Eager::default())),
+        "heteroprio" => Ok(Box::new(Heteroprio::default())),
+        "random" => Ok(Box::new(Random::new(workers))),
+        other => {
+            let known: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
+            Err(Error::Config(format!(
+                "there is no scheduling policy {other:?}: take one of {}",
+                known.join(", ")
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mock::Mock;
+    use super::*;
+
+    #[test]
+    fn names_are_what_they_build() {
+        for (name, _) in POLICIES {
+            assert_eq!(by_name(name, 2).unwrap().name(), name);
+        }
+        assert_eq!(by_name("dmdas:beta=2", 2).unwrap().name(), "dmdas");
+        assert!(goes_by_models("dmdas:beta=2") && goes_by_models("random") && !goes_by_models("lws"));
+    }
+
+    #[test]
+    fn wrong_names_and_weights_say_what_is_right() {
+        let refused = |name| by_name(name, 2).err().expect(name).to_string();
+        for name in ["fastest", "", "lws:beta=2", "dm:beta=2", "dmda2"] {
+            assert!(refused(name).contains("take one of lws, prio, eager, dm, dmda,"), "{name}");
+        }
+        for name in ["dmda:", "dmda:gamma=1", "dmda:beta=1,"] {
+            assert!(refused(name).contains("alpha and beta"), "{name}: {}", refused(name));
+        }
+        for name in ["dmda:beta", "dmda:beta=", "dmda:beta=-1", "dmda:beta=NaN", "dmda:beta=1e9"] {
+            assert!(refused(name).contains("beta=2, from 0 to 1000"), "{name}: {}", refused(name));
+        }
+    }
+
+    /// Every policy gives every task to a worker that can run it, wakes one that can, and drops what nobody can run.
+    #[test]
+    fn nobody_gets_what_he_cannot_run() {
+        let mut mock = Mock::new(&["cpu", "cpu", "gpu", "gpu"]);
+        mock.takes("gemm", "cpu", 900);
+        mock.takes("gemm", "gpu", 100);
+        for (codelet, workers) in [("host", &[2, 3][..]), ("device", &[0, 1]), ("large", &[0, 1, 2])] {
+            workers.iter().for_each(|&worker| mock.forbid(codelet, worker));
+        }
+        (0..4).for_each(|worker| mock.forbid("nowhere", worker));
+        let able = |codelet| {
+            (0..4).filter(|&w| mock.view().can_run(&mock::task(0, codelet, 0), w)).collect::<Vec<_>>()
+        };
+        let codelets = ["gemm", "host", "device", "large"];
+        for (name, _) in POLICIES {
+            let policy = by_name(name, 4).unwrap();
+            for id in 0..400u64 {
+                let codelet = codelets[id as usize % 4];
+                let task = mock::task(id, codelet, (id % 3) as i32);
+                match policy.push(&mock.view(), task, Some(id as usize % 3)) {
+                    Wake::Any => assert_eq!(codelet, "gemm", "{name}"),
+                    Wake::Worker(worker) => assert!(able(codelet).contains(&worker), "{name}: {codelet}"),
+                }
+            }
+            mock.push(&*policy, 400, "nowhere", 0);
+            let mut seen = vec![false; 400];
+            let mut idle = 0;
+            for worker in (0..4).cycle() {
+                match mock.pop(&*policy, worker) {
+                    None => idle += 1,
+                    Some(id) => {
+                        idle = 0;
+                        let codelet = codelets[id as usize % 4];
+                        assert!(able(codelet).contains(&worker), "{name}: {codelet} on {worker}");
+                        assert!(!std::mem::replace(&mut seen[id as usize], true), "{name}: {id} twice");
+                    }
+                }
+                if idle == 4 {
+                    break;
+                }
+            }
+            assert!(seen.iter().all(|&seen| seen), "{name}");
+        }
+    }
+
+    /// What every policy gives to be run together is what it would give one by one, as long as that is alike; never more than was
+    /// asked for, and not so much that another worker which can run it has none.
+    #[test]
+    fn what_runs_together_is_what_comes_next() {
+        let mut mock = Mock::new(&["cpu", "cpu", "gpu"]);
+        mock.takes("gemm", "cpu", 900);
+        mock.takes("gemm", "gpu", 100);
+        mock.forbid("host", 2);
+        (0..600).for_each(|id| mock.misses(id, 2, id * 37 % 11, 1));
+        let codelets = ["gemm", "gemm", "gemm", "gemm", "gemm", "gemm", "host", "gemm"];
+        for (name, _) in POLICIES {
+            let [together, alone] = [by_name(name, 3).unwrap(), by_name(name, 3).unwrap()];
+            for policy in [&together, &alone] {
+                for id in 0..600 {
+                    let task = mock::task(id, codelets[id as usize / 16 % 8], (id / 64 % 3) as i32 - 1);
+                    policy.push(&mock.view(), task, None);
+                }
+            }
+            let (mut left, mut calls, mut idle) = (600, 0, 0);
+            for worker in (0..3).cycle() {
+                let Some(first) = together.pop(&mock.view(), worker) else {
+                    idle += 1;
+                    if idle == 3 {
+                        break;
+                    }
+                    continue;
+                };
+                idle = 0;
+                let like = together.pop_like(&mock.view(), worker, &first, 7);
+                assert!(like.len() <= 7, "{name}");
+                calls += 1;
+                for task in std::iter::once(first).chain(like) {
+                    assert_eq!(Some(mock::done(task)), mock.pop(&*alone, worker), "{name}");
+                    left -= 1;
+                }
+            }
+            assert_eq!(left, 0, "{name}");
+            assert!(calls < 300, "{name}: {calls} calls");
+            assert!((0..3).all(|worker| mock.pop(&*alone, worker).is_none()), "{name}");
+        }
+    }
+
+    /// Where queues are open to all, a worker leaves the others their share.
+    #[test]
+    fn a_batch_leaves_others_their_share() {
+        let mock = Mock::new(&["cpu", "cpu", "cpu"]);
+        for name in ["lws", "prio", "eager", "heteroprio"] {
+            let policy = by_name(name, 3).unwrap();
+            for id in 0..10 {
+                policy.push(&mock.view(), mock::task(id, "t", 0), Some(0));
+            }
+            let take = |worker| {
+                let first = policy.pop(&mock.view(), worker).unwrap();
+                let like = policy.pop_like(&mock.view(), worker, &first, 100);
+                std::iter::once(first).chain(like).map(mock::done).count()
+            };
+            assert_eq!([take(0), take(1), take(2), take(0)], [4, 2, 2, 1], "{name}");
+            assert_eq!(take(1), 1, "{name}");
+        }
+    }
+}

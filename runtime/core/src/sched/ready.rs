@@ -1,0 +1,180 @@
+//! A ready task on its way from the dependency engine through a policy to a worker.
+
+use std::any::Any;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use zellige_model::TaskInfo;
+
+use crate::error::Cause;
+use crate::graph::{GraphTask, ReplayTask};
+use crate::task::{Header, Task};
+
+/// What there is to run.
+pub(crate) enum Work {
+    /// A submitted task.
+    Task(Arc<Task>),
+    /// A task of a recorded graph that is being replayed.
+    Replay(ReplayTask),
+    /// A task of a recorded graph in virtual time.
+    Simulated(GraphTask),
+}
+
+impl Work {
+    pub(crate) fn header(&self) -> &Header {
+        match self {
+            Work::Task(task) => &task.header,
+            Work::Replay(task) => task.header(),
+            Work::Simulated(task) => task.header(),
+        }
+    }
+
+    /// The task's number.
+    pub(crate) fn id(&self) -> u64 {
+        match self {
+            Work::Task(task) => task.header.id,
+            Work::Replay(task) => task.id(),
+            Work::Simulated(task) => u64::from(task.index),
+        }
+    }
+
+    /// The runtime that it belongs to.
+    pub(crate) fn runtime(&self) -> u32 {
+        match self {
+            Work::Task(task) => task.header.runtime,
+            Work::Replay(task) => task.runtime(),
+            // Of none: a thread that popped one would drop it.
+            Work::Simulated(_) => u32::MAX,
+        }
+    }
+}
+
+/// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it instead is a bug of
+/// the policy, which the runtime reports as [`Cause::Lost`].
+pub struct ReadyTask(ManuallyDrop<Work>);
+
+impl ReadyTask {
+    pub(crate) fn new(work: Work) -> Self {
+        ReadyTask(ManuallyDrop::new(work))
+    }
+
+    pub(crate) fn into_work(self) -> Work {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is forgotten, so the work is taken once and ReadyTask::drop does not run.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+
+    /// True if not every worker may run it: a policy then has to [ask](crate::SchedView::can_run), even where all are alike.
+    pub fn is_restricted(&self) -> bool {
+        match &*self.0 {
+            // Its header is cold memory.
+            Work::Replay(task) => task.is_restricted(),
+            work => work.header().only.is_some(),
+        }
+    }
+
+    pub(crate) fn work(&self) -> &Work {
+        &self.0
+    }
+
+    /// Higher comes first.
+    pub fn priority(&self) -> i32 {
+        match &*self.0 {
+            Work::Task(task) => task.header.priority,
+            Work::Replay(task) => task.priority(),
+            Work::Simulated(task) => task.header().priority,
+        }
+    }
+
+    /// The codelet's name.
+    pub fn codelet(&self) -> &'static str {
+        self.0.header().name
+    }
+
+    /// Cost, coordinates and label.
+    pub fn info(&self) -> &TaskInfo {
+        &self.0.header().info
+    }
+
+    /// The most tasks that one call of its codelet takes, on a GPU or elsewhere; 0 or 1: it runs alone.
+    pub(crate) fn batch(&self, on_gpu: bool) -> usize {
+        let batch = match &*self.0 {
+            Work::Task(task) => task.header.ways.together(on_gpu),
+            Work::Replay(task) => task.batch(on_gpu),
+            Work::Simulated(_) => 0,
+        };
+        batch as usize
+    }
+
+    /// True if the two can be run in one call: their codelet is the same and takes [several](crate::Codelet::batch), and so are label
+    /// and shape.
+    pub fn is_like(&self, other: &ReadyTask) -> bool {
+        let (ours, theirs) = (self.0.header(), other.0.header());
+        self.batch(true) > 1
+            && other.batch(true) > 1
+            && self.runtime() == other.runtime()
+            && ours.name == theirs.name
+            && ours.info.has_same_footprint(&theirs.info)
+            && is_same_type(self.0.body().as_any(), other.0.body().as_any())
+    }
+
+    pub(crate) fn runtime(&self) -> u32 {
+        self.0.runtime()
+    }
+
+    /// The task's place in the graph that is being simulated, if it is.
+    pub(crate) fn simulated(&self) -> Option<u32> {
+        match &*self.0 {
+            Work::Simulated(task) => Some(task.index),
+            _ => None,
+        }
+    }
+
+    /// The task's number.
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+}
+
+fn is_same_type(a: Option<&dyn Any>, b: Option<&dyn Any>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a.type_id() == b.type_id())
+}
+
+#[cfg(test)]
+impl ReadyTask {
+    /// A task that belongs to no runtime and does nothing, with any number of its like.
+    pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
+        use crate::operand::Accesses;
+        use crate::task::{Body, Env, Ran, Role, TaskCell, Ways};
+
+        struct Nothing;
+        impl Body for Nothing {
+            fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+                Ran::Done
+            }
+            fn as_any(&self) -> Option<&dyn Any> {
+                Some(self)
+            }
+            fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+            fn clear(&self) {}
+        }
+        let ways = Ways { batch: u32::MAX, ..Ways::default() };
+        let header = Header { id, runtime: u32::MAX, name, priority, info, only: None, ways, tally: None };
+        ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
+    }
+}
+
+impl Drop for ReadyTask {
+    fn drop(&mut self) {
+        // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self instead.
+        let work = unsafe { ManuallyDrop::take(&mut self.0) };
+        crate::exec::discard(work, Cause::Lost);
+    }
+}
+
+impl fmt::Debug for ReadyTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadyTask({} #{})", self.0.header().title(), self.id())
+    }
+}

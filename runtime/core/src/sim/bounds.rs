@@ -1,0 +1,59 @@
+//! What no schedule of the simulated tasks can beat.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use zellige_trace::{Bounds, TaskEvent};
+
+use super::SimBounds;
+use super::log::kinds;
+use super::world::Stage;
+use crate::error::Error;
+
+/// How many tasks a class has, and what they take together on each kind of device (ns).
+type Sum = (u64, Vec<Option<u64>>);
+
+/// Bounds from the tasks as they were run (with the precisions that were chosen) and the platform's times.
+pub(super) fn bounds(stage: &Stage, tasks: &[TaskEvent]) -> Result<SimBounds, Error> {
+    let kinds = kinds(&stage.platform);
+    let time = |kind: &str, task: &TaskEvent| {
+        let header = stage.graph.header(task.id as usize);
+        let (several, shape) = (header.ways.implementations, header.info.shape);
+        let kind = &stage.platform.kinds[kind];
+        kind.fastest(task.name, several, task.label, shape, task.flops, task.bytes).map(|(nanos, _)| nanos)
+    };
+    // Mean times: tasks of one class differ where tiles do.
+    let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
+    let mut fastest = vec![0f64; stage.graph.len()];
+    for task in tasks {
+        let times: Vec<Option<u64>> = kinds.iter().map(|(kind, _)| time(kind, task)).collect();
+        fastest[task.id as usize] = times.iter().flatten().min().map_or(0.0, |&ns| ns as f64);
+        let (count, sum) =
+            sums.entry((task.name, task.label)).or_insert_with(|| (0, vec![Some(0); kinds.len()]));
+        *count += 1;
+        for (sum, time) in sum.iter_mut().zip(times) {
+            *sum = sum.zip(time).map(|(sum, time)| sum + time);
+        }
+    }
+    let names: Vec<String> = sums.keys().map(|(name, label)| format!("{name} {label}")).collect();
+    let classes: Vec<(&str, u64)> =
+        names.iter().map(String::as_str).zip(sums.values().map(|(count, _)| *count)).collect();
+    let row = |kind: usize| {
+        let mean =
+            |(count, sum): &(u64, Vec<Option<u64>>)| sum[kind].map(|s| Duration::from_nanos(s / count));
+        sums.values().map(mean).collect()
+    };
+    let times: Vec<Vec<Option<Duration>>> = (0..kinds.len()).map(row).collect();
+    let bounds = Bounds::new(&kinds, &classes, &times)?;
+    let path = stage.graph.longest_path(|task| fastest[task]);
+    let critical_path = Duration::from_nanos(path.iter().map(|&task| fastest[task]).sum::<f64>() as u64);
+    let mut chain: BTreeMap<String, u64> = BTreeMap::new();
+    let by_id: std::collections::HashMap<u64, &TaskEvent> =
+        tasks.iter().map(|task| (task.id, task)).collect();
+    for task in path.iter().filter_map(|&task| by_id.get(&(task as u64))) {
+        *chain.entry(format!("{} {}", task.name, task.label)).or_default() += 1;
+    }
+    let chain: Vec<(&str, u64)> = chain.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    let area = bounds.area();
+    Ok(SimBounds { area, critical_path, mixed: bounds.mixed(&chain)?.max(area).max(critical_path) })
+}

@@ -1,0 +1,177 @@
+//! Virtual time: a recorded graph on a written-down machine, through the scheduling policies that run it for real and through the
+//! memory manager. No kernel runs, and no value is needed.
+//!
+//! ```
+//! use zellige_runtime::platform::Platform;
+//! use zellige_runtime::sim::Simulation;
+//! use zellige_runtime::{Recorder, Runtime, Submit, update};
+//!
+//! let rt = Runtime::new()?;
+//! let x = rt.register(vec![0f32; 1000]);
+//! let graph = rt.record(|g: &Recorder| {
+//!     (0..3).try_for_each(|_| g.task("step").operands((update(&x),)).cpu(|(_,)| ()).submit().map(drop))
+//! })?;
+//! let outcome = Simulation::new(&graph, &Platform::shipped("v100x4")?).policy("dmda").run()?;
+//! // One transfer of 4000 bytes over PCIe, then three tasks that only take a launch and their way through memory.
+//! assert_eq!(outcome.trace.transfers.len(), 1);
+//! assert!(outcome.makespan.as_nanos() > 10_400 + 3 * 10_000);
+//! # Ok::<(), zellige_runtime::Error>(())
+//! ```
+//!
+//! A task that reduces into a handle counts as one that reads it: partial results take neither memory nor transfers. Commuting
+//! accesses are refused.
+//!
+//! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
+
+mod bounds;
+mod engine;
+mod log;
+mod norms;
+mod world;
+
+use std::time::Duration;
+
+use zellige_trace::Trace;
+
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::platform::Platform;
+use crate::sched::{self, Policy};
+
+pub use norms::Norms;
+
+/// A graph to be run in virtual time.
+pub struct Simulation<'a> {
+    graph: &'a Graph,
+    platform: &'a Platform,
+    policy: PolicyChoice,
+    ahead: usize,
+    collect: Vec<usize>,
+    norms: Norms,
+}
+
+/// Who schedules.
+enum PolicyChoice {
+    Named(String),
+    Own(Box<dyn Policy>),
+}
+
+/// Bytes moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct BytesMoved {
+    /// From the host to devices.
+    pub h2d: u64,
+    /// From devices to the host.
+    pub d2h: u64,
+    /// Between devices.
+    pub p2p: u64,
+}
+
+/// Lower bounds of the makespan, transfers left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SimBounds {
+    /// The area bound.
+    pub area: Duration,
+    /// The critical path, each task on its fastest device.
+    pub critical_path: Duration,
+    /// The area bound where the tasks of the critical path also run one after the other.
+    pub mixed: Duration,
+}
+
+/// What a simulation found.
+#[derive(Clone, Debug)]
+pub struct SimOutcome {
+    /// From the start to the end of the last task, or of the last transfer of what is collected.
+    pub makespan: Duration,
+    /// Operations of all tasks.
+    pub flops: f64,
+    /// Bytes moved between nodes.
+    pub bytes_moved: BytesMoved,
+    /// Share of devices x makespan in which no task ran.
+    pub idle_share: f64,
+    /// Times that no schedule of the same tasks can beat.
+    pub bounds: SimBounds,
+    /// What ran, moved and left when, as a runtime would have recorded it.
+    pub trace: Trace,
+}
+
+impl SimOutcome {
+    /// Rate of the whole run (Tflop/s).
+    pub fn tflops(&self) -> f64 {
+        self.flops / self.makespan.as_secs_f64().max(1e-12) / 1e12
+    }
+}
+
+impl<'a> Simulation<'a> {
+    /// `graph` on `platform`, with the policy `dmdas`. All values are on the host in the beginning.
+    pub fn new(graph: &'a Graph, platform: &'a Platform) -> Self {
+        let policy = PolicyChoice::Named("dmdas".into());
+        Simulation { graph, platform, policy, ahead: 2, collect: Vec::new(), norms: Norms::default() }
+    }
+
+    /// The scheduling policy by name.
+    #[must_use]
+    pub fn policy(mut self, name: &str) -> Self {
+        self.policy = PolicyChoice::Named(name.into());
+        self
+    }
+
+    /// A scheduling policy of one's own.
+    #[must_use]
+    pub fn policy_with(mut self, policy: Box<dyn Policy>) -> Self {
+        self.policy = PolicyChoice::Own(policy);
+        self
+    }
+
+    /// The norms that values carry while it runs, for codelets that choose late. Without them a value keeps the norm that it was
+    /// registered with.
+    #[must_use]
+    pub fn norms(mut self, norms: Norms) -> Self {
+        self.norms = norms;
+        self
+    }
+
+    /// For how many tasks beyond the running one a device gathers operands (default 2); with 0 it takes a task when it is free,
+    /// as workers on the host do.
+    #[must_use]
+    pub fn ahead(mut self, tasks: usize) -> Self {
+        self.ahead = tasks;
+        self
+    }
+
+    /// Slots whose final values are brought to the host before the clock stops.
+    #[must_use]
+    pub fn collect(mut self, slots: impl IntoIterator<Item = usize>) -> Self {
+        self.collect.extend(slots);
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an unknown policy, for a task that no device can run or whose operands fit nowhere (with the
+    /// arithmetic), and for what cannot be simulated yet: commuting accesses.
+    pub fn run(self) -> Result<SimOutcome, Error> {
+        let devices: usize = self.platform.devices.iter().map(|device| device.count).sum();
+        let policy = match self.policy {
+            PolicyChoice::Named(name) => sched::by_name(&name, devices)?,
+            PolicyChoice::Own(policy) => policy,
+        };
+        let engine = engine::Engine::new(self.graph, self.platform, policy, self.ahead, self.norms)?;
+        engine.run(&self.collect)
+    }
+}
+
+impl std::fmt::Debug for Simulation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let policy = match &self.policy {
+            PolicyChoice::Named(name) => name,
+            PolicyChoice::Own(policy) => policy.name(),
+        };
+        write!(f, "Simulation({:?} on {}, {policy})", self.graph, self.platform.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,357 @@
+//! How tasks are written down: closures and codelets, with their options, for whatever accepts tasks.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::data::{AnyHandle, Data, Handle, Meta};
+use crate::deps::Standing;
+use crate::error::{Error, Failure, TaskError};
+use crate::graph::Recorder;
+use crate::operand::Operands;
+use crate::split::{self, Region, Split, Splittable};
+use crate::task::{Codelet, Cpu, Only, Outcome, Spec, TaskContext, TaskRef};
+
+/// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are written once,
+/// over `S: Submit`.
+pub trait Submit: Sized {
+    /// Accepts one task.
+    #[doc(hidden)]
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error>;
+
+    /// Says that the algorithm is about to submit a step of about `tasks` tasks that can run side by side: the window on
+    /// submitted tasks grows to let the next step's critical tasks in too.
+    fn announce_step(&self, tasks: usize);
+
+    /// The runtime whose tasks may use the handles that are registered here; `None`: that of the first one that does.
+    #[doc(hidden)]
+    fn owner(&self) -> Option<u32> {
+        None
+    }
+
+    /// Gives a value a handle. `Vec`s, [`Buffer`](crate::Buffer)s and numbers are adopted as they are, without a copy.
+    fn register<D: Data>(&self, value: D) -> Handle<D> {
+        Handle::new(Some(value)).owned_by(self.owner())
+    }
+
+    /// A handle whose value a task will [`write()`](crate::write()).
+    fn register_empty<D: Data>(&self) -> Handle<D> {
+        Handle::new(None).owned_by(self.owner())
+    }
+
+    /// As [`register_empty`](Submit::register_empty), for a value whose format and size are known ahead: where devices have
+    /// memory of their own, room for it is made before its writer runs.
+    fn register_sized<D: Data>(&self, meta: Meta) -> Handle<D> {
+        Handle::sized(meta).owned_by(self.owner())
+    }
+
+    /// A handle for a value of this meta that does not exist: graphs on it can be recorded, inspected and simulated without
+    /// its memory. A task that really runs on it fails.
+    fn register_planned<D: Data>(&self, meta: Meta) -> Handle<D> {
+        Handle::planned(meta).owned_by(self.owner())
+    }
+
+    /// Takes a handle's value apart: each of `regions` becomes a handle of its own, which tasks read and write side by side, on
+    /// whatever devices. Until the parts are [joined](Split::join), no task may name the handle itself.
+    ///
+    /// Nothing waits here. A task `split` per part copies it out of the handle, after the tasks on the handle that were
+    /// submitted before. Elements in no region stay as they are. A part may be split again.
+    ///
+    /// ```
+    /// use zellige_runtime::{Runtime, Submit, split_evenly, update};
+    ///
+    /// let rt = Runtime::new()?;
+    /// let v = rt.register(vec![1.0f64; 1000]);
+    /// let parts = rt.split(&v, split_evenly(1000, 4))?;
+    /// for (i, part) in parts.handles().iter().enumerate() {
+    ///     rt.task("fill").operands((update(part),)).cpu(move |(part,)| part.fill(i as f64)).submit()?;
+    /// }
+    /// parts.join()?;
+    /// assert_eq!(rt.take(v)?[750], 3.0);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a region leaves the value or two overlap (by the length with which the handle was registered), or if
+    /// that length is not known ([`register_empty`](Submit::register_empty)); [`Error::Split`], [`Error::ReadOnly`], and those of
+    /// [`submit`](Submit::submit). The handle can be named as before then.
+    fn split<D: Splittable<R>, R: Region>(
+        &self,
+        handle: &Handle<D>,
+        regions: impl IntoIterator<Item = R>,
+    ) -> Result<Split<'_, Self, D, R>, Error> {
+        Split::new(self, handle, regions.into_iter().collect())
+    }
+
+    /// Read-only handles for regions of a handle's value as it is at this point of the submission order: tasks on the handle that
+    /// are submitted later, writers included, do not change what the views show. Views may overlap and there may be several sets of
+    /// them; a task that names one for writing is refused. They end when they are dropped.
+    ///
+    /// Nothing waits here: a task `split` per view copies it. If another thread submits a writer of the handle during this call,
+    /// some views may show its version.
+    ///
+    /// # Errors
+    /// As [`split`](Submit::split), except that regions may overlap.
+    fn views<D: Splittable<R>, R: Region>(
+        &self,
+        handle: &Handle<D>,
+        regions: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<Handle<D::Part>>, Error> {
+        split::views(self, handle, &regions.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Changes who may name a handle from `from` to `to`; what it is if it is not `from`.
+    #[doc(hidden)]
+    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
+        handle.core().base().chain.lock().standing.change(from, to)
+    }
+
+    /// Poisons a handle outside of any task.
+    #[doc(hidden)]
+    fn abandon<D: Data>(&self, handle: &Handle<D>, failure: Failure) {
+        handle.core().base().poison(&Arc::new(failure));
+    }
+
+    /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)| ...).submit()`.
+    fn task(&self, name: &'static str) -> NamedTask<'_, Self> {
+        NamedTask { target: self, name }
+    }
+
+    /// Begins a task that runs `codelet`, to be given options before it is submitted.
+    fn codelet<C: Codelet>(&self, codelet: C, operands: C::Operands) -> CodeletBuilder<'_, Self, C> {
+        let info = codelet.info();
+        let only = codelet.is_choosy().then(|| Box::new(Only { choosy: true, ..Only::default() }));
+        let spec = Spec { codelet, operands, info, priority: 0, after: SmallVec::new(), only };
+        CodeletBuilder { target: self, spec }
+    }
+
+    /// Submits a task that runs `codelet`.
+    ///
+    /// Operands have the types that the codelet names; one that reads `f32` cannot be handed `f64`:
+    ///
+    /// ```compile_fail,E0308
+    /// # use zellige_runtime::{Codelet, Cpu, Operands, Read, Runtime, Submit, TaskContext, TaskError, read};
+    /// # struct Sum;
+    /// impl Codelet for Sum {
+    ///     type Operands = (Read<Vec<f32>>,);
+    ///     // ...
+    /// #   fn name(&self) -> &'static str {
+    /// #       "sum"
+    /// #   }
+    /// #   fn cpu(
+    /// #       &self,
+    /// #       _: <Self::Operands as Operands>::Views<'_, Cpu>,
+    /// #       _: &mut TaskContext<'_>,
+    /// #   ) -> Result<(), TaskError> {
+    /// #       Ok(())
+    /// #   }
+    /// }
+    /// # let rt = Runtime::new().unwrap();
+    /// let x = rt.register(vec![1.0f64]);
+    /// rt.submit(Sum, (read(&x),)).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Aliased`], [`Error::Unwritten`], [`Error::Gone`], [`Error::Split`],
+    /// [`Error::ReadOnly`], [`Error::NoReduction`]; nothing has been submitted then.
+    fn submit<C: Codelet>(&self, codelet: C, operands: C::Operands) -> Result<TaskRef, Error> {
+        self.codelet(codelet, operands).submit()
+    }
+}
+
+impl Submit for TaskContext<'_> {
+    fn owner(&self) -> Option<u32> {
+        Some(self.shared.id)
+    }
+
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.shared.submit(spec)
+    }
+
+    fn announce_step(&self, tasks: usize) {
+        self.shared.announce_step(tasks);
+    }
+}
+
+impl Submit for Recorder {
+    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+        self.record(spec)
+    }
+
+    fn announce_step(&self, _tasks: usize) {}
+
+    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
+        Recorder::stand(self, handle, from, to)
+    }
+
+    fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {
+        // Nothing has run, and what is being recorded is given up with the panic or error that leads here.
+    }
+}
+
+/// A task with a name; next come its operands.
+#[derive(Debug)]
+pub struct NamedTask<'s, S> {
+    target: &'s S,
+    name: &'static str,
+}
+
+impl<'s, S: Submit> NamedTask<'s, S> {
+    /// Names the operands, as a tuple.
+    pub fn operands<O: Operands>(self, operands: O) -> TaskBuilder<'s, S, O> {
+        TaskBuilder { target: self.target, name: self.name, operands }
+    }
+}
+
+/// A task with a name and operands; next comes its body.
+pub struct TaskBuilder<'s, S, O> {
+    target: &'s S,
+    name: &'static str,
+    operands: O,
+}
+
+impl<S, O> fmt::Debug for TaskBuilder<'_, S, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskBuilder({})", self.name)
+    }
+}
+
+impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
+    /// The body for CPU cores: a closure over the tuple of views, returning nothing or a `Result`.
+    ///
+    /// It cannot borrow what may be gone when it runs:
+    ///
+    /// ```compile_fail,E0597
+    /// # use zellige_runtime::{Runtime, Submit, update};
+    /// # let rt = Runtime::new().unwrap();
+    /// # let x = rt.register(1.0f32);
+    /// let factor = 2.0f32;
+    /// let by_reference = &factor;
+    /// rt.task("scale").operands((update(&x),)).cpu(|(x,)| *x *= *by_reference).submit().unwrap();
+    /// ```
+    ///
+    /// and a view cannot outlive the call:
+    ///
+    /// ```compile_fail,E0521
+    /// # use std::sync::Mutex;
+    /// # use zellige_runtime::{Runtime, Submit, read};
+    /// # let rt = Runtime::new().unwrap();
+    /// # let x = rt.register(vec![1.0f32]);
+    /// let kept: Mutex<Option<&'static [f32]>> = Mutex::new(None);
+    /// rt.task("leak").operands((read(&x),)).cpu(move |(x,)| *kept.lock().unwrap() = Some(x)).submit().unwrap();
+    /// ```
+    pub fn cpu<R, F>(self, body: F) -> CodeletBuilder<'s, S, Closure<O, F>>
+    where
+        R: Outcome,
+        F: for<'v> Fn(O::Views<'v, Cpu>) -> R + Send + Sync + 'static,
+    {
+        let codelet = Closure { name: self.name, body, _operands: PhantomData };
+        self.target.codelet(codelet, self.operands)
+    }
+}
+
+/// A codelet made of a closure.
+pub struct Closure<O, F> {
+    name: &'static str,
+    body: F,
+    _operands: PhantomData<fn() -> O>,
+}
+
+impl<O, F, R> Codelet for Closure<O, F>
+where
+    O: Operands,
+    R: Outcome,
+    F: for<'v> Fn(O::Views<'v, Cpu>) -> R + Send + Sync + 'static,
+{
+    type Operands = O;
+
+    const IS_CLOSURE: bool = true;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn cpu(&self, views: O::Views<'_, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        (self.body)(views).into_result()
+    }
+}
+
+/// A complete task; options first, then `submit`.
+#[must_use = "a task does nothing until it is submitted"]
+pub struct CodeletBuilder<'s, S, C: Codelet> {
+    target: &'s S,
+    spec: Spec<C>,
+}
+
+impl<S, C: Codelet> fmt::Debug for CodeletBuilder<'_, S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CodeletBuilder({})", self.spec.codelet.name())
+    }
+}
+
+impl<S: Submit, C: Codelet> CodeletBuilder<'_, S, C> {
+    /// Among ready tasks, higher comes first (where the policy looks at priorities). Default 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.spec.priority = priority;
+        self
+    }
+
+    /// Runs after `task`, besides what its operands ask for.
+    pub fn after(mut self, task: &TaskRef) -> Self {
+        self.spec.after.push(task.clone());
+        self
+    }
+
+    /// Runs on this worker only.
+    pub fn on_worker(mut self, worker: usize) -> Self {
+        self.spec.only.get_or_insert_default().worker = Some(worker);
+        self
+    }
+
+    /// Runs only on workers that drive one of these kinds of device, e.g. `&["cpu"]`.
+    pub fn on_kinds(mut self, kinds: &'static [&'static str]) -> Self {
+        self.spec.only.get_or_insert_default().kinds = Some(kinds);
+        self
+    }
+
+    /// Floating-point operations, for models and traces.
+    pub fn flops(mut self, flops: f64) -> Self {
+        self.spec.info.flops = flops;
+        self
+    }
+
+    /// The body's expected time on one core.
+    pub fn cost(mut self, cost: Duration) -> Self {
+        self.spec.info.cost = Some(cost);
+        self
+    }
+
+    /// Where it stands in the algorithm, up to three numbers.
+    ///
+    /// # Panics
+    /// If there are more than three.
+    pub fn coords<const N: usize>(mut self, coords: [u32; N]) -> Self {
+        let mut all = [u32::MAX; 3];
+        all[..N].copy_from_slice(&coords);
+        self.spec.info.coords = Some(all);
+        self
+    }
+
+    /// A short word for traces.
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.spec.info.label = label;
+        self
+    }
+
+    /// Submits the task.
+    ///
+    /// # Errors
+    /// [`Error::Aliased`], [`Error::Unwritten`], [`Error::Gone`], [`Error::Split`],
+    /// [`Error::ReadOnly`], [`Error::NoReduction`]; nothing has been submitted then.
+    pub fn submit(self) -> Result<TaskRef, Error> {
+        self.target.submit_spec(self.spec)
+    }
+}

@@ -1,0 +1,400 @@
+//! A codelet with its operands.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Member, Notes, Site, Task};
+use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
+use crate::error::{Cause, Failure, TaskError, panic_message};
+use crate::exec::Shared;
+use crate::format::Format;
+use crate::gpu::Pending;
+use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
+
+/// Something that only one task can use at a time, or that is being made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Resource {
+    /// The turn of a commuting task.
+    Commute,
+    /// A replica in another format.
+    Replica(Format),
+}
+
+/// What a task has to be parked on.
+pub struct Busy {
+    pub(crate) handle: Arc<dyn AnyHandle>,
+    pub(crate) resource: Resource,
+}
+
+impl Busy {
+    pub(crate) fn new(handle: &dyn AnyHandle, resource: Resource) -> Self {
+        Busy { handle: handle.arc(), resource }
+    }
+}
+
+/// Why a task cannot have its operands.
+pub enum Refusal {
+    /// Not now.
+    Busy(Busy),
+    /// An operand has no value because an earlier task failed.
+    Poisoned(Arc<Failure>),
+    /// Never.
+    Failed(TaskError),
+}
+
+impl Refusal {
+    pub(crate) fn unwritten(base: &HandleBase) -> Self {
+        Refusal::Failed(format!("{} holds no value: its writer did not run", base.name()).into())
+    }
+}
+
+/// What came of running a task.
+pub(crate) enum Ran {
+    /// The body succeeded.
+    Done,
+    /// The body failed, or could not run: every handle it writes is poisoned with this.
+    Failed(Arc<Failure>),
+    /// Nothing ran: park it.
+    Busy(Busy),
+}
+
+/// What became of a task that was placed.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// The body ran, so that what it writes is not what it was.
+    pub(crate) began: bool,
+    pub(crate) failure: Option<Arc<Failure>>,
+    /// Of a body that has put its operations on a GPU's stream: what is left to do once they have ended.
+    pub(crate) launched: Option<Box<Launched>>,
+    /// Of such a body that did not fail: what it has written, as it left it, one for each access that writes.
+    pub(crate) wrote: Option<SmallVec<[Ahead; 2]>>,
+}
+
+/// What is known of a body whose operations are under way.
+pub(crate) struct Launched {
+    pub(crate) notes: Notes,
+    pub(crate) pending: Pending,
+}
+
+/// Each access's handle, its own or the one bound in its place, and how it is accessed.
+pub(crate) fn resolved<'a>(
+    accesses: &'a [Declared<'_>],
+    bindings: Option<Bound<'a>>,
+) -> impl Iterator<Item = (&'a dyn AnyHandle, Mode)> {
+    accesses.iter().enumerate().map(move |(i, access)| match bindings {
+        None => (access.handle, access.mode),
+        Some(bindings) => (&*bindings.handles[bindings.slots[i] as usize], access.mode),
+    })
+}
+
+/// A task's body whose types are forgotten.
+pub(crate) trait Body: Send + Sync {
+    /// The thread that holds the guard behind a gate.
+    fn holder(&self) -> Option<String> {
+        None
+    }
+    /// Runs it, or says why not.
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran;
+    /// Poisons whatever it writes, of its own handles or of those bound in their place.
+    fn poison(&self, bindings: Option<Bound<'_>>, failure: &Arc<Failure>) {
+        let mut accesses = Accesses::new();
+        self.declare(&mut accesses);
+        for (handle, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
+            handle.base().poison(failure);
+        }
+    }
+    /// True if it runs where the host's memory is.
+    fn is_for_host(&self) -> bool {
+        false
+    }
+    /// See [`Codelet::late`]; a panic counts as yes.
+    fn is_late(&self) -> bool {
+        false
+    }
+    /// See [`Codelet::can_execute`]; a panic counts as no.
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        let _ = device;
+        true
+    }
+    /// See [`Codelet::can_execute_with`]; a panic counts as no.
+    fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
+        let _ = (implementation, device);
+        true
+    }
+    /// Itself, where others of its type can be run in one call.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
+    /// Runs tasks with bodies of its type, itself one of them, in one call; the result of each, and whether its body began.
+    fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
+        let _ = (members, site);
+        unreachable!("tasks whose type is not told run alone")
+    }
+    /// Has them put their operations on a GPU's stream, in one call.
+    fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
+        let _ = (members, site);
+        unreachable!("tasks whose type is not told run alone")
+    }
+    /// Starts a replay (see [`Role::Replay`](super::Role)).
+    fn start(&self, _shared: &Arc<Shared>, _task: Arc<Task>) {
+        unreachable!("only a replay is started")
+    }
+    /// The accesses, in order. Empty once cleared.
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>);
+    /// The late choice for operands with these metas (one per access), or an empty one, and the format that each access
+    /// then asks for. Nothing runs.
+    fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
+        let _ = metas;
+        let mut accesses = Accesses::new();
+        self.declare(&mut accesses);
+        out.extend(accesses.iter().map(|_| Format::NATIVE));
+        Choice::default()
+    }
+    /// Drops codelet and operands; the task has completed.
+    fn clear(&self);
+    /// The names of the operands.
+    fn operand_names(&self) -> Vec<String> {
+        let mut accesses = Accesses::new();
+        self.declare(&mut accesses);
+        accesses.iter().map(|access| access.base.name()).collect()
+    }
+}
+
+/// A codelet of type `C` and its operands, until the task has completed.
+pub(crate) struct TypedBody<C: Codelet>(UnsafeCell<Option<(C, C::Operands)>>);
+
+// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the task calls
+// when nobody runs or links it any more.
+unsafe impl<C: Codelet> Sync for TypedBody<C> {}
+
+impl<C: Codelet> TypedBody<C> {
+    pub(crate) fn new(codelet: C, operands: C::Operands) -> Self {
+        TypedBody(UnsafeCell::new(Some((codelet, operands))))
+    }
+
+    pub(super) fn payload(&self) -> Option<&(C, C::Operands)> {
+        // SAFETY: see Sync above: no `clear` happens while a reference from here is in use.
+        unsafe { (*self.0.get()).as_ref() }
+    }
+
+    /// The failure of this task, or the one that its body passes on: what failed first is what is reported.
+    fn failure(&self, env: &Env<'_>, cause: Cause) -> Arc<Failure> {
+        if let Some(first) = cause.passed_on() {
+            return first;
+        }
+        let mut accesses = Accesses::new();
+        Body::declare(self, &mut accesses);
+        let operands = resolved(&accesses, env.bindings()).map(|(handle, _)| handle.base().name()).collect();
+        Arc::new(Failure { task: env.header.title(), operands, cause })
+    }
+
+    /// The late choice, or an empty one.
+    pub(super) fn choice<'e>(
+        codelet: &C,
+        operands: &'e C::Operands,
+        env: &mut Env<'e>,
+    ) -> Result<Choice, Refusal> {
+        let guarded = |panic: Box<dyn std::any::Any + Send>| {
+            Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
+        };
+        if let Some(placement) = env.placement() {
+            env.is_called(placement.choice.label, operands);
+            return Ok(placement.choice);
+        }
+        if !catch_unwind(AssertUnwindSafe(|| codelet.late())).map_err(guarded)? {
+            env.is_called("", operands);
+            return Ok(Choice::default());
+        }
+        let mut metas = Metas::new();
+        operands.metas(env, &mut metas)?;
+        env.rewind();
+        let choice = catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(guarded)?;
+        env.is_called(choice.label, operands);
+        Ok(choice)
+    }
+
+    /// Which of the codelet's implementations is to run here; asked anew whenever a task runs.
+    pub(super) fn implementation(
+        codelet: &C,
+        operands: &C::Operands,
+        env: &mut Env<'_>,
+    ) -> Result<usize, TaskError> {
+        if C::IMPLEMENTATIONS.len() < 2 {
+            return Ok(0);
+        }
+        let choosy = env.header.only.as_ref().is_some_and(|only| only.choosy);
+        let picked = env.pick(operands, |device, i| !choosy || can_execute_with(codelet, i, device));
+        picked.ok_or_else(|| {
+            let kind = env.shared.device(env.worker()).kind.to_string();
+            format!("none of its implementations can run on {kind}").into()
+        })
+    }
+
+    /// What comes of a task that cannot have its operands.
+    pub(super) fn refused(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
+        let failure = match refusal {
+            Refusal::Busy(busy) => return Ran::Busy(busy),
+            Refusal::Poisoned(failure) => failure,
+            Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
+        };
+        self.fails(env, failure)
+    }
+
+    /// The task fails: what it writes is poisoned, unless there are others before it that have not ended; then that waits for their ends.
+    fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
+        if !env.is_behind() {
+            self.poison(env.bindings(), &failure);
+        }
+        Ran::Failed(failure)
+    }
+
+    /// Has the body put its operations on a GPU's stream.
+    fn launch<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        let (codelet, operands) = self.payload().expect("a task runs once");
+        let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
+            let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
+            let held = operands.acquire_on_gpu(env)?;
+            Ok((held, Call::of::<C>(&choice, implementation, 1)))
+        });
+        let (mut held, call) = match acquired {
+            Ok(acquired) => acquired,
+            Err(refusal) => return self.refused_on_gpu(env, refusal),
+        };
+        let result = env.call(call, |cx| codelet.cuda(C::Operands::views_on_gpu(&mut held), cx));
+        self.launched(env, held, result)
+    }
+
+    /// As [`refused`](Self::refused), where the task was to run on a GPU. Of one that is lost nobody is told that the task has failed: it runs
+    /// again elsewhere, if its operands are there.
+    pub(super) fn refused_on_gpu(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
+        match refusal {
+            Refusal::Failed(error) if env.gpu().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
+            refusal => self.refused(env, refusal),
+        }
+    }
+
+    /// Gives the operands back once the body has put its operations on a GPU's stream, with this result.
+    pub(super) fn launched(
+        &self,
+        env: &mut Env<'_>,
+        held: <C::Operands as Operands>::OnGpu,
+        result: Result<(), Cause>,
+    ) -> Ran {
+        if let (Err(cause), Some(stream)) = (&result, env.gpu())
+            && stream.is_loss(cause)
+        {
+            return Ran::Done;
+        }
+        self.end_with(env, result, |env, ok| C::Operands::release_on_gpu(held, env, ok))
+    }
+
+    /// Gives the operands back once the body has been called with this result.
+    #[inline]
+    pub(super) fn end(
+        &self,
+        env: &mut Env<'_>,
+        held: <C::Operands as Operands>::Held,
+        result: Result<(), Cause>,
+    ) -> Ran {
+        self.end_with(env, result, |env, ok| C::Operands::release(held, env, ok))
+    }
+
+    #[inline]
+    fn end_with(
+        &self,
+        env: &mut Env<'_>,
+        result: Result<(), Cause>,
+        release: impl FnOnce(&mut Env<'_>, bool) -> Result<(), TaskError>,
+    ) -> Ran {
+        env.failure = result.err().map(|cause| self.failure(env, cause));
+        let ok = env.failure.is_none();
+        let released = release(env, ok);
+        if let (None, Err(error)) = (&env.failure, released) {
+            env.failure = Some(self.failure(env, Cause::Error(Arc::from(error))));
+        }
+        match env.failure.take() {
+            None => Ran::Done,
+            Some(failure) => self.fails(env, failure),
+        }
+    }
+}
+
+fn can_execute_with<C: Codelet>(codelet: &C, implementation: usize, device: &DeviceInfo<'_>) -> bool {
+    catch_unwind(AssertUnwindSafe(|| codelet.can_execute_with(implementation, device))).unwrap_or(false)
+}
+
+impl<C: Codelet> Body for TypedBody<C> {
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        if !C::IS_CLOSURE && env.gpu().is_some() {
+            return self.launch(env);
+        }
+        let (codelet, operands) = self.payload().expect("a task runs once");
+        let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
+            let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
+            let held = operands.acquire(env, &choice)?;
+            Ok((held, Call::of::<C>(&choice, implementation, 1)))
+        });
+        let (mut held, call) = match acquired {
+            Ok(acquired) => acquired,
+            Err(refusal) => return self.refused(env, refusal),
+        };
+        let result = env.call(call, |cx| codelet.cpu(C::Operands::views(&mut held), cx));
+        self.end(env, held, result)
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        if let Some((_, operands)) = self.payload() {
+            operands.declare(out);
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        self.payload()
+            .is_some_and(|(codelet, _)| catch_unwind(AssertUnwindSafe(|| codelet.late())).unwrap_or(true))
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        let Some((codelet, _)) = self.payload() else { return false };
+        let can = catch_unwind(AssertUnwindSafe(|| codelet.can_execute(device))).unwrap_or(false);
+        let implementations = C::IMPLEMENTATIONS.len();
+        can && (implementations < 2 || (0..implementations).any(|i| can_execute_with(codelet, i, device)))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        if C::IS_CLOSURE { None } else { Some(self) }
+    }
+
+    fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
+        match C::IS_CLOSURE {
+            true => unreachable!("a closure runs alone"),
+            false => super::batch::run::<C>(members, site),
+        }
+    }
+
+    fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
+        match C::IS_CLOSURE {
+            true => unreachable!("a closure runs alone"),
+            false => super::launch::run::<C>(members, site),
+        }
+    }
+
+    fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
+        self.payload().is_some_and(|(codelet, _)| can_execute_with(codelet, implementation, device))
+    }
+
+    fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
+        let (codelet, operands) = self.payload().expect("a task that has not completed");
+        let choice = if codelet.late() { codelet.choose(metas) } else { Choice::default() };
+        operands.formats(&choice, out);
+        choice
+    }
+
+    fn clear(&self) {
+        // SAFETY: only whoever completes the task calls this, after its last use of the payload.
+        unsafe { *self.0.get() = None }
+    }
+}

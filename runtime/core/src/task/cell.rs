@@ -1,0 +1,344 @@
+//! One task in memory: what is common to all, then its body.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+use zellige_model::TaskInfo;
+
+use super::{Body, Only, Tally, Ways};
+use crate::deps::{Edge, Group, Successors, UpTo};
+use crate::error::{Cause, Failure};
+use crate::sync::{AtomicU32, Ordering};
+
+/// What scheduling, tracing and errors read of a task.
+pub(crate) struct Header {
+    pub(crate) id: u64,
+    /// The runtime it was submitted to.
+    pub(crate) runtime: u32,
+    pub(crate) name: &'static str,
+    pub(crate) priority: i32,
+    pub(crate) info: TaskInfo,
+    /// Where the task may run, if not anywhere.
+    pub(crate) only: Option<Box<Only>>,
+    /// How it may be run.
+    pub(crate) ways: Ways,
+    /// What counts it, where a body or a group has submitted it.
+    pub(crate) tally: Option<Arc<Tally>>,
+}
+
+impl Header {
+    /// Name and coordinates, as errors and traces print them.
+    pub(crate) fn title(&self) -> String {
+        match self.info.coords {
+            Some(c) => format!("{}[{}]", self.name, format_coords(c)),
+            None => self.name.to_string(),
+        }
+    }
+}
+
+/// Coordinates without those that are not used (`u32::MAX`).
+pub(crate) fn format_coords(coords: [u32; 3]) -> String {
+    let used: Vec<String> = coords.iter().filter(|&&c| c != u32::MAX).map(u32::to_string).collect();
+    used.join(", ")
+}
+
+/// What happens when the last predecessor completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A scheduling policy gets it and a worker runs it.
+    Work,
+    /// A user's thread waits for it and completes it by dropping a guard.
+    Gate,
+    /// A recorded graph starts; its last task completes it.
+    Replay,
+}
+
+const DONE: u32 = 1;
+const WAITED: u32 = 2;
+const CANCELLED: u32 = 4;
+const OPEN_GATE: u32 = 8;
+const NOBODY_BEHIND: u32 = 16;
+
+/// A task with a body of type `B`.
+pub(crate) struct TaskCell<B: ?Sized> {
+    pub(crate) header: Header,
+    pub(crate) role: Role,
+    flags: AtomicU32,
+    /// Predecessors that have not completed, plus one while the submitter links.
+    pending: AtomicU32,
+    successors: Successors<Task>,
+    links: UnsafeCell<Links>,
+    /// The links are complete and change no more before the task completes.
+    linked: AtomicBool,
+    /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes on linking.
+    edges: UnsafeCell<SmallVec<[Edge<Task>; 4]>>,
+    failure: OnceLock<Arc<Failure>>,
+    pub(crate) body: B,
+}
+
+/// A task with any body.
+pub(crate) type Task = TaskCell<dyn Body>;
+
+#[derive(Default)]
+struct Links {
+    /// The first of the edges, and how many there are.
+    first: Option<NonNull<Edge<Task>>>,
+    count: usize,
+    groups: SmallVec<[Arc<Group>; 4]>,
+    /// Edges not needed so far, to be taken off `pending` when linking ends.
+    satisfied: u32,
+}
+
+// SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever completes the task, which
+// the count-down orders after the submitter (AcqRel); everything else is Sync.
+unsafe impl<B: ?Sized + Sync> Sync for TaskCell<B> {}
+// SAFETY: the pointers in `links` and `edges` are to the task's own edges, and to successors that are alive
+// while they wait for it.
+unsafe impl<B: ?Sized + Send> Send for TaskCell<B> {}
+
+impl<B: Body + 'static> TaskCell<B> {
+    /// A task that is being linked: nobody can run it before `end_links`.
+    pub(crate) fn make(header: Header, role: Role, body: B) -> TaskRef {
+        TaskRef(Arc::new(TaskCell {
+            header,
+            role,
+            flags: AtomicU32::new(0),
+            pending: AtomicU32::new(1),
+            successors: Successors::new(),
+            links: UnsafeCell::default(),
+            linked: AtomicBool::new(false),
+            edges: UnsafeCell::default(),
+            failure: OnceLock::new(),
+            body,
+        }))
+    }
+}
+
+impl Task {
+    /// Makes room for `count` edges.
+    pub(crate) fn begin_links(task: &Arc<Task>, count: usize) {
+        // SAFETY: only the submitter knows the task's links before `end_links`.
+        let (links, edges) = unsafe { (&mut *task.links.get(), &mut *task.edges.get()) };
+        links.satisfied = count as u32;
+        edges.reserve_exact(count);
+        for _ in 0..count {
+            edges.push(Edge::new(Arc::as_ptr(task)));
+        }
+        (links.first, links.count) = (NonNull::new(edges.as_mut_ptr()), count);
+        task.pending.fetch_add(count as u32, Ordering::Relaxed);
+    }
+
+    /// Makes `task` wait for the node that owns `successors`, unless that has completed.
+    pub(crate) fn follow(task: &Arc<Task>, slot: usize, successors: &Successors<Task>) {
+        // SAFETY: only the submitter touches the links; the vector of edges never moves again, and lives as long as the
+        // task, which nobody runs or frees before every pushed edge has been counted down.
+        unsafe {
+            let links = &mut *task.links.get();
+            assert!(slot < links.count, "room was made for every edge");
+            let edge = links.first.expect("room was made").as_ptr().add(slot);
+            links.satisfied -= u32::from(successors.push(edge));
+        }
+    }
+
+    /// Remembers that the task is a member of `group`.
+    pub(crate) fn join(&self, group: Arc<Group>) {
+        // SAFETY: only the submitter touches the links.
+        unsafe { &mut *self.links.get() }.groups.push(group);
+    }
+
+    /// True if some predecessor had not completed when the task was linked. For its submitter and its executor only.
+    pub(crate) fn had_to_wait(&self) -> bool {
+        // SAFETY: linking is over or the submitter asks; only whoever completes the task touches the links later.
+        let links = unsafe { &*self.links.get() };
+        (links.satisfied as usize) < links.count
+    }
+
+    /// Ends linking; true if the task is ready at once.
+    pub(crate) fn end_links(&self) -> bool {
+        self.linked.store(true, Ordering::Release);
+        // SAFETY: still the submitter.
+        let satisfied = unsafe { &*self.links.get() }.satisfied;
+        self.pending.fetch_sub(satisfied + 1, Ordering::AcqRel) == satisfied + 1
+    }
+
+    /// What it waits for, in words.
+    pub(crate) fn waits_for(&self) -> String {
+        match self.pending.load(Ordering::Relaxed) {
+            0 => "ready, and its scheduling policy has not handed it out".into(),
+            n => format!("waits for {n} of its predecessors"),
+        }
+    }
+
+    /// How many predecessors have not completed, plus one while it is being linked.
+    pub(crate) fn pending(&self) -> u32 {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// The tasks that wait for this one, those twice that do so twice: all of them, or those that were there when `as_of` was answered. It has
+    /// been launched, and does not complete meanwhile.
+    pub(crate) fn waiting(&self, as_of: Option<UpTo<Task>>) -> (SmallVec<[Arc<Task>; 8]>, UpTo<Task>) {
+        let mut waiting = SmallVec::new();
+        let each = |task: *const Task| {
+            // SAFETY: a task that waits is kept alive by its submitter while it is linked, then by the reference that `link` forgot until all
+            // that it waits for has completed, which this one has not.
+            waiting.push(unsafe {
+                Arc::increment_strong_count(task);
+                Arc::from_raw(task)
+            });
+        };
+        // SAFETY: whoever launches a task, or is about to complete it, is the one who completes it.
+        let up_to = unsafe { self.successors.look(as_of, each) };
+        (waiting, up_to)
+    }
+
+    /// Shows the tasks that come after this one, as far as they have been submitted.
+    ///
+    /// # Safety
+    /// The task does not complete meanwhile.
+    pub(crate) unsafe fn each_after(&self, mut each: impl FnMut(*const Task)) {
+        // SAFETY: by the caller's promise.
+        unsafe { self.successors.look(None, &mut each) };
+        if self.linked.load(Ordering::Acquire) {
+            // SAFETY: linking is over, and only whoever completes the task touches the links later.
+            for group in &unsafe { &*self.links.get() }.groups {
+                // SAFETY: a group does not complete before its members.
+                unsafe { group.each_after(&mut each) };
+            }
+        }
+    }
+
+    /// One predecessor has completed; true if that was the last.
+    ///
+    /// # Safety
+    /// The caller counts down an edge of `task` that nobody else does: until then the task is alive.
+    /// Afterwards another thread may free it at any moment, unless this has returned true.
+    pub(crate) unsafe fn count_down(task: *const Task) -> bool {
+        // SAFETY: the task is alive until the count has changed. No reference to it as a whole is made, since
+        // that would have to stay valid until this returns; the one to the counter need not, since a counter
+        // is changed through shared references.
+        unsafe { (*task).pending.fetch_sub(1, Ordering::AcqRel) == 1 }
+    }
+
+    pub(crate) fn successors(&self) -> &Successors<Task> {
+        &self.successors
+    }
+
+    /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a thread waits.
+    pub(crate) fn complete(&self, mut each: impl FnMut(*const Task)) -> bool {
+        // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes it.
+        let groups = std::mem::take(&mut unsafe { &mut *self.links.get() }.groups);
+        for group in groups {
+            if group.leave() {
+                group.complete(&mut each);
+            }
+        }
+        let before = self.flags.fetch_or(DONE, Ordering::AcqRel);
+        self.successors.close(each);
+        before & WAITED != 0
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & DONE != 0
+    }
+
+    /// Announces a waiting thread; true if the task is already complete.
+    pub(crate) fn mark_waited(&self) -> bool {
+        self.flags.fetch_or(WAITED, Ordering::AcqRel) & DONE != 0
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.flags.fetch_or(CANCELLED, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+
+    /// Lets the thread behind a gate through. False if it has gone away: then the caller closes the gate.
+    pub(crate) fn open_gate(&self) -> bool {
+        self.flags.fetch_or(OPEN_GATE, Ordering::AcqRel) & NOBODY_BEHIND == 0
+    }
+
+    /// The thread behind a gate goes away. True if the gate is open by now: then the caller closes it.
+    pub(crate) fn leave_gate(&self) -> bool {
+        self.flags.fetch_or(NOBODY_BEHIND, Ordering::AcqRel) & OPEN_GATE != 0
+    }
+
+    pub(crate) fn is_gate_open(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & OPEN_GATE != 0
+    }
+
+    pub(crate) fn fail(&self, failure: Arc<Failure>) {
+        // A second failure of one task cannot happen; if it did, the first is the cause.
+        let _ = self.failure.set(failure);
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Arc<Failure>> {
+        self.failure.get()
+    }
+
+    /// The failure that `cause` is, with this task's name and operands.
+    pub(crate) fn describe(&self, cause: Cause) -> Arc<Failure> {
+        let operands = self.body.operand_names();
+        Arc::new(Failure { task: self.header.title(), operands, cause })
+    }
+}
+
+/// A submitted task: something to wait for, to cancel, or to run after.
+///
+/// Who keeps one keeps the memory of its task, about 430 bytes: to wait for millions of tasks take [`Runtime::group`](crate::Runtime::group), which counts them.
+#[derive(Clone)]
+pub struct TaskRef(Arc<Task>);
+
+impl TaskRef {
+    pub(crate) fn cell(&self) -> &Arc<Task> {
+        &self.0
+    }
+
+    /// True if it was submitted to `runtime`: a recorded task belongs to none.
+    pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
+        self.0.header.runtime == runtime
+    }
+
+    pub(crate) fn from_cell(cell: Arc<Task>) -> Self {
+        TaskRef(cell)
+    }
+
+    /// The task's number, as in traces.
+    pub fn id(&self) -> u64 {
+        self.0.header.id
+    }
+
+    /// The task's name.
+    pub fn name(&self) -> &'static str {
+        self.0.header.name
+    }
+
+    /// True once the task has completed, failed or been discarded.
+    pub fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    /// Asks that the task not run: if it has not started, it is discarded and poisons what it would have written.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Why it failed, if it is done and did.
+    pub fn failure(&self) -> Option<&Failure> {
+        if !self.is_done() {
+            return None;
+        }
+        self.0.failure().map(|f| &**f)
+    }
+}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskRef({} #{})", self.0.header.title(), self.id())
+    }
+}

@@ -1,0 +1,81 @@
+//! What a body may ask of its surroundings.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Call, Header};
+use crate::error::Error;
+use crate::exec::Shared;
+use crate::gpu::{GpuContext, GpuStream, Pending};
+
+/// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
+pub struct TaskContext<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    header: &'a Header,
+    id: u64,
+    worker: usize,
+    call: Call,
+    gpu: Option<GpuContext<'a>>,
+}
+
+impl<'a> TaskContext<'a> {
+    #[inline]
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        header: &'a Header,
+        id: u64,
+        worker: usize,
+        call: Call,
+        gpu: Option<&'a GpuStream>,
+    ) -> Self {
+        let gpu = gpu.map(|stream| GpuContext::of_body(stream, shared, worker));
+        TaskContext { shared, header, id, worker, call, gpu }
+    }
+
+    /// What the body has left for the end of its operations.
+    pub(crate) fn into_pending(self) -> Pending {
+        self.gpu.map(GpuContext::into_pending).unwrap_or_default()
+    }
+
+    /// The stream of the GPU on which the body runs.
+    ///
+    /// # Panics
+    /// In a body that does not run on a GPU, i.e. anywhere but in [`Codelet::cuda`](super::Codelet::cuda).
+    pub fn gpu(&self) -> &GpuContext<'a> {
+        self.gpu.as_ref().expect("the body runs on a GPU")
+    }
+
+    /// The worker that runs the body, from 0.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// The variant that [`Codelet::choose`](super::Codelet::choose) decided; 0 where nothing was chosen late.
+    pub fn variant(&self) -> u32 {
+        self.call.variant
+    }
+
+    /// Which of the codelet's [`IMPLEMENTATIONS`](super::Codelet::IMPLEMENTATIONS) is to run, by its place there; 0 where there is one.
+    pub fn implementation(&self) -> usize {
+        self.call.implementation
+    }
+
+    /// Waits until all tasks that this body has submitted are complete, as OpenMP's `taskwait` does: its children, not theirs.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the first failure among them, and those of [`Runtime::wait`](crate::Runtime::wait).
+    pub fn wait_children(&self) -> Result<(), Error> {
+        self.shared.wait_for_children()
+    }
+
+    /// True once somebody asked that the whole runtime stop: a long body may return early with an error.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.is_cancelled(self.id)
+    }
+}
+
+impl fmt::Debug for TaskContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskContext({} on worker {})", self.header.title(), self.worker)
+    }
+}

@@ -1,0 +1,30 @@
+//! Tasks: codelets with operands, how they are described, submitted, run and waited for.
+
+mod batch;
+mod body;
+mod cell;
+mod codelet;
+mod context;
+mod env;
+mod launch;
+mod place;
+mod spec;
+mod tally;
+mod ways;
+
+pub(crate) use batch::{Member, Site};
+pub(crate) use body::{Body, Ended, Launched, Ran, Resource, TypedBody, resolved};
+pub use body::{Busy, Refusal};
+pub use cell::TaskRef;
+pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
+pub use codelet::{
+    Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceKind, MAX_OPERAND_FORMATS, Outcome,
+};
+pub use context::TaskContext;
+pub use env::Env;
+pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
+pub use place::DeviceInfo;
+pub(crate) use place::Only;
+pub use spec::Spec;
+pub(crate) use tally::Tally;
+pub(crate) use ways::{Asked, Ways, registered_bytes};

@@ -1,0 +1,234 @@
+//! Expected time of a transfer: `latency + bytes / bandwidth`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Slowest and fastest link that is believed (B/s).
+const BANDWIDTH: std::ops::RangeInclusive<f64> = 1e6..=1e13;
+/// Longest latency that is believed (s).
+const LATENCY: f64 = 1.0;
+/// Sizes that a fit looks at, at most.
+const SIZES: usize = 256;
+/// Two links whose figures differ by less than this share are the same link.
+const SAME: f64 = 0.01;
+
+/// The model of one direction of a link between two memory nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkModel {
+    bandwidth: f64,
+    latency: f64,
+}
+
+/// Why figures of a link are not believed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// A line needs two points.
+    #[error("transfers of {sizes} size(s) were measured: bandwidth and latency need 2 sizes at least")]
+    TooFewSizes {
+        /// Distinct sizes.
+        sizes: usize,
+    },
+    /// No link is like that.
+    #[error(
+        "a bandwidth of {got:e} B/s is not believable (1 MB/s to 10 TB/s): measure again, with larger transfers"
+    )]
+    Bandwidth {
+        /// In B/s.
+        got: f64,
+    },
+    /// No link is like that.
+    #[error(
+        "a latency of {got:e} s is not believable (0 to 1 s): measure again, while nothing else uses the link"
+    )]
+    Latency {
+        /// In s.
+        got: f64,
+    },
+    /// The transfer did not leave the host (starpu-runtime/starpu#33).
+    #[error(
+        "{bandwidth:e} B/s and {latency:e} s are those of a copy within the host: the transfer probably never left it; check \
+         which memory the device's buffers lie in"
+    )]
+    LikeHostCopy {
+        /// In B/s.
+        bandwidth: f64,
+        /// In s.
+        latency: f64,
+    },
+}
+
+impl LinkModel {
+    /// A link of so many B/s and seconds.
+    ///
+    /// # Errors
+    /// [`LinkError::Bandwidth`] outside of 1 MB/s to 10 TB/s, [`LinkError::Latency`] if it is negative or a second or more.
+    pub fn new(bandwidth: f64, latency: f64) -> Result<LinkModel, LinkError> {
+        if !BANDWIDTH.contains(&bandwidth) {
+            return Err(LinkError::Bandwidth { got: bandwidth });
+        }
+        if !(0.0..LATENCY).contains(&latency) {
+            return Err(LinkError::Latency { got: latency });
+        }
+        Ok(LinkModel { bandwidth, latency })
+    }
+
+    /// The line through measured transfers (bytes, time). Several transfers of each of four or more sizes, spread over
+    /// orders of magnitude, give a model that single disturbed transfers do not move.
+    ///
+    /// Times of equal sizes are replaced by their median. Bandwidth is the median of the slopes between all pairs of the
+    /// larger half of the sizes (Theil and Sen's estimator), where it is what counts; latency is what the smallest size takes
+    /// beyond it, and 0 if that is less than nothing.
+    ///
+    /// # Errors
+    /// [`LinkError::TooFewSizes`], and those of [`LinkModel::new`].
+    pub fn from_samples(samples: &[(u64, Duration)]) -> Result<LinkModel, LinkError> {
+        let sizes = medians(samples);
+        let few = LinkError::TooFewSizes { sizes: sizes.len() };
+        if sizes.len() < 2 {
+            return Err(few);
+        }
+        let larger = &sizes[(sizes.len() / 2).min(sizes.len() - 2)..];
+        let slopes = larger.iter().enumerate().flat_map(|(i, &(small, early))| {
+            larger[i + 1..].iter().map(move |&(large, late)| (late - early) / (large - small))
+        });
+        let slope = median(slopes.collect()).ok_or(few)?;
+        let (bytes, time) = sizes[0];
+        LinkModel::new(1.0 / slope, (time - bytes * slope).max(0.0))
+    }
+
+    /// Fails if this link, which ends at a device, is as fast as `host_copy`, a copy within the host, in both figures.
+    ///
+    /// # Errors
+    /// [`LinkError::LikeHostCopy`].
+    pub fn unlike_host_copy(self, host_copy: &LinkModel) -> Result<LinkModel, LinkError> {
+        let same = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b);
+        if same(self.bandwidth, host_copy.bandwidth) && same(self.latency, host_copy.latency) {
+            return Err(LinkError::LikeHostCopy { bandwidth: self.bandwidth, latency: self.latency });
+        }
+        Ok(self)
+    }
+
+    /// Bandwidth (B/s).
+    #[inline]
+    pub fn bandwidth(&self) -> f64 {
+        self.bandwidth
+    }
+
+    /// Latency (s).
+    #[inline]
+    pub fn latency(&self) -> f64 {
+        self.latency
+    }
+
+    /// Expected time of a transfer over the idle link.
+    #[inline]
+    pub fn time(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(self.latency + bytes as f64 / self.bandwidth)
+    }
+}
+
+/// The sizes [B], smallest first, with the median of their times (s); evenly thinned if there are very many.
+fn medians(samples: &[(u64, Duration)]) -> Vec<(f64, f64)> {
+    let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for &(bytes, time) in samples {
+        by_size.entry(bytes).or_default().push(time.as_secs_f64());
+    }
+    let stride = by_size.len().div_ceil(SIZES).max(1);
+    let sizes = by_size.into_iter().step_by(stride);
+    sizes.filter_map(|(bytes, times)| Some((bytes as f64, median(times)?))).collect()
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    let half = values.len() / 2;
+    if values.is_empty() {
+        return None;
+    }
+    let even = values.len().is_multiple_of(2);
+    let (lower, &mut middle, _) = values.select_nth_unstable_by(half, f64::total_cmp);
+    let below = lower.iter().copied().max_by(f64::total_cmp);
+    Some(below.filter(|_| even).map_or(middle, |below| (below + middle) / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Transfers over a link of 12 GB/s and 10 us, five of each size, 1 % of jitter.
+    fn transfers() -> Vec<(u64, Duration)> {
+        let sizes = (12..=26).map(|log| 1u64 << log);
+        let one = |(i, bytes): (usize, u64)| {
+            (0..5).map(move |j| {
+                let jitter = 1.0 + 0.005 * ((i * 7 + j * 3) % 5) as f64 - 0.01;
+                (bytes, Duration::from_secs_f64((10e-6 + bytes as f64 / 12e9) * jitter))
+            })
+        };
+        sizes.enumerate().flat_map(one).collect()
+    }
+
+    fn is_the_link(link: LinkModel) -> bool {
+        (link.bandwidth() / 12e9 - 1.0).abs() < 0.02 && (link.latency() / 10e-6 - 1.0).abs() < 0.05
+    }
+
+    #[test]
+    fn the_line_is_found_through_jitter_and_spikes() {
+        let mut samples = transfers();
+        let clean = LinkModel::from_samples(&samples).unwrap();
+        assert!(is_the_link(clean), "{clean:?}");
+        for at in [0, 17, 40, 74] {
+            samples[at].1 *= 500;
+        }
+        let disturbed = LinkModel::from_samples(&samples).unwrap();
+        assert!(is_the_link(disturbed), "{disturbed:?}");
+        // One transfer of each size, the largest disturbed.
+        let mut single: Vec<_> = transfers().into_iter().step_by(5).collect();
+        single.last_mut().unwrap().1 *= 500;
+        let link = LinkModel::from_samples(&single).unwrap();
+        assert!((link.bandwidth() / 12e9 - 1.0).abs() < 0.1, "{link:?}");
+    }
+
+    #[test]
+    fn figures_that_no_link_has_are_named() {
+        let us = Duration::from_micros;
+        assert_eq!(LinkModel::from_samples(&[]), Err(LinkError::TooFewSizes { sizes: 0 }));
+        assert_eq!(
+            LinkModel::from_samples(&[(8, us(1)), (8, us(2))]),
+            Err(LinkError::TooFewSizes { sizes: 1 })
+        );
+        // Larger is faster; as fast; slower than a modem.
+        let bandwidth =
+            |samples: &[_]| matches!(LinkModel::from_samples(samples), Err(LinkError::Bandwidth { .. }));
+        assert!(bandwidth(&[(1 << 10, us(20)), (1 << 20, us(10))]));
+        assert!(bandwidth(&[(1 << 10, us(20)), (1 << 20, us(20))]));
+        assert!(bandwidth(&[(1 << 10, us(1)), (1 << 20, us(2_000_000))]));
+        let slow = LinkModel::from_samples(&[(1 << 10, us(2_000_000)), (1 << 30, us(2_100_000))]);
+        assert!(matches!(slow, Err(LinkError::Latency { .. })), "{slow:?}");
+        for bad in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
+            assert!(LinkModel::new(bad, 0.0).is_err());
+        }
+        assert!(LinkModel::new(1e9, f64::NAN).is_err());
+    }
+
+    #[test]
+    fn a_device_as_fast_as_the_host_is_suspicious() {
+        let host = LinkModel::new(10e9, 1e-6).unwrap();
+        let twin = LinkModel::new(10.05e9, 1.005e-6).unwrap();
+        assert!(matches!(twin.unlike_host_copy(&host), Err(LinkError::LikeHostCopy { .. })));
+        let other = LinkModel::new(10.05e9, 8e-6).unwrap();
+        assert_eq!(other.unlike_host_copy(&host), Ok(other));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_gives_times(
+            samples in prop::collection::vec((any::<u64>(), any::<u64>().prop_map(Duration::from_nanos)), 0..40),
+            bytes in any::<u64>(),
+        ) {
+            if let Ok(link) = LinkModel::from_samples(&samples) {
+                prop_assert!(link.time(bytes) >= link.time(0));
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A job's body on a GPU: launches, one after the other, that do what the body does on a CPU.
+//!
+//! The one place of this crate with `unsafe`: a launch names the memory of its task's operands and working space, and nothing else.
+#![allow(unsafe_code)]
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use zellige_gpu::fake::{Fake, Fault as GpuFault};
+use zellige_gpu::source::Launch;
+use zellige_gpu::{GpuError, Library};
+use zellige_runtime::{Cuda, CudaMut, CudaRef, CudaValue, Format, GpuContext, TaskContext, TaskError};
+
+use super::case::{Access, Fault, Job, Machine};
+use super::kernels::{self, Array, Digest, NORM_BYTES, loaded};
+use super::operand::{AnyView, OneView, Typed, each_type};
+use super::rng::blend;
+use super::words::Sample;
+
+/// More than any case asks for: what is let to the runtime is each device's capacity.
+const MEMORY: u64 = 64 << 20;
+
+/// GPUs that are not there, for those of a machine's devices that are to be some.
+pub(super) fn fake(machine: &Machine) -> Arc<Fake> {
+    let builder = Fake::builder()
+        .gpus(machine.gpus.iter().flatten().map(|gpu| gpu.number + 1).max().unwrap_or(0))
+        .memory(MEMORY)
+        .seed(machine.gpu_seed)
+        // It runs host versions of the kernels, whatever the image: there is nothing to compile.
+        .without(Library::Nvrtc);
+    let fake = kernels::on_host(builder).build();
+    for gpu in machine.gpus.iter().flatten() {
+        if let Some(operation) = gpu.fails_at {
+            // It is there: the driver was made for it.
+            let _ = fake.inject(gpu.number, GpuFault::Operation(operation + 1));
+        }
+    }
+    Arc::new(fake)
+}
+
+fn of_ref<D: Sample>(value: CudaRef<'_, D>) -> Array {
+    let (format, len) = D::shape(value.header());
+    Array { format, len, part: value.part(0) }
+}
+
+fn of_mut<D: Sample>(value: &CudaMut<'_, D>) -> Array {
+    let (format, len) = D::shape(value.header());
+    Array { format, len, part: value.part(0) }
+}
+
+/// What a body launches: all that it reads goes into its number before anything is written.
+struct Plan {
+    digest: Digest,
+    looks: Vec<Launch>,
+    acts: Vec<Launch>,
+}
+
+impl Plan {
+    /// Adds what the job does with a view; gives the value that it writes.
+    fn add<'v, D: Sample>(
+        &mut self,
+        view: OneView<'v, D, Cuda>,
+        (number, access): (usize, &Access),
+        cx: &GpuContext<'_>,
+    ) -> Result<Option<CudaMut<'v, D>>, TaskError> {
+        Ok(match (view, access) {
+            (OneView::Ref(value), _) => {
+                self.looks.push(self.digest.look(of_ref(value)));
+                None
+            }
+            (OneView::List(list), _) => {
+                self.looks.extend(list.iter().map(|value| self.digest.look(of_ref(value))));
+                None
+            }
+            (OneView::Mut(value), Access::Update { becomes, .. }) => {
+                self.looks.push(self.digest.look(of_mut(&value)));
+                self.acts.push(self.digest.mix(of_mut(&value), number));
+                Some(self.become_format(value, *becomes, cx)?)
+            }
+            (OneView::Mut(value), _) => {
+                self.acts.push(self.digest.add(of_mut(&value), number));
+                Some(value)
+            }
+            (OneView::Slot(slot), Access::Write { format, len, .. }) => {
+                let value = slot.put(D::fresh(*format, *len, 0).header(), cx)?;
+                self.acts.push(self.digest.fresh(of_mut(&value), number));
+                Some(value)
+            }
+            (OneView::Slot(_), _) => unreachable!("only writes have slots"),
+        })
+    }
+
+    fn become_format<'v, D: Sample>(
+        &mut self,
+        mut value: CudaMut<'v, D>,
+        format: Option<Format>,
+        cx: &GpuContext<'_>,
+    ) -> Result<CudaMut<'v, D>, TaskError> {
+        if let Some(format) = format {
+            let (before, mut after) = (of_mut(&value), D::blank(value.header()));
+            D::become_format(&mut after.view_mut(), format);
+            value.replace(after.header(), cx)?;
+            self.acts.push(kernels::convert(before, of_mut(&value)));
+        }
+        Ok(value)
+    }
+}
+
+/// Launches a conversion: part 0 of `value` in format `from` becomes part 0 of `made` in format `to`.
+pub(super) fn convert<D: Sample>(
+    value: CudaRef<'_, D>,
+    made: &CudaValue<D>,
+    cx: &GpuContext<'_>,
+) -> Result<(), GpuError> {
+    let (format, len) = D::shape(made.header());
+    let launch = kernels::convert(of_ref(value), Array { format, len, part: made.part(0) });
+    // SAFETY: the arrays are the value that is to be converted and the one that has just been made for it.
+    unsafe { loaded(cx.driver(), cx.gpu())?.launch(&**cx.driver(), cx.stream(), &launch) }
+}
+
+/// Launches the job's body.
+pub(super) fn launch(
+    job: &Job,
+    views: Vec<AnyView<'_, Cuda>>,
+    cx: &mut TaskContext<'_>,
+) -> Result<(), TaskError> {
+    if job.fault == Some(Fault::Before) {
+        return Err("it fails before it writes, on purpose".into());
+    }
+    let seed = blend(job.seed, cx.variant().into());
+    let gpu = cx.gpu();
+    let digest = Digest(gpu.scratch(Digest::BYTES)?.at);
+    let mut plan = Plan { digest, looks: vec![digest.begin(seed)], acts: Vec::new() };
+    let mut written = Vec::new();
+    for (view, access) in views.into_iter().zip(job.accesses.iter().enumerate()) {
+        match view {
+            Typed::Words(view) => written.extend(plan.add(view, access, gpu)?.map(Typed::Words)),
+            Typed::Local(view) => written.extend(plan.add(view, access, gpu)?.map(Typed::Local)),
+            Typed::Plain(view) => written.extend(plan.add(view, access, gpu)?.map(Typed::Plain)),
+        }
+    }
+    let kernels = loaded(gpu.driver(), gpu.gpu())?;
+    for launch in plan.looks.iter().chain(&plan.acts) {
+        // SAFETY: the arrays are the task's operands and its working space.
+        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), launch)? };
+    }
+    for value in &written {
+        each_type!(value, value => measure(value, gpu)?);
+    }
+    let failed = || Err("it fails after it has written, on purpose".into());
+    match job.fault {
+        // Half of them when their operations have ended, so that what was launched behind them finds out.
+        Some(Fault::After) if seed.is_multiple_of(2) => {
+            gpu.at_end(failed);
+            Ok(())
+        }
+        Some(Fault::After) => failed(),
+        Some(Fault::Panic) => resume_unwind(Box::new("the body panics on purpose")),
+        _ => Ok(()),
+    }
+}
+
+/// Lets the norm of what was written be known at the end. Plain vectors have none.
+fn measure<D: Sample>(value: &CudaMut<'_, D>, gpu: &GpuContext<'_>) -> Result<(), TaskError> {
+    let array = of_mut(value);
+    if array.format == Format::NATIVE {
+        return Ok(());
+    }
+    let norm = gpu.scratch(NORM_BYTES as u64)?.at;
+    let launch = kernels::norm(array, norm);
+    // SAFETY: an operand of the task, and working space of its own.
+    unsafe {
+        loaded(gpu.driver(), gpu.gpu())?.launch(&**gpu.driver(), gpu.stream(), &launch)?;
+        value.read_back(gpu, (norm, NORM_BYTES), |bytes, _, meta| {
+            meta.norm = f64::from_le_bytes(bytes.try_into().unwrap_or_default());
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Random task graphs on random machines of emulated devices, compared bit by bit with a sequential oracle: the same tasks run one
+//! after the other on plain values.
+//!
+//! A case is made from one number and nothing else: handles of three types (words in three formats that lose information when they
+//! are narrowed, the same words that cannot leave the host, plain vectors, their parts and views), tasks with every access, formats chosen early and late,
+//! tasks that fail on purpose, replays, reads and writes in place, handles that go and come, hints to the memory manager, and a machine of one to six emulated
+//! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::fake`], or real ones ([`Fuzz::gpus`]). `zellige selftest` runs them; so does CI.
+//!
+//! ```
+//! use zellige_selftest::Fuzz;
+//!
+//! let report = Fuzz { graphs: 5, seed: 7, ..Fuzz::default() }.run(|_, _| true);
+//! assert!(report.failures.is_empty(), "{:?}", report.failures);
+//! ```
+
+#![deny(unsafe_code)]
+
+mod case;
+mod choice;
+mod codelet;
+mod generate;
+mod gpu;
+mod kernels;
+mod operand;
+mod oracle;
+mod panics;
+mod report;
+mod rng;
+mod run;
+mod value;
+mod words;
+
+pub use kernels::SOURCE;
+pub use report::{FuzzCounts, FuzzFailure, FuzzReport};
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zellige_gpu::Driver;
+use zellige_runtime::internal::panic_message;
+
+use case::Case;
+use run::Ran;
+
+/// After so many failures no more cases are begun: they rarely say anything new, and a case that hangs keeps its threads.
+const ENOUGH: usize = 10;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Fuzz {
+    /// How many cases.
+    pub graphs: u64,
+    /// Seed of the first; case i has this plus i, so that one alone is run again by its own seed.
+    pub seed: u64,
+    /// Cases that run side by side.
+    pub jobs: usize,
+    /// A case that takes longer counts as one that hangs; it usually takes some milliseconds.
+    pub patience: Duration,
+    /// In some cases a device fails for good; not one of `gpus`.
+    pub deaths: bool,
+    /// Real GPUs, which most cases use, each as one device or several with a small part of its memory; `None`: two in five cases use
+    /// some that are not there. With the same seed all else is the same.
+    pub gpus: Option<Arc<dyn Driver>>,
+}
+
+impl Default for Fuzz {
+    fn default() -> Self {
+        Fuzz { graphs: 200, seed: 0, jobs: 1, patience: Duration::from_secs(20), deaths: false, gpus: None }
+    }
+}
+
+impl Fuzz {
+    /// Runs the cases. `advance` is told after each how many are done, and how it failed if it did; it stops the run by answering false.
+    pub fn run(&self, advance: impl Fn(u64, Option<&FuzzFailure>) -> bool + Sync) -> FuzzReport {
+        let begin = Instant::now();
+        panics::listen();
+        let report = Mutex::new(FuzzReport { seed: self.seed, ..FuzzReport::default() });
+        let (next, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
+        let worker = || {
+            while !stopped.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= self.graphs {
+                    return;
+                }
+                let seed = self.seed.wrapping_add(number);
+                let (case, ran) = self.run_one(seed);
+                let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+                let done = report.counts.graphs + 1;
+                let goes_on = advance(done, report.add(seed, &case, ran));
+                if !goes_on || report.failures.len() >= ENOUGH {
+                    stopped.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..self.jobs {
+                scope.spawn(worker);
+            }
+            worker();
+        });
+        let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+        report.failures.sort_by_key(|failure| failure.seed);
+        report.seconds = begin.elapsed().as_secs_f64();
+        report
+    }
+
+    /// Runs the case of one seed on a thread of its own, which is left alone if it hangs.
+    fn run_one(&self, seed: u64) -> (Arc<Case>, Ran) {
+        let there = self.gpus.as_ref().map(|driver| driver.working());
+        let case = Arc::new(generate::case(seed, self.deaths, there.as_deref()));
+        let before = panics::count();
+        let (done, wait) = channel();
+        let (stalled, stall) = channel();
+        let (mine, gpus, patience) = (Arc::clone(&case), self.gpus.clone(), self.patience);
+        let run = move || {
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                let expected = oracle::expect(&mine);
+                run::run(&mine, &expected, gpus, patience, move |text| {
+                    // Nobody listens once the case has been given up.
+                    let _ = stalled.send(text);
+                })
+            }));
+            let _ = done.send(
+                ran.unwrap_or_else(|panic| Ran::failed(format!("a panic: {}", panic_message(&*panic)))),
+            );
+        };
+        if let Err(error) = thread::Builder::new().name("zellige-fuzz".into()).spawn(run) {
+            return (case, Ran::failed(format!("no thread for the case: {error}")));
+        }
+        let mut ran = wait.recv_timeout(self.patience).unwrap_or_else(|why| {
+            let text: Vec<String> = stall.try_iter().collect();
+            Ran::failed(match why {
+                RecvTimeoutError::Timeout => {
+                    format!("it hangs: no end after {} s; {}", self.patience.as_secs_f64(), text.join("; "))
+                }
+                RecvTimeoutError::Disconnected => "its thread ended without a result".into(),
+            })
+        });
+        ran.differences.extend(panics::since(before));
+        (case, ran)
+    }
+}
