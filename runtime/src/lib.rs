@@ -85,7 +85,7 @@ pub use operand::{
     Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
     commute, metas, read, reads, reduce, scratch, update, write,
 };
-pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope};
+pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, WORKER_BYTES};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use subnormals::Subnormals;
@@ -94,7 +94,7 @@ pub use task::{
     DeviceKind, MAX_OPERAND_FORMATS, NamedTask, Outcome, Spec, Submit, TaskBuilder, TaskContext, TaskInfo,
     TaskRef,
 };
-pub use topology::{CoreInfo, Topology, cpu_limit};
+pub use topology::{CoreInfo, Topology, available_memory, cpu_limit};
 pub use trace::{
     Bounds, CodeletReport, EvictionEvent, GivenTime, IdleEvent, IdleState, KindReport, LinkReport,
     MemoryEvent, NodeReport, Report, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent, TransferReason,

@@ -18,7 +18,7 @@ use crate::operand::Mode;
 use crate::task::{Codelet, DeviceInfo, Spec, Submit, TaskRef};
 use crate::trace::{Trace, TraceWorker};
 
-pub use builder::RuntimeBuilder;
+pub use builder::{RuntimeBuilder, WORKER_BYTES};
 pub use group::Group;
 pub use scope::Scope;
 

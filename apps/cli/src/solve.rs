@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use zellige_sparse::krylov::{History, Logger, Stop};
 use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
+use zellige_runtime::Topology;
 use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
 use zellige_tor::pipeline::Observer;
 
@@ -29,7 +30,9 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
     let a = market::read(&args.matrix)?.matrix;
     let b = vectors::all(&args.rhs, a.rows())?;
-    let rt = devices.runtime(&args.execution).build()?;
+    let parts = system::parallelism(&a).saturating_mul(b.len()).saturating_mul(args.shifts.len().max(1));
+    let workers = args.execution.workers.map_or_else(|| Topology::discover().cores.len(), usize::from);
+    let rt = devices.runtime(&args.execution).workers(workers.min(parts)).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let options = options(args, a.columns())?;
     // With shifts there are no preconditioners.
@@ -64,7 +67,7 @@ impl Solved {
     /// What it is the answer to, unless there is but one.
     fn name(&self, several: bool) -> Option<String> {
         let rhs = || format!("right-hand side {}", self.rhs);
-        several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift}", rhs())))
+        several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift:?}", rhs())))
     }
 }
 

@@ -42,7 +42,7 @@ Examples
 /// The words after `tor`.
 #[derive(Debug, Subcommand)]
 pub enum Tor {
-    /// Say how large a system is, what it needs, and which tiles suit it; nothing is computed.
+    /// Say how large a system is, what it needs, and which tiles and rule suit it; of its tiles a sample is computed.
     Info(InfoArgs),
     /// Compute the covariance matrices and write them.
     #[command(after_help = DEVICES)]
