@@ -15,7 +15,7 @@
 pub mod npy;
 mod temporary;
 
-pub use temporary::{abandon, make_folder};
+pub use temporary::{abandon, keep, make_folder, remove_if_abandoned};
 
 use std::fmt;
 use std::fs::File;

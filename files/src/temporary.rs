@@ -36,6 +36,22 @@ pub fn abandon() {
     }
 }
 
+/// Has [`abandon`] remove this file, which its owner gives its name later, until it is [kept](keep).
+///
+/// # Errors
+/// The process is ending.
+pub fn remove_if_abandoned(path: &Path) -> io::Result<()> {
+    let mut unfinished = unfinished();
+    unfinished.may_begin()?;
+    unfinished.files.push(path.to_owned());
+    Ok(())
+}
+
+/// The file stays from now on, whatever ends the process.
+pub fn keep(path: &Path) {
+    forget(path);
+}
+
 /// Makes a folder for results, or takes one that is there. The folder that it lies in must exist.
 ///
 /// # Errors

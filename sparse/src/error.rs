@@ -50,6 +50,16 @@ pub enum Error {
         /// What is wrong with it and where, and what would help.
         problem: String,
     },
+    /// What does not fit the memory.
+    #[error("not enough memory: {what} takes {:.1} MB, {:.1} MB available", *needed as f64 / 1e6, *available as f64 / 1e6)]
+    Memory {
+        /// The matrix, as it was asked for.
+        what: String,
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that this process can still use.
+        available: u64,
+    },
     /// A task failed, or could not be submitted.
     #[error(transparent)]
     Runtime(#[from] zellige_runtime::Error),
@@ -58,6 +68,14 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(path: &Path, problem: &'static str, source: std::io::Error) -> Self {
         Error::File { path: path.to_owned(), problem, source }
+    }
+
+    /// Refuses what does not fit the memory, before any is asked for.
+    pub(crate) fn if_too_large(what: impl FnOnce() -> String, needed: u64) -> Result<(), Error> {
+        match zellige_runtime::available_memory() {
+            Some(available) if needed > available => Err(Error::Memory { what: what(), needed, available }),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn shape(what: &'static str, problem: impl Into<String>) -> Self {

@@ -15,6 +15,9 @@ static TASKS: Mutex<Option<Canceller>> = Mutex::new(None);
 /// How long the main thread may take to return before the process ends without it.
 const GRACE: Duration = Duration::from_millis(700);
 
+/// How long the last line may take to be written.
+const LAST_WORD: Duration = Duration::from_millis(200);
+
 /// Listens for Ctrl-C from now on.
 ///
 /// # Errors
@@ -27,21 +30,27 @@ fn on_signal() {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
         leave();
     }
-    progress::aside(|| out::note("zellige: interrupted, cancelling tasks (once more to end at once)"));
-    if let Some(tasks) = &*TASKS.lock() {
-        tasks.cancel_all();
-    }
     std::thread::spawn(|| {
         std::thread::sleep(GRACE);
         leave();
     });
+    if let Some(tasks) = &*TASKS.lock() {
+        tasks.cancel_all();
+    }
+    progress::aside(|| out::note("zellige: interrupted, cancelling tasks (once more to end at once)"));
 }
 
 /// Ends the process. A file that is being written goes; one that is complete stays.
 fn leave() -> ! {
     zellige_files::abandon();
-    progress::clear();
-    out::error(&CommandError::Interrupted.to_string());
+    // Where nobody reads standard error, whoever writes to it waits: not this thread.
+    let (said, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        progress::clear();
+        out::error(&CommandError::Interrupted.to_string());
+        let _ = said.send(());
+    });
+    let _ = heard.recv_timeout(LAST_WORD);
     std::process::exit(i32::from(exit::INTERRUPTED));
 }
 

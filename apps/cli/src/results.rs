@@ -10,7 +10,7 @@ use crate::args::{Output, OutputFile, RunOutputs};
 use crate::{out, provenance};
 
 /// Records of one worker that a trace has room for, where nothing is known of the number of tasks.
-const TRACE_ROOM: usize = 1 << 18;
+const TRACE_ROOM: usize = 1 << 16;
 
 /// Writes results as JSON; `None`: nobody asked for them.
 ///

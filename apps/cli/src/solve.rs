@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_runtime::Topology;
 use zellige_runtime::Trace;
 use zellige_sparse::krylov::{History, Logger, Stop};
 use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
@@ -31,7 +32,10 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let devices = Devices::open(&args.execution, &Needs::default())?;
     let a = market::read(&args.matrix)?.matrix;
     let b = vectors::all(&args.rhs, a.rows())?;
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let parts = system::parallelism(&a).saturating_mul(b.len()).saturating_mul(args.shifts.len().max(1));
+    let workers = args.execution.workers.map_or_else(|| Topology::discover().cores.len(), usize::from);
+    let builder = devices.runtime(&args.execution).workers(workers.min(parts));
+    let rt = args.outputs.traced(builder).build()?;
     let _armed = interrupt::cancels(rt.canceller());
     let options = options(args, a.columns())?;
     // With shifts there are no preconditioners.
@@ -63,7 +67,7 @@ impl Solved {
     /// What it is the answer to, unless there is but one.
     fn name(&self, several: bool) -> Option<String> {
         let rhs = || format!("right-hand side {}", self.rhs);
-        several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift}", rhs())))
+        several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift:?}", rhs())))
     }
 }
 

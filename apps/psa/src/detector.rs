@@ -67,7 +67,7 @@ impl Detector {
             ("differential_cross_talk", electronics.differential_cross_talk),
         ] {
             if !(-1.0..=1.0).contains(&value) {
-                return wrong(name, format!("{value}: give a number from -1 to 1"));
+                return wrong(name, format!("{value:?}: give a number from -1 to 1"));
             }
         }
         if !(0.1..=10.0).contains(&speed) {

@@ -78,6 +78,14 @@ impl fmt::Display for Failure {
     }
 }
 
+struct Megabytes(u64);
+
+impl fmt::Display for Megabytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} MB", self.0 as f64 / 1e6)
+    }
+}
+
 /// An error of the runtime.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -228,6 +236,22 @@ pub enum Error {
     /// A replay's bindings do not fit the graph.
     #[error("cannot replay: {0}")]
     Binding(String),
+    /// Workers and the trace's records would take more memory than there is.
+    #[error(
+        "not enough memory: {} needed (workers {} + records of a trace {}), {} available; take fewer workers{}",
+        Megabytes(*needed), Megabytes(*workers), Megabytes(*trace), Megabytes(*available),
+        if *trace > 0 { ", or no trace" } else { "" }
+    )]
+    Memory {
+        /// Bytes in all.
+        needed: u64,
+        /// Of workers: threads and what each keeps.
+        workers: u64,
+        /// Of a trace's records.
+        trace: u64,
+        /// Bytes that this process can still use.
+        available: u64,
+    },
     /// The operating system refused something.
     #[error("{what}: {cause}")]
     Os {

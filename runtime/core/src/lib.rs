@@ -90,7 +90,7 @@ pub use operand::{
     Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
     commute, metas, read, reads, reduce, scratch, update, write,
 };
-pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope};
+pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, WORKER_BYTES};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use submit::{Closure, CodeletBuilder, NamedTask, Submit, TaskBuilder};
@@ -99,7 +99,7 @@ pub use task::{
     Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS,
     Outcome, Spec, TaskContext, TaskRef,
 };
-pub use topology::{CoreInfo, Topology, cpu_limit};
+pub use topology::{CoreInfo, Topology, available_memory, cpu_limit};
 pub use zellige_model as model;
 pub use zellige_model::TaskInfo;
 pub use zellige_trace as trace;

@@ -21,7 +21,7 @@ use crate::operand::Mode;
 use crate::submit::Submit;
 use crate::task::{Codelet, DeviceInfo, Spec, TaskRef};
 
-pub use builder::RuntimeBuilder;
+pub use builder::{RuntimeBuilder, WORKER_BYTES};
 pub use group::Group;
 pub use scope::Scope;
 

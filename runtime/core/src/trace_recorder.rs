@@ -42,6 +42,14 @@ impl Open {
 }
 
 impl TraceRecorder {
+    /// Bytes of a recorder: queues have a word beside each record.
+    pub(crate) fn bytes(workers: usize, capacity: usize) -> u64 {
+        let word = size_of::<usize>();
+        let each =
+            size_of::<TaskEvent>() + 2 * size_of::<IdleEvent>() + 4 * size_of::<(u64, u64)>() + 7 * word;
+        (each as u64).saturating_mul(workers as u64).saturating_mul(capacity as u64)
+    }
+
     /// Room for `capacity` tasks per worker, two idle stretches and four dependencies for each.
     pub(crate) fn new(workers: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1);

@@ -83,6 +83,11 @@ pub(super) struct Mesh<const D: usize> {
     unknowns: usize,
 }
 
+/// Elements of a node's rows: as many unknowns as it has, in each of its neighbours and itself, at most.
+pub(super) fn elements_of(unknowns: usize) -> usize {
+    27 * unknowns * unknowns
+}
+
 const FIXED: u32 = u32::MAX;
 
 impl<const D: usize> Mesh<D> {
@@ -94,7 +99,7 @@ impl<const D: usize> Mesh<D> {
         groups: &[&[usize]],
         is_fixed: impl Fn([usize; 3], usize) -> bool,
     ) -> Result<Self, Error> {
-        check_cells(elements.nodes())?;
+        check_cells(elements.nodes(), elements_of(D))?;
         let nodes = elements.nodes();
         let mut number = vec![[FIXED; D]; nodes.iter().product()];
         let mut unknowns = 0;
@@ -220,7 +225,7 @@ impl Default for Stokes {
 pub fn stokes(problem: &Stokes) -> Result<Csr, Error> {
     const PRESSURE: usize = 3;
     let cells = problem.elements.0;
-    check_cells(cells)?;
+    check_cells(cells, elements_of(4))?;
     let viscosity: Vec<f64> = field::gaussian(cells, problem.seed)
         .iter()
         .map(|g| 3.5e-3 * 10f64.powf(problem.spread * g))

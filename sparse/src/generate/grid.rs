@@ -7,6 +7,9 @@ use crate::error::Error;
 /// Area over distance of the faces across each axis: cells are flat.
 const GEOMETRY: [f64; 3] = [0.1, 0.1, 1.0];
 
+/// Elements of a row: a cell and its neighbours.
+const NEIGHBOURS: usize = 7;
+
 /// Single-phase flow: two-point fluxes between cells of permeability `10^(spread g)`, fixed pressure at both ends of the first axis.
 ///
 /// The default has 3 179 000 unknowns, 22 120 400 elements and magnitudes over about 14 decades.
@@ -59,7 +62,7 @@ pub fn flow(problem: &Flow) -> Result<Csr, Error> {
 /// As [`flow`], and for a step that is not positive.
 pub fn transport(problem: &Transport) -> Result<Csr, Error> {
     check_step(problem.step)?;
-    check_cells(problem.flow.cells)?;
+    check_cells(problem.flow.cells, NEIGHBOURS)?;
     let speed: Vec<f64> = field::gaussian(problem.flow.cells, problem.flow.seed.wrapping_add(1))
         .iter()
         .map(|g| 10f64.powf(problem.stream * g))
@@ -73,7 +76,7 @@ pub fn transport(problem: &Transport) -> Result<Csr, Error> {
 
 /// Two-point fluxes, what streams out of each cell along each axis, and what is added to the diagonal.
 fn volumes(problem: &Flow, stream: impl Fn(usize, usize) -> f64, added: f64) -> Result<Csr, Error> {
-    let all = check_cells(problem.cells)?;
+    let all = check_cells(problem.cells, NEIGHBOURS)?;
     let permeability: Vec<f64> =
         field::gaussian(problem.cells, problem.seed).iter().map(|g| 10f64.powf(problem.spread * g)).collect();
     let [nx, ny, nz] = problem.cells;
@@ -83,8 +86,8 @@ fn volumes(problem: &Flow, stream: impl Fn(usize, usize) -> f64, added: f64) -> 
         2.0 * GEOMETRY[axis] * a * b / (a + b)
     };
     let (mut starts, mut column, mut value) = (Vec::with_capacity(all + 1), Vec::new(), Vec::new());
-    column.reserve_exact(7 * all);
-    value.reserve_exact(7 * all);
+    column.reserve_exact(NEIGHBOURS * all);
+    value.reserve_exact(NEIGHBOURS * all);
     starts.push(0);
     for cell in 0..all {
         let place = [cell / strides[0], cell / strides[1] % ny, cell % nz];

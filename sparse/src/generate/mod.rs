@@ -26,13 +26,20 @@ use crate::error::Error;
 /// More cells than this have unknowns that 32 bits cannot number.
 const MOST_CELLS: usize = 1 << 29;
 
-/// The number of cells.
-fn check_cells(cells: [usize; 3]) -> Result<usize, Error> {
+/// Bytes of an element: column and value.
+const ELEMENT: usize = 12;
+
+/// The number of cells, whose unknowns have so many elements each.
+fn check_cells(cells: [usize; 3], elements: usize) -> Result<usize, Error> {
     let all = cells.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
-    all.filter(|all| (1..=MOST_CELLS).contains(all)).ok_or_else(|| {
-        let [x, y, z] = cells;
+    let [x, y, z] = cells;
+    let all = all.filter(|all| (1..=MOST_CELLS).contains(all)).ok_or_else(|| {
         Error::parameter("cells", format!("{x} x {y} x {z}: at least one each, at most {MOST_CELLS} in all"))
-    })
+    })?;
+    // Fields and the first elements of rows come on top.
+    let bytes = all as u64 * (elements * ELEMENT + 4 * size_of::<f64>()) as u64;
+    Error::if_too_large(|| format!("a matrix of {x} x {y} x {z} cells"), bytes)?;
+    Ok(all)
 }
 
 /// A step of time has a length.

@@ -1,5 +1,6 @@
 //! Layered rock, dry and wet.
 
+use super::elements::elements_of;
 use super::elements::{Cell, Corner, Elements, Mesh, graded};
 use super::{check_cells, check_step, field};
 use crate::csr::Csr;
@@ -80,7 +81,7 @@ fn stiffness(cell: &Cell, modulus: f64, a: Corner, b: Corner) -> [[f64; 3]; 3] {
 /// [`Error::Parameter`] for no elements or too many.
 pub fn elasticity(problem: &Elasticity) -> Result<Csr, Error> {
     let cells = problem.elements.0;
-    check_cells(cells)?;
+    check_cells(cells, elements_of(3))?;
     let modulus = moduli(cells, &[1e9, 1e11, 3e8, 1e10], problem.spread, problem.seed);
     let mesh = Mesh::<3>::new(problem.elements, edges(cells), &[&[0, 1, 2]], |at, _| at[2] == 0)?;
     mesh.assemble(|_, _| true, |cell, a, b| stiffness(cell, modulus[cell.number], a, b))
@@ -97,7 +98,7 @@ pub fn biot(problem: &Biot) -> Result<Csr, Error> {
     const STORAGE: f64 = 4.5e-10 * 0.2;
     check_step(problem.step)?;
     let cells = problem.elements.0;
-    check_cells(cells)?;
+    check_cells(cells, elements_of(4))?;
     let modulus = moduli(cells, &[1e9, 1e10, 3e8], problem.spread.0, problem.seed);
     let mobility = moduli(cells, &[MOBILITY], problem.spread.1, problem.seed.wrapping_add(1));
     let is_clamped = |at: [usize; 3], component| component != PRESSURE && at[2] == 0;

@@ -211,6 +211,10 @@ impl Lines<'_> {
                 self.error(format!("{rows} rows for {elements} elements: nearly all rows would be empty"))
             );
         }
+        // As the file names them, then by rows.
+        let each = if symmetry == Symmetry::General { 28 } else { 40 };
+        let bytes = (elements as u64).saturating_mul(each).saturating_add(8 * rows as u64);
+        Error::if_too_large(|| format!("{}: a matrix of {elements} elements", self.name.display()), bytes)?;
         Ok(())
     }
 

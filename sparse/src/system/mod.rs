@@ -36,6 +36,7 @@ pub use shifts::ShiftedAnswer;
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::krylov::{BasisFormat, Logger, Orthogonalisation, Solution, Stop};
+use crate::space::Space;
 
 /// How a system is solved.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +86,11 @@ impl Default for Options {
             without_constant: false,
         }
     }
+}
+
+/// Workers that have something to do for one right-hand side: a task for each stretch of a vector, and two while copies and factors are made.
+pub fn parallelism(a: &Csr) -> usize {
+    Space::new(a.rows(), a.bytes()).stretches().max(2)
 }
 
 /// What an attempt came to.

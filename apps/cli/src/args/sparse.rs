@@ -114,7 +114,7 @@ impl std::str::FromStr for Size {
     fn from_str(s: &str) -> Result<Self, String> {
         let parts: Vec<usize> = s.split('x').map(|part| part.parse().unwrap_or(0)).collect();
         match parts[..] {
-            [x, y, z] if x * y * z > 0 => Ok(Size([x, y, z])),
+            [x, y, z] if x.min(y).min(z) > 0 => Ok(Size([x, y, z])),
             [n] if n > 0 => Ok(Size([n; 3])),
             _ => Err("three numbers like 48x48x48, or one for all axes".into()),
         }
@@ -163,7 +163,7 @@ pub struct SpmvArgs {
     /// Threads that share each product.
     ///
     /// auto takes what is fastest for so many.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: u16,
     /// Store negligible nonzeros in the narrowest format instead of dropping them.
     #[arg(long)]

@@ -44,7 +44,7 @@ Examples
 pub enum Tor {
     /// Print a system as a file to edit.
     Example,
-    /// Say how large a system is, what it needs, and which tiles suit it; nothing is computed.
+    /// Say how large a system is, what it needs, and which tiles and rule suit it; of its tiles a sample is computed.
     Info(InfoArgs),
     /// Compute the covariance matrices and write them.
     #[command(after_long_help = DEVICES)]

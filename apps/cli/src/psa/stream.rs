@@ -10,6 +10,7 @@ use zellige_psa::files;
 use zellige_psa::files::geb::write_frame;
 use zellige_psa::observe::Observer;
 use zellige_psa::search::{Batching, Event, Flow, Rules};
+use zellige_psa::stream::journal::Journal;
 use zellige_psa::stream::output::Output;
 use zellige_psa::stream::record::{KIND, Traces};
 use zellige_psa::stream::socket::{self, Listener};
@@ -22,7 +23,7 @@ use crate::args::{PsaFrames, PsaOverload, PsaSend, PsaStream};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::out;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 use crate::results::page_of;
 use crate::table::digits;
 
@@ -144,7 +145,17 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
         }
         (None, None) => unreachable!("one of the two is required"),
     };
-    let summary = summary.map_err(failed)?;
+    let summary = summary.map_err(|error| {
+        if let Ok(Some(journal)) = Journal::read(&args.output) {
+            let frames = journal.frames;
+            progress::aside(|| {
+                out::note(&format!(
+                    "zellige: {frames} frames are answered: the same command goes on behind them"
+                ));
+            });
+        }
+        failed(error)
+    })?;
     if summary.events == 0 && summary.foreign > 0 {
         let problem =
             format!("none of its {} frames holds traces as zellige psa frames writes them", summary.foreign);

@@ -24,7 +24,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         rules: vec![args.precision.to_string()],
         exact: false,
         keep_reconstructors: true,
-        ..super::options(&args.factor, &devices)
+        ..super::options(&args.factor, &args.execution, &devices)
     };
     pipeline::precheck(&input, &options)?;
     let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;

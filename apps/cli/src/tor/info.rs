@@ -3,12 +3,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_tor::info::Info;
-use zellige_tor::pipeline::{self, Need, Options, TileChoice};
+use zellige_tor::params::Input;
+use zellige_tor::pipeline::{self, Need, Options, Silent, TileChoice};
 
 use crate::args::{InfoArgs, Tile};
-use crate::out;
 use crate::results::{is_stdout, write_json};
 use crate::table::bytes;
+use crate::{devices, interrupt, out};
 
 #[derive(Serialize, JsonSchema)]
 pub struct Figures<'a> {
@@ -51,7 +52,7 @@ pub struct Tiling {
 pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     let input = super::read(&args.system)?;
     let info = zellige_tor::info(&input.system, &input.atmosphere)?;
-    let tiling = Tiling::of(&info, args.tile)?;
+    let mut tiling = Tiling::of(&info, args.tile)?;
     let rules = super::run::rules(&args.precision);
     let options = Options {
         rules: rules.clone(),
@@ -67,6 +68,9 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
         }
         Err(other) => return Err(other.into()),
     };
+    if need.is_some() {
+        tiling.advice += &rule_advice(&input, &options, info.measurements)?;
+    }
     let run = Run {
         rules,
         memory: need.as_ref().map_or(Vec::new(), |need| need.items.clone()),
@@ -85,6 +89,21 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     out::print(&format!("{info}\n{run}{}", figures.tiling.text()))
 }
 
+/// Which rule to take, by what a sample of the tiles does with it.
+fn rule_advice(input: &Input, options: &Options, measurements: usize) -> anyhow::Result<String> {
+    let rt = devices::builder().build()?;
+    let _armed = interrupt::cancels(rt.canceller());
+    let found = pipeline::recommend(&rt, input, options, &Silent).map_err(super::pipeline_error)?;
+    let refused: Vec<String> = found.refused.iter().map(|rule| format!("{rule} would not")).collect();
+    let whole = if found.rows == measurements { "all" } else { "a sample" };
+    Ok(format!(
+        "; {} keeps it positive definite, by {whole} of its tiles ({} measurements){}",
+        found.rule,
+        found.rows,
+        refused.iter().map(|text| format!(", {text}")).collect::<String>()
+    ))
+}
+
 impl Tiling {
     fn of(info: &Info, tile: Tile) -> anyhow::Result<Tiling> {
         let grid = pipeline::grid(info, super::tile(tile, TileChoice::Auto))?;
@@ -95,7 +114,7 @@ impl Tiling {
         let advice = match (tile, parts) {
             (_, 3..) => format!(
                 "an axis of one sensor lies in {parts} tiles: low precision needs a band of at least 2 (hp1:band=2) or a \
-                 rule on operands (hp1:operand=1e-2)"
+                 rule on operands"
             ),
             (Tile::Edge(_), 2) => {
                 "tiles cut across sensors: --tile auto follows them, and low precision then loses \

@@ -11,7 +11,7 @@ mod run;
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
 
-use crate::args::{FactorArgs, NotSpd, SystemArgs, Tile, Tor};
+use crate::args::{ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
 use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::{interrupt, out};
@@ -64,8 +64,9 @@ fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
 }
 
 /// The options that `run` and `build` share.
-fn options(factor: &FactorArgs, devices: &Devices) -> Options {
+fn options(factor: &FactorArgs, execution: &ExecutionArgs, devices: &Devices) -> Options {
     Options {
+        workers: execution.workers.map(usize::from),
         solve_rule: factor.solve_precision.as_ref().map(ToString::to_string),
         tile: tile(factor.tile, devices.auto_tiles()),
         look_left: factor.fuse_updates.into(),

@@ -1,6 +1,7 @@
 //! `zellige tor run`.
 
 use zellige_linalg::Rule;
+use zellige_runtime::Topology;
 use zellige_tor::files::SlopeOrder;
 use zellige_tor::pipeline::{self, Options, Outcome};
 use zellige_tor::report;
@@ -17,8 +18,10 @@ use crate::table::bytes;
 /// Rules that are compared where none is asked for.
 const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];
 
-/// Records of one worker that a trace has room for, at least and at most.
-const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 20;
+/// Records that a trace has room for, at least, on all workers together.
+const TRACE_LEAST: usize = 1 << 17;
+/// And those of one worker, at least and at most.
+const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 
 /// All stages for every rule.
 ///
@@ -40,11 +43,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         },
         keep_reconstructors: output.is_some(),
         keep_norms: norms.is_some(),
-        ..super::options(&args.factor, &devices)
+        ..super::options(&args.factor, &args.execution, &devices)
     };
     let plan = pipeline::precheck(&input, &options)?;
     let tasks = options.rules.len().saturating_mul(plan.tiles().saturating_pow(3) / 2);
-    let records = tasks.clamp(*TRACE_ROOM.start(), *TRACE_ROOM.end());
+    let workers = args.execution.workers.map_or_else(|| Topology::discover().cores.len(), usize::from);
+    // Workers need not run as many as each other.
+    let room = tasks.saturating_mul(4).max(TRACE_LEAST) / workers.max(1);
+    let records = room.clamp(*TRACE_ROOM.start(), *TRACE_ROOM.end());
     let rt = args.outputs.traced_with(devices.runtime(&args.execution), records).build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();

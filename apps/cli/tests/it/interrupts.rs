@@ -1,6 +1,6 @@
 //! Ctrl-C at any time: exit code 130, a message, no file.
 
-use crate::common::{collect, folder, left, zellige};
+use crate::common::{collect, folder, left, ok, zellige};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -67,4 +67,90 @@ fn a_request_to_end_is_the_same() {
     signal(&child, rustix::process::Signal::TERM);
     collect(child, Duration::from_secs(20)).expect(130);
     assert!(left(folder.path()).is_empty());
+}
+
+/// Sends Ctrl-C after a while to a command that would go on for long.
+fn interrupted(folder: &std::path::Path, line: &str, delay: u64) -> crate::common::Ran {
+    let mut command = zellige(folder);
+    let child = command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(delay));
+    signal(&child, rustix::process::Signal::INT);
+    collect(child, Duration::from_secs(20)).expect(130)
+}
+
+/// Pipes that nothing comes out of: whatever reads waits, and Ctrl-C ends it.
+#[test]
+fn readers_are_interrupted() {
+    let folder = folder(4);
+    let path = folder.path();
+    for name in ["pipe.mtx", "pipe.npy", "pipe.json"] {
+        assert!(std::process::Command::new("mkfifo").arg(path.join(name)).status().unwrap().success());
+    }
+    ok(path, &["matrix", "generate", "flow", "--size", "3", "-o", "a.mtx"]);
+    for line in [
+        "matrix info pipe.mtx",
+        "solve pipe.mtx --json x.json",
+        "solve a.mtx -b pipe.npy -o x.npy",
+        "spmv pipe.mtx",
+        "psa track pipe.json -o gammas",
+    ] {
+        interrupted(path, line, 400).says("interrupted");
+    }
+    let there = ["a.mtx", "pipe.json", "pipe.mtx", "pipe.npy"].map(std::path::Path::new);
+    assert_eq!(left(path), there);
+}
+
+/// While a file of millions of lines is read, and while vectors are solved for.
+#[test]
+fn long_work_on_matrices_is_interrupted() {
+    let folder = folder(4);
+    let path = folder.path();
+    let mut text = String::from("%%MatrixMarket matrix coordinate real general\n3000000 3000000 3000000\n");
+    (1..=3_000_000).for_each(|row| text += &format!("{row} {row} 1.5\n"));
+    std::fs::write(path.join("a.mtx"), text).unwrap();
+    for (line, delay) in [
+        ("matrix info a.mtx", 200),
+        ("solve a.mtx -o x.npy --precond amg", 500),
+        ("matrix convert a.mtx b.mtx.gz", 900),
+    ] {
+        interrupted(path, line, delay);
+    }
+    ok(path, &["matrix", "generate", "stokes", "--size", "10", "-o", "a.mtx"]);
+    interrupted(
+        path,
+        "solve a.mtx --tol 1e-300 --max-steps 100000000 --method minres --precond none -o x.npy",
+        1500,
+    );
+    assert_eq!(left(path), [std::path::Path::new("a.mtx")]);
+}
+
+#[test]
+fn simulations_of_crystals_are_interrupted() {
+    let folder = folder(4);
+    for delay in [200, 1500] {
+        interrupted(folder.path(), "psa simulate -o basis --workers 2 --grid 1", delay);
+        assert!(left(folder.path()).is_empty(), "after {delay} ms: {:?}", left(folder.path()));
+    }
+    interrupted(folder.path(), "psa track --simulate 100000000 -o gammas --workers 2", 500);
+    assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
+}
+
+/// Nobody reads standard error, and whoever writes to it waits: the command ends all the same.
+#[test]
+fn a_full_standard_error_keeps_nobody() {
+    let folder = folder(16);
+    let mut command = zellige(folder.path());
+    command.args(["tor", "run", "small.toml", "--log", "trace", "--workers", "2"]);
+    let (read, write) = std::io::pipe().unwrap();
+    let mut filled = write.try_clone().unwrap();
+    rustix::io::ioctl_fionbio(&filled, true).unwrap();
+    while std::io::Write::write(&mut filled, &[b'.'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&filled, false).unwrap();
+    drop(filled);
+    let child = command.stdout(Stdio::piped()).stderr(write).spawn().unwrap();
+    drop(command);
+    std::thread::sleep(Duration::from_millis(800));
+    signal(&child, rustix::process::Signal::INT);
+    collect(child, Duration::from_secs(20)).expect(130);
+    drop(read);
 }

@@ -98,7 +98,7 @@ fn range(name: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Res
     if value >= low && value <= high {
         return Ok(());
     }
-    Err(wrong(name, format!("{value}: give a number from {low} to {high} {unit}")))
+    Err(wrong(name, format!("{value:?}: give a number from {low} to {high} {unit}")))
 }
 
 /// A crystal of more than this (mm) is none.

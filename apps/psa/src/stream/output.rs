@@ -71,6 +71,10 @@ impl<'a> Output<'a> {
         if let Some(earlier) = &earlier {
             check(path, &part, earlier, input)?;
         }
+        // Before anything is safe in it, it is of no use to a later run.
+        if earlier.is_none() {
+            zellige_files::remove_if_abandoned(&part).map_err(cannot)?;
+        }
         let journal = earlier.unwrap_or_else(|| Journal::new(input));
         let mut file =
             OpenOptions::new().create(true).truncate(false).write(true).open(&part).map_err(cannot)?;
@@ -109,7 +113,9 @@ impl<'a> Output<'a> {
         let cannot = |source| Error::File { path: kept.part.clone(), problem: "cannot write", source };
         kept.file.sync_data().map_err(cannot)?;
         (kept.journal.offset, kept.journal.frames) = (mark.offset, mark.frames);
-        kept.journal.write(&kept.path)
+        kept.journal.write(&kept.path)?;
+        zellige_files::keep(&kept.part);
+        Ok(())
     }
 
     /// Gives a file its name: nothing more is written.
@@ -125,6 +131,7 @@ impl<'a> Output<'a> {
         }
         kept.file.sync_all().map_err(cannot)?;
         std::fs::rename(&kept.part, &kept.path).map_err(cannot)?;
+        zellige_files::keep(&kept.part);
         unseal(&Journal::path(&kept.path))
     }
 

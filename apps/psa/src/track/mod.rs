@@ -86,7 +86,7 @@ fn range(name: &'static str, value: f64, low: f64, high: f64, unit: &str) -> Res
     if value >= low && value <= high {
         return Ok(());
     }
-    Err(Error::Parameter { name, problem: format!("{value}: give a number from {low} to {high}{unit}") })
+    Err(Error::Parameter { name, problem: format!("{value:?}: give a number from {low} to {high}{unit}") })
 }
 
 impl Settings {

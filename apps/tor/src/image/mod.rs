@@ -16,7 +16,7 @@ mod stationary;
 
 pub use exact::ExactStrehl;
 pub use pupil::{Pupil, Residual, residual};
-pub use stationary::{Psf, psf, uncorrected};
+pub use stationary::{Psf, psf, size, uncorrected};
 
 use crate::dm::Mirror;
 use crate::{Error, Matrix};

@@ -42,6 +42,11 @@ struct Sampling {
     pixel: f64,
 }
 
+/// Pixels across the image of a system.
+pub fn size(system: &System) -> usize {
+    Sampling::new(system).size
+}
+
 impl Sampling {
     fn new(system: &System) -> Self {
         let across = (system.nssp + 1) as f64;

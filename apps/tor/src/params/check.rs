@@ -86,7 +86,7 @@ impl Place {
         } else {
             Err(self.error(
                 key,
-                format!("{value} is not allowed"),
+                format!("{value:?} is not allowed"),
                 format!("give a number from {low} to {high} {unit}"),
             ))
         }

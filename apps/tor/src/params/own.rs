@@ -236,7 +236,7 @@ fn profile(p: Profile, place: &Place) -> Result<Atmosphere, Error> {
         if !(1e-3..=100.0).contains(&r0) {
             return Err(place.error(
                 "atmosphere.r0",
-                format!("{r0} is not allowed"),
+                format!("{r0:?} is not allowed"),
                 "give a number from 0.001 to 100 m",
             ));
         }

@@ -4,7 +4,7 @@ use super::devices::{DeviceUse, devices};
 use super::judge::{doubt, judge};
 use super::plan::{Need, with_targets};
 use super::results::TargetResult;
-use super::{Error, Observer, Options, memory};
+use super::{Error, Observer, Options};
 use crate::covariance::Covariance;
 use crate::files::fits::{Card, CardValue};
 use crate::files::{SlopeOrder, fits, npy, reorder_columns, reorder_rows};
@@ -80,8 +80,9 @@ pub fn evaluate(
     system.check()?;
     let info = crate::info::info(&system, &input.atmosphere)?;
     let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
-    let mut need = Need { items: Vec::new(), available: memory::limit(options.memory_limit) };
+    let mut need = Need::begin(options.memory_limit, rt.workers());
     need.add("reconstructor while it is read", 24.0 * n * m);
+    need.image(&system);
     need.evaluation(n, m, rt.workers());
     need.check("take a larger machine")?;
 

@@ -20,6 +20,7 @@ mod peak;
 mod plan;
 mod problem;
 mod products;
+mod recommend;
 mod results;
 mod rules;
 mod timed;
@@ -31,6 +32,7 @@ pub use error::Error;
 pub use foreign::{Foreign, Judgement, evaluate};
 pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, plan, precheck};
 pub use products::{Covariances, covariance, write_images, write_reconstructors};
+pub use recommend::{Recommendation, recommend};
 pub use results::{
     Attempt, Extras, GemmShare, Measured, NotSpd, PrecisionMap, RuleResult, Seconds, TargetResult,
 };
@@ -108,6 +110,8 @@ pub struct Options {
     pub keep_images: bool,
     /// Most memory to use in bytes; by default what the system has available.
     pub memory_limit: Option<u64>,
+    /// Workers whose working space is counted before there is a runtime; by default one for each core.
+    pub workers: Option<usize>,
 }
 
 impl Default for Options {
@@ -127,6 +131,7 @@ impl Default for Options {
             keep_norms: false,
             keep_images: false,
             memory_limit: None,
+            workers: None,
         }
     }
 }

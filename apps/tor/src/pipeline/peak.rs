@@ -13,7 +13,17 @@ const BURSTS: usize = 5;
 /// Sets of operands that a worker goes through, as a factorisation goes through its tiles.
 const SETS: usize = 4;
 
-/// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all workers at once, in Gflop/s. Measured for every rule anew, close to
+/// Tiles that measuring takes with so many workers: two operands and a result in each set.
+pub(super) fn tiles(workers: usize) -> usize {
+    at_once(workers) * 3 * SETS
+}
+
+/// Workers that multiply at once: more than there are cores would only wait for each other.
+fn at_once(workers: usize) -> usize {
+    std::thread::available_parallelism().map_or(workers, |cores| workers.min(cores.into()))
+}
+
+/// Rate of `C -= A B^T` with square tiles of `nb` of `T` on all cores that workers have, in Gflop/s. Measured for every rule anew, close to
 /// its run, because a machine's rate changes with its temperature and its other tenants.
 pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
     let mut rates = Vec::with_capacity(BURSTS);
@@ -26,7 +36,7 @@ pub(super) fn gemm_rate<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, E
 
 fn burst<T: TileScalar>(rt: &Runtime, nb: usize) -> Result<f64, Error> {
     let mut rates = Vec::new();
-    for _ in 0..rt.workers() {
+    for _ in 0..at_once(rt.workers()) {
         let rate = rt.register_empty::<f64>();
         rt.task("gemm_peak")
             .operands((write(&rate),))

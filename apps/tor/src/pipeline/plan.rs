@@ -1,12 +1,14 @@
 //! What a run will need, known before anything is allocated.
 
-use super::{Error, Options, TileChoice, Xray, cee, memory};
+use super::{Error, Options, TileChoice, Xray, cee, memory, peak};
 use crate::geometry;
+use crate::image::size as image_size;
 use crate::info::{Info, info};
 use crate::params::{Input, System};
 use std::fmt;
 use zellige_kernels::StorageFormat;
 use zellige_linalg::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
+use zellige_runtime::WORKER_BYTES;
 
 /// Largest tile of automatic edges.
 pub const LARGEST_TILE: usize = 512;
@@ -41,6 +43,13 @@ pub struct Plan {
     pub advice: Vec<String>,
 }
 
+/// Pages of the program and its libraries that are in memory, and small tables.
+const PROGRAM: f64 = 40e6;
+/// Arrays of `f64` of an image's size that there are at once: spectra have two for each.
+const IMAGE_ARRAYS: f64 = 9.0;
+/// Tiles of working space that a worker may have for products of split operands, and what products pack.
+const WORK_TILES: f64 = 4.0;
+
 /// Memory by purpose.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Need {
@@ -58,6 +67,19 @@ impl Need {
     /// Bytes in all.
     pub fn total(&self) -> u64 {
         self.items.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Nothing yet, but for what every run takes: the program, and so many workers.
+    pub(super) fn begin(limit: Option<u64>, workers: usize) -> Need {
+        let mut need = Need { items: Vec::new(), available: memory::limit(limit) };
+        need.add("program", PROGRAM);
+        need.add(format!("{workers} worker(s)"), workers as f64 * WORKER_BYTES as f64);
+        need
+    }
+
+    /// The image of one target.
+    pub(super) fn image(&mut self, system: &System) {
+        self.add("image", IMAGE_ARRAYS * 8.0 * (image_size(system) as f64).powi(2));
     }
 
     /// The residual of one target, per worker a block and the panels of a term, and the terms that wait for their turn.
@@ -183,7 +205,7 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
             grid.max_width()
         )));
     }
-    let memory = need(&info, &grid, &rules, options);
+    let memory = need(&system, &info, &grid, &rules, options);
     let advice = advice(&grid, &rules);
     Ok(Plan { info, grid, rules, solve_rule, memory, advice })
 }
@@ -218,10 +240,11 @@ fn remedy(info: &Info, rules: &[Rule], options: &Options) -> String {
     format!("take {}", list.join(", or "))
 }
 
-fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need {
+fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need {
     let (n, m, targets) = (info.measurements as f64, info.truth_slopes as f64, info.targets as f64);
-    let available = memory::limit(options.memory_limit);
-    let mut need = Need { items: Vec::new(), available };
+    let workers =
+        options.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
+    let mut need = Need::begin(options.memory_limit, workers);
     let most = |part: fn((f64, f64)) -> f64| rules.iter().map(|r| part(bytes_of(r))).fold(0.0, f64::max);
     let triangle = triangle(grid);
     let master = most(|b| b.0);
@@ -236,7 +259,11 @@ fn need(info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need
     if options.refine > 0 {
         need.add("refinement", targets * n * m * 24.0);
     }
-    need.evaluation(n, m, std::thread::available_parallelism().map_or(2, usize::from));
+    let tile = (grid.max_width() as f64).powi(2) * master;
+    need.add("working space", workers as f64 * WORK_TILES * tile);
+    need.add("measuring products", peak::tiles(workers) as f64 * tile);
+    need.image(system);
+    need.evaluation(n, m, workers);
     let tiles = grid.tiles() as f64;
     need.add("handles and tasks", 600.0 * tiles * tiles + 200e6_f64.min(1e3 * tiles.powi(3)));
     if options.xray == Xray::Full || options.xray == Xray::Auto && info.measurements <= XRAY_UP_TO {

@@ -2,7 +2,7 @@
 
 use super::plan::Need;
 use super::watch::{Counter, watch};
-use super::{Error, Observer, Options, Outcome, RuleResult, memory};
+use super::{Error, Observer, Options, Outcome, RuleResult};
 use crate::covariance::{Covariance, Kind};
 use crate::files::fits::{self, Card, Hdu, Pixels};
 use crate::files::{SlopeOrder, npy, reorder_columns, reorder_rows};
@@ -44,7 +44,7 @@ pub fn covariance(
     system.check()?;
     let info = crate::info::info(&system, &input.atmosphere)?;
     let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
-    let mut need = Need { items: Vec::new(), available: memory::limit(options.memory_limit) };
+    let mut need = Need::begin(options.memory_limit, rt.workers());
     need.add(format!("Cmm, n = {n}"), 8.0 * n * n);
     need.add("Ctm", 8.0 * n * m * info.targets as f64);
     need.add("Ctt", 8.0 * m * m);

@@ -49,7 +49,7 @@ pub(crate) struct WorkerSlot {
     /// What it can do, if it is a GPU.
     pub(crate) capability: Option<(u32, u32)>,
     /// The other workers, nearest first.
-    pub(crate) neighbours: Vec<usize>,
+    pub(crate) neighbours: Arc<[usize]>,
     /// Tasks it has completed; only it writes.
     pub(crate) done: CachePadded<AtomicU64>,
     /// The number of the task it runs, plus one; 0 when it runs none.
@@ -63,7 +63,7 @@ pub(crate) struct WorkerSlot {
 
 impl WorkerSlot {
     /// For a CPU core.
-    pub(crate) fn new(core: CoreInfo, neighbours: Vec<usize>) -> Self {
+    pub(crate) fn new(core: CoreInfo, neighbours: Arc<[usize]>) -> Self {
         WorkerSlot {
             core,
             kind: "cpu".into(),

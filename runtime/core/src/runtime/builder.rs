@@ -20,6 +20,9 @@ use crate::swap::Swap;
 use crate::topology::{self, CoreInfo, Topology};
 use crate::trace_recorder::{self, TraceRecorder};
 
+/// Bytes that a worker takes before it has run a task: the used part of its stack, its tables and the system's.
+pub const WORKER_BYTES: u64 = 64 << 10;
+
 /// Decides what a [`Runtime`] is made of.
 pub struct RuntimeBuilder {
     workers: Option<usize>,
@@ -255,8 +258,8 @@ impl RuntimeBuilder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// [`Error::Config`] for no workers, an unknown policy, or swap without a limit of host memory; [`Error::Os`] if a thread cannot be
-    /// started, or no file can be made for swap.
+    /// [`Error::Config`] for no workers, an unknown policy, or swap without a limit of host memory; [`Error::Memory`] where workers or a trace
+    /// do not fit the memory; [`Error::Os`] if a thread cannot be started, or no file can be made for swap.
     pub fn build(self) -> Result<Runtime, Error> {
         let topology = Topology::discover();
         let cores = topology.cores.len();
@@ -270,6 +273,7 @@ impl RuntimeBuilder {
                 "swap without a limit would never be used: say what the host may hold (host_memory)";
             return Err(Error::Config(message.into()));
         }
+        self.check_memory(count)?;
         let host = HostMemory { capacity: self.host_memory, swap: self.swap.open()? };
         warn_if_crowded(cpus, cores);
         let policy = match self.policy {
@@ -277,9 +281,9 @@ impl RuntimeBuilder {
             PolicyChoice::Given(policy) => policy,
         };
         let cores_of: Vec<_> = (0..count).map(|w| topology.cores[w % cores].clone()).collect();
-        let neighbours = topology::neighbours(&cores_of);
+        let neighbours = topology::neighbours(&cores_of, cores);
         let models = self.models.or_else(|| policy.follows().then(Arc::<Models>::default));
-        let slot = |(w, (core, neighbours)): (usize, (CoreInfo, Vec<usize>))| {
+        let slot = |(w, (core, neighbours)): (usize, (CoreInfo, Arc<[usize]>))| {
             let mut slot = WorkerSlot::new(core, neighbours);
             if let Some(device) = w.checked_sub(cpus).map(|device| &self.devices[device]) {
                 (slot.kind, slot.model_name) = (device.kind().into(), device.model_kind());
@@ -330,6 +334,19 @@ impl RuntimeBuilder {
         };
         let threads = exec::spawn_workers(&shared)?;
         Ok(Runtime { shared, threads, _watchdog: watchdog })
+    }
+}
+
+impl RuntimeBuilder {
+    /// Refuses more workers and records than there is memory for.
+    fn check_memory(&self, count: usize) -> Result<(), Error> {
+        let workers = count as u64 * WORKER_BYTES;
+        let trace = self.trace.map_or(0, |capacity| TraceRecorder::bytes(count, capacity));
+        let needed = workers.saturating_add(trace);
+        match topology::available_memory() {
+            Some(available) if needed > available => Err(Error::Memory { needed, workers, trace, available }),
+            _ => Ok(()),
+        }
     }
 }
 

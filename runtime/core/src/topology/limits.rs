@@ -1,7 +1,7 @@
-//! How much of the machine this process may use: its CPU mask and its control group's quota.
+//! How much of the machine this process may use: its CPU mask, its control group's limits, memory that nobody uses.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The CPUs in this process's affinity mask.
 pub(crate) fn allowed_cpus() -> Vec<usize> {
@@ -15,18 +15,61 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
 pub fn cpu_limit() -> Option<f64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mut path = Path::new("/sys/fs/cgroup").join(group.trim_start_matches('/'));
-    let mut limit: Option<f64> = None;
-    // Every level above may be tighter.
-    while path.starts_with("/sys/fs/cgroup") {
-        if let Some(here) = fs::read_to_string(path.join("cpu.max")).ok().as_deref().and_then(parse_cpu_max) {
-            limit = Some(limit.map_or(here, |l| l.min(here)));
+    let limit = |folder: &Path| parse_cpu_max(&fs::read_to_string(folder.join("cpu.max")).ok()?);
+    levels("/sys/fs/cgroup", group).filter_map(|folder| limit(&folder)).min_by(f64::total_cmp)
+}
+
+/// A control group's folder and those above it: every level may be tighter.
+fn levels(root: &'static str, group: &str) -> impl Iterator<Item = PathBuf> {
+    let own = Path::new(root).join(group.trim_start_matches('/'));
+    std::iter::successors(Some(own), |folder| folder.parent().map(Path::to_owned))
+        .take_while(move |folder| folder.starts_with(root))
+}
+
+/// Bytes that this process can still use without swapping: what the kernel has available, less where control groups grant less or the
+/// process has a limit of address space (`ulimit -v`). `None` where the system does not tell.
+pub fn available_memory() -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let free = read("/proc/meminfo").and_then(|text| kilobytes(&text, "MemAvailable:"));
+    let own = read("/proc/self/cgroup").unwrap_or_default();
+    let groups = own.lines().flat_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        match (fields.next(), fields.next()) {
+            (Some(""), Some(group)) => grants("/sys/fs/cgroup", group, ["memory.max", "memory.current"]),
+            (Some("memory"), Some(group)) => {
+                let files = ["memory.limit_in_bytes", "memory.usage_in_bytes"];
+                grants("/sys/fs/cgroup/memory", group, files)
+            }
+            _ => Vec::new(),
         }
-        if !path.pop() {
-            break;
-        }
-    }
-    limit
+    });
+    let limit = read("/proc/self/limits").and_then(|text| address_space(&text));
+    let used = || kilobytes(&read("/proc/self/status")?, "VmSize:");
+    let space = limit.and_then(|limit| Some(limit.saturating_sub(used()?)));
+    groups.chain(free).chain(space).min()
+}
+
+/// What a control group and those above it have left.
+fn grants(root: &'static str, group: &str, [limit, used]: [&str; 2]) -> Vec<u64> {
+    let left = |folder: PathBuf| {
+        let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+        let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+        // Pages of files that nobody needs at once are given back when memory is short.
+        let cached = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse::<u64>().ok());
+        Some(number(limit)?.saturating_add(cached.unwrap_or(0)).saturating_sub(number(used)?))
+    };
+    levels(root, group).filter_map(left).collect()
+}
+
+fn kilobytes(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The soft limit of address space in `/proc/self/limits`; `None` for no limit.
+fn address_space(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// `max 100000` means no limit, `150000 100000` one and a half CPUs.
@@ -39,7 +82,7 @@ fn parse_cpu_max(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_cpu_max;
+    use super::*;
 
     #[test]
     fn reads_quotas() {
@@ -47,5 +90,42 @@ mod tests {
         assert_eq!(parse_cpu_max("max 100000\n"), None);
         assert_eq!(parse_cpu_max("nonsense"), None);
         assert_eq!(parse_cpu_max("1 0"), None);
+    }
+
+    #[test]
+    fn kernel_tables_are_understood() {
+        let text = "MemTotal: 5 kB\nMemAvailable:   12 kB\n";
+        assert_eq!(kilobytes(text, "MemAvailable:"), Some(12 << 10));
+        assert_eq!(kilobytes("MemTotal: 5 kB\n", "MemAvailable:"), None);
+        assert_eq!(kilobytes("MemAvailable: many kB\n", "MemAvailable:"), None);
+        let limits = |word| format!("Max cpu time  unlimited\nMax address space  {word}  unlimited  bytes\n");
+        assert_eq!(address_space(&limits("4096")), Some(4096));
+        assert_eq!(address_space(&limits("unlimited")), None);
+        assert_eq!(levels("/sys/fs/cgroup", "/a/b").count(), 3);
+    }
+
+    #[test]
+    fn groups_above_count_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root: &'static str = folder.path().to_str().expect("a name").to_owned().leak();
+        let write = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+            fs::write(file, text).expect("a file");
+        };
+        write("memory.max", "1000\n");
+        write("memory.current", "900\n");
+        write("memory.stat", "anon 5\ninactive_file 300\n");
+        write("job/memory.max", "max\n");
+        write("job/memory.current", "800\n");
+        assert_eq!(grants(root, "/job", ["memory.max", "memory.current"]), [400]);
+        write("job/memory.max", "850\n");
+        assert_eq!(grants(root, "/job", ["memory.max", "memory.current"]), [50, 400]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn there_is_memory() {
+        assert!(available_memory().is_some_and(|bytes| bytes > 0));
     }
 }

@@ -5,9 +5,10 @@ mod hwloc;
 mod limits;
 mod sysfs;
 
-pub use limits::cpu_limit;
+pub use limits::{available_memory, cpu_limit};
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// One core (one hardware thread of it).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,17 +74,19 @@ fn first_threads_first(mut cores: Vec<CoreInfo>) -> Vec<CoreInfo> {
     first
 }
 
-/// For each worker the other workers, nearest first.
-pub(crate) fn neighbours(cores: &[CoreInfo]) -> Vec<Vec<usize>> {
+/// For each worker the others, nearest first. Workers beyond one for each of `distinct` cores share the list of the first on their core, which then
+/// has all workers.
+pub(crate) fn neighbours(cores: &[CoreInfo], distinct: usize) -> Vec<Arc<[usize]>> {
     let count = cores.len();
-    (0..count)
-        .map(|me| {
-            // Starting after oneself, so that thieves do not all go to worker 0 first.
-            let mut others: Vec<usize> = (1..count).map(|step| (me + step) % count).collect();
-            others.sort_by_key(|&other| cores[me].distance(&cores[other]));
-            others
-        })
-        .collect()
+    let steps = if count > distinct { 1..count + 1 } else { 1..count };
+    let of = |me: usize| {
+        // Starting after oneself, so that thieves do not all go to worker 0 first.
+        let mut others: Vec<usize> = steps.clone().map(|step| (me + step) % count).collect();
+        others.sort_by_key(|&other| cores[me].distance(&cores[other]));
+        Arc::from(others)
+    };
+    let lists: Vec<Arc<[usize]>> = (0..count.min(distinct)).map(of).collect();
+    (0..count).map(|worker| Arc::clone(&lists[worker % distinct])).collect()
 }
 
 /// Keeps the calling thread on one CPU; does nothing where the system refuses.
@@ -108,8 +111,16 @@ mod tests {
     #[test]
     fn neighbours_are_sorted_by_distance() {
         let cores = [core(0, 0, 0, 0), core(1, 1, 0, 0), core(2, 2, 2, 0), core(3, 0, 3, 1)];
-        assert_eq!(neighbours(&cores)[0], [1, 2, 3]);
-        assert_eq!(neighbours(&cores)[3], [0, 1, 2]);
+        assert_eq!(*neighbours(&cores, 4)[0], [1, 2, 3]);
+        assert_eq!(*neighbours(&cores, 4)[3], [0, 1, 2]);
+    }
+
+    #[test]
+    fn workers_that_share_a_core_share_a_list_of_all() {
+        let of = |worker: usize| core(worker % 2, worker % 2, worker % 2, 0);
+        let lists = neighbours(&(0..5).map(of).collect::<Vec<_>>(), 2);
+        assert_eq!(*lists[0], [2, 4, 0, 1, 3]);
+        assert!([2, 4].iter().all(|&worker| Arc::ptr_eq(&lists[0], &lists[worker])));
     }
 
     #[test]
