@@ -21,7 +21,7 @@ use zellige_linalg::Submission;
 use zellige_runtime::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};
-pub use check::check;
+pub use check::{check, has_option};
 pub use config::expand;
 pub use doctor::{CompletionsArgs, DoctorArgs, ManArgs};
 pub use execution::{CudaDevices, Device, ExecutionArgs, MemorySize};
@@ -171,6 +171,7 @@ mod tests {
         verb: String,
         short: Option<char>,
         takes_value: bool,
+        has_default: bool,
         is_shown: bool,
     }
 
@@ -182,6 +183,7 @@ mod tests {
                     verb: verb.to_owned(),
                     short: option.get_short(),
                     takes_value: option.get_action().takes_values(),
+                    has_default: !option.get_default_values().is_empty(),
                     is_shown: !option.is_hide_set(),
                 };
                 all.entry(option.get_long().expect("every option has a long name").to_owned())
@@ -227,6 +229,14 @@ mod tests {
                 let same = (other.short, other.takes_value) == (first.short, first.takes_value);
                 assert!(same, "--{name}: {} and {}", first.verb, other.verb);
             }
+        }
+    }
+
+    /// By default there is a worker for each core, which only a run can tell.
+    #[test]
+    fn no_verb_has_its_own_number_of_workers() {
+        for found in &options()["workers"] {
+            assert!(!found.has_default, "{}", found.verb);
         }
     }
 

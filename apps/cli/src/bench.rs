@@ -10,6 +10,7 @@ use zellige_linalg::bench::{CholeskyBench, cholesky_rate};
 use zellige_runtime::bench::{TaskBench, TaskCosts};
 
 use crate::args::{Bench, BenchCholesky, BenchTasks, Number};
+use crate::devices;
 use crate::out;
 use crate::results::{is_stdout, write_json};
 use crate::table::{Side, Table, digits};
@@ -38,15 +39,16 @@ pub struct TaskFigures<'a> {
 }
 
 fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
+    let workers = devices::workers(args.workers);
     let bench = TaskBench {
-        workers: args.workers.into(),
+        workers: workers.into(),
         policy: args.sched.clone(),
         tasks: args.tasks as usize,
         repeats: args.repeats.into(),
     };
     let costs = bench.run()?;
     let figures = TaskFigures {
-        workers: args.workers,
+        workers,
         policy: &args.sched,
         tasks: args.tasks,
         repeats: args.repeats,
@@ -70,7 +72,7 @@ fn tasks(args: &BenchTasks) -> anyhow::Result<()> {
     out::print(&table.render(out::colours(&std::io::stdout())))?;
     out::print(&format!(
         "process CPU time, all threads; {} worker(s), {}, median of {}; the submitting thread is no worker\n",
-        args.workers, args.sched, args.repeats
+        workers, args.sched, args.repeats
     ))
 }
 
@@ -105,12 +107,13 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
         Number::F32 => (StorageFormat::F32, "f32"),
         Number::F64 => (StorageFormat::F64, "f64"),
     };
+    let workers = devices::workers(args.workers);
     let rate = cholesky_rate(&CholeskyBench {
         n: args.n as usize,
         tile: args.tile as usize,
         look_left: args.fuse_updates.into(),
         format,
-        workers: args.workers.into(),
+        workers: workers.into(),
         repeats: args.repeats.into(),
         sched: args.sched.clone(),
     })?;
@@ -119,7 +122,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
         tile: args.tile,
         look_left: args.fuse_updates,
         format: name,
-        workers: args.workers,
+        workers,
         policy: &args.sched,
         repeats: args.repeats,
         seconds: rate.seconds,
@@ -144,7 +147,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
          schedule        makespan / bound {}\n",
         args.n,
         args.tile,
-        args.workers,
+        workers,
         args.sched,
         args.repeats,
         digits(rate.seconds),

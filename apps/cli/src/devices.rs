@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
 use zellige_linalg::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
-use zellige_runtime::{Gpu, Runtime, RuntimeBuilder, Subnormals};
+use zellige_runtime::{Gpu, Runtime, RuntimeBuilder, Subnormals, Topology};
 use zellige_tor::pipeline::TileChoice;
 
 use crate::args::{CudaDevices, Device, ExecutionArgs, MemorySize};
@@ -26,6 +26,11 @@ pub const PEERS: f64 = 1e10;
 
 /// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
+
+/// How many CPU workers an option asks for: by default one per core that this process may use.
+pub fn workers(asked: Option<u16>) -> u16 {
+    asked.unwrap_or_else(|| Topology::discover().cores.len().try_into().unwrap_or(u16::MAX))
+}
 
 /// What a command will ask of GPUs.
 #[derive(Clone, Debug, Default)]

@@ -107,11 +107,18 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     }
 }
 
-/// The message of an error: its chain, without causes that the text before them already contains.
-pub fn message(error: &anyhow::Error) -> String {
+/// The message of an error: its chain, without causes that the text before them already contains. Parameters of libraries that are options
+/// of the verb are called as these are.
+pub fn message(error: &anyhow::Error, is_option: impl Fn(&str) -> bool) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let part = cause.to_string();
+        let mut part = cause.to_string();
+        if let Some(name) = parameter(cause) {
+            let option = name.replace([' ', '_'], "-");
+            if let Some(problem) = part.strip_prefix(name).filter(|_| is_option(&option)) {
+                part = format!("--{option}{problem}");
+            }
+        }
         if text.is_empty() {
             text = part;
         } else if !text.contains(&part) {
@@ -119,6 +126,16 @@ pub fn message(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+/// The name of the parameter that a library complains of.
+fn parameter<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e str> {
+    match (cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(psa::Error::Parameter { name, .. }), _) | (_, Some(sparse::Error::Parameter { name, .. })) => {
+            Some(name)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -139,7 +156,11 @@ mod tests {
     fn a_cause_is_not_said_twice() {
         let inner = std::io::Error::other("disk on fire");
         let error = anyhow::Error::new(tor::Error::io(std::path::Path::new("x"), "cannot write", inner));
-        assert_eq!(message(&error), "x: cannot write: disk on fire");
-        assert_eq!(message(&anyhow::anyhow!("deep").context("shallow")), "shallow: deep");
+        assert_eq!(message(&error, |_| true), "x: cannot write: disk on fire");
+        assert_eq!(message(&anyhow::anyhow!("deep").context("shallow"), |_| true), "shallow: deep");
+        let step =
+            anyhow::Error::new(psa::Error::Parameter { name: "adc_step", problem: "too small".into() });
+        let said = |is_option: bool| message(&step, |_| is_option);
+        assert_eq!((&*said(true), &*said(false)), ("--adc-step: too small", "adc_step: too small"));
     }
 }

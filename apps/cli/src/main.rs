@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             let text = match interrupt::seen() {
                 // What the cancelled tasks complain of is a consequence.
                 true => exit::CommandError::Interrupted.to_string(),
-                false => exit::message(&error),
+                false => exit::message(&error, |name| args::has_option(&command, &matches, name)),
             };
             out::error(&text);
             code.into()

@@ -1,7 +1,6 @@
 //! `zellige matrix`.
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use zellige_solve::results::MatrixResult;
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };
@@ -26,48 +25,9 @@ pub fn run(verb: &MatrixVerb) -> anyhow::Result<()> {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    rows: usize,
-    columns: usize,
-    elements: usize,
-    zeros: usize,
-    row_elements: [usize; 2],
-    bandwidth: usize,
-    symmetric_pattern: bool,
-    symmetric: bool,
-    zero_diagonals: usize,
-    magnitudes: [f64; 2],
-    decades: Vec<(i32, u64)>,
-    norm_inf: f64,
-    least_row_sum: f64,
-    bytes: u64,
-}
-
-impl Figures {
-    fn of(d: &Description) -> Self {
-        Figures {
-            rows: d.shape.0,
-            columns: d.shape.1,
-            elements: d.elements.0,
-            zeros: d.elements.1,
-            row_elements: d.row_elements.into(),
-            bandwidth: d.bandwidth,
-            symmetric_pattern: d.symmetric.0,
-            symmetric: d.symmetric.1,
-            zero_diagonals: d.zero_diagonals,
-            magnitudes: d.magnitudes.into(),
-            decades: d.decades.clone(),
-            norm_inf: d.norm_inf.0,
-            least_row_sum: d.norm_inf.1,
-            bytes: d.bytes,
-        }
-    }
-}
-
 fn info(args: &MatrixInfo) -> anyhow::Result<()> {
     let description = describe(&market::read(&args.matrix)?.matrix);
-    let figures = Figures::of(&description);
+    let figures = MatrixResult::from(&description);
     write_json(args.json.as_ref(), &[&figures])?;
     if is_stdout(args.json.as_ref()) {
         return Ok(());

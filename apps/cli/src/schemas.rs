@@ -8,38 +8,40 @@ use clap::CommandFactory;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::schema;
+use zellige_psa::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
+use zellige_solve::results::{MatrixResult, SolveResult, SpmvResult};
+use zellige_tor::pipeline::{CovarianceResult, InfoResult, Judgement, RuleResult};
 
 use crate::args::Cli;
-use crate::psa::track;
-use crate::{bench, doctor, machine, matrix, psa, selftest, solve, spmv, tor};
+use crate::{bench, doctor, machine, selftest};
 
 /// What `psa track` writes: of hits, or of simulated events.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code)]
-enum Tracked<'a> {
-    Hits(track::Figures<'a>),
-    Simulated(track::Row<'a>),
+enum Tracked {
+    Hits(TrackResult),
+    Simulated(TallyResult),
 }
 
 /// The schemas by verb.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
-        ("tor info", schema::<tor::info::Figures<'_>>()),
-        ("tor cov", schema::<tor::cov::Figures>()),
-        ("tor build", schema::<zellige_tor::pipeline::RuleResult>()),
-        ("tor eval", schema::<zellige_tor::pipeline::Judgement>()),
-        ("tor run", schema::<zellige_tor::pipeline::RuleResult>()),
-        ("psa simulate", schema::<psa::simulate::Figures>()),
-        ("psa events", schema::<psa::events::Figures>()),
-        ("psa run", schema::<zellige_psa::results::Results>()),
+        ("tor info", schema::<InfoResult>()),
+        ("tor cov", schema::<CovarianceResult>()),
+        ("tor build", schema::<RuleResult>()),
+        ("tor eval", schema::<Judgement>()),
+        ("tor run", schema::<RuleResult>()),
+        ("psa simulate", schema::<BasisResult>()),
+        ("psa events", schema::<SimulatedEvents>()),
+        ("psa run", schema::<Results>()),
         ("psa benchmark", schema::<zellige_psa::survey::Row>()),
         ("psa stream", schema::<zellige_psa::stream::Summary>()),
-        ("psa compare", schema::<psa::compare::Figures>()),
-        ("psa track", schema::<Tracked<'_>>()),
-        ("solve", schema::<solve::Figures>()),
-        ("spmv", schema::<spmv::Figures>()),
-        ("matrix info", schema::<matrix::Figures>()),
+        ("psa compare", schema::<zellige_psa::compare::Agreement>()),
+        ("psa track", schema::<Tracked>()),
+        ("solve", schema::<SolveResult>()),
+        ("spmv", schema::<SpmvResult>()),
+        ("matrix info", schema::<MatrixResult>()),
         ("bench tasks", schema::<bench::TaskFigures<'_>>()),
         ("bench cholesky", schema::<bench::CholeskyFigures<'_>>()),
         ("bench memory", schema::<bench::memory::Figures>()),

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use zellige_runtime::Topology;
 use zellige_runtime::platform::Platform;
 use zellige_tor::norms::TileNorms;
 use zellige_tor::simulate::{Error, Report, Request, simulate};
 
 use crate::args::{CopiesArg, Simulate, SimulateCommon};
+use crate::devices;
 use crate::exit::CommandError;
 use crate::machine;
 use crate::out;
@@ -71,7 +71,7 @@ fn platform(args: &SimulateCommon) -> anyhow::Result<Platform> {
 /// This machine, a shipped platform, or one from a file.
 fn named(name: &str, workers: Option<u16>) -> anyhow::Result<Platform> {
     if name == HOST {
-        return host(workers.map_or_else(|| Topology::discover().cores.len(), usize::from));
+        return host(devices::workers(workers).into());
     }
     if workers.is_some() {
         return Err(CommandError::option("--workers", "only of --platform host; see --devices").into());

@@ -1,21 +1,18 @@
 //! `zellige solve`.
 
-mod report;
-
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::Serialize;
-use zellige_runtime::Topology;
 use zellige_runtime::Trace;
+use zellige_solve::report;
+use zellige_solve::results::{Attempt, SolveResult, Solved};
 use zellige_sparse::krylov::{History, Logger, Stop};
 use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
 use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
 use zellige_tor::pipeline::Observer;
 
 use crate::args::SolveArgs;
-use crate::devices::{Devices, Needs};
+use crate::devices::{self, Devices, Needs};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::progress::Progress;
@@ -33,7 +30,7 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let a = market::read(&args.matrix)?.matrix;
     let b = vectors::all(&args.rhs, a.rows())?;
     let parts = system::parallelism(&a).saturating_mul(b.len()).saturating_mul(args.shifts.len().max(1));
-    let workers = args.execution.workers.map_or_else(|| Topology::discover().cores.len(), usize::from);
+    let workers = usize::from(devices::workers(args.execution.workers));
     let builder = devices.runtime(&args.execution).workers(workers.min(parts));
     let rt = args.outputs.traced(builder).build()?;
     let _armed = interrupt::cancels(rt.canceller());
@@ -51,23 +48,6 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
             let which = failed.name(solved.len() > 1).map_or(String::new(), |name| name + ": ");
             Err(CommandError::NotConverged(which + &*advice(args, &failed.answer)).into())
         }
-    }
-}
-
-/// What was found for one right-hand side, and one shift.
-struct Solved {
-    /// Counted from 1.
-    rhs: usize,
-    shift: Option<f64>,
-    answer: Answer,
-    history: History,
-}
-
-impl Solved {
-    /// What it is the answer to, unless there is but one.
-    fn name(&self, several: bool) -> Option<String> {
-        let rhs = || format!("right-hand side {}", self.rhs);
-        several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift:?}", rhs())))
     }
 }
 
@@ -138,11 +118,11 @@ impl SolveArgs {
         if let Some(target) = &self.csv {
             target.write(|to| write_csv(to, solved))?;
         }
-        let results: Vec<_> = solved.iter().map(|solved| Figures::of(a, solved)).collect();
+        let results: Vec<_> = solved.iter().map(|solved| SolveResult::new(a, solved)).collect();
         let name = self.matrix.display().to_string();
         let quiet = is_stdout(self.csv.as_ref());
         let text = || if quiet { String::new() } else { text(solved) };
-        self.outputs.write(&name, trace, &results, || Ok(report::page(&name, solved)), text)
+        self.outputs.write(&name, trace, &results, || Ok(report::of_solved(&name, solved)), text)
     }
 }
 
@@ -165,153 +145,6 @@ fn write_csv(to: &mut dyn std::io::Write, solved: &[Solved]) -> std::io::Result<
     Ok(())
 }
 
-/// The JSON.
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    converged: bool,
-    reason: &'static str,
-    /// The multiple of the identity that was added to the matrix.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shift: Option<f64>,
-    /// What methods multiplied with; `--operator` has the same again.
-    inner: String,
-    method: String,
-    preconditioner: String,
-    iterations: usize,
-    runs: usize,
-    rows: usize,
-    elements: usize,
-    iterated_residual: f64,
-    true_residual: f64,
-    rhs: f64,
-    /// Norm of what `--nullspace` took out of the right-hand side; `rhs` is that of the rest.
-    removed: f64,
-    backward_error: f64,
-    /// The residual that answers in f64 can have.
-    attainable_residual: f64,
-    seconds: Seconds,
-    bytes: Bytes,
-    attempts: Vec<Attempt>,
-    history: Residuals,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Seconds {
-    setup: f64,
-    solve: f64,
-    spmv: f64,
-}
-
-/// Every stored copy.
-#[derive(Serialize, JsonSchema)]
-struct Bytes {
-    /// By rows, as it was read.
-    given: u64,
-    /// In another order, and with scaled rows and columns.
-    rearranged: u64,
-    matrix: u64,
-    inner: u64,
-    preconditioner: u64,
-    failed_preconditioners: u64,
-    basis: u64,
-    vectors: u64,
-    total: u64,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Attempt {
-    method: String,
-    preconditioner: String,
-    reason: String,
-    iterations: usize,
-    true_residual: Option<f64>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Residuals {
-    /// The method's own, after each step.
-    iterated: Vec<f64>,
-    /// `[steps, residual]`.
-    r#true: Vec<(usize, f64)>,
-}
-
-impl Figures {
-    fn of(a: &Csr, Solved { rhs: _, shift, answer, history }: &Solved) -> Self {
-        let solution = &answer.solution;
-        let attempts: Vec<Attempt> = answer.attempts.iter().map(Attempt::of).collect();
-        let last = attempts.last();
-        Figures {
-            converged: solution.reason.is_converged(),
-            reason: solution.reason.name(),
-            shift: *shift,
-            inner: answer.inner.to_string(),
-            method: last.map(|last| last.method.clone()).unwrap_or_default(),
-            preconditioner: last.map(|last| last.preconditioner.clone()).unwrap_or_default(),
-            iterations: solution.steps,
-            runs: solution.runs,
-            rows: a.rows(),
-            elements: a.elements(),
-            iterated_residual: solution.iterated_residual,
-            true_residual: solution.true_residual,
-            rhs: solution.rhs,
-            removed: answer.removed,
-            backward_error: answer.backward_error,
-            attainable_residual: answer.attainable,
-            seconds: Seconds {
-                setup: answer.setup.as_secs_f64(),
-                solve: answer.solve.as_secs_f64(),
-                spmv: answer.products.as_secs_f64(),
-            },
-            bytes: Bytes::of(&answer.bytes),
-            attempts,
-            history: Residuals { iterated: history.steps.clone(), r#true: history.checks.clone() },
-        }
-    }
-}
-
-impl Bytes {
-    fn of(bytes: &system::Bytes) -> Self {
-        let total = bytes.total();
-        let system::Bytes {
-            given,
-            rearranged,
-            matrix,
-            inner,
-            preconditioner,
-            failed_preconditioners,
-            basis,
-            vectors,
-        } = *bytes;
-        Bytes {
-            given,
-            rearranged,
-            matrix,
-            inner,
-            preconditioner,
-            failed_preconditioners,
-            basis,
-            vectors,
-            total,
-        }
-    }
-}
-
-impl Attempt {
-    fn of(attempt: &system::Attempt) -> Self {
-        let solution = attempt.result.as_ref().ok();
-        Attempt {
-            method: attempt.method.clone(),
-            preconditioner: attempt.preconditioner.to_string(),
-            reason: match &attempt.result {
-                Ok(solution) => solution.reason.name().to_owned(),
-                Err(problem) => problem.clone(),
-            },
-            iterations: solution.map_or(0, |solution| solution.steps),
-            true_residual: solution.map(|solution| solution.true_residual),
-        }
-    }
-}
-
 fn text(solved: &[Solved]) -> String {
     let several = solved.len() > 1;
     let heading = |solved: &Solved| solved.name(several).map_or(String::new(), |name| name + "\n");
@@ -320,7 +153,7 @@ fn text(solved: &[Solved]) -> String {
 
 fn text_of(answer: &Answer) -> String {
     let mut text = String::new();
-    for attempt in answer.attempts.iter().map(Attempt::of) {
+    for attempt in answer.attempts.iter().map(Attempt::new) {
         let residual = attempt.true_residual.map(|residual| format!(", true residual {residual:.2e}"));
         text += &format!(
             "{} with {}: {} after {} steps{}\n",

@@ -1,71 +1,19 @@
 //! `zellige spmv`.
 
-mod report;
-
-use std::collections::BTreeMap;
-
-use schemars::JsonSchema;
-use serde::Serialize;
 use zellige_kernels::packed::Rounding;
+use zellige_solve::report;
+use zellige_solve::results::SpmvResult;
 use zellige_sparse::market;
 use zellige_sparse::survey::{Row, Survey};
 use zellige_tor::pipeline::Observer;
 
 use crate::args::{Round, SpmvArgs};
+use crate::devices;
 use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json, write_page};
 use crate::table::{Side, Table, bytes, digits};
 use crate::vectors;
-
-/// A row of the JSON.
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    set: String,
-    criterion: &'static str,
-    layout: String,
-    eps_log2: f64,
-    counts: BTreeMap<String, u64>,
-    positive: BTreeMap<String, u64>,
-    bytes: u64,
-    bytes_all_rowptr: u64,
-    percent: f64,
-    error_nw: f64,
-    error_cw: f64,
-    /// The largest bound of a row, `max_i B_i`.
-    bound: f64,
-    /// The bounds, measured as the errors are.
-    bound_nw: f64,
-    bound_cw: f64,
-    /// The largest error of a row beside its bound.
-    error_of_bound: f64,
-    seconds: f64,
-    seconds_fp64: f64,
-}
-
-impl Figures {
-    fn of(row: Row) -> Self {
-        Figures {
-            set: row.set.to_string(),
-            criterion: row.criterion,
-            layout: row.layout,
-            eps_log2: row.accuracy.log2(),
-            counts: row.counts,
-            positive: row.positive,
-            bytes: row.bytes,
-            bytes_all_rowptr: row.bytes_all_rowptr,
-            percent: row.percent,
-            error_nw: row.error.normwise,
-            error_cw: row.error.componentwise,
-            bound: row.bound,
-            bound_nw: row.bounds.normwise,
-            bound_cw: row.bounds.componentwise,
-            error_of_bound: row.of_bound,
-            seconds: row.seconds.0,
-            seconds_fp64: row.seconds.1,
-        }
-    }
-}
 
 /// Stores a matrix in every way that is asked for.
 ///
@@ -76,6 +24,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
     let x = vectors::one("--x-for", &args.x_for, matrix.columns())?;
     let criteria: Vec<&str> = args.criterion.iter().map(String::as_str).collect();
     let sets: Vec<_> = args.sets.iter().map(|set| set.0).collect();
+    let workers = devices::workers(args.workers);
     let survey = Survey {
         layout: args.layout,
         sets: &sets,
@@ -87,7 +36,7 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
         },
         drops: !args.no_drop,
         x: Some(&x),
-        workers: args.workers.into(),
+        workers: workers.into(),
         repeats: args.repeats.into(),
     };
     let progress = Progress::new();
@@ -98,11 +47,11 @@ pub fn run(args: &SpmvArgs) -> anyhow::Result<()> {
         progress.advance(done);
     })?;
     drop(progress);
-    let text = table(&args.matrix.display().to_string(), matrix.bytes(), args.workers, &rows);
+    let text = table(&args.matrix.display().to_string(), matrix.bytes(), workers, &rows);
     if let Some(target) = &args.report {
-        write_page(target, report::page(&args.matrix.display().to_string(), &rows))?;
+        write_page(target, report::of_storage(&args.matrix.display().to_string(), &rows))?;
     }
-    write_json(args.json.as_ref(), &rows.into_iter().map(Figures::of).collect::<Vec<_>>())?;
+    write_json(args.json.as_ref(), &rows.into_iter().map(SpmvResult::from).collect::<Vec<_>>())?;
     match is_stdout(args.json.as_ref()) {
         true => Ok(()),
         false => out::print(&text),

@@ -1,4 +1,5 @@
-//! What applications share: the JSON of results ([`json`]) and HTML reports ([`page`], [`svg`]).
+//! What applications share: the JSON of results ([`json`]) HTML reports ([`page`], [`svg`]), numbers in words
+//! ([`text`]).
 //!
 //! ```
 //! use zellige_app::page::{Page, figure};
@@ -20,3 +21,4 @@ pub mod json;
 pub mod page;
 pub mod svg;
 mod tables;
+pub mod text;

@@ -15,23 +15,23 @@ pub(crate) const NEAR: f64 = 5.0;
 /// Answers beyond this distance are far from each other (mm).
 pub(crate) const FAR: f64 = 20.0;
 
-/// Figures of the hits of an energy class, or of all.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Figures of the hits of an energy class, or of all: a row of the results of `zellige psa compare`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Agreement {
-    /// The class; none: all hits.
-    pub class: Option<EnergyClass>,
+    /// The class of energies; `all`: all hits.
+    pub class: &'static str,
     /// How many hits both runs have.
     pub hits: usize,
     /// How many the first has and the second has not.
-    pub only_first: usize,
+    pub only_in_first: usize,
     /// With one point for both runs (%).
-    pub same: f64,
+    pub same_percent: f64,
     /// With points within 5 mm of each other (%).
-    pub near: f64,
+    pub within_5_mm_percent: f64,
     /// With points more than 20 mm from each other (%).
-    pub far: f64,
+    pub beyond_20_mm_percent: f64,
     /// Of each run, where the truth is known.
-    pub truth: Option<[Distance; 2]>,
+    pub to_truth_mm: Option<[Distance; 2]>,
 }
 
 /// Where hits really happened.
@@ -157,7 +157,10 @@ impl Comparison {
     pub fn rows(&self) -> Vec<Agreement> {
         let classes = EnergyClass::ALL.map(Some);
         let rows = [None].into_iter().chain(classes).map(|class| self.row(class));
-        rows.filter(|row| row.class.is_none() || row.hits + row.only_first > 0).collect()
+        rows.enumerate()
+            .filter(|(at, row)| *at == 0 || row.hits + row.only_in_first > 0)
+            .map(|(_, row)| row)
+            .collect()
     }
 
     fn row(&self, class: Option<EnergyClass>) -> Agreement {
@@ -169,13 +172,13 @@ impl Comparison {
         let of_run =
             |run: usize| Distance::of(hits.iter().filter_map(|hit| Some(hit.from_truth?[run])).collect());
         Agreement {
-            class,
+            class: class.map_or("all", EnergyClass::name),
             hits: hits.len(),
-            only_first: self.only_first.iter().filter(|&&energy| belongs(energy)).count(),
-            same: share(&|hit| hit.is_same),
-            near: share(&|hit| hit.from_reference <= NEAR),
-            far: share(&|hit| hit.from_reference > FAR),
-            truth: self.knows_truth.then(|| [0, 1].map(of_run)),
+            only_in_first: self.only_first.iter().filter(|&&energy| belongs(energy)).count(),
+            same_percent: share(&|hit| hit.is_same),
+            within_5_mm_percent: share(&|hit| hit.from_reference <= NEAR),
+            beyond_20_mm_percent: share(&|hit| hit.from_reference > FAR),
+            to_truth_mm: self.knows_truth.then(|| [0, 1].map(of_run)),
         }
     }
 }
@@ -224,12 +227,15 @@ mod tests {
         let truth = Truth::of_places(&[[1.0, 0.0, 0.0]; 4]);
         let rows = compare(&a, &b, Some(&truth)).expect("as many of each").rows();
         let all = rows[0];
-        assert_eq!((all.hits, all.same, all.near, all.far), (4, 25.0, 50.0, 25.0));
-        assert_eq!(all.truth.expect("known")[0], Distance { median: 1.0, p90: 1.0 });
-        let figures: Vec<_> = rows[1..].iter().map(|row| (row.hits, row.far)).collect();
+        assert_eq!(
+            (all.hits, all.same_percent, all.within_5_mm_percent, all.beyond_20_mm_percent),
+            (4, 25.0, 50.0, 25.0)
+        );
+        assert_eq!(all.to_truth_mm.expect("known")[0], Distance { median: 1.0, p90: 1.0 });
+        let figures: Vec<_> = rows[1..].iter().map(|row| (row.hits, row.beyond_20_mm_percent)).collect();
         assert_eq!(figures, [(1, 100.0), (3, 0.0)]);
         let one = compare(&a, &results(&[(0, 0.0)]), None).expect("one hit in common").rows();
-        assert_eq!((one[0].hits, one[0].only_first, one[0].same), (1, 3, 100.0));
+        assert_eq!((one[0].hits, one[0].only_in_first, one[0].same_percent), (1, 3, 100.0));
         assert!(compare(&a, &Results::default(), None).is_err());
         assert!(compare(&a, &b, Some(&Truth::of_places(&[[0.0; 3]; 3]))).is_err());
     }

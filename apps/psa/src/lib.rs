@@ -53,6 +53,7 @@ pub mod fields;
 pub mod files;
 pub mod grid;
 pub mod observe;
+pub mod report;
 pub mod results;
 pub mod search;
 pub mod simulate;

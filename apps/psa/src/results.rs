@@ -1,4 +1,4 @@
-//! What searches found, in files.
+//! Results of searches, of simulations and of tracking, as files have them.
 
 use std::path::Path;
 
@@ -9,6 +9,9 @@ use zellige_app::json;
 use crate::Error;
 use crate::files::geb::mode2;
 use crate::search::Place;
+use crate::track::hits::{Hits, Spectra};
+use crate::track::survey::Tally;
+use crate::track::{Kind, Tracked};
 
 /// The answers of a run: the one entry of `results` in its JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -94,6 +97,112 @@ impl EventResult {
             energy: point.energy.into(),
             segment: point.segment.index(),
             flags: Vec::new(),
+        }
+    }
+}
+
+/// The result of `zellige psa simulate`: a basis.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct BasisResult {
+    /// Points of the basis.
+    pub points: usize,
+    /// Samples of a signal.
+    pub samples: usize,
+    /// Nodes of the grid of the fields.
+    pub nodes: usize,
+    /// Time of the fields (s).
+    pub seconds_fields: f64,
+    /// Time of the signals (s).
+    pub seconds_signals: f64,
+    /// Points whose charge has not settled at the last sample.
+    pub unsettled: usize,
+    /// Whether the voltage depletes the crystal.
+    pub depleted: bool,
+    /// The folder or file of the basis.
+    pub written: String,
+}
+
+/// The result of `zellige psa events`: simulated events.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct SimulatedEvents {
+    /// Number of events.
+    pub events: usize,
+    /// Hits of each event.
+    pub hits: usize,
+    /// Time of the simulation (s).
+    pub seconds: f64,
+    /// The folder of the events.
+    pub written: String,
+}
+
+/// The result of `zellige psa track` for hits: what they were put together to.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct TrackResult {
+    /// Number of events.
+    pub events: usize,
+    /// Hits of all events.
+    pub hits: usize,
+    /// Points after packing.
+    pub points: usize,
+    /// Gamma rays.
+    pub gammas: usize,
+    /// Those that scattered.
+    pub compton: usize,
+    /// Those that made a pair.
+    pub pairs: usize,
+    /// Those with a single point.
+    pub single: usize,
+    /// Points that belong to no gamma ray.
+    pub unused_points: usize,
+    /// Time of the tracking (s).
+    pub seconds: f64,
+    /// Counts by energy.
+    pub spectra: Spectra,
+}
+
+impl TrackResult {
+    /// Counts what hits were put together to, in so many seconds.
+    pub fn new(hits: &Hits, tracked: &[Tracked], spectra: Spectra, seconds: f64) -> TrackResult {
+        let gammas = || tracked.iter().flat_map(|event| &event.gammas);
+        let of = |kind| gammas().filter(|gamma| gamma.kind == kind).count();
+        let points = tracked.iter().map(|event| event.points.len()).sum();
+        let used: usize = gammas().map(|gamma| gamma.points.len()).sum();
+        TrackResult {
+            events: tracked.len(),
+            hits: hits.points.iter().map(Vec::len).sum(),
+            points,
+            gammas: gammas().count(),
+            compton: of(Kind::Compton),
+            pairs: of(Kind::Pair),
+            single: of(Kind::Photo),
+            unused_points: points - used,
+            seconds,
+            spectra,
+        }
+    }
+}
+
+/// A result of `zellige psa track --simulate`: events with so many gamma rays.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct TallyResult {
+    /// [`Tally::efficiency`].
+    pub efficiency: f64,
+    /// [`Tally::peak_to_total`].
+    pub peak_to_total: f64,
+    /// [`Tally::absorbed_share`].
+    pub absorbed_share: f64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+impl From<Tally> for TallyResult {
+    fn from(tally: Tally) -> Self {
+        TallyResult {
+            efficiency: tally.efficiency(),
+            peak_to_total: tally.peak_to_total(),
+            absorbed_share: tally.absorbed_share(),
+            tally,
         }
     }
 }

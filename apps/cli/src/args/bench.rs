@@ -63,9 +63,9 @@ pub enum Bench {
 /// `bench tasks`.
 #[derive(Debug, Args)]
 pub struct BenchTasks {
-    /// Number of CPU worker threads; the submitting thread is not counted.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: u16,
+    /// Number of CPU worker threads; the submitting thread is not counted [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     /// Scheduling policy.
     #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
     pub sched: String,
@@ -95,9 +95,9 @@ pub struct BenchCholesky {
     /// Numbers of the tiles.
     #[arg(long, value_name = "f32|f64", default_value = "f32")]
     pub format: Number,
-    /// Worker threads; the thread that submits comes on top.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: u16,
+    /// Number of CPU worker threads; the submitting thread is not counted [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     /// Scheduling policy.
     #[arg(long, value_name = "P", default_value = "lws", value_parser = policy_names())]
     pub sched: String,
@@ -139,9 +139,9 @@ pub struct BenchMemory {
     /// Bandwidth of each device's link to the host, each way (GB/s).
     #[arg(long, value_name = "GB/s", default_value_t = 10.0, value_parser = rate)]
     pub link: f64,
-    /// Number of CPU worker threads; 0 for none.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub workers: u16,
+    /// Number of CPU worker threads; 0 for none [default: one per core].
+    #[arg(long, value_name = "N")]
+    pub workers: Option<u16>,
     /// Print what each memory node held and transferred, for each policy.
     #[arg(long)]
     pub stats: bool,

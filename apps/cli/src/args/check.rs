@@ -49,6 +49,15 @@ pub fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether the chosen verb has an option of this long name.
+pub fn has_option(mut command: &Command, mut matches: &ArgMatches, long: &str) -> bool {
+    while let Some((name, inner)) = matches.subcommand() {
+        let Some(verb) = command.find_subcommand(name) else { break };
+        (command, matches) = (verb, inner);
+    }
+    command.get_arguments().any(|argument| argument.get_long() == Some(long))
+}
+
 /// The names that the options of the chosen verb have, and what could not be written of them.
 fn collect(command: &Command, matches: &ArgMatches, named: &mut Vec<Named>) -> anyhow::Result<()> {
     for argument in command.get_arguments() {

@@ -27,22 +27,22 @@ pub enum MachineVerb {
 /// `machine calibrate`.
 #[derive(Debug, Args)]
 pub struct MachineCalibrate {
-    /// Tile size; may be repeated [default: 64 to 512].
+    /// Tile sizes: a list [default: 64 to 512].
     ///
     /// By default 64, 96, 128, 192, 256, 384 and 512.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub tile: Vec<u16>,
     /// cuda: measure every GPU and its links, too.
     #[arg(long = "device", value_name = "cpu|cuda", default_value = "cpu", value_parser = all_gpus, action = ArgAction::Set)]
     pub cuda: bool,
-    /// Tile size on GPUs; may be repeated [default: 512, 1024, 2048].
-    #[arg(long, value_name = "N", requires = "cuda", value_parser = clap::value_parser!(u16).range(1..=8192))]
+    /// Tile sizes on GPUs: a list [default: 512, 1024, 2048].
+    #[arg(long, value_name = "N,..", value_delimiter = ',', requires = "cuda", value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub gpu_tile: Vec<u16>,
-    /// Number of CPU worker threads.
+    /// Number of CPU worker threads [default: one per core].
     ///
     /// More than one measures how they share caches and memory bandwidth.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub workers: u16,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     /// Write this machine as a platform file for `simulate`; `-` is standard output.
     ///
     /// Its GPUs with --device cuda, its CPU workers, links, and rates of each codelet by precision and size.

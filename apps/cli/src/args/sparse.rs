@@ -160,11 +160,11 @@ pub struct SpmvArgs {
     /// cw-exact chooses formats for it. A file has one column; random is uniform in [-1, 1).
     #[arg(long, value_name = "FILE|ones|random:SEED", default_value = "ones")]
     pub x_for: VectorSource,
-    /// Threads that share each product.
+    /// Number of CPU worker threads; they share each product [default: one per core].
     ///
     /// auto takes what is fastest for so many.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub workers: u16,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
     /// Store negligible nonzeros in the narrowest format instead of dropping them.
     #[arg(long)]
     pub no_drop: bool,

@@ -7,6 +7,7 @@ use zellige_runtime::POLICIES;
 use zellige_tor::pipeline::Observer;
 
 use crate::args::BenchMemory;
+use crate::devices;
 use crate::interrupt;
 use crate::nodes::{self, NodeFigures};
 use crate::out;
@@ -67,11 +68,12 @@ pub struct PolicyFigures {
 /// A factorisation fails or has other bits, or the output cannot be written.
 pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
     let limit = |share| HostLimit { share, folder: args.swap.clone().unwrap_or_else(std::env::temp_dir) };
+    let workers = devices::workers(args.workers);
     let bench = MemoryBench {
         n: args.n as usize,
         tile: args.tile as usize,
         rule: args.precision.clone(),
-        workers: args.workers.into(),
+        workers: workers.into(),
         devices: args.devices.into(),
         share: args.memory_share,
         bandwidth: args.link * 1e9,
@@ -96,7 +98,7 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         n: args.n,
         tile: args.tile,
         rule: args.precision.to_string(),
-        workers: args.workers,
+        workers,
         devices: args.devices,
         memory_share: args.memory_share,
         capacity: bench.capacity()?,
@@ -157,7 +159,7 @@ fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[Memor
         args.n,
         args.tile,
         figures.rule,
-        args.workers,
+        figures.workers,
         digits(figures.reference.seconds),
         figures.reference.backward_error,
     ))?;

@@ -40,9 +40,10 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     let tiles = if args.tile.is_empty() { USUAL_TILES.to_vec() } else { args.tile.clone() };
     let tiles: Vec<usize> = tiles.into_iter().map(usize::from).collect();
 
+    let workers = devices::workers(args.workers);
     let driver = args.cuda.then(open).transpose()?;
     let models = Arc::new(of_other_devices(&path, driver.as_ref()));
-    let builder = devices::builder().workers(args.workers.into()).policy(POLICY).models(Arc::clone(&models));
+    let builder = devices::builder().workers(workers.into()).policy(POLICY).models(Arc::clone(&models));
     let rt = builder.build()?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
@@ -58,7 +59,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     rt.measure_links();
     // What its workers have gathered is in the models then.
     drop(rt);
-    surroundings(&models, args.workers.into(), POLICY)?;
+    surroundings(&models, workers.into(), POLICY)?;
     if let Some(driver) = &driver {
         let usual = GPU_TILES.map(usize::from).to_vec();
         let asked = args.gpu_tile.iter().copied().map(usize::from).collect();
@@ -69,7 +70,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
     models.save(&path, &identity())?;
     if let Some(written) = written {
         let devices = driver.as_ref().map(all_of).unwrap_or_default();
-        let text = platform(&models, args.workers, &devices)?.to_toml()?;
+        let text = platform(&models, workers, &devices)?.to_toml()?;
         written.write(|out| out.write_all(text.as_bytes()))?;
     }
     let known = Known::of(&models, path);

@@ -1,13 +1,12 @@
 //! `zellige psa benchmark`.
 
-mod report;
-
 use std::sync::Arc;
 
 use zellige_psa::basis::Sampling;
 use zellige_psa::detector::Detector;
 use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
+use zellige_psa::report;
 use zellige_psa::survey::{Range, Row, Sample, rows, survey, variants};
 use zellige_runtime::Runtime;
 
@@ -35,7 +34,7 @@ pub fn run(args: &PsaBenchmark) -> anyhow::Result<()> {
     let rows = rows(&runs, &samples, &variants);
     let name = &origin.crystal.name;
     let trace = args.outputs.recorded(&rt)?;
-    let page = || Ok(report::page(name, &rows, &runs, &variants));
+    let page = || Ok(report::of_searches(name, &rows, &runs, &variants));
     args.outputs.write(name, trace.as_ref(), &rows, page, || text(&rows))
 }
 

@@ -2,47 +2,16 @@
 
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-use zellige_app::page::{Page, figure};
-use zellige_app::svg::escape;
-use zellige_psa::compare::{Agreement, Comparison, Distance, Outcome, Truth, compare};
-use zellige_psa::events;
+use zellige_psa::compare::{Agreement, Truth, compare};
 use zellige_psa::results::Results;
 use zellige_psa::search::arrays;
+use zellige_psa::{events, report};
 
-use super::figures::{self, Search};
 use crate::args::PsaCompareArgs;
 use crate::exit::CommandError;
 use crate::out;
 use crate::results::{is_stdout, write_json, write_page};
 use crate::table::{Side, Table, digits};
-
-/// A row of the JSON.
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    class: &'static str,
-    hits: usize,
-    only_in_first: usize,
-    same_percent: f64,
-    within_5_mm_percent: f64,
-    beyond_20_mm_percent: f64,
-    to_truth_mm: Option<[Distance; 2]>,
-}
-
-impl Figures {
-    fn of(row: &Agreement) -> Figures {
-        Figures {
-            class: class(row),
-            hits: row.hits,
-            only_in_first: row.only_first,
-            same_percent: row.same,
-            within_5_mm_percent: row.near,
-            beyond_20_mm_percent: row.far,
-            to_truth_mm: row.truth,
-        }
-    }
-}
 
 /// Compares two runs.
 ///
@@ -54,9 +23,10 @@ pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
     let comparison = compare(&a, &b, truth.as_ref())?;
     let rows = comparison.rows();
     if let Some(report) = &args.report {
-        write_page(report, page(args, &comparison))?;
+        let [a, b] = [&args.a, &args.b].map(|path| path.display().to_string());
+        write_page(report, report::of_comparison([&a, &b], &comparison))?;
     }
-    write_json(args.json.as_ref(), &rows.iter().map(Figures::of).collect::<Vec<_>>())?;
+    write_json(args.json.as_ref(), &rows)?;
     match is_stdout(args.json.as_ref()) {
         true => Ok(()),
         false => out::print(&[table(&rows), unmatched(&rows[0])].concat()),
@@ -76,12 +46,8 @@ fn truth(path: &Path) -> anyhow::Result<Truth> {
     Ok(Truth::of_places(&places.numbers.as_chunks().0.iter().map(place).collect::<Vec<_>>()))
 }
 
-fn class(row: &Agreement) -> &'static str {
-    row.class.map_or("all", |class| class.name())
-}
-
 fn unmatched(all: &Agreement) -> String {
-    match all.only_first {
+    match all.only_in_first {
         0 => String::new(),
         count => format!("{count} hits of the first run are not in the second\n"),
     }
@@ -101,39 +67,15 @@ fn table(rows: &[Agreement]) -> String {
     ]);
     for row in rows {
         let percent = |share: f64| format!("{share:.2}");
-        let shares =
-            [class(row).into(), row.hits.to_string(), percent(row.same), percent(row.near), percent(row.far)];
-        let truth = row.truth.into_iter().flatten().flat_map(|of| [digits(of.median), digits(of.p90)]);
+        let shares = [
+            row.class.into(),
+            row.hits.to_string(),
+            percent(row.same_percent),
+            percent(row.within_5_mm_percent),
+            percent(row.beyond_20_mm_percent),
+        ];
+        let truth = row.to_truth_mm.into_iter().flatten().flat_map(|of| [digits(of.median), digits(of.p90)]);
         table.row(shares.into_iter().chain(truth));
     }
     table.render(out::colours(&std::io::stdout()))
-}
-
-/// The pictures of `zellige psa benchmark` for two runs.
-fn page(args: &PsaCompareArgs, comparison: &Comparison) -> Page {
-    let [a, b] = [&args.a, &args.b].map(|path| path.display().to_string());
-    let search = [Search { name: &a, outcomes: comparison.outcomes.iter().collect() }];
-    let mut page = Page::new(&format!("{a} beside {b}"));
-    let words = format!(
-        "{} hits that both runs have, {} that only {a} has; the point is the same for {:.2} %.",
-        comparison.outcomes.len(),
-        comparison.only_first.len(),
-        comparison.rows()[0].same
-    );
-    page.section(&format!("{a} beside {b}"), &words, "");
-    let picture = |drawn: String| format!("<div class=\"row\">{}</div>", figure(&drawn, &escape(&a)));
-    let words = format!("How far points of {a} that are not those of {b} lie from them.");
-    page.section("Distances", &words, &picture(figures::distances(&search)));
-    let words = format!("Which energies the hits have whose point is not that of {b}.");
-    page.section("Energies", &words, &picture(figures::energies(&search)));
-    let line = |run: usize, name: String| {
-        let point = |hit: &Outcome| Some((hit.energy, hit.from_truth?[run]));
-        (name, comparison.outcomes.iter().filter_map(point).collect())
-    };
-    let resolution = figures::resolution(&[line(0, a.clone()), line(1, b.clone())], "both runs");
-    if !resolution.is_empty() {
-        let words = "Half of the hits lie nearer to where they happened, by energy.";
-        page.section("Resolution", words, &resolution);
-    }
-    page
 }

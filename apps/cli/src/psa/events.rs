@@ -3,31 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use zellige_psa::detector::Detector;
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
+use zellige_psa::results::SimulatedEvents;
 
 use super::{electronics, failed, fields, runtime};
 use crate::args::PsaEvents;
 use crate::progress::Progress;
 use crate::results::page_of;
 use crate::{interrupt, table};
-
-/// What was simulated.
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    /// Number of events.
-    events: usize,
-    /// Hits of each event.
-    hits: usize,
-    /// Time of the simulation (s).
-    seconds: f64,
-    /// The folder of the events.
-    written: String,
-}
 
 /// Simulates events and writes them.
 ///
@@ -61,7 +47,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     drop((progress, armed));
     interrupt::check()?;
     events::write_to(&args.output, &events, &spec, &detector)?;
-    let results = [Figures {
+    let results = [SimulatedEvents {
         events: events.count(),
         hits: events.hits,
         seconds: begin.elapsed().as_secs_f64(),

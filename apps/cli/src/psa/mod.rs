@@ -1,13 +1,12 @@
 //! `zellige psa ...`.
 
 mod benchmark;
-pub mod compare;
-pub mod events;
-mod figures;
+mod compare;
+mod events;
 mod run;
-pub mod simulate;
+mod simulate;
 mod stream;
-pub mod track;
+mod track;
 
 use std::path::Path;
 

@@ -4,8 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::Segment;
 use zellige_psa::crystal::{Crystal, EXAMPLE};
@@ -13,6 +11,7 @@ use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::files;
+use zellige_psa::results::BasisResult;
 use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
 use super::{electronics, failed, runtime};
@@ -20,27 +19,6 @@ use crate::args::{BasisValues, PsaSimulate};
 use crate::progress::Progress;
 use crate::results::page_of;
 use crate::{interrupt, table};
-
-/// What was simulated.
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    /// Points of the basis.
-    points: usize,
-    /// Samples of a signal.
-    samples: usize,
-    /// Nodes of the grid of the fields.
-    nodes: usize,
-    /// Time of the fields (s).
-    seconds_fields: f64,
-    /// Time of the signals (s).
-    seconds_signals: f64,
-    /// Points whose charge has not settled at the last sample.
-    unsettled: usize,
-    /// Whether the voltage depletes the crystal.
-    depleted: bool,
-    /// The folder or file of the basis.
-    written: String,
-}
 
 /// A signal is settled where it is this close to its end (parts of the whole charge).
 const SETTLED: f32 = 0.01;
@@ -99,7 +77,7 @@ pub fn run(args: &PsaSimulate) -> anyhow::Result<()> {
             (None, None) => unreachable!("one of the two is required"),
         }
     };
-    let results = [Figures {
+    let results = [BasisResult {
         points: basis.positions().len(),
         samples: basis.sampling().samples,
         nodes: fields.grid().len(),

@@ -2,9 +2,7 @@
 
 use std::time::Instant;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-use zellige_tor::pipeline::{self, DeviceUse, Options};
+use zellige_tor::pipeline::{self, CovarianceResult, Options};
 
 use super::files;
 use crate::args::CovArgs;
@@ -13,17 +11,6 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::page_of;
 use crate::table::{bytes, digits};
-
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    n: usize,
-    m: usize,
-    targets: usize,
-    trace_cmm: f64,
-    seconds: f64,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    devices: Vec<DeviceUse>,
-}
 
 /// The covariance matrices, in a file.
 ///
@@ -43,14 +30,7 @@ pub fn cov(args: &CovArgs) -> anyhow::Result<()> {
     drop(armed);
     interrupt::check()?;
     devices.done(&args.execution, &rt);
-    let figures = Figures {
-        n: all.cmm.rows(),
-        m: all.ctt.rows(),
-        targets: all.ctm.len(),
-        trace_cmm: all.cmm.trace(),
-        seconds,
-        devices: pipeline::devices(&rt),
-    };
+    let figures = CovarianceResult::new(&all, seconds, pipeline::devices(&rt));
     let text = || {
         format!(
             "Cmm {0} x {0} ({1} in float64), Ctm {2} x {0} of {3} target(s), Ctt {2} x {2}: computed in {4} s\n",

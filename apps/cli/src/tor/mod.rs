@@ -1,10 +1,10 @@
 //! `zellige tor ...`.
 
 mod build;
-pub mod cov;
+mod cov;
 mod eval;
 mod files;
-pub mod info;
+mod info;
 mod results;
 mod run;
 

@@ -168,3 +168,38 @@ fn a_link_and_its_permissions_stay() {
     let real = fs::metadata(path.join("real.json")).unwrap();
     assert_eq!((real.permissions().mode() & 0o777, real.len() > 10), (0o600, true));
 }
+
+#[test]
+fn the_reconstructor_of_another_telescope_is_refused() {
+    let folder = folder(6);
+    let path = folder.path();
+    ok(path, &["tor", "run", "small.toml", "--precision", "fp32", "--xray", "off", "-o", "r.fits"]);
+    ok(path, &["tor", "eval", "--rec", "r.fits", "small.toml"]);
+    let system = fs::read_to_string(path.join("small.toml")).unwrap();
+    for (from, to, says, code) in [
+        ("diameter = 8.0", "diameter = 30.0", "DIAM = 8, this system has 30", 2),
+        ("r0 = 0.13", "r0 = 0.15", "R0", 0),
+    ] {
+        assert!(system.contains(from), "{from} is in the demonstration");
+        fs::write(path.join("other.toml"), system.replace(from, to)).unwrap();
+        run(path, &["tor", "eval", "--rec", "r.fits", "other.toml"]).expect(code).says(says);
+    }
+}
+
+#[test]
+fn what_no_solver_takes_is_refused_in_short_lines() {
+    let folder = folder(4);
+    let path = folder.path();
+    let banner = "%%MatrixMarket matrix coordinate";
+    fs::write(path.join("wide.mtx"), format!("{banner} real general\n2 3 2\n1 1 1\n2 2 1\n")).unwrap();
+    fs::write(path.join("complex.mtx"), format!("{banner} complex general\n2 2 2\n1 1 1 0\n2 2 1 0\n"))
+        .unwrap();
+    fs::write(path.join("one.mtx"), format!("{banner} real symmetric\n2 2 2\n1 1 1\n2 2 3\n")).unwrap();
+    run(path, &["solve", "wide.mtx"]).expect(2).says("2 rows, 3 columns");
+    run(path, &["solve", "complex.mtx"]).expect(2).says("complex");
+    ok(path, &["solve", "one.mtx", "--shifts", "-0.5,0"]);
+    let system = fs::read_to_string(path.join("small.toml")).unwrap();
+    fs::write(path.join("small.toml"), system.replace("diameter = 8.0", "diameter = 1e300")).unwrap();
+    let said = run(path, &["tor", "info", "small.toml"]).expect(2).says("1e300").stderr;
+    assert!(said.lines().all(|line| line.len() < 200), "{said}");
+}

@@ -131,7 +131,7 @@ fn simulations_of_crystals_are_interrupted() {
         interrupted(folder.path(), "psa simulate -o basis --workers 2 --grid 1", delay);
         assert!(left(folder.path()).is_empty(), "after {delay} ms: {:?}", left(folder.path()));
     }
-    interrupted(folder.path(), "psa track --simulate 100000000 -o gammas --workers 2", 500);
+    interrupted(folder.path(), "psa track --simulate 100000000 --workers 2", 500);
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
 }
 

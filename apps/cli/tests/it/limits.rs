@@ -33,7 +33,7 @@ fn a_small_system_takes_no_more_workers_than_it_has_parts() {
     let path = folder.path();
     ok(path, &["matrix", "generate", "flow", "--size", "8x8x8", "-o", "a.mtx"]);
     with_space(path, 2000, "solve a.mtx --workers 10000 --oversubscribe").expect(0);
-    with_space(path, 2000, "solve a.mtx --workers 60000 --oversubscribe --shifts 0,1 --precond none")
+    with_space(path, 2000, "solve a.mtx --workers 60000 --oversubscribe --shifts 1e6,2e6 --precond none")
         .expect(0);
 }
 
@@ -53,7 +53,7 @@ fn what_does_not_fit_is_refused_with_the_sum() {
         ("tor run big.toml", "Cmm"),
         ("tor cov big.toml -o c.fits", "Cmm"),
         ("tor run small.toml --workers 60000 --oversubscribe", "60000 worker(s)"),
-        ("psa track --simulate 1 --workers 60000 --oversubscribe -o gammas", "workers"),
+        ("psa track --simulate 1 --workers 60000 --oversubscribe", "workers"),
     ] {
         with_space(path, 1500, line).expect(1).says("not enough memory").says("available").says(named);
     }

@@ -63,7 +63,7 @@ fn broken_files_are_answered_or_refused() {
     let folder = folder(2);
     let here = folder.path();
     let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../"));
-    let copy = |from: &str, to: &str| drop(fs::copy(fixtures.join(from), here.join(to)).unwrap());
+    let copy = |from: &str, to: &str| _ = fs::copy(fixtures.join(from), here.join(to)).unwrap();
     ok(here, &["matrix", "generate", "flow", "--size", "4x4x3", "-o", "a.mtx"]);
     ok(here, &["matrix", "convert", "a.mtx", "a.mtx.gz"]);
     ok(here, &["solve", "a.mtx", "-o", "b.npy"]);

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use zellige_psa::files::geb::{self, Frame, mode3};
+
 use crate::common::{ok, result, results, run};
 
 /// A crystal of a fifth of the size, as somebody would edit the one that is printed: `mine.toml`.
@@ -154,5 +156,15 @@ fn whole_crystals_are_searched_in_one_go_and_as_they_come() {
     refused(&["psa", "run", "--basis", "basis", "--events", "basis"], 2, "holds no events");
     refused(&["psa", "run", "--basis", "basis", "--events", "ev", "--window", "61"], 2, "61");
     refused(&["psa", "frames", "ev", "-o", "x.geb"], 2, "3 hits");
+    refused(&["psa", "events", "--basis", "basis", "--adc-step", "1e-320", "-o", "x"], 2, "--adc-step");
+    // Traces as digitisers give them.
+    let mut traces = Vec::new();
+    for time in 0..3 {
+        let mut frame = Frame { kind: mode3::KIND, ..Frame::default() };
+        mode3::Trace::new(3, 17, 9, vec![0; 60]).unwrap().put(&mut frame.payload);
+        geb::write_frame(&mut traces, frame.kind, time, &frame.payload).unwrap();
+    }
+    std::fs::write(here.join("traces.geb"), traces).unwrap();
+    refused(&[&stream[..], &["traces.geb", "-o", "traces.hits"]].concat(), 2, "none of its 3 frames");
     refused(&["psa", "send", "ev.geb", "--to", "127.0.0.1:1", "--patience", "0"], 1, "127.0.0.1:1");
 }

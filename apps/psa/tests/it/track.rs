@@ -398,10 +398,10 @@ fn agata_places_its_crystals_as_its_table_says() {
 /// Hits of two crystals become events in the laboratory, and files.
 #[test]
 fn hits_become_events_and_files() {
-    let text = r#"{"events": [
+    let text = r#"{"results": [{"events": [
         {"event": 4, "timestamp": 90, "crystal": 1, "index": 0, "fom": 0, "position": [0, 0, 10], "energy": 300.5},
         {"event": 2, "index": 0, "fom": 0, "position": [1, 2, 3], "energy": 50},
-        {"event": 4, "timestamp": 80, "crystal": 1, "index": 0, "fom": 0, "position": [0, 5, 30], "energy": 200}]}"#;
+        {"event": 4, "timestamp": 80, "crystal": 1, "index": 0, "fom": 0, "position": [0, 5, 30], "energy": 200}]}]}"#;
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("hits.json"), text).expect("written");
     let results = Results::read(&folder.path().join("hits.json")).expect("results");

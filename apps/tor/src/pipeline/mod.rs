@@ -34,7 +34,8 @@ pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, plan, precheck};
 pub use products::{Covariances, covariance, write_images, write_reconstructors};
 pub use recommend::{Recommendation, recommend};
 pub use results::{
-    Attempt, Extras, GemmShare, Measured, NotSpd, PrecisionMap, RuleResult, Seconds, TargetResult,
+    Attempt, CovarianceResult, Extras, GemmShare, InfoResult, Measured, NotSpd, PlannedRun, PrecisionMap,
+    RuleResult, Seconds, TargetResult, Tiling,
 };
 pub use timed::{Timing, timed};
 pub use xray::{NormsAt, XrayPicture};

@@ -4,10 +4,131 @@ use serde::Serialize;
 use std::sync::Arc;
 use zellige_linalg::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
-use super::DeviceUse;
+use super::{Covariances, DeviceUse, Error, TileChoice, grid};
 use crate::Matrix;
 use crate::image::Psf;
+use crate::info::Info;
 use crate::norms::TileNorms;
+
+/// The result of `zellige tor cov`: sizes of the covariance matrices.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct CovarianceResult {
+    /// Measurements.
+    pub n: usize,
+    /// Slopes of a truth sensor.
+    pub m: usize,
+    /// Directions.
+    pub targets: usize,
+    /// Trace of `Cmm`.
+    pub trace_cmm: f64,
+    /// Time (s).
+    pub seconds: f64,
+    /// GPUs, where there were some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceUse>,
+}
+
+impl CovarianceResult {
+    /// Of matrices that were computed in so many seconds.
+    pub fn new(all: &Covariances, seconds: f64, devices: Vec<DeviceUse>) -> CovarianceResult {
+        CovarianceResult {
+            n: all.cmm.rows(),
+            m: all.ctt.rows(),
+            targets: all.ctm.len(),
+            trace_cmm: all.cmm.trace(),
+            seconds,
+            devices,
+        }
+    }
+}
+
+/// The result of `zellige tor info`: how large a system is.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+pub struct InfoResult {
+    /// Sizes and work.
+    #[serde(flatten)]
+    pub info: Info,
+    /// The tiles of `Cmm`.
+    pub tiling: Tiling,
+    /// What `tor run` would take.
+    pub run: PlannedRun,
+}
+
+/// A run with these rules.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+pub struct PlannedRun {
+    /// Precision rules.
+    pub rules: Vec<String>,
+    /// Bytes by purpose; empty where it does not fit.
+    pub memory: Vec<(String, u64)>,
+    /// Their sum.
+    pub memory_bytes: Option<u64>,
+    /// Bytes that are there, where the system tells.
+    pub available_bytes: Option<u64>,
+    /// Whether that is enough.
+    pub fits: bool,
+}
+
+/// The tiles, and what they mean for the rules.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+pub struct Tiling {
+    /// Tiles along one side.
+    pub tiles: usize,
+    /// From 0 to n.
+    pub edges: Vec<usize>,
+    /// Rows of the largest tile.
+    pub largest: usize,
+    /// Tiles per block of one sensor axis, at most.
+    pub parts_of_largest: usize,
+    /// Tasks of one factorisation.
+    pub factor_tasks: u64,
+    /// In words, which rules may hold.
+    pub advice: String,
+}
+
+impl Tiling {
+    /// The tiles that a choice gives.
+    ///
+    /// # Errors
+    /// A tile size of 0.
+    pub fn new(info: &Info, tile: TileChoice) -> Result<Tiling, Error> {
+        let grid = grid(info, tile)?;
+        let parts = match tile {
+            TileChoice::Uniform(_) => parts(info, grid.edges()),
+            _ => grid.parts_of_largest(),
+        };
+        let advice = match (tile, parts) {
+            (_, 3..) => format!(
+                "an axis of one sensor lies in {parts} tiles: low precision needs a band of at least 2 (hp1:band=2) or a \
+                 rule on operands"
+            ),
+            (TileChoice::Uniform(_), 2) => {
+                "tiles cut across sensors: --tile auto follows them, and low precision then loses \
+                                   positive definiteness less often"
+                    .into()
+            }
+            _ => "tiles follow the sensors: hp1:band=1 and more may hold".into(),
+        };
+        let nt = grid.tiles() as u64;
+        Ok(Tiling {
+            tiles: grid.tiles(),
+            largest: grid.max_width(),
+            edges: grid.edges().to_vec(),
+            parts_of_largest: parts,
+            // potrf, trsm, syrk, gemm
+            factor_tasks: nt
+                + nt * nt.saturating_sub(1)
+                + nt * nt.saturating_sub(1) * nt.saturating_sub(2) / 6,
+            advice,
+        })
+    }
+}
+
+/// In how many tiles the block lies that lies in most.
+fn parts(info: &Info, edges: &[usize]) -> usize {
+    let inside = |start: usize, end: usize| edges.iter().filter(|&&edge| start < edge && edge < end).count();
+    info.blocks.iter().map(|b| 1 + inside(b.start, b.start + b.len)).max().unwrap_or(1)
+}
 
 /// Share of the factorisation's tile products in each precision, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, schemars::JsonSchema)]

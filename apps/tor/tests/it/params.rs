@@ -135,7 +135,7 @@ fn text_traps() {
     refused(sys(&with(9, "15 nan 10 0"), Mode::Strict), &[":20:", "not finite"]);
     refused(sys(&with(20, "inf"), Mode::Strict), &[":42:", "LGS flux", "not finite"]);
     refused(sys(&with(20, ""), Mode::Strict), &[":42:", "no value"]);
-    refused(sys(&with(0, "-8"), Mode::Strict), &[":2:", "diameter", "-8 is not allowed"]);
+    refused(sys(&with(0, "-8"), Mode::Strict), &[":2:", "diameter", "-8.0 is not allowed"]);
     refused(sys(&with(1, "1.2"), Mode::Strict), &[":4:", "obstruction"]);
     refused(sys(&with(6, "1000000"), Mode::Strict), &[":14:", "Nssp", "256"]);
     refused(sys(&with(6, "8.5"), Mode::Strict), &[":14:", "Nssp", "whole number"]);

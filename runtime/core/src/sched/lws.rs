@@ -47,7 +47,7 @@ impl Policy for Lws {
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask> {
         let kinds = self.open.kinds(view);
         let pop = |queue: usize| self.queues[queue].pop_by(|tasks| kinds.pop(view, tasks, worker));
-        pop(worker).or_else(|| view.neighbours(worker).iter().find_map(|&victim| pop(victim)))
+        pop(worker).or_else(|| view.neighbours(worker).find_map(pop))
     }
 
     fn pop_like(
@@ -61,9 +61,9 @@ impl Policy for Lws {
         let may = |task: &ReadyTask| kinds.can_run(view, task, worker);
         let share = |queued| self.open.share(view, first, queued, most);
         // Out of one queue, so that a thief does not gather what several workers have.
-        let queue = std::iter::once(&worker)
+        let queue = std::iter::once(worker)
             .chain(view.neighbours(worker))
-            .map(|&queue| &self.queues[queue])
+            .map(|queue| &self.queues[queue])
             .find(|queue| !queue.is_empty());
         queue.map_or_else(Vec::new, |queue| queue.pop_like(first, share, may))
     }

@@ -9,6 +9,7 @@ use crate::topology::CoreInfo;
 pub(crate) trait World {
     fn workers(&self) -> usize;
     fn core(&self, worker: usize) -> &CoreInfo;
+    /// All workers but this one, nearest first; this one may be among them.
     fn neighbours(&self, worker: usize) -> &[usize];
     fn kind(&self, worker: usize) -> &str;
     fn model_kind(&self, worker: usize) -> &str;
@@ -42,8 +43,8 @@ impl<'a> SchedView<'a> {
     }
 
     /// The other workers, nearest first: shared caches before NUMA nodes before the rest.
-    pub fn neighbours(&self, worker: usize) -> &'a [usize] {
-        self.world.neighbours(worker)
+    pub fn neighbours(&self, worker: usize) -> impl Iterator<Item = usize> + use<'a> {
+        self.world.neighbours(worker).iter().copied().filter(move |&other| other != worker)
     }
 
     /// What kind of device a worker drives, e.g. `cpu` or `cuda`.

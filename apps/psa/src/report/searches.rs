@@ -1,18 +1,18 @@
 //! Searches beside the full one as a page: the thesis' Tables 5.1 to 5.3 and Figures 5.1 and 5.2, and how far answers are from the truth.
 
+use crate::channels::ChannelSet;
+use crate::survey::{Row, Run, Variant};
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, short};
-use zellige_psa::channels::ChannelSet;
-use zellige_psa::survey::{Row, Run, Variant};
+use zellige_app::text::distinct;
 
-use crate::psa::figures::{self, Search};
-use crate::table::distinct;
+use super::pictures::{self, Search};
 
 /// Searches in the pictures of distances and energies.
 const DRAWN: [&str; 4] = ["cfgs fp32", "cfgs mixed", "cfgs fp16", "fgs fp16"];
 
 /// The page.
-pub fn page(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Variant]) -> Page {
+pub fn of_searches(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Variant]) -> Page {
     let mut page = Page::new(&format!("{crystal}: searches beside each other"));
     let words = "Where in a crystal gamma rays gave their energy: fast searches beside the one that compares every point in fp32.";
     page.section(crystal, words, "");
@@ -24,14 +24,14 @@ pub fn page(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Variant]) -> 
     page.section(
         "Distances",
         words,
-        &[figures::legend(&DRAWN), panels(runs, variants, &figures::distances)].concat(),
+        &[pictures::legend(&DRAWN), panels(runs, variants, &pictures::distances)].concat(),
     );
     let words =
         "Which energies the events have whose point is not that of the full search (thesis, Figure 5.2).";
     page.section(
         "Energies",
         words,
-        &[figures::legend(&DRAWN), panels(runs, variants, &figures::energies)].concat(),
+        &[pictures::legend(&DRAWN), panels(runs, variants, &pictures::energies)].concat(),
     );
     let words = "Half of the events lie nearer to where they happened: the full search, by energy.";
     page.section("Resolution", words, &resolution(runs));
@@ -106,5 +106,5 @@ fn resolution(runs: &[Run]) -> String {
         (set, points)
     };
     let sets = distinct(reference().map(|run| run.channels.to_string()));
-    figures::resolution(&sets.into_iter().map(line).collect::<Vec<_>>(), "full search in fp32")
+    pictures::resolution(&sets.into_iter().map(line).collect::<Vec<_>>(), "full search in fp32")
 }

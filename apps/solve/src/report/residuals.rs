@@ -5,14 +5,15 @@ use zellige_app::svg::{Chart, Scale, short};
 use zellige_sparse::krylov::History;
 use zellige_sparse::system::Answer;
 
-use super::Solved;
-use crate::table::bytes;
+use zellige_app::text::bytes;
+
+use crate::results::Solved;
 
 /// Most points of the line: more than the picture has pixels would only make it large.
 const POINTS: usize = 800;
 
-/// The page.
-pub fn page(matrix: &str, solved: &[Solved]) -> Page {
+/// The page of answers to the systems of a matrix of this name.
+pub fn of_solved(matrix: &str, solved: &[Solved]) -> Page {
     let all = match &solved {
         [one] => one.answer.solution.reason.name().to_owned(),
         several => format!("{} answers", several.len()),

@@ -2,30 +2,29 @@
 
 use std::fmt::Write;
 
+use crate::track::Spectrum;
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, short};
-use zellige_psa::track::Spectrum;
-use zellige_psa::track::survey::Tally;
 
-use super::Figures;
+use crate::results::{TallyResult, TrackResult};
 
 /// Most points of a line: more than the picture has pixels would only make it large.
 const POINTS: usize = 800;
 
 /// The page of hits.
-pub fn of_hits(name: &str, figures: &Figures) -> Page {
+pub fn of_hits(name: &str, result: &TrackResult) -> Page {
     let mut page = Page::new(&format!("{name}: gamma rays"));
     page.section(name, "Hits of germanium crystals, put together to gamma rays.", "");
     page.facts(&[
-        ("events", figures.events.to_string()),
-        ("hits", figures.hits.to_string()),
-        ("gamma rays", figures.gammas.to_string()),
-        ("scattered", figures.compton.to_string()),
-        ("pairs", figures.pairs.to_string()),
-        ("single points", figures.single.to_string()),
-        ("points of no use", figures.unused_points.to_string()),
+        ("events", result.events.to_string()),
+        ("hits", result.hits.to_string()),
+        ("gamma rays", result.gammas.to_string()),
+        ("scattered", result.compton.to_string()),
+        ("pairs", result.pairs.to_string()),
+        ("single points", result.single.to_string()),
+        ("points of no use", result.unused_points.to_string()),
     ]);
-    let spectra = figures.spectra;
+    let spectra = &result.spectra;
     let lines = [
         ("gamma rays", &spectra.tracked),
         ("as the source sent them out", &spectra.corrected),
@@ -36,13 +35,13 @@ pub fn of_hits(name: &str, figures: &Figures) -> Page {
 }
 
 /// The page of simulated events.
-pub fn of_simulation(title: &str, tallies: &[Tally]) -> Page {
+pub fn of_simulation(title: &str, tallies: &[TallyResult]) -> Page {
     let mut page = Page::new("Tracking of simulated gamma rays");
     page.section("Tracking of simulated gamma rays", title, "");
     let words = "Efficiency: gamma rays in the peak in parts of those that were sent out; no tracking gets more than what stayed whole in the germanium. \
                  Peak to total: gamma rays in the peak in parts of all that were put together.";
     page.section("By multiplicity", words, &shares(tallies));
-    for tally in tallies {
+    for TallyResult { tally, .. } in tallies {
         let lines = [
             ("gamma rays", &tally.energies),
             ("as the source sent them out", &tally.corrected),
@@ -92,8 +91,8 @@ fn spectrum(lines: &[(&str, &Spectrum)]) -> String {
 }
 
 /// Efficiency and peak to total by multiplicity.
-fn shares(tallies: &[Tally]) -> String {
-    let most = tallies.iter().map(|tally| tally.multiplicity).max().unwrap_or(1);
+fn shares(tallies: &[TallyResult]) -> String {
+    let most = tallies.iter().map(|row| row.tally.multiplicity).max().unwrap_or(1);
     let mut chart = Chart::new(620.0, 320.0, [24.0, 14.0, 42.0, 56.0], "shares by multiplicity");
     let y = Scale::linear(0.0, 100.0, chart.bottom, chart.top);
     let x = Scale::linear(0.0, most as f64, chart.left, chart.right);
@@ -101,10 +100,9 @@ fn shares(tallies: &[Tally]) -> String {
     chart.x_axis(&x, "gamma rays of an event", false);
     let names = ["efficiency", "peak to total", "stayed whole"];
     for (k, name) in names.into_iter().enumerate() {
-        let share =
-            |tally: &Tally| 100.0 * [tally.efficiency(), tally.peak_to_total(), tally.absorbed_share()][k];
+        let share = |row: &TallyResult| 100.0 * [row.efficiency, row.peak_to_total, row.absorbed_share][k];
         let mut points: Vec<(usize, f64)> =
-            tallies.iter().map(|tally| (tally.multiplicity, share(tally))).collect();
+            tallies.iter().map(|row| (row.tally.multiplicity, share(row))).collect();
         points.sort_by_key(|point| point.0);
         let line: Vec<(f64, f64)> = points.iter().map(|&(m, share)| (x.at(m as f64), y.at(share))).collect();
         chart.line(&line, &format!("c{k}"));

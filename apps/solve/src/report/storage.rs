@@ -4,12 +4,11 @@ use std::fmt::Write;
 
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, short};
+use zellige_app::text::distinct;
 use zellige_sparse::survey::Row;
 
-use crate::table::distinct;
-
-/// The page.
-pub fn page(matrix: &str, rows: &[Row]) -> Page {
+/// The page of a matrix of this name.
+pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
     let mut page = Page::new(&format!("{matrix}: products in adaptive precision"));
     page.section(
         matrix,

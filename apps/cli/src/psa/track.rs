@@ -1,19 +1,17 @@
 //! `zellige psa track`.
 
-mod report;
-
 use std::path::Path;
 use std::time::Instant;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use zellige_psa::array::Array;
 use zellige_psa::crystal::{Crystal, EXAMPLE};
 use zellige_psa::files;
+use zellige_psa::report;
+use zellige_psa::results::{TallyResult, TrackResult};
 use zellige_psa::track::hits::{self, Hits, Spectra};
 use zellige_psa::track::montecarlo::{Spec, Target as Germanium};
-use zellige_psa::track::survey::{Counting, Tally, survey};
-use zellige_psa::track::{Kind, Motion, Settings, Tracked, track_all};
+use zellige_psa::track::survey::{Counting, survey};
+use zellige_psa::track::{Motion, Settings, track_all};
 
 use super::{failed, runtime};
 use crate::args::{PsaTrackArgs, TrackGeometry};
@@ -64,56 +62,21 @@ fn settings(args: &PsaTrackArgs, inner_radius: f64) -> Settings {
     }
 }
 
-/// The JSON of hits.
-#[derive(Serialize, JsonSchema)]
-pub struct Figures<'a> {
-    events: usize,
-    hits: usize,
-    points: usize,
-    gammas: usize,
-    compton: usize,
-    pairs: usize,
-    single: usize,
-    unused_points: usize,
-    seconds: f64,
-    spectra: &'a Spectra,
-}
-
-impl<'a> Figures<'a> {
-    fn of(hits: &Hits, tracked: &[Tracked], spectra: &'a Spectra, seconds: f64) -> Figures<'a> {
-        let gammas = || tracked.iter().flat_map(|event| &event.gammas);
-        let of = |kind| gammas().filter(|gamma| gamma.kind == kind).count();
-        let points = tracked.iter().map(|event| event.points.len()).sum();
-        let used: usize = gammas().map(|gamma| gamma.points.len()).sum();
-        Figures {
-            events: tracked.len(),
-            hits: hits.points.iter().map(Vec::len).sum(),
-            points,
-            gammas: gammas().count(),
-            compton: of(Kind::Compton),
-            pairs: of(Kind::Pair),
-            single: of(Kind::Photo),
-            unused_points: points - used,
-            seconds,
-            spectra,
-        }
-    }
-
-    fn text(&self, folder: &Path) -> String {
-        format!(
-            "{} hits in {} events: {} points after packing, {} of no use, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",
-            self.hits,
-            self.events,
-            self.points,
-            self.unused_points,
-            digits(self.seconds),
-            self.gammas,
-            self.compton,
-            self.pairs,
-            self.single,
-            folder.display()
-        )
-    }
+/// What was found, in words.
+fn text(result: &TrackResult, folder: &Path) -> String {
+    format!(
+        "{} hits in {} events: {} points after packing, {} of no use, {} s\n{} gamma rays: {} scattered, {} pairs, {} single points\nwritten: {}\n",
+        result.hits,
+        result.events,
+        result.points,
+        result.unused_points,
+        digits(result.seconds),
+        result.gammas,
+        result.compton,
+        result.pairs,
+        result.single,
+        folder.display()
+    )
 }
 
 fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
@@ -134,22 +97,12 @@ fn read(args: &PsaTrackArgs, path: &Path, folder: &Path) -> anyhow::Result<()> {
     interrupt::check()?;
     let spectra = Spectra::of(&hits, &tracked, args.step, args.most)?;
     hits::write(folder, &hits, &tracked, &spectra)?;
-    let figures = Figures::of(&hits, &tracked, &spectra, seconds);
+    let result = TrackResult::new(&hits, &tracked, spectra, seconds);
     let name = path.display().to_string();
     let trace = args.outputs.recorded(&rt)?;
-    let results = [&figures];
-    let page = || Ok(report::of_hits(&name, &figures));
-    args.outputs.write(&name, trace.as_ref(), &results, page, || figures.text(folder))
-}
-
-/// A row of the JSON of simulated events.
-#[derive(Serialize, JsonSchema)]
-pub struct Row<'a> {
-    efficiency: f64,
-    peak_to_total: f64,
-    absorbed_share: f64,
-    #[serde(flatten)]
-    tally: &'a Tally,
+    let results = [&result];
+    let page = || Ok(report::of_hits(&name, &result));
+    args.outputs.write(&name, trace.as_ref(), &results, page, || text(&result, folder))
 }
 
 fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
@@ -185,21 +138,15 @@ fn simulate(args: &PsaTrackArgs, events: usize) -> anyhow::Result<()> {
     let seconds = begin.elapsed().as_secs_f64();
     drop((progress, armed));
     interrupt::check()?;
-    let row = |tally| Row {
-        efficiency: Tally::efficiency(tally),
-        peak_to_total: tally.peak_to_total(),
-        absorbed_share: tally.absorbed_share(),
-        tally,
-    };
-    let rows: Vec<Row> = tallies.iter().map(row).collect();
+    let rows: Vec<TallyResult> = tallies.into_iter().map(TallyResult::from).collect();
     let title = format!("{events} events of each multiplicity, {} keV", simulation.energy);
-    let text = || format!("{title}, {} s\n{}", digits(seconds), table(&tallies));
+    let text = || format!("{title}, {} s\n{}", digits(seconds), table(&rows));
     let trace = args.outputs.recorded(&rt)?;
-    let page = || Ok(report::of_simulation(&title, &tallies));
+    let page = || Ok(report::of_simulation(&title, &rows));
     args.outputs.write(&title, trace.as_ref(), &rows, page, text)
 }
 
-fn table(tallies: &[Tally]) -> String {
+fn table(rows: &[TallyResult]) -> String {
     let mut table = Table::new(&[
         ("multiplicity", Side::Right),
         ("emitted", Side::Right),
@@ -209,16 +156,16 @@ fn table(tallies: &[Tally]) -> String {
         ("% efficiency", Side::Right),
         ("% peak to total", Side::Right),
     ]);
-    for tally in tallies {
+    for TallyResult { efficiency, peak_to_total, absorbed_share, tally } in rows {
         let percent = |share: f64| format!("{:.2}", 100.0 * share);
         table.row([
             tally.multiplicity.to_string(),
             tally.emitted.to_string(),
-            percent(tally.absorbed_share()),
+            percent(*absorbed_share),
             tally.tracked.to_string(),
             tally.peak.to_string(),
-            percent(tally.efficiency()),
-            percent(tally.peak_to_total()),
+            percent(*efficiency),
+            percent(*peak_to_total),
         ]);
     }
     table.render(out::colours(&std::io::stdout()))

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::compare::Outcome;
+use crate::search::EnergyClass;
 use zellige_app::page::figure;
 use zellige_app::svg::{Chart, Scale, escape, short};
-use zellige_psa::compare::Outcome;
-use zellige_psa::search::EnergyClass;
 
 /// Ends of the bins of distances (mm).
 const BINS: [f64; 6] = [3.0, 5.0, 10.0, 20.0, 40.0, f64::INFINITY];

@@ -1,0 +1,331 @@
+//! What `zellige solve`, `zellige spmv` and `zellige matrix info` write as JSON.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use zellige_sparse::krylov::History;
+use zellige_sparse::survey::Row;
+use zellige_sparse::system::{self, Answer};
+use zellige_sparse::{Csr, Description};
+
+/// What was found for one right-hand side, and one shift.
+#[derive(Debug)]
+pub struct Solved {
+    /// The right-hand side, counted from 1.
+    pub rhs: usize,
+    /// The multiple of the identity that was added to the matrix.
+    pub shift: Option<f64>,
+    /// What the solver says.
+    pub answer: Answer,
+    /// The residuals on its way.
+    pub history: History,
+}
+
+impl Solved {
+    /// What it is the answer to, in words, unless there is but one.
+    pub fn name(&self, several: bool) -> Option<String> {
+        let rhs = || format!("right-hand side {}", self.rhs);
+        several.then(|| self.shift.map_or_else(rhs, |shift| format!("{}, shift {shift:?}", rhs())))
+    }
+}
+
+/// A result of `zellige solve`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SolveResult {
+    /// Whether the answer is as accurate as was asked for.
+    pub converged: bool,
+    /// Why the solver stopped.
+    pub reason: &'static str,
+    /// The multiple of the identity that was added to the matrix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shift: Option<f64>,
+    /// What methods multiplied with; `--operator` has the same again.
+    pub inner: String,
+    /// The method of the last attempt.
+    pub method: String,
+    /// Its preconditioner.
+    pub preconditioner: String,
+    /// Steps of all attempts.
+    pub iterations: usize,
+    /// How often the method was started from a true residual.
+    pub runs: usize,
+    /// Rows of the matrix.
+    pub rows: usize,
+    /// Elements of the matrix.
+    pub elements: usize,
+    /// The residual that the method itself kept (2-norm).
+    pub iterated_residual: f64,
+    /// `b - A x` (2-norm).
+    pub true_residual: f64,
+    /// The right-hand side (2-norm).
+    pub rhs: f64,
+    /// Norm of what `--nullspace` took out of the right-hand side; `rhs` is that of the rest.
+    pub removed: f64,
+    /// `|b - A x| / (|A| |x| + |b|)` in infinity norms (Rigal and Gaches 1967).
+    pub backward_error: f64,
+    /// The residual that answers in f64 can have.
+    pub attainable_residual: f64,
+    /// Times (s).
+    pub seconds: Seconds,
+    /// Every stored copy.
+    pub bytes: Bytes,
+    /// Methods and preconditioners in the order in which they were tried.
+    pub attempts: Vec<Attempt>,
+    /// Residuals by step.
+    pub history: Residuals,
+}
+
+/// Times of an answer (s).
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Seconds {
+    /// Storing the matrix, preconditioners.
+    pub setup: f64,
+    /// Steps.
+    pub solve: f64,
+    /// Products with the matrix, of these.
+    pub spmv: f64,
+}
+
+/// Every stored copy.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Bytes {
+    /// By rows, as it was read.
+    pub given: u64,
+    /// In another order, and with scaled rows and columns.
+    pub rearranged: u64,
+    /// For products.
+    pub matrix: u64,
+    /// For products in lower precision.
+    pub inner: u64,
+    /// The preconditioner that served.
+    pub preconditioner: u64,
+    /// Those that did not.
+    pub failed_preconditioners: u64,
+    /// Krylov vectors.
+    pub basis: u64,
+    /// Other vectors.
+    pub vectors: u64,
+    /// All together.
+    pub total: u64,
+}
+
+/// A method that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Attempt {
+    /// Its name.
+    pub method: String,
+    /// What it was preconditioned with.
+    pub preconditioner: String,
+    /// Why it stopped.
+    pub reason: String,
+    /// Steps.
+    pub iterations: usize,
+    /// `b - A x` at its end (2-norm).
+    pub true_residual: Option<f64>,
+}
+
+/// Residuals by step (2-norms).
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Residuals {
+    /// The method's own, after each step.
+    pub iterated: Vec<f64>,
+    /// `[steps, residual]`: of `b - A x`.
+    pub r#true: Vec<(usize, f64)>,
+}
+
+impl SolveResult {
+    /// Of a matrix and what was found.
+    pub fn new(a: &Csr, Solved { rhs: _, shift, answer, history }: &Solved) -> SolveResult {
+        let solution = &answer.solution;
+        let attempts: Vec<Attempt> = answer.attempts.iter().map(Attempt::new).collect();
+        let last = attempts.last();
+        SolveResult {
+            converged: solution.reason.is_converged(),
+            reason: solution.reason.name(),
+            shift: *shift,
+            inner: answer.inner.to_string(),
+            method: last.map(|last| last.method.clone()).unwrap_or_default(),
+            preconditioner: last.map(|last| last.preconditioner.clone()).unwrap_or_default(),
+            iterations: solution.steps,
+            runs: solution.runs,
+            rows: a.rows(),
+            elements: a.elements(),
+            iterated_residual: solution.iterated_residual,
+            true_residual: solution.true_residual,
+            rhs: solution.rhs,
+            removed: answer.removed,
+            backward_error: answer.backward_error,
+            attainable_residual: answer.attainable,
+            seconds: Seconds {
+                setup: answer.setup.as_secs_f64(),
+                solve: answer.solve.as_secs_f64(),
+                spmv: answer.products.as_secs_f64(),
+            },
+            bytes: Bytes::of(&answer.bytes),
+            attempts,
+            history: Residuals { iterated: history.steps.clone(), r#true: history.checks.clone() },
+        }
+    }
+}
+
+impl Bytes {
+    fn of(bytes: &system::Bytes) -> Self {
+        let total = bytes.total();
+        let system::Bytes {
+            given,
+            rearranged,
+            matrix,
+            inner,
+            preconditioner,
+            failed_preconditioners,
+            basis,
+            vectors,
+        } = *bytes;
+        Bytes {
+            given,
+            rearranged,
+            matrix,
+            inner,
+            preconditioner,
+            failed_preconditioners,
+            basis,
+            vectors,
+            total,
+        }
+    }
+}
+
+impl Attempt {
+    /// Of what the solver says.
+    pub fn new(attempt: &system::Attempt) -> Attempt {
+        let solution = attempt.result.as_ref().ok();
+        Attempt {
+            method: attempt.method.clone(),
+            preconditioner: attempt.preconditioner.to_string(),
+            reason: match &attempt.result {
+                Ok(solution) => solution.reason.name().to_owned(),
+                Err(problem) => problem.clone(),
+            },
+            iterations: solution.map_or(0, |solution| solution.steps),
+            true_residual: solution.map(|solution| solution.true_residual),
+        }
+    }
+}
+
+/// A result of `zellige spmv`: a matrix, stored and multiplied in one way.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SpmvResult {
+    /// The formats.
+    pub set: String,
+    /// How they were chosen.
+    pub criterion: &'static str,
+    /// The storage layout.
+    pub layout: String,
+    /// Binary logarithm of the accuracy that was asked for.
+    pub eps_log2: f64,
+    /// Elements by format; `drop`: those that were left out.
+    pub counts: BTreeMap<String, u64>,
+    /// Positive elements by format.
+    pub positive: BTreeMap<String, u64>,
+    /// Bytes of the matrix.
+    pub bytes: u64,
+    /// The same with a row pointer for every format, as the thesis counts them.
+    pub bytes_all_rowptr: u64,
+    /// `bytes` in percent of rows in fp64.
+    pub percent: f64,
+    /// Normwise error of the product.
+    pub error_nw: f64,
+    /// Componentwise error of the product.
+    pub error_cw: f64,
+    /// The largest bound of a row, `max_i B_i`.
+    pub bound: f64,
+    /// The bounds, measured as normwise errors are.
+    pub bound_nw: f64,
+    /// The bounds, measured as componentwise errors are.
+    pub bound_cw: f64,
+    /// The largest error of a row beside its bound.
+    pub error_of_bound: f64,
+    /// Time of a product (s).
+    pub seconds: f64,
+    /// Time of one in fp64 in the same run (s).
+    pub seconds_fp64: f64,
+}
+
+impl From<Row> for SpmvResult {
+    fn from(row: Row) -> Self {
+        SpmvResult {
+            set: row.set.to_string(),
+            criterion: row.criterion,
+            layout: row.layout,
+            eps_log2: row.accuracy.log2(),
+            counts: row.counts,
+            positive: row.positive,
+            bytes: row.bytes,
+            bytes_all_rowptr: row.bytes_all_rowptr,
+            percent: row.percent,
+            error_nw: row.error.normwise,
+            error_cw: row.error.componentwise,
+            bound: row.bound,
+            bound_nw: row.bounds.normwise,
+            bound_cw: row.bounds.componentwise,
+            error_of_bound: row.of_bound,
+            seconds: row.seconds.0,
+            seconds_fp64: row.seconds.1,
+        }
+    }
+}
+
+/// The result of `zellige matrix info`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MatrixResult {
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Stored elements.
+    pub elements: usize,
+    /// Those that are zero.
+    pub zeros: usize,
+    /// Least and most elements of a row.
+    pub row_elements: [usize; 2],
+    /// Largest distance of an element from the diagonal.
+    pub bandwidth: usize,
+    /// Whether the pattern is symmetric.
+    pub symmetric_pattern: bool,
+    /// Whether the values are, too.
+    pub symmetric: bool,
+    /// Zeros on the diagonal.
+    pub zero_diagonals: usize,
+    /// Least and largest magnitude.
+    pub magnitudes: [f64; 2],
+    /// `[k, count]`: elements from 10^k to 10^(k+1).
+    pub decades: Vec<(i32, u64)>,
+    /// Largest sum of magnitudes of a row.
+    pub norm_inf: f64,
+    /// Least sum of magnitudes of a row.
+    pub least_row_sum: f64,
+    /// By rows in fp64.
+    pub bytes: u64,
+}
+
+impl From<&Description> for MatrixResult {
+    fn from(d: &Description) -> Self {
+        MatrixResult {
+            rows: d.shape.0,
+            columns: d.shape.1,
+            elements: d.elements.0,
+            zeros: d.elements.1,
+            row_elements: d.row_elements.into(),
+            bandwidth: d.bandwidth,
+            symmetric_pattern: d.symmetric.0,
+            symmetric: d.symmetric.1,
+            zero_diagonals: d.zero_diagonals,
+            magnitudes: d.magnitudes.into(),
+            decades: d.decades.clone(),
+            norm_inf: d.norm_inf.0,
+            least_row_sum: d.norm_inf.1,
+            bytes: d.bytes,
+        }
+    }
+}
