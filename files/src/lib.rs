@@ -1,4 +1,4 @@
-//! Files that are whole or not there, and npy headers that nobody has to trust.
+//! Files that are whole or not there, npy headers that nobody has to trust, and who watches work that takes a while.
 //!
 //! ```
 //! use std::io::Write;
@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 pub mod npy;
+pub mod observe;
 mod temporary;
 
 pub use temporary::{abandon, keep, make_folder, remove_if_abandoned};

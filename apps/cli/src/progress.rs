@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
-use zellige_tor::pipeline::Observer;
+use zellige_files::observe::Observer;
 
 use crate::{interrupt, out};
 

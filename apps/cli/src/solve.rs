@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use zellige_files::observe::Observer;
 use zellige_runtime::Trace;
 use zellige_solve::report;
 use zellige_solve::results::{Attempt, SolveResult, Solved};
 use zellige_sparse::krylov::{History, Logger, Stop};
 use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
 use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
-use zellige_tor::pipeline::Observer;
 
 use crate::args::SolveArgs;
 use crate::devices::{self, Devices, Needs};

@@ -1,11 +1,11 @@
 //! `zellige spmv`.
 
+use zellige_files::observe::Observer;
 use zellige_kernels::packed::Rounding;
 use zellige_solve::report;
 use zellige_solve::results::SpmvResult;
 use zellige_sparse::market;
 use zellige_sparse::survey::{Row, Survey};
-use zellige_tor::pipeline::Observer;
 
 use crate::args::{Round, SpmvArgs};
 use crate::devices;

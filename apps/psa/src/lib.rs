@@ -52,7 +52,6 @@ pub mod events;
 pub mod fields;
 pub mod files;
 pub mod grid;
-pub mod observe;
 pub mod report;
 pub mod results;
 pub mod search;
@@ -62,3 +61,4 @@ pub mod survey;
 pub mod track;
 
 pub use error::Error;
+pub use zellige_files::observe;

@@ -43,6 +43,7 @@
 //! let leak: std::sync::Mutex<Option<&'static [f32]>> = Default::default();
 //! rt.task("leak").operands((read(&x),)).cpu(move |(x,)| *leak.lock().unwrap() = Some(x)).submit().unwrap();
 //! ```
+#![allow(private_bounds, reason = "what bodies of tasks there are is this crate's own")]
 
 pub mod bench;
 mod buffer;
@@ -88,12 +89,12 @@ pub use graph::{Bindings, GpuGraphs, Graph, GraphNode, Recorder};
 pub use hub::{Candidate, NodeUse};
 pub use operand::{
     Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
-    commute, metas, read, reads, reduce, scratch, update, write,
+    commute, metas, read, reads, reduce, scratch, update, updates, write, writes,
 };
 pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, WORKER_BYTES};
 pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
-pub use submit::{Closure, CodeletBuilder, NamedTask, Submit, TaskBuilder};
+pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder};
 pub use subnormals::Subnormals;
 pub use task::{
     Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS,

@@ -19,7 +19,7 @@ use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::hub::{Hub, NodeUse};
 use crate::operand::Mode;
 use crate::submit::Submit;
-use crate::task::{Codelet, DeviceInfo, Spec, TaskRef};
+use crate::task::{Body, DeviceInfo, Spec, TaskRef};
 
 pub use builder::{RuntimeBuilder, WORKER_BYTES};
 pub use group::Group;
@@ -283,7 +283,7 @@ impl Submit for Runtime {
         Some(self.shared.id)
     }
 
-    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+    fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
         self.shared.submit(spec)
     }
 

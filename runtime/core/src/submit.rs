@@ -1,11 +1,12 @@
 //! How tasks are written down: closures and codelets, with their options, for whatever accepts tasks.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use parking_lot::Mutex;
 
 use crate::data::{AnyHandle, Data, Handle, Meta};
 use crate::deps::Standing;
@@ -13,14 +14,16 @@ use crate::error::{Error, Failure, TaskError};
 use crate::graph::Recorder;
 use crate::operand::Operands;
 use crate::split::{self, Region, Split, Splittable};
-use crate::task::{Codelet, Cpu, Only, Outcome, Spec, TaskContext, TaskRef};
+use crate::task::{
+    Body, Closure, ClosureFn, Codelet, Cpu, Options, Outcome, Spec, TaskContext, TaskRef, TypedBody,
+};
 
 /// Whatever accepts tasks: the runtime, a recorder, a scope, the context of a running task. Algorithms are written once,
 /// over `S: Submit`.
 pub trait Submit: Sized {
     /// Accepts one task.
     #[doc(hidden)]
-    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error>;
+    fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error>;
 
     /// Says that the algorithm is about to submit a step of about `tasks` tasks that can run side by side: the window on
     /// submitted tasks grows to let the next step's critical tasks in too.
@@ -116,16 +119,20 @@ pub trait Submit: Sized {
     }
 
     /// Begins a task made of closures: `task("axpy").operands((read(&x), update(&y))).cpu(|(x, y)| ...).submit()`.
-    fn task(&self, name: &'static str) -> NamedTask<'_, Self> {
-        NamedTask { target: self, name }
+    ///
+    /// Names may be made at run time: each different one is kept until the process ends. Where the name alone would tell tasks of one kind apart,
+    /// [`coords`](CodeletBuilder::coords) do: traces and performance models go by names.
+    fn task(&self, name: impl Into<Cow<'static, str>>) -> NamedTask<'_, Self> {
+        NamedTask { target: self, name: kept(name.into()) }
     }
 
     /// Begins a task that runs `codelet`, to be given options before it is submitted.
-    fn codelet<C: Codelet>(&self, codelet: C, operands: C::Operands) -> CodeletBuilder<'_, Self, C> {
-        let info = codelet.info();
-        let only = codelet.is_choosy().then(|| Box::new(Only { choosy: true, ..Only::default() }));
-        let spec = Spec { codelet, operands, info, priority: 0, after: SmallVec::new(), only };
-        CodeletBuilder { target: self, spec }
+    fn codelet<C: Codelet>(
+        &self,
+        codelet: C,
+        operands: C::Operands,
+    ) -> CodeletBuilder<'_, Self, TypedBody<C>> {
+        CodeletBuilder { target: self, spec: Spec::of_codelet(codelet, operands) }
     }
 
     /// Submits a task that runs `codelet`.
@@ -167,7 +174,7 @@ impl Submit for TaskContext<'_> {
         Some(self.shared.id)
     }
 
-    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+    fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
         self.shared.submit(spec)
     }
 
@@ -177,7 +184,7 @@ impl Submit for TaskContext<'_> {
 }
 
 impl Submit for Recorder {
-    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+    fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
         self.record(spec)
     }
 
@@ -189,6 +196,22 @@ impl Submit for Recorder {
 
     fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {
         // Nothing has run, and what is being recorded is given up with the panic or error that leads here.
+    }
+}
+
+/// The name for as long as the process lives.
+fn kept(name: Cow<'static, str>) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    match name {
+        Cow::Borrowed(name) => name,
+        Cow::Owned(name) => {
+            let mut names = NAMES.lock();
+            names.get(&*name).copied().unwrap_or_else(|| {
+                let name: &'static str = name.leak();
+                names.insert(name);
+                name
+            })
+        }
     }
 }
 
@@ -222,6 +245,9 @@ impl<S, O> fmt::Debug for TaskBuilder<'_, S, O> {
 impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
     /// The body for CPU cores: a closure over the tuple of views, returning nothing or a `Result`.
     ///
+    /// The closure is written in the call: of one that is stored in a variable first, the compiler does not know what it is to take
+    /// ("type annotations needed").
+    ///
     /// It cannot borrow what may be gone when it runs:
     ///
     /// ```compile_fail,E0597
@@ -243,89 +269,124 @@ impl<'s, S: Submit, O: Operands> TaskBuilder<'s, S, O> {
     /// let kept: Mutex<Option<&'static [f32]>> = Mutex::new(None);
     /// rt.task("leak").operands((read(&x),)).cpu(move |(x,)| *kept.lock().unwrap() = Some(x)).submit().unwrap();
     /// ```
-    pub fn cpu<R, F>(self, body: F) -> CodeletBuilder<'s, S, Closure<O, F>>
+    pub fn cpu<R, F>(self, body: F) -> CodeletBuilder<'s, S, Closure<O, Plain<F>>>
     where
         R: Outcome,
         F: for<'v> Fn(O::Views<'v, Cpu>) -> R + Send + Sync + 'static,
     {
-        let codelet = Closure { name: self.name, body, _operands: PhantomData };
-        self.target.codelet(codelet, self.operands)
+        self.with(Plain(body))
+    }
+
+    /// As [`cpu`](Self::cpu), for a closure that also takes the [`TaskContext`], with which it submits and waits for tasks, asks for its worker,
+    /// or whether it is cancelled.
+    ///
+    /// ```
+    /// use zellige_runtime::{Runtime, Submit, TaskContext, update};
+    ///
+    /// let rt = Runtime::new()?;
+    /// let (x, halves) = (rt.register(0.0f64), [rt.register(1.0f64), rt.register(2.0f64)]);
+    /// rt.task("both")
+    ///     .operands((update(&x),))
+    ///     .cpu_with(move |(x,), cx| {
+    ///         for half in &halves {
+    ///             cx.task("half").operands((update(half),)).cpu(|(half,)| *half *= 0.5).submit()?;
+    ///         }
+    ///         *x = cx.worker() as f64;
+    ///         cx.wait_children()
+    ///     })
+    ///     .submit()?;
+    /// assert!(rt.take(x)? >= 0.0);
+    /// # Ok::<(), zellige_runtime::Error>(())
+    /// ```
+    pub fn cpu_with<R, F>(self, body: F) -> CodeletBuilder<'s, S, Closure<O, WithContext<F>>>
+    where
+        R: Outcome,
+        F: for<'v, 'c, 'x> Fn(O::Views<'v, Cpu>, &'c mut TaskContext<'x>) -> R + Send + Sync + 'static,
+    {
+        self.with(WithContext(body))
+    }
+
+    fn with<F: ClosureFn<O>>(self, body: F) -> CodeletBuilder<'s, S, Closure<O, F>> {
+        let spec = Spec { body: Closure::new(body, self.operands), options: Options::named(self.name) };
+        CodeletBuilder { target: self.target, spec }
     }
 }
 
-/// A codelet made of a closure.
-pub struct Closure<O, F> {
-    name: &'static str,
-    body: F,
-    _operands: PhantomData<fn() -> O>,
-}
+/// A closure over views.
+pub struct Plain<F>(F);
 
-impl<O, F, R> Codelet for Closure<O, F>
+impl<O, F, R> ClosureFn<O> for Plain<F>
 where
     O: Operands,
     R: Outcome,
     F: for<'v> Fn(O::Views<'v, Cpu>) -> R + Send + Sync + 'static,
 {
-    type Operands = O;
-
-    const IS_CLOSURE: bool = true;
-
-    fn name(&self) -> &'static str {
-        self.name
+    fn call(&self, views: O::Views<'_, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        (self.0)(views).into_result()
     }
+}
 
-    fn cpu(&self, views: O::Views<'_, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
-        (self.body)(views).into_result()
+/// A closure over views and the context of the task.
+pub struct WithContext<F>(F);
+
+impl<O, F, R> ClosureFn<O> for WithContext<F>
+where
+    O: Operands,
+    R: Outcome,
+    F: for<'v, 'c, 'x> Fn(O::Views<'v, Cpu>, &'c mut TaskContext<'x>) -> R + Send + Sync + 'static,
+{
+    fn call(&self, views: O::Views<'_, Cpu>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        (self.0)(views, cx).into_result()
     }
 }
 
 /// A complete task; options first, then `submit`.
 #[must_use = "a task does nothing until it is submitted"]
-pub struct CodeletBuilder<'s, S, C: Codelet> {
+pub struct CodeletBuilder<'s, S, B> {
     target: &'s S,
-    spec: Spec<C>,
+    spec: Spec<B>,
 }
 
-impl<S, C: Codelet> fmt::Debug for CodeletBuilder<'_, S, C> {
+impl<S, B> fmt::Debug for CodeletBuilder<'_, S, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CodeletBuilder({})", self.spec.codelet.name())
+        write!(f, "CodeletBuilder({})", self.spec.options.name)
     }
 }
 
-impl<S: Submit, C: Codelet> CodeletBuilder<'_, S, C> {
+impl<S: Submit, B: Body + 'static> CodeletBuilder<'_, S, B> {
     /// Among ready tasks, higher comes first (where the policy looks at priorities). Default 0.
     pub fn priority(mut self, priority: i32) -> Self {
-        self.spec.priority = priority;
+        self.spec.options.priority = priority;
         self
     }
 
     /// Runs after `task`, besides what its operands ask for.
     pub fn after(mut self, task: &TaskRef) -> Self {
-        self.spec.after.push(task.clone());
+        self.spec.options.after.push(task.clone());
         self
     }
 
     /// Runs on this worker only.
     pub fn on_worker(mut self, worker: usize) -> Self {
-        self.spec.only.get_or_insert_default().worker = Some(worker);
+        self.spec.options.only.get_or_insert_default().worker = Some(worker);
         self
     }
 
     /// Runs only on workers that drive one of these kinds of device, e.g. `&["cpu"]`.
     pub fn on_kinds(mut self, kinds: &'static [&'static str]) -> Self {
-        self.spec.only.get_or_insert_default().kinds = Some(kinds);
+        self.spec.options.only.get_or_insert_default().kinds = Some(kinds);
         self
     }
 
     /// Floating-point operations, for models and traces.
     pub fn flops(mut self, flops: f64) -> Self {
-        self.spec.info.flops = flops;
+        self.spec.options.info.flops = flops;
         self
     }
 
     /// The body's expected time on one core.
     pub fn cost(mut self, cost: Duration) -> Self {
-        self.spec.info.cost = Some(cost);
+        self.spec.options.info.cost = Some(cost);
         self
     }
 
@@ -336,13 +397,13 @@ impl<S: Submit, C: Codelet> CodeletBuilder<'_, S, C> {
     pub fn coords<const N: usize>(mut self, coords: [u32; N]) -> Self {
         let mut all = [u32::MAX; 3];
         all[..N].copy_from_slice(&coords);
-        self.spec.info.coords = Some(all);
+        self.spec.options.info.coords = Some(all);
         self
     }
 
     /// A short word for traces.
     pub fn label(mut self, label: &'static str) -> Self {
-        self.spec.info.label = label;
+        self.spec.options.info.label = label;
         self
     }
 

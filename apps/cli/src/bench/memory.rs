@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_files::observe::Observer;
 use zellige_linalg::bench::memory::{HostLimit, MemoryBench, MemoryRun};
 use zellige_runtime::POLICIES;
-use zellige_tor::pipeline::Observer;
 
 use crate::args::BenchMemory;
 use crate::devices;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use zellige_files::observe::Observer;
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
 use zellige_linalg::calibrate::{
@@ -11,7 +12,6 @@ use zellige_linalg::calibrate::{
 use zellige_runtime::model::{Loaded, Models, default_path};
 use zellige_runtime::platform::Platform;
 use zellige_runtime::{DeviceSpec, Gpu};
-use zellige_tor::pipeline::Observer;
 
 use super::models::{Known, identity};
 use crate::args::{MachineCalibrate, Output};
@@ -174,9 +174,9 @@ fn check_writable(path: &std::path::Path) -> anyhow::Result<()> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use zellige_files::observe::Silent;
     use zellige_kernels::cuda::SOURCES;
     use zellige_runtime::model::LinkModel;
-    use zellige_tor::pipeline::Silent;
 
     use super::*;
 

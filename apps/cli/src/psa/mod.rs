@@ -17,7 +17,6 @@ use zellige_psa::files::basis::Origin;
 use zellige_psa::search::Plan;
 use zellige_psa::{detector, files};
 use zellige_runtime::Runtime;
-use zellige_tor::pipeline::Observer;
 
 use crate::args::{self, Device, ExecutionArgs, Psa, RunOutputs};
 use crate::devices::{self, Devices, Needs};
@@ -41,16 +40,6 @@ pub fn run(verb: &Psa) -> anyhow::Result<()> {
         Psa::Send(args) => stream::send(args),
         Psa::Compare(args) => compare::run(args),
         Psa::Track(args) => track::run(args),
-    }
-}
-
-impl zellige_psa::observe::Observer for Progress {
-    fn stage(&self, name: &str, total: u64) {
-        Observer::stage(self, name, total);
-    }
-
-    fn advance(&self, done: u64) {
-        Observer::advance(self, done);
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
+use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
 use zellige_psa::channels::CHANNELS;
 use zellige_psa::results::{EventResult, Results};
@@ -14,7 +15,6 @@ use zellige_psa::search::{
 };
 use zellige_psa::{events, files};
 use zellige_runtime::Trace;
-use zellige_tor::pipeline::Observer;
 
 use super::failed;
 use crate::args::{PsaMethod, PsaRules, PsaRunArgs, PsaSearch};

@@ -4,11 +4,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use zellige_files::observe::Observer;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::events::{self, Events};
 use zellige_psa::files;
 use zellige_psa::files::geb::write_frame;
-use zellige_psa::observe::Observer;
 use zellige_psa::search::{Batching, Event, Flow, Rules};
 use zellige_psa::stream::journal::Journal;
 use zellige_psa::stream::output::Output;

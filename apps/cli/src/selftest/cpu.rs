@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
+use zellige_files::observe::Observer;
 use zellige_linalg::verify::{self, Extent};
-use zellige_tor::pipeline::Observer;
 
 use super::outcome::{CHECKS, KernelRow, verdict};
 use crate::args::SelftestArgs;

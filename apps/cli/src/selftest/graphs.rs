@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zellige_files::observe::Observer;
 use zellige_gpu::Driver;
 use zellige_selftest::{Fuzz, FuzzCounts, FuzzReport};
-use zellige_tor::pipeline::Observer;
 
 use crate::args::SelftestArgs;
 use crate::interrupt;

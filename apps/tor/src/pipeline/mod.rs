@@ -39,6 +39,7 @@ pub use results::{
 };
 pub use timed::{Timing, timed};
 pub use xray::{NormsAt, XrayPicture};
+pub use zellige_files::observe::{Observer, Silent};
 
 use crate::Matrix;
 use crate::info::Info;
@@ -135,30 +136,6 @@ impl Default for Options {
             workers: None,
         }
     }
-}
-
-/// Who watches a run. All methods may be called from any thread.
-pub trait Observer: Sync {
-    /// A stage begins; it is complete after `total` steps.
-    fn stage(&self, name: &str, total: u64);
-    /// So many steps of the stage are done.
-    fn advance(&self, done: u64);
-    /// Something the user should know.
-    fn warn(&self, text: &str);
-    /// Whether the run shall stop; asked a few times per second.
-    fn cancelled(&self) -> bool {
-        false
-    }
-}
-
-/// An observer that says nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
-
-impl Observer for Silent {
-    fn stage(&self, _name: &str, _total: u64) {}
-    fn advance(&self, _done: u64) {}
-    fn warn(&self, _text: &str) {}
 }
 
 /// Everything that a run found.

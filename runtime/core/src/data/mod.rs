@@ -114,6 +114,27 @@ impl<T: Copy + Send + Sync + 'static> Data for Vec<T> {
     }
 }
 
+impl<T: Copy + Send + Sync + 'static, const N: usize> Data for [T; N] {
+    type Ref<'v> = &'v [T; N];
+    type Mut<'v> = &'v mut [T; N];
+
+    fn view(&self) -> &[T; N] {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut [T; N] {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: size_of::<Self>(), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        portable::of_array()
+    }
+}
+
 macro_rules! scalar_data {
     ($($t:ty => $portability:expr),*) => {$(
         impl Data for $t {

@@ -224,18 +224,44 @@ impl<T: Element> Portable for Vec<T> {
     }
 }
 
-/// A `Vec` of any copyable type is data; it travels if it is one of plain numbers.
-pub(super) fn of_vec<T: Copy + Send + Sync + 'static>() -> Option<Portability<Vec<T>>> {
-    macro_rules! plain {
-        ($($t:ty),*) => {$(
-            if TypeId::of::<T>() == TypeId::of::<$t>() {
+/// `Vec`s and arrays of any copyable type are data; they travel if they are of plain numbers.
+macro_rules! of_numbers {
+    ($($t:ty),*) => {
+        pub(super) fn of_vec<T: Copy + Send + Sync + 'static>() -> Option<Portability<Vec<T>>> {
+            $(if TypeId::of::<T>() == TypeId::of::<$t>() {
                 let functions: &dyn Any = &Portability::<Vec<$t>>::of();
                 return functions.downcast_ref().copied();
-            }
-        )*};
+            })*
+            None
+        }
+
+        pub(super) fn of_array<T: Copy + Send + Sync + 'static, const N: usize>() -> Option<Portability<[T; N]>> {
+            $(if TypeId::of::<T>() == TypeId::of::<$t>() {
+                let functions: &dyn Any = &Portability::<[$t; N]>::of();
+                return functions.downcast_ref().copied();
+            })*
+            None
+        }
+    };
+}
+of_numbers!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64);
+
+impl<T: Element, const N: usize> Portable for [T; N] {
+    type Header = ();
+
+    fn header(&self) {}
+
+    fn blank(_header: &()) -> Self {
+        [T::zeroed(); N]
     }
-    plain!(f32, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64);
-    None
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![bytemuck::cast_slice(self)]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        vec![bytemuck::cast_slice_mut(self)]
+    }
 }
 
 macro_rules! scalar_portable {

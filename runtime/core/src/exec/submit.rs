@@ -12,7 +12,7 @@ use crate::deps::{Group, Linker, Standing};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Codelet, Header, Role, Spec, Tally, Task, TaskCell, TaskRef, TypedBody, Ways};
+use crate::task::{Body, Role, Spec, Tally, Task, TaskCell, TaskRef};
 
 /// Whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,36 +99,30 @@ impl Shared {
     }
 
     /// Accepts a task; of the calling body's, if it is called in one.
-    pub(crate) fn submit<C: Codelet>(self: &Arc<Self>, spec: Spec<C>) -> Result<TaskRef, Error> {
+    pub(crate) fn submit<B: Body + 'static>(self: &Arc<Self>, spec: Spec<B>) -> Result<TaskRef, Error> {
         let tally = current::tally(self);
         self.submit_in(spec, tally)
     }
 
     /// The same, for a task that `tally` counts.
-    pub(crate) fn submit_in<C: Codelet>(
+    pub(crate) fn submit_in<B: Body + 'static>(
         self: &Arc<Self>,
-        spec: Spec<C>,
+        spec: Spec<B>,
         tally: Option<Arc<Tally>>,
     ) -> Result<TaskRef, Error> {
         self.wait_for_room()?;
-        let name = spec.codelet.name();
-        let header = Header {
-            id: self.next_ids(1),
-            runtime: self.id,
-            name,
-            priority: spec.priority,
-            info: spec.info,
-            only: spec.only,
-            ways: Ways::of(&spec.codelet, &spec.operands),
-            tally,
-        };
-        let task = TaskCell::make(header, Role::Work, TypedBody::new(spec.codelet, spec.operands));
+        let (header, after) = spec.options.into_header(self.next_ids(1), self.id, tally);
+        self.accept(TaskCell::make(header, Role::Work, spec.body), &after)
+    }
+
+    /// The same, once its type is forgotten.
+    fn accept(self: &Arc<Self>, task: TaskRef, after: &[TaskRef]) -> Result<TaskRef, Error> {
         self.check_place(task.cell())?;
         let tally = &task.cell().header.tally;
         if let Some(tally) = tally {
             tally.add();
         }
-        let linked = self.link(&task, &spec.after, Retired::Refused);
+        let linked = self.link(&task, after, Retired::Refused);
         if let (Err(_), Some(tally)) = (&linked, tally) {
             tally.remove(None, self);
         }

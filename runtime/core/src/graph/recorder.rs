@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::exec::{by_handle, check_access, check_aliases};
 use crate::format::Format;
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Codelet, Env, Header, Ran, Role, Spec, TaskCell, TaskRef, TypedBody, Ways};
+use crate::task::{Body, Bound, Env, Header, Options, Ran, Role, Spec, TaskCell, TaskRef, Ways};
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
 ///
@@ -240,19 +240,14 @@ impl Recorder {
 
 impl Recorder {
     /// Writes a task down.
-    pub(crate) fn record<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
-        let name = spec.codelet.name();
-        let header = Header {
-            id: recorded_id(),
-            runtime: u32::MAX,
-            name,
-            priority: spec.priority,
-            info: spec.info,
-            only: spec.only.clone(),
-            ways: Ways::of(&spec.codelet, &spec.operands),
-            tally: None,
-        };
-        let body = Box::new(TypedBody::new(spec.codelet, spec.operands));
+    pub(crate) fn record<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
+        self.record_body(Box::new(spec.body), spec.options)
+    }
+
+    /// The same, once its type is forgotten.
+    fn record_body(&self, body: Box<dyn Body>, options: Options) -> Result<TaskRef, Error> {
+        let name = options.name;
+        let (header, after) = options.into_header(recorded_id(), u32::MAX, None);
         let mut accesses = Accesses::new();
         body.declare(&mut accesses);
         let order = by_handle(&accesses);
@@ -266,7 +261,7 @@ impl Recorder {
             let recorded = state.slot_of.get(&access.base.id).map(|&s| state.chains[s as usize].written);
             check_access(name, access, recorded.unwrap_or(written), state.standing(access.base.id, now))?;
         }
-        for earlier in &spec.after {
+        for earlier in &after {
             if !state.index_of.contains_key(&earlier.id()) {
                 return Err(Error::Config(format!(
                     "task {name} is recorded to run after {}, which is not part of the same graph",
@@ -288,7 +283,7 @@ impl Recorder {
         for (slot, mode) in slots {
             state.access(index, slot, mode);
         }
-        for earlier in &spec.after {
+        for earlier in &after {
             let before = state.index_of[&earlier.id()];
             state.edges.push((before, index));
         }

@@ -17,10 +17,11 @@ use crate::exec::Shared;
 use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
 
-/// How far a transfer is: not begun, under way, over.
+/// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one of its ends has failed.
 const QUEUED: u8 = 0;
 const MOVES: u8 = 1;
 const ENDED: u8 = 2;
+const NOTHING: u8 = 3;
 
 impl Shared {
     /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
@@ -70,8 +71,10 @@ impl Shared {
         let run =
             move |stream: Option<&Arc<GpuStream>>| shared.carry(handle.as_deref(), &transfer, &begun, stream);
         let done = move |result: Result<Span, DeviceError>| {
-            at_end.has_moved(&transfer, &ended);
-            at_end.arrived(&transfer, data, result);
+            // Of what was left alone the manager hears when it is told of the failure.
+            if at_end.has_moved(&transfer, &ended) || result.is_err() {
+                at_end.arrived(&transfer, data, result);
+            }
             drop(kept);
         };
         let stream = StreamId::Link(transfer.from, transfer.to);
@@ -110,6 +113,7 @@ impl Shared {
         // What a failed device was to send or to get is left alone: others may be writing there by now.
         let is_left = ends.iter().all(|node| node.failure.get().is_none());
         if !is_left {
+            moves.store(NOTHING, Ordering::SeqCst);
             return Ok(());
         }
         // A panic here is none of the data type's: it would end the stream's thread, and whoever waits for it
@@ -117,15 +121,18 @@ impl Shared {
         self.unbroken(|| carry(hub, handle, transfer, stream)).unwrap_or(Ok(()))
     }
 
-    /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made anew may go on.
-    fn has_moved(&self, transfer: &Transfer, moves: &AtomicU8) {
-        if moves.swap(ENDED, Ordering::SeqCst) == MOVES
+    /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made anew may go on. False if
+    /// nothing was moved.
+    fn has_moved(&self, transfer: &Transfer, moves: &AtomicU8) -> bool {
+        let was = moves.swap(ENDED, Ordering::SeqCst);
+        if matches!(was, MOVES | NOTHING)
             && let Some(hub) = &self.hub
         {
             for node in [transfer.from, transfer.to] {
                 hub.nodes[node].moving.fetch_sub(1, Ordering::SeqCst);
             }
         }
+        was != NOTHING
     }
 
     fn arrived(

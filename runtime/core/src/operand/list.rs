@@ -1,15 +1,16 @@
-//! A list of handles of one type as one operand: their values, or what is known of them.
+//! A list of handles as one operand: their values, or what is known of them.
 
 use std::sync::Arc;
 
 use super::access::{HeldRef, hold, meta};
 use super::gpu::OnGpu;
-use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Wanted};
+use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Update, Wanted, Write, update, write};
 use crate::data::{AnyHandle, Data, Handle, HandleCore, Kind, Meta};
 use crate::error::TaskError;
 use crate::format::Format;
+use crate::gpu::Cuda;
 use crate::gpu::CudaList;
-use crate::task::{DeviceKind, Env, Refusal};
+use crate::task::{Cpu, DeviceKind, Env, Refusal};
 
 /// Reads a list of handles; see [`reads`].
 pub struct ReadList<D: Data> {
@@ -68,7 +69,7 @@ impl<D: Data> Operand for ReadList<D> {
     }
 
     fn formats(&self, wanted: Wanted, out: &mut Formats) {
-        out.extend((0..self.cores.len()).map(|at| wanted.of_element(at, self.format)));
+        out.extend((0..self.cores.len()).map(|at| wanted.of_element(at).or(self.format)));
     }
 
     fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
@@ -83,7 +84,7 @@ impl<D: Data> Operand for ReadList<D> {
     fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<Vec<HeldRef<D>>, Refusal> {
         let hold = |(at, core)| {
             let core = env.resolve(core);
-            hold(core, wanted.of_element(at, self.format), env)
+            hold(core, wanted.of_element(at).or(self.format), env)
         };
         self.cores.iter().enumerate().map(hold).collect()
     }
@@ -110,6 +111,95 @@ impl<D: Data> Operand for ReadList<D> {
 
     fn view_on_gpu(held: &mut Vec<OnGpu>) -> CudaList<'_, D> {
         CudaList(held.iter().map(OnGpu::view).collect())
+    }
+}
+
+/// The body updates every handle of a list, of any length: it sees a `Vec` of what it sees of one [`update`].
+///
+/// ```
+/// use zellige_runtime::{Runtime, Submit, updates};
+///
+/// let rt = Runtime::new()?;
+/// let column: Vec<_> = (0..12).map(|row| rt.register(vec![f64::from(row); 4])).collect();
+/// // The rows of the first and the last tile of a column change places.
+/// rt.task("swap")
+///     .operands((updates(&column),))
+///     .cpu(|(mut tiles,)| {
+///         let (first, rest) = tiles.split_first_mut().expect("there are twelve");
+///         first.swap_with_slice(rest[10]);
+///     })
+///     .submit()?;
+/// assert_eq!(rt.read(&column[0])?[0], 11.0);
+/// # Ok::<(), zellige_runtime::Error>(())
+/// ```
+pub fn updates<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> Vec<Update<D>> {
+    handles.into_iter().map(update).collect()
+}
+
+/// The body writes every handle of a list, of any length, without reading it: it sees a `Vec` of [`Slot`](super::Slot)s.
+pub fn writes<'h, D: Data>(handles: impl IntoIterator<Item = &'h Handle<D>>) -> Vec<Write<D>> {
+    handles.into_iter().map(write).collect()
+}
+
+/// Several operands of one kind, of any number, as one: the body sees a `Vec` of what it sees of one.
+impl<O: Operand> Operand for Vec<O> {
+    type View<'v, K: DeviceKind> = Vec<O::View<'v, K>>;
+    type Held = Vec<O::Held>;
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        self.iter().for_each(|operand| operand.declare(out));
+    }
+
+    fn formats(&self, wanted: Wanted, out: &mut Formats) {
+        self.iter().enumerate().for_each(|(at, operand)| operand.formats(wanted.of_element(at), out));
+    }
+
+    fn metas<'e>(&'e self, env: &mut Env<'e>, out: &mut Metas) -> Result<(), Refusal> {
+        self.iter().try_for_each(|operand| operand.metas(env, out))
+    }
+
+    fn acquire<'e>(&'e self, env: &mut Env<'e>, wanted: Wanted) -> Result<Vec<O::Held>, Refusal> {
+        let mut held = Vec::with_capacity(self.len());
+        for (at, operand) in self.iter().enumerate() {
+            match operand.acquire(env, wanted.of_element(at)) {
+                Ok(one) => held.push(one),
+                Err(refusal) => {
+                    // Nothing ran: giving back cannot fail.
+                    let _ = Self::release(held, env, false);
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    fn view<'v>(held: &'v mut Vec<O::Held>) -> Vec<O::View<'v, Cpu>> {
+        held.iter_mut().map(O::view).collect()
+    }
+
+    fn release(held: Vec<O::Held>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        // All are given back, whatever became of the first.
+        held.into_iter().fold(Ok(()), |result, one| {
+            let released = O::release(one, env, ok && result.is_ok());
+            result.and(released)
+        })
+    }
+
+    type OnGpu = Vec<O::OnGpu>;
+
+    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<O::OnGpu>, Refusal> {
+        self.iter().map(|operand| operand.acquire_on_gpu(env)).collect()
+    }
+
+    fn view_on_gpu<'v>(held: &'v mut Vec<O::OnGpu>) -> Vec<O::View<'v, Cuda>> {
+        held.iter_mut().map(O::view_on_gpu).collect()
+    }
+
+    fn release_on_gpu(held: Vec<O::OnGpu>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        held.into_iter().fold(Ok(()), |result, one| {
+            let released = O::release_on_gpu(one, env, ok && result.is_ok());
+            result.and(released)
+        })
     }
 }
 

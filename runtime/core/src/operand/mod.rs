@@ -7,7 +7,7 @@ mod scratch;
 mod tuple;
 
 pub use access::{Commute, Read, Reduce, Slot, Update, Write, commute, read, reduce, update, write};
-pub use list::{List, MetaList, ReadList, metas, reads};
+pub use list::{List, MetaList, ReadList, metas, reads, updates, writes};
 pub use scratch::{Scratch, scratch};
 pub use tuple::Operands;
 
@@ -95,15 +95,15 @@ impl Wanted {
         self.format.unwrap_or(asked)
     }
 
-    /// The same for one element of a list.
-    fn of_element(self, element: usize, asked: Format) -> Format {
+    /// The same of one element of a list.
+    fn of_element(self, element: usize) -> Self {
         match self.apart {
             Some(Apart { elements, format })
                 if elements.checked_shr(element as u32).unwrap_or(0) & 1 == 1 =>
             {
-                format
+                Wanted { format: Some(format), apart: None }
             }
-            _ => self.or(asked),
+            _ => self,
         }
     }
 }
@@ -112,7 +112,7 @@ impl Wanted {
 pub type Metas = SmallVec<[Meta; 4]>;
 
 /// One operand of a task. Implemented by the types that [`read`], [`write()`], [`update`], [`commute`], [`reduce`],
-/// [`scratch`], [`reads`] and [`metas`] return; not meant to be implemented elsewhere.
+/// [`scratch`], [`reads`], [`updates`], [`writes`] and [`metas`] return, and by `Vec`s of them; not meant to be implemented elsewhere.
 pub trait Operand: Send + Sync + 'static {
     /// What a body for devices of kind `K` sees.
     type View<'v, K: DeviceKind>;

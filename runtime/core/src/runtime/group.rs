@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Runtime;
 use crate::error::Error;
 use crate::submit::Submit;
-use crate::task::{Codelet, Spec, Tally, TaskRef};
+use crate::task::{Body, Spec, Tally, TaskRef};
 
 /// Tasks that are waited for together, as those of OpenMP's `taskgroup`: those that are submitted through it.
 ///
@@ -48,7 +48,7 @@ impl Submit for Group<'_> {
         Some(self.runtime.shared.id)
     }
 
-    fn submit_spec<C: Codelet>(&self, spec: Spec<C>) -> Result<TaskRef, Error> {
+    fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
         self.runtime.shared.submit_in(spec, Some(Arc::clone(&self.tally)))
     }
 

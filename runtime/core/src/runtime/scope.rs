@@ -8,6 +8,8 @@ use super::Runtime;
 use crate::buffer::Element;
 use crate::data::{AnyHandle, BorrowedSlice, Gate, Handle, Lending};
 use crate::error::Error;
+use crate::submit::Submit;
+use crate::task::{Body, Spec, TaskRef};
 
 /// A part of the caller's code during which tasks may use borrowed slices; see [`Runtime::scope`].
 pub struct Scope<'rt, 'env> {
@@ -85,6 +87,20 @@ impl<'rt, 'env> Scope<'rt, 'env> {
         let ends = slices.iter().map(|slice| slice.retire(self.runtime));
         // All are waited for, whatever became of the first.
         ends.fold(Ok(()), Result::and)
+    }
+}
+
+impl Submit for Scope<'_, '_> {
+    fn owner(&self) -> Option<u32> {
+        Some(self.runtime.shared.id)
+    }
+
+    fn submit_spec<B: Body + 'static>(&self, spec: Spec<B>) -> Result<TaskRef, Error> {
+        self.runtime.shared.submit(spec)
+    }
+
+    fn announce_step(&self, tasks: usize) {
+        self.runtime.shared.announce_step(tasks);
     }
 }
 

@@ -82,7 +82,7 @@ impl<'b, C: Codelet> Typed<'b, C> {
             let (codelet, operands) = body.payload().expect("a task runs once");
             match TypedBody::choice(codelet, operands, &mut env) {
                 Ok(choice) => chosen.push((at, choice)),
-                Err(refusal) => self.fates[at].ended = Some(body.refused(&env, refusal)),
+                Err(refusal) => self.fates[at].ended = Some((*body as &dyn Body).refused(&env, refusal)),
             }
             self.fates[at].notes = env.notes;
         }
@@ -118,7 +118,7 @@ impl<'b, C: Codelet> Typed<'b, C> {
         let held = match operands.acquire(&mut env, choice) {
             Ok(held) => Some(held),
             Err(refusal) => {
-                self.fates[at].ended = Some(self.bodies[at].refused(&env, refusal));
+                self.fates[at].ended = Some((self.bodies[at] as &dyn Body).refused(&env, refusal));
                 None
             }
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Bound, Call, Choice, Codelet, DeviceInfo, Env, Member, Notes, Site, Task};
+use super::{Bound, Call, Choice, Codelet, Cpu, DeviceInfo, Env, Member, Notes, Site, Task, TaskContext};
 use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::exec::Shared;
@@ -99,14 +99,6 @@ pub(crate) trait Body: Send + Sync {
     }
     /// Runs it, or says why not.
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran;
-    /// Poisons whatever it writes, of its own handles or of those bound in their place.
-    fn poison(&self, bindings: Option<Bound<'_>>, failure: &Arc<Failure>) {
-        let mut accesses = Accesses::new();
-        self.declare(&mut accesses);
-        for (handle, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
-            handle.base().poison(failure);
-        }
-    }
     /// True if it runs where the host's memory is.
     fn is_for_host(&self) -> bool {
         false
@@ -156,29 +148,23 @@ pub(crate) trait Body: Send + Sync {
     }
     /// Drops codelet and operands; the task has completed.
     fn clear(&self);
+}
+
+impl dyn Body + '_ {
+    /// Poisons whatever it writes, of its own handles or of those bound in their place.
+    pub(crate) fn poison(&self, bindings: Option<Bound<'_>>, failure: &Arc<Failure>) {
+        let mut accesses = Accesses::new();
+        self.declare(&mut accesses);
+        for (handle, _) in resolved(&accesses, bindings).filter(|(_, mode)| mode.writes()) {
+            handle.base().poison(failure);
+        }
+    }
+
     /// The names of the operands.
-    fn operand_names(&self) -> Vec<String> {
+    pub(crate) fn operand_names(&self) -> Vec<String> {
         let mut accesses = Accesses::new();
         self.declare(&mut accesses);
         accesses.iter().map(|access| access.base.name()).collect()
-    }
-}
-
-/// A codelet of type `C` and its operands, until the task has completed.
-pub(crate) struct TypedBody<C: Codelet>(UnsafeCell<Option<(C, C::Operands)>>);
-
-// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the task calls
-// when nobody runs or links it any more.
-unsafe impl<C: Codelet> Sync for TypedBody<C> {}
-
-impl<C: Codelet> TypedBody<C> {
-    pub(crate) fn new(codelet: C, operands: C::Operands) -> Self {
-        TypedBody(UnsafeCell::new(Some((codelet, operands))))
-    }
-
-    pub(super) fn payload(&self) -> Option<&(C, C::Operands)> {
-        // SAFETY: see Sync above: no `clear` happens while a reference from here is in use.
-        unsafe { (*self.0.get()).as_ref() }
     }
 
     /// The failure of this task, or the one that its body passes on: what failed first is what is reported.
@@ -187,9 +173,98 @@ impl<C: Codelet> TypedBody<C> {
             return first;
         }
         let mut accesses = Accesses::new();
-        Body::declare(self, &mut accesses);
+        self.declare(&mut accesses);
         let operands = resolved(&accesses, env.bindings()).map(|(handle, _)| handle.base().name()).collect();
         Arc::new(Failure { task: env.header.title(), operands, cause })
+    }
+
+    /// What comes of a task that cannot have its operands.
+    pub(crate) fn refused(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
+        let failure = match refusal {
+            Refusal::Busy(busy) => return Ran::Busy(busy),
+            Refusal::Poisoned(failure) => failure,
+            Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
+        };
+        self.fails(env, failure)
+    }
+
+    /// The task fails: what it writes is poisoned, unless there are others before it that have not ended; then that waits for their ends.
+    fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
+        if !env.is_behind() {
+            self.poison(env.bindings(), &failure);
+        }
+        Ran::Failed(failure)
+    }
+
+    /// As [`refused`](Self::refused), where the task was to run on a GPU. Of one that is lost nobody is told that the task has failed: it runs
+    /// again elsewhere, if its operands are there.
+    pub(crate) fn refused_on_gpu(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
+        match refusal {
+            Refusal::Failed(error) if env.gpu().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
+            refusal => self.refused(env, refusal),
+        }
+    }
+
+    /// Gives the operands back through `release`, which is told whether the body has succeeded, once the body has been called with this result.
+    #[inline]
+    fn end<'e>(
+        &self,
+        env: &mut Env<'e>,
+        result: Result<(), Cause>,
+        release: impl FnOnce(&mut Env<'e>, bool) -> Result<(), TaskError>,
+    ) -> Ran {
+        env.failure = result.err().map(|cause| self.failure(env, cause));
+        let ok = env.failure.is_none();
+        match release(env, ok) {
+            Ok(()) if ok => Ran::Done,
+            released => self.ended_badly(env, released),
+        }
+    }
+
+    #[cold]
+    fn ended_badly(&self, env: &mut Env<'_>, released: Result<(), TaskError>) -> Ran {
+        let failure = match (env.failure.take(), released) {
+            (Some(failure), _) => failure,
+            (None, Err(error)) => self.failure(env, Cause::Error(Arc::from(error))),
+            (None, Ok(())) => return Ran::Done,
+        };
+        self.fails(env, failure)
+    }
+}
+
+/// What a body runs and its operands, until the task has completed.
+struct Payload<P>(UnsafeCell<Option<P>>);
+
+// SAFETY: the content is only read (codelet and operands are Sync) until `clear`, which whoever completes the task calls
+// when nobody runs or links it any more.
+unsafe impl<P: Sync> Sync for Payload<P> {}
+
+impl<P> Payload<P> {
+    fn get(&self) -> Option<&P> {
+        // SAFETY: see Sync above: no `clear` happens while a reference from here is in use.
+        unsafe { (*self.0.get()).as_ref() }
+    }
+
+    fn clear(&self) {
+        // SAFETY: only whoever completes the task calls this, after its last use of the payload.
+        unsafe { *self.0.get() = None }
+    }
+}
+
+/// A codelet of type `C` and its operands.
+pub struct TypedBody<C: Codelet>(Payload<(C, C::Operands)>);
+
+impl<C: Codelet> TypedBody<C> {
+    pub(crate) fn new(codelet: C, operands: C::Operands) -> Self {
+        TypedBody(Payload(UnsafeCell::new(Some((codelet, operands)))))
+    }
+
+    pub(super) fn payload(&self) -> Option<&(C, C::Operands)> {
+        self.0.get()
+    }
+
+    fn erased(&self) -> &dyn Body {
+        self
     }
 
     /// The late choice, or an empty one.
@@ -234,24 +309,6 @@ impl<C: Codelet> TypedBody<C> {
         })
     }
 
-    /// What comes of a task that cannot have its operands.
-    pub(super) fn refused(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
-        let failure = match refusal {
-            Refusal::Busy(busy) => return Ran::Busy(busy),
-            Refusal::Poisoned(failure) => failure,
-            Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
-        };
-        self.fails(env, failure)
-    }
-
-    /// The task fails: what it writes is poisoned, unless there are others before it that have not ended; then that waits for their ends.
-    fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
-        if !env.is_behind() {
-            self.poison(env.bindings(), &failure);
-        }
-        Ran::Failed(failure)
-    }
-
     /// Has the body put its operations on a GPU's stream.
     fn launch<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let (codelet, operands) = self.payload().expect("a task runs once");
@@ -262,19 +319,10 @@ impl<C: Codelet> TypedBody<C> {
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,
-            Err(refusal) => return self.refused_on_gpu(env, refusal),
+            Err(refusal) => return self.erased().refused_on_gpu(env, refusal),
         };
         let result = env.call(call, |cx| codelet.cuda(C::Operands::views_on_gpu(&mut held), cx));
         self.launched(env, held, result)
-    }
-
-    /// As [`refused`](Self::refused), where the task was to run on a GPU. Of one that is lost nobody is told that the task has failed: it runs
-    /// again elsewhere, if its operands are there.
-    pub(super) fn refused_on_gpu(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
-        match refusal {
-            Refusal::Failed(error) if env.gpu().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
-            refusal => self.refused(env, refusal),
-        }
     }
 
     /// Gives the operands back once the body has put its operations on a GPU's stream, with this result.
@@ -289,7 +337,7 @@ impl<C: Codelet> TypedBody<C> {
         {
             return Ran::Done;
         }
-        self.end_with(env, result, |env, ok| C::Operands::release_on_gpu(held, env, ok))
+        self.erased().end(env, result, |env, ok| C::Operands::release_on_gpu(held, env, ok))
     }
 
     /// Gives the operands back once the body has been called with this result.
@@ -300,26 +348,7 @@ impl<C: Codelet> TypedBody<C> {
         held: <C::Operands as Operands>::Held,
         result: Result<(), Cause>,
     ) -> Ran {
-        self.end_with(env, result, |env, ok| C::Operands::release(held, env, ok))
-    }
-
-    #[inline]
-    fn end_with(
-        &self,
-        env: &mut Env<'_>,
-        result: Result<(), Cause>,
-        release: impl FnOnce(&mut Env<'_>, bool) -> Result<(), TaskError>,
-    ) -> Ran {
-        env.failure = result.err().map(|cause| self.failure(env, cause));
-        let ok = env.failure.is_none();
-        let released = release(env, ok);
-        if let (None, Err(error)) = (&env.failure, released) {
-            env.failure = Some(self.failure(env, Cause::Error(Arc::from(error))));
-        }
-        match env.failure.take() {
-            None => Ran::Done,
-            Some(failure) => self.fails(env, failure),
-        }
+        self.erased().end(env, result, |env, ok| C::Operands::release(held, env, ok))
     }
 }
 
@@ -329,7 +358,7 @@ fn can_execute_with<C: Codelet>(codelet: &C, implementation: usize, device: &Dev
 
 impl<C: Codelet> Body for TypedBody<C> {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
-        if !C::IS_CLOSURE && env.gpu().is_some() {
+        if env.gpu().is_some() {
             return self.launch(env);
         }
         let (codelet, operands) = self.payload().expect("a task runs once");
@@ -340,7 +369,7 @@ impl<C: Codelet> Body for TypedBody<C> {
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,
-            Err(refusal) => return self.refused(env, refusal),
+            Err(refusal) => return self.erased().refused(env, refusal),
         };
         let result = env.call(call, |cx| codelet.cpu(C::Operands::views(&mut held), cx));
         self.end(env, held, result)
@@ -365,21 +394,15 @@ impl<C: Codelet> Body for TypedBody<C> {
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
-        if C::IS_CLOSURE { None } else { Some(self) }
+        Some(self)
     }
 
     fn run_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<(Ran, bool)> {
-        match C::IS_CLOSURE {
-            true => unreachable!("a closure runs alone"),
-            false => super::batch::run::<C>(members, site),
-        }
+        super::batch::run::<C>(members, site)
     }
 
     fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
-        match C::IS_CLOSURE {
-            true => unreachable!("a closure runs alone"),
-            false => super::launch::run::<C>(members, site),
-        }
+        super::launch::run::<C>(members, site)
     }
 
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
@@ -394,7 +417,64 @@ impl<C: Codelet> Body for TypedBody<C> {
     }
 
     fn clear(&self) {
-        // SAFETY: only whoever completes the task calls this, after its last use of the payload.
-        unsafe { *self.0.get() = None }
+        self.0.clear();
     }
+}
+
+/// What a closure task calls.
+pub(crate) trait ClosureFn<O: Operands>: Send + Sync + 'static {
+    /// Calls it with the views of its operands.
+    fn call(&self, views: O::Views<'_, Cpu>, cx: &mut TaskContext<'_>) -> Result<(), TaskError>;
+}
+
+/// A closure and its operands. Everything but the call itself is compiled once for operands of type `O`, not for each closure.
+pub struct Closure<O, F>(Payload<(F, O)>);
+
+impl<O: Operands, F: ClosureFn<O>> Closure<O, F> {
+    pub(crate) fn new(body: F, operands: O) -> Self {
+        Closure(Payload(UnsafeCell::new(Some((body, operands)))))
+    }
+}
+
+impl<O: Operands, F: ClosureFn<O>> Body for Closure<O, F> {
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        let (body, operands) = self.0.get().expect("a task runs once");
+        run_closure(self, operands, body, env)
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        if let Some((_, operands)) = self.0.get() {
+            operands.declare(out);
+        }
+    }
+
+    fn plan(&self, _metas: &[Meta], out: &mut Formats) -> Choice {
+        let (_, operands) = self.0.get().expect("a task that has not completed");
+        let choice = Choice::default();
+        operands.formats(&choice, out);
+        choice
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+/// Runs the closure of a body: it chooses nothing, and has one implementation.
+#[inline(never)]
+fn run_closure<'e, O: Operands>(
+    whole: &'e dyn Body,
+    operands: &'e O,
+    body: &'e dyn ClosureFn<O>,
+    env: &mut Env<'e>,
+) -> Ran {
+    let choice = env.placement().map_or(Choice::default(), |placement| placement.choice);
+    env.is_called(choice.label, operands);
+    let mut held = match operands.acquire(env, &choice) {
+        Ok(held) => held,
+        Err(refusal) => return whole.refused(env, refusal),
+    };
+    let call = Call { variant: choice.variant, implementation: 0, tasks: 1, subnormals: None };
+    let result = env.call(call, |cx| body.call(O::views(&mut held), cx));
+    whole.end(env, result, |env, ok| O::release(held, env, ok))
 }

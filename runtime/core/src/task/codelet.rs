@@ -119,10 +119,6 @@ pub trait Codelet: Send + Sync + 'static {
     /// that meet many of them take up to a hundred times as long otherwise.
     const SUBNORMALS: Option<Subnormals> = None;
 
-    /// A function for the CPU and nothing else: what it takes to run on a GPU, or with others of its kind, is not compiled for it.
-    #[doc(hidden)]
-    const IS_CLOSURE: bool = false;
-
     /// The name in traces, models and errors.
     fn name(&self) -> &'static str;
 
@@ -262,7 +258,11 @@ impl<C: Codelet> std::fmt::Debug for CudaMember<'_, '_, C> {
 /// The tasks that one call for a GPU launches.
 pub type CudaBatch<'v, 'c, C> = Vec<CudaMember<'v, 'c, C>>;
 
-/// What a closure may return: nothing, or a result with any error.
+/// What a closure may return: nothing, a result with any error, or never, as one that ends in `todo!()`.
+#[diagnostic::on_unimplemented(
+    message = "a task's body returns `()` or a `Result<(), E>`, not `{Self}`",
+    note = "values leave a body through its operands: `update(&handle)`, `write(&handle)`"
+)]
 pub trait Outcome {
     /// The body's result.
     fn into_result(self) -> Result<(), TaskError>;
@@ -271,6 +271,22 @@ pub trait Outcome {
 impl Outcome for () {
     fn into_result(self) -> Result<(), TaskError> {
         Ok(())
+    }
+}
+
+/// Names the type `!`, for which there is no stable name.
+pub trait Returns {
+    /// What it returns.
+    type Value;
+}
+
+impl<T> Returns for fn() -> T {
+    type Value = T;
+}
+
+impl Outcome for <fn() -> ! as Returns>::Value {
+    fn into_result(self) -> Result<(), TaskError> {
+        self
     }
 }
 

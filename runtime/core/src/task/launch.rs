@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::batch::{Fate, Site, typed};
-use super::{Call, Codelet, CudaMember, Ended, Launched, Member, Placement, Ran, TaskContext, TypedBody};
+use super::{
+    Body, Call, Codelet, CudaMember, Ended, Launched, Member, Placement, Ran, TaskContext, TypedBody,
+};
 use crate::error::{Cause, TaskError, panic_message};
 use crate::gpu::{Pending, Range};
 use crate::operand::Operands;
@@ -28,7 +30,7 @@ pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Ve
             TypedBody::choice(codelet, operands, &mut env).and_then(|_| operands.acquire_on_gpu(&mut env));
         match acquired {
             Ok(operands) => held.push(Held::<C> { at, operands }),
-            Err(refusal) => fates[at].ended = Some(body.refused_on_gpu(&env, refusal)),
+            Err(refusal) => fates[at].ended = Some((*body as &dyn Body).refused_on_gpu(&env, refusal)),
         }
         fates[at].notes = env.notes;
     }

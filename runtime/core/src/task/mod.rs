@@ -13,8 +13,9 @@ mod tally;
 mod ways;
 
 pub(crate) use batch::{Member, Site};
-pub(crate) use body::{Body, Ended, Launched, Ran, Resource, TypedBody, resolved};
-pub use body::{Busy, Refusal};
+pub(crate) use body::{Body, ClosureFn};
+pub use body::{Busy, Closure, Refusal, TypedBody};
+pub(crate) use body::{Ended, Launched, Ran, Resource, resolved};
 pub use cell::TaskRef;
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{
@@ -25,6 +26,7 @@ pub use env::Env;
 pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
 pub use place::DeviceInfo;
 pub(crate) use place::Only;
+pub(crate) use spec::Options;
 pub use spec::Spec;
 pub(crate) use tally::Tally;
 pub(crate) use ways::{Asked, Ways, registered_bytes};

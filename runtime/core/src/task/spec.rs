@@ -1,17 +1,59 @@
 //! A task as it is submitted.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
-use super::{Codelet, Only, TaskRef};
+use super::{Codelet, Header, Only, Tally, TaskRef, TypedBody, Ways};
 
-/// A task that has been described and not yet submitted.
-pub struct Spec<C: Codelet> {
-    pub(crate) codelet: C,
-    pub(crate) operands: C::Operands,
+/// A task that has been described and not yet submitted: a body of type `B`.
+pub struct Spec<B> {
+    pub(crate) body: B,
+    pub(crate) options: Options,
+}
+
+/// What a description says besides the body.
+pub(crate) struct Options {
+    pub(crate) name: &'static str,
     pub(crate) info: TaskInfo,
     pub(crate) priority: i32,
     pub(crate) after: SmallVec<[TaskRef; 2]>,
     /// Where it may run, if not anywhere.
     pub(crate) only: Option<Box<Only>>,
+    pub(crate) ways: Ways,
+}
+
+impl<C: Codelet> Spec<TypedBody<C>> {
+    pub(crate) fn of_codelet(codelet: C, operands: C::Operands) -> Self {
+        let only = codelet.is_choosy().then(|| Box::new(Only { choosy: true, ..Only::default() }));
+        let (info, ways) = (codelet.info(), Ways::of(&codelet, &operands));
+        let options = Options { info, only, ways, ..Options::named(codelet.name()) };
+        Spec { body: TypedBody::new(codelet, operands), options }
+    }
+}
+
+impl Options {
+    /// Nothing but a name.
+    pub(crate) fn named(name: &'static str) -> Self {
+        Options {
+            name,
+            info: TaskInfo::default(),
+            priority: 0,
+            after: SmallVec::new(),
+            only: None,
+            ways: Ways::default(),
+        }
+    }
+
+    /// The header of a task with this number in this runtime, and the tasks that it comes after.
+    pub(crate) fn into_header(
+        self,
+        id: u64,
+        runtime: u32,
+        tally: Option<Arc<Tally>>,
+    ) -> (Header, SmallVec<[TaskRef; 2]>) {
+        let Options { name, info, priority, after, only, ways } = self;
+        (Header { id, runtime, name, priority, info, only, ways, tally }, after)
+    }
 }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod callers;
+mod closures;
 mod devices;
 mod faults;
 mod formats;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use zellige_files::observe::Observer;
 use zellige_gpu::{Driver, Library, LibraryState};
 use zellige_kernels::GemmPrecision;
 use zellige_linalg::bench::gpu::{GpuBench, PeakRate, TiledBench, TiledRun};
@@ -13,7 +14,6 @@ use zellige_linalg::{Rule, capability_for};
 use zellige_runtime::Gpu;
 use zellige_runtime::model::Models;
 use zellige_runtime::platform::Platform;
-use zellige_tor::pipeline::Observer;
 
 use super::Sizes;
 use super::budget::Budget;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use zellige_files::observe::Silent;
 use zellige_gpu::Library;
 use zellige_gpu::fake::FakeBuilder;
 use zellige_kernels::cuda::{SOURCES, SPARSE_SOURCES};
 use zellige_runtime::platform::Platform;
 use zellige_tor::covariance::device::SOURCE;
-use zellige_tor::pipeline::Silent;
 
 use super::*;
 
