@@ -12,7 +12,7 @@ use crate::deps::{Group, Linker, Standing};
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
 use crate::sched::{ReadyTask, Work};
-use crate::task::{Body, Role, Spec, Tally, Task, TaskCell, TaskRef};
+use crate::task::{Body, Header, Options, Role, Spec, Tally, Task, TaskCell, TaskRef};
 
 /// Whether a task may name handles that were taken or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +100,9 @@ impl Shared {
 
     /// Accepts a task; of the calling body's, if it is called in one.
     pub(crate) fn submit<B: Body + 'static>(self: &Arc<Self>, spec: Spec<B>) -> Result<TaskRef, Error> {
-        let tally = current::tally(self);
-        self.submit_in(spec, tally)
+        let Spec { body, options } = spec;
+        let (header, after) = self.admit(options)?;
+        self.accept(TaskCell::make(header, Role::Work, body), &after)
     }
 
     /// The same, for a task that `tally` counts.
@@ -110,12 +111,28 @@ impl Shared {
         spec: Spec<B>,
         tally: Option<Arc<Tally>>,
     ) -> Result<TaskRef, Error> {
-        self.wait_for_room()?;
-        let (header, after) = spec.options.into_header(self.next_ids(1), self.id, tally);
-        self.accept(TaskCell::make(header, Role::Work, spec.body), &after)
+        let Spec { body, options } = spec;
+        let (header, after) = self.admit_to(options, tally)?;
+        self.accept(TaskCell::make(header, Role::Work, body), &after)
     }
 
-    /// The same, once its type is forgotten.
+    /// Waits until there is room for a task; returns its header, and the tasks that it comes after.
+    #[inline(never)]
+    fn admit(self: &Arc<Self>, options: Options) -> Result<(Header, SmallVec<[TaskRef; 2]>), Error> {
+        self.admit_to(options, current::tally(self))
+    }
+
+    fn admit_to(
+        self: &Arc<Self>,
+        options: Options,
+        tally: Option<Arc<Tally>>,
+    ) -> Result<(Header, SmallVec<[TaskRef; 2]>), Error> {
+        self.wait_for_room()?;
+        Ok(options.into_header(self.next_ids(1), self.id, tally))
+    }
+
+    /// Takes in a task whose type is forgotten.
+    #[inline(never)]
     fn accept(self: &Arc<Self>, task: TaskRef, after: &[TaskRef]) -> Result<TaskRef, Error> {
         self.check_place(task.cell())?;
         let tally = &task.cell().header.tally;

@@ -402,7 +402,8 @@ impl Hub {
             }
             if !ended.began {
                 memory.abandon(placed.ticket);
-                return true;
+                // What neither ran nor failed found its operands gone: the manager is being told of its device's failure.
+                return ended.failure.is_some() || self.nodes[node].failure.get().is_none();
             }
             let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {
                 let at_launch = ended.wrote.iter().flatten().map(Some).chain(std::iter::repeat(None));

@@ -183,6 +183,8 @@ impl dyn Body + '_ {
         let failure = match refusal {
             Refusal::Busy(busy) => return Ran::Busy(busy),
             Refusal::Poisoned(failure) => failure,
+            // Its operands are gone with its device, and nobody is told: it runs again elsewhere, if they are there.
+            Refusal::Failed(_) if env.is_on_failed_device() => return Ran::Done,
             Refusal::Failed(error) => self.failure(env, Cause::Error(Arc::from(error))),
         };
         self.fails(env, failure)
@@ -444,20 +446,30 @@ impl<O: Operands, F: ClosureFn<O>> Body for Closure<O, F> {
 
     fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
         if let Some((_, operands)) = self.0.get() {
-            operands.declare(out);
+            declare_operands(operands, out);
         }
     }
 
     fn plan(&self, _metas: &[Meta], out: &mut Formats) -> Choice {
         let (_, operands) = self.0.get().expect("a task that has not completed");
-        let choice = Choice::default();
-        operands.formats(&choice, out);
-        choice
+        plan_closure(operands, out)
     }
 
     fn clear(&self) {
         self.0.clear();
     }
+}
+
+#[inline(never)]
+fn declare_operands<'a, O: Operands>(operands: &'a O, out: &mut Accesses<'a>) {
+    operands.declare(out);
+}
+
+#[inline(never)]
+fn plan_closure<O: Operands>(operands: &O, out: &mut Formats) -> Choice {
+    let choice = Choice::default();
+    operands.formats(&choice, out);
+    choice
 }
 
 /// Runs the closure of a body: it chooses nothing, and has one implementation.

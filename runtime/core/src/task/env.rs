@@ -372,6 +372,11 @@ impl<'e> Env<'e> {
         self.cursor = 0;
     }
 
+    /// Whether the device that the worker drives has failed.
+    pub(super) fn is_on_failed_device(&self) -> bool {
+        self.shared.hub.as_ref().is_some_and(|hub| hub.failure_of(self.worker).is_some())
+    }
+
     pub(super) fn placement(&self) -> Option<&'e Placement> {
         self.placement
     }
