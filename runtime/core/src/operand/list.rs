@@ -179,10 +179,12 @@ impl<O: Operand> Operand for Vec<O> {
 
     fn release(held: Vec<O::Held>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         // All are given back, whatever became of the first.
-        held.into_iter().fold(Ok(()), |result, one| {
+        let mut result = Ok(());
+        for one in held {
             let released = O::release(one, env, ok && result.is_ok());
-            result.and(released)
-        })
+            result = result.and(released);
+        }
+        result
     }
 
     type OnGpu = Vec<O::OnGpu>;
@@ -196,10 +198,12 @@ impl<O: Operand> Operand for Vec<O> {
     }
 
     fn release_on_gpu(held: Vec<O::OnGpu>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
-        held.into_iter().fold(Ok(()), |result, one| {
+        let mut result = Ok(());
+        for one in held {
             let released = O::release_on_gpu(one, env, ok && result.is_ok());
-            result.and(released)
-        })
+            result = result.and(released);
+        }
+        result
     }
 }
 
