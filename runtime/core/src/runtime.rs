@@ -13,8 +13,8 @@ use zellige_model::Models;
 use zellige_trace::{Trace, TraceWorker};
 
 use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
+use crate::engine::{Shared, Watchdog, WorkerSlot};
 use crate::error::{Error, Failure};
-use crate::exec::{Shared, Watchdog, WorkerSlot};
 use crate::graph::{self, Bindings, Graph, Recorder};
 use crate::hub::{Hub, NodeUse};
 use crate::operand::Mode;

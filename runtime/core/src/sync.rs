@@ -1,6 +1,6 @@
 //! The one place where atomics, locks and cells come from.
 //!
-//! Under `--cfg loom` these are loom's, so that the models in `deps` and `exec::sleep` explore every interleaving of the
+//! Under `--cfg loom` these are loom's, so that the models in `deps` and `engine::threads::sleep` explore every interleaving of the
 //! very code that ships; otherwise they are std's atomics and `parking_lot`'s locks.
 
 #[cfg(loom)]

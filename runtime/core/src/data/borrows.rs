@@ -15,7 +15,7 @@ pub(crate) use uncounted::{Version, View, Views, WrongGrant};
 
 use super::cell::ValueCell;
 use super::handle::HandleBase;
-use crate::exec::Shared;
+use crate::engine::Shared;
 
 /// How a value is viewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use std::thread::{self, Thread};
 use zellige_model::TaskInfo;
 
 use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
+use crate::engine::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::error::Error;
-use crate::exec::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::hub;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskRef, Ways};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::exec::Shared;
+use crate::engine::Shared;
 
 /// Counts the views of one borrowed slice, so that a scope whose tasks can never run need not wait for those.
 pub(crate) struct Lending {

@@ -12,8 +12,8 @@ use super::memory::{DeviceBuffer, GpuStream};
 use super::value::DeviceValue;
 use super::views::{CudaScratch, CudaValue};
 use crate::data::{Portable, ValueCell};
+use crate::engine::Shared;
 use crate::error::TaskError;
-use crate::exec::Shared;
 
 /// What is done once a body's operations have ended, before the task has: an error fails the task.
 pub(crate) type AtEnd = Box<dyn FnOnce() -> Result<(), TaskError> + Send>;

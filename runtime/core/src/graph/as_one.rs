@@ -10,8 +10,8 @@ use zellige_model::TaskInfo;
 
 use super::recorder::{GraphData, Slot};
 use crate::data::{AnyHandle, Meta};
+use crate::engine::Shared;
 use crate::error::{Cause, Failure};
-use crate::exec::Shared;
 use crate::format::Format;
 use crate::gpu::{GpuStream, Known, Recording, Seen};
 use crate::hub::NodeUse;

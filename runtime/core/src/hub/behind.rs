@@ -13,7 +13,7 @@ pub(super) use self::launch::Behind;
 use super::Flight;
 use super::batch::Fates;
 use crate::device::Span;
-use crate::exec::Told;
+use crate::engine::Told;
 use crate::gpu::Mark;
 use crate::sched::{ReadyTask, Work};
 

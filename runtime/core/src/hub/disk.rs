@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::lane::Tickets;
 use super::{Hub, Placed};
+use crate::engine::Shared;
 use crate::error::DeviceError;
-use crate::exec::Shared;
 use crate::memory::{HOST, LinkSpec, NodeId, NodeSpec};
 use crate::swap::Swap;
 

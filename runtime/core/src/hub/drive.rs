@@ -11,9 +11,9 @@ use super::room::WAITS_FOR_ROOM;
 use super::{Hub, Waiting};
 use crate::data::{AnyHandle, CarryError, Onto};
 use crate::device::{Device, Op, Span, StreamId};
+use crate::engine::Shared;
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
-use crate::exec::Shared;
 use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
 

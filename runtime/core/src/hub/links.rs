@@ -10,8 +10,8 @@ use super::disk;
 use super::probe::{Bytes, Ladder, host_copy};
 use super::{Hub, Node};
 use crate::device::{Op, Span, StreamId};
+use crate::engine::Shared;
 use crate::error::DeviceError;
-use crate::exec::Shared;
 use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{HOST, LinkSpec, NodeId};
 

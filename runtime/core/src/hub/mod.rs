@@ -257,7 +257,7 @@ impl Hub {
         })
     }
 
-    /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::exec::Shared::drain).
+    /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::engine::Shared::drain).
     pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
         let mut memory = self.memory.lock();
         while let Some(datum) = self.forgotten.pop() {

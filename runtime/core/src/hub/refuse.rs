@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Hub;
 use crate::data::Meta;
+use crate::engine::Shared;
 use crate::error::{Cause, Error};
-use crate::exec::Shared;
 use crate::format::Format;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
 use crate::operand::Accesses;

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use super::{Hub, Placed, Waiting};
 use crate::data::AnyHandle;
+use crate::engine::Shared;
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure};
-use crate::exec::Shared;
 use crate::memory::NodeId;
 
 /// Tasks that a failed device's worker passes on before it looks up.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zellige_gpu::GpuError;
 
 use super::Hub;
-use crate::exec::Shared;
+use crate::engine::Shared;
 use crate::memory::NodeId;
 
 /// How long who finds no room on a GPU waits before he asks again, and again, before he gives up: ten seconds in all.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use super::{Hub, Waiting};
 use crate::data::AnyHandle;
+use crate::engine::{Shared, Target};
 use crate::error::Error;
-use crate::exec::{Shared, Target};
 use crate::memory::{Access, BufferId, Datum, HOST, Memory, Need, Ticket};
 
 const THERE: u8 = 1;

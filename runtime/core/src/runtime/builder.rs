@@ -9,8 +9,8 @@ use zellige_model::Models;
 
 use super::Runtime;
 use crate::device::DeviceSpec;
+use crate::engine::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::error::Error;
-use crate::exec::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::graph::GpuGraphs;
 use crate::hub::{Candidate, Chooser, HostMemory, Hub, Log};
 use crate::memory::LinkSpec;
@@ -332,7 +332,7 @@ impl RuntimeBuilder {
                     .map_err(|e| Error::Os { what: "starting the watchdog".into(), cause: e.to_string() })?,
             ),
         };
-        let threads = exec::spawn_workers(&shared)?;
+        let threads = engine::spawn_workers(&shared)?;
         Ok(Runtime { shared, threads, _watchdog: watchdog })
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Runtime;
 use crate::data::{AnyHandle, Data, Gate, Handle};
+use crate::engine::Shared;
 use crate::error::Error;
-use crate::exec::Shared;
 use crate::hub::Hub;
 use crate::memory::{Access, Datum, HOST, Memory, Need, Reason};
 

@@ -218,7 +218,7 @@ impl SharedQueue {
 
     /// Takes the first task that `take` takes out of the queue.
     pub(super) fn pop_by(&self, take: impl FnOnce(&mut TaskQueue) -> Option<ReadyTask>) -> Option<ReadyTask> {
-        // A push that this load misses wakes a worker afterwards (see exec/README.md), so no task is overlooked.
+        // A push that this load misses wakes a worker afterwards (see engine/threads/README.md), so no task is overlooked.
         if self.is_empty() {
             return None;
         }

@@ -169,7 +169,7 @@ impl Drop for ReadyTask {
     fn drop(&mut self) {
         // SAFETY: the drop of ReadyTask is the last use of the work; `into_work` forgets self instead.
         let work = unsafe { ManuallyDrop::take(&mut self.0) };
-        crate::exec::discard(work, Cause::Lost);
+        crate::engine::discard(work, Cause::Lost);
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Body, Bound, Call, Choice, Codelet, Env, Header, Notes, Placement, Ran, TypedBody, WorkerLocal};
+use crate::engine::Shared;
 use crate::error::Cause;
-use crate::exec::Shared;
 use crate::operand::Operands;
 
 /// One task of a batch.

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::{Bound, Call, Choice, Codelet, Cpu, DeviceInfo, Env, Member, Notes, Site, Task, TaskContext};
 use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
+use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
-use crate::exec::Shared;
 use crate::format::Format;
 use crate::gpu::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Call, Header};
+use crate::engine::Shared;
 use crate::error::Error;
-use crate::exec::Shared;
 use crate::gpu::{GpuContext, GpuStream, Pending};
 
 /// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.

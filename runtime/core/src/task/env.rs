@@ -12,8 +12,8 @@ use super::{
 };
 use crate::buffer::Buffer;
 use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer};
+use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
-use crate::exec::Shared;
 use crate::format::Format;
 use crate::gpu::{GpuStream, Pending, Range};
 use crate::memory::BufferId;

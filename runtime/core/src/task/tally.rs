@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::engine::Shared;
 use crate::error::Failure;
-use crate::exec::Shared;
 
 /// Counts tasks that have not completed: those of a group, or those that a body has submitted.
 #[derive(Default)]

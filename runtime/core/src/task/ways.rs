@@ -8,7 +8,7 @@ use std::time::Duration;
 use zellige_model::TaskInfo;
 
 use super::{Body, Bound, Codelet, Header, resolved};
-use crate::exec::Shared;
+use crate::engine::Shared;
 use crate::operand::{Accesses, Mode, Operands};
 
 /// The ways in which a task can be run.

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{Landed, Marks, Offer};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::Span;
-use crate::exec::Shared;
+use crate::engine::Shared;
 use crate::format::Format;
 use crate::gpu::Mark;
 use crate::hub::batch::Fates;

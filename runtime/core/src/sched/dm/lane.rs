@@ -130,7 +130,7 @@ impl Lane {
         by_data: bool,
         may: impl FnOnce(&ReadyTask) -> bool,
     ) -> Option<ReadyTask> {
-        // A push that this load misses wakes the worker afterwards (see exec/README.md), so no task is overlooked.
+        // A push that this load misses wakes the worker afterwards (see engine/threads/README.md), so no task is overlooked.
         if self.len.load(Ordering::Relaxed) == 0 {
             return None;
         }

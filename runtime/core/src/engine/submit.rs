@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use super::{Shared, current};
+use super::Shared;
+use super::threads::current;
 use crate::data::HandleBase;
 use crate::deps::{Group, Linker, Standing};
 use crate::error::Error;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Shared;
+use crate::engine::Shared;
 use crate::graph::Graph;
 use crate::task::TaskRef;
 
@@ -27,7 +27,7 @@ pub(crate) struct LiveTasks {
 }
 
 impl LiveTasks {
-    pub(super) fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         let slots = (0..SLOTS).map(|_| Mutex::new(None)).collect();
         LiveTasks { slots, replays: Mutex::default() }
     }
@@ -42,14 +42,14 @@ impl LiveTasks {
         replays.iter().find_map(|(first, graph)| graph.title_of(id.checked_sub(*first)?))
     }
 
-    pub(super) fn insert(&self, task: &TaskRef) {
+    pub(in crate::engine) fn insert(&self, task: &TaskRef) {
         let mut slot = self.slot(task.id()).lock();
         if slot.is_none() {
             *slot = Some(task.clone());
         }
     }
 
-    pub(super) fn remove(&self, id: u64) {
+    pub(in crate::engine) fn remove(&self, id: u64) {
         let taken = {
             let mut slot = self.slot(id).lock();
             slot.take_if(|task| task.id() == id)

@@ -11,13 +11,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use zellige_model::{KindId, Models};
 
-use super::blocked::BlockedThreads;
-use super::current;
-use super::fork::Process;
-use super::sleep::Sleep;
-use super::slot::Slot;
-use super::watchdog::LiveTasks;
-use super::window::Window;
+use super::threads::{BlockedThreads, LiveTasks, Process, Sleep, Slot, Window, current};
 use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::GpuGraphs;
 use crate::hub::Hub;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Shared;
+use crate::engine::Shared;
 use crate::operand::Accesses;
 use crate::task::{Tally, Task, TaskRef};
 
@@ -38,13 +38,13 @@ fn stack_address() -> usize {
 }
 
 /// Makes the calling thread worker `index` of `shared`.
-pub(super) fn set(shared: &Shared, index: usize) {
+pub(in crate::engine) fn set(shared: &Shared, index: usize) {
     WORKER.set(Some((shared.id, index)));
     STACK_BEGIN.set(stack_address());
 }
 
 /// How much of its stack a worker's thread uses [bytes].
-pub(super) fn stack_used() -> usize {
+pub(in crate::engine) fn stack_used() -> usize {
     // Stacks grow downwards on every machine that Rust runs on.
     STACK_BEGIN.get().saturating_sub(stack_address())
 }
@@ -56,12 +56,12 @@ pub(crate) fn on_device(shared: &Shared) -> InHaste {
 }
 
 /// The same for the body of several tasks at once: what it waits for may come after one of them.
-pub(super) fn in_batch(shared: &Shared) -> InHaste {
+pub(in crate::engine) fn in_batch(shared: &Shared) -> InHaste {
     InHaste(IN_HASTE.replace(Some((shared.id, "waiting in a body that runs several tasks"))))
 }
 
 /// In words, what the calling thread would do that runs a body of `shared` which cannot wait.
-pub(super) fn cannot_wait(shared: &Shared) -> Option<&'static str> {
+pub(in crate::engine) fn cannot_wait(shared: &Shared) -> Option<&'static str> {
     IN_HASTE.get().filter(|(id, _)| *id == shared.id).map(|(_, what)| what)
 }
 
@@ -75,7 +75,7 @@ impl Drop for InHaste {
 }
 
 /// The calling thread's worker number, if it is a worker of `shared`.
-pub(super) fn worker_of(shared: &Shared) -> Option<usize> {
+pub(in crate::engine) fn worker_of(shared: &Shared) -> Option<usize> {
     WORKER.get().filter(|(id, _)| *id == shared.id).map(|(_, index)| index)
 }
 
@@ -99,7 +99,7 @@ fn any_running(which: impl Fn(&Task) -> bool) -> bool {
 }
 
 /// The tasks of `shared` that this thread runs, outermost first, those once that stand there several times.
-pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
+pub(in crate::engine) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     let mut stack: SmallVec<[Arc<Task>; 2]> = SmallVec::new();
     each_running(|task| {
         if task.header.runtime == shared.id && !stack.last().is_some_and(|last| Arc::ptr_eq(last, task)) {
@@ -121,27 +121,27 @@ fn with_tally<R>(shared: &Shared, with: impl FnOnce(&mut Option<Arc<Tally>>) -> 
 }
 
 /// What counts the tasks that the innermost body of this thread submits; `None` outside of any body.
-pub(super) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
+pub(in crate::engine) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
     with_tally(shared, |tally| Arc::clone(tally.get_or_insert_with(|| Tally::within(None))))
 }
 
 /// The same, if the body has submitted any.
-pub(super) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
+pub(in crate::engine) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
     with_tally(shared, |tally| tally.clone()).flatten()
 }
 
 /// True if this thread runs `task`.
-pub(super) fn runs(task: &Task) -> bool {
+pub(in crate::engine) fn runs(task: &Task) -> bool {
     any_running(|running| std::ptr::eq(running, task))
 }
 
 /// True if this thread runs a task of the runtime with this number.
-pub(super) fn runs_any_of(runtime: u32) -> bool {
+pub(in crate::engine) fn runs_any_of(runtime: u32) -> bool {
     any_running(|running| running.header.runtime == runtime)
 }
 
 /// True if this thread runs a task that accesses the handle with this number.
-pub(super) fn accesses(handle: u64) -> bool {
+pub(in crate::engine) fn accesses(handle: u64) -> bool {
     any_running(|running| {
         let mut accesses = Accesses::new();
         running.body.declare(&mut accesses);
@@ -174,11 +174,11 @@ pub(crate) fn drops_guard(gate: &TaskRef) {
 }
 
 /// The gates of this runtime behind which the calling thread holds guards.
-pub(super) fn guards(shared: &Shared) -> SmallVec<[TaskRef; 2]> {
+pub(in crate::engine) fn guards(shared: &Shared) -> SmallVec<[TaskRef; 2]> {
     GUARDS.with_borrow(|guards| guards.iter().filter(|gate| gate.belongs_to(shared.id)).cloned().collect())
 }
 
 /// True if the calling thread holds a guard of this runtime.
-pub(super) fn holds_guards(shared: &Shared) -> bool {
+pub(in crate::engine) fn holds_guards(shared: &Shared) -> bool {
     GUARDS.with_borrow(|guards| guards.iter().any(|gate| gate.belongs_to(shared.id)))
 }

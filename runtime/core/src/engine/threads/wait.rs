@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use super::blocked::{Blocked, Manner, Target};
+use super::current;
 use super::worker::STACK;
-use super::{Shared, current};
 use crate::data::HandleBase;
+use crate::engine::Shared;
 use crate::error::{Cause, Error, Failure};
 use crate::hub::Next;
 use crate::sched::{ReadyTask, SchedView, Work};
@@ -90,7 +91,7 @@ impl Shared {
     }
 
     /// Waits, before a submission, until the window has room.
-    pub(super) fn wait_for_room(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::engine) fn wait_for_room(self: &Arc<Self>) -> Result<(), Error> {
         let room = self.submitted.load(Ordering::Relaxed) < self.unchecked_until.load(Ordering::Relaxed);
         // A body that cannot wait submits beyond the window.
         if room || current::cannot_wait(self).is_some() {
@@ -324,7 +325,7 @@ impl Shared {
 
     /// Called by a worker that has announced its sleep: the last one looks whether those that wait will ever
     /// go on.
-    pub(super) fn resolve_if_all_sleep(&self) {
+    pub(in crate::engine) fn resolve_if_all_sleep(&self) {
         if self.sleep.asleep() >= self.workers.len() {
             self.resolve_deadlock();
         }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use zellige_trace::{IdleState, TaskEvent};
 
-use super::{Ready, Shared, current};
+use super::current;
+use crate::engine::{Ready, Shared};
 use crate::error::{Cause, Error, panic_message};
 use crate::hub::{Hub, Next};
 use crate::sched::{ReadyTask, Wake, Work};
@@ -27,10 +28,10 @@ const CRUMB: Duration = Duration::from_micros(2);
 /// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A
 /// body that waits runs what it has submitted on the same stack while half of it is left, so that each body
 /// has that half at least.
-pub(super) const STACK: usize = 16 << 20;
+pub(in crate::engine) const STACK: usize = 16 << 20;
 
 /// A thread that acts as worker `index`.
-pub(super) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
+pub(in crate::engine) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
     thread::Builder::new().name(format!("zellige-{index}{suffix}")).stack_size(STACK)
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHand
 }
 
 /// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything else.
-pub(super) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
+pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
     shared.enter_worker_thread();
     if index < shared.pinned {
         crate::topology::pin_to(shared.workers[index].core.cpu);
@@ -142,7 +143,7 @@ fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
 
 impl Shared {
     /// How often a worker looks for work before it announces that it will sleep.
-    pub(super) fn looks(&self) -> u32 {
+    pub(in crate::engine) fn looks(&self) -> u32 {
         if self.oversubscribed { LOOKS_OVERSUBSCRIBED } else { LOOKS }
     }
 }
@@ -200,7 +201,7 @@ impl Drop for Died<'_> {
 
 impl Shared {
     /// Runs what comes next on `worker`.
-    pub(super) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
+    pub(in crate::engine) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
         // A body that waits, and runs others meanwhile, may have a mode of its own.
         let _mode = self.subnormals(None).enter();
         match next {
@@ -272,7 +273,7 @@ impl Shared {
     }
 
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
-    pub(super) fn pass_on(self: &Arc<Self>, ready: &mut Ready, worker: usize) {
+    pub(in crate::engine) fn pass_on(self: &Arc<Self>, ready: &mut Ready, worker: usize) {
         let mut for_anybody = 0;
         for task in ready.drain(..) {
             match self.enqueue(task, Some(worker)) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::current::in_batch;
+use super::threads::current::in_batch;
 use super::{Ready, Shared, enter};
 use crate::error::Failure;
 use crate::sched::{ReadyTask, SchedView, Work};

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::{Shared, current};
+use super::current;
+use crate::engine::Shared;
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
 use crate::sync::{AtomicU32, Ordering, Parker, fence};
@@ -43,12 +44,12 @@ impl Target {
     }
 
     /// The number of the task whose end it is.
-    pub(super) fn task_id(&self) -> Option<u64> {
+    pub(in crate::engine) fn task_id(&self) -> Option<u64> {
         if let Target::Task(task) = self { Some(task.id()) } else { None }
     }
 
     /// In words.
-    pub(super) fn describe(&self) -> String {
+    pub(in crate::engine) fn describe(&self) -> String {
         match self {
             Target::Task(task) => title(task.cell()),
             Target::Tally(_) => "a group of tasks".into(),
@@ -83,7 +84,7 @@ fn accesses(task: &Task, handle: u64) -> bool {
 }
 
 /// A task's name; of a gate, what the thread behind it does with which handle.
-pub(super) fn title(task: &Task) -> String {
+pub(in crate::engine) fn title(task: &Task) -> String {
     match task.role {
         Role::Gate => format!("{} of {}", task.header.name, task.body.operand_names().join(", ")),
         _ => format!("{} #{}", task.header.title(), task.header.id),
@@ -176,32 +177,32 @@ impl Blocked {
     }
 
     /// Waits until it is woken.
-    pub(super) fn park(&self) {
+    pub(in crate::engine) fn park(&self) {
         self.parker.park();
     }
 
     /// Another thread acts as its worker from now on, or not after all.
-    pub(super) fn hands_over(&self, away: bool) {
+    pub(in crate::engine) fn hands_over(&self, away: bool) {
         self.acts.store(!away, Ordering::SeqCst);
     }
 
     /// Its wait is not given up.
-    pub(super) fn is_firm(&self) -> bool {
+    pub(in crate::engine) fn is_firm(&self) -> bool {
         self.manner == Manner::Firm
     }
 
     /// It acts as its worker again.
-    pub(super) fn is_granted(&self) -> bool {
+    pub(in crate::engine) fn is_granted(&self) -> bool {
         self.granted.load(Ordering::Acquire)
     }
 
-    pub(super) fn grant(&self) {
+    pub(in crate::engine) fn grant(&self) {
         self.granted.store(true, Ordering::Release);
         self.parker.unpark();
     }
 
     /// The error of a wait that would never end.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(in crate::engine) fn check(&self) -> Result<(), Error> {
         match self.deadlock.get() {
             None => Ok(()),
             Some(cycle) => Err(Error::Deadlock { what: self.name(), cycle: cycle.clone() }),
@@ -232,7 +233,7 @@ pub(crate) struct BlockedThreads {
 }
 
 impl BlockedThreads {
-    pub(super) fn new() -> Self {
+    pub(in crate::engine) fn new() -> Self {
         BlockedThreads { count: Count(AtomicU32::new(0)), list: Mutex::default() }
     }
 }
@@ -240,7 +241,7 @@ impl BlockedThreads {
 /// The calling thread's entry among them, until this is dropped.
 pub(crate) struct Entry<'s> {
     shared: &'s Shared,
-    pub(super) blocked: Arc<Blocked>,
+    pub(in crate::engine) blocked: Arc<Blocked>,
 }
 
 impl Drop for Entry<'_> {
@@ -252,7 +253,7 @@ impl Drop for Entry<'_> {
 }
 
 /// What a search for a cycle found.
-pub(super) struct Cycle {
+pub(in crate::engine) struct Cycle {
     /// One sentence for each step.
     steps: Vec<String>,
     /// Another blocked thread in it.
@@ -262,7 +263,7 @@ pub(super) struct Cycle {
 impl Shared {
     /// Enters the calling thread among those that are blocked. Whoever makes come true what it waits for
     /// afterwards wakes it, so it looks once more before it parks.
-    pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
+    pub(in crate::engine) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
         let blocked = Arc::new(Blocked::new(self, target, manner));
         let mut list = self.blocked.list.lock();
         list.push(Arc::clone(&blocked));
@@ -282,7 +283,7 @@ impl Shared {
     }
 
     /// `task` has completed, or the gate that it is has opened.
-    pub(super) fn tell_of(&self, task: &Task) {
+    pub(in crate::engine) fn tell_of(&self, task: &Task) {
         self.wake_blocked(|blocked| match &blocked.target {
             Target::Task(target) => is_same(&raw const **target.cell(), task),
             _ => false,
@@ -302,13 +303,13 @@ impl Shared {
     }
 
     /// Whatever they wait for may never come.
-    pub(super) fn tell_everybody(&self) {
+    pub(in crate::engine) fn tell_everybody(&self) {
         self.wake_blocked(|_| true);
     }
 
     /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come before it
     /// goes on.
-    pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
+    pub(in crate::engine) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
         if !blocked.is_waited_for() || blocked.gives_up(self) {
             return None;
         }
@@ -319,7 +320,7 @@ impl Shared {
     /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called when all
     /// workers have gone to sleep: a commuting task that found its handle taken closes a cycle without a
     /// wait.
-    pub(super) fn resolve_deadlock(&self) {
+    pub(in crate::engine) fn resolve_deadlock(&self) {
         if self.blocked.count.is_zero() {
             return;
         }
@@ -337,7 +338,7 @@ impl Shared {
     }
 
     /// What each blocked thread waits for, in words.
-    pub(super) fn describe_blocked(&self) -> Vec<String> {
+    pub(in crate::engine) fn describe_blocked(&self) -> Vec<String> {
         self.blocked.list.lock().iter().map(|blocked| blocked.describe()).collect()
     }
 }
@@ -353,7 +354,7 @@ impl Cycle {
     }
 
     /// Ends the wait of one thread in it: an error if that is the calling one, which is `blocked`.
-    pub(super) fn resolve(self, blocked: &Arc<Blocked>, shared: &Shared) -> Result<(), Error> {
+    pub(in crate::engine) fn resolve(self, blocked: &Arc<Blocked>, shared: &Shared) -> Result<(), Error> {
         let victim = self.victim(blocked);
         // Set once: another search may have chosen the same one.
         let _ = victim.deadlock.set(self.steps);
@@ -471,7 +472,7 @@ mod models {
     use loom::sync::Arc;
 
     use super::*;
-    use crate::exec::sleep::Sleep;
+    use crate::engine::sleep::Sleep;
     use crate::sync::Mutex;
 
     /// Who is about to be blocked sees that what it waits for has come, or is woken.

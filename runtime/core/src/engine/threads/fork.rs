@@ -33,23 +33,23 @@ fn count_forks() {
 fn count_forks() {}
 
 /// The process that starts workers.
-pub(super) struct Process {
+pub(in crate::engine) struct Process {
     forks: u32,
     id: u32,
 }
 
 impl Process {
     /// The calling one.
-    pub(super) fn this() -> Self {
+    pub(in crate::engine) fn this() -> Self {
         count_forks();
         Process { forks: FORKS.load(Ordering::Relaxed), id: std::process::id() }
     }
 
-    pub(super) fn is_this(&self) -> bool {
+    pub(in crate::engine) fn is_this(&self) -> bool {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(in crate::engine) fn id(&self) -> u32 {
         self.id
     }
 }
