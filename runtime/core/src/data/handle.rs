@@ -14,7 +14,7 @@ use super::lending::Lending;
 use super::places::{Managed, Places};
 use super::{Data, Meta};
 use crate::deps::{Chain, Standing};
-use crate::engine::is_alive;
+use crate::engine::{Job, is_alive};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
 use crate::memory::BufferId;

@@ -1,6 +1,6 @@
 //! What GPUs can run, and other workers leave to them.
 
-use super::Shared;
+use super::{Job, Shared};
 use crate::hub::Hub;
 use crate::sched::ReadyTask;
 

@@ -11,6 +11,8 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use zellige_model::{KindId, Models};
 
+use super::job::Job;
+use super::stage::Stage;
 use super::threads::{BlockedThreads, LiveTasks, Process, Sleep, Slot, Window, current};
 use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::GpuGraphs;
@@ -345,9 +347,10 @@ impl Shared {
         if let Some(recorder) = &self.recorder {
             recorder.task_ready();
         }
+        task.work().enters(Stage::Queued);
         let pushed =
             catch_unwind(AssertUnwindSafe(|| self.policy.push(&SchedView::new(&**self), task, from)));
-        if super::complete::is_any_lost() {
+        if super::end::is_any_lost() {
             // The policy dropped a task: a worker has to look.
             self.sleep.notify_any();
         }
@@ -447,10 +450,16 @@ impl Shared {
             // A policy that serves two runtimes mixed them up; dropped, it is reported to its own as lost.
             return None;
         }
+        self.takes(&task);
+        Some(task)
+    }
+
+    /// A task has been handed out by the policy.
+    pub(super) fn takes(&self, task: &ReadyTask) {
+        task.work().enters(Stage::Taken);
         if let Some(recorder) = &self.recorder {
             recorder.task_taken();
         }
-        Some(task)
     }
 
     /// `worker` begins a task: the policy is told if it cares.
@@ -589,6 +598,6 @@ fn is_listed(task: &Task) -> bool {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        super::complete::forget_lost_of(self.id);
+        super::end::forget_lost_of(self.id);
     }
 }

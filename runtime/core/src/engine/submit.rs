@@ -10,9 +10,10 @@ use super::Shared;
 use super::threads::current;
 use crate::data::HandleBase;
 use crate::deps::{Group, Linker, Standing};
+use crate::engine::Work;
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
-use crate::sched::{ReadyTask, Work};
+use crate::sched::ReadyTask;
 use crate::task::{Body, Header, Options, Role, Spec, Tally, Task, TaskCell, TaskRef};
 
 /// Whether a task may name handles that were taken or released.

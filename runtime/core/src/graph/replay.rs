@@ -11,11 +11,11 @@ use zellige_model::TaskInfo;
 use super::Graph;
 use super::as_one::{Way, is_one_by_one};
 use crate::data::{AnyHandle, Data, Handle};
-use crate::engine::{Ready, Retired, Shared, enter};
-use crate::error::{Cause, Error, Failure};
+use crate::engine::{Job, Ready, Retired, Shared, Stage, StageCell, Work};
+use crate::error::{Error, Failure};
 use crate::operand::Accesses;
-use crate::sched::{ReadyTask, Work};
-use crate::task::{Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskRef, Ways, WorkerLocal};
+use crate::sched::ReadyTask;
+use crate::task::{Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskRef, Ways};
 
 /// Which handles a replay runs on: one for each slot of the graph.
 #[derive(Clone)]
@@ -107,6 +107,8 @@ pub(super) struct Run {
     handles: Vec<Arc<dyn AnyHandle>>,
     /// Predecessors of each task that have not completed.
     pending: Box<[AtomicU32]>,
+    /// The stage of each task, and of all of them as one.
+    stages: Box<[StageCell]>,
     /// Number of the first task in traces.
     first_id: u64,
     /// Sinks that have not completed.
@@ -142,7 +144,7 @@ impl Run {
     fn start(shared: &Arc<Shared>, bindings: &Bindings, gate: Arc<Task>) {
         let graph = bindings.graph.clone();
         if graph.is_empty() {
-            shared.complete_outside(&gate, None);
+            shared.end_outside(gate, None);
             return;
         }
         let data = &graph.0;
@@ -159,6 +161,7 @@ impl Run {
             graph: graph.clone(),
             handles: bindings.handles.clone(),
             pending,
+            stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
             // One more for all of them.
             first_id: shared.next_ids(data.bodies.len() as u64 + 1),
             remaining: AtomicUsize::new(data.sinks),
@@ -196,15 +199,9 @@ impl Run {
         }
     }
 
-    /// True if the replay was cancelled, alone or with everything.
-    fn is_cancelled(&self) -> bool {
-        self.gate.is_cancelled() || self.shared.is_cancelled(self.gate.header.id)
-    }
-
-    /// Notes a failure and poisons what the task writes.
-    fn fail(&self, task: usize, failure: Arc<Failure>) {
+    /// Notes a failure; what the task writes has been poisoned.
+    fn fail(&self, failure: Arc<Failure>) {
         self.strict.store(true, Ordering::Release);
-        self.graph.0.body_of(task).poison(Some(self.graph.0.bound(task, &self.handles)), &failure);
         // The first failure is the one to report.
         let _ = self.failure.set(failure);
     }
@@ -251,16 +248,8 @@ impl ReplayTask {
         }
     }
 
-    pub(crate) fn header(&self) -> &Header {
-        self.of_run().graph.0.header_of(self.at())
-    }
-
     pub(crate) fn priority(&self) -> i32 {
         self.of_run().graph.0.priorities.get(self.at()).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.of_run().first_id + self.at() as u64
     }
 
     /// True if it may not run everywhere.
@@ -274,43 +263,6 @@ impl ReplayTask {
         if any { self.header().ways.together(on_gpu) } else { 0 }
     }
 
-    pub(crate) fn body(&self) -> &dyn Body {
-        self.of_run().graph.0.body_of(self.at())
-    }
-
-    pub(crate) fn bound(&self) -> Bound<'_> {
-        let run = self.of_run();
-        run.graph.0.bound(self.at(), &run.handles)
-    }
-
-    /// True if poison may be about.
-    pub(crate) fn is_strict(&self) -> bool {
-        self.of_run().strict.load(Ordering::Acquire)
-    }
-
-    /// The task that stands for the replay.
-    pub(crate) fn gate(&self) -> &Arc<Task> {
-        &self.of_run().gate
-    }
-
-    /// The failure that the replay's cancellation is, if it was cancelled.
-    pub(crate) fn cancelled(&self) -> Option<Arc<Failure>> {
-        let run = self.of_run();
-        run.is_cancelled().then(|| run.gate.describe(Cause::Cancelled))
-    }
-
-    /// Completes the task, which has run or never will; what becomes ready is left in `ready`.
-    pub(crate) fn end(self, failure: Option<Arc<Failure>>, ready: &mut Ready) {
-        match failure {
-            Some(failure) if self.index == ALL && is_one_by_one(&failure) => {
-                return self.go_one_by_one(ready);
-            }
-            Some(failure) => self.of_run().fail(self.at(), failure),
-            None => {}
-        }
-        self.complete(ready);
-    }
-
     pub(crate) fn runtime(&self) -> u32 {
         self.of_run().shared.id
     }
@@ -320,70 +272,6 @@ impl ReplayTask {
         let data = &self.of_run().graph.0;
         let successors = if self.index == ALL { &[] } else { data.successors_of(self.at()) };
         successors.iter().map(|&index| self.another(index))
-    }
-
-    /// How many that it waits for have not completed.
-    pub(crate) fn pending(&self) -> u32 {
-        self.of_run().pending.get(self.at()).map_or(0, |pending| pending.load(Ordering::Acquire))
-    }
-
-    /// Runs the task and completes it; what becomes ready is left in `ready`.
-    pub(crate) fn run(
-        mut self,
-        shared: &Arc<Shared>,
-        worker: usize,
-        local: &mut WorkerLocal,
-        ready: &mut Ready,
-    ) {
-        loop {
-            let run = self.of_run();
-            let (data, task) = (&*run.graph.0, self.index as usize);
-            if run.is_cancelled() {
-                run.fail(task, run.gate.describe(Cause::Cancelled));
-                break;
-            }
-            let bound = data.bound(task, &run.handles);
-            let strict = run.strict.load(Ordering::Acquire);
-            let mut env =
-                Env::new(shared, &data.headers[task], self.id(), worker, local, Some(bound), strict);
-            let ran = {
-                let _entered = enter(&run.gate);
-                data.bodies[task].run(&mut env)
-            };
-            match ran {
-                Ran::Done => {
-                    shared.record(&env, worker, false);
-                    break;
-                }
-                Ran::Failed(failure) => {
-                    shared.record(&env, worker, true);
-                    run.fail(task, failure);
-                    break;
-                }
-                Ran::Busy(busy) => {
-                    match busy.handle.park(busy.resource, ReadyTask::new(Work::Replay(self))) {
-                        Ok(()) => return,
-                        // Free again by now: try once more.
-                        Err(back) => match back.into_work() {
-                            Work::Replay(again) => self = again,
-                            Work::Task(_) | Work::Simulated(_) => unreachable!("it was a task of a replay"),
-                        },
-                    }
-                }
-            }
-        }
-        self.complete(ready);
-    }
-
-    /// Completes the task without running it.
-    pub(crate) fn discard(self, shared: &Arc<Shared>, cause: Cause) {
-        let failure = Failure { task: self.header().title(), operands: Vec::new(), cause };
-        self.of_run().fail(self.at(), Arc::new(failure));
-        let mut ready = Ready::new();
-        self.complete(&mut ready);
-        for task in ready {
-            shared.push_ready(task, None);
-        }
     }
 
     fn complete(self, ready: &mut Ready) {
@@ -416,6 +304,68 @@ impl ReplayTask {
     }
 }
 
+impl Job for ReplayTask {
+    fn header(&self) -> &Header {
+        self.of_run().graph.0.header_of(self.at())
+    }
+
+    fn id(&self) -> u64 {
+        self.of_run().first_id + self.at() as u64
+    }
+
+    fn body(&self) -> &dyn Body {
+        self.of_run().graph.0.body_of(self.at())
+    }
+
+    fn bound(&self) -> Option<Bound<'_>> {
+        let run = self.of_run();
+        Some(run.graph.0.bound(self.at(), &run.handles))
+    }
+
+    fn is_strict(&self) -> bool {
+        self.of_run().strict.load(Ordering::Acquire)
+    }
+
+    fn stands_for(&self) -> &Arc<Task> {
+        &self.of_run().gate
+    }
+
+    fn pending(&self) -> u32 {
+        self.of_run().pending.get(self.at()).map_or(0, |pending| pending.load(Ordering::Acquire))
+    }
+
+    fn stage(&self) -> &StageCell {
+        &self.of_run().stages[self.at()]
+    }
+
+    fn end(
+        self,
+        _shared: &Arc<Shared>,
+        failure: Option<Arc<Failure>>,
+        _worker: Option<usize>,
+        ready: &mut Ready,
+    ) {
+        self.enters(Stage::Ended);
+        match failure {
+            Some(failure) if self.index == ALL && is_one_by_one(&failure) => {
+                return self.go_one_by_one(ready);
+            }
+            Some(failure) => self.of_run().fail(failure),
+            None => {}
+        }
+        self.complete(ready);
+    }
+
+    fn into_work(self) -> Work {
+        Work::Replay(self)
+    }
+
+    fn from_work(work: Work) -> Self {
+        let Work::Replay(task) = work else { unreachable!("it was a task of a replay") };
+        task
+    }
+}
+
 fn finish(run: Arc<Run>) {
     run.tell_time();
     let shared = Arc::clone(&run.shared);
@@ -425,7 +375,7 @@ fn finish(run: Arc<Run>) {
     if let Some(run) = Arc::into_inner(run) {
         run.graph.0.spare.lock().push(run.pending);
     }
-    shared.complete_outside(&gate, failure);
+    shared.end_outside(Arc::clone(&gate), failure);
     // The gate holds the bindings, hence the handles: their chains must not hold it.
     for handle in handles {
         handle.base().chain.lock().forget(&gate);

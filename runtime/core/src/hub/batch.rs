@@ -9,11 +9,10 @@ use smallvec::{SmallVec, smallvec};
 use super::gather::{Flight, Placed};
 use super::{Buffers, Hub};
 use crate::device::Span;
-use crate::engine::Shared;
+use crate::engine::{Job, Shared, Work};
 use crate::error::{Cause, panic_message};
 use crate::gpu::GpuStream;
-use crate::sched::Work;
-use crate::task::{Ended, Launched, Placement, Ran, WorkerLocal};
+use crate::task::{Ended, Launched, Placement, WorkerLocal};
 
 /// What became of each task of a flight; `None` if its operands are gone with their device.
 pub(super) type Fates = SmallVec<[Option<Ended>; 1]>;
@@ -28,16 +27,6 @@ impl Placed {
     fn is_batched_on_gpus(&self) -> bool {
         self.task.work().header().ways.batch_on_gpus > 1
     }
-}
-
-/// A task whose body has returned.
-fn has_run((ran, began): (Ran, bool)) -> Ended {
-    let failure = match ran {
-        Ran::Done => None,
-        Ran::Failed(failure) => Some(failure),
-        Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
-    };
-    Ended { began, failure, ..Ended::default() }
 }
 
 impl Shared {
@@ -85,11 +74,7 @@ impl Shared {
         let outer = self.run_all(worker, there().map(|(placed, _)| &placed.task));
         let works: Vec<(&Work, Option<&Placement>)> =
             there().map(|(placed, placement)| (placed.task.work(), Some(placement))).collect();
-        let ended = if stream.is_some() {
-            self.launch_all(&works, worker, local)
-        } else {
-            self.attempt_all(&works, worker, local).into_iter().map(has_run).collect()
-        };
+        let ended = self.attempt_all_placed(&works, worker, local, stream.is_some());
         self.rest_all(worker, there().map(|(placed, _)| placed.task.id()), outer);
         let mut ended = ended.into_iter();
         let fate = |(placed, placement): (&Placed, &Option<Placement>)| {

@@ -13,9 +13,9 @@ pub(super) use self::launch::Behind;
 use super::Flight;
 use super::batch::Fates;
 use crate::device::Span;
-use crate::engine::Told;
+use crate::engine::{Job, Told, Work};
 use crate::gpu::Mark;
-use crate::sched::{ReadyTask, Work};
+use crate::sched::ReadyTask;
 
 /// Marks on streams that a task's operations have to come after.
 pub(super) type Marks = Vec<Arc<Mark>>;
@@ -96,7 +96,7 @@ impl State {
         let follower = self.tasks.get_mut(&task.id())?;
         let worker = follower.worker()?;
         // Who ends is taken off the launched ones before the task is counted down: there are never fewer that it waits for.
-        let all_are_launched = task.waits_for() == follower.launched.len() as u32 + ending;
+        let all_are_launched = task.pending() == follower.launched.len() as u32 + ending;
         if !all_are_launched || !matches!(follower.stage, Stage::Waits) {
             return None;
         }

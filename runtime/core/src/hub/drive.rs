@@ -11,7 +11,7 @@ use super::room::WAITS_FOR_ROOM;
 use super::{Hub, Waiting};
 use crate::data::{AnyHandle, CarryError, Onto};
 use crate::device::{Device, Op, Span, StreamId};
-use crate::engine::Shared;
+use crate::engine::{Job, Shared, Stage};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
 use crate::gpu::{Carrier, GpuStream};
@@ -170,6 +170,7 @@ impl Shared {
                     // Its body allocates what it writes anew.
                     drop(hub.nodes[hub.node_of(worker)].spares.make_way());
                 }
+                task.task.work().enters(Stage::Staged);
                 hub.lanes[worker].gathered(task);
                 self.sleep.notify(worker);
             }

@@ -11,7 +11,7 @@ use super::behind::Behind;
 use super::{Buffers, Hub, Planned, Waiting};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::{Op, Span, StreamId};
-use crate::engine::{Ready, Shared, on_device};
+use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, panic_message};
 use crate::format::Format;
@@ -19,7 +19,7 @@ use crate::gpu::{GpuStream, Mark};
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
 use crate::operand::Mode;
 use crate::plan::{Needs, Plan};
-use crate::sched::{ReadyTask, Work};
+use crate::sched::ReadyTask;
 use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
 
 /// What a worker does next.
@@ -105,14 +105,19 @@ impl Shared {
         loop {
             let handles = commuting(task.work());
             let Some(busy) = handles.iter().position(|handle| !handle.base().try_commute()) else {
+                task.work().enters(Stage::Exclusive);
                 return Some((task, handles.len()));
             };
             handles[..busy].iter().for_each(|handle| self.give_turn(&**handle));
             self.passes(worker, &task);
+            task.work().enters(Stage::Parked);
             match handles[busy].park(Resource::Commute, task) {
                 Ok(()) => return None,
                 // Free again by now.
-                Err(back) => task = back,
+                Err(back) => {
+                    back.work().enters(Stage::Taken);
+                    task = back;
+                }
             }
         }
     }
@@ -154,24 +159,18 @@ impl Shared {
         self.end_failed(task.into_work(), failure);
     }
 
-    /// Ends a task that did not run with the failure that is to be passed on.
-    pub(crate) fn end_failed(self: &Arc<Self>, work: Work, failure: Arc<Failure>) {
-        let mut ready = Ready::new();
-        work.poison(&failure);
-        work.complete(self, Some(failure), &mut ready);
-        ready.into_iter().for_each(|task| self.push_ready(task, None));
-    }
-
     /// Runs tasks that have their operands, or gives them to the worker's device.
     pub(crate) fn execute_placed(self: &Arc<Self>, flight: Flight, worker: usize, local: &mut WorkerLocal) {
         let hub = self.hub.as_ref().expect("only a hub places tasks");
         match &hub.nodes[hub.node_of(worker)].device {
             None => {
+                flight.iter().for_each(|placed| placed.task.work().enters(Stage::Running));
                 let ended = self.run_flight(hub, &flight, local, None);
                 self.settle_all(hub, flight, ended);
             }
             Some(device) => {
                 hub.lanes[worker].launches(&flight);
+                flight.iter().for_each(|placed| placed.task.work().enters(Stage::Launched));
                 device.enqueue(StreamId::Compute, self.launch(flight));
             }
         }
@@ -252,7 +251,7 @@ impl Shared {
         let placement = Placement { choice: placed.choice, buffers, stream: stream.cloned(), behind };
         // Its policy has not handed out what follows others, and knows nothing of it.
         let outer = (!behind).then(|| self.runs(placed.worker, &placed.task));
-        let mut ended = work.attempt(self, placed.worker, local, &placement);
+        let mut ended = self.attempt_placed(work, placed.worker, local, &placement);
         if let Some(outer) = outer {
             self.rests(placed.worker, placed.task.id(), outer);
         }
@@ -267,7 +266,10 @@ impl Shared {
             placed.unlaunched();
         }
         match placed.behind {
-            Some(_) => self.wait_after_all(hub, placed.task),
+            Some(_) => {
+                placed.task.work().enters(Stage::Waiting);
+                self.wait_after_all(hub, placed.task);
+            }
             None => self.send_back(hub, placed.task, placed.worker),
         }
     }
@@ -287,7 +289,7 @@ impl Shared {
         hub.forget(id);
         self.give_turns(placed.task.work());
         let mut ready = Ready::new();
-        placed.task.into_work().complete(self, ended.failure, &mut ready);
+        placed.task.into_work().end(self, ended.failure, None, &mut ready);
         ready.into_iter().for_each(|task| self.push_ready(task, Some(worker)));
     }
 }
@@ -370,6 +372,7 @@ impl Hub {
                 placed.keep_partial(memory);
             }
             let (ticket, needs) = (placed.ticket, placed.needs.clone());
+            placed.task.work().enters(Stage::Staging);
             self.lanes[placed.worker].gathers();
             self.waiting.lock().insert(ticket, Waiting::Task(placed));
             memory.stage(ticket, node, &needs);

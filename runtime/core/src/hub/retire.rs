@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Hub, Placed, Waiting};
 use crate::data::AnyHandle;
-use crate::engine::Shared;
+use crate::engine::{Job, Shared};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure};
 use crate::memory::NodeId;

@@ -24,7 +24,6 @@ pub use prio::Prio;
 pub use queue::TaskQueue;
 use random::Random;
 pub use ready::ReadyTask;
-pub(crate) use ready::Work;
 pub use world::SchedView;
 pub(crate) use world::World;
 use zellige_model::TaskInfo;

@@ -3,52 +3,11 @@
 use std::any::Any;
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 
 use zellige_model::TaskInfo;
 
+use crate::engine::{Job, Work};
 use crate::error::Cause;
-use crate::graph::{GraphTask, ReplayTask};
-use crate::task::{Header, Task};
-
-/// What there is to run.
-pub(crate) enum Work {
-    /// A submitted task.
-    Task(Arc<Task>),
-    /// A task of a recorded graph that is being replayed.
-    Replay(ReplayTask),
-    /// A task of a recorded graph in virtual time.
-    Simulated(GraphTask),
-}
-
-impl Work {
-    pub(crate) fn header(&self) -> &Header {
-        match self {
-            Work::Task(task) => &task.header,
-            Work::Replay(task) => task.header(),
-            Work::Simulated(task) => task.header(),
-        }
-    }
-
-    /// The task's number.
-    pub(crate) fn id(&self) -> u64 {
-        match self {
-            Work::Task(task) => task.header.id,
-            Work::Replay(task) => task.id(),
-            Work::Simulated(task) => u64::from(task.index),
-        }
-    }
-
-    /// The runtime that it belongs to.
-    pub(crate) fn runtime(&self) -> u32 {
-        match self {
-            Work::Task(task) => task.header.runtime,
-            Work::Replay(task) => task.runtime(),
-            // Of none: a thread that popped one would drop it.
-            Work::Simulated(_) => u32::MAX,
-        }
-    }
-}
 
 /// A task whose predecessors are complete. A policy holds it, looks at it, and hands it out; dropping it instead is a bug of
 /// the policy, which the runtime reports as [`Cause::Lost`].
@@ -146,7 +105,7 @@ impl ReadyTask {
     /// A task that belongs to no runtime and does nothing, with any number of its like.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
         use crate::operand::Accesses;
-        use crate::task::{Body, Env, Ran, Role, TaskCell, Ways};
+        use crate::task::{Body, Env, Header, Ran, Role, TaskCell, Ways};
 
         struct Nothing;
         impl Body for Nothing {

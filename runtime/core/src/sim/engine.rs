@@ -10,13 +10,14 @@ use super::log::Log;
 use super::world::Stage;
 use super::{Norms, SimOutcome};
 use crate::data::Meta;
+use crate::engine::Work;
 use crate::error::Error;
 use crate::graph::{Graph, GraphTask};
 use crate::memory::{
     Access, Action, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket, Transfer,
 };
 use crate::platform::{self, Platform};
-use crate::sched::{Policy, ReadyTask, SchedView, Work};
+use crate::sched::{Policy, ReadyTask, SchedView};
 
 /// Something that ends at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

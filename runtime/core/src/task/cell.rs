@@ -11,6 +11,7 @@ use zellige_model::TaskInfo;
 
 use super::{Body, Only, Tally, Ways};
 use crate::deps::{Edge, Group, Successors, UpTo};
+use crate::engine::StageCell;
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
 
@@ -67,6 +68,7 @@ const NOBODY_BEHIND: u32 = 16;
 pub(crate) struct TaskCell<B: ?Sized> {
     pub(crate) header: Header,
     pub(crate) role: Role,
+    pub(crate) stage: StageCell,
     flags: AtomicU32,
     /// Predecessors that have not completed, plus one while the submitter links.
     pending: AtomicU32,
@@ -106,6 +108,7 @@ impl<B: Body + 'static> TaskCell<B> {
         TaskRef(Arc::new(TaskCell {
             header,
             role,
+            stage: StageCell::default(),
             flags: AtomicU32::new(0),
             pending: AtomicU32::new(1),
             successors: Successors::new(),

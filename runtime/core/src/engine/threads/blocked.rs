@@ -472,7 +472,7 @@ mod models {
     use loom::sync::Arc;
 
     use super::*;
-    use crate::engine::sleep::Sleep;
+    use crate::engine::threads::sleep::Sleep;
     use crate::sync::Mutex;
 
     /// Who is about to be blocked sees that what it waits for has come, or is woken.

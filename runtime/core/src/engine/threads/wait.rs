@@ -7,10 +7,10 @@ use super::blocked::{Blocked, Manner, Target};
 use super::current;
 use super::worker::STACK;
 use crate::data::HandleBase;
-use crate::engine::Shared;
+use crate::engine::{Shared, Work};
 use crate::error::{Cause, Error, Failure};
 use crate::hub::Next;
-use crate::sched::{ReadyTask, SchedView, Work};
+use crate::sched::{ReadyTask, SchedView};
 use crate::task::{Tally, TaskRef, WorkerLocal};
 
 /// What a waiting body that acts as a worker came to.
@@ -362,9 +362,7 @@ impl Shared {
         }
         let mine = |task: &ReadyTask| is_mine(task, tally.as_ref(), awaited) && !task.is_restricted();
         let task = self.policy.pop_newest(&SchedView::new(self), worker, &mine)?;
-        if let Some(recorder) = &self.recorder {
-            recorder.task_taken();
-        }
+        self.takes(&task);
         Some(task)
     }
 

@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zellige_trace::{IdleState, TaskEvent};
+use zellige_trace::IdleState;
 
 use super::current;
-use crate::engine::{Ready, Shared};
-use crate::error::{Cause, Error, panic_message};
+use crate::engine::{Ready, Shared, Work};
+use crate::error::{Error, panic_message};
 use crate::hub::{Hub, Next};
-use crate::sched::{ReadyTask, Wake, Work};
-use crate::task::{Env, Header, Notes, Ran, Role, Task, TaskRef, WorkerLocal};
+use crate::sched::{ReadyTask, Wake};
+use crate::task::WorkerLocal;
 
 /// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there
 /// whoever looks keeps a core from those that have work.
@@ -215,61 +215,36 @@ impl Shared {
         }
     }
 
-    /// Runs a task, completes it, and passes on what it released.
+    /// Runs a task, with others like it if its codelet takes several, and passes on what it released.
     fn execute_ready(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
         let _died = Died(self, thread::panicking());
-        if task.batch(false) > 1 {
-            let mut like = self.pop_like(worker, &task);
-            if !like.is_empty() {
-                like.insert(0, task);
-                return self.execute_batch(like, worker, local);
-            }
-        }
         let mut ready = Ready::new();
-        let slot = &self.workers[worker];
-        let id = task.id();
-        let outer = self.runs(worker, &task);
-        match task.into_work() {
-            Work::Task(task) => {
-                if self.run_task(task, worker, local, &mut ready) {
-                    slot.done.store(slot.done.load(Ordering::Relaxed) + 1, Ordering::Release);
-                }
+        let like = if task.batch(false) > 1 { self.pop_like(worker, &task) } else { Vec::new() };
+        if like.is_empty() {
+            let id = task.id();
+            let outer = self.runs(worker, &task);
+            match task.into_work() {
+                Work::Task(task) => self.run_job(task, worker, local, &mut ready),
+                Work::Replay(task) => self.run_job(task, worker, local, &mut ready),
+                Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
             }
-            Work::Replay(task) => task.run(self, worker, local, &mut ready),
-            Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
+            self.rests(worker, id, outer);
+        } else {
+            let tasks: Vec<ReadyTask> = std::iter::once(task).chain(like).collect();
+            let ids: Vec<u64> = tasks.iter().map(ReadyTask::id).collect();
+            let outer = self.run_all(worker, tasks.iter());
+            self.run_batch(tasks, worker, local, &mut ready);
+            self.rest_all(worker, ids, outer);
         }
-        self.rests(worker, id, outer);
         if !local.woken.is_empty() {
             ready.extend(local.woken.drain(..));
         }
         self.pass_on(&mut ready, worker);
         // Asking costs a look at every worker's count; who finds no work asks too.
-        if slot.done.load(Ordering::Relaxed).is_multiple_of(16) || self.window.size() < 256 {
+        let done = self.workers[worker].done.load(Ordering::Relaxed);
+        if done.is_multiple_of(16) || self.window.size() < 256 {
             self.tell_room();
         }
-    }
-
-    /// `worker` begins to run the task; returns what it ran before, whose body waits.
-    pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
-        let slot = &self.workers[worker];
-        // Only this worker writes it: no exchange, which would wait for all stores before it.
-        let outer = slot.running.load(Ordering::Relaxed);
-        slot.running.store(task.id() + 1, Ordering::Relaxed);
-        self.begins(worker, task);
-        if self.live.is_some()
-            && let Work::Task(cell) = task.work()
-        {
-            // The one before is dropped after the lock.
-            let before = slot.last.lock().replace(TaskRef::from_cell(Arc::clone(cell)));
-            drop(before);
-        }
-        outer
-    }
-
-    /// `worker` has ended the task with this number, and goes on with `outer`.
-    pub(crate) fn rests(&self, worker: usize, id: u64, outer: u64) {
-        self.workers[worker].running.store(outer, Ordering::Relaxed);
-        self.ends(worker, id);
     }
 
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
@@ -286,55 +261,6 @@ impl Shared {
         }
     }
 
-    /// Runs a submitted task; false if it was parked.
-    fn run_task(
-        self: &Arc<Self>,
-        mut task: Arc<Task>,
-        worker: usize,
-        local: &mut WorkerLocal,
-        ready: &mut Ready,
-    ) -> bool {
-        loop {
-            let mut env = Env::new(self, &task.header, task.header.id, worker, local, None, true);
-            if task.is_cancelled() || self.is_cancelled(task.header.id) {
-                let failure = task.describe(Cause::Cancelled);
-                task.body.poison(None, &failure);
-                task.fail(failure);
-                break;
-            }
-            let ran = {
-                let _entered = current::enter(&task);
-                task.body.run(&mut env)
-            };
-            match ran {
-                Ran::Done => {
-                    self.record(&env, worker, false);
-                    break;
-                }
-                Ran::Failed(failure) => {
-                    self.record(&env, worker, true);
-                    task.fail(failure);
-                    break;
-                }
-                Ran::Busy(busy) => {
-                    match busy.handle.park(busy.resource, ReadyTask::new(Work::Task(task))) {
-                        Ok(()) => return false,
-                        // Free again by now: try once more.
-                        Err(back) => match back.into_work() {
-                            Work::Task(again) => task = again,
-                            Work::Replay(_) | Work::Simulated(_) => unreachable!("it was a submitted task"),
-                        },
-                    }
-                }
-            }
-        }
-        self.complete(&task, |task| match task.role {
-            Role::Work => ready.push(ReadyTask::new(Work::Task(task))),
-            _ => self.start(task, Some(worker)),
-        });
-        true
-    }
-
     /// Writes what a worker without work does from now on into the trace; `None`: it has work again.
     fn record_idle(&self, worker: usize, state: Option<IdleState>) {
         if let Some(recorder) = &self.recorder {
@@ -342,41 +268,5 @@ impl Shared {
             let state = state.map(|state| if waits() { IdleState::WaitingForData } else { state });
             recorder.idle(worker, state, self.now().as_nanos() as u64);
         }
-    }
-
-    /// Writes a task that ran into the trace.
-    pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
-        self.record_notes((env.header, env.id), &env.notes, worker, failed);
-    }
-
-    /// The same, of a task of which there is no more than these notes.
-    pub(crate) fn record_notes(
-        &self,
-        (header, id): (&Header, u64),
-        notes: &Notes,
-        worker: usize,
-        failed: bool,
-    ) {
-        let (Some(recorder), Some((start, end))) = (&self.recorder, notes.times) else {
-            return;
-        };
-        let since = |t: std::time::Instant| t.duration_since(self.started()).as_nanos() as u64;
-        recorder.task(TaskEvent {
-            worker: worker as u32,
-            id,
-            name: header.name,
-            label: header.known_as(notes.chosen).label,
-            implementation: notes.implementation,
-            batch: notes.batch,
-            coords: header.info.coords,
-            priority: header.priority,
-            flops: header.info.flops,
-            bytes: notes.bytes as u64,
-            start_ns: since(start),
-            end_ns: since(end),
-            predicted_ns: notes.predicted.map_or(0, |time| time.as_nanos() as u64),
-            ready: recorder.ready_now(),
-            failed,
-        });
     }
 }

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{Landed, Marks, Offer};
 use crate::data::{Ahead, AnyHandle, Meta};
 use crate::device::Span;
-use crate::engine::Shared;
+use crate::engine::{Job, Shared, Stage, Work};
 use crate::format::Format;
 use crate::gpu::Mark;
 use crate::hub::batch::Fates;
@@ -15,7 +15,7 @@ use crate::hub::{Buffers, Flight, Hub, Placed};
 use crate::memory::Need;
 use crate::operand::Mode;
 use crate::plan::Plan;
-use crate::sched::{ReadyTask, Work};
+use crate::sched::ReadyTask;
 use crate::task::Ended;
 
 /// What a task has that is launched behind others.
@@ -40,6 +40,7 @@ impl Shared {
                     self.wait_after_all(hub, placed.task);
                     continue;
                 };
+                placed.task.work().enters(Stage::Staged);
                 placed.behind = Some(Box::new(Behind { after, buffers }));
                 hub.tally.add(node, |counts| counts.launched_behind += 1);
                 return Some(smallvec![placed]);

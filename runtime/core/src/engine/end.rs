@@ -1,4 +1,4 @@
-//! The end of a task: its successors are counted down, waiting threads told.
+//! The end of a task, whoever ran it: its successors are counted down, waiting threads are woken.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,17 +8,15 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::Shared;
+use super::job::{Job, Work};
 use crate::deps::Group;
 use crate::error::{Cause, Failure};
 use crate::operand::Accesses;
-use crate::sched::{ReadyTask, Work};
+use crate::sched::ReadyTask;
 use crate::task::{Role, Task};
 
 /// Tasks that became ready and that a policy is to get.
 pub(crate) type Ready = SmallVec<[ReadyTask; 8]>;
-
-/// Tasks that became ready, of any role.
-pub(super) type Released = SmallVec<[Arc<Task>; 8]>;
 
 /// Counts a successor down; if it became ready, hands over the runtime's reference to it.
 pub(super) fn count_down(task: *const Task) -> Option<Arc<Task>> {
@@ -51,8 +49,9 @@ pub(super) fn is_any_lost() -> bool {
 }
 
 impl Shared {
-    /// Completes `task`, which has run or was discarded; `each` gets what becomes ready.
-    pub(super) fn complete(&self, task: &Arc<Task>, mut each: impl FnMut(Arc<Task>)) {
+    /// Completes `task`, which has run or was discarded. Whatever becomes ready is left in `ready`, or begins if no policy is to get it.
+    /// `worker`: the calling thread acts as this one.
+    pub(super) fn complete(self: &Arc<Self>, task: &Arc<Task>, worker: Option<usize>, ready: &mut Ready) {
         self.forget(task);
         if let Some(failure) = task.failure() {
             self.note_failure(failure);
@@ -65,17 +64,35 @@ impl Shared {
             tracing::error!(task = task.header.title(), "dropping a task's body panicked");
             drop(panic);
         }
-        if task.complete(|successor| count_down(successor).into_iter().for_each(&mut each)) {
+        let each = |successor| {
+            let Some(next) = count_down(successor) else { return };
+            match next.role {
+                Role::Work => ready.push(ReadyTask::new(Work::Task(next))),
+                _ => self.start(next, worker),
+            }
+        };
+        if task.complete(each) {
             self.tell_of(task);
         }
         if let Some(tally) = &task.header.tally {
             tally.remove(task.failure(), self);
         }
+        match worker {
+            // Who is behind a gate is no task and is not counted, so that whoever holds a guard can still wait for all tasks and fill the
+            // window.
+            _ if task.role == Role::Gate => {}
+            Some(worker) => {
+                // Only this worker writes it.
+                let done = &self.workers[worker].done;
+                done.store(done.load(Ordering::Relaxed) + 1, Ordering::Release);
+            }
+            None => self.count_outside(),
+        }
     }
 
     /// Completes a group that was found empty while it was closed.
     pub(super) fn complete_group(self: &Arc<Self>, group: &Group) {
-        let mut released = Released::new();
+        let mut released: SmallVec<[Arc<Task>; 8]> = SmallVec::new();
         // Partial results are added here, on whatever thread this is.
         let mode = self.subnormals(None).enter();
         group.complete(|successor| released.extend(count_down(successor)));
@@ -85,37 +102,32 @@ impl Shared {
         }
     }
 
-    /// Completes a task outside of any worker: one that was dropped, or a replay.
-    pub(crate) fn complete_outside(self: &Arc<Self>, task: &Arc<Task>, failure: Option<Arc<Failure>>) {
-        if let Some(failure) = failure {
-            task.fail(failure);
-        }
-        self.complete_uncounted(task);
-        self.count_outside();
+    /// Completes a task on a thread that does not act as a worker: a gate, a replay, or what will not run.
+    pub(crate) fn end_outside<J: Job>(self: &Arc<Self>, job: J, failure: Option<Arc<Failure>>) {
+        let mut ready = Ready::new();
+        // As above: it may be the last of a group.
+        let mode = self.subnormals(None).enter();
+        job.end(self, failure, None, &mut ready);
+        drop(mode);
+        ready.into_iter().for_each(|task| self.push_ready(task, None));
     }
 
-    /// Ends the turn of whoever was behind a gate. It is no task and is not counted, so that whoever holds a guard can still wait
-    /// for all tasks and fill the window.
+    /// Ends a task that did not run with the failure that is to be passed on.
+    pub(crate) fn end_failed<J: Job>(self: &Arc<Self>, job: J, failure: Arc<Failure>) {
+        job.poison(&failure);
+        self.end_outside(job, Some(failure));
+    }
+
+    /// Ends the turn of whoever was behind a gate.
     pub(crate) fn close_gate(self: &Arc<Self>, gate: &Arc<Task>) {
-        self.complete_uncounted(gate);
+        self.end_outside(Arc::clone(gate), None);
         // The gate holds its handle: the handle's chain must not hold it.
         let mut accesses = Accesses::new();
         gate.body.declare(&mut accesses);
         accesses.iter().for_each(|access| access.base.chain.lock().forget(gate));
     }
 
-    fn complete_uncounted(self: &Arc<Self>, task: &Arc<Task>) {
-        let mut released = Released::new();
-        // As above: the gate of a caller's may be the last of a group.
-        let mode = self.subnormals(None).enter();
-        self.complete(task, |task| released.push(task));
-        drop(mode);
-        for task in released {
-            self.start(task, None);
-        }
-    }
-
-    /// Completes what a policy dropped instead of handing out.
+    /// Completes what a policy dropped instead of handing out, and what nobody can run.
     pub(super) fn collect_lost(self: &Arc<Self>) {
         if !is_any_lost() {
             return;
@@ -129,6 +141,7 @@ impl Shared {
         };
         LOST_COUNT.fetch_sub(mine.len(), Ordering::AcqRel);
         for (work, cause) in mine {
+            let mut passed_on = None;
             if let Some(hub) = &self.hub {
                 if matches!(cause, Cause::Lost) && hub.is_plan_stale(work.id()) {
                     // The device that it was meant for failed while its policy looked.
@@ -136,20 +149,10 @@ impl Shared {
                     continue;
                 }
                 hub.forget(work.id());
-                if let Some(failure) = work.poisoned() {
-                    self.end_failed(work, failure);
-                    continue;
-                }
+                passed_on = work.poisoned();
             }
-            match work {
-                Work::Task(task) => {
-                    let failure = task.describe(cause);
-                    task.body.poison(None, &failure);
-                    self.complete_outside(&task, Some(failure));
-                }
-                Work::Replay(task) => task.discard(self, cause),
-                Work::Simulated(_) => {}
-            }
+            let failure = passed_on.unwrap_or_else(|| work.describe(cause));
+            self.end_failed(work, failure);
         }
     }
 }

@@ -1,0 +1,302 @@
+//! Running a task, alone or with others in one call of their codelet: the same for every driver.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use zellige_trace::TaskEvent;
+
+use super::job::{Job, Work};
+use super::stage::Stage;
+use super::threads::current::{enter, in_batch};
+use super::{Ready, Shared};
+use crate::error::Failure;
+use crate::sched::{ReadyTask, SchedView};
+use crate::task::{
+    Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, TaskRef, WorkerLocal,
+};
+
+impl Shared {
+    /// Runs a task whose operands are in their handles, to its end or until it is parked; what becomes ready is left in `ready`.
+    pub(super) fn run_job<J: Job>(
+        self: &Arc<Self>,
+        mut job: J,
+        worker: usize,
+        local: &mut WorkerLocal,
+        ready: &mut Ready,
+    ) {
+        loop {
+            let ran = self.attempt(&job, worker, local, None, |shared, env, ran| {
+                shared.record(env, worker, matches!(ran, Ran::Failed(_)));
+                ran
+            });
+            let failure = match ran {
+                Ran::Done => None,
+                Ran::Failed(failure) => Some(failure),
+                Ran::Busy(busy) => match park(busy, job) {
+                    Ok(()) => return,
+                    Err(back) => {
+                        job = back;
+                        job.enters(Stage::Taken);
+                        continue;
+                    }
+                },
+            };
+            return job.end(self, failure, Some(worker), ready);
+        }
+    }
+
+    /// Runs the body of a task once, unless the task was cancelled; `then` looks at what came of it. Whatever the task writes is poisoned if it
+    /// failed, unless others before it have not ended.
+    #[inline]
+    fn attempt<J: Job, R>(
+        self: &Arc<Self>,
+        job: &J,
+        worker: usize,
+        local: &mut WorkerLocal,
+        placement: Option<&Placement>,
+        then: impl FnOnce(&Shared, &mut Env<'_>, Ran) -> R,
+    ) -> R {
+        let strict = job.is_strict_at(placement);
+        let mut env = Env::new(self, job.header(), job.id(), worker, local, job.bound(), strict);
+        if let Some(placement) = placement {
+            env = env.placed(placement);
+        } else {
+            job.enters(Stage::Running);
+        }
+        let ran = match job.cancelled(self) {
+            Some(failure) => {
+                if !env.is_behind() {
+                    job.poison(&failure);
+                }
+                Ran::Failed(failure)
+            }
+            None => {
+                let _entered = enter(job.stands_for());
+                job.body().run(&mut env)
+            }
+        };
+        then(self, &mut env, ran)
+    }
+
+    /// Runs the body on operands that have been placed.
+    pub(crate) fn attempt_placed(
+        self: &Arc<Self>,
+        work: &Work,
+        worker: usize,
+        local: &mut WorkerLocal,
+        placement: &Placement,
+    ) -> Ended {
+        self.attempt(work, worker, local, Some(placement), |shared, env, ran| {
+            let (began, failure) = (env.notes.began, has_failed(ran));
+            if env.gpu().is_none() {
+                shared.record(env, worker, failure.is_some());
+                return Ended { began, failure, ..Ended::default() };
+            }
+            let launched = Launched { notes: env.notes, pending: std::mem::take(&mut env.pending) };
+            Ended { began, failure, launched: Some(Box::new(launched)), ..Ended::default() }
+        })
+    }
+
+    /// Takes tasks from the policy that can be run in one call with `first`, which `worker` has popped: what is ready now.
+    pub(crate) fn pop_like(self: &Arc<Self>, worker: usize, first: &ReadyTask) -> Vec<ReadyTask> {
+        let on_gpu = self.hub.as_ref().is_some_and(|hub| hub.is_gpu(worker));
+        let most = match first.batch(on_gpu) {
+            0 | 1 => return Vec::new(),
+            batch => batch - 1,
+        };
+        let mut taken = self.policy.pop_like(&SchedView::new(&**self), worker, first, most);
+        // Mixed up by a policy that serves several runtimes: dropped, they are reported to their own as lost.
+        taken.retain(|task| task.runtime() == self.id);
+        taken.iter().for_each(|task| self.takes(task));
+        let mut like = Vec::with_capacity(taken.len());
+        for task in taken {
+            if like.len() < most && task.is_like(first) && task.batch(on_gpu) > 1 {
+                like.push(task);
+            } else {
+                // Not what was asked for: the policy gets it back.
+                self.passes(worker, &task);
+                self.push_ready(task, None);
+            }
+        }
+        like
+    }
+
+    /// Runs tasks that are alike in one call, and ends them; what becomes ready is left in `ready`.
+    pub(super) fn run_batch(
+        self: &Arc<Self>,
+        tasks: Vec<ReadyTask>,
+        worker: usize,
+        local: &mut WorkerLocal,
+        ready: &mut Ready,
+    ) {
+        let works: Vec<Work> = tasks.into_iter().map(ReadyTask::into_work).collect();
+        let ran = {
+            let members: Vec<_> = works.iter().map(|work| (work, None)).collect();
+            works.iter().for_each(|work| work.enters(Stage::Running));
+            self.attempt_all(&members, worker, local)
+        };
+        for (work, (ran, _)) in works.into_iter().zip(ran) {
+            match ran {
+                Ran::Done => work.end(self, None, Some(worker), ready),
+                Ran::Failed(failure) => work.end(self, Some(failure), Some(worker), ready),
+                // Free again by now: it comes back through the policy all the same.
+                Ran::Busy(busy) => ready.extend(park(busy, work).err().map(ReadyTask::new)),
+            }
+        }
+    }
+
+    /// Runs those that were not cancelled in one call, on operands in their handles or where they have been placed; the result of
+    /// each, and whether its body began.
+    fn attempt_all(
+        self: &Arc<Self>,
+        tasks: &[(&Work, Option<&Placement>)],
+        worker: usize,
+        local: &mut WorkerLocal,
+    ) -> Vec<(Ran, bool)> {
+        let run = |members: &[Member<'_>], site: &mut Site<'_>| members[0].body.run_batch(members, site);
+        self.all_but_cancelled(tasks, worker, local, run, |failure| (Ran::Failed(failure), false))
+    }
+
+    /// Runs those that were not cancelled in one call on operands that have been placed, or has them put their operations on a GPU's
+    /// stream: what became of each so far.
+    pub(crate) fn attempt_all_placed(
+        self: &Arc<Self>,
+        tasks: &[(&Work, Option<&Placement>)],
+        worker: usize,
+        local: &mut WorkerLocal,
+        on_gpu: bool,
+    ) -> Vec<Ended> {
+        if !on_gpu {
+            let ran = self.attempt_all(tasks, worker, local).into_iter();
+            let ended = |(ran, began)| Ended { began, failure: has_failed(ran), ..Ended::default() };
+            return ran.map(ended).collect();
+        }
+        let run = |members: &[Member<'_>], site: &mut Site<'_>| members[0].body.launch_batch(members, site);
+        let not_run = |failure| Ended { failure: Some(failure), ..Ended::default() };
+        self.all_but_cancelled(tasks, worker, local, run, not_run)
+    }
+
+    /// Calls `run` for those that were not cancelled, if there are any; the result of each.
+    fn all_but_cancelled<R>(
+        self: &Arc<Self>,
+        tasks: &[(&Work, Option<&Placement>)],
+        worker: usize,
+        local: &mut WorkerLocal,
+        run: impl FnOnce(&[Member<'_>], &mut Site<'_>) -> Vec<R>,
+        not_run: impl Fn(Arc<Failure>) -> R,
+    ) -> Vec<R> {
+        let cancelled: Vec<Option<Arc<Failure>>> =
+            tasks.iter().map(|(work, _)| work.cancelled(self)).collect();
+        let running = || tasks.iter().zip(&cancelled).filter(|(_, cancelled)| cancelled.is_none());
+        let members: Vec<Member<'_>> =
+            running().map(|((work, placement), _)| work.member(*placement)).collect();
+        let mut ran = if members.is_empty() {
+            Vec::new()
+        } else {
+            let _in_batch = in_batch(self);
+            let _entered: Vec<_> = running().map(|((work, _), _)| enter(work.stands_for())).collect();
+            run(&members, &mut Site { shared: self, worker, local })
+        }
+        .into_iter();
+        let result = |((work, _), cancelled): (&(&Work, _), Option<Arc<Failure>>)| match cancelled {
+            None => ran.next().expect("one result for each"),
+            Some(failure) => {
+                work.poison(&failure);
+                not_run(failure)
+            }
+        };
+        tasks.iter().zip(cancelled).map(result).collect()
+    }
+
+    /// `worker` begins to run the task; returns what it ran before, whose body waits.
+    pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
+        let slot = &self.workers[worker];
+        // Only this worker writes it: no exchange, which would wait for all stores before it.
+        let outer = slot.running.load(Ordering::Relaxed);
+        slot.running.store(task.id() + 1, Ordering::Relaxed);
+        self.begins(worker, task);
+        if self.live.is_some()
+            && let Work::Task(cell) = task.work()
+        {
+            // The one before is dropped after the lock.
+            let before = slot.last.lock().replace(TaskRef::from_cell(Arc::clone(cell)));
+            drop(before);
+        }
+        outer
+    }
+
+    /// `worker` has ended the task with this number, and goes on with `outer`.
+    pub(crate) fn rests(&self, worker: usize, id: u64, outer: u64) {
+        self.workers[worker].running.store(outer, Ordering::Relaxed);
+        self.ends(worker, id);
+    }
+
+    /// `worker` begins to run these, of which there is one at least; returns what it ran before.
+    pub(crate) fn run_all<'t>(&self, worker: usize, tasks: impl Iterator<Item = &'t ReadyTask>) -> u64 {
+        let mut outer = None;
+        for task in tasks {
+            match outer {
+                None => outer = Some(self.runs(worker, task)),
+                Some(_) => self.begins(worker, task),
+            }
+        }
+        outer.unwrap_or_default()
+    }
+
+    /// `worker` has ended the tasks with these numbers, and goes on with `outer`.
+    pub(crate) fn rest_all(&self, worker: usize, ids: impl IntoIterator<Item = u64>, outer: u64) {
+        ids.into_iter().for_each(|id| self.rests(worker, id, outer));
+    }
+
+    /// Writes a task that ran into the trace.
+    pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
+        self.record_notes((env.header, env.id), &env.notes, worker, failed);
+    }
+
+    /// The same, of a task of which there is no more than these notes.
+    pub(crate) fn record_notes(
+        &self,
+        (header, id): (&Header, u64),
+        notes: &Notes,
+        worker: usize,
+        failed: bool,
+    ) {
+        let (Some(recorder), Some((start, end))) = (&self.recorder, notes.times) else {
+            return;
+        };
+        let since = |t: std::time::Instant| t.duration_since(self.started()).as_nanos() as u64;
+        recorder.task(TaskEvent {
+            worker: worker as u32,
+            id,
+            name: header.name,
+            label: header.known_as(notes.chosen).label,
+            implementation: notes.implementation,
+            batch: notes.batch,
+            coords: header.info.coords,
+            priority: header.priority,
+            flops: header.info.flops,
+            bytes: notes.bytes as u64,
+            start_ns: since(start),
+            end_ns: since(end),
+            predicted_ns: notes.predicted.map_or(0, |time| time.as_nanos() as u64),
+            ready: recorder.ready_now(),
+            failed,
+        });
+    }
+}
+
+/// Parks a task that has run nothing with the resource that it needs; it is given back if that is free again by now.
+fn park<J: Job>(busy: Busy, job: J) -> Result<(), J> {
+    job.enters(Stage::Parked);
+    let parked = busy.handle.park(busy.resource, ReadyTask::new(job.into_work()));
+    parked.map_err(|back| J::from_work(back.into_work()))
+}
+
+/// The failure of a body that ran on operands which had been placed.
+fn has_failed(ran: Ran) -> Option<Arc<Failure>> {
+    match ran {
+        Ran::Done => None,
+        Ran::Failed(failure) => Some(failure),
+        Ran::Busy(_) => unreachable!("turns are taken and replicas made before a task is placed"),
+    }
+}
