@@ -36,9 +36,11 @@ impl Subnormals {
     /// happened meanwhile.
     #[inline]
     pub(crate) fn enter(self) -> Restore {
-        let before = control::get() & control::FLUSH;
-        put(self.bits());
-        Restore(before)
+        let (word, bits) = (control::get(), self.bits());
+        if word & control::FLUSH != bits {
+            control::put((word & !control::FLUSH) | bits);
+        }
+        Restore(word & control::FLUSH)
     }
 
     fn bits(self) -> control::Word {

@@ -29,9 +29,11 @@ pub(crate) enum Stage {
     Ended,
 }
 
+#[cfg(any(test, debug_assertions))]
 use Stage::{Ended, Exclusive, Launched, Parked, Queued, Running, Staged, Staging, Taken, Waiting};
 
 /// Every transition that there is.
+#[cfg(any(test, debug_assertions))]
 pub(crate) const TRANSITIONS: &[(Stage, Stage)] = &[
     (Waiting, Queued),
     (Waiting, Staged),

@@ -352,24 +352,27 @@ impl GraphData {
 
     /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks as one.
     pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
-        let slots = match &self.as_one {
-            Some(as_one) if task == self.bodies.len() => as_one.slots(),
-            _ => &self.operand_slots[range(&self.operand_ends, task)],
+        let slots = if task < self.operand_ends.len() {
+            &self.operand_slots[range(&self.operand_ends, task)]
+        } else {
+            self.all_as_one().slots()
         };
         Bound { handles, slots }
     }
 
     /// The header of a task; behind the last one, of all tasks as one.
     pub(super) fn header_of(&self, task: usize) -> &Header {
-        match &self.as_one {
-            Some(as_one) if task == self.headers.len() => as_one.header(),
-            _ => &self.headers[task],
-        }
+        self.headers.get(task).unwrap_or_else(|| self.all_as_one().header())
     }
 
     /// Likewise its body.
     pub(super) fn body_of(&self, task: usize) -> &dyn Body {
-        if task == self.bodies.len() { self } else { &*self.bodies[task] }
+        self.bodies.get(task).map_or(self, |body| &**body)
+    }
+
+    #[cold]
+    fn all_as_one(&self) -> &AsOne {
+        self.as_one.as_ref().expect("only such a graph is launched as one")
     }
 }
 

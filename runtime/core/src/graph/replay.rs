@@ -122,9 +122,6 @@ pub(super) struct Run {
     began: Mutex<Option<(Instant, Way)>>,
 }
 
-/// In the place of a task's index: all of them, as one.
-const ALL: u32 = u32::MAX;
-
 /// A task of a replay that has not completed, or all of them as one. There is one of each that is ready:
 /// completing the task takes it.
 ///
@@ -132,6 +129,7 @@ const ALL: u32 = u32::MAX;
 /// this, and what is borrowed of the run is borrowed of this.
 pub(crate) struct ReplayTask {
     run: NonNull<Run>,
+    /// Its place in the graph's arrays; behind the last for all of them.
     index: u32,
 }
 
@@ -172,7 +170,7 @@ impl Run {
         });
         // The run owns itself until its last task completes, which may be before the loop below ends.
         let run = NonNull::new(Arc::into_raw(run).cast_mut()).expect("an Arc is never null");
-        let all = ReplayTask { run, index: ALL };
+        let all = ReplayTask { run, index: data.bodies.len() as u32 };
         shared.replay_begins(all.of_run().first_id, &graph);
         if let Some(task) = way.and_then(|way| all.as_one(way)) {
             return shared.push_ready(task, None);
@@ -219,15 +217,19 @@ impl ReplayTask {
         ReplayTask { run: self.run, index }
     }
 
-    /// Its place in the graph's arrays; behind the last for all of them.
     fn at(&self) -> usize {
-        if self.index == ALL { self.of_run().graph.len() } else { self.index as usize }
+        self.index as usize
+    }
+
+    /// True if it stands for all tasks as one.
+    fn is_all(&self) -> bool {
+        self.at() == self.of_run().graph.len()
     }
 
     /// All tasks of the run as one, if this is the way for them and a GPU has room for their operands.
     fn as_one(&self, way: Way) -> Option<ReadyTask> {
         let run = self.of_run();
-        let task = ReadyTask::new(Work::Replay(self.another(ALL)));
+        let task = ReadyTask::new(Work::Replay(self.another(self.index)));
         let fits = way == Way::AsOne && run.shared.has_room_on_gpu(&task);
         let way = if fits { Way::AsOne } else { Way::OneByOne };
         *run.began.lock() = Some((Instant::now(), way));
@@ -259,7 +261,7 @@ impl ReplayTask {
 
     /// The most tasks that one call of its codelet takes.
     pub(crate) fn batch(&self, on_gpu: bool) -> u32 {
-        let any = self.of_run().graph.0.batched[usize::from(on_gpu)] && self.index != ALL;
+        let any = self.of_run().graph.0.batched[usize::from(on_gpu)] && !self.is_all();
         if any { self.header().ways.together(on_gpu) } else { 0 }
     }
 
@@ -270,13 +272,13 @@ impl ReplayTask {
     /// Those that wait for it, which has not completed.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
         let data = &self.of_run().graph.0;
-        let successors = if self.index == ALL { &[] } else { data.successors_of(self.at()) };
+        let successors = if self.is_all() { &[] } else { data.successors_of(self.at()) };
         successors.iter().map(|&index| self.another(index))
     }
 
     fn complete(self, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
-        if self.index == ALL {
+        if self.is_all() {
             // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this
             // takes over the reference that `start` gave to the run itself.
             return finish(unsafe { Arc::from_raw(run) });
@@ -347,7 +349,7 @@ impl Job for ReplayTask {
     ) {
         self.enters(Stage::Ended);
         match failure {
-            Some(failure) if self.index == ALL && is_one_by_one(&failure) => {
+            Some(failure) if self.is_all() && is_one_by_one(&failure) => {
                 return self.go_one_by_one(ready);
             }
             Some(failure) => self.of_run().fail(failure),

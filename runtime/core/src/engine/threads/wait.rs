@@ -272,7 +272,7 @@ impl Shared {
                     }
                 }
                 Look::Found(next) if self.is_own(&next, target) => {
-                    self.execute(next, worker, &mut WorkerLocal::default());
+                    self.execute_while_waiting(next, worker, &mut WorkerLocal::default());
                 }
                 Look::Found(next) => match self.hand_over(worker, blocked, next) {
                     Ok(()) => return Ok(false),
@@ -282,7 +282,7 @@ impl Shared {
                         return Err(Error::TooDeep { waiting: self.spares.load(Ordering::Relaxed) });
                     }
                     // Better here than not at all.
-                    Err(next) => self.execute(next, worker, &mut WorkerLocal::default()),
+                    Err(next) => self.execute_while_waiting(next, worker, &mut WorkerLocal::default()),
                 },
             }
         }
@@ -338,7 +338,7 @@ impl Shared {
         let mut ran = false;
         while !done() {
             let Some(task) = self.pop_own(worker, target) else { break };
-            self.execute(Next::Ready(task), worker, &mut local);
+            self.execute_while_waiting(Next::Ready(task), worker, &mut local);
             ran = true;
         }
         if ran {

@@ -202,8 +202,6 @@ impl Drop for Died<'_> {
 impl Shared {
     /// Runs what comes next on `worker`.
     pub(in crate::engine) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
-        // A body that waits, and runs others meanwhile, may have a mode of its own.
-        let _mode = self.subnormals(None).enter();
         match next {
             Next::Ready(task) => self.execute_ready(task, worker, local),
             Next::Placed(placed) => {
@@ -213,6 +211,17 @@ impl Shared {
                 self.pass_on(&mut woken, worker);
             }
         }
+    }
+
+    /// The same in a body that waits, which may have a mode of its own for subnormal numbers.
+    pub(in crate::engine) fn execute_while_waiting(
+        self: &Arc<Self>,
+        next: Next,
+        worker: usize,
+        local: &mut WorkerLocal,
+    ) {
+        let _mode = self.subnormals(None).enter();
+        self.execute(next, worker, local);
     }
 
     /// Runs a task, with others like it if its codelet takes several, and passes on what it released.
