@@ -105,7 +105,7 @@ pub(super) struct Run {
     shared: Arc<Shared>,
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
-    /// Predecessors of each task that have not completed.
+    /// Predecessors of each task, then of each group, that have not completed.
     pending: Box<[AtomicU32]>,
     /// Number of the first task in traces.
     first_id: u64,
@@ -149,8 +149,8 @@ impl Run {
         let poisoned = bindings.handles.iter().any(|handle| handle.base().is_poisoned());
         let spare = data.spare.lock().pop();
         let mut pending =
-            spare.unwrap_or_else(|| data.predecessors.iter().map(|_| AtomicU32::new(0)).collect());
-        for (pending, &count) in pending.iter_mut().zip(&data.predecessors) {
+            spare.unwrap_or_else(|| data.nodes.predecessors.iter().map(|_| AtomicU32::new(0)).collect());
+        for (pending, &count) in pending.iter_mut().zip(&data.nodes.predecessors) {
             *pending.get_mut() = count;
         }
         let way = data.as_one.as_ref().filter(|_| !poisoned).and_then(|as_one| as_one.way(shared));
@@ -159,9 +159,8 @@ impl Run {
             graph: graph.clone(),
             handles: bindings.handles.clone(),
             pending,
-            // One more for all of them.
-            first_id: shared.next_ids(data.bodies.len() as u64 + 1),
-            remaining: AtomicUsize::new(data.sinks),
+            first_id: shared.next_ids(graph.numbers()),
+            remaining: AtomicUsize::new(data.nodes.sinks),
             strict: AtomicBool::new(poisoned),
             failure: OnceLock::new(),
             gate,
@@ -189,11 +188,7 @@ impl Run {
 
     fn trace_edges(&self) {
         let Some(recorder) = &self.shared.recorder else { return };
-        for task in 0..self.pending.len() {
-            for &next in self.graph.0.successors_of(task) {
-                recorder.edge(self.first_id + task as u64, self.first_id + u64::from(next));
-            }
-        }
+        self.graph.trace_edges(self.first_id).for_each(|(from, to)| recorder.edge(from, to));
     }
 
     /// True if the replay was cancelled, alone or with everything.
@@ -246,7 +241,9 @@ impl ReplayTask {
     fn go_one_by_one(&self, ready: &mut Ready) {
         let run = self.of_run();
         run.trace_edges();
-        for (index, _) in run.graph.0.predecessors.iter().enumerate().filter(|(_, count)| **count == 0) {
+        // Groups have predecessors.
+        let counts = run.graph.0.nodes.predecessors.iter().enumerate();
+        for (index, _) in counts.filter(|(_, count)| **count == 0) {
             ready.push(ReadyTask::new(Work::Replay(self.another(index as u32))));
         }
     }
@@ -315,11 +312,13 @@ impl ReplayTask {
         self.of_run().shared.id
     }
 
-    /// Those that wait for it, which has not completed.
+    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not those that wait for a group of which it is a
+    /// member.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
-        let data = &self.of_run().graph.0;
-        let successors = if self.index == ALL { &[] } else { data.successors_of(self.at()) };
-        successors.iter().map(|&index| self.another(index))
+        let nodes = &self.of_run().graph.0.nodes;
+        let successors = if self.index == ALL { &[] } else { nodes.successors_of(self.at()) };
+        let tasks = successors.iter().filter(|&&next| (next as usize) < nodes.tasks());
+        tasks.map(|&index| self.another(index))
     }
 
     /// How many that it waits for have not completed.
@@ -386,6 +385,24 @@ impl ReplayTask {
         }
     }
 
+    /// Counts down the tasks that wait for a group, of which this task was the last member.
+    ///
+    /// # Safety
+    /// Nobody else does so. The run may end before this returns.
+    #[cold]
+    unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
+        let run: *const Run = self.run.as_ptr();
+        // SAFETY: the run goes on until the tasks behind the group have completed, and none has been counted down for it.
+        let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
+        for at in 0..successors.len() {
+            // SAFETY: as in `complete`.
+            let (next, left) = unsafe { count_down(run, successors, at) };
+            if left == 1 {
+                ready.push(ReadyTask::new(Work::Replay(self.another(next))));
+            }
+        }
+    }
+
     fn complete(self, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
         if self.index == ALL {
@@ -393,19 +410,24 @@ impl ReplayTask {
             // takes over the reference that `start` gave to the run itself.
             return finish(unsafe { Arc::from_raw(run) });
         }
-        let successors: *const [u32] = self.of_run().graph.0.successors_of(self.index as usize);
+        let nodes = &self.of_run().graph.0.nodes;
+        let tasks = nodes.tasks() as u32;
+        let successors: *const [u32] = nodes.successors_of(self.index as usize);
         // From here on another thread may end the run and free it as soon as the last count has changed: no
         // reference into it lives that long, but for those to counters while they change.
         for at in 0..successors.len() {
             // SAFETY: the run goes on until all of this task's successors have completed, and this one has
             // not been counted down.
-            let (next, left) = unsafe {
-                let next = (&*successors)[at];
-                (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
-            };
-            if left == 1 {
-                ready.push(ReadyTask::new(Work::Replay(self.another(next))));
+            let (next, left) = unsafe { count_down(run, successors, at) };
+            if left != 1 {
+                continue;
             }
+            if next < tasks {
+                ready.push(ReadyTask::new(Work::Replay(self.another(next))));
+                continue;
+            }
+            // SAFETY: the last member of the group has completed: what is behind the group has not been counted down.
+            unsafe { self.complete_group(next as usize, ready) };
         }
         // SAFETY: a sink that has not been counted down keeps the run going.
         if successors.is_empty() && unsafe { (*run).remaining.fetch_sub(1, Ordering::AcqRel) } == 1 {
@@ -413,6 +435,19 @@ impl ReplayTask {
             // takes over the reference that `start` gave to the run itself.
             finish(unsafe { Arc::from_raw(run) });
         }
+    }
+}
+
+/// Counts down the node at place `at` of a list of successors: answers the node, and how many it waited for until then.
+///
+/// # Safety
+/// The run goes on until the node has been counted down. It may end before this returns.
+#[inline]
+unsafe fn count_down(run: *const Run, successors: *const [u32], at: usize) -> (u32, u32) {
+    // SAFETY: by the caller's promise; what is borrowed of the run is the counter alone, while it changes.
+    unsafe {
+        let next = (&*successors)[at];
+        (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
     }
 }
 
