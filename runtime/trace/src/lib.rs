@@ -1,8 +1,8 @@
 //! Records of what happened in a run of a task graph, and what is made of them.
 //!
-//! A [`Trace`] holds the records. It is written as a Chrome or Perfetto trace ([`Trace::write_chrome`]), for Paje's
-//! viewers ([`Trace::write_paje`]), or as a page of HTML ([`Trace::write_html`]). A [`Report`] sums it up, with
-//! lower [bounds](Bounds) of its makespan.
+//! A [`Trace`] holds the records. The native file has all of them ([`Trace::write_native`], [`Trace::read_native`]); a
+//! Chrome or Perfetto trace ([`Trace::write_chrome`]), one for Paje's viewers ([`Trace::write_paje`]) and a page of HTML
+//! ([`Trace::write_html`]) show them. A [`Report`] sums it up, with lower [bounds](Bounds) of its makespan.
 //!
 //! The crate knows no runtime: who records, and how, is left to the callers.
 
@@ -13,6 +13,7 @@ mod chrome;
 mod classes;
 mod html;
 mod links;
+pub mod native;
 mod nodes;
 mod paje;
 mod path;

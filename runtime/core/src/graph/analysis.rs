@@ -20,32 +20,39 @@ pub struct GraphNode {
 }
 
 impl Graph {
-    /// The tasks and their dependencies, as petgraph has them; node `i` is the `i`-th task.
+    fn node(&self, task: usize) -> GraphNode {
+        let header = &self.0.headers[task];
+        GraphNode { name: header.name, priority: header.priority, info: header.info }
+    }
+
+    /// The tasks and their dependencies, as petgraph has them; node `i` is the `i`-th task. Where many tasks wait for a group of many
+    /// others, e.g. 10 000 that commute for 10 000 that read, there is an edge for every pair, which the graph itself does without.
     pub fn to_petgraph(&self) -> DiGraph<GraphNode, ()> {
-        let data = &self.0;
-        let mut graph = DiGraph::with_capacity(data.headers.len(), data.successors.len());
-        for header in &data.headers {
-            graph.add_node(GraphNode { name: header.name, priority: header.priority, info: header.info });
+        let mut graph = DiGraph::with_capacity(self.len(), self.0.nodes.edges().count());
+        for task in 0..self.len() {
+            graph.add_node(self.node(task));
         }
-        for task in 0..data.headers.len() {
-            for &next in data.successors_of(task) {
+        for task in 0..self.len() {
+            for next in self.0.nodes.tasks_after(task) {
                 graph.add_edge(NodeIndex::new(task), NodeIndex::new(next as usize), ());
             }
         }
         graph
     }
 
-    /// For each task, the tasks on the longest path that ends with it, by `weight`; and that path's weight.
+    /// For each node the weight of the longest path that ends with it, by the `weight` of tasks; groups weigh nothing.
     fn longest_paths(&self, weight: impl Fn(usize) -> f64) -> Vec<f64> {
-        let data = &self.0;
-        let mut pending = data.predecessors.clone();
+        let nodes = &self.0.nodes;
+        let mut pending = nodes.predecessors.clone();
         let mut ready: Vec<usize> = (0..pending.len()).filter(|&i| pending[i] == 0).collect();
         let mut end = vec![0.0f64; pending.len()];
-        while let Some(task) = ready.pop() {
-            end[task] += weight(task);
-            for &next in data.successors_of(task) {
+        while let Some(node) = ready.pop() {
+            if node < nodes.tasks() {
+                end[node] += weight(node);
+            }
+            for &next in nodes.successors_of(node) {
                 let next = next as usize;
-                end[next] = end[next].max(end[task]);
+                end[next] = end[next].max(end[node]);
                 pending[next] -= 1;
                 if pending[next] == 0 {
                     ready.push(next);
@@ -57,19 +64,18 @@ impl Graph {
 
     /// The tasks of one longest path by `weight`, from first to last.
     pub(crate) fn longest_path(&self, weight: impl Fn(usize) -> f64) -> Vec<usize> {
+        let nodes = &self.0.nodes;
         let ends = self.longest_paths(&weight);
-        let count = ends.len();
-        let Some(mut at) = (0..count).max_by(|&a, &b| ends[a].total_cmp(&ends[b]).then(b.cmp(&a))) else {
+        let last = (0..nodes.tasks()).max_by(|&a, &b| ends[a].total_cmp(&ends[b]).then(b.cmp(&a)));
+        let Some(mut at) = last else {
             return Vec::new();
         };
-        // Each task's predecessor on its longest path: the one that ends last.
-        let mut before = vec![usize::MAX; count];
-        for task in 0..count {
-            for &next in self.0.successors_of(task) {
-                let best = &mut before[next as usize];
-                if *best == usize::MAX || ends[task] > ends[*best] {
-                    *best = task;
-                }
+        // Each node's predecessor on its longest path: the one that ends last.
+        let mut before = vec![usize::MAX; nodes.len()];
+        for (node, next) in nodes.edges().map(|(from, to)| (from as usize, to as usize)) {
+            let best = &mut before[next];
+            if *best == usize::MAX || ends[node] > ends[*best] {
+                *best = node;
             }
         }
         let mut path = vec![at];
@@ -77,6 +83,7 @@ impl Graph {
             at = before[at];
             path.push(at);
         }
+        path.retain(|&node| node < nodes.tasks());
         path.reverse();
         path
     }
@@ -89,7 +96,7 @@ impl Graph {
     /// The largest number of tasks at the same distance from the start: a lower bound of the graph's parallelism.
     pub fn width(&self) -> usize {
         let mut levels = vec![0usize; self.depth() + 1];
-        for level in self.longest_paths(|_| 1.0) {
+        for level in self.longest_paths(|_| 1.0).into_iter().take(self.len()) {
             levels[level as usize] += 1;
         }
         levels.into_iter().max().unwrap_or(0)
@@ -97,12 +104,11 @@ impl Graph {
 
     /// The time of the longest path, with `cost` for each task: no schedule on any number of workers is shorter.
     pub fn critical_path(&self, cost: impl Fn(&GraphNode) -> Duration) -> Duration {
-        let nodes = self.to_petgraph();
-        let longest = self.longest_paths(|task| cost(&nodes[NodeIndex::new(task)]).as_secs_f64());
+        let longest = self.longest_paths(|task| cost(&self.node(task)).as_secs_f64());
         Duration::from_secs_f64(longest.into_iter().fold(0.0, f64::max))
     }
 
-    /// The graph in Graphviz' language, one box per task.
+    /// The graph in Graphviz' language, one box per task. Where many tasks wait for many, their edges meet in a point.
     pub fn to_dot(&self) -> String {
         let mut dot = String::from("digraph tasks {\n  node [shape=box, style=rounded];\n");
         for (i, header) in self.0.headers.iter().enumerate() {
@@ -111,9 +117,12 @@ impl Graph {
                 if info.label.is_empty() { String::new() } else { format!("\\n{}", escape(info.label)) };
             // Writing to a String cannot fail.
             let _ = writeln!(dot, "  t{i} [label=\"{}{label}\"];", escape(&header.title()));
-            for next in self.0.successors_of(i) {
-                let _ = writeln!(dot, "  t{i} -> t{next};");
-            }
+        }
+        for group in self.0.nodes.groups() {
+            let _ = writeln!(dot, "  t{group} [shape=point, label=\"\"];");
+        }
+        for (from, to) in self.0.nodes.edges() {
+            let _ = writeln!(dot, "  t{from} -> t{to};");
         }
         dot.push_str("}\n");
         dot

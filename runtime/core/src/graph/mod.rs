@@ -2,9 +2,12 @@
 
 mod analysis;
 mod as_one;
+mod edges;
 mod recorder;
 mod replay;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub use analysis::GraphNode;
 pub use as_one::GpuGraphs;

@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use zellige_model::TaskInfo;
 
 use super::as_one::AsOne;
+use super::edges::{Edges, Nodes, range};
 use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle, Meta};
-use crate::deps::Standing;
+use crate::deps::{Links, Node, Order, Standing};
 use crate::engine::{by_handle, check_access, check_aliases};
 use crate::error::Error;
 use crate::format::Format;
@@ -31,7 +32,7 @@ struct State {
     headers: Vec<Header>,
     bodies: Vec<Box<dyn Body>>,
     index_of: HashMap<u64, u32>,
-    edges: Vec<(u32, u32)>,
+    edges: Edges,
     slots: Vec<Slot>,
     slot_of: HashMap<u64, u32>,
     chains: Vec<Chain>,
@@ -50,12 +51,46 @@ pub(super) struct Slot {
     pub(super) mode: Mode,
 }
 
-/// The accesses to one slot so far.
+/// The accesses to one slot so far: tasks and groups are places in the recording.
 #[derive(Default)]
 struct Chain {
-    last: Vec<u32>,
-    open: Option<(Mode, Vec<u32>)>,
+    order: Order<u32, u32>,
     written: bool,
+}
+
+/// An access of a task that is being recorded.
+struct Access<'a> {
+    state: &'a mut State,
+    task: u32,
+    slot: u32,
+}
+
+impl Links for Access<'_> {
+    type Task = u32;
+    type Group = u32;
+
+    fn task(&self) -> u32 {
+        self.task
+    }
+
+    fn follow(&mut self, node: &Node<u32, u32>) {
+        match *node {
+            Node::Task(before) => self.state.edges.add(before, self.task),
+            Node::Group(group) => self.state.edges.follow(group, self.task),
+        }
+    }
+
+    fn open(&mut self, mode: Mode) -> u32 {
+        self.state.edges.open(mode == Mode::Reduce)
+    }
+
+    fn join(&mut self, group: &u32) {
+        self.state.edges.join(*group, self.task);
+    }
+
+    fn close(&mut self, group: &u32) {
+        self.state.close(*group, self.slot);
+    }
 }
 
 /// The body of a task that only stands for a recorded one.
@@ -139,40 +174,19 @@ impl State {
         index
     }
 
-    fn access(&mut self, index: u32, slot: u32, mode: Mode) {
+    fn access(&mut self, task: u32, slot: u32, mode: Mode) {
         let chain = &mut self.chains[slot as usize];
         chain.written |= mode.writes();
-        if !mode.is_exclusive()
-            && let Some((open, members)) = &mut chain.open
-            && *open == mode
-        {
-            self.edges.extend(chain.last.iter().map(|&before| (before, index)));
-            members.push(index);
+        let mut order = std::mem::take(&mut chain.order);
+        order.access(mode, &mut Access { state: self, task, slot });
+        self.chains[slot as usize].order = order;
+    }
+
+    /// No access to the slot joins `group` any more: partial results of its members are added by a task.
+    fn close(&mut self, group: u32, slot: u32) {
+        if !self.edges.reduces(group) {
             return;
         }
-        self.close(slot);
-        let chain = &mut self.chains[slot as usize];
-        self.edges.extend(chain.last.iter().map(|&before| (before, index)));
-        if mode.is_exclusive() {
-            chain.last = vec![index];
-        } else {
-            chain.open = Some((mode, vec![index]));
-        }
-    }
-
-    /// Ends the open group of a slot: its members become what the next access waits for.
-    fn close(&mut self, slot: u32) {
-        match self.chains[slot as usize].open.take() {
-            Some((Mode::Reduce, members)) => {
-                self.chains[slot as usize].last = members;
-                self.add_combine(slot);
-            }
-            Some((_, members)) => self.chains[slot as usize].last = members,
-            None => {}
-        }
-    }
-
-    fn add_combine(&mut self, slot: u32) {
         let handle = Arc::clone(&self.slots[slot as usize].handle);
         let header = Header {
             id: recorded_id(),
@@ -184,42 +198,24 @@ impl State {
             ways: Ways::default(),
             tally: None,
         };
-        let index = self.add(header, Box::new(Combine(handle)), [slot]);
-        let chain = &mut self.chains[slot as usize];
-        self.edges.extend(chain.last.iter().map(|&before| (before, index)));
-        chain.last = vec![index];
+        let task = self.add(header, Box::new(Combine(handle)), [slot]);
+        self.edges.combine(group, task);
     }
 
     fn finish(mut self) -> Graph {
         for slot in 0..self.slots.len() as u32 {
-            self.close(slot);
+            if let Some((_, group)) = self.chains[slot as usize].order.take_open() {
+                self.close(group, slot);
+            }
         }
-        self.edges.sort_unstable();
-        self.edges.dedup();
-        let count = self.bodies.len();
-        let mut predecessors = vec![0u32; count];
-        let mut ends = vec![0u32; count];
-        for &(from, to) in &self.edges {
-            predecessors[to as usize] += 1;
-            ends[from as usize] += 1;
-        }
-        let mut sum = 0;
-        for end in &mut ends {
-            sum += *end;
-            *end = sum;
-        }
-        let sinks = (0..count).filter(|&i| ends[i] == if i == 0 { 0 } else { ends[i - 1] }).count();
         Graph(Arc::new(GraphData {
             as_one: AsOne::of(&self.headers, &self.bodies, self.slots.len()),
             priorities: self.headers.iter().map(|header| header.priority).collect(),
             batched: [false, true].map(|gpu| self.headers.iter().any(|header| header.ways.together(gpu) > 1)),
             restricted: self.headers.iter().any(|header| header.only.is_some()),
+            nodes: self.edges.into_nodes(self.bodies.len()),
             headers: self.headers,
             bodies: self.bodies,
-            predecessors,
-            successors: self.edges.iter().map(|&(_, to)| to).collect(),
-            successor_ends: ends,
-            sinks,
             slots: self.slots,
             operand_slots: self.operand_slots,
             operand_ends: self.operand_ends,
@@ -285,7 +281,7 @@ impl Recorder {
         }
         for earlier in &after {
             let before = state.index_of[&earlier.id()];
-            state.edges.push((before, index));
+            state.edges.add(before, index);
         }
         Ok(stand_in)
     }
@@ -326,11 +322,7 @@ pub(super) struct GraphData {
     pub(super) batched: [bool; 2],
     pub(super) priorities: Vec<i32>,
     pub(super) bodies: Vec<Box<dyn Body>>,
-    pub(super) predecessors: Vec<u32>,
-    pub(super) successors: Vec<u32>,
-    pub(super) successor_ends: Vec<u32>,
-    /// Tasks without successors: when they are complete, all are.
-    pub(super) sinks: usize,
+    pub(super) nodes: Nodes,
     pub(super) slots: Vec<Slot>,
     pub(super) operand_slots: Vec<u32>,
     pub(super) operand_ends: Vec<u32>,
@@ -340,16 +332,7 @@ pub(super) struct GraphData {
     pub(super) as_one: Option<AsOne>,
 }
 
-fn range(ends: &[u32], i: usize) -> std::ops::Range<usize> {
-    let start = if i == 0 { 0 } else { ends[i - 1] as usize };
-    start..ends[i] as usize
-}
-
 impl GraphData {
-    pub(super) fn successors_of(&self, task: usize) -> &[u32] {
-        &self.successors[range(&self.successor_ends, task)]
-    }
-
     /// The handles that a replay binds to the accesses of a task; behind the last one, of all tasks as one.
     pub(super) fn bound<'a>(&'a self, task: usize, handles: &'a [Arc<dyn AnyHandle>]) -> Bound<'a> {
         let slots = if task < self.operand_ends.len() {
@@ -398,12 +381,28 @@ impl Graph {
         &self.0.operand_slots[range(&self.0.operand_ends, task)]
     }
 
+    /// How many predecessors each task has that has not completed, before any has; behind the tasks, what [`Graph::complete`] counts besides.
     pub(crate) fn predecessor_counts(&self) -> &[u32] {
-        &self.0.predecessors
+        &self.0.nodes.predecessors
     }
 
-    pub(crate) fn successors(&self, task: usize) -> &[u32] {
-        self.0.successors_of(task)
+    /// Counts a completed task down in `pending`, which began as [`Graph::predecessor_counts`]; `ready` gets each task that waits for nothing any
+    /// more.
+    pub(crate) fn complete(&self, task: u32, pending: &mut [u32], ready: impl FnMut(u32)) {
+        self.0.nodes.complete(task as usize, pending, ready);
+    }
+
+    /// The dependencies as a trace has them: tasks are numbered from `first`. Groups have numbers that are no task's, above those of
+    /// [`Graph::numbers`] tasks.
+    pub(crate) fn trace_edges(&self, first: u64) -> impl Iterator<Item = (u64, u64)> {
+        // One number is left for all tasks as one.
+        let number = move |node: u32| first + u64::from(node) + u64::from(node as usize >= self.len());
+        self.0.nodes.edges().map(move |(from, to)| (number(from), number(to)))
+    }
+
+    /// How many numbers a replay needs in traces: of its tasks, of all as one, of groups.
+    pub(crate) fn numbers(&self) -> u64 {
+        self.0.nodes.len() as u64 + 1
     }
 
     pub(crate) fn slot_count(&self) -> usize {

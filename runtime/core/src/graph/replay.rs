@@ -105,7 +105,7 @@ pub(super) struct Run {
     shared: Arc<Shared>,
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
-    /// Predecessors of each task that have not completed.
+    /// Predecessors of each task, then of each group, that have not completed.
     pending: Box<[AtomicU32]>,
     /// The stage of each task, and of all of them as one.
     stages: Box<[StageCell]>,
@@ -149,8 +149,8 @@ impl Run {
         let poisoned = bindings.handles.iter().any(|handle| handle.base().is_poisoned());
         let spare = data.spare.lock().pop();
         let mut pending =
-            spare.unwrap_or_else(|| data.predecessors.iter().map(|_| AtomicU32::new(0)).collect());
-        for (pending, &count) in pending.iter_mut().zip(&data.predecessors) {
+            spare.unwrap_or_else(|| data.nodes.predecessors.iter().map(|_| AtomicU32::new(0)).collect());
+        for (pending, &count) in pending.iter_mut().zip(&data.nodes.predecessors) {
             *pending.get_mut() = count;
         }
         let way = data.as_one.as_ref().filter(|_| !poisoned).and_then(|as_one| as_one.way(shared));
@@ -160,9 +160,8 @@ impl Run {
             handles: bindings.handles.clone(),
             pending,
             stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
-            // One more for all of them.
-            first_id: shared.next_ids(data.bodies.len() as u64 + 1),
-            remaining: AtomicUsize::new(data.sinks),
+            first_id: shared.next_ids(graph.numbers()),
+            remaining: AtomicUsize::new(data.nodes.sinks),
             strict: AtomicBool::new(poisoned),
             failure: OnceLock::new(),
             gate,
@@ -190,11 +189,7 @@ impl Run {
 
     fn trace_edges(&self) {
         let Some(recorder) = &self.shared.recorder else { return };
-        for task in 0..self.pending.len() {
-            for &next in self.graph.0.successors_of(task) {
-                recorder.edge(self.first_id + task as u64, self.first_id + u64::from(next));
-            }
-        }
+        self.graph.trace_edges(self.first_id).for_each(|(from, to)| recorder.edge(from, to));
     }
 
     /// Notes a failure; what the task writes has been poisoned.
@@ -245,7 +240,9 @@ impl ReplayTask {
     fn go_one_by_one(&self, ready: &mut Ready) {
         let run = self.of_run();
         run.trace_edges();
-        for (index, _) in run.graph.0.predecessors.iter().enumerate().filter(|(_, count)| **count == 0) {
+        // Groups have predecessors.
+        let counts = run.graph.0.nodes.predecessors.iter().enumerate();
+        for (index, _) in counts.filter(|(_, count)| **count == 0) {
             ready.push(ReadyTask::new(Work::Replay(self.another(index as u32))));
         }
     }
@@ -269,11 +266,31 @@ impl ReplayTask {
         self.of_run().shared.id
     }
 
-    /// Those that wait for it, which has not completed.
+    /// Those that wait for it, which has not completed. As with groups of submitted tasks, not those that wait for a group of which it is a
+    /// member.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ReplayTask> {
-        let data = &self.of_run().graph.0;
-        let successors = if self.is_all() { &[] } else { data.successors_of(self.at()) };
-        successors.iter().map(|&index| self.another(index))
+        let nodes = &self.of_run().graph.0.nodes;
+        let successors = if self.is_all() { &[] } else { nodes.successors_of(self.at()) };
+        let tasks = successors.iter().filter(|&&next| (next as usize) < nodes.tasks());
+        tasks.map(|&index| self.another(index))
+    }
+
+    /// Counts down the tasks that wait for a group, of which this task was the last member.
+    ///
+    /// # Safety
+    /// Nobody else does so. The run may end before this returns.
+    #[cold]
+    unsafe fn complete_group(&self, group: usize, ready: &mut Ready) {
+        let run: *const Run = self.run.as_ptr();
+        // SAFETY: the run goes on until the tasks behind the group have completed, and none has been counted down for it.
+        let successors: *const [u32] = unsafe { (&*run).graph.0.nodes.successors_of(group) };
+        for at in 0..successors.len() {
+            // SAFETY: as in `complete`.
+            let (next, left) = unsafe { count_down(run, successors, at) };
+            if left == 1 {
+                ready.push(ReadyTask::new(Work::Replay(self.another(next))));
+            }
+        }
     }
 
     fn complete(self, ready: &mut Ready) {
@@ -283,19 +300,24 @@ impl ReplayTask {
             // takes over the reference that `start` gave to the run itself.
             return finish(unsafe { Arc::from_raw(run) });
         }
-        let successors: *const [u32] = self.of_run().graph.0.successors_of(self.index as usize);
+        let nodes = &self.of_run().graph.0.nodes;
+        let tasks = nodes.tasks() as u32;
+        let successors: *const [u32] = nodes.successors_of(self.index as usize);
         // From here on another thread may end the run and free it as soon as the last count has changed: no
         // reference into it lives that long, but for those to counters while they change.
         for at in 0..successors.len() {
             // SAFETY: the run goes on until all of this task's successors have completed, and this one has
             // not been counted down.
-            let (next, left) = unsafe {
-                let next = (&*successors)[at];
-                (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
-            };
-            if left == 1 {
-                ready.push(ReadyTask::new(Work::Replay(self.another(next))));
+            let (next, left) = unsafe { count_down(run, successors, at) };
+            if left != 1 {
+                continue;
             }
+            if next < tasks {
+                ready.push(ReadyTask::new(Work::Replay(self.another(next))));
+                continue;
+            }
+            // SAFETY: the last member of the group has completed: what is behind the group has not been counted down.
+            unsafe { self.complete_group(next as usize, ready) };
         }
         // SAFETY: a sink that has not been counted down keeps the run going.
         if successors.is_empty() && unsafe { (*run).remaining.fetch_sub(1, Ordering::AcqRel) } == 1 {
@@ -333,7 +355,7 @@ impl Job for ReplayTask {
     }
 
     fn pending(&self) -> u32 {
-        self.of_run().pending.get(self.at()).map_or(0, |pending| pending.load(Ordering::Acquire))
+        if self.is_all() { 0 } else { self.of_run().pending[self.at()].load(Ordering::Acquire) }
     }
 
     fn stage(&self) -> &StageCell {
@@ -365,6 +387,19 @@ impl Job for ReplayTask {
     fn from_work(work: Work) -> Self {
         let Work::Replay(task) = work else { unreachable!("it was a task of a replay") };
         task
+    }
+}
+
+/// Counts down the node at place `at` of a list of successors: answers the node, and how many it waited for until then.
+///
+/// # Safety
+/// The run goes on until the node has been counted down. It may end before this returns.
+#[inline]
+unsafe fn count_down(run: *const Run, successors: *const [u32], at: usize) -> (u32, u32) {
+    // SAFETY: by the caller's promise; what is borrowed of the run is the counter alone, while it changes.
+    unsafe {
+        let next = (&*successors)[at];
+        (next, (&(*run).pending)[next as usize].fetch_sub(1, Ordering::AcqRel))
     }
 }
 

@@ -154,7 +154,7 @@ impl Engine {
     }
 
     pub(super) fn run(mut self, collect: &[usize]) -> Result<SimOutcome, Error> {
-        for task in 0..self.pending.len() as u32 {
+        for task in 0..self.stage.graph.len() as u32 {
             if self.pending[task as usize] == 0 {
                 self.push(task, None)?;
             }
@@ -382,14 +382,9 @@ impl Engine {
             let id = u64::from(task);
             self.policy.ended(&SchedView::new(&self.stage), device, id);
         }
-        let graph = self.stage.graph.clone();
-        for &next in graph.successors(task as usize) {
-            self.pending[next as usize] -= 1;
-            if self.pending[next as usize] == 0 {
-                self.push(next, Some(device))?;
-            }
-        }
-        Ok(())
+        let mut ready = Vec::new();
+        self.stage.graph.complete(task, &mut self.pending, |next| ready.push(next));
+        ready.into_iter().try_for_each(|next| self.push(next, Some(device)))
     }
 
     /// What the task wrote has its format, size and norm now.

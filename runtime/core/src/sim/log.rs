@@ -23,14 +23,11 @@ impl Log {
             kind: device.kind.clone(),
             node: device.node as u32,
         });
-        let graph = &stage.graph;
-        let edges = (0..graph.len())
-            .flat_map(|task| graph.successors(task).iter().map(move |&next| (task as u64, u64::from(next))));
         let trace = Trace {
             workers: workers.collect(),
             nodes: stage.platform.nodes.iter().map(node).collect(),
             policy: policy.into(),
-            edges: edges.collect(),
+            edges: stage.graph.trace_edges(0).collect(),
             ..Trace::default()
         };
         Log { trace, used: vec![0; stage.platform.nodes.len()] }
