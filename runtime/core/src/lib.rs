@@ -47,6 +47,7 @@
 
 pub mod bench;
 mod buffer;
+mod clock;
 mod data;
 mod deps;
 mod device;

@@ -57,8 +57,8 @@ impl Shared {
         if let Some(failure) = task.failure() {
             self.note_failure(failure);
         }
-        if let Some(hub) = self.hub.as_ref().filter(|_| task.role != Role::Gate) {
-            hub.has_used(task, self.home_of(task));
+        if let Some(hub) = self.hub.as_ref().filter(|_| task.role == Role::Work) {
+            hub.has_used(task, self.home_of(&task.header));
         }
         // Dropping the body drops user values: a panic there must not take the worker along.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
@@ -115,10 +115,10 @@ impl Shared {
         }
     }
 
-    /// Completes what a policy dropped instead of handing out.
-    pub(super) fn collect_lost(self: &Arc<Self>) {
+    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if there was nothing.
+    pub(super) fn collect_lost(self: &Arc<Self>) -> bool {
         if !is_any_lost() {
-            return;
+            return false;
         }
         let mine: Vec<(Work, Cause)> = {
             let mut lost = LOST.lock();
@@ -128,6 +128,7 @@ impl Shared {
             mine
         };
         LOST_COUNT.fetch_sub(mine.len(), Ordering::AcqRel);
+        let any = !mine.is_empty();
         for (work, cause) in mine {
             if let Some(hub) = &self.hub {
                 if matches!(cause, Cause::Lost) && hub.is_plan_stale(work.id()) {
@@ -148,8 +149,8 @@ impl Shared {
                     self.complete_outside(&task, Some(failure));
                 }
                 Work::Replay(task) => task.discard(self, cause),
-                Work::Simulated(_) => {}
             }
         }
+        any
     }
 }

@@ -7,6 +7,7 @@ mod current;
 mod fork;
 mod leave;
 mod shared;
+mod simulated;
 mod sleep;
 mod slot;
 mod submit;

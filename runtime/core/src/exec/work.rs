@@ -14,8 +14,6 @@ use crate::task::{
     Body, Bound, Ended, Env, Launched, Member, Placement, Ran, Role, Task, WorkerLocal, resolved,
 };
 
-const NEVER: &str = "simulated tasks belong to no runtime";
-
 /// How many of those that wait for a task have been told that it was launched.
 pub(crate) enum Told {
     /// Those that were submitted by then.
@@ -37,7 +35,6 @@ impl Work {
                 (works.map(Work::Task).collect(), Told::UpTo(up_to))
             }
             Work::Replay(task) => (task.waiting().map(Work::Replay).collect(), Told::All),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 
@@ -46,7 +43,6 @@ impl Work {
         match self {
             Work::Task(task) => task.pending(),
             Work::Replay(task) => task.pending(),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 
@@ -54,7 +50,6 @@ impl Work {
         match self {
             Work::Task(task) => &task.body,
             Work::Replay(task) => task.body(),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 
@@ -62,7 +57,6 @@ impl Work {
         match self {
             Work::Task(_) => None,
             Work::Replay(task) => Some(task.bound()),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 
@@ -79,7 +73,6 @@ impl Work {
         match self {
             Work::Task(task) => task,
             Work::Replay(task) => task.gate(),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 
@@ -102,7 +95,6 @@ impl Work {
                 cancelled.then(|| task.describe(Cause::Cancelled))
             }
             Work::Replay(task) => task.cancelled(),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 
@@ -182,7 +174,6 @@ impl Work {
                 shared.count_outside();
             }
             Work::Replay(task) => task.end(failure, ready),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 }

@@ -235,7 +235,6 @@ impl Shared {
                 }
             }
             Work::Replay(task) => task.run(self, worker, local, &mut ready),
-            Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
         }
         self.rests(worker, id, outer);
         if !local.woken.is_empty() {
@@ -321,7 +320,7 @@ impl Shared {
                         // Free again by now: try once more.
                         Err(back) => match back.into_work() {
                             Work::Task(again) => task = again,
-                            Work::Replay(_) | Work::Simulated(_) => unreachable!("it was a submitted task"),
+                            Work::Replay(_) => unreachable!("it was a submitted task"),
                         },
                     }
                 }

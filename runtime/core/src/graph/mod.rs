@@ -4,11 +4,9 @@ mod analysis;
 mod as_one;
 mod recorder;
 mod replay;
-mod task;
 
 pub use analysis::GraphNode;
 pub use as_one::GpuGraphs;
 pub use recorder::{Graph, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};
-pub(crate) use task::GraphTask;

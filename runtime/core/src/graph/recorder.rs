@@ -11,11 +11,10 @@ use zellige_model::TaskInfo;
 
 use super::as_one::AsOne;
 use super::replay::Bindings;
-use crate::data::{AnyHandle, Data, Handle, Meta};
+use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::Standing;
 use crate::error::Error;
 use crate::exec::{by_handle, check_access, check_aliases};
-use crate::format::Format;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Env, Header, Options, Ran, Role, Spec, TaskCell, TaskRef, Ways};
 
@@ -395,27 +394,14 @@ impl Graph {
         &self.0.operand_slots[range(&self.0.operand_ends, task)]
     }
 
-    pub(crate) fn predecessor_counts(&self) -> &[u32] {
-        &self.0.predecessors
-    }
-
-    pub(crate) fn successors(&self, task: usize) -> &[u32] {
-        self.0.successors_of(task)
-    }
-
     pub(crate) fn slot_count(&self) -> usize {
         self.0.slots.len()
     }
 
-    /// What a slot's handle held, or was planned to hold, when it was registered; false if it was registered empty.
-    pub(crate) fn slot_meta(&self, slot: usize) -> (Meta, bool) {
-        let handle = &self.0.slots[slot].handle;
-        (handle.registered().unwrap_or_default(), handle.began_written())
-    }
-
-    /// What the data type of a slot calls a format.
-    pub(crate) fn format_name(&self, slot: usize, format: Format) -> &'static str {
-        self.0.slots[slot].handle.format_name(format)
+    /// The handle that was recorded, and whether it has a value before the graph runs.
+    pub(crate) fn slot(&self, slot: usize) -> (&Arc<dyn AnyHandle>, bool) {
+        let Slot { handle, mode } = &self.0.slots[slot];
+        (handle, handle.began_written() || *mode != Mode::Write)
     }
 }
 

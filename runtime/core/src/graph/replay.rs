@@ -31,6 +31,11 @@ impl Bindings {
         Bindings { graph: graph.clone(), handles }
     }
 
+    /// Any handles, one for each slot: of types with which no body is run.
+    pub(crate) fn placeholders(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>) -> Self {
+        Bindings { graph: graph.clone(), handles }
+    }
+
     /// Binds `handle` in place of the slot called `name`.
     ///
     /// # Errors
@@ -141,6 +146,10 @@ unsafe impl Sync for ReplayTask {}
 impl Run {
     fn start(shared: &Arc<Shared>, bindings: &Bindings, gate: Arc<Task>) {
         let graph = bindings.graph.clone();
+        if let Some(hub) = &shared.hub {
+            hub.will_replay(&graph, &bindings.handles, |header| shared.home_of(header));
+            hub.has_used(&gate, None);
+        }
         if graph.is_empty() {
             shared.complete_outside(&gate, None);
             return;
@@ -199,6 +208,16 @@ impl Run {
     /// True if the replay was cancelled, alone or with everything.
     fn is_cancelled(&self) -> bool {
         self.gate.is_cancelled() || self.shared.is_cancelled(self.gate.header.id)
+    }
+
+    /// The task, or all as one, uses nothing any more.
+    fn has_used(&self, index: u32) {
+        let Some(hub) = &self.shared.hub else { return };
+        let tasks = if index == ALL { 0..self.graph.len() } else { index as usize..index as usize + 1 };
+        for task in tasks {
+            let home = self.shared.home_of(self.graph.header(task));
+            hub.has_replayed(&self.graph, &self.handles, task, home);
+        }
     }
 
     /// Notes a failure and poisons what the task writes.
@@ -366,7 +385,7 @@ impl ReplayTask {
                         // Free again by now: try once more.
                         Err(back) => match back.into_work() {
                             Work::Replay(again) => self = again,
-                            Work::Task(_) | Work::Simulated(_) => unreachable!("it was a task of a replay"),
+                            Work::Task(_) => unreachable!("it was a task of a replay"),
                         },
                     }
                 }
@@ -388,6 +407,7 @@ impl ReplayTask {
 
     fn complete(self, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
+        self.of_run().has_used(self.index);
         if self.index == ALL {
             // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this
             // takes over the reference that `start` gave to the run itself.

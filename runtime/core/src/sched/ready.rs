@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zellige_model::TaskInfo;
 
 use crate::error::Cause;
-use crate::graph::{GraphTask, ReplayTask};
+use crate::graph::ReplayTask;
 use crate::task::{Header, Task};
 
 /// What there is to run.
@@ -17,8 +17,6 @@ pub(crate) enum Work {
     Task(Arc<Task>),
     /// A task of a recorded graph that is being replayed.
     Replay(ReplayTask),
-    /// A task of a recorded graph in virtual time.
-    Simulated(GraphTask),
 }
 
 impl Work {
@@ -26,7 +24,6 @@ impl Work {
         match self {
             Work::Task(task) => &task.header,
             Work::Replay(task) => task.header(),
-            Work::Simulated(task) => task.header(),
         }
     }
 
@@ -35,7 +32,6 @@ impl Work {
         match self {
             Work::Task(task) => task.header.id,
             Work::Replay(task) => task.id(),
-            Work::Simulated(task) => u64::from(task.index),
         }
     }
 
@@ -44,8 +40,6 @@ impl Work {
         match self {
             Work::Task(task) => task.header.runtime,
             Work::Replay(task) => task.runtime(),
-            // Of none: a thread that popped one would drop it.
-            Work::Simulated(_) => u32::MAX,
         }
     }
 }
@@ -83,7 +77,6 @@ impl ReadyTask {
         match &*self.0 {
             Work::Task(task) => task.header.priority,
             Work::Replay(task) => task.priority(),
-            Work::Simulated(task) => task.header().priority,
         }
     }
 
@@ -102,7 +95,6 @@ impl ReadyTask {
         let batch = match &*self.0 {
             Work::Task(task) => task.header.ways.together(on_gpu),
             Work::Replay(task) => task.batch(on_gpu),
-            Work::Simulated(_) => 0,
         };
         batch as usize
     }
@@ -121,14 +113,6 @@ impl ReadyTask {
 
     pub(crate) fn runtime(&self) -> u32 {
         self.0.runtime()
-    }
-
-    /// The task's place in the graph that is being simulated, if it is.
-    pub(crate) fn simulated(&self) -> Option<u32> {
-        match &*self.0 {
-            Work::Simulated(task) => Some(task.index),
-            _ => None,
-        }
     }
 
     /// The task's number.
