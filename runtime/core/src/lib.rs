@@ -61,6 +61,7 @@ mod hub;
 pub mod internal;
 mod memory;
 mod mutant;
+mod numbered;
 mod operand;
 mod plan;
 pub mod platform;

@@ -1,7 +1,7 @@
 //! Devices in simulated time: the end of an operation is an event, and one thread goes from event to event.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, ReentrantMutex};
@@ -10,6 +10,7 @@ use super::{Device, Op, Span, StreamId};
 use crate::clock::Clock;
 use crate::error::DeviceError;
 use crate::memory::{LinkSpec, NodeId};
+use crate::numbered::Numbered;
 use crate::splitmix::number as random;
 
 /// Operations that take a random time take less than this (ns).
@@ -30,7 +31,7 @@ pub(crate) struct Events {
 struct Queue {
     begun: BinaryHeap<Event>,
     /// When the last operation of each stream ends (ns).
-    streams: HashMap<(usize, StreamId), u64>,
+    streams: Numbered<(usize, StreamId), u64>,
     /// How many have been begun.
     count: u64,
     drawn: u64,

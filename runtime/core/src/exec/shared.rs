@@ -363,6 +363,8 @@ impl Shared {
             // The policy dropped a task: a worker has to look.
             self.sleep.notify_any();
         }
+        // What the policy wants to have prefetched.
+        self.drain();
         pushed.unwrap_or_else(|panic| {
             self.breaks(panic_message(&*panic));
             Wake::Any

@@ -24,7 +24,6 @@ mod tally;
 mod timing;
 mod turn;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -55,6 +54,7 @@ use crate::gpu::{Gpu, GpuDevice, GpuMemory, check_memory};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket,
 };
+use crate::numbered::Numbered;
 use crate::plan::Plan;
 use crate::subnormals::Subnormals;
 use zellige_model::Models;
@@ -201,8 +201,8 @@ pub(crate) struct Hub {
     events: Option<Arc<Events>>,
     disk: Option<Disk>,
     lanes: Vec<Lane>,
-    plans: Mutex<HashMap<u64, Planned>>,
-    waiting: Mutex<HashMap<Ticket, Waiting>>,
+    plans: Mutex<Numbered<u64, Planned>>,
+    waiting: Mutex<Numbered<Ticket, Waiting>>,
     /// Threads that wait until nothing moves.
     waiting_for_rest: AtomicUsize,
     /// Only where there are GPUs.
@@ -347,7 +347,9 @@ impl Hub {
                 }
             },
         );
-        for (at, node) in self.nodes.iter().enumerate() {
+        // Nothing is kept of values that do not exist.
+        let kept = if self.timing.is_none() { &self.nodes[..] } else { &[] };
+        for (at, node) in kept.iter().enumerate() {
             self.throw_out(node.spares.limit(memory.used(at), memory.arriving(at), node.capacity));
         }
         answer
