@@ -47,6 +47,7 @@
 
 pub mod bench;
 mod buffer;
+mod clock;
 mod data;
 mod deps;
 mod device;
@@ -60,6 +61,7 @@ mod hub;
 pub mod internal;
 mod memory;
 mod mutant;
+mod numbered;
 mod operand;
 mod plan;
 pub mod platform;

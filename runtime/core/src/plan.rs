@@ -1,4 +1,4 @@
-//! What a ready task needs, in which format and how large: for virtual time and for devices with memory of their own.
+//! What a ready task needs, in which format and how large, where there are devices with memory of their own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,6 +14,9 @@ use crate::task::{Body, Choice, Header};
 /// A task's working set, one need per access.
 pub(crate) type Needs = SmallVec<[Need; 4]>;
 
+/// What a task takes on each kind of device (ns), and with which implementation; `None`: none of the kind can run it.
+pub(crate) type Times = SmallVec<[Option<(u64, &'static str)>; 2]>;
+
 /// Precision and working set of a task whose operands are finished.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -21,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) needs: Needs,
     /// It runs where the host's memory is.
     pub(crate) on_host: bool,
+    /// In simulated time.
+    pub(crate) times: Times,
 }
 
 impl Plan {
@@ -55,7 +60,7 @@ impl Plan {
             };
             needs.push(Need { datum: data(at), format, bytes: bytes as u64, access });
         }
-        Ok(Plan { choice, needs, on_host: body.is_for_host() })
+        Ok(Plan { choice, needs, on_host: body.is_for_host(), times: Times::new() })
     }
 
     /// What the task is called in traces and by models.

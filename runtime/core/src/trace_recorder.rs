@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use crossbeam_queue::ArrayQueue;
+use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 
 use zellige_trace::{IdleEvent, IdleState, TaskEvent, Trace, TraceWorker};
@@ -10,18 +10,44 @@ use zellige_trace::{IdleEvent, IdleState, TaskEvent, Trace, TraceWorker};
 /// Records per worker when the user does not say.
 pub(crate) const DEFAULT_CAPACITY: usize = 1 << 17;
 
+/// A queue that takes so many records at most, and memory for those that there are.
+pub(crate) struct Bounded<T> {
+    records: SegQueue<T>,
+    capacity: usize,
+}
+
+impl<T> Bounded<T> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Bounded { records: SegQueue::new(), capacity }
+    }
+
+    /// False if it is full, give or take what others put in at the same moment.
+    pub(crate) fn push(&self, record: T) -> bool {
+        let fits = self.records.len() < self.capacity;
+        if fits {
+            self.records.push(record);
+        }
+        fits
+    }
+
+    /// Takes out what is there.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = T> {
+        std::iter::from_fn(|| self.records.pop())
+    }
+}
+
 /// Two bounded queues per worker, for tasks and for idle stretches, one for dependencies; what does not fit is counted.
 pub(crate) struct TraceRecorder {
-    tasks: Vec<CachePadded<ArrayQueue<TaskEvent>>>,
+    tasks: Vec<CachePadded<Bounded<TaskEvent>>>,
     idle: Vec<CachePadded<IdleLog>>,
-    edges: ArrayQueue<(u64, u64)>,
+    edges: Bounded<(u64, u64)>,
     lost: AtomicU64,
     ready: CachePadded<AtomicI64>,
 }
 
 /// The idle stretches of one worker.
 struct IdleLog {
-    past: ArrayQueue<IdleEvent>,
+    past: Bounded<IdleEvent>,
     /// The stretch that has not ended, see [`Open`]. Only the worker begins and ends it; a drain may cut it in two.
     open: AtomicU64,
 }
@@ -54,22 +80,19 @@ impl TraceRecorder {
     pub(crate) fn new(workers: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1);
         TraceRecorder {
-            tasks: (0..workers).map(|_| CachePadded::new(ArrayQueue::new(capacity))).collect(),
+            tasks: (0..workers).map(|_| CachePadded::new(Bounded::new(capacity))).collect(),
             idle: (0..workers)
-                .map(|_| IdleLog {
-                    past: ArrayQueue::new(capacity.saturating_mul(2)),
-                    open: AtomicU64::new(0),
-                })
+                .map(|_| IdleLog { past: Bounded::new(capacity.saturating_mul(2)), open: AtomicU64::new(0) })
                 .map(CachePadded::new)
                 .collect(),
-            edges: ArrayQueue::new(capacity.saturating_mul(4 * workers.max(1))),
+            edges: Bounded::new(capacity.saturating_mul(4 * workers.max(1))),
             lost: AtomicU64::new(0),
             ready: CachePadded::default(),
         }
     }
 
     pub(crate) fn task(&self, event: TaskEvent) {
-        if self.tasks[event.worker as usize].push(event).is_err() {
+        if !self.tasks[event.worker as usize].push(event) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -79,14 +102,14 @@ impl TraceRecorder {
         let log = &self.idle[worker];
         let before = log.open.swap(state.map_or(0, |state| Open::pack(now_ns, state)), Ordering::Relaxed);
         if let Some(event) = stretch(worker, before, now_ns)
-            && log.past.push(event).is_err()
+            && !log.past.push(event)
         {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn edge(&self, from: u64, to: u64) {
-        if self.edges.push((from, to)).is_err() {
+        if !self.edges.push((from, to)) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -105,19 +128,18 @@ impl TraceRecorder {
 
     /// Takes out what has been recorded so far; idle stretches that last are cut here.
     pub(crate) fn drain(&self, workers: Vec<TraceWorker>, policy: String, now_ns: u64) -> Trace {
-        let mut tasks: Vec<TaskEvent> =
-            self.tasks.iter().flat_map(|queue| std::iter::from_fn(|| queue.pop())).collect();
+        let mut tasks: Vec<TaskEvent> = self.tasks.iter().flat_map(|queue| queue.drain()).collect();
         tasks.sort_by_key(|task| (task.start_ns, task.id));
         let mut idle: Vec<IdleEvent> = Vec::new();
         for (worker, log) in self.idle.iter().enumerate() {
-            idle.extend(std::iter::from_fn(|| log.past.pop()));
+            idle.extend(log.past.drain());
             // A stretch may have begun since the clock was read.
             let cut = |open| Open::unpack(open).map(|(start, state)| Open::pack(start.max(now_ns), state));
             if let Ok(before) = log.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, cut) {
                 idle.extend(stretch(worker, before, now_ns));
             }
         }
-        let edges = std::iter::from_fn(|| self.edges.pop()).collect();
+        let edges = self.edges.drain().collect();
         let lost = self.lost.swap(0, Ordering::Relaxed);
         Trace { workers, policy, tasks, edges, idle, lost, ..Trace::default() }
     }

@@ -220,6 +220,17 @@ pub(super) struct Machine {
     pub(super) dies: Option<usize>,
     /// Values are looked at after the runtime has ended, through another one.
     pub(super) outlived: bool,
+    /// All runs on one thread, in an order that is drawn from this.
+    pub(super) order: Option<u64>,
+}
+
+impl Machine {
+    /// One thread does everything, and GPUs, which have clocks of their own, are emulated devices.
+    pub(super) fn runs_on_one_thread(&mut self, seed: u64) {
+        self.order = Some(seed);
+        self.gpus.fill(None);
+        self.as_one = false;
+    }
 }
 
 /// A case.

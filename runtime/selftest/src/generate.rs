@@ -403,7 +403,22 @@ impl Generator {
         };
         let gpu_seed = rng.next();
         let cpus = self.taste.cpus;
-        Machine { policy, cpus, window, devices, gpus, as_one, gpu_seed, peers, host, swap, dies, outlived }
+        let order = None;
+        Machine {
+            policy,
+            cpus,
+            window,
+            devices,
+            gpus,
+            as_one,
+            gpu_seed,
+            peers,
+            host,
+            swap,
+            dies,
+            outlived,
+            order,
+        }
     }
 }
 

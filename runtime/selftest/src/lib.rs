@@ -62,6 +62,9 @@ pub struct Fuzz {
     pub patience: Duration,
     /// In some cases a device fails for good; not one of `gpus`.
     pub deaths: bool,
+    /// Each case runs on one thread, in an order that is drawn from its seed
+    /// ([`RuntimeBuilder::single_threaded`](zellige_runtime::RuntimeBuilder::single_threaded)), its GPUs as emulated devices; not on `gpus`.
+    pub single_threaded: bool,
     /// Real GPUs, which most cases use, each as one device or several with a small part of its memory; `None`: two in five cases use
     /// some that are not there. With the same seed all else is the same.
     pub gpus: Option<Arc<dyn Driver>>,
@@ -69,7 +72,8 @@ pub struct Fuzz {
 
 impl Default for Fuzz {
     fn default() -> Self {
-        Fuzz { graphs: 200, seed: 0, jobs: 1, patience: Duration::from_secs(20), deaths: false, gpus: None }
+        let patience = Duration::from_secs(20);
+        Fuzz { graphs: 200, seed: 0, jobs: 1, patience, deaths: false, single_threaded: false, gpus: None }
     }
 }
 
@@ -111,7 +115,11 @@ impl Fuzz {
     /// Runs the case of one seed on a thread of its own, which is left alone if it hangs.
     fn run_one(&self, seed: u64) -> (Arc<Case>, Ran) {
         let there = self.gpus.as_ref().map(|driver| driver.working());
-        let case = Arc::new(generate::case(seed, self.deaths, there.as_deref()));
+        let mut case = generate::case(seed, self.deaths, there.as_deref());
+        if self.single_threaded {
+            case.machine.runs_on_one_thread(seed);
+        }
+        let case = Arc::new(case);
         let before = panics::count();
         let (done, wait) = channel();
         let (stalled, stall) = channel();

@@ -143,6 +143,10 @@ fn runtime(
         Some(rate) => builder.peers(rate),
         None => builder,
     };
+    let builder = match machine.order {
+        Some(seed) => builder.single_threaded(seed),
+        None => builder,
+    };
     match machine.host {
         Some(bytes) if machine.swap => builder.host_memory(bytes).swap(std::env::temp_dir()).build(),
         Some(bytes) => builder.host_memory(bytes).build(),

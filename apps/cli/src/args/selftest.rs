@@ -49,6 +49,11 @@ pub struct SelftestArgs {
     /// Values must be right, or errors that name the device.
     #[arg(long)]
     pub device_failures: bool,
+    /// Run the graphs on one thread each, in an order drawn from the seed.
+    ///
+    /// GPUs are emulated devices then.
+    #[arg(long, conflicts_with = "cuda")]
+    pub single_threaded: bool,
     /// cuda: check every GPU, too.
     ///
     /// CUDA_VISIBLE_DEVICES hides some.

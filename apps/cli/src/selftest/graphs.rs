@@ -20,6 +20,7 @@ pub fn run(args: &SelftestArgs, gpus: Option<Arc<dyn Driver>>, progress: &Progre
         jobs: args.jobs.into(),
         patience: Duration::from_secs(args.patience.into()),
         deaths: args.device_failures,
+        single_threaded: args.single_threaded,
         gpus,
     };
     progress.stage("graphs", args.fuzz);
@@ -42,9 +43,10 @@ pub fn text(report: &FuzzReport, colours: bool) -> String {
 pub fn verdict(args: &SelftestArgs, report: &FuzzReport) -> anyhow::Result<()> {
     let Some(first) = report.failures.first() else { return Ok(()) };
     let deaths = if args.device_failures { " --device-failures" } else { "" };
+    let threads = if args.single_threaded { " --single-threaded" } else { "" };
     let cuda = if args.cuda { " --device cuda --only-graphs" } else { "" };
     anyhow::bail!(
-        "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}{cuda}",
+        "{} of {} graphs did not come to what they should; the first again: zellige selftest --fuzz 1 --seed {}{deaths}{threads}{cuda}",
         report.failures.len(),
         report.counts.graphs,
         first.seed,

@@ -45,7 +45,7 @@ pub(crate) struct Parking {
 }
 
 impl HandleBase {
-    fn new(written: bool) -> Self {
+    pub(super) fn new(written: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         HandleBase {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -112,6 +112,16 @@ impl HandleBase {
     /// Takes the right to commute; false while another task has it.
     pub(crate) fn try_commute(&self) -> bool {
         !std::mem::replace(&mut self.commuting.lock().busy, true)
+    }
+
+    /// Leaves a task until the right is given back; gives it back if that is the case already.
+    pub(super) fn park_commuting(&self, task: ReadyTask) -> Result<(), ReadyTask> {
+        let mut parking = self.commuting.lock();
+        if !parking.busy {
+            return Err(task);
+        }
+        parking.parked.push(task);
+        Ok(())
     }
 
     /// Shows the tasks that are parked until the right is given back; those of a replay as the one that stands for it.
@@ -407,13 +417,7 @@ impl<D: Data> AnyHandle for HandleCore<D> {
 
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask> {
         match resource {
-            Resource::Commute => {
-                let mut parking = self.base.commuting.lock();
-                if !parking.busy {
-                    return Err(task);
-                }
-                parking.parked.push(task);
-            }
+            Resource::Commute => return self.base.park_commuting(task),
             Resource::Replica(to) => {
                 match self.replicas.lock().iter_mut().find(|(format, _)| *format == to) {
                     Some((_, Replica::InFlight(parked))) => parked.push(task),

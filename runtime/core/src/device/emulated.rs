@@ -36,7 +36,7 @@ pub struct Emulated {
     /// Whether the runtime is told how fast its links are.
     declares: bool,
     late: Option<(u64, Duration)>,
-    fails_at: Option<u64>,
+    pub(crate) fails_at: Option<u64>,
 }
 
 impl Emulated {

@@ -4,10 +4,14 @@
 //! ended. That is how a GPU works, and all that the runtime knows of one: [`Device`].
 
 mod emulated;
+mod host;
+mod simulated;
 mod stream;
 
 pub use emulated::Emulated;
 pub(crate) use emulated::EmulatedDevice;
+pub(crate) use host::HostDevice;
+pub(crate) use simulated::{Events, SimulatedDevice};
 pub(crate) use stream::Streams;
 
 use std::sync::Arc;
@@ -130,6 +134,8 @@ pub(crate) struct Span {
 pub(crate) struct Op {
     /// What goes over the link; `None` for a body.
     pub(crate) bytes: Option<u64>,
+    /// How long it takes in simulated time (ns).
+    pub(crate) takes: Option<u64>,
     /// The work itself: done when it returns, or, on a GPU, put on the stream that it is given.
     pub(crate) run: Run,
     /// What comes before it on the device's other streams. Only for GPUs.
@@ -147,7 +153,7 @@ impl Op {
         run: Run,
         done: Box<dyn FnOnce(Result<Span, DeviceError>) + Send>,
     ) -> Self {
-        Op { bytes, run, after: Vec::new(), launched: None, done }
+        Op { bytes, takes: None, run, after: Vec::new(), launched: None, done }
     }
 }
 
@@ -157,7 +163,7 @@ pub(crate) type Launched = Box<dyn FnOnce(&Arc<Mark>) + Send>;
 /// See [`Op::run`].
 pub(crate) type Run = Box<dyn FnOnce(Option<&Arc<GpuStream>>) -> Result<(), DeviceError> + Send>;
 
-/// A device with memory of its own: an emulated one, or a GPU ([`GpuDevice`](crate::gpu::GpuDevice)).
+/// A device: an emulated one, a GPU ([`GpuDevice`](crate::gpu::GpuDevice)), the host's own streams, or a simulated one.
 ///
 /// A failure is sticky: once an operation has failed, it and every later one is answered with an error, and what is in the
 /// device's memory is lost.

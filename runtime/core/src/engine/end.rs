@@ -56,8 +56,8 @@ impl Shared {
         if let Some(failure) = task.failure() {
             self.note_failure(failure);
         }
-        if let Some(hub) = self.hub.as_ref().filter(|_| task.role != Role::Gate) {
-            hub.has_used(task, self.home_of(task));
+        if let Some(hub) = self.hub.as_ref().filter(|_| task.role == Role::Work) {
+            hub.has_used(task, self.home_of(&task.header));
         }
         // Dropping the body drops user values: a panic there must not take the worker along.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
@@ -127,10 +127,10 @@ impl Shared {
         accesses.iter().for_each(|access| access.base.chain.lock().forget(gate));
     }
 
-    /// Completes what a policy dropped instead of handing out, and what nobody can run.
-    pub(super) fn collect_lost(self: &Arc<Self>) {
+    /// Completes what a policy dropped instead of handing out, and what nobody can run. False if there was nothing.
+    pub(super) fn collect_lost(self: &Arc<Self>) -> bool {
         if !is_any_lost() {
-            return;
+            return false;
         }
         let mine: Vec<(Work, Cause)> = {
             let mut lost = LOST.lock();
@@ -140,6 +140,7 @@ impl Shared {
             mine
         };
         LOST_COUNT.fetch_sub(mine.len(), Ordering::AcqRel);
+        let any = !mine.is_empty();
         for (work, cause) in mine {
             let mut passed_on = None;
             if let Some(hub) = &self.hub {
@@ -154,5 +155,6 @@ impl Shared {
             let failure = passed_on.unwrap_or_else(|| work.describe(cause));
             self.end_failed(work, failure);
         }
+        any
     }
 }

@@ -10,11 +10,9 @@ use super::stage::{Stage, StageCell};
 use crate::data::AnyHandle;
 use crate::deps::UpTo;
 use crate::error::{Cause, Failure};
-use crate::graph::{GraphTask, ReplayTask};
+use crate::graph::ReplayTask;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Header, Member, Placement, Role, Task, resolved};
-
-const NEVER: &str = "simulated tasks belong to no runtime";
 
 /// A task as the engine sees it. What differs between submitted and replayed tasks is where their parts and their successors are.
 pub(crate) trait Job: Sized {
@@ -114,8 +112,6 @@ pub(crate) enum Work {
     Task(Arc<Task>),
     /// A task of a recorded graph that is being replayed.
     Replay(ReplayTask),
-    /// A task of a recorded graph in virtual time.
-    Simulated(GraphTask),
 }
 
 impl Work {
@@ -124,8 +120,6 @@ impl Work {
         match self {
             Work::Task(task) => task.header.runtime,
             Work::Replay(task) => task.runtime(),
-            // Of none: a thread that popped one would drop it.
-            Work::Simulated(_) => u32::MAX,
         }
     }
 
@@ -141,7 +135,6 @@ impl Work {
                 (works.map(Work::Task).collect(), Told::UpTo(up_to))
             }
             Work::Replay(task) => (task.waiting().map(Work::Replay).collect(), Told::All),
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     }
 }
@@ -217,26 +210,17 @@ macro_rules! each {
         match $work {
             Work::Task($job) => $call,
             Work::Replay($job) => $call,
-            Work::Simulated(_) => unreachable!("{NEVER}"),
         }
     };
 }
 
 impl Job for Work {
     fn header(&self) -> &Header {
-        match self {
-            Work::Simulated(task) => task.header(),
-            Work::Task(task) => task.header(),
-            Work::Replay(task) => task.header(),
-        }
+        each!(self, job => job.header())
     }
 
     fn id(&self) -> u64 {
-        match self {
-            Work::Simulated(task) => u64::from(task.index),
-            Work::Task(task) => task.id(),
-            Work::Replay(task) => task.id(),
-        }
+        each!(self, job => job.id())
     }
 
     fn body(&self) -> &dyn Body {

@@ -5,6 +5,7 @@ mod job;
 mod leave;
 mod run;
 mod shared;
+mod simulated;
 mod stage;
 mod submit;
 mod threads;

@@ -14,6 +14,8 @@ use zellige_model::{KindId, Models};
 use super::job::Job;
 use super::stage::Stage;
 use super::threads::{BlockedThreads, LiveTasks, Process, Sleep, Slot, Window, current};
+use crate::clock::Clock;
+use crate::device::Events;
 use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::GpuGraphs;
 use crate::hub::Hub;
@@ -91,8 +93,9 @@ pub(crate) struct Parts {
     pub(crate) pinned: usize,
     /// There are more workers than cores.
     pub(crate) oversubscribed: bool,
-    /// The zero of its clock.
-    pub(crate) started: Instant,
+    pub(crate) clock: Arc<Clock>,
+    /// Operations under way, where one thread does everything in simulated time.
+    pub(crate) events: Option<Arc<Events>>,
 }
 
 /// The state of one runtime.
@@ -117,7 +120,9 @@ pub(crate) struct Shared {
     /// What all bodies do with subnormal numbers; `None`: what each codelet says.
     subnormals: Option<Subnormals>,
     pub(super) live: Option<LiveTasks>,
-    started: Instant,
+    clock: Arc<Clock>,
+    /// See [`Parts`].
+    pub(crate) events: Option<Arc<Events>>,
     next_id: CachePadded<AtomicU64>,
     /// Tasks accepted.
     pub(super) submitted: CachePadded<AtomicU64>,
@@ -176,7 +181,8 @@ impl Shared {
             gpu_graphs: parts.gpu_graphs,
             subnormals: parts.subnormals,
             live: parts.watched.then(LiveTasks::new),
-            started: parts.started,
+            clock: parts.clock,
+            events: parts.events,
             next_id: CachePadded::new(AtomicU64::new(1)),
             submitted: CachePadded::default(),
             unchecked_until: CachePadded::default(),
@@ -202,12 +208,12 @@ impl Shared {
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.started.elapsed()
+        self.clock.elapsed()
     }
 
     /// When the runtime started: the zero of its traces.
     pub(crate) fn started(&self) -> Instant {
-        self.started
+        self.clock.started()
     }
 
     /// What a body does with subnormal numbers whose codelet says this.
@@ -354,6 +360,8 @@ impl Shared {
             // The policy dropped a task: a worker has to look.
             self.sleep.notify_any();
         }
+        // What the policy wants to have prefetched.
+        self.drain();
         pushed.unwrap_or_else(|panic| {
             self.breaks(panic_message(&*panic));
             Wake::Any
@@ -436,11 +444,10 @@ impl Shared {
     }
 
     /// The worker that will run a task, if that is certain before it is ready.
-    pub(super) fn home_of(&self, task: &Task) -> Option<usize> {
-        let header = &task.header;
+    pub(crate) fn home_of(&self, header: &Header) -> Option<usize> {
         let only = header.only.as_ref().and_then(|only| only.worker);
         let home = only.or_else(|| self.policy.home(&SchedView::new(self), header.name, &header.info));
-        home.filter(|&worker| task.role == Role::Work && worker < self.workers.len())
+        home.filter(|&worker| worker < self.workers.len())
     }
 
     /// The next task for `worker`.
@@ -564,6 +571,9 @@ impl World for Shared {
     }
 
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
+        if let Some(said) = self.hub.as_ref().and_then(|hub| hub.said_time(task.id(), worker)) {
+            return said.map(Duration::from_nanos);
+        }
         let (work, header) = (task.work(), task.work().header());
         // Without a hub the choice is made in the body.
         let chosen = match &self.hub {

@@ -190,7 +190,7 @@ impl Shared {
         self.link_locked(cell, &accesses, &order, after, retired, &linking)?;
 
         if let Some(hub) = self.hub.as_ref().filter(|_| cell.role != Role::Gate) {
-            hub.will_use(cell, self.home_of(cell));
+            hub.will_use(cell, self.home_of(&cell.header));
             if hub.is_limited() {
                 self.drain();
             }

@@ -150,29 +150,6 @@ impl Nodes {
     pub(super) fn edges(&self) -> impl Iterator<Item = (u32, u32)> {
         (0..self.len()).flat_map(|from| self.successors_of(from).iter().map(move |&to| (from as u32, to)))
     }
-
-    /// Counts a completed task down in `pending`, which began as the numbers of predecessors; `ready` gets each task that waits for nothing
-    /// any more.
-    pub(super) fn complete(&self, task: usize, pending: &mut [u32], mut ready: impl FnMut(u32)) {
-        let mut count_down = |node: u32| {
-            pending[node as usize] -= 1;
-            pending[node as usize] == 0
-        };
-        for &next in self.successors_of(task) {
-            if !count_down(next) {
-                continue;
-            }
-            if (next as usize) < self.tasks {
-                ready(next);
-                continue;
-            }
-            for &task in self.successors_of(next as usize) {
-                if count_down(task) {
-                    ready(task);
-                }
-            }
-        }
-    }
 }
 
 /// The `i`-th of consecutive lists that end as `ends` says.

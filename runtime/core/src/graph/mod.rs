@@ -5,7 +5,6 @@ mod as_one;
 mod edges;
 mod recorder;
 mod replay;
-mod task;
 #[cfg(test)]
 mod tests;
 
@@ -14,4 +13,3 @@ pub use as_one::GpuGraphs;
 pub use recorder::{Graph, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};
-pub(crate) use task::GraphTask;

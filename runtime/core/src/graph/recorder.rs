@@ -12,11 +12,10 @@ use zellige_model::TaskInfo;
 use super::as_one::AsOne;
 use super::edges::{Edges, Nodes, range};
 use super::replay::Bindings;
-use crate::data::{AnyHandle, Data, Handle, Meta};
+use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::{Links, Node, Order, Standing};
 use crate::engine::{by_handle, check_access, check_aliases};
 use crate::error::Error;
-use crate::format::Format;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Env, Header, Options, Ran, Role, Spec, TaskCell, TaskRef, Ways};
 
@@ -381,17 +380,6 @@ impl Graph {
         &self.0.operand_slots[range(&self.0.operand_ends, task)]
     }
 
-    /// How many predecessors each task has that has not completed, before any has; behind the tasks, what [`Graph::complete`] counts besides.
-    pub(crate) fn predecessor_counts(&self) -> &[u32] {
-        &self.0.nodes.predecessors
-    }
-
-    /// Counts a completed task down in `pending`, which began as [`Graph::predecessor_counts`]; `ready` gets each task that waits for nothing any
-    /// more.
-    pub(crate) fn complete(&self, task: u32, pending: &mut [u32], ready: impl FnMut(u32)) {
-        self.0.nodes.complete(task as usize, pending, ready);
-    }
-
     /// The dependencies as a trace has them: tasks are numbered from `first`. Groups have numbers that are no task's, above those of
     /// [`Graph::numbers`] tasks.
     pub(crate) fn trace_edges(&self, first: u64) -> impl Iterator<Item = (u64, u64)> {
@@ -409,15 +397,10 @@ impl Graph {
         self.0.slots.len()
     }
 
-    /// What a slot's handle held, or was planned to hold, when it was registered; false if it was registered empty.
-    pub(crate) fn slot_meta(&self, slot: usize) -> (Meta, bool) {
-        let handle = &self.0.slots[slot].handle;
-        (handle.registered().unwrap_or_default(), handle.began_written())
-    }
-
-    /// What the data type of a slot calls a format.
-    pub(crate) fn format_name(&self, slot: usize, format: Format) -> &'static str {
-        self.0.slots[slot].handle.format_name(format)
+    /// The handle that was recorded, and whether it has a value before the graph runs.
+    pub(crate) fn slot(&self, slot: usize) -> (&Arc<dyn AnyHandle>, bool) {
+        let Slot { handle, mode } = &self.0.slots[slot];
+        (handle, handle.began_written() || *mode != Mode::Write)
     }
 }
 

@@ -31,6 +31,11 @@ impl Bindings {
         Bindings { graph: graph.clone(), handles }
     }
 
+    /// Any handles, one for each slot: of types with which no body is run.
+    pub(crate) fn placeholders(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>) -> Self {
+        Bindings { graph: graph.clone(), handles }
+    }
+
     /// Binds `handle` in place of the slot called `name`.
     ///
     /// # Errors
@@ -141,6 +146,10 @@ unsafe impl Sync for ReplayTask {}
 impl Run {
     fn start(shared: &Arc<Shared>, bindings: &Bindings, gate: Arc<Task>) {
         let graph = bindings.graph.clone();
+        if let Some(hub) = &shared.hub {
+            hub.will_replay(&graph, &bindings.handles, |header| shared.home_of(header));
+            hub.has_used(&gate, None);
+        }
         if graph.is_empty() {
             shared.end_outside(gate, None);
             return;
@@ -190,6 +199,16 @@ impl Run {
     fn trace_edges(&self) {
         let Some(recorder) = &self.shared.recorder else { return };
         self.graph.trace_edges(self.first_id).for_each(|(from, to)| recorder.edge(from, to));
+    }
+
+    /// The task, or all as one, uses nothing any more.
+    fn has_used(&self, index: usize) {
+        let Some(hub) = &self.shared.hub else { return };
+        let tasks = if index == self.graph.len() { 0..index } else { index..index + 1 };
+        for task in tasks {
+            let home = self.shared.home_of(self.graph.header(task));
+            hub.has_replayed(&self.graph, &self.handles, task, home);
+        }
     }
 
     /// Notes a failure; what the task writes has been poisoned.
@@ -295,6 +314,7 @@ impl ReplayTask {
 
     fn complete(self, ready: &mut Ready) {
         let run: *const Run = self.run.as_ptr();
+        self.of_run().has_used(self.at());
         if self.is_all() {
             // SAFETY: it stands for every task, so that nobody else follows a pointer into the run, and this
             // takes over the reference that `start` gave to the run itself.

@@ -30,14 +30,15 @@ pub(crate) struct HostMemory {
 /// The last memory node.
 pub(super) struct Disk {
     pub(super) node: NodeId,
-    swap: Arc<Swap>,
+    /// `None` in simulated time.
+    swap: Option<Arc<Swap>>,
     /// Why it takes nothing more.
     refusal: OnceLock<DeviceError>,
 }
 
 impl Disk {
-    pub(super) fn new(node: NodeId, swap: Swap) -> Self {
-        Disk { node, swap: Arc::new(swap), refusal: OnceLock::new() }
+    pub(super) fn new(node: NodeId, swap: Option<Swap>) -> Self {
+        Disk { node, swap: swap.map(Arc::new), refusal: OnceLock::new() }
     }
 
     /// Why it takes nothing more, if that is so.
@@ -54,7 +55,7 @@ impl Hub {
 
     /// The swap file, if that is where the node's values are.
     pub(super) fn swap_of(&self, node: NodeId) -> Option<&Arc<Swap>> {
-        self.disk.as_ref().filter(|disk| disk.node == node).map(|disk| &disk.swap)
+        self.disk.as_ref().filter(|disk| disk.node == node)?.swap.as_ref()
     }
 
     /// The disk takes nothing more. Nothing is lost: what was being written is still on the host, and stays there.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Instant;
 
 use zellige_gpu::GpuError;
 
@@ -57,10 +56,10 @@ impl Shared {
         self.once_known(hub, (transfer.from, transfer.to), move || shared.send(transfer));
     }
 
-    /// Hands a transfer to the device at its end that is not the host.
+    /// Hands a transfer to the device that carries it out.
     fn send(self: &Arc<Self>, transfer: Transfer) {
         let Some(hub) = &self.hub else { return };
-        let (shared, at_end, at_work) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
+        let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
         let handle = hub.handle(transfer.datum);
         let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
         let data = handle.as_ref().map_or((0, ""), named);
@@ -78,21 +77,10 @@ impl Shared {
             drop(kept);
         };
         let stream = StreamId::Link(transfer.from, transfer.to);
-        match hub.mover(&transfer) {
-            Some(device) => {
-                let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
-                device.enqueue(stream, Op::new(bytes, Box::new(run), Box::new(done)));
-            }
-            None => hub.host.push(
-                stream,
-                Box::new(move || {
-                    let _serving = at_work.hub.as_ref().and_then(Hub::serve);
-                    let start = Instant::now();
-                    let ended = run(None);
-                    done(ended.map(|()| Span { start, end: Instant::now() }));
-                }),
-            ),
-        }
+        let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
+        let takes = hub.timing.as_ref().map(|timing| timing.of_transfer(&transfer));
+        let op = Op { takes, ..Op::new(bytes, Box::new(run), Box::new(done)) };
+        hub.mover(&transfer).enqueue(stream, op);
     }
 
     /// Moves the bytes, or puts their copies on a stream.
@@ -193,9 +181,9 @@ impl Hub {
         (node, DeviceError { device, ..error })
     }
 
-    /// The device that carries a transfer out; `None` for a conversion on the host, and for the disk.
-    fn mover(&self, transfer: &Transfer) -> Option<&Arc<dyn Device>> {
-        self.nodes[mover((transfer.from, transfer.to))].device.as_ref()
+    /// The device that carries a transfer out: the host a conversion there, and what goes to or from the disk.
+    fn mover(&self, transfer: &Transfer) -> &Arc<dyn Device> {
+        self.nodes[mover((transfer.from, transfer.to))].device.as_ref().unwrap_or(&self.host)
     }
 }
 

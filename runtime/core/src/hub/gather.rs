@@ -37,6 +37,8 @@ pub(crate) struct Placed {
     pub(super) ticket: Ticket,
     pub(super) choice: Choice,
     pub(super) needs: Needs,
+    /// What it takes here in simulated time (ns), and with which implementation.
+    pub(super) takes: Option<(u64, &'static str)>,
     /// It is launched before others have ended for which it waits.
     pub(super) behind: Option<Box<Behind>>,
 }
@@ -62,20 +64,31 @@ impl Shared {
             return None;
         }
         loop {
-            if let Some(flight) = hub.lanes[worker].take(hub.is_gpu(worker)) {
+            if let Some(flight) = self.take_placed(hub, worker) {
                 return Some(Next::Placed(Box::new(flight)));
             }
-            if let Some(flight) = self.follow(hub, worker) {
-                return Some(Next::Placed(Box::new(flight)));
-            }
-            if !hub.lanes[worker].has_room() {
+            if !self.gather_more(hub, worker) {
                 return None;
             }
-            let task = self.pop(worker)?;
-            let like = self.pop_like(worker, &task);
-            self.gather(hub, task, worker);
-            like.into_iter().for_each(|task| self.gather(hub, task, worker));
         }
+    }
+
+    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any and its device takes more.
+    pub(crate) fn take_placed(self: &Arc<Self>, hub: &Hub, worker: usize) -> Option<Flight> {
+        hub.lanes[worker].take(hub.is_gpu(worker)).or_else(|| self.follow(hub, worker))
+    }
+
+    /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False if the worker has enough,
+    /// or there is none.
+    pub(crate) fn gather_more(self: &Arc<Self>, hub: &Hub, worker: usize) -> bool {
+        if !hub.lanes[worker].has_room() {
+            return false;
+        }
+        let Some(task) = self.pop(worker) else { return false };
+        let like = self.pop_like(worker, &task);
+        self.gather(hub, task, worker);
+        like.into_iter().for_each(|task| self.gather(hub, task, worker));
+        true
     }
 
     /// Asks for the operands of a task that `worker` has popped.
@@ -162,7 +175,7 @@ impl Shared {
     /// Runs tasks that have their operands, or gives them to the worker's device.
     pub(crate) fn execute_placed(self: &Arc<Self>, flight: Flight, worker: usize, local: &mut WorkerLocal) {
         let hub = self.hub.as_ref().expect("only a hub places tasks");
-        match &hub.nodes[hub.node_of(worker)].device {
+        match &hub.lanes[worker].device {
             None => {
                 flight.iter().for_each(|placed| placed.task.work().enters(Stage::Running));
                 let ended = self.run_flight(hub, &flight, local, None);
@@ -171,7 +184,11 @@ impl Shared {
             Some(device) => {
                 hub.lanes[worker].launches(&flight);
                 flight.iter().for_each(|placed| placed.task.work().enters(Stage::Launched));
-                device.enqueue(StreamId::Compute, self.launch(flight));
+                let op = match &hub.timing {
+                    None => self.launch(flight),
+                    Some(timing) => self.launch_simulated(&**timing, flight),
+                };
+                device.enqueue(StreamId::Compute, op);
             }
         }
     }
@@ -217,7 +234,7 @@ impl Shared {
         catch_unwind(AssertUnwindSafe(code)).map_err(|panic| self.breaks(panic_message(&*panic))).ok()
     }
 
-    fn landed(self: &Arc<Self>, flight: Flight, ran: Fates, ended: Result<Span, DeviceError>) {
+    pub(super) fn landed(self: &Arc<Self>, flight: Flight, ran: Fates, ended: Result<Span, DeviceError>) {
         let hub = self.hub.as_ref().expect("only a hub places tasks");
         let worker = flight[0].worker;
         hub.lanes[worker].landed(&flight);
@@ -327,14 +344,18 @@ impl Hub {
             let metas: SmallVec<[Meta; 4]> = handles.iter().map(|(handle, _)| handle.current()).collect();
             let datum = |at: usize| handles[at].0.datum().expect("adopted when it was linked");
             let mut plan = Plan::of(work.header(), work.body(), datum, &metas)?;
-            plan.on_host |= handles.iter().any(|(_, mode)| *mode == Mode::Reduce);
+            plan.on_host |= handles.iter().zip(&plan.needs).any(|((handle, mode), need)| {
+                *mode == Mode::Reduce || (need.access != Access::Look && !handle.is_portable())
+            });
+            plan.times = self.times(work, &plan);
             Ok(plan)
         })
     }
 
     pub(super) fn placed(&self, task: ReadyTask, plan: &Plan, worker: usize) -> Placed {
         let (ticket, choice, needs) = (self.ticket(), plan.choice, plan.needs.clone());
-        Placed { task, worker, ticket, choice, needs, behind: None }
+        let takes = self.timing.as_ref().and_then(|timing| plan.times[timing.kind_of(worker)]);
+        Placed { task, worker, ticket, choice, needs, takes, behind: None }
     }
 
     /// The task is not queued for the node any more for which its operands were wanted.

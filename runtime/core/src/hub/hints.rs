@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::Hub;
 use crate::data::AnyHandle;
+use crate::graph::Graph;
 use crate::memory::{self, Datum, Memory, NodeId};
 use crate::operand::Accesses;
 use crate::plan::reads_as_stored;
-use crate::task::Task;
+use crate::task::{Header, Role, Task};
 
 /// Every use counts as one under the same number: with the numbers of submission a full device gives up what its tasks need next,
 /// since they run by priority (`docs/simulation.md`).
@@ -24,10 +25,59 @@ impl Hub {
         }
     }
 
-    /// It has ended.
+    /// It has ended, or is a replay that has begun.
     pub(crate) fn has_used(&self, task: &Task, home: Option<usize>) {
         self.each_datum(task, |memory, datum| memory.unexpect(datum, USE));
         self.each_wide(task, home, Memory::unexpect_wide);
+    }
+
+    /// A replay begins on these handles: what its tasks will use is announced task by task. `home` says where one of them runs, if that
+    /// is certain.
+    pub(crate) fn will_replay(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        home: impl Fn(&Header) -> Option<usize>,
+    ) {
+        self.with_memory(|memory| {
+            for task in 0..graph.len() {
+                used(graph, handles, task).for_each(|datum| memory.expect(datum, USE));
+            }
+        });
+        for task in 0..graph.len() {
+            self.each_wide_of(graph, handles, task, home(graph.header(task)), Memory::expect_wide);
+        }
+    }
+
+    /// One of its tasks has ended.
+    pub(crate) fn has_replayed(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        task: usize,
+        home: Option<usize>,
+    ) {
+        self.with_memory(|memory| {
+            used(graph, handles, task).for_each(|datum| memory.unexpect(datum, USE));
+        });
+        self.each_wide_of(graph, handles, task, home, Memory::unexpect_wide);
+    }
+
+    fn each_wide_of(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        task: usize,
+        home: Option<usize>,
+        tell: impl Fn(&mut Memory, Datum, NodeId),
+    ) {
+        let Some(node) = home.map(|worker| self.node_of(worker)) else { return };
+        let slots = graph.operand_slots(task);
+        self.with_memory(|memory| {
+            let read = reads_as_stored(graph.body(task)).into_iter();
+            read.filter_map(|at| handles[slots[at] as usize].datum())
+                .for_each(|datum| tell(memory, datum, node));
+        });
     }
 
     fn each_datum(&self, task: &Task, tell: impl Fn(&mut Memory, Datum)) {
@@ -39,6 +89,8 @@ impl Hub {
     }
 
     fn each_wide(&self, task: &Task, home: Option<usize>, tell: impl Fn(&mut Memory, Datum, NodeId)) {
+        // A replay says it of its tasks.
+        let home = home.filter(|_| task.role == Role::Work);
         let Some(node) = home.map(|worker| self.node_of(worker)) else { return };
         let mut accesses = Accesses::new();
         task.body.declare(&mut accesses);
@@ -47,6 +99,15 @@ impl Hub {
             read.filter_map(|at| accesses[at].handle.datum()).for_each(|datum| tell(memory, datum, node));
         });
     }
+}
+
+/// The data of a recorded task, as often as it names them.
+fn used<'g>(
+    graph: &'g Graph,
+    handles: &'g [Arc<dyn AnyHandle>],
+    task: usize,
+) -> impl Iterator<Item = Datum> + 'g {
+    graph.operand_slots(task).iter().filter_map(|&slot| handles[slot as usize].datum())
 }
 
 /// A replica that could make room for others, as [`RuntimeBuilder::choose_victim`](crate::RuntimeBuilder::choose_victim) shows it.

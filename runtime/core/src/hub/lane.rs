@@ -9,14 +9,24 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use super::{Flight, Placed};
-use crate::memory::{HOST, NodeId, Ticket};
+use crate::device::Device;
+use crate::memory::{NodeId, Ticket};
 use crate::task::WorkerLocal;
 
-/// Tasks whose operands are gathered for one worker at a time, those included that are gathered.
-const AHEAD: usize = 2;
+/// How far a worker's lane fills.
+#[derive(Clone, Copy)]
+pub(crate) struct Depth {
+    /// Tasks whose operands are gathered at a time, those included that are gathered.
+    pub(crate) ahead: usize,
+    /// Calls of bodies that a device is given before the first of them has ended.
+    pub(crate) launched: usize,
+}
 
-/// Bodies that a device is given before the first of them has ended.
-const LAUNCHED: usize = 2;
+impl Default for Depth {
+    fn default() -> Self {
+        Depth { ahead: 2, launched: 2 }
+    }
+}
 
 /// Bodies that a device is given behind others, before the first of them has ended.
 const BEHIND: usize = 4;
@@ -42,6 +52,9 @@ fn innermost(running: &[(ThreadId, Tickets)]) -> Option<usize> {
 /// One worker's.
 pub(crate) struct Lane {
     pub(super) node: NodeId,
+    /// What runs its bodies; `None`: the worker itself.
+    pub(super) device: Option<Arc<dyn Device>>,
+    depth: Depth,
     state: Mutex<State>,
     /// For the bodies that run on the device: one at a time, since they share a stream.
     pub(super) local: Mutex<Option<WorkerLocal>>,
@@ -71,9 +84,9 @@ impl State {
 }
 
 impl Lane {
-    pub(super) fn new(node: NodeId) -> Self {
+    pub(super) fn new(node: NodeId, device: Option<Arc<dyn Device>>, depth: Depth) -> Self {
         let (state, local, aloft, running) = Default::default();
-        Lane { node, state, local, aloft, running }
+        Lane { node, device, depth, state, local, aloft, running }
     }
 
     pub(super) fn enters(&self, tickets: Tickets) {
@@ -96,7 +109,7 @@ impl Lane {
     /// The next task with all its operands, and those that can be run in one call with it, unless the device has enough.
     pub(super) fn take(&self, on_gpu: bool) -> Option<Flight> {
         let mut state = self.state.lock();
-        if self.node != HOST && state.launched >= LAUNCHED {
+        if state.launched >= self.depth.launched {
             return None;
         }
         let first = state.staged.pop_front()?;
@@ -116,13 +129,18 @@ impl Lane {
     /// True if another task's operands may be gathered.
     pub(super) fn has_room(&self) -> bool {
         let state = self.state.lock();
-        state.gathering + state.staged.len() < AHEAD
+        state.gathering + state.staged.len() < self.depth.ahead.max(usize::from(state.launched == 0))
     }
 
     /// True if it waits for operands and has nothing to run.
     pub(super) fn waits(&self) -> bool {
         let state = self.state.lock();
         state.gathering > 0 && state.staged.is_empty() && state.launched + state.behind == 0
+    }
+
+    /// True if its device has bodies.
+    pub(super) fn runs(&self) -> bool {
+        self.state.lock().launched > 0
     }
 
     /// What it holds, if anything.
@@ -152,7 +170,9 @@ impl Lane {
     pub(super) fn gathered(&self, task: Placed) {
         let mut state = self.state.lock();
         state.gathering -= 1;
-        state.staged.push_back(task);
+        // What was popped first is run first.
+        let after = state.staged.iter().rposition(|other| other.ticket < task.ticket);
+        state.staged.insert(after.map_or(0, |at| at + 1), task);
     }
 
     /// A call of bodies is put on a GPU's stream; what is answered is dropped once its operations have ended.

@@ -126,6 +126,7 @@ impl Shared {
         loop {
             let Some(way) = hub.links.unknown.lock().unused.first().copied() else { break };
             self.once_known(hub, way, || ());
+            while self.events.as_ref().is_some_and(|events| events.pass()) {}
             hub.links.wait();
         }
         hub.links.wait();

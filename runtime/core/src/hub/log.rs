@@ -1,38 +1,40 @@
 //! The trace of what moved, what left and how full the nodes were.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crossbeam_queue::ArrayQueue;
 use zellige_trace::{EvictionEvent, MemoryEvent, Trace, TraceNode, TransferEvent, TransferReason};
 
+use crate::clock::Clock;
 use crate::device::Span;
 use crate::memory::{NodeId, Reason, Transfer};
+use crate::trace_recorder::Bounded;
 
 /// Bounded queues; what does not fit is counted.
 pub(crate) struct Log {
-    started: Instant,
-    transfers: ArrayQueue<TransferEvent>,
-    memory: ArrayQueue<MemoryEvent>,
-    evictions: ArrayQueue<EvictionEvent>,
+    clock: Arc<Clock>,
+    transfers: Bounded<TransferEvent>,
+    memory: Bounded<MemoryEvent>,
+    evictions: Bounded<EvictionEvent>,
     lost: AtomicU64,
 }
 
 impl Log {
     /// Room for `capacity` transfers and evictions, and four times as many changes of how full a node is.
-    pub(crate) fn new(started: Instant, capacity: usize) -> Self {
+    pub(crate) fn new(clock: Arc<Clock>, capacity: usize) -> Self {
         let capacity = capacity.max(1);
         Log {
-            started,
-            transfers: ArrayQueue::new(capacity),
-            memory: ArrayQueue::new(capacity.saturating_mul(4)),
-            evictions: ArrayQueue::new(capacity),
+            clock,
+            transfers: Bounded::new(capacity),
+            memory: Bounded::new(capacity.saturating_mul(4)),
+            evictions: Bounded::new(capacity),
             lost: AtomicU64::new(0),
         }
     }
 
     fn at(&self, moment: Instant) -> u64 {
-        moment.saturating_duration_since(self.started).as_nanos() as u64
+        moment.saturating_duration_since(self.clock.started()).as_nanos() as u64
     }
 
     fn count(&self, fits: bool) {
@@ -54,25 +56,25 @@ impl Log {
             reason: transfer.reason.into(),
             converted: transfer.converts.is_some(),
         };
-        self.count(self.transfers.push(event).is_ok());
+        self.count(self.transfers.push(event));
     }
 
     pub(super) fn evicted(&self, node: NodeId, data: u64, bytes: u64, written_back: bool) {
-        let at_ns = self.at(Instant::now());
+        let at_ns = self.at(self.clock.now());
         let event = EvictionEvent { node: node as u32, data, bytes, at_ns, written_back };
-        self.count(self.evictions.push(event).is_ok());
+        self.count(self.evictions.push(event));
     }
 
     pub(super) fn uses(&self, node: NodeId, used: u64) {
-        let event = MemoryEvent { node: node as u32, at_ns: self.at(Instant::now()), used };
-        self.count(self.memory.push(event).is_ok());
+        let event = MemoryEvent { node: node as u32, at_ns: self.at(self.clock.now()), used };
+        self.count(self.memory.push(event));
     }
 
     /// Moves what has been recorded into a trace.
     pub(super) fn drain_into(&self, trace: &mut Trace) {
-        trace.transfers.extend(std::iter::from_fn(|| self.transfers.pop()));
-        trace.memory.extend(std::iter::from_fn(|| self.memory.pop()));
-        trace.evictions.extend(std::iter::from_fn(|| self.evictions.pop()));
+        trace.transfers.extend(self.transfers.drain());
+        trace.memory.extend(self.memory.drain());
+        trace.evictions.extend(self.evictions.drain());
         trace.lost += self.lost.swap(0, Ordering::Relaxed);
     }
 }

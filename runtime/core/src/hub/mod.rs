@@ -1,4 +1,4 @@
-//! The thread driver of the memory manager: real bytes, moved by devices while workers do other things.
+//! The driver of the memory manager: bytes, moved by devices while workers do other things.
 //!
 //! [`Hub`] is what the threads of a runtime share of it; `drive` carries out what the manager asks for, `gather` brings a
 //! task's operands to its worker and settles what it wrote, `turn` does the same for a caller outside of tasks, `retire` takes
@@ -21,14 +21,14 @@ mod refuse;
 mod retire;
 mod room;
 mod tally;
+mod timing;
 mod turn;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_queue::SegQueue;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex};
 
 use self::behind::Followers;
 use self::disk::Disk;
@@ -37,21 +37,24 @@ pub(crate) use self::gather::{Flight, Next, Placed};
 use self::handoff::Handoff;
 pub use self::hints::Candidate;
 pub(crate) use self::hints::Chooser;
+pub(crate) use self::lane::Depth;
 use self::lane::Lane;
 use self::links::Links;
 pub(crate) use self::log::Log;
 pub use self::tally::NodeUse;
 use self::tally::Tally;
+pub(crate) use self::timing::Timing;
 use self::turn::Signal;
 pub(crate) use self::turn::Turn;
 use crate::buffer::{Pool, Serving};
 use crate::data::{AnyHandle, Forgotten, Spare, Spares, ThrownOut};
-use crate::device::{Device, DeviceSpec, EmulatedDevice, Streams};
+use crate::device::{Device, DeviceSpec, EmulatedDevice, Events, HostDevice, SimulatedDevice};
 use crate::error::DeviceError;
 use crate::gpu::{Gpu, GpuDevice, GpuMemory, check_memory};
 use crate::memory::{
-    Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket, distinct,
+    Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket,
 };
+use crate::numbered::Numbered;
 use crate::plan::Plan;
 use crate::subnormals::Subnormals;
 use zellige_model::Models;
@@ -68,7 +71,7 @@ struct Node {
     what: Option<String>,
     /// Bytes that it holds at most; `None`: as many as there are.
     capacity: Option<u64>,
-    /// `None`: the host, or the disk.
+    /// What moves bytes to it; `None`: the host, or the disk.
     device: Option<Arc<dyn Device>>,
     /// Where it is that of a GPU.
     gpu: Option<Arc<GpuMemory>>,
@@ -108,15 +111,22 @@ impl Node {
         peers: Option<LinkSpec>,
         pools: &[Arc<Pool>],
         mode: Subnormals,
+        events: Option<&Arc<Events>>,
     ) -> Result<Self, String> {
         let name = format!("{} {number}", spec.kind());
         let (capacity, what) = (Some(spec.capacity()), Some(spec.title()));
-        match spec {
-            DeviceSpec::Emulated(emulated) => {
+        match (spec, events) {
+            (DeviceSpec::Emulated(emulated), Some(events)) => {
+                let device = SimulatedDevice::new(events, number, &name);
+                let device = device.like(emulated.declared(), emulated.fails_at);
+                Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
+            }
+            (DeviceSpec::Gpu(_), Some(_)) => Err(format!("{name}: a GPU has a clock of its own")),
+            (DeviceSpec::Emulated(emulated), None) => {
                 let device = EmulatedDevice::new(name.clone(), emulated.clone(), peers, mode);
                 Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
             }
-            DeviceSpec::Gpu(gpu) => {
+            (DeviceSpec::Gpu(gpu), None) => {
                 let pool = pools.iter().find(|pool| pool.is_of(&gpu.driver)).expect("each driver has one");
                 let memory = GpuMemory::new(&name, gpu, Arc::clone(pool));
                 let memory = memory.map_err(|error| format!("{name}: {error}"))?;
@@ -160,6 +170,20 @@ struct Planned {
 /// The places of a task's operands, one per access.
 pub(crate) type Buffers = smallvec::SmallVec<[BufferId; 4]>;
 
+/// A machine in simulated time.
+pub(crate) struct Simulated<'m> {
+    /// The host first.
+    pub(crate) nodes: Vec<(String, NodeSpec)>,
+    /// As [`Memory::new`] has them.
+    pub(crate) links: &'m [Vec<Option<LinkSpec>>],
+    pub(crate) disk: Option<NodeId>,
+    /// The node of each worker.
+    pub(crate) workers: Vec<NodeId>,
+    pub(crate) depth: Depth,
+    pub(crate) events: &'m Arc<Events>,
+    pub(crate) timing: Box<dyn Timing>,
+}
+
 /// See the module.
 pub(crate) struct Hub {
     memory: Mutex<Memory>,
@@ -170,17 +194,21 @@ pub(crate) struct Hub {
     forgotten: Forgotten,
     nodes: Vec<Node>,
     /// Conversions on the host, and transfers to and from the disk.
-    host: Streams,
+    host: Arc<dyn Device>,
+    /// How long things take, where time is simulated and nothing runs.
+    timing: Option<Box<dyn Timing>>,
+    /// Operations of simulated devices.
+    events: Option<Arc<Events>>,
     disk: Option<Disk>,
     lanes: Vec<Lane>,
-    plans: Mutex<HashMap<u64, Planned>>,
-    waiting: Mutex<HashMap<Ticket, Waiting>>,
+    plans: Mutex<Numbered<u64, Planned>>,
+    waiting: Mutex<Numbered<Ticket, Waiting>>,
     /// Threads that wait until nothing moves.
     waiting_for_rest: AtomicUsize,
     /// Only where there are GPUs.
     followers: Option<Followers>,
     /// Held while partial results are added to a value.
-    combining: Mutex<()>,
+    combining: ReentrantMutex<()>,
     tally: Tally,
     links: Links,
     /// Page-locked host memory, one for each driver of GPUs.
@@ -195,8 +223,8 @@ pub(crate) struct Hub {
 impl Hub {
     /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is one; `peers` is the
     /// link between any two devices. What links nobody declares, `models` are asked for and told. Values are
-    /// converted and added in
-    /// `mode`, whichever thread does it.
+    /// converted and added in `mode`, whichever thread does it. With `events` all devices are simulated ones, and bodies run on them.
+    #[expect(clippy::too_many_arguments, reason = "what a builder was told, each of another type")]
     pub(crate) fn new(
         cpus: usize,
         devices: &[DeviceSpec],
@@ -205,11 +233,12 @@ impl Hub {
         models: Option<Arc<Models>>,
         log: Option<Log>,
         mode: Subnormals,
+        events: Option<&Arc<Events>>,
     ) -> Result<Self, String> {
         let gpus: Vec<&Gpu> = devices.iter().filter_map(DeviceSpec::as_gpu).collect();
         check_memory(&gpus)?;
         let pools = pools(&gpus, host.capacity);
-        let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, swap));
+        let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, Some(swap)));
         let spill = disk.as_ref().map(|disk| disk.node);
         let host = NodeSpec { capacity: host.capacity, staging: u32::MAX, spill };
         let of_device = |d: &DeviceSpec| NodeSpec {
@@ -221,40 +250,82 @@ impl Hub {
             .chain(devices.iter().map(of_device))
             .chain(disk.iter().map(|_| disk::NODE))
             .collect();
-        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers, &pools, mode));
+        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers, &pools, mode, events));
         let made = made.collect::<Result<Vec<Node>, String>>()?;
         let host = Node::new("host".into(), specs[HOST].capacity, None);
         if !gpus.is_empty() && gpus.len() == devices.len() {
             // What comes from GPUs comes to page-locked memory, and that has a pool of its own.
             drop(host.spares.close());
         }
-        let lanes = (0..cpus).map(|_| Lane::new(HOST)).chain((1..=devices.len()).map(Lane::new)).collect();
+        let simulated = |number: usize, name: &str| -> Option<Arc<dyn Device>> {
+            Some(Arc::new(SimulatedDevice::new(events?, number, name)))
+        };
+        let of_cpu =
+            |cpu: usize| Lane::new(HOST, simulated(devices.len() + 1 + cpu, "cpu"), Depth::default());
+        let of_made = |(at, node): (usize, &Node)| Lane::new(at + 1, node.device.clone(), Depth::default());
+        let lanes = (0..cpus).map(of_cpu).chain(made.iter().enumerate().map(of_made)).collect();
         let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
+        let host_device = simulated(devices.len(), "host")
+            .unwrap_or_else(|| Arc::new(HostDevice::new(pools.first().cloned(), mode)));
         let nodes: Vec<Node> = std::iter::once(host).chain(made).chain(of_disk).collect();
         let links = Links::new(models);
         let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some(), spill));
-        Ok(Hub {
-            disk,
-            log,
-            pools,
+        let followers = (!gpus.is_empty()).then(Followers::default);
+        let hub = Hub::of(nodes, memory, lanes, links, host_device);
+        Ok(Hub { disk, pools, followers, log, mode, events: events.cloned(), ..hub })
+    }
+
+    /// One in simulated time.
+    pub(crate) fn simulated(machine: Simulated<'_>, log: Log) -> Self {
+        let Simulated { nodes, links, disk, workers, depth, events, timing } = machine;
+        let simulated = |number: usize, name: &str| -> Arc<dyn Device> {
+            Arc::new(SimulatedDevice::new(events, number, name))
+        };
+        let specs: Vec<NodeSpec> = nodes.iter().map(|(_, spec)| *spec).collect();
+        let of_node = |(at, (name, spec)): (usize, &(String, NodeSpec))| {
+            let node = Node::new(name.clone(), spec.capacity, (at != HOST).then(|| simulated(at, name)));
+            drop(node.spares.close());
+            node
+        };
+        let lane = |(at, &node): (usize, &NodeId)| {
+            Lane::new(node, Some(simulated(nodes.len() + at, &nodes[node].0)), depth)
+        };
+        let lanes = workers.iter().enumerate().map(lane).collect();
+        let host = simulated(HOST, &nodes[HOST].0);
+        let of_nodes = nodes.iter().enumerate().map(of_node).collect();
+        let memory = Memory::new(&specs, links);
+        let disk = disk.map(|node| Disk::new(node, None));
+        let made = Hub::of(of_nodes, memory, lanes, Links::new(None), host);
+        Hub { disk, timing: Some(timing), log: Some(log), ..made }
+    }
+
+    /// Without what only some have.
+    fn of(nodes: Vec<Node>, memory: Memory, lanes: Vec<Lane>, links: Links, host: Arc<dyn Device>) -> Self {
+        let tally = nodes.iter().map(|node| (node.name.clone(), node.what.clone(), node.capacity));
+        Hub {
+            tally: Tally::new(tally),
+            disk: None,
+            log: None,
+            pools: Vec::new(),
+            timing: None,
+            events: None,
+            followers: None,
+            mode: Subnormals::default(),
             thrown_out: SegQueue::new(),
-            tally: Tally::new(nodes.iter().map(|node| (node.name.clone(), node.what.clone(), node.capacity))),
             memory: Mutex::new(memory),
             links,
             actions: Handoff::new(),
             data: Arc::default(),
             forgotten: Forgotten::default(),
             nodes,
-            host: Streams::new("host", mode),
+            host,
             lanes,
             plans: Mutex::default(),
             waiting: Mutex::default(),
             waiting_for_rest: AtomicUsize::new(0),
-            followers: (!gpus.is_empty()).then(Followers::default),
-            combining: Mutex::new(()),
+            combining: ReentrantMutex::new(()),
             next_ticket: AtomicU64::new(0),
-            mode,
-        })
+        }
     }
 
     /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::engine::Shared::drain).
@@ -276,7 +347,9 @@ impl Hub {
                 }
             },
         );
-        for (at, node) in self.nodes.iter().enumerate() {
+        // Nothing is kept of values that do not exist.
+        let kept = if self.timing.is_none() { &self.nodes[..] } else { &[] };
+        for (at, node) in kept.iter().enumerate() {
             self.throw_out(node.spares.limit(memory.used(at), memory.arriving(at), node.capacity));
         }
         answer
@@ -344,6 +417,11 @@ impl Hub {
     /// True if a worker waits for operands and has nothing to run.
     pub(crate) fn waits_for_data(&self, worker: usize) -> bool {
         self.lanes[worker].waits()
+    }
+
+    /// True if a worker's device has been given something to run that has not ended.
+    pub(crate) fn runs(&self, worker: usize) -> bool {
+        self.lanes[worker].runs()
     }
 
     /// True for a worker that drives a GPU.
@@ -419,8 +497,8 @@ impl Hub {
             return false;
         }
         self.ask_plan(task, |plan| {
-            let portable = |need: &Need| self.handle(need.datum).is_none_or(|handle| handle.is_portable());
-            (node == HOST || (!plan.on_host && distinct(&plan.needs).all(portable)))
+            (node == HOST || !plan.on_host)
+                && self.has_time(plan, worker)
                 && self.look(|memory| memory.fits(node, &plan.needs))
         })
         .unwrap_or(true)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Hub;
 use crate::data::Meta;
-use crate::engine::Shared;
+use crate::engine::{Job, Shared};
 use crate::error::{Cause, Error};
 use crate::format::Format;
 use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
@@ -76,14 +76,18 @@ impl Hub {
     /// Why a planned task can run nowhere, with the arithmetic.
     pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
         let restricted = if task.is_restricted() { "where it may run, " } else { "" };
-        let task = task.id();
-        let text = self.ask_plan(task, |plan| {
+        let id = task.id();
+        let text = self.ask_plan(id, |plan| {
+            if self.timing.is_some() && plan.times.iter().all(Option::is_none) {
+                let label = plan.label(task.work().header());
+                return format!("no device can run it in {label:?}: no kind has a rate for it");
+            }
             let (bytes, count) = (plan.bytes(), distinct(&plan.needs).count());
             let each: BTreeSet<NodeId> = self.lanes.iter().map(|lane| lane.node).collect();
             let why = each.into_iter().map(|node| self.why_not(node, plan)).collect::<Vec<_>>().join(", ");
             format!("its {count} operands need {bytes} bytes at once, and no device can have them: {restricted}{why}")
         });
-        self.plans.lock().remove(&task);
+        self.plans.lock().remove(&id);
         Cause::words(text.unwrap_or_else(|| "no device can run it".into()))
     }
 
@@ -95,10 +99,10 @@ impl Hub {
         let stays =
             distinct(&plan.needs).filter_map(|need| self.handle(need.datum)).find(|h| !h.is_portable());
         match (stays, self.nodes[node].capacity) {
-            _ if node != HOST && plan.on_host => format!("{name} has no host memory, which it needs"),
             (Some(handle), _) if node != HOST => {
                 format!("{} cannot leave the host for {name}", handle.base().name())
             }
+            _ if node != HOST && plan.on_host => format!("{name} has no host memory, which it needs"),
             (_, Some(capacity)) => format!("{name} has {capacity} bytes"),
             (_, None) => format!("{name} is not limited"),
         }

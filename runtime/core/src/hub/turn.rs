@@ -7,7 +7,8 @@ use super::{Hub, Waiting};
 use crate::data::AnyHandle;
 use crate::engine::{Shared, Target};
 use crate::error::Error;
-use crate::memory::{Access, BufferId, Datum, HOST, Memory, Need, Ticket};
+use crate::format::Format;
+use crate::memory::{Access, BufferId, Datum, HOST, Memory, NOWHERE, Need, Ticket};
 
 const THERE: u8 = 1;
 const LOST: u8 = 2;
@@ -34,6 +35,9 @@ impl Signal {
 pub(crate) struct Turn {
     ticket: Ticket,
     writes: bool,
+    signal: Arc<Signal>,
+    format: Format,
+    /// Where it is, once it is there.
     pub(crate) buffer: BufferId,
 }
 
@@ -44,36 +48,42 @@ impl Shared {
         handle: &dyn AnyHandle,
         writes: bool,
     ) -> Result<Option<Turn>, Error> {
+        let Some(mut turn) = self.ask_for_value(handle, writes) else { return Ok(None) };
+        let hub = self.hub.as_ref().expect("only a hub brings values");
+        let there = || turn.signal.get() != 0;
+        if let Err(error) = self.wait_until(&Target::Other("a value from another memory node"), there) {
+            hub.give_up(turn.ticket);
+            self.drain();
+            return Err(error);
+        }
+        if turn.signal.get() == LOST {
+            return Ok(None);
+        }
+        let format = turn.format;
+        let datum = handle.datum().expect("held");
+        turn.buffer = hub.look(|memory| memory.buffer(datum, HOST, format)).expect("staged");
+        Ok(Some(turn))
+    }
+
+    /// Asks for the current version on the host, without waiting for it; `None` if there is no value.
+    pub(crate) fn ask_for_value(self: &Arc<Self>, handle: &dyn AnyHandle, writes: bool) -> Option<Turn> {
         let hub = self.hub.as_ref().expect("only a hub brings values");
         if handle.has_partials() {
             hub.combine(handle);
         }
         let (ticket, signal) = (hub.ticket(), Arc::new(Signal::default()));
         let datum = handle.datum().expect("adopted when the caller's turn was linked");
-        let need = hub.with_memory(|memory| {
+        let format = hub.with_memory(|memory| {
             let (format, bytes) = memory.current(datum);
             let access = if writes { Access::Update } else { Access::Read };
-            let need = Need { datum, format, bytes, access };
             memory.has_value(datum).then(|| {
                 hub.waiting.lock().insert(ticket, Waiting::Turn(Arc::clone(&signal)));
-                memory.stage_for_caller(ticket, &[need]);
-                need
+                memory.stage_for_caller(ticket, &[Need { datum, format, bytes, access }]);
+                format
             })
-        });
-        let Some(need) = need else { return Ok(None) };
+        })?;
         self.drain();
-        if let Err(error) =
-            self.wait_until(&Target::Other("a value from another memory node"), || signal.get() != 0)
-        {
-            hub.give_up(ticket);
-            self.drain();
-            return Err(error);
-        }
-        if signal.get() == LOST {
-            return Ok(None);
-        }
-        let buffer = hub.look(|memory| memory.buffer(datum, HOST, need.format)).expect("staged");
-        Ok(Some(Turn { ticket, writes, buffer }))
+        Some(Turn { ticket, writes, signal, format, buffer: NOWHERE })
     }
 
     /// The caller has done with the value.
@@ -176,15 +186,17 @@ impl Hub {
     pub(super) fn combine(&self, handle: &dyn AnyHandle) {
         let _one = self.combining.lock();
         let _mode = self.mode.enter();
+        let datum = handle.datum().expect("managed");
+        // What does not travel cannot be copied: it moves, once no conversion reads it any more.
+        while !handle.is_portable() && handle.has_partials() && !self.look(|memory| memory.is_unread(datum)) {
+            if !self.events.as_ref().is_some_and(|events| events.pass()) {
+                std::thread::yield_now();
+            }
+        }
         if !handle.has_partials() {
             return;
         }
         let Some(old) = self.at_home(handle) else { return };
-        let datum = handle.datum().expect("managed");
-        // What does not travel cannot be copied: it moves, once no conversion reads it any more.
-        while !handle.is_portable() && !self.look(|memory| memory.is_unread(datum)) {
-            std::thread::yield_now();
-        }
         handle.combine_apart(old, &mut |meta| {
             self.with_memory(|memory| memory.replace(datum, meta.format, meta.bytes as u64))
         });

@@ -1,7 +1,7 @@
 //! Where the bytes are: memory nodes, replicas, transfers, capacity. A state machine without threads and clocks.
 //!
 //! A driver (virtual time, or threads that copy bytes) tells it which task is to run where ([`Memory::stage`]), when a transfer
-//! has ended ([`Memory::arrived`]) and when a task has ([`Memory::finish`]); it answers with [`Action`]s. `README.md` has the
+//! has ended ([`Memory::arrived`]) and when a task has ([`Memory::finish_as`]); it answers with [`Action`]s. `README.md` has the
 //! rules and why they hold.
 
 mod link;
@@ -79,7 +79,7 @@ pub(crate) struct BufferId(pub u64);
 /// The place of what a task only looks at.
 pub(crate) const NOWHERE: BufferId = BufferId(u64::MAX);
 
-/// A task's working set on a node, between [`Memory::stage`] and [`Memory::finish`].
+/// A task's working set on a node, between [`Memory::stage`] and [`Memory::finish_as`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket(pub u64);
 

@@ -189,6 +189,7 @@ impl Platform {
             capacity_gb: Some(device.capacity() as f64 / 1e9),
             convert_gb_s,
             staging: device.staging(),
+            disk: false,
         });
         self.devices.push(DeviceSpec { kind: kind.clone(), node: name, count: 1 });
         self.links.push(link);
@@ -214,7 +215,13 @@ fn unmeasured(workers: usize) -> Error {
 
 fn host_node(models: &Models, workers: usize) -> Result<NodeSpec, Error> {
     let conversion = models.link(HOST, HOST).ok_or_else(|| unmeasured(workers))?;
-    Ok(NodeSpec { name: HOST.into(), capacity_gb: None, convert_gb_s: gb_s(conversion), staging: 0 })
+    Ok(NodeSpec {
+        name: HOST.into(),
+        capacity_gb: None,
+        convert_gb_s: gb_s(conversion),
+        staging: 0,
+        disk: false,
+    })
 }
 
 /// What a runtime calls the node of its device.

@@ -75,11 +75,15 @@ pub struct NodeSpec {
     /// Its size (GB = 1e9 bytes); without it, whatever is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_gb: Option<f64>,
-    /// Bytes read and written per second by a conversion between formats (GB/s).
+    /// Bytes read and written per second by a conversion between formats (GB/s). A disk converts nothing.
+    #[serde(default)]
     pub convert_gb_s: f64,
     /// Conversions that can be under way at a time in memory that is not part of the capacity.
     #[serde(default = "two")]
     pub staging: u32,
+    /// It is the disk behind a host of limited size: without a capacity, and linked with the host alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disk: bool,
 }
 
 fn two() -> u32 {
@@ -186,6 +190,14 @@ impl KindSpec {
         times.min_by_key(|(nanos, _)| *nanos)
     }
 
+    /// What a call takes that runs nothing (ns); 0 where it is in the times of tasks.
+    pub(crate) fn launch_nanos(&self) -> u64 {
+        match self {
+            KindSpec::Rated(rates) => (rates.overhead_us * 1e3).round() as u64,
+            KindSpec::Measured(_) => 0,
+        }
+    }
+
     /// Peak rate in one precision (Tflop/s): as it is written down, or the best that was measured. 0: none is known.
     pub fn peak_tflops(&self, label: &str) -> f64 {
         match self {
@@ -246,10 +258,10 @@ impl Platform {
         self
     }
 
-    /// The same machine with `gb` of memory on every node that has a capacity.
+    /// The same machine with `gb` of memory on every device node that has a capacity.
     #[must_use]
     pub fn with_capacity(mut self, gb: f64) -> Self {
-        for node in self.nodes.iter_mut().filter(|node| node.capacity_gb.is_some()) {
+        for node in self.nodes.iter_mut().skip(1).filter(|node| node.capacity_gb.is_some()) {
             node.capacity_gb = Some(gb);
         }
         self
@@ -277,7 +289,9 @@ impl Platform {
             }
         };
         for (i, node) in self.nodes.iter().enumerate() {
-            positive(format!("convert_gb_s of node {}", node.name), node.convert_gb_s)?;
+            if !node.disk {
+                positive(format!("convert_gb_s of node {}", node.name), node.convert_gb_s)?;
+            }
             node.capacity_gb
                 .map_or(Ok(()), |gb| positive(format!("capacity_gb of node {}", node.name), gb))?;
             if self.node(&node.name) != Some(i) {
@@ -290,8 +304,16 @@ impl Platform {
                 return Err(format!("node {} has no link to the host, {}", node.name, self.nodes[0].name));
             }
         }
-        if self.nodes[0].capacity_gb.is_some() {
-            return Err("the host's capacity cannot be limited yet".into());
+        for disk in self.nodes.iter().filter(|node| node.disk) {
+            let name = &disk.name;
+            let alone = self.nodes.iter().filter(|node| node.disk).count() == 1;
+            let is_used = self.devices.iter().any(|device| device.node == *name);
+            let links = self.links.iter().filter(|link| link.between.contains(name)).count();
+            if !alone || is_used || links != 1 || disk.capacity_gb.is_some() || *name == self.nodes[0].name {
+                return Err(format!(
+                    "node {name} is a disk: there is one at most, without a capacity and without devices, linked with the host alone"
+                ));
+            }
         }
         for link in &self.links {
             let [a, b] = &link.between;

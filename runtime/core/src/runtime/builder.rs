@@ -3,12 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zellige_model::Models;
 
 use super::Runtime;
-use crate::device::DeviceSpec;
+use crate::clock::Clock;
+use crate::device::{DeviceSpec, Events};
 use crate::engine::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::error::Error;
 use crate::graph::GpuGraphs;
@@ -41,6 +42,7 @@ pub struct RuntimeBuilder {
     patience: Option<Duration>,
     models: Option<Arc<Models>>,
     on_stall: Box<dyn Fn(String) + Send>,
+    seed: Option<u64>,
 }
 
 /// Where goes what the host has no room for.
@@ -86,6 +88,7 @@ impl RuntimeBuilder {
             patience: Some(Duration::from_secs(30)),
             models: None,
             on_stall: Box::new(|message| tracing::warn!("{message}")),
+            seed: None,
         }
     }
 
@@ -255,6 +258,31 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Starts no threads: whoever waits for something does all that workers and devices would do, in an order that follows from `seed`.
+    /// So a test can try many orders, and repeat one, unless the policy goes by measured times. Bodies cannot wait
+    /// ([`Error::SelfWait`]); operations of emulated devices take times that are drawn; GPUs have clocks of their own, and are refused.
+    ///
+    /// ```
+    /// use zellige_runtime::{Error, Runtime, Submit, commute};
+    ///
+    /// let order = |seed| -> Result<Vec<u32>, Error> {
+    ///     let rt = Runtime::builder().workers(3).single_threaded(seed).policy("eager").build()?;
+    ///     let seen = rt.register(vec![0; 8]);
+    ///     for n in 1..=8 {
+    ///         let note = move |(seen,): (&mut [u32],)| *seen.iter_mut().find(|x| **x == 0).unwrap() = n;
+    ///         rt.task("note").operands((commute(&seen),)).cpu(note).submit()?;
+    ///     }
+    ///     rt.take(seen)
+    /// };
+    /// assert_eq!(order(7)?, order(7)?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn single_threaded(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -295,17 +323,20 @@ impl RuntimeBuilder {
             slot
         };
         let workers = cores_of.into_iter().zip(neighbours).enumerate().map(slot).collect();
-        let started = Instant::now();
+        let clock = Arc::new(if self.seed.is_some() { Clock::simulated() } else { Clock::real() });
+        let events = self.seed.map(|seed| Arc::new(Events::new(Arc::clone(&clock), seed)));
         let mode = self.subnormals.unwrap_or_default();
         mode.warn_if_impossible();
         let hub = (!self.devices.is_empty() || host.capacity.is_some()).then(|| {
-            let log = self.trace.map(|capacity| Log::new(started, capacity));
-            Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log, mode)
+            let log = self.trace.map(|capacity| Log::new(Arc::clone(&clock), capacity));
+            Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log, mode, events.as_ref())
         });
         let hub = hub.transpose().map_err(Error::Config)?;
         let recorder = self.trace.map(|capacity| TraceRecorder::new(count, capacity));
         let window = Window::new(self.window);
-        let watched = self.patience.is_some();
+        let threaded = self.seed.is_none();
+        let patience = self.patience.filter(|_| threaded);
+        let watched = patience.is_some();
         if let (Some(hub), Some(choose)) = (&hub, self.victims) {
             hub.choose_victims_by(choose);
         }
@@ -323,16 +354,17 @@ impl RuntimeBuilder {
             watched,
             pinned: if self.pin && cpus <= cores { cpus } else { 0 },
             oversubscribed: count > cores,
-            started,
+            clock,
+            events,
         }));
-        let watchdog = match self.patience {
+        let watchdog = match patience {
             None => None,
             Some(patience) => Some(
                 Watchdog::spawn(Arc::clone(&shared), patience, self.on_stall)
                     .map_err(|e| Error::Os { what: "starting the watchdog".into(), cause: e.to_string() })?,
             ),
         };
-        let threads = engine::spawn_workers(&shared)?;
+        let threads = if threaded { engine::spawn_workers(&shared)? } else { Vec::new() };
         Ok(Runtime { shared, threads, _watchdog: watchdog })
     }
 }

@@ -82,8 +82,8 @@ pub trait Policy: Send + Sync + 'static {
     fn pop(&self, view: &SchedView<'_>, worker: usize) -> Option<ReadyTask>;
 
     /// The worker that will run a task of this codelet, if that is certain when it is submitted. What it reads can then come to that
-    /// worker in the form that serves all tasks there. Asked twice for each task that is submitted,
-    /// in replays not at all; the answers have to agree.
+    /// worker in the form that serves all tasks there. Asked twice for each task that is submitted
+    /// or replayed; the answers have to agree.
     fn home(&self, view: &SchedView<'_>, codelet: &str, info: &TaskInfo) -> Option<usize> {
         let _ = (view, codelet, info);
         None

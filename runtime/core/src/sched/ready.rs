@@ -42,7 +42,6 @@ impl ReadyTask {
         match &*self.0 {
             Work::Task(task) => task.header.priority,
             Work::Replay(task) => task.priority(),
-            Work::Simulated(task) => task.header().priority,
         }
     }
 
@@ -61,7 +60,6 @@ impl ReadyTask {
         let batch = match &*self.0 {
             Work::Task(task) => task.header.ways.together(on_gpu),
             Work::Replay(task) => task.batch(on_gpu),
-            Work::Simulated(_) => 0,
         };
         batch as usize
     }
@@ -80,14 +78,6 @@ impl ReadyTask {
 
     pub(crate) fn runtime(&self) -> u32 {
         self.0.runtime()
-    }
-
-    /// The task's place in the graph that is being simulated, if it is.
-    pub(crate) fn simulated(&self) -> Option<u32> {
-        match &*self.0 {
-            Work::Simulated(task) => Some(task.index),
-            _ => None,
-        }
     }
 
     /// The task's number.

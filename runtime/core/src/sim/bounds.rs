@@ -6,27 +6,31 @@ use std::time::Duration;
 use zellige_trace::{Bounds, TaskEvent};
 
 use super::SimBounds;
-use super::log::kinds;
-use super::world::Stage;
 use crate::error::Error;
+use crate::graph::Graph;
+use crate::platform::Platform;
 
 /// How many tasks a class has, and what they take together on each kind of device (ns).
 type Sum = (u64, Vec<Option<u64>>);
 
 /// Bounds from the tasks as they were run (with the precisions that were chosen) and the platform's times.
-pub(super) fn bounds(stage: &Stage, tasks: &[TaskEvent]) -> Result<SimBounds, Error> {
-    let kinds = kinds(&stage.platform);
+pub(super) fn bounds(graph: &Graph, platform: &Platform, tasks: &[TaskEvent]) -> Result<SimBounds, Error> {
+    let kinds = kinds(platform);
     let time = |kind: &str, task: &TaskEvent| {
-        let header = stage.graph.header(task.id as usize);
+        let header = graph.header(task.id as usize);
         let (several, shape) = (header.ways.implementations, header.info.shape);
-        let kind = &stage.platform.kinds[kind];
+        let kind = &platform.kinds[kind];
         kind.fastest(task.name, several, task.label, shape, task.flops, task.bytes).map(|(nanos, _)| nanos)
     };
     // Mean times: tasks of one class differ where tiles do.
     let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
-    let mut fastest = vec![0f64; stage.graph.len()];
+    let mut fastest = vec![0f64; graph.len()];
     for task in tasks {
-        let times: Vec<Option<u64>> = kinds.iter().map(|(kind, _)| time(kind, task)).collect();
+        let mut times: Vec<Option<u64>> = kinds.iter().map(|(kind, _)| time(kind, task)).collect();
+        if times.iter().all(Option::is_none) {
+            // The runtime's own, which the platform says nothing of: partial results are added.
+            times.fill(Some(task.end_ns - task.start_ns));
+        }
         fastest[task.id as usize] = times.iter().flatten().min().map_or(0.0, |&ns| ns as f64);
         let (count, sum) =
             sums.entry((task.name, task.label)).or_insert_with(|| (0, vec![Some(0); kinds.len()]));
@@ -45,7 +49,7 @@ pub(super) fn bounds(stage: &Stage, tasks: &[TaskEvent]) -> Result<SimBounds, Er
     };
     let times: Vec<Vec<Option<Duration>>> = (0..kinds.len()).map(row).collect();
     let bounds = Bounds::new(&kinds, &classes, &times)?;
-    let path = stage.graph.longest_path(|task| fastest[task]);
+    let path = graph.longest_path(|task| fastest[task]);
     let critical_path = Duration::from_nanos(path.iter().map(|&task| fastest[task]).sum::<f64>() as u64);
     let mut chain: BTreeMap<String, u64> = BTreeMap::new();
     let by_id: std::collections::HashMap<u64, &TaskEvent> =
@@ -56,4 +60,16 @@ pub(super) fn bounds(stage: &Stage, tasks: &[TaskEvent]) -> Result<SimBounds, Er
     let chain: Vec<(&str, u64)> = chain.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     let area = bounds.area();
     Ok(SimBounds { area, critical_path, mixed: bounds.mixed(&chain)?.max(area).max(critical_path) })
+}
+
+/// The device kinds of a platform and how many devices each has.
+fn kinds(platform: &Platform) -> Vec<(&str, usize)> {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for device in &platform.devices {
+        match kinds.iter_mut().find(|(kind, _)| *kind == device.kind) {
+            Some((_, count)) => *count += device.count,
+            None => kinds.push((&device.kind, device.count)),
+        }
+    }
+    kinds
 }

@@ -1,5 +1,5 @@
-//! Virtual time: a recorded graph on a written-down machine, through the scheduling policies that run it for real and through the
-//! memory manager. No kernel runs, and no value is needed.
+//! Virtual time: a recorded graph on a written-down machine, through the engine, the scheduling policies and the memory manager that
+//! run it for real. No kernel runs, and no value is needed.
 //!
 //! ```
 //! use zellige_runtime::platform::Platform;
@@ -18,16 +18,20 @@
 //! # Ok::<(), zellige_runtime::Error>(())
 //! ```
 //!
-//! A task that reduces into a handle counts as one that reads it: partial results take neither memory nor transfers. Commuting
-//! accesses are refused.
+//! A simulation is a [replay](crate::Runtime::replay) on the engine that runs tasks for real, with these differences: one thread does what workers would do;
+//! devices are simulated, so that an operation ends when the platform says and does nothing; handles are
+//! placeholders, which know format, size and norm of a value that does not exist. Whatever else the engine does is simulated because the engine
+//! does it: commuting tasks exclude each other, partial results are added on the host, tasks are run in one call, a host of limited size
+//! has a disk, tasks run where they [may](crate::Codelet::can_execute). An end is known at once, so nothing is launched behind tasks
+//! that have not ended.
 //!
 //! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
 
 mod bounds;
-mod engine;
-mod log;
+mod machine;
 mod norms;
-mod world;
+mod outcome;
+mod run;
 
 use std::time::Duration;
 
@@ -150,16 +154,16 @@ impl<'a> Simulation<'a> {
     /// Runs it.
     ///
     /// # Errors
-    /// [`Error::Config`] for an unknown policy, for a task that no device can run or whose operands fit nowhere (with the
-    /// arithmetic), and for what cannot be simulated yet: commuting accesses.
+    /// [`Error::Config`] for an unknown policy, and for a task that no device can run or whose operands fit nowhere (with the
+    /// arithmetic).
     pub fn run(self) -> Result<SimOutcome, Error> {
         let devices: usize = self.platform.devices.iter().map(|device| device.count).sum();
         let policy = match self.policy {
             PolicyChoice::Named(name) => sched::by_name(&name, devices)?,
             PolicyChoice::Own(policy) => policy,
         };
-        let engine = engine::Engine::new(self.graph, self.platform, policy, self.ahead, self.norms)?;
-        engine.run(&self.collect)
+        let run = run::Run::new(self.graph, self.platform, policy, self.ahead, self.norms);
+        outcome::outcome(self.graph, self.platform, run.run(&self.collect)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Small machines whose schedules are known by hand.
 
 use super::*;
-use crate::{Buffer, Format, Handle, Recorder, Runtime, Submit, read, update, write};
+use crate::{Buffer, Format, Handle, Recorder, Runtime, Submit, commute, read, reduce, update, write};
 
 fn machine(gpus: usize, capacity_gb: f64, peers: bool) -> Platform {
     let mut text = String::from("name = \"m\"\n[[nodes]]\nname = \"host\"\nconvert_gb_s = 1.0\n");
@@ -233,4 +233,147 @@ fn a_policy_of_ones_own_decides() {
     let outcome = simulation.run().unwrap();
     assert_eq!(outcome.trace.policy, "last");
     assert_eq!(outcome.trace.tasks.iter().map(|task| task.worker).collect::<Vec<_>>(), [2; 4]);
+}
+
+/// One host with workers of these kinds, whose tasks take 5 us and more where they have operations (1 Tflop/s); `more`: other nodes and links.
+fn host(capacity: &str, kinds: &[(&str, usize)], more: &str) -> Platform {
+    let mut text =
+        format!("name = \"h\"\n[[nodes]]\nname = \"host\"\nconvert_gb_s = 1.0\n{capacity}\n{more}\n");
+    for (kind, count) in kinds {
+        text += &format!(
+            "[[devices]]\nkind = \"{kind}\"\nnode = \"host\"\ncount = {count}\n[kinds.{kind}]\nmemory_gb_s = 1e9\n\
+             peak_tflops = {{ \"\" = 1.0 }}\nefficiency = {{ t = [[1, 1.0]] }}\noverhead_us = 5.0\n"
+        );
+    }
+    Platform::parse(&text).unwrap()
+}
+
+#[test]
+fn commuting_tasks_exclude_each_other_on_all_devices() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 3);
+    let graph = rt
+        .record(|g: &Recorder| {
+            for _ in 0..6 {
+                g.task("sum").operands((commute(&all[0]),)).cpu(|_| ()).submit()?;
+                g.task("else").operands((update(&all[1]),)).cpu(|_| ()).submit()?;
+                g.task("else").operands((update(&all[2]),)).cpu(|_| ()).submit()?;
+            }
+            g.task("after").operands((read(&all[0]),)).cpu(|_| ()).submit().map(drop)
+        })
+        .unwrap();
+    for (policy, _) in crate::POLICIES {
+        let trace = Simulation::new(&graph, &machine(2, 1.0, true)).policy(policy).run().unwrap().trace;
+        let mut sums: Vec<_> = trace.tasks.iter().filter(|task| task.name == "sum").collect();
+        sums.sort_by_key(|task| task.start_ns);
+        assert_eq!(sums.len(), 6);
+        assert!(sums.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{policy}");
+        let after = trace.tasks.iter().find(|task| task.name == "after").unwrap();
+        assert!(after.start_ns >= sums[5].end_ns, "{policy}");
+    }
+}
+
+#[test]
+fn partial_results_are_made_side_by_side_and_added_on_the_host() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let x = rt.register(Buffer::<u8>::zeroed(1000)).with_reduction(|x| x.clone(), |_, _| ());
+    let graph = rt
+        .record(|g: &Recorder| {
+            (0..4).try_for_each(|_| g.task("t").operands((reduce(&x),)).cpu(|_| ()).submit().map(drop))?;
+            g.task("t").operands((read(&x),)).cpu(|_| ()).submit().map(drop)
+        })
+        .unwrap();
+    let outcome = Simulation::new(&graph, &host("", &[("cpu", 2)], "")).policy("eager").run().unwrap();
+    // Two at a time, then 1000 bytes at 1 GB/s, then the reader.
+    assert_eq!(outcome.makespan.as_nanos(), 2 * 5000 + 1000 + 5000);
+    assert_eq!(outcome.trace.tasks.iter().filter(|task| task.name == "combine").count(), 1);
+    let error = Simulation::new(&graph, &machine(1, 1.0, false)).policy("eager").run().unwrap_err();
+    assert!(error.to_string().contains("host memory"), "{error}");
+}
+
+/// Up to four in one call.
+struct Batched;
+
+impl crate::Codelet for Batched {
+    type Operands = (crate::Update<Buffer<u8>>,);
+
+    fn name(&self) -> &'static str {
+        "t"
+    }
+
+    fn batch(&self) -> usize {
+        4
+    }
+
+    fn cpu(
+        &self,
+        _views: <Self::Operands as crate::Operands>::Views<'_, crate::Cpu>,
+        _cx: &mut crate::TaskContext<'_>,
+    ) -> Result<(), crate::TaskError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn tasks_of_one_call_start_once() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 8);
+    let graph =
+        rt.record(|g: &Recorder| all.iter().try_for_each(|x| g.submit(Batched, (update(x),)).map(drop)));
+    let outcome =
+        Simulation::new(&graph.unwrap(), &host("", &[("cpu", 1)], "")).policy("eager").run().unwrap();
+    assert_eq!(outcome.makespan.as_nanos(), 2 * 5000);
+    assert!(outcome.trace.tasks.iter().all(|task| task.batch == 4));
+}
+
+#[test]
+fn a_host_that_is_too_small_has_a_disk() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 6);
+    let graph = rt
+        .record(|g: &Recorder| {
+            (0..30).try_for_each(|i| {
+                g.task("t").operands((update(&all[i * 5 % 6]),)).cpu(|_| ()).submit().map(drop)
+            })
+        })
+        .unwrap();
+    let disk =
+        "[[nodes]]\nname = \"disk\"\ndisk = true\n[[links]]\nbetween = [\"host\", \"disk\"]\ngb_s = 1.0";
+    let small = host("capacity_gb = 3e-6", &[("cpu", 1)], disk);
+    let outcome = Simulation::new(&graph, &small).policy("eager").collect(0..6).run().unwrap();
+    let written = outcome.trace.transfers.iter().filter(|transfer| transfer.to == 1).count();
+    let read = outcome.trace.transfers.iter().filter(|transfer| transfer.from == 1).count();
+    assert!(written >= 3 && read >= 3, "{written} {read}");
+    let roomy = Simulation::new(&graph, &host("", &[("cpu", 1)], "")).policy("eager").run().unwrap();
+    assert_eq!(roomy.makespan.as_nanos(), 30 * 5000);
+    assert!(outcome.makespan > roomy.makespan);
+    let two = host("", &[("cpu", 1)], &disk.replace("disk = true", "convert_gb_s = 1.0"));
+    assert!(two.nodes.len() == 2, "without the word it is a node like others");
+    let text = small
+        .to_toml()
+        .unwrap()
+        .replace("[[links]]", "[[devices]]\nkind = \"cpu\"\nnode = \"disk\"\n[[links]]");
+    assert!(Platform::parse(&text).unwrap_err().to_string().contains("disk"), "{text}");
+}
+
+#[test]
+fn tasks_run_on_the_kinds_that_they_name() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let all = handles(&rt, 9);
+    let record = |kinds: &'static [&'static str]| {
+        rt.record(|g: &Recorder| {
+            all.iter().try_for_each(|x| {
+                g.task("t").operands((update(x),)).cpu(|_| ()).on_kinds(kinds).submit().map(drop)
+            })
+        })
+        .unwrap()
+    };
+    let two = host("", &[("fast", 2), ("slow", 1)], "");
+    for (policy, _) in crate::POLICIES {
+        let outcome = Simulation::new(&record(&["slow"]), &two).policy(policy).run().unwrap();
+        assert!(outcome.trace.tasks.iter().all(|task| task.worker == 2), "{policy}");
+        assert_eq!(outcome.makespan.as_nanos(), 9 * 5000, "{policy}");
+    }
+    let error = Simulation::new(&record(&["other"]), &two).run().unwrap_err().to_string();
+    assert!(error.contains("where it may run"), "{error}");
 }

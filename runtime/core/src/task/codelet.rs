@@ -200,7 +200,7 @@ pub trait Codelet: Send + Sync + 'static {
     /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and the same late choice. A worker that
     /// takes one from its policy takes others with it that are ready already: it waits for none, and leaves other workers their share.
     /// On a device with memory of its own those whose operands are there are launched as one operation. Tasks that commute or reduce run
-    /// alone, and so do those that [choose](Codelet::is_choosy) among several implementations. Virtual time runs tasks one by one.
+    /// alone, and so do those that [choose](Codelet::is_choosy) among several implementations.
     fn batch(&self) -> usize {
         1
     }

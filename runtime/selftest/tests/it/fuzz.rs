@@ -41,6 +41,18 @@ fn dying_devices_take_only_what_was_nowhere_else() {
     assert!(report.counts.device_deaths > 3, "{report:?}");
 }
 
+/// The same cases in orders that threads rarely take, and that a seed repeats.
+#[test]
+fn on_one_thread_any_order_comes_to_the_same() {
+    for deaths in [false, true] {
+        let fuzz = Fuzz { graphs: amount(200) as u64, seed: 3_000_000, jobs: 2, deaths, ..Fuzz::default() };
+        let report = passes(Fuzz { single_threaded: true, ..fuzz });
+        let counts = report.counts;
+        assert!(counts.graphs_with_disk_writes > 20 && counts.graphs_with_gpus == 0, "{counts:?}");
+        assert_eq!(counts.device_deaths > 3, deaths, "{counts:?}");
+    }
+}
+
 /// Tasks that ask for narrow forms and for an operand whose size is not known yet were counted as they are stored, and refused.
 #[test]
 fn what_is_not_known_does_not_widen_the_rest() {

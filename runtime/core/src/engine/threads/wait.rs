@@ -154,6 +154,9 @@ impl Shared {
         }
         self.check_can_wait()?;
         self.check_process()?;
+        if let Some(events) = &self.events {
+            return self.act_for(events, target, done);
+        }
         match current::worker_of(self) {
             Some(worker) => self.wait_in_body(worker, target, manner, &done),
             None => self.wait_outside(target, manner, &done),

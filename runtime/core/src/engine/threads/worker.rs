@@ -235,7 +235,6 @@ impl Shared {
             match task.into_work() {
                 Work::Task(task) => self.run_job(task, worker, local, &mut ready),
                 Work::Replay(task) => self.run_job(task, worker, local, &mut ready),
-                Work::Simulated(_) => unreachable!("it belongs to no runtime, so it is never popped here"),
             }
             self.rests(worker, id, outer);
         } else {

@@ -6,8 +6,6 @@ mod room;
 mod sets;
 mod transfers;
 
-use std::collections::HashMap;
-
 use smallvec::SmallVec;
 
 use crate::format::Format;
@@ -18,6 +16,7 @@ use crate::memory::{
     Access, Action, BufferId, Datum, HOST, LinkSpec, Need, NodeId, NodeSpec, NodeStats, Reason, Ticket,
     Transfer, VictimHook, bytes_of, distinct,
 };
+use crate::numbered::Numbered;
 
 /// For whom a working set is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +59,8 @@ pub(crate) struct Memory {
     data: Vec<Entry>,
     /// Numbers of removed data.
     unused: Vec<Datum>,
-    stagings: HashMap<Ticket, Staging>,
-    flights: HashMap<u64, Flight>,
+    stagings: Numbered<Ticket, Staging>,
+    flights: Numbered<u64, Flight>,
     next_flight: u64,
     next_buffer: u64,
     /// Counts uses, so that the oldest is known.
@@ -91,8 +90,8 @@ impl Memory {
             links: links.iter().flatten().map(|spec| spec.map(Link::new)).collect(),
             data: Vec::new(),
             unused: Vec::new(),
-            stagings: HashMap::new(),
-            flights: HashMap::new(),
+            stagings: Numbered::default(),
+            flights: Numbered::default(),
             next_flight: 0,
             next_buffer: 0,
             clock: 0,

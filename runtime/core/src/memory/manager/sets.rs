@@ -77,12 +77,14 @@ impl Memory {
         staging
     }
 
-    /// The task has ended: what it wrote is the datum's new version.
+    /// The task has ended: what it wrote is the datum's new version, and is what its need said.
+    #[cfg(all(test, loom))]
     pub(crate) fn finish(&mut self, ticket: Ticket) {
         self.finish_as(ticket, &[]);
     }
 
-    /// As [`Memory::finish`], but these written data turned out to have another format and size (bytes) than the need said.
+    /// The task has ended: what it wrote is the datum's new version. These written data have a format and size (bytes) that may be
+    /// others than the need said.
     /// What they take more may exceed the node's capacity until others have been given up for it.
     pub(crate) fn finish_as(&mut self, ticket: Ticket, actual: &[(Datum, Format, u64)]) {
         let staging = self.unregister(ticket);

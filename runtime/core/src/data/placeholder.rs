@@ -1,0 +1,188 @@
+//! Handles of values that do not exist: in simulated time a graph runs on them.
+
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::handle::{AnyHandle, HandleBase};
+use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
+use super::portable::AnyHeader;
+use super::{Meta, Spare};
+use crate::format::Format;
+use crate::gpu::{Carrier, Known, Pending, Seen};
+use crate::memory::{BufferId, Datum, Ticket};
+use crate::sched::ReadyTask;
+use crate::task::Resource;
+
+/// The norm that version so-and-so of a value has, if it is known.
+pub(crate) type NormOf = Box<dyn Fn(u32) -> Option<f64> + Send + Sync>;
+
+/// Stands in for another handle, and knows of its versions what a task or policy may ask: format, size and norm.
+pub(crate) struct Placeholder {
+    base: HandleBase,
+    me: Weak<Placeholder>,
+    real: Arc<dyn AnyHandle>,
+    /// There is a value in the beginning.
+    has_value: bool,
+    norm_of: NormOf,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Of the current version.
+    meta: Meta,
+    /// How often it has been written.
+    version: u32,
+    datum: Option<(Datum, Forgotten)>,
+}
+
+impl Placeholder {
+    /// In the place of `real`, as it was registered.
+    pub(crate) fn new(real: &Arc<dyn AnyHandle>, has_value: bool, norm_of: NormOf) -> Arc<Self> {
+        let mut meta = real.registered().unwrap_or_default();
+        meta.norm = norm_of(0).unwrap_or(meta.norm);
+        Arc::new_cyclic(|me| Placeholder {
+            base: HandleBase::new(has_value),
+            me: Weak::clone(me),
+            real: Arc::clone(real),
+            has_value,
+            norm_of,
+            state: Mutex::new(State { meta, version: 0, datum: None }),
+        })
+    }
+}
+
+impl Drop for Placeholder {
+    fn drop(&mut self) {
+        if let Some((datum, forgotten)) = self.state.get_mut().datum.take() {
+            forgotten.push(datum);
+        }
+    }
+}
+
+impl AnyHandle for Placeholder {
+    fn base(&self) -> &HandleBase {
+        &self.base
+    }
+
+    fn arc(&self) -> Arc<dyn AnyHandle> {
+        self.me.upgrade().expect("whoever asks holds it")
+    }
+
+    fn has_reduction(&self) -> bool {
+        self.real.has_reduction()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn registered(&self) -> Option<Meta> {
+        self.real.registered()
+    }
+
+    fn began_written(&self) -> bool {
+        self.has_value
+    }
+
+    fn size_as(&self, meta: &Meta, to: Format) -> Option<usize> {
+        self.real.size_as(meta, to)
+    }
+
+    fn format_name(&self, format: Format) -> &'static str {
+        self.real.format_name(format)
+    }
+
+    fn combine_partials(&self, _at: Option<BufferId>) {}
+
+    fn combine_apart(&self, _from: BufferId, _make: &mut dyn FnMut(Meta) -> BufferId) {}
+
+    fn has_partials(&self) -> bool {
+        false
+    }
+
+    fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask> {
+        match resource {
+            Resource::Commute => self.base.park_commuting(task),
+            // The memory manager makes them.
+            Resource::Replica(_) => Err(task),
+        }
+    }
+}
+
+impl Places for Placeholder {
+    fn datum(&self) -> Option<Datum> {
+        self.state.lock().datum.as_ref().map(|(datum, _)| *datum)
+    }
+
+    fn current(&self) -> Meta {
+        self.state.lock().meta
+    }
+
+    fn manage(&self, datum: Datum, meta: Meta, _buffer: Option<BufferId>, forgotten: &Forgotten) {
+        let mut state = self.state.lock();
+        state.meta = Meta { norm: state.meta.norm, ..meta };
+        state.datum = Some((datum, Arc::clone(forgotten)));
+    }
+
+    fn own(&self) -> Option<Meta> {
+        self.has_value.then(|| self.current())
+    }
+
+    fn unmanage(&self, _buffer: Option<BufferId>) {}
+
+    fn is_portable(&self) -> bool {
+        self.real.is_portable()
+    }
+
+    fn carry(
+        &self,
+        _source: BufferId,
+        _target: BufferId,
+        _to: Format,
+        _onto: Onto<'_>,
+        _carrier: Option<Carrier<'_>>,
+    ) -> Result<(), CarryError> {
+        Ok(())
+    }
+
+    fn clear(&self, _buffer: BufferId) -> Option<Spare> {
+        None
+    }
+
+    fn settle(&self, _buffer: BufferId) -> Meta {
+        self.current()
+    }
+
+    fn settle_as(&self, _by: Ticket, meta: Meta) {
+        let mut state = self.state.lock();
+        state.version += 1;
+        let norm = (self.norm_of)(state.version).unwrap_or(state.meta.norm);
+        state.meta = Meta { norm, ..meta };
+    }
+
+    fn launched(&self, _buffer: BufferId, _by: Ticket, _pending: &Pending) -> Ahead {
+        Ahead { meta: self.current(), learns: false }
+    }
+
+    fn learnt(&self, _buffer: BufferId, _by: Ticket) -> Ahead {
+        Ahead { meta: self.current(), learns: false }
+    }
+
+    fn unlaunched(&self, _by: Ticket) {}
+
+    fn ahead(&self) -> Option<Ahead> {
+        None
+    }
+
+    fn seen_on_gpu(&self, _buffer: BufferId) -> Option<Seen> {
+        None
+    }
+
+    fn learn_on_gpu(&self, _buffer: BufferId, _known: Known) {}
+
+    fn is_same_header(&self, _one: &AnyHeader, _other: &AnyHeader) -> bool {
+        false
+    }
+}

@@ -1,0 +1,175 @@
+//! Devices in simulated time: the end of an operation is an event, and one thread goes from event to event.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, ReentrantMutex};
+
+use super::{Device, Op, Span, StreamId};
+use crate::clock::Clock;
+use crate::error::DeviceError;
+use crate::memory::{LinkSpec, NodeId};
+use crate::numbered::Numbered;
+use crate::splitmix::number as random;
+
+/// Operations that take a random time take less than this (ns).
+const RANDOM: u64 = 1000;
+
+/// Operations under way on all devices of a runtime, in the order of their ends; those that end at one moment in the order in which
+/// they were begun, so that every run is the same.
+pub(crate) struct Events {
+    clock: Arc<Clock>,
+    /// How long operations take of which nobody says it: random times from this seed.
+    seed: u64,
+    queue: Mutex<Queue>,
+    /// One thread at a time lets time pass; what an end asks for may need the next one.
+    passing: ReentrantMutex<()>,
+}
+
+#[derive(Default)]
+struct Queue {
+    begun: BinaryHeap<Event>,
+    /// When the last operation of each stream ends (ns).
+    streams: Numbered<(usize, StreamId), u64>,
+    /// How many have been begun.
+    count: u64,
+    drawn: u64,
+}
+
+/// The end of an operation.
+struct Event {
+    /// Start and end (ns), and which it is.
+    start: u64,
+    end: u64,
+    number: u64,
+    op: Op,
+    /// Its device has failed.
+    failure: Option<DeviceError>,
+}
+
+impl Event {
+    fn turn(&self) -> (u64, u64) {
+        (self.end, self.number)
+    }
+}
+
+impl Ord for Event {
+    /// The first to end is the greatest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.turn().cmp(&self.turn())
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.turn() == other.turn()
+    }
+}
+
+impl Eq for Event {}
+
+impl Events {
+    pub(crate) fn new(clock: Arc<Clock>, seed: u64) -> Self {
+        Events { clock, seed, queue: Mutex::default(), passing: ReentrantMutex::new(()) }
+    }
+
+    /// The next of the random numbers below `bound`.
+    pub(crate) fn draw(&self, bound: usize) -> usize {
+        let mut queue = self.queue.lock();
+        queue.drawn += 1;
+        (random(self.seed ^ random(queue.drawn)) % bound as u64) as usize
+    }
+
+    fn begin(&self, stream: (usize, StreamId), op: Op, failure: Option<DeviceError>) {
+        let now = self.clock.elapsed().as_nanos() as u64;
+        let mut queue = self.queue.lock();
+        let count = queue.count;
+        queue.count += 1;
+        let takes = op.takes.unwrap_or_else(|| 1 + random(!self.seed ^ count) % RANDOM);
+        let free = queue.streams.entry(stream).or_default();
+        let start = now.max(*free);
+        let end = start + takes;
+        *free = end;
+        queue.begun.push(Event { start, end, number: count, op, failure });
+    }
+
+    /// Goes on to the end of the next operation, does its work and tells of its end. False if none is under way.
+    pub(crate) fn pass(&self) -> bool {
+        let _one = self.passing.lock();
+        let next = self.queue.lock().begun.pop();
+        let Some(Event { start, end, op, failure, .. }) = next else { return false };
+        self.clock.advance_to(end);
+        let span = Span { start: self.clock.at(start), end: self.clock.at(end) };
+        // The bytes move at the end of a transfer's time: whoever changes the source, or uses the target, too early is found out.
+        let ran = match failure {
+            None => (op.run)(None),
+            Some(error) => {
+                drop(op.run);
+                Err(error)
+            }
+        };
+        (op.done)(ran.map(|()| span));
+        true
+    }
+}
+
+/// A device whose operations are [`Events`].
+pub(crate) struct SimulatedDevice {
+    events: Arc<Events>,
+    /// Tells its streams from those of others.
+    number: usize,
+    name: String,
+    link: Option<LinkSpec>,
+    /// It fails for good at this operation, counted from 0.
+    fails_at: Option<u64>,
+    operations: Mutex<u64>,
+}
+
+impl SimulatedDevice {
+    pub(crate) fn new(events: &Arc<Events>, number: usize, name: &str) -> Self {
+        SimulatedDevice {
+            events: Arc::clone(events),
+            number,
+            name: name.into(),
+            link: None,
+            fails_at: None,
+            operations: Mutex::new(0),
+        }
+    }
+
+    /// Which says that its links are so fast, and fails at an operation if one is given.
+    pub(crate) fn like(self, link: Option<LinkSpec>, fails_at: Option<u64>) -> Self {
+        SimulatedDevice { link, fails_at, ..self }
+    }
+}
+
+impl Device for SimulatedDevice {
+    fn link(&self, _from: NodeId, _to: NodeId) -> Option<LinkSpec> {
+        self.link
+    }
+
+    fn enqueue(&self, stream: StreamId, op: Op) {
+        let mut operations = self.operations.lock();
+        let fails = self.fails_at.is_some_and(|at| at <= *operations);
+        *operations += 1;
+        drop(operations);
+        let reason = || format!("it was told to at operation {}", self.fails_at.unwrap_or(0));
+        let failure = fails.then(|| DeviceError { device: self.name.clone(), reason: reason() });
+        self.events.begin((self.number, stream), op, failure);
+    }
+
+    fn close(&self) -> bool {
+        let mut any = false;
+        while self.events.pass() {
+            any = true;
+        }
+        any
+    }
+}

@@ -1,0 +1,76 @@
+//! One thread in the place of all workers: it does what they would do, and goes from the end of one operation to the next.
+
+use std::sync::Arc;
+
+use super::{Shared, Target, on_device};
+use crate::device::Events;
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::task::WorkerLocal;
+
+impl Shared {
+    /// Does all that can be done at this moment, worker after worker: each first gathers as much as it may, then begins what has come.
+    pub(crate) fn act(self: &Arc<Self>, hub: &Hub) {
+        let mut local = WorkerLocal::default();
+        loop {
+            let mut any = false;
+            for worker in 0..self.workers.len() {
+                while self.gather_more(hub, worker) {
+                    any = true;
+                }
+            }
+            for worker in 0..self.workers.len() {
+                if let Some(flight) = self.take_placed(hub, worker) {
+                    self.execute_placed(flight, worker, &mut local);
+                    any = true;
+                }
+            }
+            any |= self.collect_lost();
+            if !any {
+                return;
+            }
+        }
+    }
+
+    /// Lets some worker do something, or the next operation end, as `events` draws; false if nothing can be done and nothing is under way.
+    fn act_by_chance(self: &Arc<Self>, events: &Events) -> bool {
+        if self.collect_lost() {
+            return true;
+        }
+        let workers = self.workers.len();
+        let first = events.draw(workers + 1);
+        if first == workers && events.pass() {
+            return true;
+        }
+        for worker in (0..workers).map(|at| (first + at) % workers) {
+            if let Some(next) = self.next(worker) {
+                // A body that waited would keep the workers from what it waits for.
+                let _cannot_wait = on_device(self);
+                self.execute(next, worker, &mut WorkerLocal::new(self, self.workers[worker].model_kind));
+                return true;
+            }
+        }
+        events.pass()
+    }
+
+    /// The calling thread does what workers would do until `done`.
+    pub(super) fn act_for(
+        self: &Arc<Self>,
+        events: &Events,
+        target: &Target,
+        done: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        /// A worker whose device has failed passes on what others then find.
+        const LOOKS: u32 = 3;
+        let mut in_vain = 0;
+        while !done() {
+            self.check_broken()?;
+            in_vain = if self.act_by_chance(events) { 0 } else { in_vain + 1 };
+            if in_vain == LOOKS && !done() {
+                let cycle = vec![format!("nothing is under way, and {} has not come", target.describe())];
+                return Err(Error::Deadlock { what: "the calling thread".into(), cycle });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! What a trace in simulated time says of the whole run.
+
+use std::time::Duration;
+
+use zellige_trace::{Trace, TransferReason};
+
+use super::bounds::bounds;
+use super::{BytesMoved, SimOutcome};
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::memory::HOST;
+use crate::platform::Platform;
+
+/// See the module.
+pub(super) fn outcome(graph: &Graph, platform: &Platform, trace: Trace) -> Result<SimOutcome, Error> {
+    let mut bytes_moved = BytesMoved::default();
+    let mut makespan = trace.tasks.iter().map(|task| task.end_ns).max().unwrap_or(0);
+    for transfer in &trace.transfers {
+        match (transfer.from as usize, transfer.to as usize) {
+            (a, b) if a == b => {}
+            (HOST, _) => bytes_moved.h2d += transfer.bytes,
+            (_, HOST) => bytes_moved.d2h += transfer.bytes,
+            _ => bytes_moved.p2p += transfer.bytes,
+        }
+        // Copies made ahead of need may end after everything that anybody waits for.
+        if matches!(transfer.reason, TransferReason::Fetch) {
+            makespan = makespan.max(transfer.end_ns);
+        }
+    }
+    let busy: u64 = trace.tasks.iter().map(|task| task.end_ns - task.start_ns).sum();
+    let all = makespan as f64 * trace.workers.len() as f64;
+    Ok(SimOutcome {
+        makespan: Duration::from_nanos(makespan),
+        flops: trace.tasks.iter().map(|task| task.flops).sum(),
+        bytes_moved,
+        idle_share: if all > 0.0 { 1.0 - busy as f64 / all } else { 0.0 },
+        bounds: bounds(graph, platform, &trace.tasks)?,
+        trace,
+    })
+}
