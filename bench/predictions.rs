@@ -24,7 +24,7 @@ use zellige_linalg::{
 use zellige_runtime::model::Models;
 use zellige_runtime::platform::Platform;
 use zellige_runtime::sim::Simulation;
-use zellige_runtime::{Graph, POLICIES, Recorder, Runtime, goes_by_models};
+use zellige_runtime::{Graph, POLICIES, Recorder, Runtime, uses_performance_models};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -196,7 +196,7 @@ fn predict(case: &Case, models: &Arc<Models>) -> Result<Times, Failure> {
 /// Factors a matrix whose pages have been touched.
 fn measure(case: &Case, models: &Arc<Models>) -> Result<Times, Failure> {
     let mut builder = Runtime::builder().workers(case.workers).policy(&case.policy);
-    if goes_by_models(&case.policy) {
+    if uses_performance_models(&case.policy) {
         builder = builder.models(Arc::clone(models));
     }
     let rt = builder.build()?;

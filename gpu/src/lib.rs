@@ -1,38 +1,38 @@
 //! What zellige calls of CUDA, as one small trait.
 //!
 //! [`Driver`] is all that the runtime and the kernels know of a GPU: memory, streams, events, launches, and the handful of library
-//! routines that tile algorithms need. [`fake::Fake`] stands in for it where there is no GPU, runs host versions of kernels
+//! routines that tile algorithms need. [`mock::Mock`] stands in for it where there is no GPU, runs host versions of kernels
 //! ([`twin`]), and checks that streams and events order what has to be ordered:
 //!
 //! ```
-//! use zellige_gpu::fake::Fake;
+//! use zellige_gpu::mock::Mock;
 //! use zellige_gpu::twin::TwinArg;
 //! use zellige_gpu::{Arg, Driver, Place};
 //!
-//! let fake = Fake::builder()
+//! let mock = Mock::builder()
 //!     .kernel("twice", |_grid, _block, args| match args {
 //!         [TwinArg::Update(x)] => Ok(x.iter_mut().for_each(|x| *x *= 2)),
 //!         _ => Err("twice takes one array".into()),
 //!     })
 //!     .build();
-//! let module = fake.load(0, b"any image")?;
-//! let twice = fake.kernel(module, "twice")?;
-//! let (stream, other) = (fake.create_stream(0, false)?, fake.create_stream(0, false)?);
-//! let ready = fake.create_event(0, false)?;
-//! let x = fake.allocate(stream, 3)?;
+//! let module = mock.load(0, b"any image")?;
+//! let twice = mock.kernel(module, "twice")?;
+//! let (stream, other) = (mock.create_stream(0, false)?, mock.create_stream(0, false)?);
+//! let ready = mock.create_event(0, false)?;
+//! let x = mock.allocate(stream, 3)?;
 //! let mut host = [1u8, 2, 3];
 //! let there = Place::Host(host.as_mut_ptr());
 //! // SAFETY: `host` and `x` live until both streams have ended, and nobody else uses them.
 //! unsafe {
-//!     fake.copy(stream, Place::Gpu(0, x), there, 3)?;
-//!     fake.launch(stream, twice, [1, 1, 1], [32, 1, 1], 0, &[Arg::Update(x, 3)])?;
-//!     fake.record(ready, stream)?;
-//!     fake.wait_event(other, ready)?; // without it, the copy is an error that names both
-//!     fake.copy(other, there, Place::Gpu(0, x), 3)?;
+//!     mock.copy(stream, Place::Gpu(0, x), there, 3)?;
+//!     mock.launch(stream, twice, [1, 1, 1], [32, 1, 1], 0, &[Arg::Update(x, 3)])?;
+//!     mock.record(ready, stream)?;
+//!     mock.wait_event(other, ready)?; // without it, the copy is an error that names both
+//!     mock.copy(other, there, Place::Gpu(0, x), 3)?;
 //! }
-//! fake.synchronize(other)?;
+//! mock.synchronize(other)?;
 //! assert_eq!(host, [2, 4, 6]);
-//! assert!(fake.violations().is_empty());
+//! assert!(mock.violations().is_empty());
 //! # Ok::<(), zellige_gpu::GpuError>(())
 //! ```
 
@@ -42,8 +42,8 @@ mod compile;
 pub mod cuda;
 mod driver;
 mod error;
-pub mod fake;
 mod info;
+pub mod mock;
 pub mod source;
 pub mod twin;
 

@@ -252,7 +252,7 @@ mod tests {
         }
         rt.wait_transfers().unwrap();
         rt.measure_links();
-        // How fast they were may be below what is believed of a link: the fake is slow.
+        // How fast they were may be below what is believed of a link: the mock is slow.
         let trace = rt.take_trace().unwrap();
         let inside = |way: &TransferEvent| way.converted && way.from == way.to && way.from > 0;
         assert!(trace.transfers.iter().any(inside), "hp1 wants operands in 16 bits");
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn gpus_are_a_platform() {
-        let Some(twins) = zellige_twins::fake(zellige_kernels::cuda::SOURCES) else { return };
+        let Some(twins) = zellige_twins::mock(zellige_kernels::cuda::SOURCES) else { return };
         let driver: Arc<dyn Driver> = Arc::new(twins.gpus(2).build());
         is_a_platform(&[0, 1].map(|number| Gpu::new(Arc::clone(&driver), number).into()));
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use zellige_runtime::{Data, Handle, List, Runtime, Stretch, StretchRef, Submit};
+use zellige_runtime::{Chunk, ChunkRef, Data, Handle, List, Runtime, Submit};
 
 use crate::error::Error;
 
@@ -100,7 +100,7 @@ impl Space {
     pub fn vector(&self, target: &impl Submit, elements: Vec<f64>) -> Vector {
         assert_eq!(elements.len(), self.len(), "a vector of another space");
         let inner = &self.cuts[1..self.stretches()];
-        let stretches = Stretch::cut(elements, inner).into_iter().map(|stretch| target.register(stretch));
+        let stretches = Chunk::cut(elements, inner).into_iter().map(|stretch| target.register(stretch));
         Vector { stretches: stretches.collect() }
     }
 }
@@ -108,12 +108,12 @@ impl Space {
 /// A vector of a [`Space`]: one handle for each stretch.
 #[derive(Debug)]
 pub struct Vector {
-    stretches: Vec<Handle<Stretch<f64>>>,
+    stretches: Vec<Handle<Chunk<f64>>>,
 }
 
 impl Vector {
     /// The handles.
-    pub fn stretches(&self) -> &[Handle<Stretch<f64>>] {
+    pub fn stretches(&self) -> &[Handle<Chunk<f64>>] {
         &self.stretches
     }
 
@@ -159,10 +159,10 @@ impl Vector {
 }
 
 /// Neighbouring stretches as one slice: as they lie, or a copy where a device has them in memory of its own.
-pub fn joined<'v>(stretches: List<'v, Stretch<f64>>) -> Cow<'v, [f64]> {
-    match StretchRef::joined(stretches.iter()) {
+pub fn joined<'v>(stretches: List<'v, Chunk<f64>>) -> Cow<'v, [f64]> {
+    match ChunkRef::joined(stretches.iter()) {
         Some(slice) => Cow::Borrowed(slice),
-        None => stretches.iter().flat_map(StretchRef::slice).copied().collect(),
+        None => stretches.iter().flat_map(ChunkRef::slice).copied().collect(),
     }
 }
 

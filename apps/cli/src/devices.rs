@@ -157,7 +157,7 @@ impl Devices {
             let folder = args.swap.clone().unwrap_or_else(std::env::temp_dir);
             builder = builder.host_memory(limit.of(total_memory())).swap(folder);
         }
-        with(builder.leave_to_gpus(!self.with_cpu), &self.gpus)
+        with(builder.gpu_only(!self.with_cpu), &self.gpus)
     }
 
     /// What there is to say once a runtime of these options has done everything, and to keep: a warning if no GPU has done anything, the
@@ -191,7 +191,7 @@ pub fn builder() -> RuntimeBuilder {
 
 /// A runtime on which these GPUs run all that they can, as `--device cuda` has it.
 pub fn alone(gpus: &[Gpu]) -> RuntimeBuilder {
-    with(builder().policy(GPU_POLICY).leave_to_gpus(true), gpus)
+    with(builder().policy(GPU_POLICY).gpu_only(true), gpus)
 }
 
 fn with(mut builder: RuntimeBuilder, gpus: &[Gpu]) -> RuntimeBuilder {
@@ -314,7 +314,7 @@ fn budget((free, total): (u64, u64), asked: Option<MemorySize>, parts: u64) -> R
 mod tests {
     use super::*;
     use clap::Parser;
-    use zellige_gpu::fake::Fake;
+    use zellige_gpu::mock::Mock;
 
     const MEMORY: u64 = 1 << 20;
 
@@ -335,7 +335,7 @@ mod tests {
     /// Two GPUs of 1 MiB each, given to this command line.
     fn of(line: &str) -> Result<Devices, CommandError> {
         let args = args(line);
-        let driver = Arc::new(Fake::builder().gpus(2).memory(MEMORY).build());
+        let driver = Arc::new(Mock::builder().gpus(2).memory(MEMORY).build());
         let Device::Cuda(wanted) = &args.device else { panic!("{line} is without GPUs") };
         Devices::of(driver, wanted, &args, &nothing())
     }
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn a_runtime_gets_the_gpus_that_were_asked_for() {
         let node = |number: usize, gpu: usize, bytes| {
-            (format!("cuda {number}"), format!("GPU {gpu}: fake GPU"), bytes)
+            (format!("cuda {number}"), format!("GPU {gpu}: mock GPU"), bytes)
         };
         let all = MEMORY - MEMORY / 20;
         for (line, wanted) in [
@@ -398,16 +398,16 @@ mod tests {
     #[test]
     fn what_is_not_there_is_named_with_what_is() {
         let absent = refused("--device cuda:0,7");
-        for part in ["--device cuda:0,7", "no GPU 7", "2 found", "GPU 1 (fake GPU)", "--device cpu"] {
+        for part in ["--device cuda:0,7", "no GPU 7", "2 found", "GPU 1 (mock GPU)", "--device cpu"] {
             assert!(absent.contains(part), "{part}: {absent}");
         }
         for line in ["--device cuda --device-memory 2MiB", "--device cuda --device-memory 1 --logical-gpus 2"]
         {
             let error = refused(line);
-            assert!(error.starts_with("--device-memory: GPU 0 (fake GPU)"), "{line}: {error}");
+            assert!(error.starts_with("--device-memory: GPU 0 (mock GPU)"), "{line}: {error}");
         }
         let args = args("--device cuda");
-        let driver = Fake::builder().without(Library::Cublas).without(Library::Cusolver).build();
+        let driver = Mock::builder().without(Library::Cublas).without(Library::Cusolver).build();
         assert_eq!((problems(&driver, 0).len(), problems(&driver, 1).len()), (2, 3));
         let all = CudaDevices { numbers: None, with_cpu: false };
         let error = Devices::of(Arc::new(driver), &all, &args, &nothing()).unwrap_err().to_string();
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_gpu_that_is_lost_is_left_out_and_nothing_goes_on_without_any() {
-        let Some(twins) = zellige_twins::fake(zellige_kernels::cuda::SOURCES) else { return };
+        let Some(twins) = zellige_twins::mock(zellige_kernels::cuda::SOURCES) else { return };
         let driver = Arc::new(twins.gpus(2).build());
         let found = |line: &str| {
             let args = args(line);
@@ -436,10 +436,10 @@ mod tests {
         lose(0);
         assert_eq!(found("--device cuda").unwrap(), [1]);
         let refused = found("--device cuda:1,0").unwrap_err().to_string();
-        assert!(refused.contains("GPU 0 (fake GPU) does not work: "), "{refused}");
+        assert!(refused.contains("GPU 0 (mock GPU) does not work: "), "{refused}");
         lose(1);
         let refused = found("--device cuda").unwrap_err().to_string();
-        assert!(refused.contains("GPU 0 (fake GPU) does not work: "), "{refused}");
+        assert!(refused.contains("GPU 0 (mock GPU) does not work: "), "{refused}");
     }
 
     #[test]
@@ -462,7 +462,7 @@ mod tests {
         let all = CudaDevices { numbers: None, with_cpu: false };
         let refused = |(major, minor), rules: &[&str]| {
             let rules: Vec<Rule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-            let driver = Arc::new(Fake::builder().compute_capability(major, minor).build());
+            let driver = Arc::new(Mock::builder().compute_capability(major, minor).build());
             Devices::of(driver, &all, &args, &Needs::of_rules(&rules)).err()
         };
         let error = refused((7, 5), &["fp32", "bf1:band=2"]).unwrap();
@@ -474,7 +474,7 @@ mod tests {
             ((6, 1), &[], "zellige needs 7.0"),
         ] {
             let text = refused(has, rules).unwrap_or_else(|| panic!("{rules:?}")).to_string();
-            let capability = format!("GPU 0 (fake GPU) has compute capability {}.{}", has.0, has.1);
+            let capability = format!("GPU 0 (mock GPU) has compute capability {}.{}", has.0, has.1);
             for part in [said, &capability, "cuda:0,2"] {
                 assert!(text.contains(part), "{part}: {text}");
             }

@@ -122,7 +122,7 @@ pub struct Recorded {
     pub graph: Graph,
     /// The slots that hold the result.
     pub result: Vec<usize>,
-    /// What late choices are to see.
+    /// What deferred selections are to see.
     norms: Norms,
 }
 

@@ -176,14 +176,14 @@ impl Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::mock::Mock;
 
     /// A driver that reads PTX alone: one image that it refuses is enough, and what is wrong with PTX is an error.
     #[test]
     fn what_the_driver_refuses_of_nvrtc_is_taken_as_ptx() {
         let reads = |image: &[u8]| image.starts_with(b"//");
-        let builder = Fake::builder().kernel("twice", |_, _, _| Ok(())).kernel("thrice", |_, _, _| Ok(()));
-        let fake = builder.images(reads).build();
+        let builder = Mock::builder().kernel("twice", |_, _, _| Ok(())).kernel("thrice", |_, _, _| Ok(()));
+        let mock = builder.images(reads).build();
         let one = Source { name: "one", text: "", ptx: "// PTX", kernels: &["twice"] };
         let two = Source { name: "two", kernels: &["thrice"], ..one };
         let mut compiled = Vec::new();
@@ -191,23 +191,23 @@ mod tests {
             compiled.push(source.name);
             Ok(Some(b"a CUBIN".to_vec()))
         };
-        let loaded = Loaded::either(&fake, 0, &[one, two], made).unwrap();
+        let loaded = Loaded::either(&mock, 0, &[one, two], made).unwrap();
         assert_eq!((loaded.kernels.len(), compiled), (2, vec!["one"]));
         // What is compiled and read is kept.
         let bad = Source { ptx: "no PTX", ..one };
-        Loaded::either(&fake, 0, &[bad], |_| Ok(Some(b"// read".to_vec()))).unwrap();
+        Loaded::either(&mock, 0, &[bad], |_| Ok(Some(b"// read".to_vec()))).unwrap();
         for nothing in [Ok(None), Ok(Some(b"a CUBIN".to_vec()))] {
-            let error = Loaded::either(&fake, 0, &[bad], |_| nothing.clone()).unwrap_err();
+            let error = Loaded::either(&mock, 0, &[bad], |_| nothing.clone()).unwrap_err();
             assert!(error.to_string().contains("cuModuleLoadData"), "{error}");
         }
     }
 
     #[test]
     fn kernels_are_loaded_once_for_each_gpu_of_a_driver() {
-        let fake = || -> Arc<dyn Driver> {
-            Arc::new(Fake::builder().gpus(2).kernel("twice", |_, _, _| Ok(())).build())
+        let mock = || -> Arc<dyn Driver> {
+            Arc::new(Mock::builder().gpus(2).kernel("twice", |_, _, _| Ok(())).build())
         };
-        let (driver, other) = (fake(), fake());
+        let (driver, other) = (mock(), mock());
         let one = Source { name: "one", text: "a text", ptx: "", kernels: &["twice"] };
         let two = Source { text: "another text", ..one };
         let shared =
@@ -224,7 +224,7 @@ mod tests {
         assert!(Loaded::shared(&driver, 2, &[one]).is_err());
         drop((others, driver));
         // Nothing is kept of a driver that is gone, once the next one comes.
-        let next = fake();
+        let next = mock();
         shared(&next, 0, &[one]);
         assert_eq!(Arc::strong_count(&first), 1);
     }

@@ -1,4 +1,4 @@
-//! What kernels and library routines compute, on the host: what the fake runs.
+//! What kernels and library routines compute, on the host: what the mock runs.
 
 mod number;
 mod reference;

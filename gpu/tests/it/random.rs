@@ -2,7 +2,7 @@
 
 use crate::common::{Bench, mix, within};
 use proptest::prelude::*;
-use zellige_gpu::fake::Fake;
+use zellige_gpu::mock::Mock;
 use zellige_gpu::{Address, Arg, Driver, Event, GpuError, Kernel, Place, Stream};
 
 const BYTES: usize = 96;
@@ -82,7 +82,7 @@ struct Users {
 
 /// A program being run: with its events, or without.
 struct Run {
-    fake: Fake,
+    mock: Mock,
     mix: Vec<Kernel>,
     streams: Vec<Vec<Stream>>,
     device: Vec<Vec<Address>>,
@@ -96,19 +96,19 @@ struct Run {
 
 impl Run {
     fn new(seed: u64, ordered: bool) -> Run {
-        let Bench { fake, .. } = Bench::of(Fake::builder().gpus(GPUS).seed(seed));
+        let Bench { mock, .. } = Bench::of(Mock::builder().gpus(GPUS).seed(seed));
         let mix =
-            (0..GPUS).map(|gpu| fake.load(gpu, b"").and_then(|module| fake.kernel(module, "mix")).unwrap());
+            (0..GPUS).map(|gpu| mock.load(gpu, b"").and_then(|module| mock.kernel(module, "mix")).unwrap());
         let streams =
-            (0..GPUS).map(|gpu| (0..STREAMS).map(|_| fake.create_stream(gpu, false).unwrap()).collect());
+            (0..GPUS).map(|gpu| (0..STREAMS).map(|_| mock.create_stream(gpu, false).unwrap()).collect());
         let (mix, streams): (Vec<_>, Vec<Vec<Stream>>) = (mix.collect(), streams.collect());
         let mut run = Run {
             mix,
-            host: (0..BUFFERS).map(|_| fake.allocate_pinned(BYTES).unwrap()).collect(),
+            host: (0..BUFFERS).map(|_| mock.allocate_pinned(BYTES).unwrap()).collect(),
             device: vec![Vec::new(); GPUS as usize],
             users: vec![vec![Users::default(); BUFFERS]; GPUS as usize + 1],
             streams,
-            fake,
+            mock,
             ordered,
             missing: false,
         };
@@ -118,7 +118,7 @@ impl Run {
                 let at = run.fresh(stream);
                 run.device[gpu].push(at);
             }
-            run.fake.synchronize(stream).unwrap();
+            run.mock.synchronize(stream).unwrap();
         }
         for host in &run.host {
             // SAFETY: so many bytes were allocated, and nothing else uses them yet.
@@ -128,9 +128,9 @@ impl Run {
     }
 
     fn fresh(&self, stream: Stream) -> Address {
-        let at = self.fake.allocate(stream, BYTES as u64).unwrap();
+        let at = self.mock.allocate(stream, BYTES as u64).unwrap();
         // SAFETY: new memory.
-        unsafe { self.fake.zero(stream, at, BYTES as u64).unwrap() };
+        unsafe { self.mock.zero(stream, at, BYTES as u64).unwrap() };
         at
     }
 
@@ -167,14 +167,14 @@ impl Run {
         }
         for (event, _) in before.into_iter().filter(|(_, other)| *other != stream) {
             if self.ordered {
-                self.fake.wait_event(stream, event)?;
+                self.mock.wait_event(stream, event)?;
             } else {
                 self.missing = true;
             }
         }
         f(self)?;
-        let end = self.fake.create_event(gpu as u32, false)?;
-        self.fake.record(end, stream)?;
+        let end = self.mock.create_event(gpu as u32, false)?;
+        self.mock.record(end, stream)?;
         for place in reads {
             self.users(*place).reads.push((end, stream));
         }
@@ -194,7 +194,7 @@ impl Run {
                     let [x, y] = [x, y].map(|at| run.device[gpu][at]);
                     let args = [Arg::Update(x, bytes), Arg::Read(y, bytes), Arg::U32(salt)];
                     // SAFETY: ordered by `queue`, or refused.
-                    unsafe { run.fake.launch(stream, run.mix[gpu], [1; 3], [1; 3], 0, &args) }
+                    unsafe { run.mock.launch(stream, run.mix[gpu], [1; 3], [1; 3], 0, &args) }
                 })
             }
             Step::Zero { gpu, stream, x, from } => {
@@ -202,7 +202,7 @@ impl Run {
                 self.queue(gpu, stream, &[Where::Gpu(gpu, x)], &[], |run| {
                     let at = run.device[gpu][x].offset(from as u64);
                     // SAFETY: ordered by `queue`, or refused.
-                    unsafe { run.fake.zero(stream, at, bytes - from as u64) }
+                    unsafe { run.mock.zero(stream, at, bytes - from as u64) }
                 })
             }
             Step::Copy { to, from, .. } if to == from => Ok(()),
@@ -210,23 +210,23 @@ impl Run {
                 let stream = self.streams[gpu][stream];
                 // SAFETY: ordered by `queue`, or refused; host memory stays until the end.
                 self.queue(gpu, stream, &[to], &[from], |run| unsafe {
-                    run.fake.copy(stream, run.place(to), run.place(from), bytes)
+                    run.mock.copy(stream, run.place(to), run.place(from), bytes)
                 })
             }
             Step::Renew { gpu, stream, x } => {
                 let stream = self.streams[gpu][stream];
                 self.queue(gpu, stream, &[Where::Gpu(gpu, x)], &[], |run| {
                     // SAFETY: allocated by `fresh`, freed once.
-                    unsafe { run.fake.free(stream, run.device[gpu][x])? };
+                    unsafe { run.mock.free(stream, run.device[gpu][x])? };
                     run.device[gpu][x] = run.fresh(stream);
                     Ok(())
                 })
             }
             Step::See { .. } if !self.ordered => Ok(()), // it would order what is to be found
             Step::See { gpu, stream } => {
-                let event = self.fake.create_event(gpu as u32, false)?;
-                self.fake.record(event, self.streams[gpu][stream])?;
-                while !self.fake.is_done(event)? {
+                let event = self.mock.create_event(gpu as u32, false)?;
+                self.mock.record(event, self.streams[gpu][stream])?;
+                while !self.mock.is_done(event)? {
                     std::thread::yield_now();
                 }
                 Ok(())
@@ -237,7 +237,7 @@ impl Run {
     /// What is in the buffers in the end.
     fn contents(&self) -> Vec<Vec<Vec<u8>>> {
         for stream in self.streams.iter().flatten() {
-            self.fake.synchronize(*stream).unwrap();
+            self.mock.synchronize(*stream).unwrap();
         }
         let mut all: Vec<Vec<Vec<u8>>> = Vec::new();
         for (gpu, buffers) in self.device.iter().enumerate() {
@@ -246,9 +246,9 @@ impl Run {
             for (at, bytes) in buffers.iter().zip(&mut contents) {
                 let to = Place::Host(bytes.as_mut_ptr());
                 // SAFETY: the buffer lives until the stream has ended, just below.
-                unsafe { self.fake.copy(stream, to, Place::Gpu(gpu as u32, *at), BYTES as u64).unwrap() };
+                unsafe { self.mock.copy(stream, to, Place::Gpu(gpu as u32, *at), BYTES as u64).unwrap() };
             }
-            self.fake.synchronize(stream).unwrap();
+            self.mock.synchronize(stream).unwrap();
             all.push(contents);
         }
         // SAFETY: all streams have ended, so nothing writes these bytes.
@@ -298,7 +298,7 @@ proptest! {
             for step in &program {
                 run.step(*step).unwrap();
             }
-            assert_eq!(run.fake.violations(), Vec::<String>::new());
+            assert_eq!(run.mock.violations(), Vec::<String>::new());
             (run.contents(), oracle(&program))
         });
         prop_assert_eq!(found, expected);
@@ -315,7 +315,7 @@ proptest! {
                 let result = run.step(*step);
                 assert_eq!(result.is_err(), run.missing, "{step:?}: {result:?}");
                 if run.missing {
-                    assert_eq!(run.fake.violations().len(), 1);
+                    assert_eq!(run.mock.violations().len(), 1);
                     break;
                 }
             }
@@ -326,45 +326,45 @@ proptest! {
 #[test]
 fn many_operations_from_several_threads_end() {
     within(120, || {
-        let bench = Bench::of(Fake::builder().seed(7));
+        let bench = Bench::of(Mock::builder().seed(7));
         let bench = &bench;
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(move || chain(bench, 1000));
             }
         });
-        assert_eq!((bench.fake.violations(), bench.fake.leaks()), (Vec::new(), Vec::new()));
+        assert_eq!((bench.mock.violations(), bench.mock.leaks()), (Vec::new(), Vec::new()));
     });
 }
 
 /// A chain of operations to and fro between two streams, with memory that comes and goes.
 fn chain(bench: &Bench, length: u32) {
-    let fake = &bench.fake;
+    let mock = &bench.mock;
     let streams = [bench.stream(), bench.stream()];
-    let [x, y] = [(); 2].map(|()| fake.allocate(streams[0], BYTES as u64).unwrap());
+    let [x, y] = [(); 2].map(|()| mock.allocate(streams[0], BYTES as u64).unwrap());
     bench.zero(streams[0], x, BYTES as u64).unwrap();
     bench.zero(streams[0], y, BYTES as u64).unwrap();
     let mut expected = vec![0u8; BYTES];
     for i in 0..length {
         let (from, to) = (streams[i as usize % 2], streams[(i as usize + 1) % 2]);
-        let event = fake.create_event(0, false).unwrap();
-        fake.record(event, from).unwrap();
-        fake.wait_event(to, event).unwrap();
+        let event = mock.create_event(0, false).unwrap();
+        mock.record(event, from).unwrap();
+        mock.wait_event(to, event).unwrap();
         bench.mix(to, x, y, BYTES as u64).unwrap();
         mix(&mut expected, &[0; BYTES], 1);
-        let scratch = fake.allocate(to, 10).unwrap();
+        let scratch = mock.allocate(to, 10).unwrap();
         bench.zero(to, scratch, 10).unwrap();
         bench.free(to, scratch).unwrap();
         if i % 100 == 0 {
-            fake.synchronize(to).unwrap();
+            mock.synchronize(to).unwrap();
         }
-        fake.record(event, to).unwrap();
-        fake.wait(event).unwrap();
-        fake.destroy_event(event);
+        mock.record(event, to).unwrap();
+        mock.wait(event).unwrap();
+        mock.destroy_event(event);
     }
     let last = streams[length as usize % 2];
     assert_eq!(bench.read(last, x, BYTES).unwrap(), expected);
     bench.free(last, x).unwrap();
     bench.free(last, y).unwrap();
-    streams.into_iter().for_each(|stream| fake.destroy_stream(stream));
+    streams.into_iter().for_each(|stream| mock.destroy_stream(stream));
 }

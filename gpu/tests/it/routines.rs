@@ -1,7 +1,7 @@
-//! What the library routines of the fake compute, against the definitions in f64.
+//! What the library routines of the mock compute, against the definitions in f64.
 
 use crate::common::Bench;
-use zellige_gpu::fake::Fake;
+use zellige_gpu::mock::Mock;
 use zellige_gpu::twin::{decode, encode};
 use zellige_gpu::{
     Address, BatchedGemm, Compute, Driver, Element, Factors, Gemm, GpuError, Matrix, Potrf, Side, Stream,
@@ -10,7 +10,7 @@ use zellige_gpu::{
 
 const OPS: [Transpose; 2] = [Transpose::No, Transpose::Yes];
 
-/// A fake and a stream of it.
+/// A mock and a stream of it.
 struct Gpu {
     bench: Bench,
     stream: Stream,
@@ -18,7 +18,7 @@ struct Gpu {
 
 impl Gpu {
     fn new() -> Gpu {
-        let bench = Bench::of(Fake::builder());
+        let bench = Bench::of(Mock::builder());
         let stream = bench.stream();
         Gpu { bench, stream }
     }
@@ -39,7 +39,7 @@ impl Gpu {
                 encode(element, f(i, j), &mut bytes[(j * ld + i) as usize * size..]);
             }
         }
-        let at = self.bench.fake.allocate(self.stream, bytes.len() as u64).unwrap();
+        let at = self.bench.mock.allocate(self.stream, bytes.len() as u64).unwrap();
         self.bench.write(self.stream, at, &bytes).unwrap();
         Matrix { at, ld, element }
     }
@@ -101,7 +101,7 @@ fn products_of_every_kind_are_exact_where_sums_are() {
                 compute,
             };
             // SAFETY: one stream, memory that is there.
-            let result = unsafe { gpu.bench.fake.gemm(gpu.stream, &gemm) };
+            let result = unsafe { gpu.bench.mock.gemm(gpu.stream, &gemm) };
             if element == F8E4M3 && (op_a, op_b) != (Transpose::Yes, Transpose::No) {
                 assert!(matches!(result, Err(GpuError::Failed { sticky: false, .. })));
                 continue;
@@ -142,7 +142,7 @@ fn dot(gpu: &Gpu, element: Element, compute: Compute, a: &[f64], b: &[f64]) -> f
         compute,
     };
     // SAFETY: one stream, memory that is there.
-    unsafe { gpu.bench.fake.gemm(gpu.stream, &gemm).unwrap() };
+    unsafe { gpu.bench.mock.gemm(gpu.stream, &gemm).unwrap() };
     gpu.entries(&gemm.c, 1, 1)[0][0]
 }
 
@@ -161,9 +161,9 @@ fn sums_are_held_in_what_was_asked_for() {
 #[test]
 fn factors_are_taken_from_device_memory_when_the_product_runs() {
     let gpu = Gpu::new();
-    let (fake, n) = (&gpu.bench.fake, 16);
+    let (mock, n) = (&gpu.bench.mock, 16);
     use Element::{BF16, F8E4M3, F16, F32, F64};
-    let at = fake.allocate(gpu.stream, 16).unwrap().offset(4);
+    let at = mock.allocate(gpu.stream, 16).unwrap().offset(4);
     let kinds = [
         (Compute::F32, F32, F32),
         (Compute::Tf32, F32, F32),
@@ -191,7 +191,7 @@ fn factors_are_taken_from_device_memory_when_the_product_runs() {
             let factors = [alpha as f32, beta as f32].map(f32::to_le_bytes).concat();
             gpu.bench.write(gpu.stream, at, &factors).unwrap();
             // SAFETY: one stream, memory that is there.
-            let done = unsafe { fake.gemm(gpu.stream, &gemm) };
+            let done = unsafe { mock.gemm(gpu.stream, &gemm) };
             if !matches!(compute, Compute::F32 | Compute::Tf32) {
                 let error = done.unwrap_err();
                 let text = error.to_string();
@@ -220,13 +220,13 @@ fn factors_are_taken_from_device_memory_when_the_product_runs() {
     let shape = Gemm { op_a, op_b, m: 1, n: 1, k: 1, factors, a, b, c, compute: Compute::F32 };
     let places = [0, 4].map(|bytes| [a, b, c].map(|matrix| matrix.at.offset(bytes)));
     // SAFETY: one stream, memory that is there.
-    unsafe { fake.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &places }).unwrap() };
+    unsafe { mock.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &places }).unwrap() };
     assert_eq!(gpu.entries(&c, 1, 2), [[30.0 + 4.0], [54.0 + 4.5]]);
     // None, none read.
     let shape = Gemm { factors: Factors::Device(Address(4)), ..shape };
     // SAFETY: nothing is done.
-    unsafe { fake.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &[] }).unwrap() };
-    assert_eq!(fake.violations(), Vec::<String>::new());
+    unsafe { mock.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &[] }).unwrap() };
+    assert_eq!(mock.violations(), Vec::<String>::new());
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_batch_is_its_products() {
     let factors = Factors::Host { alpha: 1.0, beta: 0.0 };
     let shape = Gemm { op_a, op_b, m: n, n, k: n, factors, a, b, c, compute: Compute::F32 };
     // SAFETY: one stream, memory that is there.
-    unsafe { gpu.bench.fake.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &at }).unwrap() };
+    unsafe { gpu.bench.mock.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &at }).unwrap() };
     for (shift, (_, _, c)) in (0..).zip(&all) {
         let found = gpu.entries(c, n, n);
         for (j, i) in (0..n).flat_map(|j| (0..n).map(move |i| (j, i))) {
@@ -256,7 +256,7 @@ fn a_batch_is_its_products() {
     // Two products may not write one C.
     let twice = [at[0], at[0]];
     // SAFETY: refused.
-    let error = unsafe { gpu.bench.fake.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &twice }) };
+    let error = unsafe { gpu.bench.mock.gemm_batched(gpu.stream, &BatchedGemm { shape, at: &twice }) };
     assert!(error.unwrap_err().is_sticky());
 }
 
@@ -283,7 +283,7 @@ fn solves_undo_products() {
                 b: gpu.matrix(element, m, n, 3, whole),
             };
             // SAFETY: one stream, memory that is there.
-            unsafe { gpu.bench.fake.trsm(gpu.stream, &trsm).unwrap() };
+            unsafe { gpu.bench.mock.trsm(gpu.stream, &trsm).unwrap() };
             let x = gpu.entries(&trsm.b, m, n);
             let x = |i: u32, j: u32| x[j as usize][i as usize];
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -305,7 +305,7 @@ fn updates_touch_the_lower_triangle_only() {
     let c = gpu.matrix(Element::F32, n, n, 1, |i, j| f64::from(i + 10 * j));
     let syrk = Syrk { n, k, alpha: -1.0, a, beta: 1.0, c };
     // SAFETY: one stream, memory that is there.
-    unsafe { gpu.bench.fake.syrk(gpu.stream, &syrk).unwrap() };
+    unsafe { gpu.bench.mock.syrk(gpu.stream, &syrk).unwrap() };
     let found = gpu.entries(&c, n, n);
     for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
         let before = f64::from(i + 10 * j);
@@ -319,7 +319,7 @@ fn updates_touch_the_lower_triangle_only() {
 fn factors_multiply_to_the_matrix_and_bad_pivots_are_told() {
     let gpu = Gpu::new();
     let n = 9;
-    let fake = &gpu.bench.fake;
+    let mock = &gpu.bench.mock;
     for (element, tolerance) in [(Element::F64, 1e-15), (Element::F32, 2e-7)] {
         for bad in [None, Some(4), Some(0)] {
             // What is above the diagonal is neither read nor written.
@@ -328,13 +328,13 @@ fn factors_multiply_to_the_matrix_and_bad_pivots_are_told() {
                 Some(pivot) if i == j && i == pivot => -1.0,
                 _ => spd(i, j),
             };
-            let workspace_bytes = fake.potrf_workspace(gpu.stream, n, element).unwrap();
-            let workspace = fake.allocate(gpu.stream, workspace_bytes).unwrap();
-            let info = fake.allocate(gpu.stream, 4).unwrap();
+            let workspace_bytes = mock.potrf_workspace(gpu.stream, n, element).unwrap();
+            let workspace = mock.allocate(gpu.stream, workspace_bytes).unwrap();
+            let info = mock.allocate(gpu.stream, 4).unwrap();
             let a = gpu.matrix(element, n, n, 3, entry);
             let potrf = Potrf { n, a, workspace, workspace_bytes, info };
             // SAFETY: one stream, memory that is there.
-            unsafe { fake.potrf(gpu.stream, &potrf).unwrap() };
+            unsafe { mock.potrf(gpu.stream, &potrf).unwrap() };
             let info = gpu.bench.read(gpu.stream, info, 4).unwrap();
             let info = i32::from_le_bytes(info.try_into().unwrap());
             assert_eq!(info, bad.map_or(0, |pivot| pivot as i32 + 1));
@@ -350,10 +350,10 @@ fn factors_multiply_to_the_matrix_and_bad_pivots_are_told() {
             }
             let small = Potrf { workspace_bytes: workspace_bytes - 1, ..potrf };
             // SAFETY: refused.
-            assert!(unsafe { fake.potrf(gpu.stream, &small).is_err() });
+            assert!(unsafe { mock.potrf(gpu.stream, &small).is_err() });
         }
     }
-    assert_eq!(fake.violations(), Vec::<String>::new());
+    assert_eq!(mock.violations(), Vec::<String>::new());
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn what_no_library_has_is_refused() {
     ];
     for gemm in wrong {
         // SAFETY: refused.
-        let error = unsafe { gpu.bench.fake.gemm(gpu.stream, &gemm).unwrap_err() };
+        let error = unsafe { gpu.bench.mock.gemm(gpu.stream, &gemm).unwrap_err() };
         assert!(!error.is_sticky() && error.to_string().contains("cublasGemmEx"), "{error}");
     }
     // Nothing to do is no mistake.
@@ -389,7 +389,7 @@ fn what_no_library_has_is_refused() {
     ];
     for gemm in nothing {
         // SAFETY: one stream, memory that is there.
-        unsafe { gpu.bench.fake.gemm(gpu.stream, &gemm).unwrap() };
+        unsafe { gpu.bench.mock.gemm(gpu.stream, &gemm).unwrap() };
     }
     assert_eq!(gpu.entries(&c, 4, 4)[2][1], whole(1, 2));
 }
@@ -403,7 +403,7 @@ fn products_that_a_gpu_is_too_old_for_are_refused() {
         ((7, 0), Element::F16, Compute::F32, None),
         ((8, 0), Element::BF16, Compute::F32, None),
     ] {
-        let bench = Bench::of(Fake::builder().compute_capability(capability.0, capability.1));
+        let bench = Bench::of(Mock::builder().compute_capability(capability.0, capability.1));
         let gpu = Gpu { stream: bench.stream(), bench };
         let (a, b) = (gpu.matrix(element, 16, 16, 0, |_, _| 1.0), gpu.matrix(element, 16, 16, 0, |_, _| 1.0));
         let c = gpu.matrix(Element::F32, 16, 16, 0, |_, _| 0.0);
@@ -411,7 +411,7 @@ fn products_that_a_gpu_is_too_old_for_are_refused() {
         let factors = Factors::Host { alpha: 1.0, beta: 0.0 };
         let gemm = Gemm { op_a, op_b, m: 16, n: 16, k: 16, factors, a, b, c, compute };
         // SAFETY: all matrices are this test's own.
-        let product = unsafe { gpu.bench.fake.gemm(gpu.stream, &gemm) };
+        let product = unsafe { gpu.bench.mock.gemm(gpu.stream, &gemm) };
         match needed {
             None => assert_eq!(product, Ok(())),
             Some(needed) => {
@@ -422,6 +422,6 @@ fn products_that_a_gpu_is_too_old_for_are_refused() {
                 }
             }
         }
-        gpu.bench.fake.synchronize(gpu.stream).unwrap();
+        gpu.bench.mock.synchronize(gpu.stream).unwrap();
     }
 }

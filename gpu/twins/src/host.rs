@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use zellige_gpu::fake::{Fake, FakeBuilder};
+use zellige_gpu::mock::{Mock, MockBuilder};
 use zellige_gpu::source::Source;
 use zellige_gpu::twin::{Twin, TwinArg};
 use zellige_gpu::{Address, Arg, Gemm};
 
 use crate::{TwinError, Twins};
 
-/// The kernels of some sources, for [`FakeBuilder::twin`](zellige_gpu::fake::FakeBuilder::twin).
+/// The kernels of some sources, for [`MockBuilder::twin`](zellige_gpu::mock::MockBuilder::twin).
 #[derive(Debug)]
 pub struct HostKernels {
     sources: Vec<Twins>,
@@ -44,9 +44,9 @@ impl HostKernels {
 ///
 /// # Panics
 /// A source does not compile.
-pub fn fake<'s>(sources: impl IntoIterator<Item = &'s Source>) -> Option<FakeBuilder> {
+pub fn mock<'s>(sources: impl IntoIterator<Item = &'s Source>) -> Option<MockBuilder> {
     let kernels = HostKernels::build(sources).unwrap_or_else(|error| panic!("{error}"))?;
-    Some(Fake::builder().twin(kernels))
+    Some(Mock::builder().twin(kernels))
 }
 
 impl Twin for HostKernels {
@@ -87,13 +87,13 @@ impl fmt::Debug for Wrong {
 /// The same with a library whose products `change` spoils, once each is made: for what has to bear errors, or to find them.
 ///
 /// # Panics
-/// As [`fake`].
-pub fn fake_with_wrong_products<'s>(
+/// As [`mock`].
+pub fn mock_with_wrong_products<'s>(
     sources: impl IntoIterator<Item = &'s Source>,
     change: impl Fn(&Gemm, [&[u8]; 2], &mut [u8]) + Send + Sync + 'static,
-) -> Option<FakeBuilder> {
+) -> Option<MockBuilder> {
     let kernels = HostKernels::build(sources).unwrap_or_else(|error| panic!("{error}"))?;
-    Some(Fake::builder().twin(Wrong { kernels, change: Box::new(change) }))
+    Some(Mock::builder().twin(Wrong { kernels, change: Box::new(change) }))
 }
 
 impl Twin for Wrong {

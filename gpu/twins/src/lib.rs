@@ -11,6 +11,6 @@ mod nvrtc;
 mod twins;
 
 pub use check::{ARCHITECTURES, check_shipped, check_sources};
-pub use host::{HostKernels, fake, fake_with_wrong_products};
+pub use host::{HostKernels, mock, mock_with_wrong_products};
 pub use nvrtc::{Image, Nvrtc, NvrtcError};
 pub use twins::{TwinError, Twins};

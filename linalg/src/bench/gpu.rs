@@ -356,20 +356,20 @@ fn whole<T: TileScalar>(n: usize, count: usize, tell: Sender<f64>) -> Timed<T> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use zellige_gpu::fake::Fake;
+    use zellige_gpu::mock::Mock;
     use zellige_kernels::cuda::SOURCES;
 
     use super::*;
 
     /// A GPU that is not there; `None`, with a printed line, where there is no g++.
-    pub(super) fn fake(seed: u64) -> Option<Arc<Fake>> {
-        Some(Arc::new(zellige_twins::fake(SOURCES)?.seed(seed).build()))
+    pub(super) fn mock(seed: u64) -> Option<Arc<Mock>> {
+        Some(Arc::new(zellige_twins::mock(SOURCES)?.seed(seed).build()))
     }
 
     /// Nothing is left behind, and nothing was in disorder.
-    pub(super) fn check(fake: &Fake) {
-        assert_eq!(fake.violations(), [] as [String; 0]);
-        assert_eq!(fake.leaks(), [] as [String; 0]);
+    pub(super) fn check(mock: &Mock) {
+        assert_eq!(mock.violations(), [] as [String; 0]);
+        assert_eq!(mock.leaks(), [] as [String; 0]);
     }
 
     fn is_rate(x: f64) -> bool {
@@ -378,8 +378,8 @@ pub(super) mod tests {
 
     #[test]
     fn every_precision_has_a_rate_and_one_beside_it() {
-        let Some(fake) = fake(1) else { return };
-        let bench = GpuBench { driver: fake.clone(), number: 0, repeats: 2, least_seconds: 0.0 };
+        let Some(mock) = mock(1) else { return };
+        let bench = GpuBench { driver: mock.clone(), number: 0, repeats: 2, least_seconds: 0.0 };
         for precision in GemmPrecision::ALL {
             let rate = bench.products(precision, 32, 3 * 32 * 32 * 8).unwrap();
             assert!(rate.products >= 4, "{rate:?}");
@@ -398,24 +398,24 @@ pub(super) mod tests {
         }
         // Three matrices of 8192, random numbers and one more.
         assert!((5 << 28..6 << 28).contains(&bench.peak_bytes(GemmPrecision::Sp, 8192)));
-        check(&fake);
+        check(&mock);
     }
 
     #[test]
     fn runs_are_as_long_as_asked_for() {
-        let Some(fake) = fake(5) else { return };
-        let short = GpuBench { driver: fake.clone(), number: 0, repeats: 1, least_seconds: 0.0 };
+        let Some(mock) = mock(5) else { return };
+        let short = GpuBench { driver: mock.clone(), number: 0, repeats: 1, least_seconds: 0.0 };
         let long = GpuBench { least_seconds: 0.05, ..short.clone() };
         let products = |bench: &GpuBench| bench.products(GemmPrecision::Sp, 16, 1).unwrap();
         let (few, many) = (products(&short), products(&long));
         assert!(few.products == 4 && many.products > 4, "{few:?} {many:?}");
-        check(&fake);
+        check(&mock);
     }
 
     #[test]
     fn copies_and_whole_factorisations_have_rates_or_say_what_is_wrong() {
-        let Some(fake) = fake(2) else { return };
-        let bench = GpuBench { driver: fake.clone(), number: 0, repeats: 3, least_seconds: 0.0 };
+        let Some(mock) = mock(2) else { return };
+        let bench = GpuBench { driver: mock.clone(), number: 0, repeats: 3, least_seconds: 0.0 };
         let links = bench.links(100_000).unwrap();
         assert!(is_rate(links.to_gpu) && is_rate(links.to_host), "{links:?}");
         assert!(links.conditions.energy_j.is_some_and(is_rate), "{links:?}");
@@ -428,6 +428,6 @@ pub(super) mod tests {
         assert!(bench.links(1 << 45).is_err() && bench.whole::<f32>(200_000).is_err());
         let nowhere = GpuBench { number: 7, ..bench };
         assert!(nowhere.links(1).is_err() && nowhere.whole::<f32>(1).is_err());
-        check(&fake);
+        check(&mock);
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn info(flops: f64, shape: [usize; 3], at: [usize; 3], label: &'stati
     TaskInfo { flops, coords: Some(narrow(at)), label, shape: narrow(shape), ..TaskInfo::default() }
 }
 
-/// No body for GPUs looks at norms, which only count in late choices; and what is made of a factor that turns out not to exist fails with it.
+/// No body for GPUs looks at norms, which only count in deferred selections; and what is made of a factor that turns out not to exist fails with it.
 pub(crate) const NEEDS_ENDS: bool = false;
 
 /// `L_kk L_kk^T = A_kk`.
@@ -160,8 +160,8 @@ impl<T: TileScalar> Codelet for Trsm<T> {
         info(flops, [m, n, 0], [i, k, k], self.full.gemm(T::FULL).name())
     }
 
-    fn is_choosy(&self) -> bool {
-        gpu::is_choosy([self.full.gemm(T::FULL)])
+    fn has_constraints(&self) -> bool {
+        gpu::has_constraints([self.full.gemm(T::FULL)])
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
@@ -245,8 +245,8 @@ impl<T: TileScalar> Codelet for Syrk<T> {
         info(n * n * k, [self.shape.0, self.shape.1, 0], self.at, self.full.gemm(T::FULL).name())
     }
 
-    fn is_choosy(&self) -> bool {
-        gpu::is_choosy([self.full.gemm(T::FULL)])
+    fn has_constraints(&self) -> bool {
+        gpu::has_constraints([self.full.gemm(T::FULL)])
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {

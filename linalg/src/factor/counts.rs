@@ -1,4 +1,4 @@
-//! How many products ran in which precision, counted when they run, so that late choices count as what they were.
+//! How many products ran in which precision, counted when they run, so that deferred selections count as what they were.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};

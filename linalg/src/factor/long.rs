@@ -84,8 +84,8 @@ impl<T: TileScalar> Codelet for LongProduct<T> {
         info(self.places.iter(), self.precision.name())
     }
 
-    fn is_choosy(&self) -> bool {
-        gpu::is_choosy([self.precision])
+    fn has_constraints(&self) -> bool {
+        gpu::has_constraints([self.precision])
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {

@@ -8,7 +8,7 @@
 pub(crate) mod codelets;
 pub(crate) mod copies;
 mod counts;
-mod late;
+mod deferred;
 mod levels;
 mod long;
 pub(crate) mod product;

@@ -16,7 +16,7 @@ use zellige_runtime::{
 use super::GemmCounts;
 use super::codelets::{NEEDS_ENDS, info, single, single_mut};
 use super::copies::Source;
-use super::late::{LateProduct, LateProducts, Question};
+use super::deferred::{LateProduct, LateProducts, Question};
 use super::long::LongProduct;
 use super::submission::{Submission, accumulates};
 use super::together::{Member, most, multiply_together};
@@ -361,8 +361,8 @@ impl<T: TileScalar> Codelet for Product<T> {
         self.place.info(self.precision.name())
     }
 
-    fn is_choosy(&self) -> bool {
-        gpu::is_choosy([self.precision])
+    fn has_constraints(&self) -> bool {
+        gpu::has_constraints([self.precision])
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {

@@ -46,7 +46,7 @@ impl<T: TileScalar> Submission<T> {
     ///
     /// For `fp32`, `hp1`, `bf1`, `x3` and `tf32`, whose result stays in `f32`; products in other precisions stay alone (`hp2` and `hp3` round the
     /// tile once per product). From a policy that is asked at submission, those of one task have one precision. One that is asked late is asked for
-    /// each product, and products are put together where it [may choose](crate::PrecisionPolicy::may_choose) two of these precisions at most.
+    /// each product, and products are put together where it [may choose](crate::PrecisionPolicy::may_select) two of these precisions at most.
     #[must_use]
     pub fn look_left(self, products: usize) -> Self {
         Submission { look_left: products.clamp(1, Self::MOST), ..self }
@@ -58,7 +58,7 @@ impl<T: TileScalar> Submission<T> {
             When::AtSubmission => true,
             When::OperandsReady => {
                 let possible =
-                    || GemmPrecision::ALL.into_iter().filter(|&p| is_of::<T>(p) && policy.may_choose(p));
+                    || GemmPrecision::ALL.into_iter().filter(|&p| is_of::<T>(p) && policy.may_select(p));
                 possible().all(accumulates) && possible().count() <= 2
             }
         };

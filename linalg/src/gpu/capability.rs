@@ -22,7 +22,7 @@ pub fn capability_for(precision: GemmPrecision) -> (u32, u32) {
 }
 
 /// Whether some GPUs lack one of these.
-pub(crate) fn is_choosy(precisions: impl IntoIterator<Item = GemmPrecision>) -> bool {
+pub(crate) fn has_constraints(precisions: impl IntoIterator<Item = GemmPrecision>) -> bool {
     precisions.into_iter().any(|precision| capability_for(precision) > GpuInfo::OLDEST)
 }
 
@@ -54,7 +54,7 @@ mod tests {
             (Fp8, (8, 9)),
         ] {
             assert_eq!(capability_for(precision), from, "{precision}");
-            assert_eq!(is_choosy([precision]), from > (7, 0), "{precision}");
+            assert_eq!(has_constraints([precision]), from > (7, 0), "{precision}");
             for has in [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0)] {
                 assert_eq!(can_execute([precision], &device(Some(has))), has >= from, "{precision} {has:?}");
             }

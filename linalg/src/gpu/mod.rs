@@ -15,7 +15,7 @@ mod timed;
 mod view;
 
 pub use capability::capability_for;
-pub(crate) use capability::{can_execute, is_choosy};
+pub(crate) use capability::{can_execute, has_constraints};
 pub(crate) use convert::convert;
 pub(crate) use full::{factor, solve_right, subtract_square};
 pub(crate) use generate::GenerateAnywhere;

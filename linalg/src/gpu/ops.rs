@@ -115,9 +115,9 @@ impl<'c> Ops<'c> {
         Ok(block.0)
     }
 
-    /// A matrix that is another form of a tile, made by `make` unless it lies beside the tile already ([`GpuContext::beside`]); in working
+    /// A matrix that is another form of a tile, made by `make` unless it lies beside the tile already ([`GpuContext::cached_operand`]); in working
     /// space where it has no room there, and for a tile that is no operand.
-    pub(super) fn beside(
+    pub(super) fn cached_operand(
         &self,
         of: &OnGpu,
         form: Form,
@@ -128,7 +128,7 @@ impl<'c> Ops<'c> {
         let bytes = u64::from(ld) * u64::from(cols) * element.bytes();
         let matrix = |at| View::new((at, bytes), (rows, cols), ld, element);
         let make_at = |at| make(matrix(at)?);
-        let beside = |of: &OnGpu| self.cx.beside(of.values.at, form as u32, bytes, make_at);
+        let beside = |of: &OnGpu| self.cx.cached_operand(of.values.at, form as u32, bytes, make_at);
         match Some(of).filter(|of| of.stays).map_or(Ok(None), beside)? {
             Some(at) => matrix(at),
             None => {

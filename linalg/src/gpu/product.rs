@@ -150,7 +150,7 @@ pub(super) fn tripled(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu) -> Result<F
 /// `[hi|hi|lo|hi]`.
 fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
-    ops.beside(tile, Form::Tripled, ((rows, 4 * cols), Element::F16), |out| {
+    ops.cached_operand(tile, Form::Tripled, ((rows, 4 * cols), Element::F16), |out| {
         ops.launch(triple(tile.shape, *tile.values, tile.lo, Third::FirstAlongColumns, *out))?;
         ops.launch(copy(tile.shape, *tile.values, *out.block((0, 3 * cols), tile.shape)))
     })
@@ -159,7 +159,7 @@ fn along_columns(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
 /// `[hi; lo; hi]`.
 fn below(ops: &Ops<'_>, tile: &OnGpu) -> Result<View, GpuError> {
     let (rows, cols) = tile.shape;
-    ops.beside(tile, Form::TripledBelow, ((3 * rows, cols), Element::F16), |out| {
+    ops.cached_operand(tile, Form::TripledBelow, ((3 * rows, cols), Element::F16), |out| {
         ops.launch(triple(tile.shape, *tile.values, tile.lo, Third::SecondAlongRows, *out))
     })
 }
@@ -194,7 +194,7 @@ fn multiply_8(ops: &Ops<'_>, op_b: Op, a: &OnGpu, b: &OnGpu, c: &OnGpu) -> Resul
 
 /// The transpose of a tile, zeros around it up to `padded` rows and columns.
 fn transposed_8(ops: &Ops<'_>, tile: &OnGpu, padded: (u32, u32)) -> Result<View, GpuError> {
-    ops.beside(tile, Form::Transposed, (padded, Element::F8E4M3), |out| {
+    ops.cached_operand(tile, Form::Transposed, (padded, Element::F8E4M3), |out| {
         ops.launch(transpose(tile.shape, *tile.values, padded, *out))
     })
 }

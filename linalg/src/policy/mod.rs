@@ -128,14 +128,14 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
     /// A policy that cannot decide fails the product's task with its error.
     fn choose(&self, query: &GemmQuery) -> Result<GemmPrecision, PolicyError>;
 
-    /// When [`choose`](PrecisionPolicy::choose) is asked.
+    /// When [`select`](PrecisionPolicy::choose) is asked.
     fn when(&self) -> When {
         When::OperandsReady
     }
 
-    /// Whether [`choose`](PrecisionPolicy::choose) may ever answer `precision`; what is not known counts as yes. An answer for which it said no
+    /// Whether [`select`](PrecisionPolicy::choose) may ever answer `precision`; what is not known counts as yes. An answer for which it said no
     /// may fail its product. Of use to a policy that is asked late: see [`Submission::look_left`](crate::Submission::look_left).
-    fn may_choose(&self, precision: GemmPrecision) -> bool {
+    fn may_select(&self, precision: GemmPrecision) -> bool {
         let _ = precision;
         true
     }
@@ -146,7 +146,7 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
         FullPrecision::Native
     }
 
-    /// All that [`choose`](PrecisionPolicy::choose) may answer, where that is known: a GPU that lacks one of them is given no task whose
+    /// All that [`select`](PrecisionPolicy::choose) may answer, where that is known: a GPU that lacks one of them is given no task whose
     /// precision is chosen late.
     fn precisions(&self) -> Option<Vec<GemmPrecision>> {
         None

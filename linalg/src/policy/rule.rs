@@ -311,9 +311,9 @@ impl PrecisionPolicy for Rule {
         }
     }
 
-    fn may_choose(&self, precision: GemmPrecision) -> bool {
+    fn may_select(&self, precision: GemmPrecision) -> bool {
         match &self.0 {
-            Kind::Script(script) => script.policy.may_choose(precision),
+            Kind::Script(script) => script.policy.may_select(precision),
             Kind::Test { low, test: Test::Always, .. } => precision == *low,
             Kind::Test { low, otherwise, .. } => [*low, *otherwise].contains(&precision),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::*;
 use zellige_gpu::Gemm;
-use zellige_gpu::fake::{Fake, Fault};
+use zellige_gpu::mock::{Fault, Mock};
 use zellige_kernels::cuda::SOURCES;
 use zellige_linalg::{
     Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid,
@@ -13,24 +13,24 @@ use zellige_linalg::{
     verify::{Extent, KernelCheck, faulty_kernel, kernels, too_much_memory},
 };
 use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
-use zellige_twins::fake_with_wrong_products;
+use zellige_twins::mock_with_wrong_products;
 
-fn fake(gpus: u32, seed: u64) -> Option<Arc<Fake>> {
-    Some(Arc::new(zellige_twins::fake(SOURCES)?.gpus(gpus).seed(seed).build()))
+fn mock(gpus: u32, seed: u64) -> Option<Arc<Mock>> {
+    Some(Arc::new(zellige_twins::mock(SOURCES)?.gpus(gpus).seed(seed).build()))
 }
 
 /// No CPU worker: what has no function for GPUs would be refused.
-fn only_gpus(fake: &Arc<Fake>, devices: &[u32], memory: u64) -> RuntimeBuilder {
+fn only_gpus(mock: &Arc<Mock>, devices: &[u32], memory: u64) -> RuntimeBuilder {
     let builder = Runtime::builder().workers(0).peers(1e9).policy("lws");
     devices
         .iter()
-        .fold(builder, |builder, &number| builder.device(Gpu::new(fake.clone(), number).memory(memory)))
+        .fold(builder, |builder, &number| builder.device(Gpu::new(mock.clone(), number).memory(memory)))
 }
 
 /// Nothing is left behind, and nothing was in disorder.
-fn check(fake: &Fake) {
-    assert_eq!(fake.violations(), [] as [String; 0]);
-    assert_eq!(fake.leaks(), [] as [String; 0]);
+fn check(mock: &Mock) {
+    assert_eq!(mock.violations(), [] as [String; 0]);
+    assert_eq!(mock.leaks(), [] as [String; 0]);
 }
 
 fn rule(text: &str) -> SharedPolicy {
@@ -78,16 +78,16 @@ fn factor_with<T: TileScalar + Into<f64>>(
 }
 
 /// `a` for a runtime of CPU cores, and for GPUs.
-fn both(a: &[f64], grid: &TileGrid, rule: &SharedPolicy, fake: &Arc<Fake>) -> [Result<Factored, Error>; 2] {
+fn both(a: &[f64], grid: &TileGrid, rule: &SharedPolicy, mock: &Arc<Mock>) -> [Result<Factored, Error>; 2] {
     let fill = dense32(a, grid.len());
-    let on_gpus = factor(&only_gpus(fake, &[0], 1 << 28).build().unwrap(), &fill, grid, rule);
+    let on_gpus = factor(&only_gpus(mock, &[0], 1 << 28).build().unwrap(), &fill, grid, rule);
     [factor(&runtime(2, "lws"), &fill, grid, rule), on_gpus]
 }
 
 /// Each rule rounds on the GPU as on the CPU, up to the order of sums: the two factors differ by what that order is worth.
 #[test]
 fn every_precision_gives_the_factor_of_the_cpu() {
-    let Some(fake) = fake(1, 1) else { return };
+    let Some(mock) = mock(1, 1) else { return };
     let n = 150;
     // Tiles of one column, of odd sizes, and of multiples of what tensor cores like.
     let grid = TileGrid::from_edges([0, 48, 80, 81, 118, 150]).unwrap();
@@ -111,7 +111,7 @@ fn every_precision_gives_the_factor_of_the_cpu() {
             ("hp1:operand=1e-2,else=x3", 1e-3, 2e-4),
             ("fp8:tile=1e-1,else=hp2", 6e-2, 2e-2),
         ] {
-            let [cpu, gpu] = both(&a, &grid, &rule(text), &fake).map(|made| made.unwrap());
+            let [cpu, gpu] = both(&a, &grid, &rule(text), &mock).map(|made| made.unwrap());
             let backward = reference_backward_error(&a, &gpu.l, n);
             assert!(backward < error, "{name} {text}: backward error {backward:e}");
             let distance = distance(gpu.l.iter().copied(), &cpu.l);
@@ -122,53 +122,53 @@ fn every_precision_gives_the_factor_of_the_cpu() {
             }
         }
     }
-    check(&fake);
+    check(&mock);
 }
 
 /// The host does not come between two tasks of which one waits for the other, unless one goes by what the other one's end tells.
 #[test]
 fn tasks_of_a_factorisation_follow_one_another() {
-    let Some(fake) = fake(1, 8) else { return };
+    let Some(mock) = mock(1, 8) else { return };
     let (n, grid) = (240, TileGrid::uniform(240, 24).unwrap());
     let a = random_spd(n, 1.0, 5);
     for (text, least, error) in [("fp32", 20, 3e-7), ("hp1:operand=1e-9,else=fp32", 10, 3e-7)] {
-        let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+        let rt = only_gpus(&mock, &[0], 1 << 28).build().unwrap();
         let made = factor(&rt, &dense32(&a, n), &grid, &rule(text)).unwrap();
-        let behind: u64 = rt.memory().iter().map(|node| node.launched_behind).sum();
+        let behind: u64 = rt.memory().iter().map(|node| node.launched_in_stream_order).sum();
         assert!(behind > least, "{text}: {behind} of 220");
         let backward = reference_backward_error(&a, &made.l, n);
         assert!(backward < error, "{text}: {backward:e}");
         drop(rt);
     }
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn diagonal_updates_and_solves_have_a_precision_of_their_own() {
-    let Some(fake) = fake(1, 2) else { return };
+    let Some(mock) = mock(1, 2) else { return };
     // Above the 256 columns that a solve by products takes at a time.
     let (n, grid) = (610, TileGrid::from_edges([0, 300, 310, 610]).unwrap());
     let a = random_spd(n, 1.0, 12);
     for (text, error, least) in
         [("fp32", 3e-7, 1e-9), ("fp32,full=x3", 5e-7, 1e-9), ("fp32,full=tf32", 1e-3, 1e-6)]
     {
-        let [_, gpu] = both(&a, &grid, &rule(text), &fake);
+        let [_, gpu] = both(&a, &grid, &rule(text), &mock);
         let backward = reference_backward_error(&a, &gpu.unwrap().l, n);
         assert!(backward < error && backward > least, "{text}: {backward:e}");
     }
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn tiles_of_f64_are_factored_in_f64() {
-    let Some(fake) = fake(1, 3) else { return };
+    let Some(mock) = mock(1, 3) else { return };
     let (n, grid) = (100, TileGrid::uniform(100, 32).unwrap());
     let a = random_spd(n, 1e-3, 4);
-    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let rt = only_gpus(&mock, &[0], 1 << 28).build().unwrap();
     let l = factor(&rt, &dense64(&a, n), &grid, &rule("fp64")).unwrap().l;
     assert!(distance(l, &reference_cholesky(&a, n)) < 1e-13);
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 /// With less memory than the matrix, on two GPUs and on two halves of one: the same bits.
@@ -181,8 +181,8 @@ fn out_of_core_and_on_several_gpus_the_factor_is_the_same() {
         for (gpus, devices, memory) in
             [(1, &[0][..], 1 << 28), (1, &[0], 20_000), (2, &[0, 1], 20_000), (1, &[0, 0], 20_000)]
         {
-            let Some(fake) = fake(gpus, 6) else { return };
-            let rt = only_gpus(&fake, devices, memory).build().unwrap();
+            let Some(mock) = mock(gpus, 6) else { return };
+            let rt = only_gpus(&mock, devices, memory).build().unwrap();
             let l = factor(&rt, &dense32(&a, n), &grid, &rule(text)).unwrap().l;
             let moved = rt.memory();
             let evicted: u64 = moved.iter().map(|node| node.evictions).sum();
@@ -190,7 +190,7 @@ fn out_of_core_and_on_several_gpus_the_factor_is_the_same() {
             assert!(moved.iter().any(|node| node.name != "host" && node.conversions > 0), "{moved:?}");
             assert!(*first.get_or_insert_with(|| l.clone()) == l, "{text} on {devices:?}");
             drop(rt);
-            check(&fake);
+            check(&mock);
         }
     }
 }
@@ -203,9 +203,9 @@ fn small_tiles_are_launched_together_with_the_same_bits() {
     for (text, error) in [("fp32", 3e-7), ("hp1:operand=1e-2,else=bf1", 8e-3)] {
         let (mut first, mut most) = (None, 0);
         for (gpus, policy) in [(1, "lws"), (1, "prio"), (2, "dmdas"), (2, "eager")] {
-            let Some(fake) = fake(gpus, 18) else { return };
+            let Some(mock) = mock(gpus, 18) else { return };
             let devices: Vec<u32> = (0..gpus).collect();
-            let rt = only_gpus(&fake, &devices, 1 << 28).policy(policy).trace(true).build().unwrap();
+            let rt = only_gpus(&mock, &devices, 1 << 28).policy(policy).trace(true).build().unwrap();
             let made = factor(&rt, &dense32(&a, n), &grid, &rule(text)).unwrap();
             let trace = rt.take_trace().unwrap();
             for name in ["gemm", "syrk"] {
@@ -217,7 +217,7 @@ fn small_tiles_are_launched_together_with_the_same_bits() {
             assert_eq!(products, 10 * 9 * 8 / 6, "{text}: each is counted once");
             assert!(*first.get_or_insert_with(|| made.l.clone()) == made.l, "{text} with {policy}");
             drop(rt);
-            check(&fake);
+            check(&mock);
         }
         assert!(most > 2, "{text}: {most} at most");
     }
@@ -230,13 +230,13 @@ fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
     let a = random_spd(n, 1.0, 15);
     for text in ["fp32", "tf32", "hp1:band=2", "bf1", "x3", "hp1:operand=1e-2,else=x3", "hp2:band=3"] {
         let run = |look_left| {
-            let fake = fake(1, 16)?;
-            let rt = only_gpus(&fake, &[0], 1 << 28).trace(true).build().unwrap();
+            let mock = mock(1, 16)?;
+            let rt = only_gpus(&mock, &[0], 1 << 28).trace(true).build().unwrap();
             let submission = Submission::default().look_left(look_left);
             let made = factor_with(&rt, &dense32(&a, n), &grid, &rule(text), &submission).unwrap();
             let tasks = rt.take_trace().unwrap().tasks.iter().filter(|task| task.name == "gemm").count();
             drop(rt);
-            check(&fake);
+            check(&mock);
             Some((made, tasks))
         };
         let Some((separate, tasks)) = run(1) else { return };
@@ -250,25 +250,25 @@ fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
 
 #[test]
 fn a_matrix_that_is_not_positive_definite_is_said_to_be_so() {
-    let Some(fake) = fake(1, 7) else { return };
+    let Some(mock) = mock(1, 7) else { return };
     let (n, grid) = (60, TileGrid::uniform(60, 20).unwrap());
     let mut a = random_spd(n, 1.0, 6);
     a[47 + 47 * n] = -1.0;
-    let [cpu, gpu] = both(&a, &grid, &rule("fp32"), &fake);
+    let [cpu, gpu] = both(&a, &grid, &rule("fp32"), &mock);
     let [cpu, gpu] = [cpu, gpu].map(|made| *made.err().unwrap().not_positive_definite().unwrap());
     assert_eq!((gpu.tile, gpu.pivot, gpu.row), (2, 7, 47));
     assert_eq!((cpu.tile, cpu.pivot, cpu.row), (2, 7, 47));
     assert!(gpu.to_string().contains("has no positive pivot"), "{gpu}");
     // NaN is none either, though the library goes on with it.
     a[47 + 47 * n] = f64::NAN;
-    let [_, gpu] = both(&a, &grid, &rule("fp32"), &fake);
+    let [_, gpu] = both(&a, &grid, &rule("fp32"), &mock);
     assert_eq!(gpu.err().unwrap().not_positive_definite().unwrap().tile, 2);
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn solves_follow_on_the_gpu() {
-    let Some(fake) = fake(2, 8) else { return };
+    let Some(mock) = mock(2, 8) else { return };
     let (m, n) = (70, 130);
     let (grid, rows) = (TileGrid::uniform(n, 37).unwrap(), TileGrid::uniform(m, 32).unwrap());
     let (a, x) = (random_spd(n, 1.0, 9), random_rect(m, n, 10));
@@ -279,14 +279,14 @@ fn solves_follow_on_the_gpu() {
         let tiled = RectTiled::generate(&host, "B", rows.clone(), grid.clone(), &dense32(&b, m)).unwrap();
         host.wait_all().unwrap();
         drop(host);
-        let rt = only_gpus(&fake, &[0, 1], 1 << 28).build().unwrap();
+        let rt = only_gpus(&mock, &[0, 1], 1 << 28).build().unwrap();
         cholesky(&rt, &l, &rule(text)).unwrap().wait(&rt).unwrap();
         solve(&rt, &l, &tiled, &rule(text)).unwrap().wait(&rt).unwrap();
         let found = tiled.gather(&rt).unwrap().into_iter().map(f64::from);
         let distance = distance(found, &x);
         assert!(distance < error, "{text}: {distance:e}");
     }
-    check(&fake);
+    check(&mock);
 }
 
 /// One of two GPUs fails at some operation: what it alone had is lost by name, or the factor is right.
@@ -296,9 +296,9 @@ fn a_gpu_that_fails_is_named_or_not_missed() {
     let a = random_spd(n, 1.0, 11);
     let (mut right, mut lost) = (0, 0);
     for operation in (1..200).step_by(9) {
-        let Some(fake) = fake(2, operation) else { return };
-        fake.inject(1, Fault::Operation(operation)).unwrap();
-        let rt = only_gpus(&fake, &[0, 1], 1 << 28).build().unwrap();
+        let Some(mock) = mock(2, operation) else { return };
+        mock.inject(1, Fault::Operation(operation)).unwrap();
+        let rt = only_gpus(&mock, &[0, 1], 1 << 28).build().unwrap();
         match factor(&rt, &dense32(&a, n), &grid, &rule("hp1:band=2")) {
             Ok(made) => {
                 right += 1;
@@ -310,7 +310,7 @@ fn a_gpu_that_fails_is_named_or_not_missed() {
             }
         }
         drop(rt);
-        check(&fake);
+        check(&mock);
     }
     assert!(right > 0, "{right} right, {lost} lost");
 }
@@ -318,13 +318,13 @@ fn a_gpu_that_fails_is_named_or_not_missed() {
 /// Products that a GPU is too old for are left to CPU workers, where there are some, and the others run on it; without any the task is refused.
 #[test]
 fn an_old_gpu_is_not_given_what_it_lacks() {
-    let Some(twins) = zellige_twins::fake(SOURCES) else { return };
-    let fake = Arc::new(twins.compute_capability(7, 5).seed(15).build());
+    let Some(twins) = zellige_twins::mock(SOURCES) else { return };
+    let mock = Arc::new(twins.compute_capability(7, 5).seed(15).build());
     let (n, grid) = (150, TileGrid::uniform(150, 32).unwrap());
     let a = random_spd(n, 1.0, 4);
     let run = |workers, text: &str| {
-        let gpu = Gpu::new(fake.clone(), 0).memory(1 << 28);
-        let builder = Runtime::builder().workers(workers).leave_to_gpus(true).device(gpu).trace(true);
+        let gpu = Gpu::new(mock.clone(), 0).memory(1 << 28);
+        let builder = Runtime::builder().workers(workers).gpu_only(true).device(gpu).trace(true);
         let rt = builder.policy("lws").build().unwrap();
         let made = factor(&rt, &dense32(&a, n), &grid, &rule(text));
         let tasks = rt.take_trace().unwrap().tasks;
@@ -343,7 +343,7 @@ fn an_old_gpu_is_not_given_what_it_lacks() {
     let (_, tasks) = run(1, "bf1").unwrap();
     assert!(tasks.iter().filter(|task| task.name == "gemm").all(|task| task.worker == 0));
     assert!(run(0, "hp1:band=2").is_ok());
-    check(&fake);
+    check(&mock);
 }
 
 fn verified(rt: &Runtime, extent: Extent) -> Vec<KernelCheck> {
@@ -353,14 +353,14 @@ fn verified(rt: &Runtime, extent: Extent) -> Vec<KernelCheck> {
 /// Every kernel in every precision within its bounds, none of which is so wide that it says nothing.
 #[test]
 fn every_kernel_is_within_its_bounds() {
-    let Some(fake) = fake(1, 12) else { return };
-    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let Some(mock) = mock(1, 12) else { return };
+    let rt = only_gpus(&mock, &[0], 1 << 28).build().unwrap();
     let checks = verified(&rt, Extent { tiles: 40, largest: 80, seed: 1 });
     assert_eq!(checks.len(), 4 + 9 + 2 * 4 + 2);
     for check in &checks {
         println!("{check:?}");
         assert!(check.passed(), "{check:?}");
-        // The fake sums in f64 as the reference does.
+        // The mock sums in f64 as the reference does.
         let exact = check.kernel == "convert" || check.precision == "fp64";
         assert!(exact || check.error > 1e-3, "{check:?}: a bound that is never near");
     }
@@ -382,9 +382,9 @@ fn a_device_that_is_wrong_once_in_a_while_is_found_out() {
         let last = c.len() - 1;
         c[last] ^= if products.fetch_add(1, Ordering::Relaxed).is_multiple_of(7) { 0x80 } else { 0 };
     };
-    let Some(fake) = fake_with_wrong_products(SOURCES, change) else { return };
-    let fake = Arc::new(fake.build());
-    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let Some(mock) = mock_with_wrong_products(SOURCES, change) else { return };
+    let mock = Arc::new(mock.build());
+    let rt = only_gpus(&mock, &[0], 1 << 28).build().unwrap();
     // Beyond tiles of 64, which a kernel multiplies.
     for check in verified(&rt, Extent { tiles: 40, largest: 100, seed: 3 }) {
         // Updates and solves are products too, but in their own precision.
@@ -395,20 +395,20 @@ fn a_device_that_is_wrong_once_in_a_while_is_found_out() {
 
 #[test]
 fn a_faulting_kernel_costs_the_device_and_no_value() {
-    let Some(fake) = fake(1, 13) else { return };
-    let rt = Runtime::builder().workers(1).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    let Some(mock) = mock(1, 13) else { return };
+    let rt = Runtime::builder().workers(1).device(Gpu::new(mock.clone(), 0)).build().unwrap();
     let failure = faulty_kernel(&rt).unwrap().expect("a GPU that writes nowhere is retired");
     assert!(failure.contains("cuLaunchKernel") || failure.contains("0x200"), "{failure}");
     drop(rt);
-    assert_eq!(fake.violations().len(), 1, "{:?}", fake.violations());
+    assert_eq!(mock.violations().len(), 1, "{:?}", mock.violations());
 }
 
 #[test]
 fn a_body_that_wants_too_much_is_told_so_and_the_device_goes_on() {
-    let Some(fake) = fake(1, 14) else { return };
-    let rt = only_gpus(&fake, &[0], 1 << 28).build().unwrap();
+    let Some(mock) = mock(1, 14) else { return };
+    let rt = only_gpus(&mock, &[0], 1 << 28).build().unwrap();
     let told = too_much_memory(&rt).unwrap().expect("there is no such memory");
     assert!(told.contains("GPU 0"), "{told}");
     drop(rt);
-    check(&fake);
+    check(&mock);
 }

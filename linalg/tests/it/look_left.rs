@@ -227,7 +227,7 @@ impl PrecisionPolicy for Sly {
         }
     }
 
-    fn may_choose(&self, precision: GemmPrecision) -> bool {
+    fn may_select(&self, precision: GemmPrecision) -> bool {
         [GemmPrecision::Sp, GemmPrecision::Hp1].contains(&precision)
     }
 

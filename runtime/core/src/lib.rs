@@ -23,7 +23,7 @@
 //! | --- | --- |
 //! | name data | [`Submit::register`], [`Handle`], [`Data`] |
 //! | name operands | [`read`], [`write()`], [`update`], [`commute`], [`reduce`], [`reads`], [`metas`], [`scratch`] |
-//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`]; without copies [`Stretch`] |
+//! | take a vector or matrix apart | [`Submit::split`], [`Submit::views`], [`Block`]; without copies [`Chunk`] |
 //! | write tasks | [`Submit::task`], [`Codelet`] |
 //! | have several ways to do one thing | [`Codelet::IMPLEMENTATIONS`] |
 //! | run many small tasks in one call | [`Codelet::batch`] |
@@ -56,7 +56,6 @@ mod error;
 mod format;
 mod gpu;
 mod graph;
-mod hub;
 #[doc(hidden)]
 pub mod internal;
 mod memory;
@@ -80,21 +79,23 @@ mod trace_recorder;
 
 pub use buffer::{Buffer, Element};
 pub use data::{
-    BorrowedSlice, Data, Handle, Meta, Portability, Portable, ReadGuard, SliceMut, SliceRef, Stretch,
-    StretchRef, WriteGuard,
+    BorrowedSlice, Chunk, ChunkRef, Data, Handle, Meta, Portability, Portable, ReadGuard, SliceMut, SliceRef,
+    WriteGuard,
 };
 pub use device::{DeviceSpec, Emulated};
+pub use engine::transfer::{Candidate, NodeUse};
 pub use error::{Cause, DeviceError, Error, Failure, TaskError};
 pub use format::Format;
 pub use gpu::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue, Gpu, GpuContext};
 pub use graph::{Bindings, GpuGraphs, Graph, GraphNode, Recorder};
-pub use hub::{Candidate, NodeUse};
 pub use operand::{
     Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
     commute, metas, read, reads, reduce, scratch, update, updates, write, writes,
 };
 pub use runtime::{Canceller, Group, Runtime, RuntimeBuilder, Scope, WORKER_BYTES};
-pub use sched::{Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, goes_by_models};
+pub use sched::{
+    Eager, Lws, POLICIES, Policy, Prio, ReadyTask, SchedView, TaskQueue, Wake, uses_performance_models,
+};
 pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder};
 pub use subnormals::Subnormals;

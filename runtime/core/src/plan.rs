@@ -74,21 +74,21 @@ impl Plan {
     }
 }
 
-/// The late choice for operands with these metas, or an empty one, and the format that each access then asks for.
+/// The deferred selection for operands with these metas, or an empty one, and the format that each access then asks for.
 ///
 /// # Errors
 /// In words, for a choice that panics.
 pub(crate) fn formats_of(body: &dyn Body, metas: &[Meta]) -> Result<(Choice, Formats), String> {
     let mut formats = Formats::new();
     let choice = catch_unwind(AssertUnwindSafe(|| body.plan(metas, &mut formats)))
-        .map_err(|panic| format!("the late choice panicked: {}", panic_message(&*panic)))?;
+        .map_err(|panic| format!("the deferred selection panicked: {}", panic_message(&*panic)))?;
     Ok((choice, formats))
 }
 
 /// The accesses of a task that read a value in the form in which it is stored, as far as that is certain before the operands are
 /// finished.
 pub(crate) fn reads_as_stored(body: &dyn Body) -> SmallVec<[usize; 4]> {
-    if body.is_late() {
+    if body.selects() {
         return SmallVec::new();
     }
     let (mut accesses, mut formats) = (Accesses::new(), Formats::new());

@@ -13,10 +13,10 @@ use zellige_model::Models;
 use zellige_trace::{Trace, TraceWorker};
 
 use crate::data::{AnyHandle, Data, Handle, ReadGuard, WriteGuard};
+use crate::engine::transfer::{NodeUse, TransferDriver};
 use crate::engine::{Shared, Watchdog, WorkerSlot};
 use crate::error::{Error, Failure};
 use crate::graph::{self, Bindings, Graph, Recorder};
-use crate::hub::{Hub, NodeUse};
 use crate::operand::Mode;
 use crate::submit::Submit;
 use crate::task::{Body, DeviceInfo, Spec, TaskRef};
@@ -215,7 +215,7 @@ impl Runtime {
     /// [one](RuntimeBuilder::swap). Empty where there are no devices and [no limit](RuntimeBuilder::host_memory) to host memory: all data
     /// are there then.
     pub fn memory(&self) -> Vec<NodeUse> {
-        self.shared.hub.as_ref().map(Hub::uses).unwrap_or_default()
+        self.shared.transfers.as_ref().map(TransferDriver::uses).unwrap_or_default()
     }
 
     /// Waits until nothing is on its way between memory nodes. [`wait_all`](Runtime::wait_all) waits for tasks alone: what was fetched ahead
@@ -246,14 +246,15 @@ impl Runtime {
     /// # Ok::<(), zellige_runtime::Error>(())
     /// ```
     pub fn page_locked<R>(&self, make: impl FnOnce() -> R) -> R {
-        let _serving = self.shared.hub.as_ref().and_then(Hub::serve);
+        let _serving = self.shared.transfers.as_ref().and_then(TransferDriver::serve);
         make()
     }
 
     /// True once a device has failed.
     pub(crate) fn has_lost_a_device(&self) -> bool {
-        let hub = self.shared.hub.as_ref();
-        hub.is_some_and(|hub| (0..self.workers()).any(|worker| hub.failure_of(worker).is_some()))
+        let transfers = self.shared.transfers.as_ref();
+        transfers
+            .is_some_and(|transfers| (0..self.workers()).any(|worker| transfers.failure_of(worker).is_some()))
     }
 
     /// What has been recorded since the last call; `None` unless the runtime was built with `trace`. Call it when nothing
@@ -261,18 +262,20 @@ impl Runtime {
     pub fn take_trace(&self) -> Option<Trace> {
         let recorder = self.shared.recorder.as_ref()?;
         let worker = |(w, slot): (usize, &WorkerSlot)| TraceWorker {
-            name: match &self.shared.hub {
-                Some(hub) if hub.node_of(w) != 0 => hub.node_names().nth(hub.node_of(w)).unwrap_or("").into(),
+            name: match &self.shared.transfers {
+                Some(transfers) if transfers.node_of(w) != 0 => {
+                    transfers.node_names().nth(transfers.node_of(w)).unwrap_or("").into()
+                }
                 _ => format!("worker {w} (cpu {})", slot.core.cpu),
             },
             kind: slot.model_name.clone(),
-            node: self.shared.hub.as_ref().map_or(0, |hub| hub.node_of(w) as u32),
+            node: self.shared.transfers.as_ref().map_or(0, |transfers| transfers.node_of(w) as u32),
         };
         let workers = self.shared.workers.iter().enumerate().map(worker).collect();
         let now = self.shared.now().as_nanos() as u64;
         let mut trace = recorder.drain(workers, self.policy().to_string(), now);
-        if let Some(hub) = &self.shared.hub {
-            hub.add_to(&mut trace);
+        if let Some(transfers) = &self.shared.transfers {
+            transfers.add_to(&mut trace);
         }
         Some(trace)
     }
@@ -311,7 +314,7 @@ impl Drop for Runtime {
         // Where a worker has died, the others end.
         let complete = self.shared.wait_for_all().is_ok();
         if complete {
-            self.shared.go_home();
+            self.shared.write_back_all();
         }
         self.shared.stop();
         for thread in self.threads.drain(..).chain(self.shared.take_spare_threads()) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::data::{AnyHandle, Data, Handle, Meta};
-use crate::deps::Standing;
+use crate::deps::AccessRights;
 use crate::error::{Error, Failure, TaskError};
 use crate::graph::Recorder;
 use crate::operand::Operands;
@@ -108,8 +108,13 @@ pub trait Submit: Sized {
 
     /// Changes who may name a handle from `from` to `to`; what it is if it is not `from`.
     #[doc(hidden)]
-    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
-        handle.core().base().chain.lock().standing.change(from, to)
+    fn change_rights<D: Data>(
+        &self,
+        handle: &Handle<D>,
+        from: AccessRights,
+        to: AccessRights,
+    ) -> Result<(), AccessRights> {
+        handle.core().base().chain.lock().rights.change(from, to)
     }
 
     /// Poisons a handle outside of any task.
@@ -190,8 +195,13 @@ impl Submit for Recorder {
 
     fn announce_step(&self, _tasks: usize) {}
 
-    fn stand<D: Data>(&self, handle: &Handle<D>, from: Standing, to: Standing) -> Result<(), Standing> {
-        Recorder::stand(self, handle, from, to)
+    fn change_rights<D: Data>(
+        &self,
+        handle: &Handle<D>,
+        from: AccessRights,
+        to: AccessRights,
+    ) -> Result<(), AccessRights> {
+        Recorder::change_rights(self, handle, from, to)
     }
 
     fn abandon<D: Data>(&self, _handle: &Handle<D>, _failure: Failure) {

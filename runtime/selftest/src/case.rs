@@ -58,7 +58,7 @@ impl Access {
         matches!(self, Access::Commute { .. } | Access::Reduce { .. })
     }
 
-    /// True if a late choice may look at its metas, and choose its format.
+    /// True if a deferred selection may look at its metas, and choose its format.
     pub(super) fn is_chosen_for(&self) -> bool {
         matches!(self, Access::Read { .. } | Access::List { .. } | Access::Update { .. })
     }
@@ -72,7 +72,7 @@ pub(super) enum Fault {
     After,
     /// Its body panics.
     Panic,
-    /// Its late choice does.
+    /// Its deferred selection does.
     Choice,
     /// It asks for a format that the data type does not have.
     Format,
@@ -98,7 +98,7 @@ impl Job {
         self.accesses.iter().any(Access::commutes)
     }
 
-    /// The same without what a GPU cannot record: late choices, other formats, turns, failures.
+    /// The same without what a GPU cannot record: deferred selections, other formats, turns, failures.
     pub(super) fn plain(self) -> Job {
         let plain = |access: Access| match access {
             Access::Read { handle, .. } => Access::Read { handle, format: Format::NATIVE },

@@ -26,11 +26,11 @@ impl Codelet for Fuzzed {
         "fuzz"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         self.job.late
     }
 
-    fn choose(&self, metas: &[Meta]) -> Choice {
+    fn select(&self, metas: &[Meta]) -> Choice {
         if self.job.fault == Some(Fault::Choice) {
             // Unlike `panic!`, this prints nothing.
             resume_unwind(Box::new("the choice panics on purpose"));

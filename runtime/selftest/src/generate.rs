@@ -496,9 +496,9 @@ mod tests {
     fn real_gpus_change_nothing_but_which_devices_are_some() {
         let (mut several, mut dying) = (0, 0);
         for seed in 0..300 {
-            let (fake, real) = (case(seed, true, None), case(seed, true, Some(&[0, 3])));
-            assert_eq!(format!("{:?}", fake.steps), format!("{:?}", real.steps));
-            assert_eq!(format!("{:?}", fake.machine.devices), format!("{:?}", real.machine.devices));
+            let (mock, real) = (case(seed, true, None), case(seed, true, Some(&[0, 3])));
+            assert_eq!(format!("{:?}", mock.steps), format!("{:?}", real.steps));
+            assert_eq!(format!("{:?}", mock.machine.devices), format!("{:?}", real.machine.devices));
             let gpus: Vec<GpuOf> = real.machine.gpus.iter().copied().flatten().collect();
             assert!(gpus.iter().all(|gpu| [0, 3].contains(&gpu.number) && gpu.fails_at.is_none()));
             several += usize::from(gpus.len() > 2);

@@ -6,7 +6,7 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use zellige_gpu::fake::{Fake, Fault as GpuFault};
+use zellige_gpu::mock::{Fault as GpuFault, Mock};
 use zellige_gpu::source::Launch;
 use zellige_gpu::{GpuError, Library};
 use zellige_runtime::{Cuda, CudaMut, CudaRef, CudaValue, Format, GpuContext, TaskContext, TaskError};
@@ -21,21 +21,21 @@ use super::words::Sample;
 const MEMORY: u64 = 64 << 20;
 
 /// GPUs that are not there, for those of a machine's devices that are to be some.
-pub(super) fn fake(machine: &Machine) -> Arc<Fake> {
-    let builder = Fake::builder()
+pub(super) fn mock(machine: &Machine) -> Arc<Mock> {
+    let builder = Mock::builder()
         .gpus(machine.gpus.iter().flatten().map(|gpu| gpu.number + 1).max().unwrap_or(0))
         .memory(MEMORY)
         .seed(machine.gpu_seed)
         // It runs host versions of the kernels, whatever the image: there is nothing to compile.
         .without(Library::Nvrtc);
-    let fake = kernels::on_host(builder).build();
+    let mock = kernels::on_host(builder).build();
     for gpu in machine.gpus.iter().flatten() {
         if let Some(operation) = gpu.fails_at {
             // It is there: the driver was made for it.
-            let _ = fake.inject(gpu.number, GpuFault::Operation(operation + 1));
+            let _ = mock.inject(gpu.number, GpuFault::Operation(operation + 1));
         }
     }
-    Arc::new(fake)
+    Arc::new(mock)
 }
 
 fn of_ref<D: Sample>(value: CudaRef<'_, D>) -> Array {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use zellige_gpu::fake::FakeBuilder;
+use zellige_gpu::mock::MockBuilder;
 use zellige_gpu::source::{Launch, Loaded, Source};
 use zellige_gpu::twin::TwinArg;
 use zellige_gpu::{Address, Arg, Driver, GpuError};
@@ -133,7 +133,7 @@ const ON_HOST: [(&str, OnHost); SOURCE.kernels.len()] = [
 ];
 
 /// Gives a driver without GPUs all of them.
-pub(super) fn on_host(builder: FakeBuilder) -> FakeBuilder {
+pub(super) fn on_host(builder: MockBuilder) -> MockBuilder {
     ON_HOST
         .into_iter()
         .fold(builder, |builder, (name, run)| builder.kernel(name, move |_grid, _block, args| run(args)))

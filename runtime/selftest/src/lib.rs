@@ -4,7 +4,7 @@
 //! A case is made from one number and nothing else: handles of three types (words in three formats that lose information when they
 //! are narrowed, the same words that cannot leave the host, plain vectors, their parts and views), tasks with every access, formats chosen early and late,
 //! tasks that fail on purpose, replays, reads and writes in place, handles that go and come, hints to the memory manager, and a machine of one to six emulated
-//! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::fake`], or real ones ([`Fuzz::gpus`]). `zellige selftest` runs them; so does CI.
+//! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::mock`], or real ones ([`Fuzz::gpus`]). `zellige selftest` runs them; so does CI.
 //!
 //! ```
 //! use zellige_selftest::Fuzz;

@@ -39,7 +39,7 @@ pub struct FuzzCounts {
     /// Cases with devices that are GPUs.
     pub graphs_with_gpus: u64,
     /// Tasks that a GPU was given behind others, before those had ended.
-    pub launched_behind: u64,
+    pub launched_in_stream_order: u64,
     /// Replays that were one launch on a GPU.
     pub graphs_launched: u64,
 }
@@ -126,7 +126,7 @@ impl FuzzCounts {
             graphs_with_parts: u64::from(case.has_parts()),
             device_deaths: u64::from(ran.died),
             graphs_with_gpus: u64::from(ran.gpus > 0),
-            launched_behind: sum(|node| node.launched_behind),
+            launched_in_stream_order: sum(|node| node.launched_in_stream_order),
             graphs_launched: sum(|node| node.graphs_launched),
         }
     }
@@ -145,7 +145,7 @@ impl FuzzCounts {
         self.graphs_with_parts += other.graphs_with_parts;
         self.device_deaths += other.device_deaths;
         self.graphs_with_gpus += other.graphs_with_gpus;
-        self.launched_behind += other.launched_behind;
+        self.launched_in_stream_order += other.launched_in_stream_order;
         self.graphs_launched += other.graphs_launched;
     }
 }

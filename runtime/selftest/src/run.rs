@@ -50,23 +50,23 @@ pub(super) fn run(
 ) -> Ran {
     let mut ran = match gpus {
         Some(driver) => run_on(&driver, case, expected, patience, stalled),
-        None => run_on_fake(case, expected, patience, stalled),
+        None => run_on_mock(case, expected, patience, stalled),
     };
     ran.gpus = case.machine.gpus.iter().flatten().count();
     ran
 }
 
-fn run_on_fake(
+fn run_on_mock(
     case: &Case,
     expected: &Expected,
     patience: Duration,
     stalled: impl Fn(String) + Send + 'static,
 ) -> Ran {
-    let fake = gpu::fake(&case.machine);
-    let driver: Arc<dyn Driver> = Arc::clone(&fake) as _;
+    let mock = gpu::mock(&case.machine);
+    let driver: Arc<dyn Driver> = Arc::clone(&mock) as _;
     let mut ran = run_on(&driver, case, expected, patience, stalled);
-    ran.differences.extend(fake.violations().into_iter().map(|what| format!("on a GPU: {what}")));
-    ran.differences.extend(fake.leaks().into_iter().map(|what| format!("left on a GPU: {what}")));
+    ran.differences.extend(mock.violations().into_iter().map(|what| format!("on a GPU: {what}")));
+    ran.differences.extend(mock.leaks().into_iter().map(|what| format!("left on a GPU: {what}")));
     ran
 }
 
@@ -137,8 +137,7 @@ fn runtime(
             builder.device(gpu.memory(device.capacity()).streams(*streams).page_lock_from(least))
         }
     });
-    let builder =
-        if machine.as_one { builder.leave_to_gpus(true).gpu_graphs(GpuGraphs::Always) } else { builder };
+    let builder = if machine.as_one { builder.gpu_only(true).gpu_graphs(GpuGraphs::Always) } else { builder };
     let builder = match machine.peers {
         Some(rate) => builder.peers(rate),
         None => builder,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretches, sell_product};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Data, Meta, Operands, Portability, Portable, Read, ReadList, Scratch, Stretch,
+    Chunk, Codelet, Cpu, Cuda, Data, Meta, Operands, Portability, Portable, Read, ReadList, Scratch,
     TaskContext, TaskError, Update,
 };
 
@@ -105,7 +105,7 @@ pub(super) struct Product {
 type Views<'v, K> = <<Product as Codelet>::Operands as Operands>::Views<'v, K>;
 
 impl Codelet for Product {
-    type Operands = (Read<Vec<f64>>, Read<Rows>, ReadList<Stretch<f64>>, Update<Stretch<f64>>);
+    type Operands = (Read<Vec<f64>>, Read<Rows>, ReadList<Chunk<f64>>, Update<Chunk<f64>>);
 
     fn name(&self) -> &'static str {
         "spmv"
@@ -166,9 +166,9 @@ impl Codelet for JointProduct {
     type Operands = (
         ReadList<Vec<f64>>,
         Read<Rows>,
-        ReadList<Stretch<f64>>,
-        Read<Stretch<f64>>,
-        Update<Stretch<f64>>,
+        ReadList<Chunk<f64>>,
+        Read<Chunk<f64>>,
+        Update<Chunk<f64>>,
         Update<Vec<f64>>,
         Scratch<f64>,
     );

@@ -1,6 +1,6 @@
 //! Writing down the graph of a solver's step.
 
-use zellige_runtime::{Cpu, Handle, Operands, Read, Recorder, Stretch, Submit, Update, read, reads, update};
+use zellige_runtime::{Chunk, Cpu, Handle, Operands, Read, Recorder, Submit, Update, read, reads, update};
 
 use super::grains;
 use super::scalars::Scalars;
@@ -200,13 +200,13 @@ impl JointSums {
 }
 
 impl Vector {
-    /// Stretch `i`, for a task that reads it.
-    pub fn read(&self, i: usize) -> Read<Stretch<f64>> {
+    /// Chunk `i`, for a task that reads it.
+    pub fn read(&self, i: usize) -> Read<Chunk<f64>> {
         read(&self.stretches()[i])
     }
 
-    /// Stretch `i`, for a task that changes it.
-    pub fn update(&self, i: usize) -> Update<Stretch<f64>> {
+    /// Chunk `i`, for a task that changes it.
+    pub fn update(&self, i: usize) -> Update<Chunk<f64>> {
         update(&self.stretches()[i])
     }
 }

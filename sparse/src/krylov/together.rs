@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::slice::{ChunksExact, ChunksExactMut};
 
 use zellige_runtime::{
-    Bindings, Cpu, Graph, List, Operands, ReadList, Recorder, Runtime, Stretch, Submit, reads,
+    Bindings, Chunk, Cpu, Graph, List, Operands, ReadList, Recorder, Runtime, Submit, reads,
 };
 
 use super::grains::dots;
@@ -214,7 +214,7 @@ fn turn(
 }
 
 /// `z` of each column: its own, or `r` without a preconditioner.
-fn all_z<'z>(r: &'z [f64], z: &List<'z, Stretch<f64>>, count: usize) -> [&'z [f64]; MOST] {
+fn all_z<'z>(r: &'z [f64], z: &List<'z, Chunk<f64>>, count: usize) -> [&'z [f64]; MOST] {
     let rows = r.len() / count;
     std::array::from_fn(|k| match (k < count, z.is_empty()) {
         (false, _) => &r[..0],
@@ -254,7 +254,7 @@ impl<'g> Recording<'g> {
     }
 
     /// The stretches `i` of all `z`; of none without a preconditioner.
-    fn z(&self, i: usize) -> ReadList<Stretch<f64>> {
+    fn z(&self, i: usize) -> ReadList<Chunk<f64>> {
         reads(self.outside.iter().filter_map(|outside| outside.z.as_ref()).map(|z| &z.stretches()[i]))
     }
 

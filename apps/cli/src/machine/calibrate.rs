@@ -185,7 +185,7 @@ mod tests {
     fn each_kind_of_gpu_has_its_own_models() {
         let models = Arc::new(Models::new());
         for (name, count, capability) in [("New", 2, (9, 0)), ("Old", 1, (7, 5))] {
-            let Some(twins) = zellige_twins::fake(SOURCES) else { return };
+            let Some(twins) = zellige_twins::mock(SOURCES) else { return };
             let twins = twins.name(name).gpus(count).compute_capability(capability.0, capability.1);
             let driver: Arc<dyn Driver> = Arc::new(twins.build());
             gpus(&driver, vec![16], &models, &Silent).unwrap();
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(lacking, ["bf1", "fp8", "tf32"]);
         let links: BTreeSet<(String, String)> =
             models.links().into_iter().map(|(from, to, _)| (from, to)).collect();
-        for end in ["cuda:New fake-0", "cuda:New fake-1", "cuda:Old fake-0"] {
+        for end in ["cuda:New mock-0", "cuda:New mock-1", "cuda:Old mock-0"] {
             let there = links.contains(&("host".into(), end.into()));
             assert!(there && links.contains(&(end.into(), "host".into())), "{end}: {links:?}");
         }
@@ -213,7 +213,7 @@ mod tests {
     /// What was measured of GPUs can be written down, and read.
     #[test]
     fn measured_gpus_are_written_as_a_platform() {
-        let Some(twins) = zellige_twins::fake(SOURCES) else { return };
+        let Some(twins) = zellige_twins::mock(SOURCES) else { return };
         let driver: Arc<dyn Driver> = Arc::new(twins.name("New").gpus(2).memory(1 << 30).build());
         let models = Arc::new(Models::new());
         gpus(&driver, vec![16], &models, &Silent).unwrap();
@@ -260,7 +260,7 @@ mod tests {
             (0..9).for_each(|_| models.record(id, kind, 1e6, 100, std::time::Duration::from_micros(5)));
         }
         let link = LinkModel::new(1e9, 1e-6).unwrap();
-        for (from, to) in [("host", "disk"), ("host", "cuda:Old fake-0"), ("cuda:New fake-0", "host")] {
+        for (from, to) in [("host", "disk"), ("host", "cuda:Old mock-0"), ("cuda:New mock-0", "host")] {
             models.set_link(from, to, link);
         }
         models.save(&path, &identity()).unwrap();
@@ -268,7 +268,7 @@ mod tests {
             |models: &Models| -> Vec<String> { models.rows().into_iter().map(|row| row.kind).collect() };
         let kept = of_other_devices(&path, None);
         assert_eq!((kinds(&kept), kept.links().len()), (vec!["cuda:New".into(), "cuda:Old".into()], 2));
-        let driver: Arc<dyn Driver> = Arc::new(zellige_gpu::fake::Fake::builder().name("New").build());
+        let driver: Arc<dyn Driver> = Arc::new(zellige_gpu::mock::Mock::builder().name("New").build());
         let kept = of_other_devices(&path, Some(&driver));
         assert_eq!((kinds(&kept), kept.links().len()), (vec!["cuda:Old".to_string()], 1));
         std::fs::write(&path, "no models").unwrap();

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use schemars::JsonSchema;
 use serde::Serialize;
-use zellige_runtime::goes_by_models;
 use zellige_runtime::model::{Identity, Loaded, Models, Row, Source, default_path};
+use zellige_runtime::uses_performance_models;
 
 use super::show::simd;
 use crate::out;
@@ -91,7 +91,7 @@ pub fn cached() -> Result<(Arc<Models>, PathBuf), Unusable> {
 
 /// The models of this machine for a scheduling policy that goes by them; without any, says so on standard error.
 pub fn for_policy(policy: &str) -> Option<Arc<Models>> {
-    if !goes_by_models(policy) {
+    if !uses_performance_models(policy) {
         return None;
     }
     match cached() {

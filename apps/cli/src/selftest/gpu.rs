@@ -153,7 +153,7 @@ fn rules(
     progress.stage("precision rules", 2 * rules.len() as u64);
     let on_cpu = devices::builder().build()?;
     // Its one CPU worker does what has no function for GPUs.
-    let on_gpu = devices::builder().workers(1).leave_to_gpus(true).device(gpu.clone()).build();
+    let on_gpu = devices::builder().workers(1).gpu_only(true).device(gpu.clone()).build();
     let mut rows = Vec::new();
     for text in rules {
         let rule: Rule = text.parse()?;
@@ -376,12 +376,12 @@ mod tests {
     use super::*;
 
     /// With every kernel of the command.
-    fn twins() -> Option<zellige_gpu::fake::FakeBuilder> {
+    fn twins() -> Option<zellige_gpu::mock::MockBuilder> {
         let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
-        zellige_twins::fake(all.chain([&SOURCE]))
+        zellige_twins::mock(all.chain([&SOURCE]))
     }
 
-    fn fake(seed: u64) -> Option<Arc<dyn Driver>> {
+    fn mock(seed: u64) -> Option<Arc<dyn Driver>> {
         Some(Arc::new(twins()?.seed(seed).build()))
     }
 
@@ -391,7 +391,7 @@ mod tests {
     /// All of it on a driver that checks how it is used, a fault included.
     #[test]
     fn a_gpu_that_does_as_it_should_passes() {
-        let (Some(driver), Some(lost)) = (fake(1), fake(2)) else { return };
+        let (Some(driver), Some(lost)) = (mock(1), mock(2)) else { return };
         let kernels = Extent { tiles: 5, largest: 40, seed: 1 };
         let extents = Extents { kernels, applications: FEW, factor: (512, 32), rules: 1 };
         let report = check(&driver, 0, &extents, &|number| fault_here(&lost, number), &Silent).unwrap();
@@ -415,8 +415,8 @@ mod tests {
     #[test]
     fn what_a_gpu_lacks_is_skipped_and_what_fails_is_a_row() {
         let Some(twins) = twins() else { return };
-        let fake = Arc::new(twins.compute_capability(7, 5).build());
-        let driver: Arc<dyn Driver> = fake.clone();
+        let mock = Arc::new(twins.compute_capability(7, 5).build());
+        let driver: Arc<dyn Driver> = mock.clone();
         let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
         let extents = Extents { kernels, applications: FEW, factor: (256, 16), rules: 0 };
         let report = check(&driver, 0, &extents, &|_| Ok("it was retired".into()), &Silent).unwrap();
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(skipped, ["bf1", "tf32", "fp8", "tf32", "tf32"]);
         assert!(report.text(false).contains("skipped: needs 8.0, this GPU is 7.5"), "{}", report.text(false));
         // Whatever comes next finds the GPU lost.
-        fake.inject(0, zellige_gpu::fake::Fault::Launch(40)).unwrap();
+        mock.inject(0, zellige_gpu::mock::Fault::Launch(40)).unwrap();
         let report = check(&driver, 0, &extents, &|_| Ok("it was retired".into()), &Silent).unwrap();
         let failed = report.kernels.iter().filter(|row| row.failed.is_some()).count();
         assert!((1..report.kernels.len()).contains(&failed), "{}", report.text(false));
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_counted_and_said() {
-        let Some(driver) = fake(3) else { return };
+        let Some(driver) = mock(3) else { return };
         let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
         let extents = Extents { kernels, applications: FEW, factor: (256, 16), rules: 0 };
         let report = check(&driver, 0, &extents, &|_| anyhow::bail!("it went on"), &Silent).unwrap();
@@ -461,7 +461,7 @@ mod tests {
         );
         assert!(rows.iter().all(|row| row.passed && row.failed.is_none()), "{rows:?}");
         assert!(rows[3].evictions > 0 && rows[2].bytes_moved > rows[0].bytes_moved, "{rows:?}");
-        let Some(alone) = fake(5) else { return };
+        let Some(alone) = mock(5) else { return };
         assert!(together(&alone, &extents, &Silent).unwrap().is_empty());
     }
 }

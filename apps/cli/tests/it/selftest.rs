@@ -19,7 +19,7 @@ const COUNTS: [&str; 15] = [
     "graphs_with_parts",
     "device_deaths",
     "graphs_with_gpus",
-    "launched_behind",
+    "launched_in_stream_order",
     "graphs_launched",
 ];
 

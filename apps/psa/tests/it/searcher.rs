@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_gpu::fake::FakeBuilder;
+use zellige_gpu::mock::MockBuilder;
 use zellige_gpu::{Gemm, Library};
 use zellige_kernels::cuda::DISTANCE_SOURCES;
 use zellige_kernels::distance::{Margin, Shape};
@@ -17,7 +17,7 @@ use zellige_psa::search::{
     Screen, Searcher, Table,
 };
 use zellige_runtime::{Data, Emulated, Gpu, Runtime, RuntimeBuilder};
-use zellige_twins::fake_with_wrong_products;
+use zellige_twins::mock_with_wrong_products;
 
 const CHANNELS: usize = 3;
 const SAMPLES: usize = 12;
@@ -133,25 +133,25 @@ fn an_exact_search_is_the_full_one_in_f64() {
 
 /// A GPU that is not there: the kernels' source on the host, and a driver that checks the order of streams. `None` without g++.
 fn on_gpu(workers: usize, plan: &Plan, basis: &SegmentBasis, events: &Events) -> Option<(Vec<Found>, u64)> {
-    Some(on_fake(zellige_twins::fake(DISTANCE_SOURCES)?, workers, plan, basis, events))
+    Some(on_mock(zellige_twins::mock(DISTANCE_SOURCES)?, workers, plan, basis, events))
 }
 
 /// What is found, and how many bytes came back from the GPU.
-fn on_fake(
-    fake: FakeBuilder,
+fn on_mock(
+    mock: MockBuilder,
     workers: usize,
     plan: &Plan,
     basis: &SegmentBasis,
     events: &Events,
 ) -> (Vec<Found>, u64) {
-    let fake = Arc::new(fake.seed(5).build());
-    let rt = Runtime::builder().workers(workers).leave_to_gpus(true);
-    let rt = rt.device(Gpu::new(fake.clone(), 0).memory(1 << 28)).build().expect("a runtime");
+    let mock = Arc::new(mock.seed(5).build());
+    let rt = Runtime::builder().workers(workers).gpu_only(true);
+    let rt = rt.device(Gpu::new(mock.clone(), 0).memory(1 << 28)).build().expect("a runtime");
     let found = search_on(&rt, plan, basis, events, 9);
     let came_back = rt.memory().iter().filter(|node| node.device.is_some()).map(|node| node.bytes_out).sum();
     drop(rt);
-    assert_eq!(fake.violations(), [] as [String; 0]);
-    assert_eq!(fake.leaks(), [] as [String; 0]);
+    assert_eq!(mock.violations(), [] as [String; 0]);
+    assert_eq!(mock.leaks(), [] as [String; 0]);
     (found, came_back)
 }
 
@@ -165,7 +165,7 @@ fn length<'x>(numbers: impl Iterator<Item = &'x f64>) -> f64 {
 
 /// A GPU with a library whose products are off by as much as [`Margin::in_any_order`] lets them: this part of it, up and down; with the number of its products. `None`
 /// without g++.
-fn rough(part: f64) -> Option<(FakeBuilder, Arc<AtomicUsize>)> {
+fn rough(part: f64) -> Option<(MockBuilder, Arc<AtomicUsize>)> {
     let products = Arc::new(AtomicUsize::new(0));
     let count = products.clone();
     let error = part * Margin::in_any_order(Shape { channels: CHANNELS, samples: SAMPLES }).error;
@@ -179,7 +179,7 @@ fn rough(part: f64) -> Option<(FakeBuilder, Arc<AtomicUsize>)> {
         }
         count.fetch_add(1, Ordering::Relaxed);
     };
-    Some((fake_with_wrong_products(DISTANCE_SOURCES, change)?, products))
+    Some((mock_with_wrong_products(DISTANCE_SOURCES, change)?, products))
 }
 
 #[test]
@@ -241,8 +241,8 @@ fn products_on_a_gpu_keep_the_points_that_squares_keep() {
         for (precision, events) in ON_GPUS.into_iter().flat_map(|p| [(p, &noisy), (p, &still)]) {
             let plan = by_product(precision, keep);
             let alone = Prepared::new(&plan, &basis).expect("a plan").search(events, &[]).expect("events");
-            let Some((fake, products)) = rough(part) else { return };
-            assert_eq!(on_fake(fake, 0, &plan, &basis, events).0, alone, "{precision}, best {keep}");
+            let Some((mock, products)) = rough(part) else { return };
+            assert_eq!(on_mock(mock, 0, &plan, &basis, events).0, alone, "{precision}, best {keep}");
             assert!(products.load(Ordering::Relaxed) > 0);
         }
     }
@@ -255,8 +255,8 @@ fn without_a_library_sums_of_the_screen_by_products_are_direct() {
     for precision in ON_GPUS {
         let plan = by_product(precision, 5);
         let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
-        let Some((fake, products)) = rough(0.9) else { return };
-        let (found, came_back) = on_fake(fake.without(Library::Cublas), 0, &plan, &basis, &events);
+        let Some((mock, products)) = rough(0.9) else { return };
+        let (found, came_back) = on_mock(mock.without(Library::Cublas), 0, &plan, &basis, &events);
         assert_eq!(found, alone, "{precision}");
         assert_eq!((products.load(Ordering::Relaxed), came_back > 0), (0, true), "{precision}");
     }
@@ -269,8 +269,8 @@ fn products_that_are_too_wrong_keep_other_points() {
     let events = still(&basis);
     let plan = by_product(Precision::Fp32, 2);
     let alone = Prepared::new(&plan, &basis).expect("a plan").search(&events, &[]).expect("events");
-    let Some((fake, _)) = rough(2.0) else { return };
-    assert_ne!(on_fake(fake, 0, &plan, &basis, &events).0, alone);
+    let Some((mock, _)) = rough(2.0) else { return };
+    assert_ne!(on_mock(mock, 0, &plan, &basis, &events).0, alone);
 }
 
 /// Also where events are points of the basis, whose products with it cancel.

@@ -37,16 +37,16 @@ pub fn devices(rt: &Runtime) -> Vec<DeviceUse> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use zellige_gpu::fake::Fake;
+    use zellige_gpu::mock::Mock;
     use zellige_runtime::{Emulated, Gpu, Submit, update};
 
     #[test]
     fn devices_are_named_and_the_host_is_none() {
-        let fake = Arc::new(Fake::builder().gpus(2).build());
+        let mock = Arc::new(Mock::builder().gpus(2).build());
         let rt = Runtime::builder()
             .workers(1)
-            .device(Gpu::new(fake.clone(), 1).memory(5000))
-            .device(Gpu::new(fake, 1).memory(6000))
+            .device(Gpu::new(mock.clone(), 1).memory(5000))
+            .device(Gpu::new(mock, 1).memory(6000))
             .device(Emulated::new(7000))
             .policy("eager")
             .build()
@@ -57,8 +57,8 @@ mod tests {
         assert_eq!(
             text,
             [
-                "cuda 0, GPU 1: fake GPU, 5000",
-                "cuda 1, GPU 1: fake GPU, 6000",
+                "cuda 0, GPU 1: mock GPU, 5000",
+                "cuda 1, GPU 1: mock GPU, 6000",
                 "emulated 2, made of host threads, 7000"
             ]
         );

@@ -12,8 +12,8 @@ use zellige_tor::pipeline::{self, Options, RuleResult, Silent, TileChoice};
 /// What a GPU generates, factors and solves is judged as what the CPU makes: the same outcome of each rule, the same image.
 #[test]
 fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
-    let Some(fake) = zellige_twins::fake(SOURCES.iter().chain([&SOURCE])) else { return };
-    let fake = Arc::new(fake.build());
+    let Some(mock) = zellige_twins::mock(SOURCES.iter().chain([&SOURCE])) else { return };
+    let mock = Arc::new(mock.build());
     let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
     let input = parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap();
     let options = Options {
@@ -25,12 +25,12 @@ fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
     let run = |rt: &Runtime| pipeline::run(rt, &input, &options, &Silent).unwrap().results;
     let by_cpu = run(&Runtime::builder().workers(2).build().unwrap());
     // One CPU worker, for what has no function for GPUs; who takes tasks that have is the policy's choice.
-    let rt = Runtime::builder().workers(1).device(Gpu::new(fake.clone(), 0)).trace(true).build().unwrap();
+    let rt = Runtime::builder().workers(1).device(Gpu::new(mock.clone(), 0)).trace(true).build().unwrap();
     let by_gpu = run(&rt);
     let trace = rt.take_trace().unwrap();
     drop(rt);
-    assert_eq!(fake.violations(), [] as [String; 0]);
-    assert_eq!(fake.leaks(), [] as [String; 0]);
+    assert_eq!(mock.violations(), [] as [String; 0]);
+    assert_eq!(mock.leaks(), [] as [String; 0]);
     for codelet in ["generate", "trsm", "gemm"] {
         let there = |task: &&zellige_runtime::trace::TaskEvent| task.name == codelet && task.worker == 1;
         assert!(trace.tasks.iter().any(|task| there(&task)), "no {codelet} ran on the GPU");

@@ -1,10 +1,10 @@
-//! What tests of the fake share.
+//! What tests of the mock share.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use zellige_gpu::fake::{Fake, FakeBuilder};
+use zellige_gpu::mock::{Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_gpu::{Address, Arg, Driver, GpuError, Kernel, Place, Stream};
 
@@ -22,7 +22,7 @@ pub fn within<T: Send + 'static>(seconds: u64, f: impl FnOnce() -> T + Send + 's
 }
 
 /// The kernel `mix(update x, read y, salt)`: `x = 31 x + y + salt`, byte by byte. No two orders of its calls give the same.
-pub fn with_mix(builder: FakeBuilder) -> FakeBuilder {
+pub fn with_mix(builder: MockBuilder) -> MockBuilder {
     builder.kernel("mix", |_, _, args| {
         let [TwinArg::Update(x), TwinArg::Read(y), TwinArg::U32(salt)] = args else {
             return Err("mix takes an update, a read and a number".into());
@@ -38,49 +38,49 @@ pub fn mix(x: &mut [u8], y: &[u8], salt: u32) {
     }
 }
 
-/// A fake with `mix` on its first GPU.
+/// A mock with `mix` on its first GPU.
 pub struct Bench {
-    pub fake: Fake,
+    pub mock: Mock,
     pub mix: Kernel,
 }
 
 impl Bench {
     pub fn new(seed: u64) -> Bench {
-        Bench::of(Fake::builder().gpus(2).seed(seed))
+        Bench::of(Mock::builder().gpus(2).seed(seed))
     }
 
-    pub fn of(builder: FakeBuilder) -> Bench {
-        let fake = with_mix(builder).build();
-        let mix = fake.load(0, b"any").and_then(|module| fake.kernel(module, "mix")).unwrap();
-        Bench { fake, mix }
+    pub fn of(builder: MockBuilder) -> Bench {
+        let mock = with_mix(builder).build();
+        let mix = mock.load(0, b"any").and_then(|module| mock.kernel(module, "mix")).unwrap();
+        Bench { mock, mix }
     }
 
     pub fn stream(&self) -> Stream {
-        self.fake.create_stream(0, false).unwrap()
+        self.mock.create_stream(0, false).unwrap()
     }
 
     /// `mix` of `bytes` bytes.
     pub fn mix(&self, stream: Stream, x: Address, y: Address, bytes: u64) -> Result<(), GpuError> {
         let args = [Arg::Update(x, bytes), Arg::Read(y, bytes), Arg::U32(1)];
-        // SAFETY: the fake checks addresses; only device memory is named.
-        unsafe { self.fake.launch(stream, self.mix, [1, 1, 1], [32, 1, 1], 0, &args) }
+        // SAFETY: the mock checks addresses; only device memory is named.
+        unsafe { self.mock.launch(stream, self.mix, [1, 1, 1], [32, 1, 1], 0, &args) }
     }
 
     pub fn zero(&self, stream: Stream, at: Address, bytes: u64) -> Result<(), GpuError> {
-        // SAFETY: the fake checks addresses; only device memory is named.
-        unsafe { self.fake.zero(stream, at, bytes) }
+        // SAFETY: the mock checks addresses; only device memory is named.
+        unsafe { self.mock.zero(stream, at, bytes) }
     }
 
     pub fn free(&self, stream: Stream, at: Address) -> Result<(), GpuError> {
-        // SAFETY: the fake checks addresses; only device memory is named.
-        unsafe { self.fake.free(stream, at) }
+        // SAFETY: the mock checks addresses; only device memory is named.
+        unsafe { self.mock.free(stream, at) }
     }
 
     /// Lets `later` go on behind what is on `first` now.
     pub fn order(&self, first: Stream, later: Stream) -> Result<(), GpuError> {
-        let event = self.fake.create_event(0, false)?;
-        self.fake.record(event, first)?;
-        self.fake.wait_event(later, event)
+        let event = self.mock.create_event(0, false)?;
+        self.mock.record(event, first)?;
+        self.mock.wait_event(later, event)
     }
 
     /// What is in device memory, once all of the stream has ended.
@@ -88,8 +88,8 @@ impl Bench {
         let mut host = vec![0; bytes];
         let to = Place::Host(host.as_mut_ptr());
         // SAFETY: the buffer lives until the stream has ended.
-        unsafe { self.fake.copy(stream, to, Place::Gpu(0, at), bytes as u64)? };
-        self.fake.synchronize(stream)?;
+        unsafe { self.mock.copy(stream, to, Place::Gpu(0, at), bytes as u64)? };
+        self.mock.synchronize(stream)?;
         Ok(host)
     }
 
@@ -97,8 +97,8 @@ impl Bench {
     pub fn write(&self, stream: Stream, at: Address, bytes: &[u8]) -> Result<(), GpuError> {
         let from = Place::Host(bytes.as_ptr().cast_mut());
         // SAFETY: the buffer is only read, and lives until the stream has ended.
-        unsafe { self.fake.copy(stream, Place::Gpu(0, at), from, bytes.len() as u64)? };
-        self.fake.synchronize(stream)
+        unsafe { self.mock.copy(stream, Place::Gpu(0, at), from, bytes.len() as u64)? };
+        self.mock.synchronize(stream)
     }
 }
 
@@ -109,7 +109,7 @@ pub fn assert_caught(bench: &Bench, error: GpuError, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{word:?} is not in: {text}");
     }
-    assert_eq!(bench.fake.violations(), [text]);
-    assert_eq!(bench.fake.create_stream(0, false), Err(error.clone()));
-    assert_eq!(bench.fake.memory(0), Err(error));
+    assert_eq!(bench.mock.violations(), [text]);
+    assert_eq!(bench.mock.create_stream(0, false), Err(error.clone()));
+    assert_eq!(bench.mock.memory(0), Err(error));
 }

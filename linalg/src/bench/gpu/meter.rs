@@ -110,7 +110,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use zellige_gpu::Library;
-    use zellige_gpu::fake::Fake;
+    use zellige_gpu::mock::Mock;
 
     use super::*;
 
@@ -118,11 +118,11 @@ mod tests {
         std::thread::sleep(Duration::from_millis(60));
     }
 
-    /// The fake takes 300 W at 1500 MHz all the time.
+    /// The mock takes 300 W at 1500 MHz all the time.
     #[test]
     fn clock_power_and_energy_are_those_of_the_runs() {
-        let (fake, start): (Arc<dyn Driver>, _) = (Arc::new(Fake::builder().build()), Instant::now());
-        let mut meter = Meter::new(&fake, 0);
+        let (mock, start): (Arc<dyn Driver>, _) = (Arc::new(Mock::builder().build()), Instant::now());
+        let mut meter = Meter::new(&mock, 0);
         meter.during(nap);
         nap(); // nobody looks
         assert_eq!(meter.during(|| 7), 7);
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn of_long_runs_the_counter_tells_the_power() {
-        let fake: Arc<dyn Driver> = Arc::new(Fake::builder().build());
-        let mut meter = Meter::new(&fake, 0);
+        let mock: Arc<dyn Driver> = Arc::new(Mock::builder().build());
+        let mut meter = Meter::new(&mock, 0);
         meter.during(|| std::thread::sleep(Duration::from_secs_f64(COUNTED_FROM)));
         let seen = meter.conditions();
         assert_eq!(seen.power_w, seen.energy_j.map(|energy| energy / seen.seconds));
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn who_does_not_tell_is_measured_all_the_same() {
-        let fake: Arc<dyn Driver> = Arc::new(Fake::builder().without(Library::Nvml).build());
-        let mut meter = Meter::new(&fake, 0);
+        let mock: Arc<dyn Driver> = Arc::new(Mock::builder().without(Library::Nvml).build());
+        let mut meter = Meter::new(&mock, 0);
         meter.during(nap);
         let seen = meter.conditions();
         assert_eq!((seen.sm_clock_mhz, seen.power_w, seen.energy_j), (None, None, None));

@@ -46,7 +46,7 @@ impl GpuBench {
 
     /// Seconds of a task, and how many replays were one launch.
     fn replayed(&self, when: GpuGraphs) -> Result<(f64, u64), Error> {
-        let builder = Runtime::builder().workers(0).leave_to_gpus(true).policy("lws");
+        let builder = Runtime::builder().workers(0).gpu_only(true).policy("lws");
         let gpu = Gpu::new(self.driver.clone(), self.number);
         let rt = builder.gpu_graphs(when).device(gpu).build()?;
         let arrays: [Handle<Vec<f32>>; 2] = [1.0, 2.0].map(|x| rt.register(vec![x; NUMBERS as usize]));
@@ -106,13 +106,13 @@ impl Codelet for Hand {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{check, fake};
+    use super::super::tests::{check, mock};
     use super::*;
 
     #[test]
     fn replays_are_timed_both_ways() {
-        let Some(fake) = fake(8) else { return };
-        let bench = GpuBench { driver: fake.clone(), number: 0, repeats: 2, least_seconds: 0.0 };
+        let Some(mock) = mock(8) else { return };
+        let bench = GpuBench { driver: mock.clone(), number: 0, repeats: 2, least_seconds: 0.0 };
         let times = bench.replays().unwrap();
         assert!(times.tasks == TASKS && times.task_by_task > 0.0, "{times:?}");
         assert!(times.one_launch.is_some_and(|seconds| seconds > 0.0), "{times:?}");
@@ -120,6 +120,6 @@ mod tests {
         // All but the first, which goes task by task.
         assert_eq!(launched, (BEFORE - 1 + 2 * REPLAYS) as u64);
         assert_eq!(bench.replayed(GpuGraphs::Never).unwrap().1, 0);
-        check(&fake);
+        check(&mock);
     }
 }

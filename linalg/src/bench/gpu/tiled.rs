@@ -298,7 +298,7 @@ impl TestMatrix {
 mod tests {
     use zellige_runtime::platform::Platform;
 
-    use super::super::tests::{check, fake};
+    use super::super::tests::{check, mock};
     use super::*;
     use crate::factor::cholesky;
     use crate::policy::{GemmQuery, Phase};
@@ -306,7 +306,7 @@ mod tests {
     /// GPUs copy what the host fills, tiles at the edge included, and the factor is the host's up to the order of sums.
     #[test]
     fn a_gpu_makes_the_matrix_of_the_host() {
-        let Some(fake) = fake(3) else { return };
+        let Some(mock) = mock(3) else { return };
         let (n, tile) = (100, 24);
         let made = |rt: &Runtime| {
             let a = SymmetricTiled::new(rt, TileGrid::uniform(n, tile).unwrap());
@@ -318,7 +318,7 @@ mod tests {
             (matrix, a.gather(rt).unwrap())
         };
         let (want, l) = made(&Runtime::builder().workers(1).build().unwrap());
-        let gpu = Runtime::builder().workers(0).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+        let gpu = Runtime::builder().workers(0).device(Gpu::new(mock.clone(), 0)).build().unwrap();
         let (got, on_gpu) = made(&gpu);
         assert_eq!(got, want);
         assert!(want.iter().all(|x| x.abs() <= 0.5 || (x - n as f32).abs() <= 0.5));
@@ -326,12 +326,12 @@ mod tests {
             assert!((x - y).abs() < 1e-4, "{x} {y}");
         }
         drop(gpu);
-        check(&fake);
+        check(&mock);
     }
 
     #[test]
     fn cpu_workers_may_help() {
-        let Some(fake) = fake(6) else { return };
+        let Some(mock) = mock(6) else { return };
         let rule = "fp32".parse().unwrap();
         let alone = TiledBench {
             n: 100,
@@ -345,16 +345,16 @@ mod tests {
         };
         let together = TiledBench { workers: 2, ..alone.clone() };
         for bench in [alone, together] {
-            let run = bench.run(&[Gpu::new(fake.clone(), 0)], |_| ()).unwrap();
+            let run = bench.run(&[Gpu::new(mock.clone(), 0)], |_| ()).unwrap();
             assert!(run.seconds > 0.0 && run.conditions.is_some(), "{run:?}");
         }
-        check(&fake);
+        check(&mock);
     }
 
     /// The trace has all tasks of the last run, and virtual time on what was measured runs the same tasks.
     #[test]
     fn a_run_is_predicted_from_what_it_has_taught() {
-        let Some(fake) = fake(7) else { return };
+        let Some(mock) = mock(7) else { return };
         let models = Arc::new(Models::new());
         let bench = |rule: &str, look_left| TiledBench {
             n: 192,
@@ -366,7 +366,7 @@ mod tests {
             look_left,
             models: Some(Arc::clone(&models)),
         };
-        let gpus = [Gpu::new(fake.clone(), 0)];
+        let gpus = [Gpu::new(mock.clone(), 0)];
         let ran: Vec<(TiledBench, TiledRun)> =
             [("fp32", 1), ("hp1:band=2", 1), ("hp1:operand=3e-1,else=x3", 1), ("x3,full=x3", 1), ("fp32", 4)]
                 .map(|(rule, look_left)| bench(rule, look_left))
@@ -415,12 +415,12 @@ mod tests {
         let (fp8, run) = (bench("fp8", 1), &ran[0].1);
         let run = TiledRun { chosen: Chosen::default(), ..run.clone() };
         assert!(fp8.predicted(&run, &nobody).is_ok(), "without counts products are native");
-        check(&fake);
+        check(&mock);
     }
 
     #[test]
     fn little_memory_and_parts_of_a_gpu_move_more_and_change_no_bit() {
-        let Some(fake) = fake(4) else { return };
+        let Some(mock) = mock(4) else { return };
         let rule = "hp1:band=2".parse().unwrap();
         let bench = TiledBench {
             n: 256,
@@ -435,7 +435,7 @@ mod tests {
         let whole = bench.bytes().unwrap();
         assert_eq!(whole, 256 * (256 + 16) / 2 * 4);
         let run = |parts: usize, memory| {
-            let run = bench.run(&vec![Gpu::new(fake.clone(), 0).memory(memory); parts], |_| ()).unwrap();
+            let run = bench.run(&vec![Gpu::new(mock.clone(), 0).memory(memory); parts], |_| ()).unwrap();
             assert!(run.seconds > 0.0 && run.tflops > 0.0 && run.tflops.is_finite(), "{run:?}");
             run
         };
@@ -445,7 +445,7 @@ mod tests {
         assert!(inside.fingerprint.is_some());
         // Fewer tasks, the same bits.
         let left = TiledBench { look_left: 8, ..bench.clone() };
-        let gpus = [Gpu::new(fake.clone(), 0)];
+        let gpus = [Gpu::new(mock.clone(), 0)];
         assert_eq!(left.run(&gpus, |_| ()).unwrap().fingerprint, inside.fingerprint);
         let (outside, parts) = (run(1, whole * 3 / 10), run(4, whole));
         assert_eq!([outside.fingerprint, parts.fingerprint], [inside.fingerprint; 2]);
@@ -453,6 +453,6 @@ mod tests {
         assert!(parts.bytes_moved > inside.bytes_moved, "{parts:?} {inside:?}");
         let other = TiledBench { rule: "fp32".parse().unwrap(), ..bench };
         assert_ne!(other.run(&gpus, |_| ()).unwrap().fingerprint, inside.fingerprint);
-        check(&fake);
+        check(&mock);
     }
 }

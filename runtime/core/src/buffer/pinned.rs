@@ -272,22 +272,22 @@ impl Drop for Serving {
 
 #[cfg(test)]
 mod tests {
-    use zellige_gpu::fake::{Fake, Fault};
+    use zellige_gpu::mock::{Fault, Mock};
 
     use super::*;
     use crate::buffer::Buffer;
 
     /// A driver that counts, and a pool of it.
-    fn pool(least: usize, unused: usize, most: usize) -> (Arc<Fake>, Arc<Pool>) {
-        let fake = Arc::new(Fake::builder().build());
-        let driver: Arc<dyn Driver> = Arc::<Fake>::clone(&fake);
+    fn pool(least: usize, unused: usize, most: usize) -> (Arc<Mock>, Arc<Pool>) {
+        let mock = Arc::new(Mock::builder().build());
+        let driver: Arc<dyn Driver> = Arc::<Mock>::clone(&mock);
         let pool = Pool::with_bounds(&driver, least, unused, most);
-        (fake, pool)
+        (mock, pool)
     }
 
-    fn check(fake: &Fake) {
-        assert_eq!(fake.violations(), [] as [String; 0]);
-        assert_eq!(fake.leaks(), [] as [String; 0]);
+    fn check(mock: &Mock) {
+        assert_eq!(mock.violations(), [] as [String; 0]);
+        assert_eq!(mock.leaks(), [] as [String; 0]);
     }
 
     #[test]
@@ -303,24 +303,24 @@ mod tests {
 
     #[test]
     fn blocks_are_used_again_and_what_lies_unused_is_bounded() {
-        let (fake, pool) = pool(0, 4 * PAGE, usize::MAX);
+        let (mock, pool) = pool(0, 4 * PAGE, usize::MAX);
         for _ in 0..10 {
             drop([pool.take(PAGE).unwrap(), pool.take(8).unwrap()]);
         }
-        assert_eq!(fake.pinned_allocations(), 2);
+        assert_eq!(mock.pinned_allocations(), 2);
         drop((0..8).map(|_| pool.take(1).unwrap()).collect::<Vec<_>>());
-        assert_eq!((fake.pinned_allocations(), fake.leaks().len()), (8, 4));
+        assert_eq!((mock.pinned_allocations(), mock.leaks().len()), (8, 4));
         drop(pool.take(2 * PAGE).unwrap());
-        assert_eq!(fake.leaks().len(), 3, "two small ones have gone for a large one");
+        assert_eq!(mock.leaks().len(), 3, "two small ones have gone for a large one");
         drop(pool.take(100 * PAGE).unwrap());
-        assert_eq!(fake.leaks().len(), 3, "what is too large goes itself");
+        assert_eq!(mock.leaks().len(), 3, "what is too large goes itself");
         drop(pool);
-        check(&fake);
+        check(&mock);
     }
 
     #[test]
     fn buffers_of_a_served_thread_are_page_locked_zeroed_and_outlive_the_pool() {
-        let (fake, pool) = pool(PAGE, 1 << 20, usize::MAX);
+        let (mock, pool) = pool(PAGE, 1 << 20, usize::MAX);
         let before: Buffer<u8> = Buffer::zeroed(PAGE);
         let serving = pool.serve();
         let mut dirty: Buffer<f32> = Buffer::zeroed(5000);
@@ -329,67 +329,67 @@ mod tests {
         let clean: Buffer<f32> = Buffer::zeroed(5000);
         assert!(clean.iter().all(|&x| x == 0.0) && (clean.as_ptr() as usize).is_multiple_of(PAGE));
         assert_eq!(&*Buffer::from_slice(&[3u16; 5000]), &[3; 5000]);
-        assert_eq!(fake.pinned_allocations(), 2, "the same memory, and some for what is smaller");
+        assert_eq!(mock.pinned_allocations(), 2, "the same memory, and some for what is smaller");
         let small: Buffer<u8> = Buffer::zeroed(PAGE - 1);
-        assert_eq!(fake.pinned_allocations(), 2, "a few bytes are not worth it");
+        assert_eq!(mock.pinned_allocations(), 2, "a few bytes are not worth it");
         drop(serving);
         let after: Buffer<u8> = Buffer::zeroed(PAGE);
-        assert_eq!(fake.pinned_allocations(), 2);
+        assert_eq!(mock.pinned_allocations(), 2);
         drop(pool);
-        assert_eq!(fake.leaks().len(), 1, "the buffer that is left");
+        assert_eq!(mock.leaks().len(), 1, "the buffer that is left");
         assert_eq!(clean.clone().len(), 5000);
         std::thread::spawn(move || drop(clean)).join().unwrap();
         drop((before, small, after));
-        check(&fake);
+        check(&mock);
     }
 
     #[test]
     fn a_pool_that_is_closed_keeps_and_lends_nothing() {
-        let (fake, pool) = pool(0, 1 << 20, usize::MAX);
+        let (mock, pool) = pool(0, 1 << 20, usize::MAX);
         let _serving = pool.serve();
         let (kept, used) = (Buffer::<u8>::zeroed(PAGE), Buffer::<u8>::zeroed(PAGE));
         drop(kept);
         pool.close();
-        assert_eq!(fake.leaks().len(), 1);
+        assert_eq!(mock.leaks().len(), 1);
         drop(used);
-        check(&fake);
+        check(&mock);
         drop(Buffer::<u8>::zeroed(PAGE));
-        assert_eq!(fake.pinned_allocations(), 2);
+        assert_eq!(mock.pinned_allocations(), 2);
     }
 
     #[test]
     fn where_no_more_can_be_locked_buffers_lie_in_ordinary_memory() {
-        let (fake, pool) = pool(0, 1 << 20, 2 * PAGE);
+        let (mock, pool) = pool(0, 1 << 20, 2 * PAGE);
         let serving = pool.serve();
         let three: Vec<Buffer<u8>> = (0..3).map(|_| Buffer::zeroed(PAGE)).collect();
-        assert_eq!(fake.pinned_allocations(), 2);
+        assert_eq!(mock.pinned_allocations(), 2);
         assert!(pool.take(PAGE).is_ok(), "what bodies read back is not held up");
         drop((three, serving));
         drop(pool);
-        check(&fake);
+        check(&mock);
     }
 
     #[test]
     fn where_every_gpu_is_lost_buffers_lie_in_ordinary_memory() {
-        let (fake, pool) = pool(0, 1 << 20, usize::MAX);
+        let (mock, pool) = pool(0, 1 << 20, usize::MAX);
         let _serving = pool.serve();
         let before = Buffer::from_slice(&[1u8; PAGE]);
-        let stream = fake.create_stream(0, false).unwrap();
-        let at = fake.allocate(stream, 8).unwrap();
-        fake.inject(0, Fault::Operation(1)).unwrap();
+        let stream = mock.create_stream(0, false).unwrap();
+        let at = mock.allocate(stream, 8).unwrap();
+        mock.inject(0, Fault::Operation(1)).unwrap();
         // SAFETY: the memory was allocated just now; the operation is refused.
-        unsafe { fake.zero(stream, at, 8).unwrap_err() };
+        unsafe { mock.zero(stream, at, 8).unwrap_err() };
         assert!(pool.take(3 * PAGE).is_err());
         let after = Buffer::from_slice(&[2u8; 3 * PAGE]);
-        assert_eq!((before[0], after[0], fake.pinned_allocations()), (1, 2, 1));
+        assert_eq!((before[0], after[0], mock.pinned_allocations()), (1, 2, 1));
         drop(before);
         let again = Buffer::from_slice(&[3u8; PAGE]);
         assert_eq!(
-            (fake.pinned_allocations(), pool.shelf.lock().locked),
+            (mock.pinned_allocations(), pool.shelf.lock().locked),
             (1, PAGE),
             "what there is, is used"
         );
         drop((again, after, pool));
-        check(&fake);
+        check(&mock);
     }
 }

@@ -9,11 +9,11 @@ use std::thread::{self, Thread};
 use zellige_model::TaskInfo;
 
 use super::{AnyHandle, Data, Handle, Kind, ValueCell, View, Viewer};
+use crate::engine::transfer;
 use crate::engine::{Manner, Retired, Shared, drops_guard, holds_guard};
 use crate::error::Error;
-use crate::hub;
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Env, Header, Ran, Role, TaskCell, TaskRef, Ways};
+use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell, TaskRef};
 
 /// The caller's turn in a handle's chain. Dropping it ends the turn.
 pub(crate) struct Gate<D: Data> {
@@ -21,7 +21,7 @@ pub(crate) struct Gate<D: Data> {
     handle: Handle<D>,
     task: TaskRef,
     /// The value was brought to this place; `None`: it is in the handle's own cell.
-    brought: Option<(hub::Turn, Arc<ValueCell<D>>)>,
+    brought: Option<(transfer::HostAccess, Arc<ValueCell<D>>)>,
     /// It stays on its thread, as a mutex's guard does: who waits for it is known.
     _stays: PhantomData<MutexGuard<'static, ()>>,
     /// Once the value can be reached.
@@ -77,7 +77,7 @@ impl<D: Data> Gate<D> {
     /// Has the value brought to the host, where the memory manager has it.
     fn bring(&mut self, mode: Mode) -> Result<(), Error> {
         let core = self.handle.core();
-        if self.shared.hub.is_none() || core.base().is_poisoned() {
+        if self.shared.transfers.is_none() || core.base().is_poisoned() {
             return Ok(());
         }
         let turn = self.shared.bring(&**core, mode.writes())?;
@@ -115,7 +115,7 @@ impl<D: Data> Gate<D> {
             priority: 0,
             info: TaskInfo::default(),
             only: None,
-            ways: Ways::default(),
+            implementations: Implementations::default(),
             tally: None,
         };
         let erased: Arc<dyn AnyHandle> = handle.core().clone();
@@ -181,8 +181,8 @@ impl<D: Data> Gate<D> {
         // SAFETY: the gate is the one exclusive access.
         let value = unsafe { core.cell.exclusive() }.take();
         view.end();
-        if let Some(hub) = &shared.hub {
-            hub.invalidate(&**core);
+        if let Some(transfers) = &shared.transfers {
+            transfers.invalidate(&**core);
             shared.drain();
         }
         core.base().clear_poison();

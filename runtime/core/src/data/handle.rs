@@ -13,7 +13,7 @@ use super::cell::ValueCell;
 use super::lending::Lending;
 use super::places::{Managed, Places};
 use super::{Data, Meta};
-use crate::deps::{Chain, Standing};
+use crate::deps::{AccessRights, Chain};
 use crate::engine::{Job, is_alive};
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
@@ -168,7 +168,7 @@ pub(crate) trait AnyHandle: Places + Send + Sync {
     fn park(&self, resource: Resource, task: ReadyTask) -> Result<(), ReadyTask>;
     /// No more accesses; true if it had been retired before.
     fn retire(&self) -> bool {
-        std::mem::replace(&mut self.base().chain.lock().standing, Standing::Gone) == Standing::Gone
+        std::mem::replace(&mut self.base().chain.lock().rights, AccessRights::Gone) == AccessRights::Gone
     }
 }
 

@@ -46,7 +46,7 @@ impl Drop for Lent {
         if self.0.is_over()
             && let Some(shared) = self.0.shared.upgrade()
         {
-            shared.tell();
+            shared.wake_other_waiters();
         }
     }
 }

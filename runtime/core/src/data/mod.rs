@@ -2,7 +2,9 @@
 
 mod borrows;
 mod buffer;
+mod buffer_pool;
 mod cell;
+mod chunk;
 mod guard;
 mod handle;
 mod lending;
@@ -10,11 +12,11 @@ mod placeholder;
 mod places;
 mod portable;
 mod slice;
-mod spares;
-mod stretch;
 
 pub(crate) use borrows::{Kind, View, Viewer};
+pub(crate) use buffer_pool::{BufferPool, RecycledBuffer, ThrownOut};
 pub(crate) use cell::ValueCell;
+pub use chunk::{Chunk, ChunkRef};
 pub(crate) use guard::Gate;
 pub use guard::{ReadGuard, WriteGuard};
 pub use handle::Handle;
@@ -25,8 +27,6 @@ pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
 pub(crate) use portable::AnyHeader;
 pub use portable::{Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
-pub(crate) use spares::{Spare, Spares, ThrownOut};
-pub use stretch::{Stretch, StretchRef};
 
 use crate::format::Format;
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::handle::{AnyHandle, HandleBase};
 use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
 use super::portable::AnyHeader;
-use super::{Meta, Spare};
+use super::{Meta, RecycledBuffer};
 use crate::format::Format;
 use crate::gpu::{Carrier, Known, Pending, Seen};
 use crate::memory::{BufferId, Datum, Ticket};
@@ -147,7 +147,7 @@ impl Places for Placeholder {
         Ok(())
     }
 
-    fn clear(&self, _buffer: BufferId) -> Option<Spare> {
+    fn clear(&self, _buffer: BufferId) -> Option<RecycledBuffer> {
         None
     }
 

@@ -12,7 +12,7 @@ use zellige_gpu::GpuError;
 use super::borrows::{Kind, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::portable::{AnyHeader, Portability};
-use super::{Data, HandleCore, Meta, Spare, Spares};
+use super::{BufferPool, Data, HandleCore, Meta, RecycledBuffer};
 use crate::error::DeviceError;
 use crate::error::{TaskError, panic_message};
 use crate::format::Format;
@@ -59,8 +59,8 @@ struct Stored {
 /// What a value is carried to.
 #[derive(Clone, Copy)]
 pub(crate) enum Onto<'n> {
-    /// A node's memory: into that of its spares where one fits.
-    Memory(&'n Spares),
+    /// A node's memory: into that of its recycled where one fits.
+    Memory(&'n BufferPool),
     /// The disk.
     Disk(&'n Arc<Swap>),
     /// A GPU's memory.
@@ -240,11 +240,11 @@ impl<D: Data> HandleCore<D> {
         })
     }
 
-    fn copy(&self, value: &D, to: Format, spares: &Spares) -> Result<D, CarryError> {
+    fn copy(&self, value: &D, to: Format, recycled: &BufferPool) -> Result<D, CarryError> {
         if is_native(value, to) {
-            return Ok((self.portability()?.duplicate)(value, Some(spares)));
+            return Ok((self.portability()?.duplicate)(value, Some(recycled)));
         }
-        drop(spares.make_way());
+        drop(recycled.make_way());
         self.convert(value, to)
     }
 
@@ -309,7 +309,7 @@ pub(crate) trait Places {
         carrier: Option<Carrier<'_>>,
     ) -> Result<(), CarryError>;
     /// Forgets a place. What was there is handed out if others can have its memory.
-    fn clear(&self, buffer: BufferId) -> Option<Spare>;
+    fn clear(&self, buffer: BufferId) -> Option<RecycledBuffer>;
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
     fn settle(&self, buffer: BufferId) -> Meta;
     /// As [`settle`](Places::settle), of a writer that was launched on a GPU: others may have been launched behind it, so the value is what it left.
@@ -410,7 +410,7 @@ impl<D: Data> Places for HandleCore<D> {
             };
             match onto {
                 Onto::Disk(swap) => return self.guarded(|| self.store(value, target, swap)),
-                Onto::Memory(spares) => self.guarded(|| self.copy(value, to, spares))?,
+                Onto::Memory(recycled) => self.guarded(|| self.copy(value, to, recycled))?,
                 Onto::Gpu(memory) => {
                     let sent = self.guarded(|| self.send_up(value, to, memory, carrier()))?;
                     let target = self.gpu_place(target);
@@ -426,7 +426,7 @@ impl<D: Data> Places for HandleCore<D> {
         Ok(())
     }
 
-    fn clear(&self, buffer: BufferId) -> Option<Spare> {
+    fn clear(&self, buffer: BufferId) -> Option<RecycledBuffer> {
         let (place, stored, on_gpu) = {
             let mut managed = self.managed.lock();
             let managed = managed.as_mut()?;

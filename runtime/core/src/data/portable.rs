@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 
 use zellige_gpu::GpuError;
 
-use super::spares::{Sizes, Spare, Spares};
+use super::buffer_pool::{BufferPool, RecycledBuffer, Sizes};
 use super::{Data, Meta};
 use crate::buffer::{Buffer, Element};
 use crate::format::Format;
@@ -25,7 +25,7 @@ pub trait Portable: Data {
     fn blank(header: &Self::Header) -> Self;
 
     /// Makes this value, which nobody needs any more, one of this header, its bytes to be filled in; false if that would take
-    /// other memory than it has. It spares an allocation where its parts have the sizes of the new value's.
+    /// other memory than it has. It recycled an allocation where its parts have the sizes of the new value's.
     fn refill(&mut self, _header: &Self::Header) -> bool {
         false
     }
@@ -68,9 +68,9 @@ pub(crate) type AnyHeader = Box<dyn Any + Send + Sync>;
 /// The functions with which the runtime moves values of a [`Portable`] type.
 pub struct Portability<D> {
     /// The same value in memory of its own: that of a spare one, where there is one.
-    pub(crate) duplicate: fn(&D, Option<&Spares>) -> D,
+    pub(crate) duplicate: fn(&D, Option<&BufferPool>) -> D,
     /// A value that nobody needs any more, as one whose memory others can have.
-    pub(crate) spare: fn(D) -> Option<Spare>,
+    pub(crate) spare: fn(D) -> Option<RecycledBuffer>,
     pub(crate) header: fn(&D) -> AnyHeader,
     /// `None` for another type's header.
     pub(crate) blank: fn(&AnyHeader) -> Option<D>,
@@ -129,9 +129,9 @@ impl<D: Portable> Portability<D> {
     }
 }
 
-fn duplicate<D: Portable>(value: &D, spares: Option<&Spares>) -> D {
+fn duplicate<D: Portable>(value: &D, recycled: Option<&BufferPool>) -> D {
     let (header, parts) = (value.header(), value.parts());
-    let old = spares.and_then(|spares| refilled(spares, &header, &sizes(&parts)));
+    let old = recycled.and_then(|recycled| refilled(recycled, &header, &sizes(&parts)));
     let mut copy = old.unwrap_or_else(|| D::blank(&header));
     for (to, from) in copy.parts_mut().into_iter().zip(parts) {
         to.copy_from_slice(from);
@@ -140,20 +140,20 @@ fn duplicate<D: Portable>(value: &D, spares: Option<&Spares>) -> D {
 }
 
 /// A value of this header in the memory of a spare one, all of whose bytes are going to be overwritten.
-fn refilled<D: Portable>(spares: &Spares, header: &D::Header, wanted: &Sizes) -> Option<D> {
-    let old = spares.take::<D>(wanted);
+fn refilled<D: Portable>(recycled: &BufferPool, header: &D::Header, wanted: &Sizes) -> Option<D> {
+    let old = recycled.take::<D>(wanted);
     // A part that has another size now would keep bytes of the old value, or lack some of the new one.
     let new = old.and_then(|mut old| (old.refill(header) && sizes(&old.parts()) == *wanted).then_some(old));
     if new.is_none() {
-        drop(spares.make_way());
+        drop(recycled.make_way());
     }
-    spares.count(wanted.iter().sum(), new.is_some());
+    recycled.count(wanted.iter().sum(), new.is_some());
     new
 }
 
-fn spare<D: Portable>(value: D) -> Option<Spare> {
+fn spare<D: Portable>(value: D) -> Option<RecycledBuffer> {
     let sizes = sizes(&value.parts());
-    Spare::new(value, sizes)
+    RecycledBuffer::new(value, sizes)
 }
 
 fn sizes(parts: &[&[u8]]) -> Sizes {
@@ -365,13 +365,13 @@ mod tests {
     #[test]
     fn nothing_of_the_value_before_is_read() {
         for (refills, reused) in [(Refills::Well, 1), (Refills::Never, 0), (Refills::Partly, 0)] {
-            let spares = Spares::default();
-            drop((spares.limit(1000, 0, None), spares.limit(0, 0, None)));
+            let recycled = BufferPool::default();
+            drop((recycled.limit(1000, 0, None), recycled.limit(0, 0, None)));
             let old = Pair { name: "old", arrays: [vec![1; 100], vec![2; 50]], refills };
-            drop(spares.keep(spare(old).expect("large enough")));
+            drop(recycled.keep(spare(old).expect("large enough")));
             let new = Pair { name: "new", arrays: [vec![3; 100], vec![4; 50]], refills };
-            assert_eq!(duplicate(&new, Some(&spares)), new);
-            let counts = spares.uses();
+            assert_eq!(duplicate(&new, Some(&recycled)), new);
+            let counts = recycled.uses();
             assert_eq!(
                 (counts.bytes, counts.reused, counts.allocated),
                 (0, reused, 1 - reused),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::order::{Links, Node, Order};
-use super::{Group, Standing};
+use super::{AccessRights, Group};
 use crate::data::AnyHandle;
 use crate::operand::Mode;
 use crate::task::{Task, TaskCell, TaskRef};
@@ -14,7 +14,7 @@ pub(crate) struct Chain {
     /// A value was registered, or a submitted task will write one.
     pub(crate) written: bool,
     /// Who may still name the handle.
-    pub(crate) standing: Standing,
+    pub(crate) rights: AccessRights,
     /// How many accesses there were that write: each may leave a value of another size.
     pub(crate) writers: u32,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Chain {
 pub(crate) trait Linker {
     /// A fresh number for a group.
     fn next_id(&self) -> u64;
-    /// Told of every dependency, also those already satisfied.
+    /// Notified of every dependency, also those already satisfied.
     fn edge(&self, from: u64, to: u64);
     /// A group was left by everybody at the moment of closing: complete it once no chain is locked.
     fn finish_later(&self, group: Arc<Group>);
@@ -31,7 +31,7 @@ pub(crate) trait Linker {
 
 impl Chain {
     pub(crate) fn new(written: bool) -> Self {
-        Chain { order: Order::default(), written, standing: Standing::Open, writers: 0 }
+        Chain { order: Order::default(), written, rights: AccessRights::Open, writers: 0 }
     }
 
     /// Lets go of `task`, which has completed and holds this chain's handle.

@@ -56,8 +56,8 @@ impl Shared {
         if let Some(failure) = task.failure() {
             self.note_failure(failure);
         }
-        if let Some(hub) = self.hub.as_ref().filter(|_| task.role == Role::Work) {
-            hub.has_used(task, self.home_of(&task.header));
+        if let Some(transfers) = self.transfers.as_ref().filter(|_| task.role == Role::Work) {
+            transfers.has_used(task, self.home_of(&task.header));
         }
         // Dropping the body drops user values: a panic there must not take the worker along.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task.body.clear())) {
@@ -72,7 +72,7 @@ impl Shared {
             }
         };
         if task.complete(each) {
-            self.tell_of(task);
+            self.wake_waiters_of(task);
         }
         if let Some(tally) = &task.header.tally {
             tally.remove(task.failure(), self);
@@ -143,13 +143,13 @@ impl Shared {
         let any = !mine.is_empty();
         for (work, cause) in mine {
             let mut passed_on = None;
-            if let Some(hub) = &self.hub {
-                if matches!(cause, Cause::Lost) && hub.is_plan_stale(work.id()) {
+            if let Some(transfers) = &self.transfers {
+                if matches!(cause, Cause::Lost) && transfers.is_plan_stale(work.id()) {
                     // The device that it was meant for failed while its policy looked.
                     self.push_ready(ReadyTask::new(work), None);
                     continue;
                 }
-                hub.forget(work.id());
+                transfers.forget(work.id());
                 passed_on = work.poisoned();
             }
             let failure = passed_on.unwrap_or_else(|| work.describe(cause));

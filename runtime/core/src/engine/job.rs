@@ -102,7 +102,7 @@ pub(crate) trait Job: Sized {
     /// end; elsewhere a device may fail at any moment, which poisons what only it had.
     #[inline]
     fn is_strict_at(&self, placement: Option<&Placement>) -> bool {
-        placement.map_or_else(|| self.is_strict(), |placement| !placement.behind)
+        placement.map_or_else(|| self.is_strict(), |placement| !placement.stream_ordered)
     }
 }
 
@@ -125,22 +125,22 @@ impl Work {
 
     /// The tasks that wait for this one, which has been launched and does not complete meanwhile: all of them, or those that were
     /// there when `as_of` was answered.
-    pub(crate) fn successors(&self, as_of: Option<Told>) -> (SmallVec<[Work; 8]>, Told) {
+    pub(crate) fn successors(&self, as_of: Option<Notified>) -> (SmallVec<[Work; 8]>, Notified) {
         match self {
             Work::Task(task) => {
                 let as_of =
-                    as_of.and_then(|told| if let Told::UpTo(up_to) = told { Some(up_to) } else { None });
+                    as_of.and_then(|told| if let Notified::UpTo(up_to) = told { Some(up_to) } else { None });
                 let (waiting, up_to) = task.waiting(as_of);
                 let works = waiting.into_iter().filter(|task| task.role == Role::Work);
-                (works.map(Work::Task).collect(), Told::UpTo(up_to))
+                (works.map(Work::Task).collect(), Notified::UpTo(up_to))
             }
-            Work::Replay(task) => (task.waiting().map(Work::Replay).collect(), Told::All),
+            Work::Replay(task) => (task.waiting().map(Work::Replay).collect(), Notified::All),
         }
     }
 }
 
 /// How many of those that wait for a task have been told that it was launched.
-pub(crate) enum Told {
+pub(crate) enum Notified {
     /// Those that were submitted by then.
     UpTo(UpTo<Task>),
     /// All there are in a replay.

@@ -1,17 +1,18 @@
 //! The life of a task, from its submission to its end, and the driver that runs tasks on threads. See `README.md`.
 
 mod end;
+mod gpu_only;
 mod job;
-mod leave;
 mod run;
 mod shared;
 mod simulated;
 mod stage;
 mod submit;
 mod threads;
+pub(crate) mod transfer;
 
 pub(crate) use end::{Ready, discard};
-pub(crate) use job::{Job, Told, Work};
+pub(crate) use job::{Job, Notified, Work};
 pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use stage::{Stage, StageCell};
 pub(crate) use submit::{Retired, by_handle, check_access, check_aliases};

@@ -65,7 +65,7 @@ impl Shared {
         }
         let ran = match job.cancelled(self) {
             Some(failure) => {
-                if !env.is_behind() {
+                if !env.is_stream_ordered() {
                     job.poison(&failure);
                 }
                 Ran::Failed(failure)
@@ -99,7 +99,7 @@ impl Shared {
 
     /// Takes tasks from the policy that can be run in one call with `first`, which `worker` has popped: what is ready now.
     pub(crate) fn pop_like(self: &Arc<Self>, worker: usize, first: &ReadyTask) -> Vec<ReadyTask> {
-        let on_gpu = self.hub.as_ref().is_some_and(|hub| hub.is_gpu(worker));
+        let on_gpu = self.transfers.as_ref().is_some_and(|transfers| transfers.is_gpu(worker));
         let most = match first.batch(on_gpu) {
             0 | 1 => return Vec::new(),
             batch => batch - 1,

@@ -16,9 +16,9 @@ use super::stage::Stage;
 use super::threads::{BlockedThreads, LiveTasks, Process, Sleep, Slot, Window, current};
 use crate::clock::Clock;
 use crate::device::Events;
+use crate::engine::transfer::TransferDriver;
 use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::GpuGraphs;
-use crate::hub::Hub;
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::subnormals::Subnormals;
 use crate::task::{Asked, Body, DeviceInfo, Header, Role, Task, TaskRef};
@@ -84,8 +84,8 @@ pub(crate) struct Parts {
     pub(crate) window: Window,
     pub(crate) recorder: Option<TraceRecorder>,
     pub(crate) models: Option<Arc<Models>>,
-    pub(crate) hub: Option<Hub>,
-    pub(crate) leave_to_gpus: bool,
+    pub(crate) transfers: Option<TransferDriver>,
+    pub(crate) gpu_only: bool,
     pub(crate) gpu_graphs: GpuGraphs,
     pub(crate) subnormals: Option<Subnormals>,
     pub(crate) watched: bool,
@@ -112,9 +112,9 @@ pub(crate) struct Shared {
     /// What is known of how long tasks take.
     pub(crate) models: Option<Arc<Models>>,
     /// Where the data are, if there are devices with memory of their own.
-    pub(crate) hub: Option<Hub>,
+    pub(crate) transfers: Option<TransferDriver>,
     /// What a GPU can run, no other worker gets.
-    pub(super) leave_to_gpus: bool,
+    pub(super) gpu_only: bool,
     /// Whether replays go to a GPU in one launch.
     pub(crate) gpu_graphs: GpuGraphs,
     /// What all bodies do with subnormal numbers; `None`: what each codelet says.
@@ -176,8 +176,8 @@ impl Shared {
             window: parts.window,
             recorder: parts.recorder,
             models: parts.models,
-            hub: parts.hub,
-            leave_to_gpus: parts.leave_to_gpus,
+            transfers: parts.transfers,
+            gpu_only: parts.gpu_only,
             gpu_graphs: parts.gpu_graphs,
             subnormals: parts.subnormals,
             live: parts.watched.then(LiveTasks::new),
@@ -269,7 +269,7 @@ impl Shared {
             self.breaks(message);
         }
         self.alive.fetch_sub(1, Ordering::AcqRel);
-        self.tell_everybody();
+        self.wake_all_blocked();
     }
 
     /// Something panicked outside of any body: what is queued may never run.
@@ -278,7 +278,7 @@ impl Shared {
         // The first is the cause.
         let _ = self.broken.set(message);
         self.stop();
-        self.tell_everybody();
+        self.wake_all_blocked();
     }
 
     /// All tasks are complete and all workers have ended: other runtimes may have this one's handles.
@@ -308,7 +308,7 @@ impl Shared {
     pub(crate) fn cancel_all(&self) {
         self.cancelled_below.fetch_max(self.next_id.load(Ordering::Relaxed), Ordering::Relaxed);
         // Bodies that wait are told.
-        self.tell_everybody();
+        self.wake_all_blocked();
     }
 
     /// An error in a process that was forked from the one that started the workers: it has none.
@@ -346,7 +346,7 @@ impl Shared {
 
     /// Hands a ready task to the policy without waking anybody.
     pub(super) fn enqueue(self: &Arc<Self>, mut task: ReadyTask, from: Option<usize>) -> Wake {
-        if self.hub.is_some() || task.is_restricted() {
+        if self.transfers.is_some() || task.is_restricted() {
             let Some(prepared) = self.prepared(task) else { return Wake::Any };
             task = prepared;
         }
@@ -383,37 +383,38 @@ impl Shared {
 
     /// Plans a task for devices with memory of their own, and sees to it that one of them can run it.
     fn prepare(&self, task: &ReadyTask) -> Result<(), Cause> {
-        if let Some(hub) = &self.hub {
-            match hub.plan(task) {
+        if let Some(transfers) = &self.transfers {
+            match transfers.plan(task) {
                 // Without its operands' values there is no plan, but a failure to pass on.
                 Err(_) if task.work().poisoned().is_some() => return Ok(()),
                 planned => planned.map_err(Cause::words)?,
             }
-            self.note_for_gpus(hub, task);
+            self.note_for_gpus(transfers, task);
         }
         if self.somebody_can_run(task) {
             return Ok(());
         }
         let none = || Cause::words("none of the workers may run it".into());
-        Err(self.hub.as_ref().map_or_else(none, |hub| hub.nowhere(task)))
+        Err(self.transfers.as_ref().map_or_else(none, |transfers| transfers.nowhere(task)))
     }
 
     /// True if the worker may run the task, its operands can be there, and no GPU is to run it instead.
     fn has_place_for(&self, task: &ReadyTask, worker: usize) -> bool {
-        !self.leaves_to_gpus(task, worker) && self.could_run(task, worker)
+        !self.is_gpu_only(task, worker) && self.could_run(task, worker)
     }
 
     /// The same, whoever else could.
     pub(super) fn could_run(&self, task: &ReadyTask, worker: usize) -> bool {
         let work = task.work();
         self.admits(work.header(), work.body(), worker)
-            && self.hub.as_ref().is_none_or(|hub| hub.fits(task.id(), worker))
+            && self.transfers.as_ref().is_none_or(|transfers| transfers.fits(task.id(), worker))
     }
 
     /// True if a task may run on the worker's device, by what was said of it and what its codelet can.
     pub(crate) fn admits(&self, header: &Header, body: &dyn Body, worker: usize) -> bool {
         let only = header.only.as_ref();
-        let suits = header.ways.cuda || !self.hub.as_ref().is_some_and(|hub| hub.is_gpu(worker));
+        let suits = header.implementations.cuda
+            || !self.transfers.as_ref().is_some_and(|transfers| transfers.is_gpu(worker));
         suits && only.is_none_or(|only| only.allows(body, &self.device(worker)))
     }
 
@@ -424,13 +425,13 @@ impl Shared {
     /// True for a worker whose device has failed and a task that nobody can run since then: it is queued, and somebody has to
     /// take it out of the queue, to end it.
     fn ends_unrun(&self, task: &ReadyTask, worker: usize) -> bool {
-        let failed = self.hub.as_ref().is_some_and(|hub| hub.failure_of(worker).is_some());
+        let failed = self.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(worker).is_some());
         failed && !self.somebody_can_run(task)
     }
 
     /// A worker's device, as codelets see it.
     pub(crate) fn device(&self, worker: usize) -> DeviceInfo<'_> {
-        let memory = self.hub.as_ref().and_then(|hub| hub.own_memory(worker));
+        let memory = self.transfers.as_ref().and_then(|transfers| transfers.own_memory(worker));
         let WorkerSlot { kind, capability, .. } = &self.workers[worker];
         DeviceInfo { worker, kind, memory, capability: *capability }
     }
@@ -492,25 +493,25 @@ impl Shared {
     /// A task was completed by a thread that is no worker.
     pub(crate) fn count_outside(&self) {
         self.done_outside.fetch_add(1, Ordering::AcqRel);
-        self.tell_room();
-        self.tell_if_all_done();
+        self.wake_if_window_has_room();
+        self.wake_if_all_done();
     }
 
     /// Called by a worker that finds no work, and by whoever completes a task elsewhere.
-    pub(super) fn tell_if_all_done(&self) {
+    pub(super) fn wake_if_all_done(&self) {
         fence(Ordering::SeqCst);
         if self.waiting_for_all.load(Ordering::SeqCst) > 0 && self.in_flight() == 0 {
-            self.tell();
+            self.wake_other_waiters();
         }
-        self.tell_room();
+        self.wake_if_window_has_room();
     }
 
     /// Called after each completion: wakes submitters once the window is half empty.
-    pub(super) fn tell_room(&self) {
+    pub(super) fn wake_if_window_has_room(&self) {
         if self.waiting_for_room.load(Ordering::Relaxed) > 0
             && self.in_flight() <= (self.window.size() / 2) as u64
         {
-            self.tell();
+            self.wake_other_waiters();
         }
     }
 
@@ -571,32 +572,36 @@ impl World for Shared {
     }
 
     fn estimate(&self, task: &ReadyTask, worker: usize) -> Option<Duration> {
-        if let Some(said) = self.hub.as_ref().and_then(|hub| hub.said_time(task.id(), worker)) {
+        if let Some(said) =
+            self.transfers.as_ref().and_then(|transfers| transfers.said_time(task.id(), worker))
+        {
             return said.map(Duration::from_nanos);
         }
         let (work, header) = (task.work(), task.work().header());
-        // Without a hub the choice is made in the body.
-        let chosen = match &self.hub {
-            Some(hub) if header.ways.late => hub.chosen(task.id()),
+        // Without a transfer driver the choice is made in the body.
+        let chosen = match &self.transfers {
+            Some(transfers) if header.implementations.selects => transfers.chosen(task.id()),
             _ => "",
         };
         let asked = Asked { header, id: task.id(), chosen };
         self.expected(&asked, work.body(), work.bound(), worker)
     }
 
-    // Without a hub all data are in host memory, where all workers are.
+    // Without a transfer driver all data are in host memory, where all workers are.
 
     fn missing_bytes(&self, task: &ReadyTask, worker: usize) -> u64 {
-        self.hub.as_ref().map_or(0, |hub| hub.missing(task.id(), worker))
+        self.transfers.as_ref().map_or(0, |transfers| transfers.missing(task.id(), worker))
     }
 
     fn transfer_time(&self, task: &ReadyTask, worker: usize) -> Duration {
-        Duration::from_nanos(self.hub.as_ref().map_or(0, |hub| hub.transfer_ns(task.id(), worker)))
+        Duration::from_nanos(
+            self.transfers.as_ref().map_or(0, |transfers| transfers.transfer_ns(task.id(), worker)),
+        )
     }
 
     fn prefetch(&self, task: &ReadyTask, worker: usize) {
-        if let Some(hub) = &self.hub {
-            hub.prefetch(task.id(), worker);
+        if let Some(transfers) = &self.transfers {
+            transfers.prefetch(task.id(), worker);
         }
     }
 }

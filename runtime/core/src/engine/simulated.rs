@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use super::{Shared, Target, on_device};
 use crate::device::Events;
+use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
-use crate::hub::Hub;
 use crate::task::WorkerLocal;
 
 impl Shared {
     /// Does all that can be done at this moment, worker after worker: each first gathers as much as it may, then begins what has come.
-    pub(crate) fn act(self: &Arc<Self>, hub: &Hub) {
+    pub(crate) fn act(self: &Arc<Self>, transfers: &TransferDriver) {
         let mut local = WorkerLocal::default();
         loop {
             let mut any = false;
             for worker in 0..self.workers.len() {
-                while self.gather_more(hub, worker) {
+                while self.gather_more(transfers, worker) {
                     any = true;
                 }
             }
             for worker in 0..self.workers.len() {
-                if let Some(flight) = self.take_placed(hub, worker) {
+                if let Some(flight) = self.take_placed(transfers, worker) {
                     self.execute_placed(flight, worker, &mut local);
                     any = true;
                 }

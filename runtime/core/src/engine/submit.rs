@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::Shared;
 use super::threads::current;
 use crate::data::HandleBase;
-use crate::deps::{Group, Linker, Standing};
+use crate::deps::{AccessRights, Group, Linker};
 use crate::engine::Work;
 use crate::error::Error;
 use crate::operand::{Accesses, Declared, Mode};
@@ -68,17 +68,17 @@ pub(crate) fn by_handle(accesses: &Accesses<'_>) -> SmallVec<[usize; 8]> {
     order
 }
 
-/// Refuses an access that cannot have a value, or that the handle's standing forbids. The chain's `written` and `standing` are
+/// Refuses an access that cannot have a value, or that the handle's rights forbids. The chain's `written` and `rights` are
 /// passed in.
 pub(crate) fn check_access(
     task: &str,
     access: &Declared<'_>,
     written: bool,
-    standing: Standing,
+    rights: AccessRights,
 ) -> Result<(), Error> {
     let name = |base: &HandleBase| base.name();
-    if !standing.allows(access) {
-        return Err(standing.refusal(task, name(access.base)));
+    if !rights.allows(access) {
+        return Err(rights.refusal(task, name(access.base)));
     }
     if access.mode.reads() && !written {
         return Err(Error::Unwritten { task: task.into(), handle: name(access.base) });
@@ -151,7 +151,7 @@ impl Shared {
     /// Refuses a task that no worker may run.
     fn check_place(&self, task: &Task) -> Result<(), Error> {
         let header = &task.header;
-        let anywhere = header.only.is_none() && (header.ways.cuda || self.hub.is_none());
+        let anywhere = header.only.is_none() && (header.implementations.cuda || self.transfers.is_none());
         if anywhere || (0..self.workers.len()).any(|worker| self.admits(header, &task.body, worker)) {
             return Ok(());
         }
@@ -189,9 +189,9 @@ impl Shared {
         let linking = Linking { shared: self, finished: RefCell::default() };
         self.link_locked(cell, &accesses, &order, after, retired, &linking)?;
 
-        if let Some(hub) = self.hub.as_ref().filter(|_| cell.role != Role::Gate) {
-            hub.will_use(cell, self.home_of(&cell.header));
-            if hub.is_limited() {
+        if let Some(transfers) = self.transfers.as_ref().filter(|_| cell.role != Role::Gate) {
+            transfers.will_use(cell, self.home_of(&cell.header));
+            if transfers.is_limited() {
                 self.drain();
             }
         }
@@ -230,24 +230,24 @@ impl Shared {
                 chains.push(accesses[i].base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
-            let standing = match chain.standing {
-                Standing::Gone if retired == Retired::Allowed => Standing::Open,
-                standing => standing,
+            let rights = match chain.rights {
+                AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
+                rights => rights,
             };
-            check_access(cell.header.name, &accesses[i], chain.written, standing)?;
+            check_access(cell.header.name, &accesses[i], chain.written, rights)?;
             if !accesses[i].base.belongs_to(self.id) {
                 return Err(Error::Foreign { what: accesses[i].base.name() });
             }
-            if let Some(hub) = &self.hub {
-                hub.adopt(accesses[i].handle);
+            if let Some(transfers) = &self.transfers {
+                transfers.adopt(accesses[i].handle);
             }
             chain_of[i] = chains.len() - 1;
         }
-        if let Some(hub) = self.hub.as_ref().filter(|_| cell.role == Role::Work) {
+        if let Some(transfers) = self.transfers.as_ref().filter(|_| cell.role == Role::Work) {
             // What was registered holds until it is written; of an empty handle its first writer is taken at its word.
             let trusted = |at: usize| u32::from(!accesses[at].handle.began_written());
             let sized = |at: usize| chains[chain_of[at]].writers <= trusted(at);
-            hub.check_fits(self, cell, accesses, sized)?;
+            transfers.check_fits(self, cell, accesses, sized)?;
         }
         Task::begin_links(cell, accesses.len() + after.len());
         let task = TaskRef::from_cell(Arc::clone(cell));
@@ -269,7 +269,7 @@ impl Shared {
                 if !task.open_gate() {
                     self.close_gate(&task);
                 }
-                self.tell_of(&task);
+                self.wake_waiters_of(&task);
             }
             Role::Replay => task.body.start(self, Arc::clone(&task)),
         }

@@ -137,14 +137,14 @@ impl<'a> GpuContext<'a> {
     ///
     /// # Errors
     /// The driver's, and what `make` returns.
-    pub fn beside(
+    pub fn cached_operand(
         &self,
         of: Address,
         what: u32,
         bytes: u64,
         make: impl FnOnce(Address) -> Result<(), GpuError>,
     ) -> Result<Option<Address>, GpuError> {
-        self.stream.beside((of, what), bytes, make)
+        self.stream.cached_operand((of, what), bytes, make)
     }
 
     /// Does something once the body's operations have ended. An error fails the task. (A conversion has no such end: nothing is done then.)

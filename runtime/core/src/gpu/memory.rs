@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use zellige_gpu::{Address, Driver, GpuError, Stream};
 
 use super::Gpu;
-use super::beside::Besides;
 use super::landing::Landing;
+use super::operand_cache::OperandCache;
 use super::views::CudaScratch;
 use crate::buffer::Pool;
 use crate::error::DeviceError;
@@ -26,11 +26,11 @@ pub(crate) struct GpuMemory {
     /// What is given back goes through here. Whoever gives it back has seen the end of what used it.
     frees: Mutex<Stream>,
     /// What bodies have made of values and others may find.
-    pub(super) besides: Besides,
+    pub(super) operand_cache: OperandCache,
 }
 
 /// What lies beside values takes one byte at most for so many that values may take: it is part of the working space.
-const BESIDE: u64 = 32;
+const OPERAND_CACHE_SHARE: u64 = 32;
 
 impl fmt::Debug for GpuMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,10 +42,10 @@ impl GpuMemory {
     /// # Errors
     /// The driver's.
     pub(crate) fn new(name: &str, gpu: &Gpu, pinned: Arc<Pool>) -> Result<Arc<Self>, GpuError> {
-        let besides = Besides::new(gpu.bytes() / BESIDE);
+        let operand_cache = OperandCache::new(gpu.bytes() / OPERAND_CACHE_SHARE);
         let (driver, gpu) = (Arc::clone(&gpu.driver), gpu.number);
         let frees = Mutex::new(driver.create_stream(gpu, false)?);
-        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, besides }))
+        Ok(Arc::new(GpuMemory { name: name.into(), driver, gpu, pinned, frees, operand_cache }))
     }
 
     /// As the rest of the runtime speaks of it.
@@ -89,7 +89,7 @@ impl GpuMemory {
 
 impl Drop for GpuMemory {
     fn drop(&mut self) {
-        for (at, made) in self.besides.close() {
+        for (at, made) in self.operand_cache.close() {
             self.driver.destroy_event(made);
             self.free(at);
         }
@@ -123,7 +123,7 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.memory.besides.forget(self.at);
+            self.memory.operand_cache.forget(self.at);
             self.memory.free(self.at);
         }
     }
@@ -133,7 +133,7 @@ impl DeviceBuffer {
     /// It is about to be written.
     pub(super) fn changes(&self) {
         if !crate::mutant::mutant(14) {
-            self.memory.besides.forget(self.at);
+            self.memory.operand_cache.forget(self.at);
         }
     }
 }
@@ -186,7 +186,7 @@ impl GpuStream {
 
     fn allocate_in_order(&self, bytes: u64) -> Result<Address, GpuError> {
         match self.driver().allocate(self.stream, bytes) {
-            Err(GpuError::OutOfMemory { .. }) if self.memory.besides.give_up() => {
+            Err(GpuError::OutOfMemory { .. }) if self.memory.operand_cache.give_up() => {
                 self.driver().allocate(self.stream, bytes)
             }
             allocated => allocated,

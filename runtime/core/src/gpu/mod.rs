@@ -1,15 +1,15 @@
 //! GPUs: values in their memory, streams of operations on them, and what a body for one sees.
 //!
 //! All goes through [`Driver`](zellige_gpu::Driver), so that everything here runs without a GPU on
-//! [`zellige_gpu::fake::Fake`]. `README.md` says what is ordered by what.
+//! [`zellige_gpu::mock::Mock`]. `README.md` says what is ordered by what.
 
-mod beside;
 mod context;
 mod copy;
 mod device;
 mod landing;
 mod mark;
 mod memory;
+mod operand_cache;
 mod range;
 mod recording;
 mod value;

@@ -1,7 +1,7 @@
 //! Recorded graphs: written down once, inspected, and replayed any number of times with no dependency analysis.
 
 mod analysis;
-mod as_one;
+mod device_graph;
 mod edges;
 mod recorder;
 mod replay;
@@ -9,7 +9,7 @@ mod replay;
 mod tests;
 
 pub use analysis::GraphNode;
-pub use as_one::GpuGraphs;
+pub use device_graph::GpuGraphs;
 pub use recorder::{Graph, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};

@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use zellige_model::TaskInfo;
 
-use super::as_one::AsOne;
+use super::device_graph::DeviceGraph;
 use super::edges::{Edges, Nodes, range};
 use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle};
-use crate::deps::{Links, Node, Order, Standing};
+use crate::deps::{AccessRights, Links, Node, Order};
 use crate::engine::{by_handle, check_access, check_aliases};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
-use crate::task::{Body, Bound, Env, Header, Options, Ran, Role, Spec, TaskCell, TaskRef, Ways};
+use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Role, Spec, TaskCell, TaskRef};
 
 /// Accepts tasks as the runtime does, and writes them down instead of running them.
 ///
@@ -37,7 +37,7 @@ struct State {
     chains: Vec<Chain>,
     /// Of handles that were split, joined or made views while recording: the same in every replay, and no business of the
     /// runtime's.
-    standings: HashMap<u64, Standing>,
+    rights: HashMap<u64, AccessRights>,
     /// Slots of each task's accesses, one list after the other.
     operand_slots: Vec<u32>,
     operand_ends: Vec<u32>,
@@ -156,10 +156,10 @@ impl State {
     }
 
     /// Who may name a handle at this point of the recording. That the runtime has it split now says nothing of the replays.
-    fn standing(&self, handle: u64, now: Standing) -> Standing {
-        let recorded = self.standings.get(&handle).copied();
-        let lasting = if now == Standing::Split { Standing::Open } else { now };
-        if lasting == Standing::Gone { lasting } else { recorded.unwrap_or(lasting) }
+    fn rights(&self, handle: u64, now: AccessRights) -> AccessRights {
+        let recorded = self.rights.get(&handle).copied();
+        let lasting = if now == AccessRights::Split { AccessRights::Open } else { now };
+        if lasting == AccessRights::Gone { lasting } else { recorded.unwrap_or(lasting) }
     }
 
     /// Adds a task whose accesses have been checked, with the slots of its accesses; returns its index.
@@ -194,7 +194,7 @@ impl State {
             priority: i32::MAX,
             info: TaskInfo::default(),
             only: None,
-            ways: Ways::default(),
+            implementations: Implementations::default(),
             tally: None,
         };
         let task = self.add(header, Box::new(Combine(handle)), [slot]);
@@ -208,9 +208,10 @@ impl State {
             }
         }
         Graph(Arc::new(GraphData {
-            as_one: AsOne::of(&self.headers, &self.bodies, self.slots.len()),
+            device_graph: DeviceGraph::of(&self.headers, &self.bodies, self.slots.len()),
             priorities: self.headers.iter().map(|header| header.priority).collect(),
-            batched: [false, true].map(|gpu| self.headers.iter().any(|header| header.ways.together(gpu) > 1)),
+            batched: [false, true]
+                .map(|gpu| self.headers.iter().any(|header| header.implementations.together(gpu) > 1)),
             restricted: self.headers.iter().any(|header| header.only.is_some()),
             nodes: self.edges.into_nodes(self.bodies.len()),
             headers: self.headers,
@@ -251,10 +252,10 @@ impl Recorder {
         for access in &accesses {
             let (written, now) = {
                 let chain = access.base.chain.lock();
-                (chain.written, chain.standing)
+                (chain.written, chain.rights)
             };
             let recorded = state.slot_of.get(&access.base.id).map(|&s| state.chains[s as usize].written);
-            check_access(name, access, recorded.unwrap_or(written), state.standing(access.base.id, now))?;
+            check_access(name, access, recorded.unwrap_or(written), state.rights(access.base.id, now))?;
         }
         for earlier in &after {
             if !state.index_of.contains_key(&earlier.id()) {
@@ -285,19 +286,19 @@ impl Recorder {
         Ok(stand_in)
     }
 
-    /// See [`Submit::stand`](crate::Submit::stand): the change is noted in the recording alone.
-    pub(crate) fn stand<D: Data>(
+    /// See [`Submit::change_rights`](crate::Submit::change_rights): the change is noted in the recording alone.
+    pub(crate) fn change_rights<D: Data>(
         &self,
         handle: &Handle<D>,
-        from: Standing,
-        to: Standing,
-    ) -> Result<(), Standing> {
+        from: AccessRights,
+        to: AccessRights,
+    ) -> Result<(), AccessRights> {
         let base = handle.core().base();
-        let now = base.chain.lock().standing;
+        let now = base.chain.lock().rights;
         let mut state = self.state.borrow_mut();
-        let mut standing = state.standing(base.id, now);
-        standing.change(from, to)?;
-        state.standings.insert(base.id, standing);
+        let mut rights = state.rights(base.id, now);
+        rights.change(from, to)?;
+        state.rights.insert(base.id, rights);
         Ok(())
     }
 }
@@ -328,7 +329,7 @@ pub(super) struct GraphData {
     /// Counters of finished replays, to be used again.
     pub(super) spare: Mutex<Vec<Box<[AtomicU32]>>>,
     /// How replays are put on a GPU in one launch; `None` if they cannot be.
-    pub(super) as_one: Option<AsOne>,
+    pub(super) device_graph: Option<DeviceGraph>,
 }
 
 impl GraphData {
@@ -337,14 +338,14 @@ impl GraphData {
         let slots = if task < self.operand_ends.len() {
             &self.operand_slots[range(&self.operand_ends, task)]
         } else {
-            self.all_as_one().slots()
+            self.whole().slots()
         };
         Bound { handles, slots }
     }
 
     /// The header of a task; behind the last one, of all tasks as one.
     pub(super) fn header_of(&self, task: usize) -> &Header {
-        self.headers.get(task).unwrap_or_else(|| self.all_as_one().header())
+        self.headers.get(task).unwrap_or_else(|| self.whole().header())
     }
 
     /// Likewise its body.
@@ -353,8 +354,8 @@ impl GraphData {
     }
 
     #[cold]
-    fn all_as_one(&self) -> &AsOne {
-        self.as_one.as_ref().expect("only such a graph is launched as one")
+    fn whole(&self) -> &DeviceGraph {
+        self.device_graph.as_ref().expect("only such a graph is launched as one")
     }
 }
 
@@ -371,7 +372,7 @@ impl Graph {
     /// What messages call the task at this place, if there is one; behind the last one, all tasks as one.
     pub(crate) fn title_of(&self, task: u64) -> Option<String> {
         let task = usize::try_from(task).ok().filter(|&task| task <= self.len())?;
-        let is_there = task < self.len() || self.0.as_one.is_some();
+        let is_there = task < self.len() || self.0.device_graph.is_some();
         is_there.then(|| self.0.header_of(task).title())
     }
 

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 use zellige_model::TaskInfo;
 
 use super::Graph;
-use super::as_one::{Way, is_one_by_one};
+use super::device_graph::{Way, is_task_by_task};
 use crate::data::{AnyHandle, Data, Handle};
 use crate::engine::{Job, Ready, Retired, Shared, Stage, StageCell, Work};
 use crate::error::{Error, Failure};
 use crate::operand::Accesses;
 use crate::sched::ReadyTask;
-use crate::task::{Body, Bound, Env, Header, Ran, Role, Task, TaskCell, TaskRef, Ways};
+use crate::task::{Body, Bound, Env, Header, Implementations, Ran, Role, Task, TaskCell, TaskRef};
 
 /// Which handles a replay runs on: one for each slot of the graph.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         priority: 0,
         info: TaskInfo::default(),
         only: None,
-        ways: Ways::default(),
+        implementations: Implementations::default(),
         tally: None,
     };
     let task = TaskCell::make(header, Role::Replay, Replay(bindings));
@@ -146,9 +146,9 @@ unsafe impl Sync for ReplayTask {}
 impl Run {
     fn start(shared: &Arc<Shared>, bindings: &Bindings, gate: Arc<Task>) {
         let graph = bindings.graph.clone();
-        if let Some(hub) = &shared.hub {
-            hub.will_replay(&graph, &bindings.handles, |header| shared.home_of(header));
-            hub.has_used(&gate, None);
+        if let Some(transfers) = &shared.transfers {
+            transfers.will_replay(&graph, &bindings.handles, |header| shared.home_of(header));
+            transfers.has_used(&gate, None);
         }
         if graph.is_empty() {
             shared.end_outside(gate, None);
@@ -162,7 +162,11 @@ impl Run {
         for (pending, &count) in pending.iter_mut().zip(&data.nodes.predecessors) {
             *pending.get_mut() = count;
         }
-        let way = data.as_one.as_ref().filter(|_| !poisoned).and_then(|as_one| as_one.way(shared));
+        let way = data
+            .device_graph
+            .as_ref()
+            .filter(|_| !poisoned)
+            .and_then(|device_graph| device_graph.way(shared));
         let run = Arc::new(Run {
             shared: Arc::clone(shared),
             graph: graph.clone(),
@@ -180,19 +184,19 @@ impl Run {
         let run = NonNull::new(Arc::into_raw(run).cast_mut()).expect("an Arc is never null");
         let all = ReplayTask { run, index: data.bodies.len() as u32 };
         shared.replay_begins(all.of_run().first_id, &graph);
-        if let Some(task) = way.and_then(|way| all.as_one(way)) {
+        if let Some(task) = way.and_then(|way| all.device_graph(way)) {
             return shared.push_ready(task, None);
         }
         let mut ready = Ready::new();
-        all.go_one_by_one(&mut ready);
+        all.go_task_by_task(&mut ready);
         ready.into_iter().for_each(|task| shared.push_ready(task, None));
     }
 
     /// The way it went, and how long that took, if somebody wants to know.
-    fn tell_time(&self) {
-        let Some(as_one) = &self.graph.0.as_one else { return };
+    fn record_time(&self) {
+        let Some(device_graph) = &self.graph.0.device_graph else { return };
         if let Some((began, way)) = self.began.lock().take().filter(|_| self.failure.get().is_none()) {
-            as_one.took(self.shared.id, way, began.elapsed());
+            device_graph.took(self.shared.id, way, began.elapsed());
         }
     }
 
@@ -203,11 +207,11 @@ impl Run {
 
     /// The task, or all as one, uses nothing any more.
     fn has_used(&self, index: usize) {
-        let Some(hub) = &self.shared.hub else { return };
+        let Some(transfers) = &self.shared.transfers else { return };
         let tasks = if index == self.graph.len() { 0..index } else { index..index + 1 };
         for task in tasks {
             let home = self.shared.home_of(self.graph.header(task));
-            hub.has_replayed(&self.graph, &self.handles, task, home);
+            transfers.has_replayed(&self.graph, &self.handles, task, home);
         }
     }
 
@@ -241,11 +245,11 @@ impl ReplayTask {
     }
 
     /// All tasks of the run as one, if this is the way for them and a GPU has room for their operands.
-    fn as_one(&self, way: Way) -> Option<ReadyTask> {
+    fn device_graph(&self, way: Way) -> Option<ReadyTask> {
         let run = self.of_run();
         let task = ReadyTask::new(Work::Replay(self.another(self.index)));
-        let fits = way == Way::AsOne && run.shared.has_room_on_gpu(&task);
-        let way = if fits { Way::AsOne } else { Way::OneByOne };
+        let fits = way == Way::DeviceGraph && run.shared.has_room_on_gpu(&task);
+        let way = if fits { Way::DeviceGraph } else { Way::TaskByTask };
         *run.began.lock() = Some((Instant::now(), way));
         if fits {
             return Some(task);
@@ -256,7 +260,7 @@ impl ReplayTask {
     }
 
     /// The tasks that wait for none go first; they are left in `ready`.
-    fn go_one_by_one(&self, ready: &mut Ready) {
+    fn go_task_by_task(&self, ready: &mut Ready) {
         let run = self.of_run();
         run.trace_edges();
         // Groups have predecessors.
@@ -278,7 +282,7 @@ impl ReplayTask {
     /// The most tasks that one call of its codelet takes.
     pub(crate) fn batch(&self, on_gpu: bool) -> u32 {
         let any = self.of_run().graph.0.batched[usize::from(on_gpu)] && !self.is_all();
-        if any { self.header().ways.together(on_gpu) } else { 0 }
+        if any { self.header().implementations.together(on_gpu) } else { 0 }
     }
 
     pub(crate) fn runtime(&self) -> u32 {
@@ -391,8 +395,8 @@ impl Job for ReplayTask {
     ) {
         self.enters(Stage::Ended);
         match failure {
-            Some(failure) if self.is_all() && is_one_by_one(&failure) => {
-                return self.go_one_by_one(ready);
+            Some(failure) if self.is_all() && is_task_by_task(&failure) => {
+                return self.go_task_by_task(ready);
             }
             Some(failure) => self.of_run().fail(failure),
             None => {}
@@ -424,7 +428,7 @@ unsafe fn count_down(run: *const Run, successors: *const [u32], at: usize) -> (u
 }
 
 fn finish(run: Arc<Run>) {
-    run.tell_time();
+    run.record_time();
     let shared = Arc::clone(&run.shared);
     shared.replay_ends(run.first_id);
     let (gate, failure) = (Arc::clone(&run.gate), run.failure.get().cloned());

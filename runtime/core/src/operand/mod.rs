@@ -77,7 +77,7 @@ impl<'a> From<(&'a Arc<dyn AnyHandle>, Mode)> for Declared<'a> {
 pub type Accesses<'a> = SmallVec<[Declared<'a>; 4]>;
 /// The format that each access of one task asks for.
 pub type Formats = SmallVec<[Format; 4]>;
-/// What a late choice wants of one operand; nothing unless it says so.
+/// What a deferred selection wants of one operand; nothing unless it says so.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
     format: Option<Format>,

@@ -10,10 +10,10 @@ use zellige_model::Models;
 use super::Runtime;
 use crate::clock::Clock;
 use crate::device::{DeviceSpec, Events};
+use crate::engine::transfer::{Candidate, Chooser, HostMemory, Log, TransferDriver};
 use crate::engine::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::error::Error;
 use crate::graph::GpuGraphs;
-use crate::hub::{Candidate, Chooser, HostMemory, Hub, Log};
 use crate::memory::LinkSpec;
 use crate::sched::{self, Policy};
 use crate::subnormals::Subnormals;
@@ -29,7 +29,7 @@ pub struct RuntimeBuilder {
     workers: Option<usize>,
     devices: Vec<DeviceSpec>,
     peers: Option<LinkSpec>,
-    leave_to_gpus: bool,
+    gpu_only: bool,
     gpu_graphs: GpuGraphs,
     host_memory: Option<u64>,
     swap: SwapChoice,
@@ -75,7 +75,7 @@ impl RuntimeBuilder {
             workers: None,
             devices: Vec::new(),
             peers: None,
-            leave_to_gpus: false,
+            gpu_only: false,
             gpu_graphs: GpuGraphs::default(),
             host_memory: None,
             swap: SwapChoice::None,
@@ -120,8 +120,8 @@ impl RuntimeBuilder {
     /// it, since its operands have no room on any, or all have failed. Without, whoever is free may get it, as the policy says; where the
     /// two round differently, results then depend on who was.
     #[must_use]
-    pub fn leave_to_gpus(mut self, on: bool) -> Self {
-        self.leave_to_gpus = on;
+    pub fn gpu_only(mut self, on: bool) -> Self {
+        self.gpu_only = on;
         self
     }
 
@@ -327,28 +327,37 @@ impl RuntimeBuilder {
         let events = self.seed.map(|seed| Arc::new(Events::new(Arc::clone(&clock), seed)));
         let mode = self.subnormals.unwrap_or_default();
         mode.warn_if_impossible();
-        let hub = (!self.devices.is_empty() || host.capacity.is_some()).then(|| {
+        let transfers = (!self.devices.is_empty() || host.capacity.is_some()).then(|| {
             let log = self.trace.map(|capacity| Log::new(Arc::clone(&clock), capacity));
-            Hub::new(cpus, &self.devices, self.peers, host, models.clone(), log, mode, events.as_ref())
+            TransferDriver::new(
+                cpus,
+                &self.devices,
+                self.peers,
+                host,
+                models.clone(),
+                log,
+                mode,
+                events.as_ref(),
+            )
         });
-        let hub = hub.transpose().map_err(Error::Config)?;
+        let transfers = transfers.transpose().map_err(Error::Config)?;
         let recorder = self.trace.map(|capacity| TraceRecorder::new(count, capacity));
         let window = Window::new(self.window);
         let threaded = self.seed.is_none();
         let patience = self.patience.filter(|_| threaded);
         let watched = patience.is_some();
-        if let (Some(hub), Some(choose)) = (&hub, self.victims) {
-            hub.choose_victims_by(choose);
+        if let (Some(transfers), Some(choose)) = (&transfers, self.victims) {
+            transfers.choose_victims_by(choose);
         }
-        let (leave_to_gpus, gpu_graphs) = (self.leave_to_gpus, self.gpu_graphs);
+        let (gpu_only, gpu_graphs) = (self.gpu_only, self.gpu_graphs);
         let shared = Arc::new(Shared::new(Parts {
             policy,
             workers,
             window,
             recorder,
             models,
-            hub,
-            leave_to_gpus,
+            transfers,
+            gpu_only,
             gpu_graphs,
             subnormals: self.subnormals,
             watched,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Runtime;
 use crate::data::{AnyHandle, Data, Gate, Handle};
 use crate::engine::Shared;
+use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
-use crate::hub::Hub;
 use crate::memory::{Access, Datum, HOST, Memory, Need, Reason};
 
 /// Hints to the memory manager. Where all data are in host memory they do nothing.
@@ -18,10 +18,10 @@ impl Runtime {
     /// [`Error::Config`] for a worker that does not exist.
     pub fn prefetch<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
         let core: &dyn AnyHandle = &**handle.core();
-        self.hint(handle, Some(worker), |hub, memory, datum| {
+        self.hint(handle, Some(worker), |transfers, memory, datum| {
             let (format, bytes) = memory.current(datum);
             let need = Need { datum, format, bytes, access: Access::Read };
-            let node = hub.node_of(worker);
+            let node = transfers.node_of(worker);
             if (node == HOST || core.is_portable()) && memory.has_value(datum) {
                 memory.prefetch(node, &[need], Reason::Prefetch);
             }
@@ -49,7 +49,9 @@ impl Runtime {
     /// # Errors
     /// [`Error::Config`] for a worker that does not exist.
     pub fn pin<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
-        self.hint(handle, Some(worker), |hub, memory, datum| memory.pin(datum, hub.node_of(worker)))
+        self.hint(handle, Some(worker), |transfers, memory, datum| {
+            memory.pin(datum, transfers.node_of(worker))
+        })
     }
 
     /// Ends [`pin`](Runtime::pin).
@@ -58,7 +60,9 @@ impl Runtime {
     /// [`Error::Config`] for a worker that does not exist, or in whose memory the handle is not pinned.
     pub fn unpin<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
         let mut was = true;
-        self.hint(handle, Some(worker), |hub, memory, datum| was = memory.unpin(datum, hub.node_of(worker)))?;
+        self.hint(handle, Some(worker), |transfers, memory, datum| {
+            was = memory.unpin(datum, transfers.node_of(worker))
+        })?;
         let message = || format!("{} is not pinned for worker {worker}", handle.name());
         if was { Ok(()) } else { Err(Error::Config(message())) }
     }
@@ -67,24 +71,24 @@ impl Runtime {
         &self,
         handle: &Handle<D>,
         worker: Option<usize>,
-        tell: impl FnOnce(&Hub, &mut Memory, Datum),
+        tell: impl FnOnce(&TransferDriver, &mut Memory, Datum),
     ) -> Result<(), Error> {
         let shared: &Arc<Shared> = self.shared();
         if let Some(worker) = worker.filter(|&worker| worker >= shared.workers.len()) {
             let all = shared.workers.len();
             return Err(Error::Config(format!("there is no worker {worker}: there are {all}, from 0")));
         }
-        let Some(hub) = &shared.hub else { return Ok(()) };
+        let Some(transfers) = &shared.transfers else { return Ok(()) };
         // A handle that no task has named yet is the manager's from now on.
         let chain = handle.core().base().chain.lock();
         if !handle.core().base().belongs_to(shared.id) {
             return Err(Error::Foreign { what: handle.name() });
         }
-        hub.adopt(&**handle.core());
+        transfers.adopt(&**handle.core());
         drop(chain);
         let core: &dyn AnyHandle = &**handle.core();
         if let Some(datum) = core.datum() {
-            hub.with_memory(|memory| tell(hub, memory, datum));
+            transfers.with_memory(|memory| tell(transfers, memory, datum));
         }
         shared.drain();
         Ok(())

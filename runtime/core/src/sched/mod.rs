@@ -153,7 +153,7 @@ pub const POLICIES: [(&str, &str); 9] = [
 ];
 
 /// True for the policies that ask performance models: dm and its family, heteroprio, random.
-pub fn goes_by_models(policy: &str) -> bool {
+pub fn uses_performance_models(policy: &str) -> bool {
     let family = policy.split_once(':').map_or(policy, |(family, _)| family);
     Flavour::named(family).is_some() || matches!(family, "heteroprio" | "random")
 }
@@ -197,7 +197,11 @@ mod tests {
             assert_eq!(by_name(name, 2).unwrap().name(), name);
         }
         assert_eq!(by_name("dmdas:beta=2", 2).unwrap().name(), "dmdas");
-        assert!(goes_by_models("dmdas:beta=2") && goes_by_models("random") && !goes_by_models("lws"));
+        assert!(
+            uses_performance_models("dmdas:beta=2")
+                && uses_performance_models("random")
+                && !uses_performance_models("lws")
+        );
     }
 
     #[test]

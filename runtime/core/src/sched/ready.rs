@@ -58,7 +58,7 @@ impl ReadyTask {
     /// The most tasks that one call of its codelet takes, on a GPU or elsewhere; 0 or 1: it runs alone.
     pub(crate) fn batch(&self, on_gpu: bool) -> usize {
         let batch = match &*self.0 {
-            Work::Task(task) => task.header.ways.together(on_gpu),
+            Work::Task(task) => task.header.implementations.together(on_gpu),
             Work::Replay(task) => task.batch(on_gpu),
         };
         batch as usize
@@ -95,7 +95,7 @@ impl ReadyTask {
     /// A task that belongs to no runtime and does nothing, with any number of its like.
     pub(crate) fn mock(id: u64, name: &'static str, priority: i32, info: TaskInfo) -> Self {
         use crate::operand::Accesses;
-        use crate::task::{Body, Env, Header, Ran, Role, TaskCell, Ways};
+        use crate::task::{Body, Env, Header, Implementations, Ran, Role, TaskCell};
 
         struct Nothing;
         impl Body for Nothing {
@@ -108,8 +108,9 @@ impl ReadyTask {
             fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
             fn clear(&self) {}
         }
-        let ways = Ways { batch: u32::MAX, ..Ways::default() };
-        let header = Header { id, runtime: u32::MAX, name, priority, info, only: None, ways, tally: None };
+        let implementations = Implementations { batch: u32::MAX, ..Implementations::default() };
+        let header =
+            Header { id, runtime: u32::MAX, name, priority, info, only: None, implementations, tally: None };
         ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
     }
 }

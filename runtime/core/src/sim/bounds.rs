@@ -18,7 +18,7 @@ pub(super) fn bounds(graph: &Graph, platform: &Platform, tasks: &[TaskEvent]) ->
     let kinds = kinds(platform);
     let time = |kind: &str, task: &TaskEvent| {
         let header = graph.header(task.id as usize);
-        let (several, shape) = (header.ways.implementations, header.info.shape);
+        let (several, shape) = (header.implementations.names, header.info.shape);
         let kind = &platform.kinds[kind];
         kind.fastest(task.name, several, task.label, shape, task.flops, task.bytes).map(|(nanos, _)| nanos)
     };

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::hub::Timing;
+use crate::engine::transfer::Timing;
 use crate::memory::{HOST, LinkSpec, NodeId, NodeSpec, Transfer};
 use crate::plan::Times;
 use crate::platform::{self, Platform};
@@ -78,7 +78,7 @@ impl Timing for Machine {
     }
 
     fn of_task(&self, header: &Header, label: &'static str, bytes: u64, for_host: bool) -> Times {
-        let (several, info) = (header.ways.implementations, &header.info);
+        let (several, info) = (header.implementations.names, &header.info);
         let times: SmallVec<_> = (self.platform.kinds.values())
             .map(|kind| kind.fastest(header.name, several, label, info.shape, info.flops, bytes))
             .map(|time| {

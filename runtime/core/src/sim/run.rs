@@ -9,10 +9,10 @@ use super::machine::Machine;
 use crate::clock::Clock;
 use crate::data::{AnyHandle, Placeholder};
 use crate::device::Events;
+use crate::engine::transfer::{Depth, HostAccess, Log, Simulated, TransferDriver};
 use crate::engine::{Parts, Shared, Window, WorkerSlot};
 use crate::error::Error;
 use crate::graph::{Bindings, GpuGraphs, Graph, submit_replay};
-use crate::hub::{Depth, Hub, Log, Simulated, Turn};
 use crate::platform::Platform;
 use crate::sched::Policy;
 use crate::task::TaskRef;
@@ -65,8 +65,8 @@ impl Run {
             window: Window::new(usize::MAX),
             recorder: Some(TraceRecorder::new(count, usize::MAX)),
             models: None,
-            hub: Some(Hub::simulated(simulated, Log::new(Arc::clone(&clock), usize::MAX))),
-            leave_to_gpus: false,
+            transfers: Some(TransferDriver::simulated(simulated, Log::new(Arc::clone(&clock), usize::MAX))),
+            gpu_only: false,
             gpu_graphs: GpuGraphs::default(),
             subnormals: None,
             watched: false,
@@ -90,7 +90,7 @@ impl Run {
         let replay = submit_replay(&self.shared, bindings)?;
         self.go_on();
         self.check(&replay)?;
-        let turns: Vec<Option<Turn>> =
+        let turns: Vec<Option<HostAccess>> =
             collect.iter().map(|&slot| self.shared.ask_for_value(&*self.handles[slot], false)).collect();
         self.go_on();
         for (&slot, turn) in collect.iter().zip(turns) {
@@ -102,14 +102,14 @@ impl Run {
         Ok(self.trace())
     }
 
-    fn hub(&self) -> &Hub {
-        self.shared.hub.as_ref().expect("a simulated machine has memory nodes")
+    fn transfers(&self) -> &TransferDriver {
+        self.shared.transfers.as_ref().expect("a simulated machine has memory nodes")
     }
 
     /// Until nothing is under way.
     fn go_on(&mut self) {
         loop {
-            self.shared.act(self.hub());
+            self.shared.act(self.transfers());
             self.note_idle();
             if !self.events.pass() {
                 return;
@@ -122,9 +122,9 @@ impl Run {
         let recorder = self.shared.recorder.as_ref().expect("a simulation is recorded");
         let now = self.shared.now().as_nanos() as u64;
         for worker in 0..self.idle.len() {
-            let state = match self.hub().runs(worker) {
+            let state = match self.transfers().runs(worker) {
                 true => None,
-                false if self.hub().waits_for_data(worker) => Some(IdleState::WaitingForData),
+                false if self.transfers().waits_for_data(worker) => Some(IdleState::WaitingForData),
                 false => Some(IdleState::Sleeping),
             };
             if self.idle[worker] != state {
@@ -154,13 +154,13 @@ impl Run {
         let worker = |(i, slot): (usize, &WorkerSlot)| TraceWorker {
             name: format!("{} {i}", slot.kind),
             kind: slot.kind.clone(),
-            node: self.hub().node_of(i) as u32,
+            node: self.transfers().node_of(i) as u32,
         };
         let workers = self.shared.workers.iter().enumerate().map(worker).collect();
         let recorder = self.shared.recorder.as_ref().expect("a simulation is recorded");
         let (policy, now) = (self.shared.policy_name().to_string(), self.shared.now().as_nanos() as u64);
         let mut trace = recorder.drain(workers, policy, now);
-        self.hub().add_to(&mut trace);
+        self.transfers().add_to(&mut trace);
         // The replay has numbered its tasks one after the other, and sinks have edges too.
         let first = trace.tasks.iter().map(|task| task.id).min().unwrap_or(0);
         trace.tasks.iter_mut().for_each(|task| task.id -= first);

@@ -155,11 +155,11 @@ impl crate::Codelet for ByNorm {
         "by norm"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         true
     }
 
-    fn choose(&self, metas: &[crate::Meta]) -> crate::Choice {
+    fn select(&self, metas: &[crate::Meta]) -> crate::Choice {
         let label = match metas[0].norm {
             norm if norm.is_nan() => "unknown",
             norm if norm < 1.0 => "small",

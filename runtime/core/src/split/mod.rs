@@ -19,7 +19,7 @@ pub use splittable::Splittable;
 use std::fmt;
 
 use crate::data::Handle;
-use crate::deps::Standing;
+use crate::deps::AccessRights;
 use crate::error::{Cause, Error, Failure};
 use crate::submit::Submit;
 use tasks::{Abandon, Cut, Join, inner_read, inner_update, inner_write};
@@ -93,7 +93,7 @@ pub(crate) fn views<S: Submit, D: Splittable<R>, R: Region>(
     for ((i, region), part) in regions.iter().enumerate().zip(&parts) {
         target.submit(Cut::new(region, i), (crate::operand::read(parent), inner_write(part)))?;
         // A handle that nobody else knows yet is open.
-        let _ = target.stand(part, Standing::Open, Standing::ReadOnly);
+        let _ = target.change_rights(part, AccessRights::Open, AccessRights::ReadOnly);
     }
     Ok(parts)
 }
@@ -106,11 +106,11 @@ impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
             .map_err(|wrong| Error::Config(format!("{} cannot be split: {wrong}", parent.name())))?;
         let parts = handles(target, parent, &regions);
         target
-            .stand(parent, Standing::Open, Standing::Split)
+            .change_rights(parent, AccessRights::Open, AccessRights::Split)
             .map_err(|now| now.refusal("split", parent.name()))?;
         if let Err(error) = fill(target, parent, &regions, &parts) {
             // It may have been released meanwhile: it stays so.
-            let _ = target.stand(parent, Standing::Split, Standing::Open);
+            let _ = target.change_rights(parent, AccessRights::Split, AccessRights::Open);
             return Err(error);
         }
         Ok(Split { target, parent: parent.clone(), regions, parts, out: true })
@@ -151,7 +151,7 @@ impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
     fn close_parts(&self) -> Result<(), Error> {
         let mut result = Ok(());
         for part in &self.parts {
-            let closed = self.target.stand(part, Standing::Open, Standing::Joined);
+            let closed = self.target.change_rights(part, AccessRights::Open, AccessRights::Joined);
             result = result.and(closed.map_err(|now| now.refusal("join", part.name())));
         }
         result
@@ -180,7 +180,7 @@ impl<'s, S: Submit, D: Splittable<R>, R: Region> Split<'s, S, D, R> {
 
     fn reopen(&self) {
         // A parent that was released meanwhile stays so.
-        let _ = self.target.stand(&self.parent, Standing::Split, Standing::Open);
+        let _ = self.target.change_rights(&self.parent, AccessRights::Split, AccessRights::Open);
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn typed<'b, C: Codelet>(member: &'b Member<'_>) -> &'b TypedBody<C> 
 }
 
 impl<'b, C: Codelet> Typed<'b, C> {
-    /// Asks each member for its late choice.
+    /// Asks each member for its deferred selection.
     fn choose(&mut self, site: &mut Site<'_>) -> Vec<(usize, Choice)> {
         let mut chosen = Vec::with_capacity(self.members.len());
         for (at, body) in self.bodies.iter().enumerate() {

@@ -103,8 +103,8 @@ pub(crate) trait Body: Send + Sync {
     fn is_for_host(&self) -> bool {
         false
     }
-    /// See [`Codelet::late`]; a panic counts as yes.
-    fn is_late(&self) -> bool {
+    /// See [`Codelet::selects`]; a panic counts as yes.
+    fn selects(&self) -> bool {
         false
     }
     /// See [`Codelet::can_execute`]; a panic counts as no.
@@ -137,7 +137,7 @@ pub(crate) trait Body: Send + Sync {
     }
     /// The accesses, in order. Empty once cleared.
     fn declare<'a>(&'a self, out: &mut Accesses<'a>);
-    /// The late choice for operands with these metas (one per access), or an empty one, and the format that each access
+    /// The deferred selection for operands with these metas (one per access), or an empty one, and the format that each access
     /// then asks for. Nothing runs.
     fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
         let _ = metas;
@@ -192,7 +192,7 @@ impl dyn Body + '_ {
 
     /// The task fails: what it writes is poisoned, unless there are others before it that have not ended; then that waits for their ends.
     fn fails(&self, env: &Env<'_>, failure: Arc<Failure>) -> Ran {
-        if !env.is_behind() {
+        if !env.is_stream_ordered() {
             self.poison(env.bindings(), &failure);
         }
         Ran::Failed(failure)
@@ -269,27 +269,27 @@ impl<C: Codelet> TypedBody<C> {
         self
     }
 
-    /// The late choice, or an empty one.
+    /// The deferred selection, or an empty one.
     pub(super) fn choice<'e>(
         codelet: &C,
         operands: &'e C::Operands,
         env: &mut Env<'e>,
     ) -> Result<Choice, Refusal> {
         let guarded = |panic: Box<dyn std::any::Any + Send>| {
-            Refusal::Failed(format!("the late choice panicked: {}", panic_message(&*panic)).into())
+            Refusal::Failed(format!("the deferred selection panicked: {}", panic_message(&*panic)).into())
         };
         if let Some(placement) = env.placement() {
             env.is_called(placement.choice.label, operands);
             return Ok(placement.choice);
         }
-        if !catch_unwind(AssertUnwindSafe(|| codelet.late())).map_err(guarded)? {
+        if !catch_unwind(AssertUnwindSafe(|| codelet.selects())).map_err(guarded)? {
             env.is_called("", operands);
             return Ok(Choice::default());
         }
         let mut metas = Metas::new();
         operands.metas(env, &mut metas)?;
         env.rewind();
-        let choice = catch_unwind(AssertUnwindSafe(|| codelet.choose(&metas))).map_err(guarded)?;
+        let choice = catch_unwind(AssertUnwindSafe(|| codelet.select(&metas))).map_err(guarded)?;
         env.is_called(choice.label, operands);
         Ok(choice)
     }
@@ -303,8 +303,8 @@ impl<C: Codelet> TypedBody<C> {
         if C::IMPLEMENTATIONS.len() < 2 {
             return Ok(0);
         }
-        let choosy = env.header.only.as_ref().is_some_and(|only| only.choosy);
-        let picked = env.pick(operands, |device, i| !choosy || can_execute_with(codelet, i, device));
+        let constrained = env.header.only.as_ref().is_some_and(|only| only.constrained);
+        let picked = env.pick(operands, |device, i| !constrained || can_execute_with(codelet, i, device));
         picked.ok_or_else(|| {
             let kind = env.shared.device(env.worker()).kind.to_string();
             format!("none of its implementations can run on {kind}").into()
@@ -383,9 +383,9 @@ impl<C: Codelet> Body for TypedBody<C> {
         }
     }
 
-    fn is_late(&self) -> bool {
+    fn selects(&self) -> bool {
         self.payload()
-            .is_some_and(|(codelet, _)| catch_unwind(AssertUnwindSafe(|| codelet.late())).unwrap_or(true))
+            .is_some_and(|(codelet, _)| catch_unwind(AssertUnwindSafe(|| codelet.selects())).unwrap_or(true))
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
@@ -413,7 +413,7 @@ impl<C: Codelet> Body for TypedBody<C> {
 
     fn plan(&self, metas: &[Meta], out: &mut Formats) -> Choice {
         let (codelet, operands) = self.payload().expect("a task that has not completed");
-        let choice = if codelet.late() { codelet.choose(metas) } else { Choice::default() };
+        let choice = if codelet.selects() { codelet.select(metas) } else { Choice::default() };
         operands.formats(&choice, out);
         choice
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
-use super::{Body, Only, Tally, Ways};
+use super::{Body, Implementations, Only, Tally};
 use crate::deps::{Edge, Group, Successors, UpTo};
 use crate::engine::StageCell;
 use crate::error::{Cause, Failure};
@@ -26,7 +26,7 @@ pub(crate) struct Header {
     /// Where the task may run, if not anywhere.
     pub(crate) only: Option<Box<Only>>,
     /// How it may be run.
-    pub(crate) ways: Ways,
+    pub(crate) implementations: Implementations,
     /// What counts it, where a body or a group has submitted it.
     pub(crate) tally: Option<Arc<Tally>>,
 }

@@ -127,20 +127,20 @@ pub trait Codelet: Send + Sync + 'static {
         TaskInfo::default()
     }
 
-    /// True if [`choose`](Codelet::choose) is to be asked when the operands are ready, also at every replay.
-    fn late(&self) -> bool {
+    /// True if [`select`](Codelet::select) is to be asked when the operands are ready, also at every replay.
+    fn selects(&self) -> bool {
         false
     }
 
     /// Decides formats and variant from what the finished operands are (one `Meta` per handle, in operand order).
-    fn choose(&self, metas: &[Meta]) -> Choice {
+    fn select(&self, metas: &[Meta]) -> Choice {
         let _ = metas;
         Choice::default()
     }
 
     /// True if [`can_execute`](Codelet::can_execute) and [`can_execute_with`](Codelet::can_execute_with) are to be asked before a
     /// worker gets the task.
-    fn is_choosy(&self) -> bool {
+    fn has_constraints(&self) -> bool {
         false
     }
 
@@ -151,7 +151,7 @@ pub trait Codelet: Send + Sync + 'static {
     }
 
     /// Whether one of the [`IMPLEMENTATIONS`](Codelet::IMPLEMENTATIONS), by its place there, can run on this device. A device on which
-    /// none can does not get the task. Asked where there are several, and only if the codelet [is choosy](Codelet::is_choosy).
+    /// none can does not get the task. Asked where there are several, and only if the codelet [is constrained](Codelet::has_constraints).
     fn can_execute_with(&self, implementation: usize, device: &DeviceInfo<'_>) -> bool {
         let _ = (implementation, device);
         true
@@ -189,7 +189,7 @@ pub trait Codelet: Send + Sync + 'static {
     /// A task whose predecessors have all been launched on one GPU is launched behind them, and a GPU orders their operations; the host learns of
     /// the ends later. Whoever answers no is launched so behind tasks that have something left for their ends, too: it sees headers as
     /// those were before, and, if one of the tasks turns out to have failed, ends with that failure whatever it did. A task that
-    /// [chooses late](Codelet::late) and names a value into whose header something is read back, and one that updates or overwrites such a value,
+    /// [chooses late](Codelet::selects) and names a value into whose header something is read back, and one that updates or overwrites such a value,
     /// waits for that in any case.
     fn needs_ends(&self) -> bool {
         true
@@ -197,10 +197,10 @@ pub trait Codelet: Send + Sync + 'static {
 
     /// The most tasks that one call of [`cpu_batch`](Codelet::cpu_batch) takes; 0 or 1: each runs alone. Asked once at submission.
     ///
-    /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and the same late choice. A worker that
+    /// Only tasks of one codelet type are run in one call, with the same name, label and shape, and the same deferred selection. A worker that
     /// takes one from its policy takes others with it that are ready already: it waits for none, and leaves other workers their share.
     /// On a device with memory of its own those whose operands are there are launched as one operation. Tasks that commute or reduce run
-    /// alone, and so do those that [choose](Codelet::is_choosy) among several implementations.
+    /// alone, and so do those that [choose](Codelet::has_constraints) among several implementations.
     fn batch(&self) -> usize {
         1
     }

@@ -50,7 +50,7 @@ impl<'a> TaskContext<'a> {
         self.worker
     }
 
-    /// The variant that [`Codelet::choose`](super::Codelet::choose) decided; 0 where nothing was chosen late.
+    /// The variant that [`Codelet::select`](super::Codelet::select) decided; 0 where nothing was chosen late.
     pub fn variant(&self) -> u32 {
         self.call.variant
     }

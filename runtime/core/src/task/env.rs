@@ -30,7 +30,7 @@ pub(crate) struct Bound<'e> {
     pub(crate) slots: &'e [u32],
 }
 
-/// Where a task runs that has been placed: its late choice has been asked for, and its operands lie at these numbers.
+/// Where a task runs that has been placed: its deferred selection has been asked for, and its operands lie at these numbers.
 pub(crate) struct Placement {
     pub(crate) choice: Choice,
     /// One for each access.
@@ -38,7 +38,7 @@ pub(crate) struct Placement {
     /// Of the GPU on which the body puts its operations.
     pub(crate) stream: Option<Arc<GpuStream>>,
     /// Others before it on the same device have not ended.
-    pub(crate) behind: bool,
+    pub(crate) stream_ordered: bool,
 }
 
 /// What a worker keeps for itself between tasks.
@@ -83,7 +83,7 @@ fn thread_time() -> Duration {
 /// How a body is called.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// What its late choice decided.
+    /// What its deferred selection decided.
     pub(crate) variant: u32,
     /// Which of the codelet's implementations runs.
     pub(crate) implementation: usize,
@@ -111,7 +111,7 @@ pub(crate) struct Notes {
     pub(crate) predicted: Option<Duration>,
     /// Start and end of the body, where measuring.
     pub(crate) times: Option<(Instant, Instant)>,
-    /// What the late choice called the task; empty: nothing, its label stands.
+    /// What the deferred selection called the task; empty: nothing, its label stands.
     pub(crate) chosen: &'static str,
     /// The implementation that runs; empty where there is one.
     pub(crate) implementation: &'static str,
@@ -173,17 +173,17 @@ impl<'e> Env<'e> {
         self.placement?.stream.as_deref()
     }
 
-    /// What the late choice calls the task, or else its own label.
+    /// What the deferred selection calls the task, or else its own label.
     fn label(&self) -> &'static str {
         self.header.known_as(self.notes.chosen).label
     }
 
-    /// The late choice has called the task so, if anything; what is expected of it is noted.
+    /// The deferred selection has called the task so, if anything; what is expected of it is noted.
     pub(super) fn is_called(&mut self, chosen: &'static str, operands: &impl Operands) {
         self.notes.chosen = chosen;
         // Where nothing is measured the header, which is cold memory, is not touched. Of several implementations the one that runs is
         // asked for once it is known.
-        if self.measure && self.header.ways.implementations.is_empty() {
+        if self.measure && self.header.implementations.names.is_empty() {
             self.predicts(operands);
         }
     }
@@ -203,8 +203,8 @@ impl<'e> Env<'e> {
     }
 
     /// True if others before it on the same device have not ended.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.placement.is_some_and(|placement| placement.behind)
+    pub(crate) fn is_stream_ordered(&self) -> bool {
+        self.placement.is_some_and(|placement| placement.stream_ordered)
     }
 
     /// The handles of a replay's slots, and where they are placed.
@@ -329,7 +329,7 @@ impl<'e> Env<'e> {
         let device = self.shared.device(self.worker);
         let chosen = self.notes.chosen;
         let picked = self.shared.pick(self.header, chosen, self.worker, |i| able(&device, i))?;
-        self.notes.implementation = self.header.ways.implementations[picked];
+        self.notes.implementation = self.header.implementations.names[picked];
         if self.measure {
             self.predicts(operands);
         }
@@ -374,7 +374,7 @@ impl<'e> Env<'e> {
 
     /// Whether the device that the worker drives has failed.
     pub(super) fn is_on_failed_device(&self) -> bool {
-        self.shared.hub.as_ref().is_some_and(|hub| hub.failure_of(self.worker).is_some())
+        self.shared.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(self.worker).is_some())
     }
 
     pub(super) fn placement(&self) -> Option<&'e Placement> {

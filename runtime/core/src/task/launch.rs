@@ -18,7 +18,7 @@ struct Held<C: Codelet> {
     operands: <C::Operands as Operands>::OnGpu,
 }
 
-/// Has the members, all of which have bodies of type `C` and the same late choice, put their operations on their GPU's stream.
+/// Has the members, all of which have bodies of type `C` and the same deferred selection, put their operations on their GPU's stream.
 pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
     let bodies: Vec<&TypedBody<C>> = members.iter().map(typed).collect();
     let mut fates: Vec<Fate> = members.iter().map(|_| Fate::default()).collect();

@@ -6,11 +6,11 @@ mod cell;
 mod codelet;
 mod context;
 mod env;
+mod implementations;
 mod launch;
 mod place;
 mod spec;
 mod tally;
-mod ways;
 
 pub(crate) use batch::{Member, Site};
 pub(crate) use body::{Body, ClosureFn};
@@ -24,9 +24,9 @@ pub use codelet::{
 pub use context::TaskContext;
 pub use env::Env;
 pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
+pub(crate) use implementations::{Asked, Implementations, registered_bytes};
 pub use place::DeviceInfo;
 pub(crate) use place::Only;
 pub(crate) use spec::Options;
 pub use spec::Spec;
 pub(crate) use tally::Tally;
-pub(crate) use ways::{Asked, Ways, registered_bytes};

@@ -21,7 +21,7 @@ pub(crate) struct Only {
     pub(crate) worker: Option<usize>,
     pub(crate) kinds: Option<&'static [&'static str]>,
     /// The codelet is to be asked.
-    pub(crate) choosy: bool,
+    pub(crate) constrained: bool,
 }
 
 impl Only {
@@ -29,6 +29,6 @@ impl Only {
     pub(crate) fn allows(&self, body: &dyn Body, device: &DeviceInfo<'_>) -> bool {
         self.worker.is_none_or(|worker| worker == device.worker)
             && self.kinds.is_none_or(|kinds| kinds.contains(&device.kind))
-            && (!self.choosy || body.can_execute(device))
+            && (!self.constrained || body.can_execute(device))
     }
 }

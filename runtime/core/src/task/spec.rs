@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
-use super::{Codelet, Header, Only, Tally, TaskRef, TypedBody, Ways};
+use super::{Codelet, Header, Implementations, Only, Tally, TaskRef, TypedBody};
 
 /// A task that has been described and not yet submitted: a body of type `B`.
 pub struct Spec<B> {
@@ -21,14 +21,14 @@ pub(crate) struct Options {
     pub(crate) after: SmallVec<[TaskRef; 2]>,
     /// Where it may run, if not anywhere.
     pub(crate) only: Option<Box<Only>>,
-    pub(crate) ways: Ways,
+    pub(crate) implementations: Implementations,
 }
 
 impl<C: Codelet> Spec<TypedBody<C>> {
     pub(crate) fn of_codelet(codelet: C, operands: C::Operands) -> Self {
-        let only = codelet.is_choosy().then(|| Box::new(Only { choosy: true, ..Only::default() }));
-        let (info, ways) = (codelet.info(), Ways::of(&codelet, &operands));
-        let options = Options { info, only, ways, ..Options::named(codelet.name()) };
+        let only = codelet.has_constraints().then(|| Box::new(Only { constrained: true, ..Only::default() }));
+        let (info, implementations) = (codelet.info(), Implementations::of(&codelet, &operands));
+        let options = Options { info, only, implementations, ..Options::named(codelet.name()) };
         Spec { body: TypedBody::new(codelet, operands), options }
     }
 }
@@ -42,7 +42,7 @@ impl Options {
             priority: 0,
             after: SmallVec::new(),
             only: None,
-            ways: Ways::default(),
+            implementations: Implementations::default(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Options {
         runtime: u32,
         tally: Option<Arc<Tally>>,
     ) -> (Header, SmallVec<[TaskRef; 2]>) {
-        let Options { name, info, priority, after, only, ways } = self;
-        (Header { id, runtime, name, priority, info, only, ways, tally }, after)
+        let Options { name, info, priority, after, only, implementations } = self;
+        (Header { id, runtime, name, priority, info, only, implementations, tally }, after)
     }
 }

@@ -42,7 +42,7 @@ impl Tally {
             let _ = self.failure.set(Arc::clone(failure));
         }
         if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            shared.tell_of_tally(self);
+            shared.wake_waiters_of_group(self);
         }
         if let Some(outer) = &self.outer {
             outer.remove(failure, shared);

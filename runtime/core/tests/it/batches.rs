@@ -447,11 +447,11 @@ impl Codelet for Late {
         "late"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         true
     }
 
-    fn choose(&self, metas: &[Meta]) -> Choice {
+    fn select(&self, metas: &[Meta]) -> Choice {
         Choice { variant: (metas[0].bytes / 8) as u32, ..Choice::default() }
     }
 

@@ -72,11 +72,11 @@ impl Codelet for Choosy {
         "choosy"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         true
     }
 
-    fn choose(&self, _metas: &[Meta]) -> Choice {
+    fn select(&self, _metas: &[Meta]) -> Choice {
         self.0.fetch_add(1, Ordering::Relaxed);
         Choice { variant: 7, ..Choice::default() }
     }

@@ -428,7 +428,7 @@ fn a_codelet_says_which_devices_it_can_execute_on() {
         fn name(&self) -> &'static str {
             "picky"
         }
-        fn is_choosy(&self) -> bool {
+        fn has_constraints(&self) -> bool {
             true
         }
         fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {

@@ -1,4 +1,4 @@
-//! Format replicas and late choice, on a toy type: a number stored exactly or rounded to whole units.
+//! Format replicas and deferred selection, on a toy type: a number stored exactly or rounded to whole units.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -103,11 +103,11 @@ impl Codelet for Add {
         "add"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         true
     }
 
-    fn choose(&self, metas: &[Meta]) -> Choice {
+    fn select(&self, metas: &[Meta]) -> Choice {
         let low = metas[0].norm > 10.0;
         let format = low.then_some(WHOLE);
         Choice {
@@ -160,11 +160,11 @@ impl Codelet for AddAll {
         "add all"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         true
     }
 
-    fn choose(&self, _metas: &[Meta]) -> Choice {
+    fn select(&self, _metas: &[Meta]) -> Choice {
         Choice { apart: Some(Apart { elements: !0 / 3 * 2, format: WHOLE }), ..Choice::default() }
     }
 
@@ -188,7 +188,7 @@ fn elements_of_a_list_can_be_chosen_apart() {
     assert_eq!(rt.take(sum).unwrap(), (0..40).sum::<i32>() as f64 + 0.25 * (40.0 - 16.0));
 }
 
-/// A codelet whose question about its late choice panics.
+/// A codelet whose question about its deferred selection panics.
 struct Undecided;
 
 impl Codelet for Undecided {
@@ -198,7 +198,7 @@ impl Codelet for Undecided {
         "undecided"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         panic!("who knows")
     }
 
@@ -217,6 +217,6 @@ fn a_codelet_that_panics_when_asked_for_its_choice_fails_alone() {
     let (x, y) = (rt.register(1f32).named("x"), rt.register(2f32));
     let task = rt.submit(Undecided, (update(&x),)).unwrap();
     let error = rt.wait(&task).unwrap_err().to_string();
-    assert!(error.contains("the late choice panicked: who knows"), "{error}");
+    assert!(error.contains("the deferred selection panicked: who knows"), "{error}");
     assert_eq!(rt.take(y).unwrap(), 2.0);
 }

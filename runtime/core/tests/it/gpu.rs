@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zellige_gpu::fake::{Fake, FakeBuilder, Fault};
+use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_gpu::{Arg, Driver, Element, Kernel, Matrix, Place, Syrk};
 use zellige_runtime::{
@@ -21,7 +21,7 @@ fn put(to: &mut [u8], values: impl Iterator<Item = f64>) {
 }
 
 /// `y += a x`, and `y = a`.
-fn kernels(builder: FakeBuilder) -> FakeBuilder {
+fn kernels(builder: MockBuilder) -> MockBuilder {
     builder
         .kernel("axpy", |_grid, _block, args| match args {
             [TwinArg::F64(a), TwinArg::Read(x), TwinArg::Update(y)] => {
@@ -40,8 +40,8 @@ fn kernels(builder: FakeBuilder) -> FakeBuilder {
         })
 }
 
-fn fake(build: impl FnOnce(FakeBuilder) -> FakeBuilder) -> Arc<Fake> {
-    Arc::new(build(kernels(Fake::builder())).build())
+fn mock(build: impl FnOnce(MockBuilder) -> MockBuilder) -> Arc<Mock> {
+    Arc::new(build(kernels(Mock::builder())).build())
 }
 
 fn kernel(driver: &dyn Driver, gpu: u32, name: &str) -> Result<Kernel, TaskError> {
@@ -107,12 +107,12 @@ impl Codelet for Fill {
 }
 
 /// Nothing is left behind, and nothing was in disorder.
-fn check(fake: &Fake) {
-    assert_eq!(fake.violations(), [] as [String; 0]);
-    assert_eq!(fake.leaks(), [] as [String; 0]);
+fn check(mock: &Mock) {
+    assert_eq!(mock.violations(), [] as [String; 0]);
+    assert_eq!(mock.leaks(), [] as [String; 0]);
 }
 
-fn gpus(driver: &Arc<Fake>, count: u32, memory: u64) -> zellige_runtime::RuntimeBuilder {
+fn gpus(driver: &Arc<Mock>, count: u32, memory: u64) -> zellige_runtime::RuntimeBuilder {
     let mut builder = Runtime::builder().workers(0).peers(1e9);
     for number in 0..count {
         builder = builder.device(Gpu::new(driver.clone(), number).memory(memory));
@@ -122,8 +122,8 @@ fn gpus(driver: &Arc<Fake>, count: u32, memory: u64) -> zellige_runtime::Runtime
 
 #[test]
 fn values_go_to_a_gpu_and_come_back() {
-    let fake = fake(|builder| builder);
-    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let mock = mock(|builder| builder);
+    let rt = gpus(&mock, 1, 1 << 20).build().unwrap();
     let (x, y) = (rt.register(vec![1.0, 2.0, 3.0]), rt.register(vec![10.0; 3]));
     for _ in 0..10 {
         rt.submit(Axpy(2.0), (read(&x), update(&y))).unwrap();
@@ -131,7 +131,7 @@ fn values_go_to_a_gpu_and_come_back() {
     assert_eq!(rt.take(y).unwrap(), [30.0, 50.0, 70.0]);
     assert_eq!(*rt.read(&x).unwrap(), [1.0, 2.0, 3.0]);
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 /// A ring of vectors, each of which is added to the next: twice as many as fit, on two GPUs and logical halves of one.
@@ -139,10 +139,10 @@ fn values_go_to_a_gpu_and_come_back() {
 fn what_does_not_fit_moves_between_gpus_and_the_host() {
     const LEN: usize = 100;
     for (gpus_there, devices) in [(1, [0, 0]), (2, [0, 1])] {
-        let fake = fake(|builder| builder.gpus(gpus_there));
+        let mock = mock(|builder| builder.gpus(gpus_there));
         let mut builder = Runtime::builder().workers(0).peers(1e9);
         for number in devices {
-            builder = builder.device(Gpu::new(fake.clone(), number).memory(4 * 8 * LEN as u64));
+            builder = builder.device(Gpu::new(mock.clone(), number).memory(4 * 8 * LEN as u64));
         }
         let rt = builder.policy("eager").build().unwrap();
         let ring: Vec<_> = (0..16).map(|_| rt.register_empty::<Vec<f64>>()).collect();
@@ -160,14 +160,14 @@ fn what_does_not_fit_moves_between_gpus_and_the_host() {
         }
         assert!(rt.memory().iter().any(|node| node.evictions > 0), "{:?}", rt.memory());
         drop(rt);
-        check(&fake);
+        check(&mock);
     }
 }
 
 #[test]
 fn tasks_without_a_gpu_implementation_stay_on_the_host() {
-    let fake = fake(|builder| builder);
-    let rt = Runtime::builder().workers(1).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    let mock = mock(|builder| builder);
+    let rt = Runtime::builder().workers(1).device(Gpu::new(mock.clone(), 0)).build().unwrap();
     let y = rt.register(vec![0.0; 5]);
     for _ in 0..20 {
         rt.task("host")
@@ -179,18 +179,18 @@ fn tasks_without_a_gpu_implementation_stay_on_the_host() {
     }
     assert_eq!(rt.take(y).unwrap(), [40.0; 5]);
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 /// A GPU that fails at any operation: right values, or an error that names it.
 #[test]
 fn a_gpu_that_fails_loses_nothing_that_is_elsewhere() {
     for operation in 1..40 {
-        let fake = fake(|builder| builder.gpus(2));
+        let mock = mock(|builder| builder.gpus(2));
         let fault =
             if operation % 2 == 0 { Fault::Operation(operation) } else { Fault::Launch(operation / 2 + 1) };
-        fake.inject(1, fault).unwrap();
-        let rt = gpus(&fake, 2, 1 << 20).policy("eager").build().unwrap();
+        mock.inject(1, fault).unwrap();
+        let rt = gpus(&mock, 2, 1 << 20).policy("eager").build().unwrap();
         let ys: Vec<_> = (0..6).map(|_| rt.register(vec![1.0; 10])).collect();
         let x = rt.register(vec![1.0; 10]);
         for _ in 0..4 {
@@ -206,7 +206,7 @@ fn a_gpu_that_fails_loses_nothing_that_is_elsewhere() {
         }
         assert_eq!(rt.take(x).unwrap(), [1.0; 10]);
         drop(rt);
-        assert_eq!(fake.violations(), [] as [String; 0]);
+        assert_eq!(mock.violations(), [] as [String; 0]);
     }
 }
 
@@ -241,8 +241,8 @@ fn errors_of_bodies_name_the_task() {
             Ok(())
         }
     }
-    let fake = fake(|builder| builder);
-    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let mock = mock(|builder| builder);
+    let rt = gpus(&mock, 1, 1 << 20).build().unwrap();
     let (good, bad) = (rt.register(vec![1.0]), rt.register(vec![2.0]));
     rt.submit(Late, (update(&good),)).unwrap();
     rt.submit(Late, (update(&bad),)).unwrap();
@@ -250,13 +250,13 @@ fn errors_of_bodies_name_the_task() {
     let error = rt.take(bad).unwrap_err().to_string();
     assert!(error.contains("late") && error.contains("it is 2"), "{error}");
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn what_no_worker_can_run_is_refused() {
-    let fake = fake(|builder| builder);
-    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let mock = mock(|builder| builder);
+    let rt = gpus(&mock, 1, 1 << 20).build().unwrap();
     let y = rt.register(vec![1.0]);
     let refused = rt.task("host").operands((update(&y),)).cpu(|(_,)| ()).submit().map(drop).unwrap_err();
     let error = refused.to_string();
@@ -264,7 +264,7 @@ fn what_no_worker_can_run_is_refused() {
     rt.submit(Axpy(1.0), (read(&rt.register(vec![2.0])), update(&y))).unwrap();
     assert_eq!(rt.take(y).unwrap(), [3.0]);
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 /// Doubles a vector by way of working space.
@@ -304,25 +304,25 @@ impl Codelet for Double {
 
 #[test]
 fn working_space_is_on_the_gpu() {
-    let fake = fake(|builder| builder);
-    let rt = gpus(&fake, 1, 1 << 20).build().unwrap();
+    let mock = mock(|builder| builder);
+    let rt = gpus(&mock, 1, 1 << 20).build().unwrap();
     let y = rt.register(vec![1.0, 3.0]);
     for _ in 0..5 {
         rt.submit(Double, (update(&y), scratch(2))).unwrap();
     }
     assert_eq!(rt.take(y).unwrap(), [32.0, 96.0]);
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn links_to_gpus_are_measured() {
-    let fake = fake(|builder| builder.gpus(2));
-    let rt = gpus(&fake, 2, 1 << 20).build().unwrap();
+    let mock = mock(|builder| builder.gpus(2));
+    let rt = gpus(&mock, 2, 1 << 20).build().unwrap();
     rt.measure_links();
     drop(rt);
-    check(&fake);
-    let rt = Runtime::builder().workers(0).device(Gpu::new(fake.clone(), 7)).build();
+    check(&mock);
+    let rt = Runtime::builder().workers(0).device(Gpu::new(mock.clone(), 7)).build();
     let error = rt.unwrap_err().to_string();
     assert!(error.contains("there is no GPU 7: 2 found"), "{error}");
     let rt = Runtime::builder().workers(0).device(Emulated::new(1 << 20)).build().unwrap();
@@ -364,8 +364,8 @@ impl Codelet for Routine {
 fn what_streams_take_is_left_to_them() {
     const MEMORY: u64 = 1 << 20;
     const WORKSPACE: u64 = 300 << 10;
-    let fake = fake(|builder| builder.memory(MEMORY).workspace(WORKSPACE));
-    let rt = Runtime::builder().workers(0).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    let mock = mock(|builder| builder.memory(MEMORY).workspace(WORKSPACE));
+    let rt = Runtime::builder().workers(0).device(Gpu::new(mock.clone(), 0)).build().unwrap();
     assert_eq!(rt.memory()[1].capacity, Some(MEMORY - MEMORY / 20 - 2 * WORKSPACE));
     let values: Vec<_> = (0..12).map(|i| rt.register(vec![f64::from(i); 8000])).collect();
     for y in values.iter().cycle().take(36) {
@@ -376,18 +376,18 @@ fn what_streams_take_is_left_to_them() {
     }
     assert!(rt.memory()[1].evictions > 0, "the memory was full");
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn what_does_not_fit_a_gpu_is_refused_with_the_sum() {
-    let fake = fake(|builder| builder.gpus(2).memory(1000).workspace(100));
+    let mock = mock(|builder| builder.gpus(2).memory(1000).workspace(100));
     let built = |gpus: &[Gpu]| {
         let builder = Runtime::builder().workers(0);
         let built = gpus.iter().cloned().fold(builder, |builder, gpu| builder.device(gpu)).build();
         built.map(drop).map_err(|error| error.to_string())
     };
-    let gpu = |number| Gpu::new(fake.clone(), number);
+    let gpu = |number| Gpu::new(mock.clone(), number);
     assert_eq!(built(&[gpu(0), gpu(1).memory(800)]), Ok(()));
     assert_eq!(built(&[gpu(0).memory(300), gpu(1).memory(800), gpu(0).memory(400).streams(1)]), Ok(()));
     for (gpus, words) in [
@@ -404,5 +404,5 @@ fn what_does_not_fit_a_gpu_is_refused_with_the_sum() {
         assert!(error.contains("has 1000 bytes of memory, and ") && error.contains(words), "{error}");
         assert!(error.contains("Gpu::memory") && error.contains("Gpu::streams"), "{error}");
     }
-    check(&fake);
+    check(&mock);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use zellige_gpu::fake::{Fake, Fault};
+use zellige_gpu::mock::{Fault, Mock};
 use zellige_runtime::*;
 
 /// What becomes of one task.
@@ -105,25 +105,25 @@ fn run_until(
     runs.find(|(calls, ends)| is_wanted(calls, ends)).expect("one of many runs is so")
 }
 
-fn with(fake: &Arc<Fake>, gpus: u32) -> RuntimeBuilder {
-    (0..gpus).fold(Runtime::builder().workers(0), |builder, at| builder.device(Gpu::new(fake.clone(), at)))
+fn with(mock: &Arc<Mock>, gpus: u32) -> RuntimeBuilder {
+    (0..gpus).fold(Runtime::builder().workers(0), |builder, at| builder.device(Gpu::new(mock.clone(), at)))
 }
 
 #[test]
 fn tasks_that_are_ready_together_are_launched_together() {
     for gpus in [1, 2] {
         let attempt = |_| {
-            let fake = Arc::new(Fake::builder().gpus(gpus).seed(gpus.into()).build());
-            let rt = with(&fake, gpus).trace(true).build().unwrap();
+            let mock = Arc::new(Mock::builder().gpus(gpus).seed(gpus.into()).build());
+            let rt = with(&mock, gpus).trace(true).build().unwrap();
             let (calls, ends) = run(&rt, &[Way::Fine; 40]);
             assert!(ends.iter().all(Option::is_none), "{ends:?}");
             assert_eq!(calls.iter().sum::<usize>(), 40);
             assert!(calls.iter().all(|&tasks| tasks <= 8), "{calls:?}");
-            (fake, rt, calls)
+            (mock, rt, calls)
         };
         // As in `run_until`, and the trace is of this run alone.
         let mut attempts = (0..100).map(attempt);
-        let (fake, rt, calls) = attempts
+        let (mock, rt, calls) = attempts
             .find(|(.., calls)| calls.iter().any(|&tasks| tasks > 2))
             .expect("one of many runs is so");
         // Traces say how many ran together; each has its part of the time.
@@ -133,14 +133,14 @@ fn tasks_that_are_ready_together_are_launched_together() {
         assert!(of_largest.count() >= *calls.iter().max().unwrap());
         assert_eq!(trace.tasks.iter().filter(|task| task.name == "clear").count(), 40);
         drop(rt);
-        assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+        assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
     }
 }
 
 #[test]
 fn who_fails_fails_alone() {
-    let fake = Arc::new(Fake::builder().build());
-    let rt = with(&fake, 1).build().unwrap();
+    let mock = Arc::new(Mock::builder().build());
+    let rt = with(&mock, 1).build().unwrap();
     let mut ways = [Way::Fine; 24];
     (ways[3], ways[10], ways[20]) = (Way::Fails, Way::FailsAtTheEnd, Way::Fails);
     let (_, ends) = run_until(&rt, &ways, |calls, _| calls.iter().any(|&tasks| tasks > 1));
@@ -157,13 +157,13 @@ fn who_fails_fails_alone() {
         );
     }
     drop(rt);
-    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+    assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
 }
 
 #[test]
 fn a_panic_and_a_missing_result_are_named() {
-    let fake = Arc::new(Fake::builder().build());
-    let rt = with(&fake, 1).build().unwrap();
+    let mock = Arc::new(Mock::builder().build());
+    let rt = with(&mock, 1).build().unwrap();
     for (way, text) in [(Way::Panics, "it panics"), (Way::Missing, "no result for it")] {
         let mut ways = [Way::Fine; 12];
         ways[5] = way;
@@ -176,28 +176,28 @@ fn a_panic_and_a_missing_result_are_named() {
         assert!((1..=largest).contains(&failed.len()), "{calls:?} {failed:?}");
     }
     drop(rt);
-    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+    assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
 }
 
 #[test]
 fn a_gpu_that_is_lost_takes_no_task_with_it() {
     for operation in 1..40 {
-        let fake = Arc::new(Fake::builder().gpus(2).seed(operation).build());
-        fake.inject(1, Fault::Operation(operation)).unwrap();
-        let rt = with(&fake, 2).build().unwrap();
+        let mock = Arc::new(Mock::builder().gpus(2).seed(operation).build());
+        mock.inject(1, Fault::Operation(operation)).unwrap();
+        let rt = with(&mock, 2).build().unwrap();
         let (_, ends) = run(&rt, &[Way::Fine; 20]);
         // A value that only the lost GPU had is lost by name.
         assert!(ends.iter().flatten().all(|error| error.contains("GPU 1")), "{ends:?}");
         drop(rt);
-        assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+        assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
     }
 }
 
 #[test]
 fn replays_launch_together_too_and_cpus_take_one_at_a_time() {
-    let fake = Arc::new(Fake::builder().build());
+    let mock = Arc::new(Mock::builder().build());
     for gpus in [0, 1] {
-        let builder = if gpus == 0 { Runtime::builder().workers(1) } else { with(&fake, 1) };
+        let builder = if gpus == 0 { Runtime::builder().workers(1) } else { with(&mock, 1) };
         let rt = builder.trace(true).build().unwrap();
         let calls = Arc::<Mutex<Vec<usize>>>::default();
         let gate = rt.register(1.0f64);

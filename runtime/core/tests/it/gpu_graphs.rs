@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::steps::{End, Set, Step, Views, check, fake, launch, numbers};
-use zellige_gpu::fake::{Fake, Fault};
+use crate::steps::{End, Set, Step, Views, check, launch, mock, numbers};
+use zellige_gpu::mock::{Fault, Mock};
 use zellige_gpu::{Arg, Place};
 use zellige_runtime::{
     Bindings, Codelet, Cpu, Cuda, Error, Gpu, GpuGraphs, Graph, Handle, Read, Recorder, Runtime, Scratch,
@@ -14,14 +14,14 @@ use zellige_runtime::{
 type Value = Handle<Vec<f64>>;
 
 fn at_once(
-    build: impl FnOnce(zellige_gpu::fake::FakeBuilder) -> zellige_gpu::fake::FakeBuilder,
-) -> Arc<Fake> {
-    fake(Duration::ZERO, build)
+    build: impl FnOnce(zellige_gpu::mock::MockBuilder) -> zellige_gpu::mock::MockBuilder,
+) -> Arc<Mock> {
+    mock(Duration::ZERO, build)
 }
 
-fn on(driver: &Arc<Fake>, bytes: u64, when: GpuGraphs) -> Runtime {
+fn on(driver: &Arc<Mock>, bytes: u64, when: GpuGraphs) -> Runtime {
     let gpu = Gpu::new(driver.clone(), 0).memory(bytes);
-    let builder = Runtime::builder().workers(1).leave_to_gpus(true).policy("eager").device(gpu);
+    let builder = Runtime::builder().workers(1).gpu_only(true).policy("eager").device(gpu);
     builder.gpu_graphs(when).build().unwrap()
 }
 
@@ -33,7 +33,7 @@ fn counts(rt: &Runtime) -> (u64, u64) {
 
 /// A graph of three tasks, its operands, and where they are.
 struct Averages {
-    fake: Arc<Fake>,
+    mock: Arc<Mock>,
     rt: Runtime,
     x: Value,
     t: Value,
@@ -45,11 +45,11 @@ struct Averages {
 
 impl Averages {
     /// `x = 1`, `y = 0`, with so many bytes on the GPU.
-    fn new(fake: Arc<Fake>, bytes: u64, when: GpuGraphs) -> Self {
-        let rt = on(&fake, bytes, when);
+    fn new(mock: Arc<Mock>, bytes: u64, when: GpuGraphs) -> Self {
+        let rt = on(&mock, bytes, when);
         let [x, t, y] = [rt.register(vec![1.0]).named("x"), rt.register_empty(), rt.register(vec![0.0])];
         let graph = average(&rt, [&x, &t, &y]);
-        Averages { fake, rt, x, t, y, graph, wanted: 0.0 }
+        Averages { mock, rt, x, t, y, graph, wanted: 0.0 }
     }
 
     /// Another replay, which is not waited for.
@@ -60,10 +60,10 @@ impl Averages {
 
     /// Ends all; the GPU was used as it should be.
     fn end(self) {
-        let Averages { fake, rt, x, t, y, graph, .. } = self;
+        let Averages { mock, rt, x, t, y, graph, .. } = self;
         drop((x, t, y, graph));
         drop(rt);
-        check(&fake);
+        check(&mock);
     }
 }
 
@@ -80,8 +80,8 @@ fn average(rt: &Runtime, [x, t, y]: [&Value; 3]) -> Graph {
 #[test]
 fn a_replay_is_recorded_once_and_launched_again() {
     for seed in 0..8 {
-        let fake = at_once(|builder| builder.seed(seed));
-        let mut averages = Averages::new(fake, 1 << 20, GpuGraphs::Always);
+        let mock = at_once(|builder| builder.seed(seed));
+        let mut averages = Averages::new(mock, 1 << 20, GpuGraphs::Always);
         (0..6).for_each(|_| drop(averages.replay(1.0)));
         let Averages { rt, t, y, wanted, .. } = &averages;
         assert_eq!((rt.read(y).unwrap()[0], rt.read(t).unwrap()[0]), (*wanted, 4.0));
@@ -169,8 +169,8 @@ impl Codelet for Count {
 
 #[test]
 fn another_header_is_another_recording_and_working_space_stays() {
-    let fake = at_once(|builder| builder);
-    let rt = on(&fake, 1 << 20, GpuGraphs::Always);
+    let mock = at_once(|builder| builder);
+    let rt = on(&mock, 1 << 20, GpuGraphs::Always);
     let [x, y, z] = [rt.register(vec![1.0]), rt.register(vec![0.0]), rt.register(vec![0.0])];
     let count = |g: &Recorder, to: &Value| g.submit(Count, (read(&x), update(to), scratch(1)));
     let graph = rt.record(|g| count(g, &y).and(count(g, &z)).map(drop)).unwrap();
@@ -182,7 +182,7 @@ fn another_header_is_another_recording_and_working_space_stays() {
     assert_eq!(counts(&rt).1, 5);
     drop((x, y, z, graph));
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 /// `y = a` in new memory.
@@ -213,8 +213,8 @@ impl Codelet for Anew {
 
 #[test]
 fn what_cannot_be_recorded_goes_task_by_task() {
-    let fake = at_once(|builder| builder);
-    let rt = on(&fake, 1 << 20, GpuGraphs::Always);
+    let mock = at_once(|builder| builder);
+    let rt = on(&mock, 1 << 20, GpuGraphs::Always);
     let [x, y] = [rt.register(vec![1.0]), rt.register(vec![0.0])];
     let step = |end| Step { end, ..Step::by(1.0) };
     let record = |last: &dyn Fn(&Recorder) -> Result<(), Error>| {
@@ -246,7 +246,7 @@ fn what_cannot_be_recorded_goes_task_by_task() {
     }
     drop((x, y, reads_back, replaces, late, fails));
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
@@ -281,11 +281,11 @@ fn operands_that_were_given_up_are_found_again() {
 #[test]
 fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
     for operation in 1..40 {
-        let fake = at_once(|builder| builder.seed(operation));
-        fake.inject(0, Fault::Operation(operation)).unwrap();
-        let mut averages = Averages::new(fake, 1 << 20, GpuGraphs::Always);
+        let mock = at_once(|builder| builder.seed(operation));
+        mock.inject(0, Fault::Operation(operation)).unwrap();
+        let mut averages = Averages::new(mock, 1 << 20, GpuGraphs::Always);
         (0..5).for_each(|_| drop(averages.replay(1.0)));
-        let Averages { fake, rt, x, t, y, graph, wanted } = averages;
+        let Averages { mock, rt, x, t, y, graph, wanted } = averages;
         match rt.take(y) {
             Ok(value) => assert_eq!(value, [wanted], "operation {operation}"),
             Err(error) => {
@@ -294,7 +294,7 @@ fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
         }
         drop((x, t, graph));
         drop(rt);
-        assert_eq!(fake.violations(), [] as [String; 0], "operation {operation}");
+        assert_eq!(mock.violations(), [] as [String; 0], "operation {operation}");
     }
 }
 
@@ -304,9 +304,9 @@ fn random_replays_come_to_what_they_should() {
     const VALUES: usize = 5;
     for seed in 0..40_u64 {
         let mut next = numbers(seed);
-        let fake = at_once(|builder| builder.seed(seed));
+        let mock = at_once(|builder| builder.seed(seed));
         let room = [40, 48, 64, 1 << 20][next(4)];
-        let rt = on(&fake, room, GpuGraphs::Always);
+        let rt = on(&mock, room, GpuGraphs::Always);
         let name = |i: usize| format!("v{i}");
         let values: Vec<Value> = (0..VALUES).map(|i| rt.register(vec![i as f64]).named(name(i))).collect();
         let spare: Vec<Value> = (0..VALUES).map(|i| rt.register(vec![i as f64])).collect();
@@ -346,6 +346,6 @@ fn random_replays_come_to_what_they_should() {
         }
         drop((values, spare, graph));
         drop(rt);
-        check(&fake);
+        check(&mock);
     }
 }

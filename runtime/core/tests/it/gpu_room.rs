@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zellige_gpu::Place;
-use zellige_gpu::fake::{Fake, FakeBuilder, Fault};
+use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_runtime::{
     Codelet, Cpu, Cuda, Gpu, Handle, Operands, Runtime, Submit, TaskContext, TaskError, Update, update,
 };
@@ -48,11 +48,11 @@ impl Codelet for Through {
     }
 }
 
-fn fake(build: impl FnOnce(FakeBuilder) -> FakeBuilder) -> Arc<Fake> {
-    Arc::new(build(Fake::builder()).build())
+fn mock(build: impl FnOnce(MockBuilder) -> MockBuilder) -> Arc<Mock> {
+    Arc::new(build(Mock::builder()).build())
 }
 
-fn on(driver: &Arc<Fake>, memory: usize) -> Runtime {
+fn on(driver: &Arc<Mock>, memory: usize) -> Runtime {
     let gpu = Gpu::new(driver.clone(), 0).memory(memory as u64);
     Runtime::builder().workers(0).device(gpu).policy("eager").build().unwrap()
 }
@@ -62,31 +62,31 @@ fn vectors(rt: &Runtime, count: usize, bytes: usize) -> Vec<Handle<Vec<f64>>> {
     (0..count).map(|i| rt.register(vec![1.0 + i as f64; bytes / 8])).collect()
 }
 
-fn check(rt: Runtime, fake: &Fake, vectors: Vec<Handle<Vec<f64>>>) {
+fn check(rt: Runtime, mock: &Mock, vectors: Vec<Handle<Vec<f64>>>) {
     for (i, vector) in vectors.into_iter().enumerate() {
         let value = rt.take(vector).unwrap();
         assert!(value.iter().all(|v| *v == 1.0 + i as f64), "{i}: {:?}", &value[..2]);
     }
     drop(rt);
-    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+    assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
 }
 
 /// Two streams, and working space for one body at a time.
 #[test]
 fn a_body_waits_for_the_ends_of_others() {
-    let fake = fake(|builder| builder.memory(100 * KIB as u64));
-    let rt = on(&fake, 20 * KIB);
+    let mock = mock(|builder| builder.memory(100 * KIB as u64));
+    let rt = on(&mock, 20 * KIB);
     let vectors = vectors(&rt, 10, KIB);
     for vector in vectors.iter().cycle().take(60) {
         rt.submit(Through(60 * KIB), (update(vector),)).unwrap();
     }
-    check(rt, &fake, vectors);
+    check(rt, &mock, vectors);
 }
 
 #[test]
 fn values_that_nobody_uses_make_room_for_working_space() {
-    let fake = fake(|builder| builder.memory(128 * KIB as u64));
-    let rt = on(&fake, 128 * KIB);
+    let mock = mock(|builder| builder.memory(128 * KIB as u64));
+    let rt = on(&mock, 128 * KIB);
     let vectors = vectors(&rt, 16, 8 * KIB);
     // All of them are there and leave nothing.
     vectors.iter().for_each(|vector| rt.prefetch(vector, 0).unwrap());
@@ -95,27 +95,27 @@ fn values_that_nobody_uses_make_room_for_working_space() {
     }
     rt.wait_all().unwrap();
     assert!(rt.memory()[1].evictions > 0, "{:?}", rt.memory()[1]);
-    check(rt, &fake, vectors);
+    check(rt, &mock, vectors);
 }
 
 #[test]
 fn an_allocation_that_finds_no_room_once_is_asked_again() {
     for nth in 1..25 {
-        let fake = fake(|builder| builder);
-        let rt = on(&fake, 64 * KIB);
-        fake.inject(0, Fault::Allocation(nth)).unwrap();
+        let mock = mock(|builder| builder);
+        let rt = on(&mock, 64 * KIB);
+        mock.inject(0, Fault::Allocation(nth)).unwrap();
         let vectors = vectors(&rt, 3, KIB);
         for vector in vectors.iter().cycle().take(9) {
             rt.submit(Through(2 * KIB), (update(vector),)).unwrap();
         }
-        check(rt, &fake, vectors);
+        check(rt, &mock, vectors);
     }
 }
 
 #[test]
 fn what_never_fits_fails_and_says_what_takes_the_memory() {
-    let fake = fake(|builder| builder.memory(64 * KIB as u64));
-    let rt = on(&fake, 32 * KIB);
+    let mock = mock(|builder| builder.memory(64 * KIB as u64));
+    let rt = on(&mock, 32 * KIB);
     let vectors = vectors(&rt, 2, 8 * KIB);
     rt.submit(Through(100 * KIB), (update(&vectors[0]),)).unwrap();
     rt.submit(Through(16 * KIB), (update(&vectors[1]),)).unwrap();
@@ -132,5 +132,5 @@ fn what_never_fits_fails_and_says_what_takes_the_memory() {
     assert_eq!(rt.read(&vectors[1]).unwrap()[0], 2.0);
     drop(vectors);
     drop(rt);
-    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+    assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zellige_gpu::Driver;
-use zellige_gpu::fake::{Fake, Fault};
+use zellige_gpu::mock::{Fault, Mock};
 use zellige_runtime::model::Models;
 use zellige_runtime::{
     Choice, Codelet, Cpu, Cuda, Gpu, Meta, Operands, POLICIES, Runtime, RuntimeBuilder, Submit, TaskContext,
@@ -46,11 +46,11 @@ impl Codelet for Clear {
         self.info
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         self.late.is_some()
     }
 
-    fn choose(&self, _metas: &[Meta]) -> Choice {
+    fn select(&self, _metas: &[Meta]) -> Choice {
         Choice { label: self.late.unwrap_or(""), ..Choice::default() }
     }
 
@@ -84,8 +84,8 @@ impl Codelet for Clear {
 
 #[test]
 fn each_body_has_a_range_that_ends_however_it_ends() {
-    let fake = Arc::new(Fake::builder().ranges().build());
-    let rt = Runtime::builder().workers(0).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    let mock = Arc::new(Mock::builder().ranges().build());
+    let rt = Runtime::builder().workers(0).device(Gpu::new(mock.clone(), 0)).build().unwrap();
     let place = |label, coords| TaskInfo { label, coords: Some(coords), ..TaskInfo::default() };
     let nowhere = u32::MAX;
     let tasks = [
@@ -106,7 +106,7 @@ fn each_body_has_a_range_that_ends_however_it_ends() {
     assert_eq!(ends, [true, true, true, true, false, false, true]);
     drop(rt);
     // They are launched on two streams, whose threads take turns.
-    let mut ranges = fake.ranges();
+    let mut ranges = mock.ranges();
     ranges.sort();
     let wanted = [
         "clear",
@@ -119,20 +119,20 @@ fn each_body_has_a_range_that_ends_however_it_ends() {
         "clear x3 (5, 0, 0)",
     ];
     assert_eq!(ranges, wanted);
-    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+    assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
 }
 
 #[test]
 fn nobody_looks_and_there_are_no_ranges() {
-    let fake = Arc::new(Fake::builder().build());
-    let rt = Runtime::builder().workers(0).device(Gpu::new(fake.clone(), 0)).build().unwrap();
+    let mock = Arc::new(Mock::builder().build());
+    let rt = Runtime::builder().workers(0).device(Gpu::new(mock.clone(), 0)).build().unwrap();
     let value = rt.register(vec![1.0]);
     rt.submit(Clear::plain(), (update(&value),)).unwrap();
     assert_eq!(rt.take(value).unwrap(), [0.0]);
-    assert!(!fake.has_ranges() && fake.ranges().is_empty());
+    assert!(!mock.has_ranges() && mock.ranges().is_empty());
 }
 
-fn with_cpus(driver: &Arc<Fake>, memory: u64) -> RuntimeBuilder {
+fn with_cpus(driver: &Arc<Mock>, memory: u64) -> RuntimeBuilder {
     let gpu = |number| Gpu::new(driver.clone(), number).memory(memory);
     Runtime::builder().workers(2).device(gpu(0)).device(gpu(1)).trace(true)
 }
@@ -163,20 +163,20 @@ fn mixed(rt: &Runtime, length: usize) {
 #[test]
 fn what_gpus_can_run_is_left_to_them_under_every_policy() {
     for (policy, _) in POLICIES {
-        let fake = Arc::new(Fake::builder().gpus(2).build());
-        let rt = with_cpus(&fake, 1 << 20).policy(policy).leave_to_gpus(true).build().unwrap();
+        let mock = Arc::new(Mock::builder().gpus(2).build());
+        let rt = with_cpus(&mock, 1 << 20).policy(policy).gpu_only(true).build().unwrap();
         mixed(&rt, 10);
         let trace = rt.take_trace().unwrap();
         assert_eq!((ran(&trace, "clear"), ran(&trace, "add")), ([0, 40], [40, 0]), "{policy}");
         drop(rt);
-        assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]), "{policy}");
+        assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]), "{policy}");
     }
 }
 
 #[test]
 fn workers_help_where_nothing_is_left_to_gpus() {
-    let fake = Arc::new(Fake::builder().build());
-    let gpu = Gpu::new(fake, 0);
+    let mock = Arc::new(Mock::builder().build());
+    let gpu = Gpu::new(mock, 0);
     let rt = Runtime::builder().workers(1).device(gpu).trace(true).policy("dm").build().unwrap();
     // Each kind of device runs a task a few times before it is known.
     mixed(&rt, 10);
@@ -187,8 +187,8 @@ fn workers_help_where_nothing_is_left_to_gpus() {
 #[test]
 fn what_no_gpu_has_room_for_runs_on_workers() {
     for (policy, _) in POLICIES {
-        let fake = Arc::new(Fake::builder().gpus(2).build());
-        let rt = with_cpus(&fake, 100).policy(policy).leave_to_gpus(true).build().unwrap();
+        let mock = Arc::new(Mock::builder().gpus(2).build());
+        let rt = with_cpus(&mock, 100).policy(policy).gpu_only(true).build().unwrap();
         mixed(&rt, 100);
         assert_eq!(ran(&rt.take_trace().unwrap(), "clear"), [40, 0], "{policy}");
     }
@@ -197,11 +197,11 @@ fn what_no_gpu_has_room_for_runs_on_workers() {
 #[test]
 fn what_gpus_leave_when_they_fail_runs_on_workers() {
     for (policy, _) in POLICIES {
-        let fake = Arc::new(Fake::builder().gpus(2).build());
+        let mock = Arc::new(Mock::builder().gpus(2).build());
         for gpu in [0, 1] {
-            fake.inject(gpu, Fault::Operation(3)).unwrap();
+            mock.inject(gpu, Fault::Operation(3)).unwrap();
         }
-        let rt = with_cpus(&fake, 1 << 20).policy(policy).leave_to_gpus(true).build().unwrap();
+        let rt = with_cpus(&mock, 1 << 20).policy(policy).gpu_only(true).build().unwrap();
         let values: Vec<_> = (0..40).map(|_| rt.register(vec![7.0; 10])).collect();
         for value in &values {
             rt.submit(Clear::plain(), (update(value),)).unwrap();
@@ -225,7 +225,7 @@ fn what_gpus_leave_when_they_fail_runs_on_workers() {
 /// GPUs of two makes are two kinds for policies and traces, as they are for models.
 #[test]
 fn a_slow_gpu_is_not_taken_for_a_fast_one() {
-    let makes = ["slow", "fast"].map(|name| Arc::new(Fake::builder().name(name).build()));
+    let makes = ["slow", "fast"].map(|name| Arc::new(Mock::builder().name(name).build()));
     let models = Arc::new(Models::new());
     let info = TaskInfo { shape: [3, 0, 0], ..TaskInfo::default() };
     for (kind, micros) in [("cuda:slow", 900), ("cuda:fast", 100)] {
@@ -253,8 +253,8 @@ fn a_slow_gpu_is_not_taken_for_a_fast_one() {
 /// Of what is launched, the times are taken at its end: those go to what was chosen, too.
 #[test]
 fn late_choices_have_models_of_their_own_on_gpus() {
-    let (fake, models) = (Arc::new(Fake::builder().build()), Arc::new(Models::new()));
-    let builder = Runtime::builder().workers(0).device(Gpu::new(fake, 0));
+    let (mock, models) = (Arc::new(Mock::builder().build()), Arc::new(Models::new()));
+    let builder = Runtime::builder().workers(0).device(Gpu::new(mock, 0));
     let rt = builder.models(Arc::clone(&models)).build().unwrap();
     for late in ["x3", "fp32", ""] {
         let value = rt.register(vec![1.0; 3]);

@@ -51,7 +51,7 @@ impl Codelet for Three {
         TaskInfo { shape: [7, 0, 0], ..TaskInfo::default() }
     }
 
-    fn is_choosy(&self) -> bool {
+    fn has_constraints(&self) -> bool {
         self.is_restricted()
     }
 

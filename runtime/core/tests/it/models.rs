@@ -156,11 +156,11 @@ impl Codelet for Late {
         TaskInfo { label: LATE, shape: [1, 0, 0], ..TaskInfo::default() }
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         true
     }
 
-    fn choose(&self, metas: &[Meta]) -> Choice {
+    fn select(&self, metas: &[Meta]) -> Choice {
         match metas[0].bytes {
             8 => Choice { label: "short", ..Choice::default() },
             _ => Choice { label: "long", variant: 3, ..Choice::default() },

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use zellige_gpu::Arg;
-use zellige_gpu::fake::{Fake, FakeBuilder, Fault};
+use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_runtime::{
     Buffer, Codelet, Cpu, Cuda, Data, DeviceInfo, Gpu, Handle, Operands, Portable, Runtime, RuntimeBuilder,
@@ -21,8 +21,8 @@ const BYTES: u64 = 8 * LEN as u64;
 /// Copies of fewer bytes may come from anywhere.
 const LARGE: u64 = 64 << 10;
 
-fn fake(build: impl FnOnce(FakeBuilder) -> FakeBuilder) -> Arc<Fake> {
-    let builder = Fake::builder().kernel("bump", |_grid, _block, args| {
+fn mock(build: impl FnOnce(MockBuilder) -> MockBuilder) -> Arc<Mock> {
+    let builder = Mock::builder().kernel("bump", |_grid, _block, args| {
         let [TwinArg::Update(y)] = args else { return Err("bump takes y".into()) };
         for number in y.chunks_exact_mut(8) {
             let old = f64::from_le_bytes(number.try_into().map_err(|_| "eight bytes")?);
@@ -47,7 +47,7 @@ impl<D: Portable> Codelet for Bump<D> {
         Err("it runs on GPUs".into())
     }
 
-    fn is_choosy(&self) -> bool {
+    fn has_constraints(&self) -> bool {
         true
     }
 
@@ -82,20 +82,20 @@ fn bump<D: Portable>(rt: &impl Submit, y: &Handle<D>) {
 }
 
 /// A worker, and GPUs with room for so many values each; given up loudly if it hangs.
-fn builder(fake: &Arc<Fake>, gpus: u32, values: u64) -> RuntimeBuilder {
+fn builder(mock: &Arc<Mock>, gpus: u32, values: u64) -> RuntimeBuilder {
     let builder = Runtime::builder().workers(1).pin(false).peers(1e9).policy("eager");
     let builder = builder.watchdog(Some(Duration::from_secs(60))).on_stall(|text| {
         eprintln!("stalled: {text}");
         std::process::abort();
     });
     (0..gpus).fold(builder, |builder, gpu| {
-        builder.device(Gpu::new(fake.clone(), gpu).memory(values * (BYTES + 256)))
+        builder.device(Gpu::new(mock.clone(), gpu).memory(values * (BYTES + 256)))
     })
 }
 
-fn check(fake: &Fake) {
-    assert_eq!(fake.violations(), [] as [String; 0]);
-    assert_eq!(fake.leaks(), [] as [String; 0]);
+fn check(mock: &Mock) {
+    assert_eq!(mock.violations(), [] as [String; 0]);
+    assert_eq!(mock.leaks(), [] as [String; 0]);
 }
 
 /// A value that a task on the host makes.
@@ -112,11 +112,11 @@ fn made<D: Data>(rt: &Runtime, make: impl Fn() -> D + Send + Sync + 'static) -> 
 }
 
 /// Values move to a GPU that has room for a third of them, back, and are touched on the host in between.
-fn travel<D>(fake: &Arc<Fake>, make: impl Fn() -> D + Clone + Send + Sync + 'static) -> Vec<D>
+fn travel<D>(mock: &Arc<Mock>, make: impl Fn() -> D + Clone + Send + Sync + 'static) -> Vec<D>
 where
     D: Portable + for<'v> Data<Mut<'v> = &'v mut [f64]>,
 {
-    let rt = builder(fake, 1, 4).build().unwrap();
+    let rt = builder(mock, 1, 4).build().unwrap();
     let values: Vec<Handle<D>> = (0..12).map(|_| made(&rt, make.clone())).collect();
     for round in 0..4 {
         for (i, y) in values.iter().enumerate() {
@@ -134,7 +134,7 @@ where
 
 #[test]
 fn large_values_of_tasks_travel_page_locked_in_memory_that_is_used_again() {
-    let gpu = fake(|builder| builder);
+    let gpu = mock(|builder| builder);
     let values = travel(&gpu, || Buffer::zeroed(LEN));
     for (i, value) in values.iter().enumerate() {
         let touched = (0..4).filter(|round| (i + round) % 3 == 0).count();
@@ -148,7 +148,7 @@ fn large_values_of_tasks_travel_page_locked_in_memory_that_is_used_again() {
     drop(values);
     check(&gpu);
 
-    let other = fake(|builder| builder);
+    let other = mock(|builder| builder);
     assert_eq!(travel(&other, || vec![0.0; LEN])[1][1], 4.0);
     assert!(other.pageable_copies(LARGE) > 24, "a Vec's memory is its own");
     check(&other);
@@ -156,68 +156,68 @@ fn large_values_of_tasks_travel_page_locked_in_memory_that_is_used_again() {
 
 #[test]
 fn callers_say_what_is_to_be_page_locked() {
-    let fake = fake(|builder| builder);
-    let rt = builder(&fake, 1, 4).build().unwrap();
+    let mock = mock(|builder| builder);
+    let rt = builder(&mock, 1, 4).build().unwrap();
     let zeros = || Buffer::<f64>::zeroed(LEN);
     let (own, locked) = (rt.register(zeros()), rt.register(rt.page_locked(zeros)));
     bump(&rt, &locked);
-    assert_eq!((rt.read(&locked).unwrap()[7], fake.pageable_copies(LARGE)), (1.0, 0));
+    assert_eq!((rt.read(&locked).unwrap()[7], mock.pageable_copies(LARGE)), (1.0, 0));
     bump(&rt, &own);
-    assert_eq!((rt.read(&own).unwrap()[7], fake.pageable_copies(LARGE)), (1.0, 1), "there, and not back");
+    assert_eq!((rt.read(&own).unwrap()[7], mock.pageable_copies(LARGE)), (1.0, 1), "there, and not back");
     // The measuring of links has small copies too.
     rt.measure_links();
     let small = rt.register(rt.page_locked(|| Buffer::<f64>::zeroed(8)));
-    let before = fake.pageable_copies(0);
+    let before = mock.pageable_copies(0);
     bump(&rt, &small);
-    assert_eq!((rt.take(small).unwrap()[7], fake.pageable_copies(0) - before), (1.0, 1), "there");
+    assert_eq!((rt.take(small).unwrap()[7], mock.pageable_copies(0) - before), (1.0, 1), "there");
     drop((rt, own, locked));
-    check(&fake);
+    check(&mock);
 
-    let rt = Runtime::builder().workers(1).device(Gpu::new(fake.clone(), 0).page_lock_from(usize::MAX));
+    let rt = Runtime::builder().workers(1).device(Gpu::new(mock.clone(), 0).page_lock_from(usize::MAX));
     let rt = rt.build().unwrap();
     rt.measure_links();
-    let before = fake.pageable_copies(LARGE);
+    let before = mock.pageable_copies(LARGE);
     let y = made(&rt, zeros);
     bump(&rt, &y);
     assert_eq!(
-        (rt.take(y).unwrap()[7], fake.pageable_copies(LARGE) - before),
+        (rt.take(y).unwrap()[7], mock.pageable_copies(LARGE) - before),
         (1.0, 2),
         "it was switched off"
     );
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn links_are_measured_with_page_locked_memory() {
-    let fake = fake(|builder| builder.gpus(2));
-    let rt = builder(&fake, 2, 4).build().unwrap();
+    let mock = mock(|builder| builder.gpus(2));
+    let rt = builder(&mock, 2, 4).build().unwrap();
     rt.measure_links();
-    assert_eq!(fake.pageable_copies(LARGE), 0);
-    assert!(fake.pinned_allocations() > 0);
+    assert_eq!(mock.pageable_copies(LARGE), 0);
+    assert!(mock.pinned_allocations() > 0);
     drop(rt);
-    check(&fake);
+    check(&mock);
 }
 
 #[test]
 fn values_outlive_their_runtime_and_keep_its_driver() {
-    let fake = fake(|builder| builder);
-    let rt = builder(&fake, 1, 2).build().unwrap();
+    let mock = mock(|builder| builder);
+    let rt = builder(&mock, 1, 2).build().unwrap();
     let values: Vec<_> = (0..6).map(|_| made(&rt, || Buffer::<f64>::zeroed(LEN))).collect();
     values.iter().for_each(|y| bump(&rt, y));
     let taken = rt.take(made(&rt, || Buffer::<f64>::zeroed(LEN))).unwrap();
     drop(rt);
-    assert_eq!(fake.violations(), [] as [String; 0]);
-    let leaks = fake.leaks();
+    assert_eq!(mock.violations(), [] as [String; 0]);
+    let leaks = mock.leaks();
     assert_eq!(leaks.len(), 7, "what lies in values, and nothing else: {leaks:?}");
     assert!(leaks.iter().all(|leak| leak.contains("locked host memory")), "{leaks:?}");
     let rt = Runtime::builder().workers(1).pin(false).build().unwrap();
     for y in values {
         assert!(rt.take(y).unwrap().iter().all(|&number| number == 1.0));
     }
-    assert_eq!(fake.leaks().len(), 1);
-    let driver = Arc::downgrade(&fake);
-    drop(fake);
+    assert_eq!(mock.leaks().len(), 1);
+    let driver = Arc::downgrade(&mock);
+    drop(mock);
     assert!(driver.upgrade().is_some(), "its memory is still in use");
     thread::spawn(move || assert_eq!(taken.len(), LEN)).join().unwrap();
     assert!(driver.upgrade().is_none());
@@ -228,15 +228,15 @@ fn values_outlive_their_runtime_and_keep_its_driver() {
 fn lost_gpus_leave_page_locked_memory_usable() {
     for gpus in [1, 2] {
         for operation in 1..30 {
-            let fake = fake(|builder| builder.gpus(gpus).seed(operation));
+            let mock = mock(|builder| builder.gpus(gpus).seed(operation));
             let fault = if operation % 2 == 0 {
                 Fault::Operation(operation)
             } else {
                 Fault::Launch(operation / 2 + 1)
             };
-            let rt = builder(&fake, gpus, 3).build().unwrap();
+            let rt = builder(&mock, gpus, 3).build().unwrap();
             let values: Vec<_> = (0..5).map(|_| made(&rt, || Buffer::<f64>::zeroed(LEN))).collect();
-            fake.inject(gpus - 1, fault).unwrap();
+            mock.inject(gpus - 1, fault).unwrap();
             for y in values.iter().cycle().take(15) {
                 // Where no GPU is left, nobody can run it.
                 let _ = rt.submit(Bump(std::marker::PhantomData), (update(y),));
@@ -249,7 +249,7 @@ fn lost_gpus_leave_page_locked_memory_usable() {
                 }
             }
             drop(rt);
-            check(&fake);
+            check(&mock);
         }
     }
 }
@@ -261,8 +261,8 @@ fn many_threads_share_a_pool() {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         for seed in 0..5 {
-            let fake = fake(|builder| builder.gpus(2).seed(seed));
-            let rt = Arc::new(builder(&fake, 2, 6).build().unwrap());
+            let mock = mock(|builder| builder.gpus(2).seed(seed));
+            let rt = Arc::new(builder(&mock, 2, 6).build().unwrap());
             let work = |number: usize| {
                 let rt = Arc::clone(&rt);
                 move || {
@@ -292,10 +292,10 @@ fn many_threads_share_a_pool() {
                 threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
             drop(Arc::into_inner(rt).expect("the threads have ended"));
             assert!(left.iter().all(|value| value.iter().all(|&number| number == value[0])));
-            assert_eq!((fake.leaks().len(), fake.pageable_copies(LARGE)), (THREADS, 0), "{:?}", fake.leaks());
+            assert_eq!((mock.leaks().len(), mock.pageable_copies(LARGE)), (THREADS, 0), "{:?}", mock.leaks());
             let threads: Vec<_> = left.into_iter().map(|value| thread::spawn(move || drop(value))).collect();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            check(&fake);
+            check(&mock);
         }
         tell.send(()).unwrap();
     });

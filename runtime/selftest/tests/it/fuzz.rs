@@ -6,7 +6,7 @@ use zellige_gpu::Driver;
 use zellige_gpu::source::Source;
 use zellige_selftest::{Fuzz, FuzzReport, SOURCE};
 use zellige_test_scale::amount;
-use zellige_twins::fake;
+use zellige_twins::mock;
 
 fn passes(fuzz: Fuzz) -> FuzzReport {
     let report = fuzz.run(|_, _| true);
@@ -28,7 +28,7 @@ fn a_quick_set_comes_to_what_it_should() {
     let counts = report.counts;
     assert!(counts.write_backs > 0 && counts.prefetch_hits > 0 && counts.bytes_moved > 0, "{counts:?}");
     assert!(counts.graphs_with_disk_writes > 20, "{counts:?}");
-    assert!(counts.graphs_with_gpus > 40 && counts.launched_behind > 20, "{counts:?}");
+    assert!(counts.graphs_with_gpus > 40 && counts.launched_in_stream_order > 20, "{counts:?}");
     assert!(counts.graphs_launched > 20, "{counts:?}");
     assert!(counts.graphs_with_parts > 33, "{counts:?}");
     assert!(counts.device_deaths == 0 && report.by_policy.len() > 6);
@@ -65,8 +65,8 @@ fn what_is_not_known_does_not_widen_the_rest() {
 /// bodies that know nothing of those on CPUs.
 #[test]
 fn gpus_from_outside_come_to_the_same() {
-    let Some(fake) = fake([&SOURCE]) else { return };
-    let driver = Arc::new(fake.gpus(2).seed(4).build());
+    let Some(mock) = mock([&SOURCE]) else { return };
+    let driver = Arc::new(mock.gpus(2).seed(4).build());
     let gpus: Option<Arc<dyn Driver>> = Some(Arc::clone(&driver) as _);
     let fuzz =
         Fuzz { graphs: amount(40) as u64, seed: 2_000_000, jobs: 2, deaths: true, gpus, ..Fuzz::default() };
@@ -81,8 +81,8 @@ fn gpus_from_outside_come_to_the_same() {
 fn gpus_from_outside_are_judged() {
     let wrong = SOURCE.text.replace("+ blend(seed, i)", "+ blend(seed, i) + 1");
     assert_ne!(wrong, SOURCE.text);
-    let Some(fake) = fake([&Source { text: wrong.leak(), ..SOURCE }]) else { return };
-    let gpus: Option<Arc<dyn Driver>> = Some(Arc::new(fake.build()));
+    let Some(mock) = mock([&Source { text: wrong.leak(), ..SOURCE }]) else { return };
+    let gpus: Option<Arc<dyn Driver>> = Some(Arc::new(mock.build()));
     let report = Fuzz { graphs: 30, gpus, ..Fuzz::default() }.run(|_, _| true);
     assert!(!report.failures.is_empty());
 }

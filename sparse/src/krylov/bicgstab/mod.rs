@@ -3,7 +3,7 @@
 mod polynomial;
 
 use zellige_kernels::vectors::dot;
-use zellige_runtime::{Bindings, Graph, ReadList, Runtime, Stretch, Submit, reads};
+use zellige_runtime::{Bindings, Chunk, Graph, ReadList, Runtime, Submit, reads};
 
 use self::polynomial::{MOST, at, pairs, polynomial};
 use super::grains::dots;
@@ -181,8 +181,8 @@ struct Step<'g> {
     width: usize,
 }
 
-/// Stretch `i` of some vectors.
-fn list(vectors: &[Vector], i: usize) -> ReadList<Stretch<f64>> {
+/// Chunk `i` of some vectors.
+fn list(vectors: &[Vector], i: usize) -> ReadList<Chunk<f64>> {
     reads(vectors.iter().map(|vector| &vector.stretches()[i]))
 }
 

@@ -152,7 +152,7 @@ impl Basis {
         self.bytes
     }
 
-    /// Stretch `i` of all vectors, for a task that reads some.
+    /// Chunk `i` of all vectors, for a task that reads some.
     pub(super) fn read(&self, i: usize) -> Read<Vec<f64>> {
         read(&self.stretches[i])
     }

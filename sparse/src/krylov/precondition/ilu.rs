@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use zellige_runtime::{Data, Handle, Read, ReadList, Runtime, Stretch, Submit, read, reads};
+use zellige_runtime::{Chunk, Data, Handle, Read, ReadList, Runtime, Submit, read, reads};
 
 use super::factor::{Factors, Kind, factors};
 use super::sweep::Sweep;
@@ -47,7 +47,7 @@ struct Half {
 
 impl Half {
     /// What a task that solves with it reads.
-    fn operands(&self, z: &Vector) -> (Read<Triangle>, ReadList<Stretch<f64>>, ReadList<Stretch<f64>>) {
+    fn operands(&self, z: &Vector) -> (Read<Triangle>, ReadList<Chunk<f64>>, ReadList<Chunk<f64>>) {
         let others = |range: &Range<usize>| reads(&z.stretches()[range.clone()]);
         (read(&self.rows), others(&self.before), others(&self.behind))
     }

@@ -11,12 +11,12 @@ use crate::generate::{Elasticity, Elements, elasticity};
 
 /// A GPU beside so many CPU workers, which leave to it what it can run; what `compute` finds there, and nothing is in disorder. `None` without g++.
 fn on_gpu<T>(workers: usize, compute: impl FnOnce(&Runtime) -> Result<T, Error>) -> Result<Option<T>, Error> {
-    let Some(fake) = zellige_twins::fake(SPARSE_SOURCES) else { return Ok(None) };
-    let fake = Arc::new(fake.seed(5).build());
-    let builder: RuntimeBuilder = Runtime::builder().workers(workers).leave_to_gpus(true);
-    let found = compute(&builder.device(Gpu::new(fake.clone(), 0).memory(1 << 28)).build()?)?;
-    assert_eq!(fake.violations(), [] as [String; 0]);
-    assert_eq!(fake.leaks(), [] as [String; 0]);
+    let Some(mock) = zellige_twins::mock(SPARSE_SOURCES) else { return Ok(None) };
+    let mock = Arc::new(mock.seed(5).build());
+    let builder: RuntimeBuilder = Runtime::builder().workers(workers).gpu_only(true);
+    let found = compute(&builder.device(Gpu::new(mock.clone(), 0).memory(1 << 28)).build()?)?;
+    assert_eq!(mock.violations(), [] as [String; 0]);
+    assert_eq!(mock.leaks(), [] as [String; 0]);
     Ok(Some(found))
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use zellige_files::observe::Silent;
 use zellige_gpu::Library;
-use zellige_gpu::fake::FakeBuilder;
+use zellige_gpu::mock::MockBuilder;
 use zellige_kernels::cuda::{SOURCES, SPARSE_SOURCES};
 use zellige_runtime::platform::Platform;
 use zellige_tor::covariance::device::SOURCE;
@@ -13,11 +13,11 @@ use zellige_tor::covariance::device::SOURCE;
 use super::*;
 
 /// With every kernel that is measured.
-fn twins() -> Option<FakeBuilder> {
-    zellige_twins::fake([SOURCES, SPARSE_SOURCES].into_iter().flatten().chain([&SOURCE]))
+fn twins() -> Option<MockBuilder> {
+    zellige_twins::mock([SOURCES, SPARSE_SOURCES].into_iter().flatten().chain([&SOURCE]))
 }
 
-fn fake(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
+fn mock(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
     let builder = twins()?.memory(memory);
     let builder = without.into_iter().fold(builder, |builder, library| builder.without(library));
     Some(Arc::new(builder.build()))
@@ -68,7 +68,7 @@ fn numbers<'v>(value: &'v Value, key: &'v str, found: &mut Vec<(&'v str, f64)>) 
 
 #[test]
 fn everything_is_measured_and_has_the_documented_keys() {
-    let Some(driver) = fake(1 << 30, None) else { return };
+    let Some(driver) = mock(1 << 30, None) else { return };
     let tor = TorSize::all(&[4]);
     // Often enough for all kernels of a rule by position to be known.
     let figures = complete(&driver, &Sizes { tor, repeats: 3, ..sizes(&[48, 100]) });
@@ -184,13 +184,13 @@ fn everything_is_measured_and_has_the_documented_keys() {
 #[test]
 fn a_gpu_that_is_lost_halfway_takes_no_figures_along() {
     let Some(twins) = twins() else { return };
-    let fake = Arc::new(twins.memory(1 << 30).build());
-    let driver: Arc<dyn Driver> = fake.clone();
+    let mock = Arc::new(twins.memory(1 << 30).build());
+    let driver: Arc<dyn Driver> = mock.clone();
     let saved = std::cell::RefCell::new(Vec::new());
     let save = |figures: &Figures| {
         saved.borrow_mut().push(serde_json::to_value(figures).unwrap());
         if figures.replays.is_some() && figures.cholesky.is_empty() {
-            fake.inject(0, zellige_gpu::fake::Fault::Launch(1)).unwrap();
+            mock.inject(0, zellige_gpu::mock::Fault::Launch(1)).unwrap();
         }
     };
     let sizes = Sizes { tor: TorSize::all(&[4]), ..sizes(&[48]) };
@@ -246,7 +246,7 @@ fn several_gpus_are_measured_together_as_long_as_there_is_time() {
 
 #[test]
 fn without_nvml_rates_are_measured_all_the_same() {
-    let Some(driver) = fake(1 << 30, Some(Library::Nvml)) else { return };
+    let Some(driver) = mock(1 << 30, Some(Library::Nvml)) else { return };
     let few = Sizes { out_of_core: 64, ..sizes(&[]) };
     let figures = complete(&driver, &few);
     let text = figures.text(false);
@@ -257,7 +257,7 @@ fn without_nvml_rates_are_measured_all_the_same() {
 
 #[test]
 fn what_has_no_room_and_what_fails_are_lines() {
-    let Some(driver) = fake(200 << 20, Some(Library::CublasLt)) else { return };
+    let Some(driver) = mock(200 << 20, Some(Library::CublasLt)) else { return };
     let figures = complete(&driver, &sizes(&[200_000]));
     let text = figures.text(false);
     assert!(text.contains("left out: fp8 products: cuBLASLt is missing"), "{text}");

@@ -283,7 +283,7 @@ impl Shared {
     }
 
     /// `task` has completed, or the gate that it is has opened.
-    pub(in crate::engine) fn tell_of(&self, task: &Task) {
+    pub(in crate::engine) fn wake_waiters_of(&self, task: &Task) {
         self.wake_blocked(|blocked| match &blocked.target {
             Target::Task(target) => is_same(&raw const **target.cell(), task),
             _ => false,
@@ -291,19 +291,19 @@ impl Shared {
     }
 
     /// All tasks that `tally` counts have completed.
-    pub(crate) fn tell_of_tally(&self, tally: &Arc<Tally>) {
+    pub(crate) fn wake_waiters_of_group(&self, tally: &Arc<Tally>) {
         self.wake_blocked(
             |blocked| matches!(&blocked.target, Target::Tally(target) if Arc::ptr_eq(target, tally)),
         );
     }
 
     /// Something that is neither the end of a task nor of a group may have come true.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn wake_other_waiters(&self) {
         self.wake_blocked(|blocked| !matches!(blocked.target, Target::Task(_) | Target::Tally(_)));
     }
 
     /// Whatever they wait for may never come.
-    pub(in crate::engine) fn tell_everybody(&self) {
+    pub(in crate::engine) fn wake_all_blocked(&self) {
         self.wake_blocked(|_| true);
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::sync::{AtomicU32, Mutex, Ordering, Parker, fence};
 
-/// How long a worker naps that has met nothing but crumbs.
+/// How long a worker naps that has met nothing but short tasks.
 const NAP: Duration = Duration::from_micros(50);
 
 const SEARCHING: u32 = 1 << 16;
@@ -211,7 +211,7 @@ mod models {
         });
     }
 
-    /// A nap and whoever ends it leave no token behind: the sleep that follows is ended by the push alone.
+    /// A nap and whoever ends it leave no token stream_ordered: the sleep that follows is ended by the push alone.
     #[test]
     fn a_nap_leaves_no_token() {
         loom::model(|| {

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 
 use super::blocked::Blocked;
 use super::worker::work;
+use crate::engine::transfer::Next;
 use crate::engine::{Shared, WorkerSlot};
 use crate::error::Error;
-use crate::hub::Next;
 use crate::sync::Parker;
 
 /// Spare threads of a runtime, at most: bodies that wait at the same time, each with a stack of its own.
@@ -50,7 +50,7 @@ struct Spare {
 }
 
 impl Spare {
-    fn tell(&self, order: Order) {
+    fn order(&self, order: Order) {
         *self.order.lock() = Some(order);
         self.parker.unpark();
     }
@@ -97,7 +97,7 @@ impl Shared {
         let spare = slot.state.lock().spares.pop();
         match spare {
             Some(spare) => {
-                spare.tell(Order::Act(Some(next)));
+                spare.order(Order::Act(Some(next)));
                 Ok(())
             }
             None => self.spawn_spare(worker, next).inspect_err(|_| blocked.hands_over(false)),
@@ -194,7 +194,7 @@ impl Shared {
         if !state.give_back(&slot.wanted) {
             state.free = true;
         }
-        state.spares.drain(..).for_each(|spare| spare.tell(Order::End));
+        state.spares.drain(..).for_each(|spare| spare.order(Order::End));
     }
 
     /// The threads that were started as spares.

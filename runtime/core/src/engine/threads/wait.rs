@@ -7,9 +7,9 @@ use super::blocked::{Blocked, Manner, Target};
 use super::current;
 use super::worker::STACK;
 use crate::data::HandleBase;
+use crate::engine::transfer::Next;
 use crate::engine::{Shared, Work};
 use crate::error::{Cause, Error, Failure};
-use crate::hub::Next;
 use crate::sched::{ReadyTask, SchedView};
 use crate::task::{Tally, TaskRef, WorkerLocal};
 
@@ -315,7 +315,7 @@ impl Shared {
                 }
             }
             self.collect_lost();
-            self.tell_if_all_done();
+            self.wake_if_all_done();
             self.sleep.announce(worker);
             if let Some(seen) = look() {
                 self.sleep.stay_awake(worker);
@@ -355,7 +355,7 @@ impl Shared {
     /// the stack has room.
     fn pop_own(&self, worker: usize, target: Option<&Target>) -> Option<ReadyTask> {
         // Where operands have to be brought, no task can be run at once.
-        if self.hub.is_some() || current::stack_used() > STACK / 2 {
+        if self.transfers.is_some() || current::stack_used() > STACK / 2 {
             return None;
         }
         let tally = current::tally_so_far(self);

@@ -161,7 +161,8 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
     let list = |what: &str, names: &[String]| {
         if names.is_empty() { String::new() } else { format!("; {what}: {}", names.join(", ")) }
     };
-    let operands = shared.hub.as_ref().map(crate::hub::Hub::describe).unwrap_or_default();
+    let operands =
+        shared.transfers.as_ref().map(crate::engine::transfer::TransferDriver::describe).unwrap_or_default();
     format!(
         "no task completed for {:.1} s with {} in flight under the policy {}{}{}{}{}{}",
         stalled.as_secs_f64(),

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use zellige_trace::IdleState;
 
 use super::current;
+use crate::engine::transfer::{Next, TransferDriver};
 use crate::engine::{Ready, Shared, Work};
 use crate::error::{Error, panic_message};
-use crate::hub::{Hub, Next};
 use crate::sched::{ReadyTask, Wake};
 use crate::task::WorkerLocal;
 
@@ -21,9 +21,9 @@ use crate::task::WorkerLocal;
 const LOOKS: u32 = 64;
 const LOOKS_OVERSUBSCRIBED: u32 = 4;
 
-/// Tasks shorter than this, on average and with all that surrounds them, are crumbs: they come faster than it
+/// Tasks shorter than this, on average and with all that surrounds them, are short tasks: they come faster than it
 /// pays to look for each of them.
-const CRUMB: Duration = Duration::from_micros(2);
+const SHORT_TASK: Duration = Duration::from_micros(2);
 
 /// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A
 /// body that waits runs what it has submitted on the same stack while half of it is left, so that each body
@@ -55,7 +55,7 @@ pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<
         crate::topology::pin_to(shared.workers[index].core.cpu);
     }
     // What tasks make may travel.
-    let serving = shared.hub.as_ref().and_then(Hub::serve);
+    let serving = shared.transfers.as_ref().and_then(TransferDriver::serve);
     current::set(shared, index);
     let ended = catch_unwind(AssertUnwindSafe(|| run_all(shared, index, first)));
     // A panic outside of any body ends the thread while it acts.
@@ -117,9 +117,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// True if all there was were crumbs.
-    fn is_crumbs(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() < CRUMB * self.tasks)
+    /// True if all there was were short tasks.
+    fn are_short(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() < SHORT_TASK * self.tasks)
     }
 
     fn restart(&mut self) {
@@ -131,8 +131,8 @@ impl Pace {
 #[cold]
 fn search(shared: &Arc<Shared>, index: usize, pace: &mut Pace) -> Turn {
     shared.collect_lost();
-    shared.tell_if_all_done();
-    let may_nap = pace.is_crumbs();
+    shared.wake_if_all_done();
+    let may_nap = pace.are_short();
     shared.sleep.begin_search();
     shared.record_idle(index, Some(IdleState::Searching));
     let found = look_and_sleep(shared, index, may_nap);
@@ -251,7 +251,7 @@ impl Shared {
         // Asking costs a look at every worker's count; who finds no work asks too.
         let done = self.workers[worker].done.load(Ordering::Relaxed);
         if done.is_multiple_of(16) || self.window.size() < 256 {
-            self.tell_room();
+            self.wake_if_window_has_room();
         }
     }
 
@@ -272,7 +272,7 @@ impl Shared {
     /// Writes what a worker without work does from now on into the trace; `None`: it has work again.
     fn record_idle(&self, worker: usize, state: Option<IdleState>) {
         if let Some(recorder) = &self.recorder {
-            let waits = || self.hub.as_ref().is_some_and(|hub| hub.waits_for_data(worker));
+            let waits = || self.transfers.as_ref().is_some_and(|transfers| transfers.waits_for_data(worker));
             let state = state.map(|state| if waits() { IdleState::WaitingForData } else { state });
             recorder.idle(worker, state, self.now().as_nanos() as u64);
         }

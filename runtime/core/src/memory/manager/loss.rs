@@ -1,6 +1,6 @@
 //! A device's memory is gone.
 
-use super::{Flight, Memory};
+use super::{InFlight, Memory};
 use crate::memory::table::{Entry, Stage};
 use crate::memory::{Access, Action, Datum, HOST, Lost, NodeId, Reason, Ticket};
 
@@ -23,14 +23,14 @@ impl Memory {
         for &ticket in &tickets {
             self.take_apart(ticket);
         }
-        let unfilled = self.drop_flights(node);
+        let unfilled = self.drop_in_flight(node);
         let mut data = self.drop_replicas(node);
         let stranded = self.stranded(&data);
         for &ticket in &stranded {
             self.take_apart(ticket);
         }
-        for flight in unfilled {
-            self.fill_otherwise(&flight);
+        for moving in unfilled {
+            self.fill_otherwise(&moving);
         }
         data.retain(|&datum| !is_being_written(self.entry(datum)));
         for node in 0..self.nodes.len() {
@@ -46,19 +46,19 @@ impl Memory {
             return;
         }
         self.relist_those_of(node);
-        let mut flights: Vec<Flight> = self
-            .flights
-            .extract_if(|_, flight| flight.transfer.to == node)
-            .map(|(_, flight)| flight)
+        let mut in_flight: Vec<InFlight> = self
+            .in_flight
+            .extract_if(|_, moving| moving.transfer.to == node)
+            .map(|(_, moving)| moving)
             .collect();
-        flights.sort_unstable_by_key(|flight| flight.transfer.id);
+        in_flight.sort_unstable_by_key(|moving| moving.transfer.id);
         self.actions.retain(|action| !matches!(action, Action::Begin(t) if t.to == node));
         for from in 0..self.nodes.len() {
             if let Some(link) = self.link_mut(from, node) {
                 link.clear();
             }
         }
-        for Flight { transfer, version, .. } in &flights {
+        for InFlight { transfer, version, .. } in &in_flight {
             let (datum, format) = (transfer.datum, transfer.format);
             self.let_go(transfer.id, datum, transfer.from, transfer.source_format, *version, false);
             let target = self.entry(datum).find_version(node, format, *version).expect("it was to be filled");
@@ -77,11 +77,11 @@ impl Memory {
     }
 
     /// Forgets the transfers to and from the node; returns those that were to fill replicas elsewhere.
-    fn drop_flights(&mut self, node: NodeId) -> Vec<Flight> {
-        let touches = |flight: &Flight| flight.transfer.from == node || flight.transfer.to == node;
-        let mut flights: Vec<Flight> =
-            self.flights.extract_if(|_, flight| touches(flight)).map(|(_, flight)| flight).collect();
-        flights.sort_unstable_by_key(|flight| flight.transfer.id);
+    fn drop_in_flight(&mut self, node: NodeId) -> Vec<InFlight> {
+        let touches = |moving: &InFlight| moving.transfer.from == node || moving.transfer.to == node;
+        let mut in_flight: Vec<InFlight> =
+            self.in_flight.extract_if(|_, moving| touches(moving)).map(|(_, moving)| moving).collect();
+        in_flight.sort_unstable_by_key(|moving| moving.transfer.id);
         self.actions.retain(|action| !matches!(action, Action::Begin(t) if t.from == node || t.to == node));
         for other in 0..self.nodes.len() {
             for (from, to) in [(node, other), (other, node)] {
@@ -90,19 +90,19 @@ impl Memory {
                 }
             }
         }
-        for Flight { transfer, version, .. } in &flights {
+        for InFlight { transfer, version, .. } in &in_flight {
             if let Some((converter, _)) = transfer.converts.filter(|_| transfer.from != transfer.to) {
                 self.nodes[converter].converting -= 1;
             }
             self.let_go(transfer.id, transfer.datum, transfer.from, transfer.source_format, *version, false);
         }
-        flights.retain(|flight| flight.transfer.to != node);
-        for Flight { transfer, version, .. } in &flights {
+        in_flight.retain(|moving| moving.transfer.to != node);
+        for InFlight { transfer, version, .. } in &in_flight {
             let entry = self.entry_mut(transfer.datum);
             let at = entry.find_version(transfer.to, transfer.format, *version).expect("it was to be filled");
             entry.replicas[at].incoming = None;
         }
-        flights
+        in_flight
     }
 
     /// Forgets what was on the node; returns the data that are nowhere else.
@@ -149,8 +149,8 @@ impl Memory {
     }
 
     /// The transfer that was to fill a replica is no more: it is filled from elsewhere, if anybody still wants it.
-    fn fill_otherwise(&mut self, flight: &Flight) {
-        let (transfer, version) = (&flight.transfer, flight.version);
+    fn fill_otherwise(&mut self, moving: &InFlight) {
+        let (transfer, version) = (&moving.transfer, moving.version);
         let (datum, node, format) = (transfer.datum, transfer.to, transfer.format);
         let entry = self.entry(datum);
         if version != entry.version {

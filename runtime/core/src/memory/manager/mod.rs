@@ -1,9 +1,9 @@
 //! The state machine: working sets in, transfers out.
 
-mod behind;
+mod eviction;
 mod loss;
-mod room;
 mod sets;
+mod stream_order;
 mod transfers;
 
 use smallvec::SmallVec;
@@ -38,14 +38,14 @@ struct Staging {
     needs: SmallVec<[Need; 4]>,
     /// Which of them are held already; the rest is allocated all at once.
     held: SmallVec<[bool; 4]>,
-    /// Where they are, of a task that was launched [behind](Memory::stage_behind) others: those may change their form before they end.
+    /// Where they are, of a task that was launched [behind](Memory::stage_in_stream_order) others: those may change their form before they end.
     places: SmallVec<[BufferId; 4]>,
     /// Arrivals and ends of reading that it waits for.
     missing: u32,
 }
 
 /// A transfer that has not ended.
-struct Flight {
+struct InFlight {
     transfer: Transfer,
     version: u32,
     started: bool,
@@ -60,8 +60,8 @@ pub(crate) struct Memory {
     /// Numbers of removed data.
     unused: Vec<Datum>,
     stagings: Numbered<Ticket, Staging>,
-    flights: Numbered<u64, Flight>,
-    next_flight: u64,
+    in_flight: Numbered<u64, InFlight>,
+    next_transfer: u64,
     next_buffer: u64,
     /// Counts uses, so that the oldest is known.
     clock: u64,
@@ -91,8 +91,8 @@ impl Memory {
             data: Vec::new(),
             unused: Vec::new(),
             stagings: Numbered::default(),
-            flights: Numbered::default(),
-            next_flight: 0,
+            in_flight: Numbered::default(),
+            next_transfer: 0,
             next_buffer: 0,
             clock: 0,
             actions: Vec::new(),
@@ -200,7 +200,7 @@ impl Memory {
 
     /// How many transfers are under way or queued.
     pub(crate) fn transfers(&self) -> usize {
-        self.flights.len()
+        self.in_flight.len()
     }
 
     /// True if no transfer or conversion reads the datum.
@@ -210,7 +210,7 @@ impl Memory {
 
     /// True if nothing is being transferred or waits for it.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.flights.is_empty()
+        self.in_flight.is_empty()
     }
 
     /// True if the working set of a task can be on `node` at all.
@@ -347,7 +347,7 @@ impl Memory {
             assert_eq!(node.arriving, 0, "node {n}");
         }
         assert!(self.links.iter().flatten().all(|link| link.backlog == 0));
-        assert!(self.stagings.is_empty() && self.flights.is_empty());
+        assert!(self.stagings.is_empty() && self.in_flight.is_empty());
     }
 
     #[cfg(test)]

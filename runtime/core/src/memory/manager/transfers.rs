@@ -1,6 +1,6 @@
 //! Transfers: from where, by which way, in which form, and what their end brings about.
 
-use super::{Flight, Memory};
+use super::{InFlight, Memory};
 use crate::format::Format;
 use crate::memory::table::Stage;
 use crate::memory::{Access, Action, Datum, HOST, NodeId, Reason, Transfer};
@@ -8,7 +8,7 @@ use crate::memory::{Access, Action, Datum, HOST, NodeId, Reason, Transfer};
 impl Memory {
     /// Transfer `id` has ended. Nothing happens if it was dropped when a node was [lost](Memory::lose).
     pub(crate) fn arrived(&mut self, id: u64) {
-        let Some(Flight { transfer, version, .. }) = self.flights.remove(&id) else { return };
+        let Some(InFlight { transfer, version, .. }) = self.in_flight.remove(&id) else { return };
         let Transfer { datum, from, to, source_format, format, .. } = transfer;
         let link = self.link_mut(from, to).expect("it was used");
         link.end();
@@ -64,7 +64,7 @@ impl Memory {
         let entry = self.entry_mut(datum);
         let at = entry.find_version(node, format, version).expect("kept while it is read");
         let replica = &mut entry.replicas[at];
-        replica.outgoing.retain(|flight| *flight != id);
+        replica.outgoing.retain(|moving| *moving != id);
         if !replica.outgoing.is_empty() {
             return;
         }
@@ -200,8 +200,8 @@ impl Memory {
 
     /// Queues a transfer from one replica to another.
     fn launch(&mut self, datum: Datum, source: (NodeId, Format), target: (NodeId, Format), reason: Reason) {
-        let id = self.next_flight;
-        self.next_flight += 1;
+        let id = self.next_transfer;
+        self.next_transfer += 1;
         let (from, source_format) = source;
         let (to, format) = target;
         let entry = self.entry_mut(datum);
@@ -215,7 +215,7 @@ impl Memory {
         let transfer =
             Transfer { id, datum, from, to, source, target, source_format, format, bytes, converts, reason };
         self.relist(datum, at);
-        self.flights.insert(id, Flight { transfer, version, started: false });
+        self.in_flight.insert(id, InFlight { transfer, version, started: false });
         let link = self.link_mut(from, to).expect("chosen for its link");
         link.backlog += bytes;
         link.push(reason, id);
@@ -224,16 +224,16 @@ impl Memory {
 
     /// Begins the next transfer on a link that is free.
     fn start(&mut self, from: NodeId, to: NodeId) {
-        let flights = &self.flights;
-        let waits = |id: u64| flights.get(&id).is_some_and(|flight| !flight.started);
+        let in_flight = &self.in_flight;
+        let waits = |id: u64| in_flight.get(&id).is_some_and(|moving| !moving.started);
         let place = from * self.nodes.len() + to;
         let Some(id) = self.links[place].as_mut().and_then(|link| link.next(waits)) else {
             return;
         };
-        let mut transfer = self.flights[&id].transfer;
+        let mut transfer = self.in_flight[&id].transfer;
         if transfer.source_format != transfer.format {
             let entry = self.entry(transfer.datum);
-            let version = self.flights[&id].version;
+            let version = self.in_flight[&id].version;
             let wide = entry.find_version(from, transfer.source_format, version);
             let wide = entry.replicas[wide.expect("kept while it is read")].bytes;
             let work = wide + transfer.bytes;
@@ -248,9 +248,9 @@ impl Memory {
                 transfer.converts = Some((from, work));
             }
         }
-        let flight = self.flights.get_mut(&id).expect("just seen");
-        flight.started = true;
-        let planned = std::mem::replace(&mut flight.transfer, transfer).bytes;
+        let moving = self.in_flight.get_mut(&id).expect("just seen");
+        moving.started = true;
+        let planned = std::mem::replace(&mut moving.transfer, transfer).bytes;
         let link = self.links[place].as_mut().expect("just used");
         link.backlog = link.backlog - planned + transfer.bytes;
         self.actions.push(Action::Begin(transfer));
@@ -280,12 +280,12 @@ impl Memory {
     }
 
     fn make_urgent(&mut self, id: u64, reason: Reason) {
-        let flight = self.flights.get_mut(&id).expect("incoming");
-        if flight.started || flight.transfer.reason <= reason {
+        let moving = self.in_flight.get_mut(&id).expect("incoming");
+        if moving.started || moving.transfer.reason <= reason {
             return;
         }
-        flight.transfer.reason = reason;
-        let (from, to) = (flight.transfer.from, flight.transfer.to);
+        moving.transfer.reason = reason;
+        let (from, to) = (moving.transfer.from, moving.transfer.to);
         self.link_mut(from, to).expect("it is queued there").push(reason, id);
     }
 
@@ -293,9 +293,9 @@ impl Memory {
     pub(super) fn cancel_idle(&mut self, datum: Datum, at: usize) {
         let outgoing = self.entry(datum).replicas[at].outgoing.clone();
         for id in outgoing {
-            let flight = &self.flights[&id];
-            let Transfer { from, to, format, source_format, bytes, reason, .. } = flight.transfer;
-            if flight.started || reason != Reason::Idle {
+            let moving = &self.in_flight[&id];
+            let Transfer { from, to, format, source_format, bytes, reason, .. } = moving.transfer;
+            if moving.started || reason != Reason::Idle {
                 continue;
             }
             let entry = self.entry_mut(datum);
@@ -304,12 +304,12 @@ impl Memory {
             if copy.pins > 0 || !copy.waiters.is_empty() || !copy.forwards.is_empty() {
                 continue;
             }
-            self.flights.remove(&id);
+            self.in_flight.remove(&id);
             self.link_mut(from, to).expect("it was queued there").backlog -= bytes;
             self.discard(datum, target);
             let entry = self.entry_mut(datum);
             let at = entry.find(from, source_format).expect("the source");
-            entry.replicas[at].outgoing.retain(|flight| *flight != id);
+            entry.replicas[at].outgoing.retain(|moving| *moving != id);
         }
     }
 

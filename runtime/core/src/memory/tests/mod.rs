@@ -1,10 +1,10 @@
 //! The state machine under random tasks, against a driver that moves real values.
 
-mod behind;
 mod driver;
 mod random;
 mod rules;
 mod run;
+mod stream_order;
 
 use super::*;
 

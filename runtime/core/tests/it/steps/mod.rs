@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zellige_gpu::Arg;
-use zellige_gpu::fake::{Fake, FakeBuilder};
+use zellige_gpu::mock::{Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_runtime::{
     Choice, Codelet, Cpu, Cuda, Meta, Operands, Read, TaskContext, TaskError, Update, Write,
@@ -17,8 +17,8 @@ pub fn number(bytes: &[u8]) -> f64 {
 }
 
 /// `y = a y + x` and `y = a`, for one number, each as long as is said.
-pub fn fake(pace: Duration, build: impl FnOnce(FakeBuilder) -> FakeBuilder) -> Arc<Fake> {
-    let kernels = Fake::builder()
+pub fn mock(pace: Duration, build: impl FnOnce(MockBuilder) -> MockBuilder) -> Arc<Mock> {
+    let kernels = Mock::builder()
         .kernel("step", move |_grid, _block, args| match args {
             [TwinArg::F64(a), TwinArg::Read(x), TwinArg::Update(y)] => {
                 std::thread::sleep(pace);
@@ -75,11 +75,11 @@ impl Codelet for Step {
         "step"
     }
 
-    fn late(&self) -> bool {
+    fn selects(&self) -> bool {
         self.late
     }
 
-    fn choose(&self, _metas: &[Meta]) -> Choice {
+    fn select(&self, _metas: &[Meta]) -> Choice {
         Choice::default()
     }
 
@@ -151,6 +151,6 @@ pub fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-pub fn check(fake: &Fake) {
-    assert_eq!((fake.violations(), fake.leaks()), (vec![], vec![]));
+pub fn check(mock: &Mock) {
+    assert_eq!((mock.violations(), mock.leaks()), (vec![], vec![]));
 }

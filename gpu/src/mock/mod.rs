@@ -1,0 +1,303 @@
+//! A driver without a GPU, which checks how it is used.
+//!
+//! Device memory is host memory, kernels and library routines are host functions ([`Twin`]), and what is queued is executed by threads
+//! in any order that streams and events allow, drawn from a seed, and late. A use that is wrong is an error that names both
+//! operations and their bytes; the GPU is lost then, as after a fault of a real one, and [`Mock::violations`] tells of it whatever the
+//! program did with the error:
+//!
+//! - two operations use the same bytes, one of them writes, and neither the order of a stream, nor an event, nor the host, which
+//!   saw the first one's end, orders them; giving memory back and asking for it count as writes. Host memory that copies use
+//!   is looked at too;
+//! - memory is used after it was freed, or beyond its end, or freed twice, or was never allocated;
+//! - a stream waits for an event that was never recorded; an event is destroyed while a wait for it may be queued; a stream,
+//!   event or graph is used after it was destroyed;
+//! - a range is ended that was never begun.
+//!
+//! Order is what the program asked for, not what happened: a missing event is found on every run, not only on the unlucky one. What
+//! one thread saw to have ended counts as seen by all threads. A matrix uses all bytes from its first to its last entry, those
+//! between its columns included. Memory that nobody has written holds bytes of all ones, which are no number in any floating-point
+//! type.
+
+mod call;
+mod capture;
+mod clock;
+mod driver;
+mod engine;
+mod history;
+mod memory;
+mod queue;
+mod ranges;
+mod run;
+mod state;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use self::engine::Shared;
+use self::ranges::Ranges;
+use self::run::{Kernels, Twins};
+use self::state::{State, event_name, stream_name};
+use crate::error::GpuError;
+use crate::info::{GpuInfo, Library};
+use crate::twin::{HostKernel, Reference, Twin, TwinArg};
+
+/// A fault to come. Counts begin at 1, with what comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The n-th operation (copy, zero, launch, library routine) is refused, and the GPU is lost.
+    Operation(u64),
+    /// The n-th allocation finds no room.
+    Allocation(u64),
+    /// The n-th launch (kernel or library routine) is queued, fails when it is executed, and the GPU is lost.
+    Launch(u64),
+}
+
+/// GPUs that are not there; see the [module](self).
+#[derive(Debug)]
+pub struct Mock {
+    infos: Vec<GpuInfo>,
+    without: Vec<Library>,
+    began: Instant,
+    /// `None`: nobody looks at ranges.
+    ranges: Option<Mutex<Ranges>>,
+    reads: fn(&[u8]) -> bool,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a [`Mock`] will be.
+#[derive(Debug)]
+pub struct MockBuilder {
+    options: Options,
+    name: String,
+    without: Vec<Library>,
+    ranges: bool,
+    reads: fn(&[u8]) -> bool,
+    twins: Twins,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    gpus: u32,
+    memory: u64,
+    workspace: u64,
+    peers: bool,
+    compute_capability: (u32, u32),
+    seed: u64,
+}
+
+impl Options {
+    fn info(&self, gpu: u32, name: &str) -> GpuInfo {
+        GpuInfo {
+            name: name.into(),
+            uuid: format!("mock-{gpu}"),
+            memory: self.memory,
+            compute_capability: self.compute_capability,
+            multiprocessors: 4,
+            bus: format!("0000:{:02x}:00.0", gpu + 1),
+            peers: (0..self.gpus).filter(|other| self.peers && *other != gpu).collect(),
+        }
+    }
+}
+
+impl MockBuilder {
+    /// So many GPUs; one unless said.
+    #[must_use]
+    pub fn gpus(mut self, gpus: u32) -> MockBuilder {
+        self.options.gpus = gpus;
+        self
+    }
+
+    /// What the GPUs are called; `mock GPU` unless said.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> MockBuilder {
+        self.name = name.into();
+        self
+    }
+
+    /// Bytes of each GPU's memory; 1 GiB unless said. Host memory is taken only for what is allocated.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> MockBuilder {
+        self.options.memory = bytes;
+        self
+    }
+
+    /// Bytes that each stream takes with its first library routine; none unless said.
+    #[must_use]
+    pub fn workspace(mut self, bytes: u64) -> MockBuilder {
+        self.options.workspace = bytes;
+        self
+    }
+
+    /// Whether GPUs reach each other's memory; they do unless said.
+    #[must_use]
+    pub fn peers(mut self, peers: bool) -> MockBuilder {
+        self.options.peers = peers;
+        self
+    }
+
+    /// What the GPUs can do; (9, 0) unless said. Products that older ones lack are refused.
+    #[must_use]
+    pub fn compute_capability(mut self, major: u32, minor: u32) -> MockBuilder {
+        self.options.compute_capability = (major, minor);
+        self
+    }
+
+    /// Which images of kernels it can read; all unless said.
+    #[must_use]
+    pub fn images(mut self, reads: fn(&[u8]) -> bool) -> MockBuilder {
+        self.reads = reads;
+        self
+    }
+
+    /// From which the order of execution is drawn.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> MockBuilder {
+        self.options.seed = seed;
+        self
+    }
+
+    /// A library is missing.
+    #[must_use]
+    pub fn without(mut self, library: Library) -> MockBuilder {
+        self.without.push(library);
+        self
+    }
+
+    /// Somebody looks at ranges: [`Mock::ranges`] tells of them.
+    #[must_use]
+    pub fn ranges(mut self) -> MockBuilder {
+        self.ranges = true;
+        self
+    }
+
+    /// What library routines compute, and kernels that were not given one by one; [`Reference`] unless said.
+    #[must_use]
+    pub fn twin(mut self, twin: impl Twin + 'static) -> MockBuilder {
+        self.twins.twin = Box::new(twin);
+        self
+    }
+
+    /// The host version of one kernel: it gets the grid, the block and the arguments.
+    #[must_use]
+    pub fn kernel<F>(mut self, name: &str, run: F) -> MockBuilder
+    where
+        F: Fn([u32; 3], [u32; 3], &mut [TwinArg<'_>]) -> Result<(), String> + Send + Sync + 'static,
+    {
+        let run: HostKernel = Box::new(run);
+        self.twins.kernels.0.insert(name.into(), run);
+        self
+    }
+
+    /// The driver. Its threads end with it.
+    pub fn build(self) -> Mock {
+        let infos: Vec<GpuInfo> =
+            (0..self.options.gpus).map(|gpu| self.options.info(gpu, &self.name)).collect();
+        let shared = Shared::new(State::new(&self.options, &infos), self.twins);
+        let threads = shared.start();
+        let ranges = self.ranges.then(Mutex::default);
+        Mock {
+            infos,
+            without: self.without,
+            began: Instant::now(),
+            ranges,
+            reads: self.reads,
+            shared,
+            threads,
+        }
+    }
+}
+
+impl Mock {
+    /// One GPU with 1 GiB.
+    pub fn builder() -> MockBuilder {
+        MockBuilder {
+            options: Options {
+                gpus: 1,
+                memory: 1 << 30,
+                workspace: 0,
+                peers: true,
+                compute_capability: (9, 0),
+                seed: 0,
+            },
+            name: "mock GPU".into(),
+            without: Vec::new(),
+            ranges: false,
+            reads: |_| true,
+            twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },
+        }
+    }
+
+    /// Lets something go wrong on a GPU.
+    ///
+    /// # Errors
+    /// [`GpuError::NoGpu`]; the sticky error of a GPU that is lost already.
+    pub fn inject(&self, gpu: u32, fault: Fault) -> Result<(), GpuError> {
+        self.shared.with(|state| state.inject(gpu, fault))
+    }
+
+    /// How many copies from or to host memory, each of at least so many bytes, had a host end that is not page-locked.
+    pub fn pageable_copies(&self, least: u64) -> usize {
+        self.shared.with(|state| state.pageable.iter().filter(|bytes| **bytes >= least).count())
+    }
+
+    /// How often page-locked memory was [allocated](crate::Driver::allocate_pinned).
+    pub fn pinned_allocations(&self) -> u64 {
+        self.shared.with(|state| state.pinned_allocations)
+    }
+
+    /// What was wrong in how the driver was used. Injected faults and kernels that fail are not.
+    pub fn violations(&self) -> Vec<String> {
+        self.shared.with(|state| state.violations.clone())
+    }
+
+    /// The ranges that have ended, in this order; those around one stand before it, as in `outer / inner`. Empty unless the mock was
+    /// [built for it](MockBuilder::ranges).
+    pub fn ranges(&self) -> Vec<String> {
+        self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().ended())
+    }
+
+    /// What nobody has given back: memory, streams, events, graphs, locked host memory; ranges that have not ended. What a lost GPU held is
+    /// not counted.
+    pub fn leaks(&self) -> Vec<String> {
+        let open = self.ranges.as_ref().map_or_else(Vec::new, |ranges| ranges.lock().open());
+        self.shared.with(|state| {
+            let lost = |token: u64| state.gpus[state::gpu_of(token) as usize].lost.is_some();
+            let mut leaks = open;
+            for (at, allocation) in state.space.live() {
+                leaks.push(format!(
+                    "{} bytes of GPU {} at {at:#x}, from {}",
+                    allocation.bytes, allocation.gpu, allocation.by
+                ));
+            }
+            let lanes: Vec<u64> = state.graphs.values().flat_map(|graph| graph.lanes().to_vec()).collect();
+            let streams =
+                state.streams.iter().filter(|(token, stream)| !stream.destroyed && !lanes.contains(token));
+            leaks.extend(streams.map(|(token, _)| *token).filter(|t| !lost(*t)).map(stream_name));
+            leaks.extend(state.events.keys().copied().filter(|token| !lost(*token)).map(event_name));
+            let graphs = state.graphs.keys().filter(|token| !lost(**token)).count();
+            leaks.extend((graphs > 0).then(|| format!("{graphs} graphs")));
+            leaks.extend(
+                state
+                    .locked
+                    .iter()
+                    .map(|(at, (bytes, _))| format!("{bytes} bytes of locked host memory at {at:#x}")),
+            );
+            leaks.sort(); // tables have no order
+            leaks
+        })
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        self.shared.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join(); // host versions that panic are caught where they run
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Products whose precision depends on their finished operands, alone and several in one task.
+
+use std::marker::PhantomData;
+
+use zellige_kernels::GemmPrecision;
+use zellige_runtime::{
+    Apart, Choice, Codelet, Cpu, Cuda, CudaBatch, CudaMember, DeviceInfo, Meta, Operands, Read, ReadList,
+    Scratch, Subnormals, TaskContext, TaskError, TaskInfo, Update,
+};
+
+use super::long::{self, multiply_all, multiply_all_on_gpu};
+use super::product::{Place, check, formats, multiply, multiply_on_gpu};
+use super::together::{Member, most, multiply_together};
+use crate::SUBNORMALS;
+use crate::gpu::{self, Ops};
+use crate::policy::{GemmQuery, PolicyError, SharedPolicy};
+use crate::scalar::TileScalar;
+use crate::tile::{MatrixNorm, Tile};
+
+/// What a policy is asked of one product.
+pub(super) struct Question {
+    pub(super) place: Place,
+    pub(super) policy: SharedPolicy,
+}
+
+impl Question {
+    /// Asks the policy. `norms`: first operand, second operand, updated tile before the algorithm began (products leave
+    /// its norm alone), whole matrix.
+    fn ask(&self, norms: [f64; 4]) -> Result<GemmPrecision, PolicyError> {
+        self.policy.choose(&GemmQuery {
+            norm_l_ik: norms[0],
+            norm_l_jk: norms[1],
+            norm_a_ij: norms[2],
+            norm_a: norms[3],
+            ..self.place.query
+        })
+    }
+
+    /// All that the policy may choose, as far as it says so.
+    fn precisions(&self) -> Vec<GemmPrecision> {
+        self.policy.precisions().unwrap_or_default()
+    }
+
+    /// The answer, if there is one that tiles of `T` have.
+    fn answer<T: TileScalar>(&self, norms: [f64; 4]) -> Option<GemmPrecision> {
+        self.ask(norms).ok().filter(|&precision| check::<T>(precision, &self.place.query).is_ok())
+    }
+
+    /// The error of a policy that could not choose, which is asked again; `None` if it can now.
+    fn error<T: TileScalar>(&self, norms: [f64; 4]) -> Option<TaskError> {
+        match self.ask(norms) {
+            Ok(precision) => check::<T>(precision, &self.place.query).err().map(TaskError::from),
+            Err(error) => Some(error.into()),
+        }
+    }
+
+    /// The error where there was one and is none any more.
+    fn inconsistent(&self) -> TaskError {
+        let message = "it failed once and succeeded when it was asked again: \
+                       its answers must depend on the query only, and be those that it says it may choose";
+        PolicyError::new(self.policy.describe(), &self.place.query, message).into()
+    }
+}
+
+/// A product whose precision depends on its finished operands.
+pub(super) struct LateProduct<T> {
+    question: Question,
+    _element: PhantomData<fn() -> T>,
+}
+
+impl<T: TileScalar> LateProduct<T> {
+    pub(super) fn new(question: Question) -> Self {
+        LateProduct { question, _element: PhantomData }
+    }
+
+    fn failure(&self, norms: [f64; 4]) -> TaskError {
+        self.question.error::<T>(norms).unwrap_or_else(|| self.question.inconsistent())
+    }
+}
+
+impl<T: TileScalar> Codelet for LateProduct<T> {
+    type Operands = (Read<Tile<T>>, Read<Tile<T>>, Update<Tile<T>>, Read<MatrixNorm>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
+
+    fn name(&self) -> &'static str {
+        "gemm"
+    }
+
+    fn info(&self) -> TaskInfo {
+        self.question.place.info("late")
+    }
+
+    fn has_constraints(&self) -> bool {
+        gpu::has_constraints(self.question.precisions())
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        gpu::can_execute(self.question.precisions(), device)
+    }
+
+    fn selects(&self) -> bool {
+        true
+    }
+
+    /// An empty choice: the policy failed, and the body will ask again to fail with its error.
+    fn select(&self, metas: &[Meta]) -> Choice {
+        let &[a, b, c, all] = metas else {
+            return Choice::default();
+        };
+        let answer = self.question.answer::<T>([a.norm, b.norm, c.norm, all.norm]);
+        answer.map_or_else(Choice::default, |precision| Chosen::of(precision).choice())
+    }
+
+    fn cpu(
+        &self,
+        (a, b, c, all, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        match Chosen::from_variant(cx.variant()) {
+            Some(chosen) => Ok(multiply(chosen.first, &self.question.place, a, b, c, scratch)?),
+            None => Err(self.failure([a.norm(), b.norm(), c.norm(), all.0])),
+        }
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (a, b, c, all, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        match Chosen::from_variant(cx.variant()) {
+            Some(chosen) => {
+                let ops = Ops::new(cx.gpu())?;
+                multiply_on_gpu(&ops, chosen.first, &self.question.place, [&a, &b], &c, cx)
+            }
+            None => Err(self.failure([a.meta(), b.meta(), c.meta(), all.meta()].map(|meta| meta.norm))),
+        }
+    }
+
+    /// Where any precision in which products of such tiles are launched together may be chosen.
+    fn batch_on_gpus(&self) -> usize {
+        let (m, n, _) = self.question.place.shape;
+        most::<T>(T::FULL, (m, n))
+    }
+
+    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+        // All have made the same choice.
+        let chosen = batch.first().and_then(|member| Chosen::from_variant(member.cx.variant()));
+        let Some(chosen) = chosen else {
+            let alone = |CudaMember { codelet, views, cx }: CudaMember<'_, '_, Self>| codelet.cuda(views, cx);
+            return batch.into_iter().map(alone).collect();
+        };
+        let member = |CudaMember { codelet: LateProduct { question, .. }, views: (a, b, c, ..), cx }| {
+            Member { precision: chosen.first, place: &question.place, a, b, c, cx }
+        };
+        multiply_together(&batch.into_iter().map(member).collect::<Vec<_>>())
+    }
+}
+
+/// Several of them on one tile: one or two precisions that leave their result in `f32`.
+pub(super) struct LateProducts<T> {
+    questions: Vec<Question>,
+    _element: PhantomData<fn() -> T>,
+}
+
+impl<T: TileScalar> LateProducts<T> {
+    pub(super) fn new(questions: Vec<Question>) -> Self {
+        LateProducts { questions, _element: PhantomData }
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> + Clone {
+        self.questions.iter().map(|question| &question.place)
+    }
+
+    fn precisions(&self) -> impl Iterator<Item = GemmPrecision> {
+        self.questions.iter().flat_map(Question::precisions)
+    }
+
+    fn products(&self, chosen: Chosen) -> impl Iterator<Item = (&Place, GemmPrecision)> {
+        self.places().enumerate().map(move |(at, place)| (place, chosen.at(at)))
+    }
+
+    /// The first error of a policy that could not choose; `operands`: the norms of both of each product.
+    fn failure(&self, operands: impl Iterator<Item = [f64; 2]>, [c, all]: [f64; 2]) -> TaskError {
+        let mut each = self.questions.iter().zip(operands);
+        let error = each.find_map(|(question, [a, b])| question.error::<T>([a, b, c, all]));
+        let last = self.questions.last().map(Question::inconsistent);
+        error.or(last).unwrap_or_else(|| "a task of no products".into())
+    }
+}
+
+impl<T: TileScalar> Codelet for LateProducts<T> {
+    type Operands = (ReadList<Tile<T>>, ReadList<Tile<T>>, Update<Tile<T>>, Read<MatrixNorm>, Scratch<f32>);
+    const SUBNORMALS: Option<Subnormals> = SUBNORMALS;
+
+    fn name(&self) -> &'static str {
+        "gemm"
+    }
+
+    fn info(&self) -> TaskInfo {
+        long::info(self.places(), "late")
+    }
+
+    fn has_constraints(&self) -> bool {
+        gpu::has_constraints(self.precisions())
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        gpu::can_execute(self.precisions(), device)
+    }
+
+    fn selects(&self) -> bool {
+        true
+    }
+
+    /// As [`LateProduct`]'s, for each product.
+    fn select(&self, metas: &[Meta]) -> Choice {
+        let count = self.questions.len();
+        let (Some((a, rest)), true) = (metas.split_at_checked(count), metas.len() == 2 * count + 2) else {
+            return Choice::default();
+        };
+        let (b, rest) = rest.split_at(count);
+        let each = self.questions.iter().zip(a.iter().zip(b));
+        let answers =
+            each.map(|(question, (a, b))| question.answer::<T>([a.norm, b.norm, rest[0].norm, rest[1].norm]));
+        let chosen = answers.collect::<Option<Vec<_>>>().and_then(|answers| Chosen::of_several(&answers));
+        chosen.map_or_else(Choice::default, Chosen::choice)
+    }
+
+    fn cpu(
+        &self,
+        (a, b, c, all, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        match Chosen::from_variant(cx.variant()) {
+            Some(chosen) => Ok(multiply_all(self.products(chosen), (&a, &b), c, scratch)?),
+            None => {
+                let operands = a.iter().zip(b.iter()).map(|(a, b)| [a.norm(), b.norm()]);
+                Err(self.failure(operands, [c.norm(), all.0]))
+            }
+        }
+    }
+
+    fn has_cuda(&self) -> bool {
+        true
+    }
+
+    fn cuda(
+        &self,
+        (a, b, c, all, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        match Chosen::from_variant(cx.variant()) {
+            Some(chosen) => multiply_all_on_gpu(self.products(chosen), (&a, &b), &c, cx),
+            None => {
+                let operands = a.iter().zip(b.iter()).map(|(a, b)| [a.meta().norm, b.meta().norm]);
+                Err(self.failure(operands, [c.meta().norm, all.meta().norm]))
+            }
+        }
+    }
+}
+
+/// The precisions of a task's products, of which there are two at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Chosen {
+    first: GemmPrecision,
+    /// That of the products whose bits are set in `apart`.
+    second: GemmPrecision,
+    apart: u32,
+}
+
+/// Bits of a variant that number a pair of precisions; the others are those of `apart`.
+const PAIR: u32 = 8;
+
+impl Chosen {
+    fn of(precision: GemmPrecision) -> Self {
+        Chosen { first: precision, second: precision, apart: 0 }
+    }
+
+    /// `None` for none, more than fit a variant, more than two precisions, and two of which one changes the result's format.
+    fn of_several(precisions: &[GemmPrecision]) -> Option<Self> {
+        let &first = precisions.first()?;
+        let second = precisions.iter().copied().find(|&p| p != first).unwrap_or(first);
+        if precisions.len() > (u32::BITS - PAIR) as usize || first.output_format() != second.output_format() {
+            return None;
+        }
+        let mut apart = 0;
+        for (at, &precision) in precisions.iter().enumerate() {
+            match precision {
+                p if p == first => {}
+                p if p == second => apart |= 1 << at,
+                _ => return None,
+            }
+        }
+        Some(Chosen { first, second, apart })
+    }
+
+    fn at(self, product: usize) -> GemmPrecision {
+        if self.apart >> product & 1 == 1 { self.second } else { self.first }
+    }
+
+    fn choice(self) -> Choice {
+        let [operand, result] = formats(self.first);
+        let [other, _] = formats(self.second);
+        let label = if self.apart == 0 { self.first.name() } else { "mixed" };
+        let apart = (self.apart != 0).then_some(Apart { elements: self.apart, format: other });
+        Choice {
+            formats: [Some(operand), Some(operand), Some(result), None],
+            apart,
+            variant: self.variant(),
+            label,
+        }
+    }
+
+    /// 0 is left to a policy that failed.
+    fn variant(self) -> u32 {
+        let all = GemmPrecision::ALL;
+        let place = |precision| all.iter().position(|&p| p == precision).unwrap_or(0) as u32;
+        (self.apart << PAIR) + 1 + place(self.first) + all.len() as u32 * place(self.second)
+    }
+
+    fn from_variant(variant: u32) -> Option<Self> {
+        let all = GemmPrecision::ALL;
+        let pair = ((variant & ((1 << PAIR) - 1)) as usize).checked_sub(1)?;
+        let (first, second) = (all[pair % all.len()], *all.get(pair / all.len())?);
+        Some(Chosen { first, second, apart: variant >> PAIR })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_of_two_precisions_fit_a_variant() {
+        use GemmPrecision::{Hp1, Hp2, Sp, X3};
+        assert_eq!(Chosen::from_variant(0), None);
+        for first in GemmPrecision::ALL {
+            for second in GemmPrecision::ALL {
+                for apart in [0, 1, 0x00AB_CDEF, 0x00FF_FFFF] {
+                    let chosen = Chosen { first, second, apart };
+                    assert_eq!(Chosen::from_variant(chosen.variant()), Some(chosen));
+                }
+            }
+        }
+        let chosen = Chosen::of_several(&[Hp1, X3, Hp1, X3, X3]).unwrap();
+        assert_eq!((0..5).map(|at| chosen.at(at)).collect::<Vec<_>>(), [Hp1, X3, Hp1, X3, X3]);
+        assert_eq!(chosen.choice().label, "mixed");
+        assert_eq!(Chosen::of_several(&[Sp; 24]).unwrap().choice().label, "fp32");
+        for none in [&[][..], &[Hp1, X3, Sp], &[Hp1, Hp2], &[Sp; 25]] {
+            assert_eq!(Chosen::of_several(none), None, "{none:?}");
+        }
+    }
+}

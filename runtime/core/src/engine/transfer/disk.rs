@@ -1,0 +1,112 @@
+//! A host that holds a given number of bytes only, and the disk behind it.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+use super::lane::Tickets;
+use super::{Placed, TransferDriver};
+use crate::engine::Shared;
+use crate::error::DeviceError;
+use crate::memory::{HOST, LinkSpec, NodeId, NodeSpec};
+use crate::swap::Swap;
+
+/// How fast a disk is taken to be: only used to choose among sources, and told to policies.
+pub(super) const LINK: LinkSpec = LinkSpec { bandwidth: 1e9, latency_ns: 100_000 };
+
+/// The disk as a memory node: it converts nothing.
+pub(super) const NODE: NodeSpec = NodeSpec { capacity: None, staging: 0, spill: None };
+
+/// What the host may hold.
+#[derive(Default)]
+pub(crate) struct HostMemory {
+    /// Bytes; `None` for as many as are asked for.
+    pub(crate) capacity: Option<u64>,
+    /// Where goes what is too much.
+    pub(crate) swap: Option<Swap>,
+}
+
+/// The last memory node.
+pub(super) struct Disk {
+    pub(super) node: NodeId,
+    /// `None` in simulated time.
+    swap: Option<Arc<Swap>>,
+    /// Why it takes nothing more.
+    refusal: OnceLock<DeviceError>,
+}
+
+impl Disk {
+    pub(super) fn new(node: NodeId, swap: Option<Swap>) -> Self {
+        Disk { node, swap: swap.map(Arc::new), refusal: OnceLock::new() }
+    }
+
+    /// Why it takes nothing more, if that is so.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.refusal.get().map(|error| error.reason.clone())
+    }
+}
+
+impl TransferDriver {
+    /// True if the host holds a given number of bytes only.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.nodes[HOST].capacity.is_some()
+    }
+
+    /// The swap file, if that is where the node's values are.
+    pub(super) fn swap_of(&self, node: NodeId) -> Option<&Arc<Swap>> {
+        self.disk.as_ref().filter(|disk| disk.node == node)?.swap.as_ref()
+    }
+
+    /// The disk takes nothing more. Nothing is lost: what was being written is still on the host, and stays there.
+    pub(super) fn shut_disk(&self, node: NodeId, error: &DeviceError) {
+        if let Some(disk) = &self.disk {
+            // The first refusal says why.
+            let _ = disk.refusal.set(error.clone());
+        }
+        tracing::error!("{error}. Nothing more goes there: host memory may exceed its limit");
+        self.with_memory(|memory| memory.shut(node));
+    }
+}
+
+/// Says that a body waits for other tasks, until this is dropped.
+pub(crate) struct Paused<'s> {
+    shared: &'s Arc<Shared>,
+    tickets: Tickets,
+}
+
+impl Shared {
+    /// The body that `worker` runs begins to wait for other tasks: they must not wait for the memory that it holds.
+    pub(crate) fn pause(self: &Arc<Self>, worker: usize) -> Option<Paused<'_>> {
+        let transfers = self.transfers.as_ref().filter(|transfers| transfers.is_limited())?;
+        let tickets = transfers.lanes[worker].innermost()?;
+        transfers.with_memory(|memory| tickets.iter().for_each(|&ticket| memory.pause(ticket)));
+        self.drain();
+        Some(Paused { shared: self, tickets })
+    }
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        if let Some(transfers) = &self.shared.transfers {
+            transfers.with_memory(|memory| self.tickets.iter().for_each(|&ticket| memory.resume(ticket)));
+            self.shared.drain();
+        }
+    }
+}
+
+impl TransferDriver {
+    /// A call of bodies on the host begins, with these working sets.
+    pub(super) fn bodies_begin(&self, worker: usize, batch: &[Placed]) {
+        if self.is_limited() && self.node_of(worker) == HOST {
+            self.lanes[worker].enters(batch.iter().map(|placed| placed.ticket).collect());
+        }
+    }
+
+    /// It has ended.
+    pub(super) fn bodies_end(&self, worker: usize) {
+        if self.is_limited() && self.node_of(worker) == HOST {
+            self.lanes[worker].leaves();
+        }
+    }
+}

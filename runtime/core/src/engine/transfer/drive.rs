@@ -1,0 +1,237 @@
+//! Carrying out what the memory manager asks for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use zellige_gpu::GpuError;
+
+use super::links::{Way, mover};
+use super::workspace::WAITS_FOR_WORKSPACE;
+use super::{TransferDriver, Waiting};
+use crate::data::{AnyHandle, CarryError, Onto};
+use crate::device::{Device, Op, Span, StreamId};
+use crate::engine::{Job, Shared, Stage};
+use crate::error::DeviceError;
+use crate::error::{Cause, Failure, TaskError};
+use crate::gpu::{Carrier, GpuStream};
+use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
+
+/// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one of its ends has failed.
+const QUEUED: u8 = 0;
+const MOVES: u8 = 1;
+const ENDED: u8 = 2;
+const NOTHING: u8 = 3;
+
+impl Shared {
+    /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
+    pub(crate) fn drain(self: &Arc<Self>) {
+        let Some(transfers) = &self.transfers else { return };
+        transfers.actions.drain(|action| self.carry_out(transfers, action));
+        self.wake_if_at_rest(transfers);
+    }
+
+    fn carry_out(self: &Arc<Self>, transfers: &TransferDriver, action: Action) {
+        // BufferPool that had to go are gone before what needs their room is there.
+        transfers.drop_thrown_out();
+        match action {
+            Action::Begin(transfer) => self.begin(transfers, transfer),
+            Action::Staged(ticket) => self.staged(transfers, ticket),
+            Action::Evicted { node, datum, bytes, written_back } => {
+                transfers.tally.evicted(node, written_back);
+                if let Some(log) = &transfers.log {
+                    log.evicted(
+                        node,
+                        transfers.handle(datum).map_or(0, |h| h.base().id),
+                        bytes,
+                        written_back,
+                    );
+                }
+            }
+            Action::Freed { node, datum, buffer } => {
+                if let Some(spare) = transfers.handle(datum).and_then(|handle| handle.clear(buffer)) {
+                    drop(transfers.nodes[node].recycled.keep(spare));
+                }
+            }
+        }
+    }
+
+    /// Begins a transfer, or first measures its link.
+    fn begin(self: &Arc<Self>, transfers: &TransferDriver, transfer: Transfer) {
+        let shared = Arc::clone(self);
+        self.once_known(transfers, (transfer.from, transfer.to), move || shared.send(transfer));
+    }
+
+    /// Hands a transfer to the device that carries it out.
+    fn send(self: &Arc<Self>, transfer: Transfer) {
+        let Some(transfers) = &self.transfers else { return };
+        let (shared, at_end) = (Arc::clone(self), Arc::clone(self));
+        let handle = transfers.handle(transfer.datum);
+        let named = |handle: &Arc<dyn AnyHandle>| (handle.base().id, handle.format_name(transfer.format));
+        let data = handle.as_ref().map_or((0, ""), named);
+        // The last reference may be dropped meanwhile: its values stay until nothing moves them.
+        let kept = handle.clone();
+        let begun = Arc::new(AtomicU8::new(QUEUED));
+        let ended = Arc::clone(&begun);
+        let run =
+            move |stream: Option<&Arc<GpuStream>>| shared.carry(handle.as_deref(), &transfer, &begun, stream);
+        let done = move |result: Result<Span, DeviceError>| {
+            // Of what was left alone the manager hears when it is told of the failure.
+            if at_end.has_moved(&transfer, &ended) || result.is_err() {
+                at_end.arrived(&transfer, data, result);
+            }
+            drop(kept);
+        };
+        let stream = StreamId::Link(transfer.from, transfer.to);
+        let bytes = Some(transfer.bytes).filter(|_| transfer.from != transfer.to);
+        let takes = transfers.timing.as_ref().map(|timing| timing.of_transfer(&transfer));
+        let op = Op { takes, ..Op::new(bytes, Box::new(run), Box::new(done)) };
+        transfers.mover(&transfer).enqueue(stream, op);
+    }
+
+    /// Moves the bytes, or puts their copies on a stream.
+    fn carry(
+        &self,
+        handle: Option<&dyn AnyHandle>,
+        transfer: &Transfer,
+        moves: &AtomicU8,
+        stream: Option<&Arc<GpuStream>>,
+    ) -> Result<(), DeviceError> {
+        let Some(transfers) = &self.transfers else { return Ok(()) };
+        let ends = [transfer.from, transfer.to].map(|node| &transfers.nodes[node]);
+        if moves.compare_exchange(QUEUED, MOVES, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            for node in ends {
+                node.moving.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        // What a failed device was to send or to get is left alone: others may be writing there by now.
+        let is_left = ends.iter().all(|node| node.failure.get().is_none());
+        if !is_left {
+            moves.store(NOTHING, Ordering::SeqCst);
+            return Ok(());
+        }
+        // A panic here is none of the data type's: it would end the stream's thread, and whoever waits for it
+        // would wait for ever.
+        self.unbroken(|| carry(transfers, handle, transfer, stream)).unwrap_or(Ok(()))
+    }
+
+    /// The bytes have moved, or will not: whoever waits for that before a failed device's values are made anew may go on. False if
+    /// nothing was moved.
+    fn has_moved(&self, transfer: &Transfer, moves: &AtomicU8) -> bool {
+        let was = moves.swap(ENDED, Ordering::SeqCst);
+        if matches!(was, MOVES | NOTHING)
+            && let Some(transfers) = &self.transfers
+        {
+            for node in [transfer.from, transfer.to] {
+                transfers.nodes[node].moving.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        was != NOTHING
+    }
+
+    fn arrived(
+        self: &Arc<Self>,
+        transfer: &Transfer,
+        data: (u64, &'static str),
+        ended: Result<Span, DeviceError>,
+    ) {
+        let Some(transfers) = &self.transfers else { return };
+        match ended {
+            Ok(span) => {
+                transfers.tally.moved(transfer);
+                if let Some(log) = &transfers.log {
+                    log.moved(transfer, data, span);
+                }
+                transfers.with_memory(|memory| memory.arrived(transfer.id));
+            }
+            Err(error) if transfers.swap_of(transfer.to).is_some() => {
+                transfers.shut_disk(transfer.to, &error)
+            }
+            Err(error) => {
+                let (node, error) = transfers.failed_end((transfer.from, transfer.to), error);
+                self.retire(transfers, node, error);
+            }
+        }
+        self.drain();
+    }
+
+    /// A working set is complete: whoever it is for goes on.
+    fn staged(self: &Arc<Self>, transfers: &TransferDriver, ticket: Ticket) {
+        // A ticket that nobody waits for was given up meanwhile.
+        let waiting = transfers.waiting.lock().remove(&ticket);
+        match waiting {
+            Some(Waiting::Task(task)) => {
+                let worker = task.worker;
+                if task.needs.iter().any(|need| need.access == Access::Write) {
+                    // Its body allocates what it writes anew.
+                    drop(transfers.nodes[transfers.node_of(worker)].recycled.make_way());
+                }
+                task.task.work().enters(Stage::Staged);
+                transfers.lanes[worker].gathered(task);
+                self.sleep.notify(worker);
+            }
+            Some(Waiting::Caller(signal)) => {
+                signal.is_there();
+                self.wake_other_waiters();
+            }
+            None => {}
+        }
+    }
+}
+
+impl TransferDriver {
+    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the GPU at the other end.
+    fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
+        let mover = mover(way);
+        let lost = |node: &&NodeId| self.nodes[**node].gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
+        let node = [mover, way.0, way.1].iter().find(lost).copied().unwrap_or(mover);
+        let device = self.nodes[node].name.clone();
+        (node, DeviceError { device, ..error })
+    }
+
+    /// The device that carries a transfer out: the host a conversion there, and what goes to or from the disk.
+    fn mover(&self, transfer: &Transfer) -> &Arc<dyn Device> {
+        self.nodes[mover((transfer.from, transfer.to))].device.as_ref().unwrap_or(&self.host)
+    }
+}
+
+fn carry(
+    transfers: &TransferDriver,
+    handle: Option<&dyn AnyHandle>,
+    transfer: &Transfer,
+    stream: Option<&Arc<GpuStream>>,
+) -> Result<(), DeviceError> {
+    // A handle that is gone had bytes on their way that nobody waits for.
+    let Some(handle) = handle else { return Ok(()) };
+    let format = if crate::mutant::mutant(4) { crate::format::Format::NATIVE } else { transfer.format };
+    let onto = match (transfers.swap_of(transfer.to), &transfers.nodes[transfer.to].gpu) {
+        (Some(swap), _) => Onto::Disk(swap),
+        (None, Some(memory)) => Onto::Gpu(memory),
+        (None, None) => Onto::Memory(&transfers.nodes[transfer.to].recycled),
+    };
+    let carrier = stream.map(|stream| Carrier { stream });
+    let mut carried = handle.carry(transfer.source, transfer.target, format, onto, carrier);
+    // Working space comes on top of what the memory manager counts: it may have to be given back first.
+    for wait in WAITS_FOR_WORKSPACE {
+        let (Err(CarryError::Gpu(GpuError::OutOfMemory { .. })), Some(carrier)) = (&carried, carrier) else {
+            break;
+        };
+        carried = carrier.wait().map_err(CarryError::Gpu).and_then(|()| {
+            std::thread::sleep(wait);
+            handle.carry(transfer.source, transfer.target, format, onto, Some(carrier))
+        });
+    }
+    match carried {
+        Ok(()) => {}
+        Err(CarryError::Disk(error)) => return Err(error),
+        Err(CarryError::Gpu(error)) => {
+            return Err(stream.expect("a GPU carries on a stream").failure(&error));
+        }
+        Err(CarryError::Value(error)) => handle.base().poison(&failure_to_carry(handle, error)),
+    }
+    Ok(())
+}
+
+fn failure_to_carry(handle: &dyn AnyHandle, error: TaskError) -> Arc<Failure> {
+    let operands = vec![handle.base().name()];
+    Arc::new(Failure { task: "a transfer".into(), operands, cause: Cause::Error(Arc::from(error)) })
+}

@@ -1,0 +1,508 @@
+//! A task's way through the memory manager: its operands are gathered, it runs, what it wrote is settled.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::batch::Fates;
+use super::stream_order::StreamOrdered;
+use super::{Buffers, Planned, TransferDriver, Waiting};
+use crate::data::{Ahead, AnyHandle, Meta};
+use crate::device::{Op, Span, StreamId};
+use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
+use crate::error::DeviceError;
+use crate::error::{Cause, Failure, panic_message};
+use crate::format::Format;
+use crate::gpu::{GpuStream, Mark};
+use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
+use crate::operand::Mode;
+use crate::plan::{Needs, Plan};
+use crate::sched::ReadyTask;
+use crate::task::{Choice, Ended, Placement, Resource, WorkerLocal};
+
+/// What a worker does next.
+pub(crate) enum Next {
+    /// A task whose operands are where they always are.
+    Ready(ReadyTask),
+    /// One whose operands have been brought to the worker's node, or several that are run in one call.
+    Placed(Box<PlacedBatch>),
+}
+
+/// A task that has its operands, or for which they are being gathered.
+pub(crate) struct Placed {
+    pub(super) task: ReadyTask,
+    pub(super) worker: usize,
+    pub(super) ticket: Ticket,
+    pub(super) choice: Choice,
+    pub(super) needs: Needs,
+    /// What it takes here in simulated time (ns), and with which implementation.
+    pub(super) takes: Option<(u64, &'static str)>,
+    /// It is launched before others have ended for which it waits.
+    pub(super) stream_ordered: Option<Box<StreamOrdered>>,
+}
+
+/// Tasks that are run in one call, mostly one.
+pub(crate) type PlacedBatch = SmallVec<[Placed; 1]>;
+
+/// Why a working set was not asked for.
+enum Not {
+    /// An operand has no value.
+    Ever(Arc<Failure>),
+    /// Not on this worker: the task goes back to its policy.
+    Here,
+}
+
+impl Shared {
+    /// The next thing for `worker` to run, if there is one at this moment. Where operands have to be brought, it asks for them
+    /// and looks for others meanwhile.
+    pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
+        let Some(transfers) = &self.transfers else { return self.pop(worker).map(Next::Ready) };
+        if transfers.failure_of(worker).is_some() {
+            self.pass_back(worker);
+            return None;
+        }
+        loop {
+            if let Some(batch) = self.take_placed(transfers, worker) {
+                return Some(Next::Placed(Box::new(batch)));
+            }
+            if !self.gather_more(transfers, worker) {
+                return None;
+            }
+        }
+    }
+
+    /// Tasks that have their operands on the worker's node, to be run in one call, if there are any and its device takes more.
+    pub(crate) fn take_placed(
+        self: &Arc<Self>,
+        transfers: &TransferDriver,
+        worker: usize,
+    ) -> Option<PlacedBatch> {
+        transfers.lanes[worker].take(transfers.is_gpu(worker)).or_else(|| self.follow(transfers, worker))
+    }
+
+    /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False if the worker has enough,
+    /// or there is none.
+    pub(crate) fn gather_more(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
+        if !transfers.lanes[worker].has_room() {
+            return false;
+        }
+        let Some(task) = self.pop(worker) else { return false };
+        let like = self.pop_like(worker, &task);
+        self.gather(transfers, task, worker);
+        like.into_iter().for_each(|task| self.gather(transfers, task, worker));
+        true
+    }
+
+    /// Asks for the operands of a task that `worker` has popped.
+    fn gather(self: &Arc<Self>, transfers: &TransferDriver, task: ReadyTask, worker: usize) {
+        let Some((task, turns)) = self.acquire_commuting(task, worker) else { return };
+        let plan = match transfers.plan_to_run(&task, turns) {
+            Ok(plan) => plan,
+            Err(message) => {
+                let why = || task.work().describe(Cause::words(message));
+                let failure = task.work().poisoned().unwrap_or_else(why);
+                return self.refuse(transfers, task, worker, failure);
+            }
+        };
+        transfers.unwant(task.id());
+        if let Err(refused) = transfers.ask_for(self, transfers.placed(task, &plan, worker)) {
+            let (placed, why) = *refused;
+            match why {
+                Not::Ever(failure) => self.refuse(transfers, placed.task, worker, failure),
+                Not::Here => self.send_back(transfers, placed.task, worker),
+            }
+        }
+        self.drain();
+    }
+
+    /// Takes the task's turns among commuting tasks, and says how many; a task that has to wait for one is parked there.
+    fn acquire_commuting(self: &Arc<Self>, mut task: ReadyTask, worker: usize) -> Option<(ReadyTask, usize)> {
+        loop {
+            let handles = commuting(task.work());
+            let Some(busy) = handles.iter().position(|handle| !handle.base().try_commute()) else {
+                task.work().enters(Stage::Exclusive);
+                return Some((task, handles.len()));
+            };
+            handles[..busy].iter().for_each(|handle| self.release_commuting_on(&**handle));
+            self.passes(worker, &task);
+            task.work().enters(Stage::Parked);
+            match handles[busy].park(Resource::Commute, task) {
+                Ok(()) => return None,
+                // Free again by now.
+                Err(back) => {
+                    back.work().enters(Stage::Taken);
+                    task = back;
+                }
+            }
+        }
+    }
+
+    fn release_commuting_on(self: &Arc<Self>, handle: &dyn AnyHandle) {
+        for woken in handle.base().end_commute() {
+            self.push_ready(woken, None);
+        }
+    }
+
+    fn release_commuting(self: &Arc<Self>, work: &Work) {
+        commuting(work).iter().for_each(|handle| self.release_commuting_on(&**handle));
+    }
+
+    /// The task cannot run here, but perhaps elsewhere.
+    pub(super) fn send_back(self: &Arc<Self>, transfers: &TransferDriver, task: ReadyTask, worker: usize) {
+        transfers.forget(task.id());
+        self.release_commuting(task.work());
+        self.passes(worker, &task);
+        self.push_ready(task, None);
+    }
+
+    /// The task will not run.
+    pub(super) fn refuse(
+        self: &Arc<Self>,
+        transfers: &TransferDriver,
+        task: ReadyTask,
+        worker: usize,
+        failure: Arc<Failure>,
+    ) {
+        self.release_commuting(task.work());
+        self.end_unrun(transfers, task, worker, failure);
+    }
+
+    /// As [`refuse`](Shared::refuse), for a task that has no turns to give back.
+    pub(super) fn end_unrun(
+        self: &Arc<Self>,
+        transfers: &TransferDriver,
+        task: ReadyTask,
+        worker: usize,
+        failure: Arc<Failure>,
+    ) {
+        transfers.forget(task.id());
+        self.passes(worker, &task);
+        self.end_failed(task.into_work(), failure);
+    }
+
+    /// Runs tasks that have their operands, or gives them to the worker's device.
+    pub(crate) fn execute_placed(
+        self: &Arc<Self>,
+        batch: PlacedBatch,
+        worker: usize,
+        local: &mut WorkerLocal,
+    ) {
+        let transfers = self.transfers.as_ref().expect("only a transfers places tasks");
+        match &transfers.lanes[worker].device {
+            None => {
+                batch.iter().for_each(|placed| placed.task.work().enters(Stage::Running));
+                let ended = self.run_placed_batch(transfers, &batch, local, None);
+                self.settle_all(transfers, batch, ended);
+            }
+            Some(device) => {
+                transfers.lanes[worker].launches(&batch);
+                batch.iter().for_each(|placed| placed.task.work().enters(Stage::Launched));
+                let op = match &transfers.timing {
+                    None => self.launch(batch),
+                    Some(timing) => self.launch_simulated(&**timing, batch),
+                };
+                device.enqueue(StreamId::Compute, op);
+            }
+        }
+    }
+
+    /// The tasks as one operation of a device.
+    fn launch(self: &Arc<Self>, batch: PlacedBatch) -> Op {
+        let (shared, at_launch, at_end) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
+        let after = batch[0]
+            .stream_ordered
+            .as_ref()
+            .map_or(Vec::new(), |stream_ordered| stream_ordered.after.clone());
+        let batch = Arc::new(Mutex::new(Some((batch, Fates::new()))));
+        let (launching, landing) = (Arc::clone(&batch), Arc::clone(&batch));
+        let run = move |stream: Option<&Arc<GpuStream>>| {
+            let transfers = shared.transfers.as_ref().expect("only a transfers places tasks");
+            let mut batch = batch.lock();
+            let Some((placed, ran)) = &mut *batch else { return Ok(()) };
+            let worker = placed[0].worker;
+            let mut local = transfers.lanes[worker].local.lock();
+            let kind = shared.workers[worker].model_kind;
+            let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
+            if let Some(stream) = stream {
+                stream.keep(transfers.lanes[worker].begins_launch());
+            }
+            let _device = on_device(&shared);
+            let ended = shared.unbroken(|| shared.run_placed_batch(transfers, placed, local, stream));
+            local.flush();
+            *ran = ended.unwrap_or_default();
+            stream.map_or(Ok(()), |stream| stream.check())
+        };
+        let launched = move |mark: &Arc<Mark>| {
+            let transfers = at_launch.transfers.as_ref().expect("only a transfers places tasks");
+            if let Some((placed, ran)) = &*launching.lock() {
+                at_launch.unbroken(|| at_launch.notify_successors(transfers, placed, ran, mark));
+            }
+        };
+        let done = move |ended: Result<Span, DeviceError>| {
+            let Some((placed, ran)) = landing.lock().take() else { return };
+            at_end.unbroken(|| at_end.landed(placed, ran, ended));
+        };
+        Op { after, launched: Some(Box::new(launched)), ..Op::new(None, Box::new(run), Box::new(done)) }
+    }
+
+    /// Runs code outside of any body; a panic there breaks the runtime.
+    pub(super) fn unbroken<R>(&self, code: impl FnOnce() -> R) -> Option<R> {
+        catch_unwind(AssertUnwindSafe(code)).map_err(|panic| self.breaks(panic_message(&*panic))).ok()
+    }
+
+    pub(super) fn landed(self: &Arc<Self>, batch: PlacedBatch, ran: Fates, ended: Result<Span, DeviceError>) {
+        let transfers = self.transfers.as_ref().expect("only a transfers places tasks");
+        let worker = batch[0].worker;
+        transfers.lanes[worker].landed(&batch);
+        match ended {
+            Ok(span) if batch[0].stream_ordered.is_some() => {
+                self.landed_stream_ordered(transfers, batch, ran, span)
+            }
+            Ok(span) => {
+                let ended = self.ends_of(&batch, ran, span);
+                self.settle_all(transfers, batch, ended);
+            }
+            Err(error) => {
+                self.retire(transfers, transfers.node_of(worker), error);
+                batch.into_iter().for_each(|placed| self.run_again(transfers, placed));
+            }
+        }
+        self.sleep.notify(worker);
+    }
+
+    /// Runs the body on its operands; `None` if they are gone with their device.
+    pub(super) fn run_placed(
+        self: &Arc<Self>,
+        transfers: &TransferDriver,
+        placed: &Placed,
+        local: &mut WorkerLocal,
+        stream: Option<&Arc<GpuStream>>,
+    ) -> Option<Ended> {
+        let buffers = transfers.buffers(placed)?;
+        if crate::mutant::mutant(7) {
+            self.release_commuting(placed.task.work());
+        }
+        let (work, stream_ordered) = (placed.task.work(), placed.stream_ordered.is_some());
+        let placement = Placement { choice: placed.choice, buffers, stream: stream.cloned(), stream_ordered };
+        // Its policy has not handed out what follows others, and knows nothing of it.
+        let outer = (!stream_ordered).then(|| self.runs(placed.worker, &placed.task));
+        let mut ended = self.attempt_placed(work, placed.worker, local, &placement);
+        if let Some(outer) = outer {
+            self.rests(placed.worker, placed.task.id(), outer);
+        }
+        placed.says_what_it_left(&placement.buffers, &mut ended);
+        Some(ended)
+    }
+
+    /// Its device has failed under the task, or before it.
+    pub(super) fn run_again(self: &Arc<Self>, transfers: &TransferDriver, placed: Placed) {
+        if let Some(followers) = &transfers.followers {
+            followers.revoke(placed.task.work(), true);
+            placed.unlaunched();
+        }
+        match placed.stream_ordered {
+            Some(_) => {
+                placed.task.work().enters(Stage::Waiting);
+                self.wait_after_all(transfers, placed.task);
+            }
+            None => self.send_back(transfers, placed.task, placed.worker),
+        }
+    }
+
+    /// What the task wrote is the new version of its data; its successors may go.
+    pub(super) fn settle(self: &Arc<Self>, transfers: &TransferDriver, placed: Placed, ended: Option<Ended>) {
+        let worker = placed.worker;
+        let Some(ended) = ended.filter(|ended| transfers.end(&placed, ended)) else {
+            return self.run_again(transfers, placed);
+        };
+        if let Some(followers) = &transfers.followers {
+            let workers = followers.revoke(placed.task.work(), false);
+            workers.into_iter().for_each(|worker| self.sleep.notify(worker));
+        }
+        self.drain();
+        let id = placed.task.id();
+        transfers.forget(id);
+        self.release_commuting(placed.task.work());
+        let mut ready = Ready::new();
+        placed.task.into_work().end(self, ended.failure, None, &mut ready);
+        ready.into_iter().for_each(|task| self.push_ready(task, Some(worker)));
+    }
+}
+
+impl TransferDriver {
+    /// Plans a task that has become ready.
+    ///
+    /// # Errors
+    /// In words, why it cannot be planned.
+    pub(crate) fn plan(&self, task: &ReadyTask) -> Result<(), String> {
+        let failures = self.failures();
+        let plan = Arc::new(self.plan_of(task.work())?);
+        self.forget(task.id());
+        self.plans.lock().insert(task.id(), Planned { plan, wanted: None, failures, gpu_only: false });
+        Ok(())
+    }
+
+    /// The plan of a task that is about to run: the one made when it became ready, unless others have had their turns on its
+    /// operands since then.
+    fn plan_to_run(&self, task: &ReadyTask, turns: usize) -> Result<Arc<Plan>, String> {
+        match self.ask_plan(task.id(), Arc::clone).filter(|_| turns == 0) {
+            Some(plan) => Ok(plan),
+            None => self.plan_of(task.work()).map(Arc::new),
+        }
+    }
+
+    /// What the task needs as its operands are now.
+    fn plan_of(&self, work: &Work) -> Result<Plan, String> {
+        work.with_handles(|handles| {
+            for (handle, mode) in handles {
+                if *mode != Mode::Reduce && handle.has_partials() {
+                    self.combine(*handle);
+                }
+            }
+            let metas: SmallVec<[Meta; 4]> = handles.iter().map(|(handle, _)| handle.current()).collect();
+            let datum = |at: usize| handles[at].0.datum().expect("adopted when it was linked");
+            let mut plan = Plan::of(work.header(), work.body(), datum, &metas)?;
+            plan.on_host |= handles.iter().zip(&plan.needs).any(|((handle, mode), need)| {
+                *mode == Mode::Reduce || (need.access != Access::Look && !handle.is_portable())
+            });
+            plan.times = self.times(work, &plan);
+            Ok(plan)
+        })
+    }
+
+    pub(super) fn placed(&self, task: ReadyTask, plan: &Plan, worker: usize) -> Placed {
+        let (ticket, choice, needs) = (self.ticket(), plan.choice, plan.needs.clone());
+        let takes = self.timing.as_ref().and_then(|timing| plan.times[timing.kind_of(worker)]);
+        Placed { task, worker, ticket, choice, needs, takes, stream_ordered: None }
+    }
+
+    /// The task is not queued for the node any more for which its operands were wanted.
+    fn unwant(&self, task: u64) {
+        let wanted = self.plans.lock().get_mut(&task).and_then(|planned| {
+            let node = planned.wanted.take()?;
+            Some((node, Arc::clone(&planned.plan)))
+        });
+        if let Some((node, plan)) = wanted {
+            self.with_memory(|memory| memory.unwant(node, &plan.needs));
+        }
+    }
+
+    /// The task has ended, or is to be planned anew.
+    pub(crate) fn forget(&self, task: u64) {
+        self.unwant(task);
+        self.plans.lock().remove(&task);
+    }
+
+    /// Asks for a working set, unless it cannot be had.
+    fn ask_for(&self, shared: &Shared, placed: Placed) -> Result<(), Box<(Placed, Not)>> {
+        if let Some(failure) = placed.task.work().cancelled(shared) {
+            return Err(Box::new((placed, Not::Ever(failure))));
+        }
+        let node = self.node_of(placed.worker);
+        // Under the manager's lock: whoever takes a device's data away poisons their handles under it.
+        self.with_memory(|memory| {
+            if let Some(failure) = placed.without_value(memory) {
+                return Err(Box::new((placed, Not::Ever(failure))));
+            }
+            if self.nodes[node].failure.get().is_some() || !memory.fits(node, &placed.needs) {
+                return Err(Box::new((placed, Not::Here)));
+            }
+            if self.is_limited() {
+                placed.keep_partial(memory);
+            }
+            let (ticket, needs) = (placed.ticket, placed.needs.clone());
+            placed.task.work().enters(Stage::Staging);
+            self.lanes[placed.worker].gathers();
+            self.waiting.lock().insert(ticket, Waiting::Task(placed));
+            memory.stage(ticket, node, &needs);
+            Ok(())
+        })
+    }
+
+    /// Where the operands are; `None` if they are gone with their device.
+    pub(super) fn buffers(&self, placed: &Placed) -> Option<Buffers> {
+        let node = self.node_of(placed.worker);
+        self.look(|memory| {
+            let held = memory.holds(placed.ticket);
+            if let Some(stream_ordered) = &placed.stream_ordered {
+                return held.then(|| stream_ordered.buffers.clone());
+            }
+            let place = |need: &Need| match need.access {
+                Access::Look => NOWHERE,
+                _ => memory.buffer(need.datum, node, need.format).expect("held"),
+            };
+            held.then(|| placed.needs.iter().map(place).collect())
+        })
+    }
+
+    /// Gives the working set back, with new versions of what was written if the body began; false if it is gone.
+    fn end(&self, placed: &Placed, ended: &Ended) -> bool {
+        let node = self.node_of(placed.worker);
+        self.with_memory(|memory| {
+            if !memory.holds(placed.ticket) {
+                return false;
+            }
+            if !ended.began {
+                memory.abandon(placed.ticket);
+                // What neither ran nor failed found its operands gone: the manager is being told of its device's failure.
+                return ended.failure.is_some() || self.nodes[node].failure.get().is_none();
+            }
+            let written: SmallVec<[(Datum, Format, u64); 2]> = placed.task.work().with_handles(|handles| {
+                let at_launch = ended.wrote.iter().flatten().map(Some).chain(std::iter::repeat(None));
+                let settled =
+                    |((at, handle, need), wrote): ((usize, &dyn AnyHandle, &Need), Option<&Ahead>)| {
+                        let meta = match (wrote, &placed.stream_ordered) {
+                            (Some(wrote), _) => {
+                                handle.settle_as(placed.ticket, wrote.meta);
+                                wrote.meta
+                            }
+                            (None, Some(stream_ordered)) => handle.settle(stream_ordered.buffers[at]),
+                            (None, None) => {
+                                handle.settle(memory.buffer(need.datum, node, need.format).expect("held"))
+                            }
+                        };
+                        (need.datum, meta.format, meta.bytes as u64)
+                    };
+                placed.writes(handles).zip(at_launch).map(settled).collect()
+            });
+            memory.finish_as(placed.ticket, &written);
+            true
+        })
+    }
+}
+
+impl Placed {
+    /// What the task adds partial results to stays on the host until they are added.
+    fn keep_partial(&self, memory: &mut Memory) {
+        self.task.work().with_handles(|handles| {
+            let reduced = handles.iter().zip(&self.needs).filter(|((_, mode), _)| *mode == Mode::Reduce);
+            reduced.for_each(|(_, need)| memory.keep(need.datum));
+        });
+    }
+
+    /// The failure that left an operand without a value, or says that it has none.
+    fn without_value(&self, memory: &Memory) -> Option<Arc<Failure>> {
+        self.task.work().with_handles(|handles| {
+            handles.iter().zip(&self.needs).filter(|(_, need)| need.access != Access::Write).find_map(
+                |((handle, _), need)| {
+                    handle.base().failure().or_else(|| {
+                        let missing = !memory.has_value(need.datum);
+                        let what =
+                            || format!("{} holds no value: its writer did not run", handle.base().name());
+                        missing.then(|| self.task.work().describe(Cause::words(what())))
+                    })
+                },
+            )
+        })
+    }
+}
+
+/// The handles on which the task has to have its turn.
+fn commuting(work: &Work) -> SmallVec<[Arc<dyn AnyHandle>; 2]> {
+    work.with_handles(|handles| {
+        let commuting = handles.iter().filter(|(_, mode)| *mode == Mode::Commute);
+        commuting.map(|(handle, _)| handle.arc()).collect()
+    })
+}

@@ -1,0 +1,160 @@
+//! What the memory manager is told beforehand: the uses of data to come.
+
+use std::sync::Arc;
+
+use super::TransferDriver;
+use crate::data::AnyHandle;
+use crate::graph::Graph;
+use crate::memory::{self, Datum, Memory, NodeId};
+use crate::operand::Accesses;
+use crate::plan::reads_as_stored;
+use crate::task::{Header, Role, Task};
+
+/// Every use counts as one under the same number: with the numbers of submission a full device gives up what its tasks need next,
+/// since they run by priority (`docs/simulation.md`).
+const USE: u64 = 0;
+
+impl TransferDriver {
+    /// A task has been submitted, and runs on the worker `home` if that is certain: its data will be used.
+    pub(crate) fn will_use(&self, task: &Task, home: Option<usize>) {
+        self.each_datum(task, |memory, datum| memory.expect(datum, USE));
+        self.each_wide(task, home, Memory::expect_wide);
+        // New values may have come to the host with it.
+        if self.is_limited() {
+            self.with_memory(|memory| memory.tidy());
+        }
+    }
+
+    /// It has ended, or is a replay that has begun.
+    pub(crate) fn has_used(&self, task: &Task, home: Option<usize>) {
+        self.each_datum(task, |memory, datum| memory.unexpect(datum, USE));
+        self.each_wide(task, home, Memory::unexpect_wide);
+    }
+
+    /// A replay begins on these handles: what its tasks will use is announced task by task. `home` says where one of them runs, if that
+    /// is certain.
+    pub(crate) fn will_replay(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        home: impl Fn(&Header) -> Option<usize>,
+    ) {
+        self.with_memory(|memory| {
+            for task in 0..graph.len() {
+                used(graph, handles, task).for_each(|datum| memory.expect(datum, USE));
+            }
+        });
+        for task in 0..graph.len() {
+            self.each_wide_of(graph, handles, task, home(graph.header(task)), Memory::expect_wide);
+        }
+    }
+
+    /// One of its tasks has ended.
+    pub(crate) fn has_replayed(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        task: usize,
+        home: Option<usize>,
+    ) {
+        self.with_memory(|memory| {
+            used(graph, handles, task).for_each(|datum| memory.unexpect(datum, USE));
+        });
+        self.each_wide_of(graph, handles, task, home, Memory::unexpect_wide);
+    }
+
+    fn each_wide_of(
+        &self,
+        graph: &Graph,
+        handles: &[Arc<dyn AnyHandle>],
+        task: usize,
+        home: Option<usize>,
+        tell: impl Fn(&mut Memory, Datum, NodeId),
+    ) {
+        let Some(node) = home.map(|worker| self.node_of(worker)) else { return };
+        let slots = graph.operand_slots(task);
+        self.with_memory(|memory| {
+            let read = reads_as_stored(graph.body(task)).into_iter();
+            read.filter_map(|at| handles[slots[at] as usize].datum())
+                .for_each(|datum| tell(memory, datum, node));
+        });
+    }
+
+    fn each_datum(&self, task: &Task, tell: impl Fn(&mut Memory, Datum)) {
+        let mut accesses = Accesses::new();
+        task.body.declare(&mut accesses);
+        self.with_memory(|memory| {
+            accesses.iter().filter_map(|access| access.handle.datum()).for_each(|datum| tell(memory, datum));
+        });
+    }
+
+    fn each_wide(&self, task: &Task, home: Option<usize>, tell: impl Fn(&mut Memory, Datum, NodeId)) {
+        // A replay says it of its tasks.
+        let home = home.filter(|_| task.role == Role::Work);
+        let Some(node) = home.map(|worker| self.node_of(worker)) else { return };
+        let mut accesses = Accesses::new();
+        task.body.declare(&mut accesses);
+        self.with_memory(|memory| {
+            let read = reads_as_stored(&task.body).into_iter();
+            read.filter_map(|at| accesses[at].handle.datum()).for_each(|datum| tell(memory, datum, node));
+        });
+    }
+}
+
+/// The data of a recorded task, as often as it names them.
+fn used<'g>(
+    graph: &'g Graph,
+    handles: &'g [Arc<dyn AnyHandle>],
+    task: usize,
+) -> impl Iterator<Item = Datum> + 'g {
+    graph.operand_slots(task).iter().filter_map(|&slot| handles[slot as usize].datum())
+}
+
+/// A replica that could make room for others, as [`RuntimeBuilder::choose_victim`](crate::RuntimeBuilder::choose_victim) shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The number of its handle, as in traces.
+    pub data: u64,
+    /// What giving it up would free.
+    pub bytes: u64,
+    /// A task that is queued for this node will use it.
+    pub wanted: bool,
+    /// Some submitted task will use it, here or elsewhere.
+    pub has_uses: bool,
+    /// Larger for what was used later.
+    pub last_use: u64,
+    /// It is the only copy: it would have to be written back first.
+    pub only_copy: bool,
+}
+
+/// What a user chooses victims with: the memory node (in the order of [`Runtime::memory`]) and the first candidates.
+pub(crate) type Chooser = Box<dyn Fn(usize, &[Candidate]) -> Option<usize> + Send>;
+
+impl TransferDriver {
+    /// Lets the user choose who makes room.
+    pub(crate) fn choose_victims_by(&self, choose: Chooser) {
+        let data = Arc::clone(&self.data);
+        let hook = move |node: usize, candidates: &[memory::Candidate]| {
+            let data = data.lock();
+            let shown = |c: &memory::Candidate| Candidate {
+                data: data.get(c.datum.0 as usize).map_or(0, |(id, _)| *id),
+                bytes: c.bytes,
+                wanted: c.wanted,
+                has_uses: c.next_use.is_some(),
+                last_use: c.last_use,
+                only_copy: c.sole,
+            };
+            let shown: Vec<Candidate> = candidates.iter().map(shown).collect();
+            drop(data);
+            choose(node, &shown)
+        };
+        self.with_memory(|memory| memory.set_victim_hook(Box::new(hook)));
+    }
+
+    /// Forgets the value of a handle that no task has.
+    pub(crate) fn invalidate(&self, handle: &dyn AnyHandle) {
+        if let Some(datum) = handle.datum() {
+            self.with_memory(|memory| memory.invalidate(datum));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Values for callers outside of tasks: brought to the host, and home for good when the runtime ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering, fence};
+
+use super::{TransferDriver, Waiting};
+use crate::data::AnyHandle;
+use crate::engine::{Shared, Target};
+use crate::error::Error;
+use crate::format::Format;
+use crate::memory::{Access, BufferId, Datum, HOST, Memory, NOWHERE, Need, Ticket};
+
+const THERE: u8 = 1;
+const LOST: u8 = 2;
+
+/// Tells a waiting caller what became of the value.
+#[derive(Default)]
+pub(super) struct Signal(AtomicU8);
+
+impl Signal {
+    pub(super) fn is_there(&self) {
+        self.0.store(THERE, Ordering::Release);
+    }
+
+    pub(super) fn is_lost(&self) {
+        self.0.store(LOST, Ordering::Release);
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A caller's hold on a value in host memory.
+pub(crate) struct HostAccess {
+    ticket: Ticket,
+    writes: bool,
+    signal: Arc<Signal>,
+    format: Format,
+    /// Where it is, once it is there.
+    pub(crate) buffer: BufferId,
+}
+
+impl Shared {
+    /// Brings the current version to the host, once it is the caller's turn in the handle's chain; `None` if there is no value.
+    pub(crate) fn bring(
+        self: &Arc<Self>,
+        handle: &dyn AnyHandle,
+        writes: bool,
+    ) -> Result<Option<HostAccess>, Error> {
+        let Some(mut access) = self.ask_for_value(handle, writes) else { return Ok(None) };
+        let transfers = self.transfers.as_ref().expect("only a transfers brings values");
+        let there = || access.signal.get() != 0;
+        if let Err(error) = self.wait_until(&Target::Other("a value from another memory node"), there) {
+            transfers.give_up(access.ticket);
+            self.drain();
+            return Err(error);
+        }
+        if access.signal.get() == LOST {
+            return Ok(None);
+        }
+        let format = access.format;
+        let datum = handle.datum().expect("held");
+        access.buffer = transfers.look(|memory| memory.buffer(datum, HOST, format)).expect("staged");
+        Ok(Some(access))
+    }
+
+    /// Asks for the current version on the host, without waiting for it; `None` if there is no value.
+    pub(crate) fn ask_for_value(
+        self: &Arc<Self>,
+        handle: &dyn AnyHandle,
+        writes: bool,
+    ) -> Option<HostAccess> {
+        let transfers = self.transfers.as_ref().expect("only a transfers brings values");
+        if handle.has_partials() {
+            transfers.combine(handle);
+        }
+        let (ticket, signal) = (transfers.ticket(), Arc::new(Signal::default()));
+        let datum = handle.datum().expect("adopted when the caller's turn was linked");
+        let format = transfers.with_memory(|memory| {
+            let (format, bytes) = memory.current(datum);
+            let access = if writes { Access::Update } else { Access::Read };
+            memory.has_value(datum).then(|| {
+                transfers.waiting.lock().insert(ticket, Waiting::Caller(Arc::clone(&signal)));
+                memory.stage_for_caller(ticket, &[Need { datum, format, bytes, access }]);
+                format
+            })
+        })?;
+        self.drain();
+        Some(HostAccess { ticket, writes, signal, format, buffer: NOWHERE })
+    }
+
+    /// The caller has done with the value.
+    pub(crate) fn let_go(self: &Arc<Self>, handle: &dyn AnyHandle, access: &HostAccess) {
+        let transfers = self.transfers.as_ref().expect("only a transfers brings values");
+        transfers.with_memory(|memory| {
+            let datum = handle.datum().expect("held");
+            let meta = access.writes.then(|| handle.settle(access.buffer));
+            let written: Option<(Datum, _, _)> = meta.map(|meta| (datum, meta.format, meta.bytes as u64));
+            memory.finish_as(access.ticket, written.as_slice());
+        });
+        self.drain();
+    }
+
+    /// Waits until nothing is on its way between nodes.
+    pub(crate) fn wait_for_transfers(self: &Arc<Self>) -> Result<(), Error> {
+        let Some(transfers) = &self.transfers else { return Ok(()) };
+        transfers.waiting_for_rest.fetch_add(1, Ordering::SeqCst);
+        // Whoever carries out the last action looks for waiters then; this thread is seen, or sees the rest.
+        fence(Ordering::SeqCst);
+        self.drain();
+        let waited = self.wait_until(&Target::Other("the end of all transfers"), || transfers.is_at_rest());
+        transfers.waiting_for_rest.fetch_sub(1, Ordering::SeqCst);
+        waited
+    }
+
+    /// Called by whoever has carried out what the manager asked for.
+    pub(super) fn wake_if_at_rest(&self, transfers: &TransferDriver) {
+        fence(Ordering::SeqCst);
+        if transfers.waiting_for_rest.load(Ordering::SeqCst) > 0 && transfers.is_at_rest() {
+            self.wake_other_waiters();
+        }
+    }
+
+    /// Brings every value that still has a handle home to it: nothing runs any more, and other runtimes may have the handles.
+    pub(crate) fn write_back_all(self: &Arc<Self>) {
+        let Some(transfers) = &self.transfers else { return };
+        if transfers.is_limited() {
+            transfers.with_memory(|memory| memory.lift_capacity());
+            self.drain();
+        }
+        let handles: Vec<Arc<dyn AnyHandle>> =
+            transfers.data.lock().iter().filter_map(|(_, handle)| handle.upgrade()).collect();
+        for handle in &handles {
+            let access =
+                if handle.base().is_poisoned() { None } else { self.bring(&**handle, false).ok().flatten() };
+            if let Some(access) = &access {
+                self.let_go(&**handle, access);
+            }
+        }
+        // The end of one transfer may begin another, on a stream that was closed a moment ago: once it has ended nothing moves, and yet its
+        // stream is open.
+        loop {
+            let were_open = transfers.close();
+            self.drain();
+            if !were_open && transfers.look(Memory::is_at_rest) {
+                break;
+            }
+        }
+        for handle in &handles {
+            handle.unmanage(transfers.on_host(&**handle));
+        }
+        for node in &transfers.nodes {
+            transfers.throw_out(node.recycled.close());
+        }
+        transfers.drop_thrown_out();
+        transfers.close_pools();
+    }
+}
+
+impl TransferDriver {
+    /// True if nothing moves, and all that the manager asked for is done.
+    fn is_at_rest(&self) -> bool {
+        // In this order: what the end of a transfer asks for is queued before the manager is let go.
+        self.look(Memory::is_at_rest) && self.actions.is_idle()
+    }
+
+    /// The caller does not wait for its working set any more.
+    fn give_up(&self, ticket: Ticket) {
+        self.with_memory(|memory| {
+            self.waiting.lock().remove(&ticket);
+            // With a lost device it may be gone already.
+            if memory.holds(ticket) {
+                memory.abandon(ticket);
+            }
+        });
+    }
+
+    /// Where the current version is on the host, if it is there.
+    fn on_host(&self, handle: &dyn AnyHandle) -> Option<BufferId> {
+        let datum = handle.datum()?;
+        self.look(|memory| {
+            let (format, _) = memory.current(datum);
+            if memory.has_value(datum) { memory.buffer(datum, HOST, format) } else { None }
+        })
+    }
+
+    /// Adds the partial results of a reduction to the value, once, before anybody looks at it: in a new place, since transfers
+    /// may still read the old one.
+    pub(super) fn combine(&self, handle: &dyn AnyHandle) {
+        let _one = self.combining.lock();
+        let _mode = self.mode.enter();
+        let datum = handle.datum().expect("managed");
+        // What does not travel cannot be copied: it moves, once no conversion reads it any more.
+        while !handle.is_portable() && handle.has_partials() && !self.look(|memory| memory.is_unread(datum)) {
+            if !self.events.as_ref().is_some_and(|events| events.pass()) {
+                std::thread::yield_now();
+            }
+        }
+        if !handle.has_partials() {
+            return;
+        }
+        let Some(old) = self.on_host(handle) else { return };
+        handle.combine_apart(old, &mut |meta| {
+            self.with_memory(|memory| memory.replace(datum, meta.format, meta.bytes as u64))
+        });
+        if handle.is_portable() {
+            self.with_memory(|memory| memory.unkeep(datum));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! How fast the links between memory nodes are: as their devices declare, as performance models know, or as they are measured
+//! when they are first used.
+
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+use zellige_model::{LinkError, LinkModel, Models};
+
+use super::disk;
+use super::probe::{Bytes, Ladder, host_copy};
+use super::{Node, TransferDriver};
+use crate::device::{Op, Span, StreamId};
+use crate::engine::Shared;
+use crate::error::DeviceError;
+use crate::gpu::{Carrier, GpuStream};
+use crate::memory::{HOST, LinkSpec, NodeId};
+
+/// From one node to another.
+pub(super) type Way = (NodeId, NodeId);
+
+/// Of a link of which nothing is known, or nothing that is believed: slow, so that nothing is moved without need.
+const ASSUMED: LinkSpec = LinkSpec { bandwidth: 4e9, latency_ns: 20_000 };
+
+/// How fast a node converts: only used to choose among sources.
+const CONVERTS: LinkSpec = LinkSpec { bandwidth: 20e9, latency_ns: 0 };
+
+/// What has been measured, and what is still to be.
+pub(super) struct Links {
+    unknown: Mutex<Unknown>,
+    /// Notified when a measurement has ended.
+    ended: Condvar,
+    /// Whom to ask first, and to tell.
+    models: Option<Arc<Models>>,
+}
+
+#[derive(Default)]
+struct Unknown {
+    /// To be measured when they are first used.
+    unused: Vec<Way>,
+    /// Being measured.
+    under_way: Vec<Way>,
+}
+
+impl Links {
+    pub(super) fn new(models: Option<Arc<Models>>) -> Self {
+        Links { unknown: Mutex::default(), ended: Condvar::new(), models }
+    }
+
+    /// The figures that the memory manager starts with: every device is linked to the host, and to every other if they are
+    /// `peers`; the disk to the host alone. What no device declares and no model knows will be measured.
+    pub(super) fn specs(
+        &self,
+        nodes: &[Node],
+        peers: bool,
+        disk: Option<NodeId>,
+    ) -> Vec<Vec<Option<LinkSpec>>> {
+        let link = |from: NodeId, to: NodeId| {
+            if from == to {
+                return Some(CONVERTS);
+            }
+            if Some(from) == disk || Some(to) == disk {
+                return (from == HOST || to == HOST).then_some(disk::LINK);
+            }
+            if from != HOST && to != HOST && !(peers && nodes[from].is_peer_of(&nodes[to])) {
+                return None;
+            }
+            let declared = nodes[mover((from, to))].device.as_ref().and_then(|device| device.link(from, to));
+            let known = || self.models.as_ref()?.link(&nodes[from].link_end, &nodes[to].link_end).map(spec);
+            Some(declared.or_else(known).unwrap_or_else(|| {
+                self.unknown.lock().unused.push((from, to));
+                ASSUMED
+            }))
+        };
+        let all = 0..nodes.len();
+        all.clone().map(|from| all.clone().map(|to| link(from, to)).collect()).collect()
+    }
+
+    /// True, once, for a link that is to be measured: whoever asks begins.
+    fn begins(&self, way: Way) -> bool {
+        let mut unknown = self.unknown.lock();
+        let Some(at) = unknown.unused.iter().position(|unused| *unused == way) else { return false };
+        unknown.unused.swap_remove(at);
+        unknown.under_way.push(way);
+        true
+    }
+
+    fn ends(&self, way: Way) {
+        self.unknown.lock().under_way.retain(|under_way| *under_way != way);
+        self.ended.notify_all();
+    }
+}
+
+/// The node whose device carries out what goes this way.
+pub(super) fn mover((from, to): Way) -> NodeId {
+    if from == HOST { to } else { from }
+}
+
+fn spec(link: LinkModel) -> LinkSpec {
+    LinkSpec { bandwidth: link.bandwidth(), latency_ns: (link.latency() * 1e9).round() as u64 }
+}
+
+/// A measurement under way. Each transfer's end puts the next one on the link's stream; nobody waits for it.
+struct Measurement {
+    shared: Arc<Shared>,
+    way: Way,
+    ladder: Ladder,
+    /// What goes over the link; with the transfer while it is under way.
+    bytes: Bytes,
+    /// What is to happen once the link is known.
+    then: Box<dyn FnOnce() + Send>,
+}
+
+impl Shared {
+    /// Does `then` at once, or after the link has been measured, if this is its first use.
+    pub(super) fn once_known(
+        self: &Arc<Self>,
+        transfers: &TransferDriver,
+        way: Way,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        if !transfers.links.begins(way) {
+            return then();
+        }
+        let (ladder, bytes) = (Ladder::default(), Bytes::new(0));
+        Measurement { shared: Arc::clone(self), way, ladder, bytes, then: Box::new(then) }.go_on();
+    }
+
+    /// Measures every link that has not been used yet, one after the other, and waits for that.
+    pub(crate) fn measure_links(self: &Arc<Self>) {
+        let Some(transfers) = &self.transfers else { return };
+        loop {
+            let Some(way) = transfers.links.unknown.lock().unused.first().copied() else { break };
+            self.once_known(transfers, way, || ());
+            while self.events.as_ref().is_some_and(|events| events.pass()) {}
+            transfers.links.wait();
+        }
+        transfers.links.wait();
+    }
+}
+
+impl Links {
+    /// Until no measurement is under way.
+    fn wait(&self) {
+        let mut unknown = self.unknown.lock();
+        self.ended.wait_while(&mut unknown, |unknown| !unknown.under_way.is_empty());
+    }
+}
+
+impl Measurement {
+    /// Sends the next size, or ends.
+    fn go_on(mut self) {
+        let Some(bytes) = self.ladder.next() else { return self.end(true) };
+        let shared = Arc::clone(&self.shared);
+        let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
+        if self.bytes.len() != bytes {
+            let _serving = transfers.serve();
+            self.bytes = Bytes::new(bytes);
+        }
+        let device = transfers.nodes[mover(self.way)].device.as_ref().expect("the host moves nothing");
+        let stream = StreamId::Link(self.way.0, self.way.1);
+        device.enqueue(stream, self.transfer(bytes));
+    }
+
+    fn transfer(mut self, bytes: u64) -> Op {
+        let sent = Arc::new(Mutex::new(Some(std::mem::replace(&mut self.bytes, Bytes::new(0)))));
+        let back = Arc::clone(&sent);
+        let (shared, way) = (Arc::clone(&self.shared), self.way);
+        let run = move |stream: Option<&Arc<GpuStream>>| {
+            // Taken out: no lock is held over a copy.
+            let taken = sent.lock().take();
+            let Some(mut bytes) = taken else { return Ok(()) };
+            let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
+            let ran = transfers.send_probe(way, &mut bytes, stream);
+            *sent.lock() = Some(bytes);
+            ran
+        };
+        let done = move |ended: Result<Span, DeviceError>| {
+            let Ok(span) = ended else { return self.end(false) };
+            self.bytes = back.lock().take().unwrap_or(Bytes::new(0));
+            self.ladder.add(span.end.saturating_duration_since(span.start));
+            self.go_on();
+        };
+        Op::new(Some(bytes), Box::new(run), Box::new(done))
+    }
+
+    /// The link is known as far as it will be. A device that has failed says so itself to what comes next.
+    fn end(self, alive: bool) {
+        let Measurement { shared, way, ladder, then, .. } = self;
+        let transfers = shared.transfers.as_ref().expect("links belong to a transfers");
+        if alive {
+            transfers.note_link(way, ladder.judge(host_copy()));
+        }
+        transfers.links.ends(way);
+        then();
+    }
+}
+
+impl TransferDriver {
+    fn send_probe(
+        &self,
+        way: Way,
+        bytes: &mut Bytes,
+        stream: Option<&Arc<GpuStream>>,
+    ) -> Result<(), DeviceError> {
+        let Some(stream) = stream else {
+            bytes.copy();
+            return Ok(());
+        };
+        let [from, to] = [way.0, way.1].map(|node| self.nodes[node].gpu.as_ref());
+        let sent = Carrier { stream }.probe(from, to, bytes.both());
+        sent.map_err(|error| stream.failure(&error))
+    }
+
+    /// Tells the memory manager and the models of a link, if it is believed.
+    fn note_link(&self, way: Way, judged: Result<LinkModel, LinkError>) {
+        let (from, to) = (&*self.nodes[way.0].name, &*self.nodes[way.1].name);
+        match judged {
+            Ok(link) => {
+                self.with_memory(|memory| memory.set_link(way.0, way.1, spec(link)));
+                if let Some(models) = &self.links.models {
+                    models.set_link(&self.nodes[way.0].link_end, &self.nodes[way.1].link_end, link);
+                }
+            }
+            Err(error) => tracing::warn!(
+                "the link from {from} to {to} is not believed: {error}; {:e} B/s and {:e} s are assumed",
+                ASSUMED.bandwidth,
+                ASSUMED.latency_ns as f64 * 1e-9
+            ),
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! The driver of the memory manager: bytes, moved by devices while workers do other things.
+//!
+//! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the manager asks for, `gather` brings a
+//! task's operands to its worker and settles what it wrote, `turn` does the same for a caller outside of tasks, `retire` takes
+//! a failed device out. `README.md` says who may do what when. A runtime without devices has no transfer driver and pays for none.
+
+mod batch;
+mod disk;
+mod drive;
+mod gather;
+mod handoff;
+mod hints;
+mod host_access;
+mod lane;
+mod links;
+mod log;
+#[cfg(all(test, loom))]
+mod models;
+mod probe;
+mod refuse;
+mod retire;
+mod stream_order;
+mod tally;
+mod timing;
+mod workspace;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use crossbeam_queue::SegQueue;
+use parking_lot::{Mutex, ReentrantMutex};
+
+use self::disk::Disk;
+pub(crate) use self::disk::HostMemory;
+pub(crate) use self::gather::{Next, Placed, PlacedBatch};
+use self::handoff::Handoff;
+pub use self::hints::Candidate;
+pub(crate) use self::hints::Chooser;
+pub(crate) use self::host_access::HostAccess;
+use self::host_access::Signal;
+pub(crate) use self::lane::Depth;
+use self::lane::Lane;
+use self::links::Links;
+pub(crate) use self::log::Log;
+use self::stream_order::Followers;
+pub use self::tally::NodeUse;
+use self::tally::Tally;
+pub(crate) use self::timing::Timing;
+use crate::buffer::{Pool, Serving};
+use crate::data::{AnyHandle, BufferPool, Forgotten, RecycledBuffer, ThrownOut};
+use crate::device::{Device, DeviceSpec, EmulatedDevice, Events, HostDevice, SimulatedDevice};
+use crate::error::DeviceError;
+use crate::gpu::{Gpu, GpuDevice, GpuMemory, check_memory};
+use crate::memory::{
+    Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket,
+};
+use crate::numbered::Numbered;
+use crate::plan::Plan;
+use crate::subnormals::Subnormals;
+use zellige_model::Models;
+
+/// A datum's handle, and the number that the handle has in traces.
+type Known = (u64, Weak<dyn AnyHandle>);
+
+/// One memory node and the device that works on it.
+struct Node {
+    name: String,
+    /// Its name in the performance models of links; a GPU's is the same in every run.
+    link_end: String,
+    /// What its device is, for people.
+    what: Option<String>,
+    /// Bytes that it holds at most; `None`: as many as there are.
+    capacity: Option<u64>,
+    /// What moves bytes to it; `None`: the host, or the disk.
+    device: Option<Arc<dyn Device>>,
+    /// Where it is that of a GPU.
+    gpu: Option<Arc<GpuMemory>>,
+    /// Set once the device has failed.
+    failure: OnceLock<DeviceError>,
+    /// Held until the manager knows of it.
+    retiring: Mutex<()>,
+    /// Copies to and from its memory that are under way.
+    moving: AtomicUsize,
+    /// Memory that replicas have left.
+    recycled: BufferPool,
+}
+
+impl Node {
+    fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
+        let (failure, retiring, moving, recycled) = Default::default();
+        let link_end = name.clone();
+        Node { name, link_end, what: None, capacity, device, gpu: None, failure, retiring, moving, recycled }
+    }
+
+    /// True for two emulated devices, and for two GPUs of one driver that reach each other.
+    fn is_peer_of(&self, other: &Node) -> bool {
+        match (&self.gpu, &other.gpu) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.reaches(other),
+            _ => false,
+        }
+    }
+
+    /// A node for this device, which is called by its kind and number.
+    ///
+    /// # Errors
+    /// In words, for a GPU that cannot be used.
+    fn of(
+        number: usize,
+        spec: &DeviceSpec,
+        peers: Option<LinkSpec>,
+        pools: &[Arc<Pool>],
+        mode: Subnormals,
+        events: Option<&Arc<Events>>,
+    ) -> Result<Self, String> {
+        let name = format!("{} {number}", spec.kind());
+        let (capacity, what) = (Some(spec.capacity()), Some(spec.title()));
+        match (spec, events) {
+            (DeviceSpec::Emulated(emulated), Some(events)) => {
+                let device = SimulatedDevice::new(events, number, &name);
+                let device = device.like(emulated.declared(), emulated.fails_at);
+                Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
+            }
+            (DeviceSpec::Gpu(_), Some(_)) => Err(format!("{name}: a GPU has a clock of its own")),
+            (DeviceSpec::Emulated(emulated), None) => {
+                let device = EmulatedDevice::new(name.clone(), emulated.clone(), peers, mode);
+                Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
+            }
+            (DeviceSpec::Gpu(gpu), None) => {
+                let pool = pools.iter().find(|pool| pool.is_of(&gpu.driver)).expect("each driver has one");
+                let memory = GpuMemory::new(&name, gpu, Arc::clone(pool));
+                let memory = memory.map_err(|error| format!("{name}: {error}"))?;
+                let device: Arc<dyn Device> =
+                    Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams, mode));
+                let link_end = gpu.link_end();
+                Ok(Node { what, link_end, gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
+            }
+        }
+    }
+}
+
+/// Page-locked memory for each driver that GPUs among the devices have.
+fn pools(gpus: &[&Gpu], limit: Option<u64>) -> Vec<Arc<Pool>> {
+    let mut pools: Vec<Arc<Pool>> = Vec::new();
+    for gpu in gpus {
+        if !pools.iter().any(|pool| pool.is_of(&gpu.driver)) {
+            pools.push(Pool::new(&gpu.driver, gpu.page_lock_from, limit));
+        }
+    }
+    pools
+}
+
+/// Whose working set a ticket stands for.
+enum Waiting {
+    Task(Placed),
+    Caller(Arc<Signal>),
+}
+
+/// What is known of a task between the moment it becomes ready and its end.
+struct Planned {
+    plan: Arc<Plan>,
+    /// The node for which its operands are wanted.
+    wanted: Option<NodeId>,
+    /// Devices that had failed by then.
+    failures: usize,
+    /// A GPU can run it.
+    gpu_only: bool,
+}
+
+/// The places of a task's operands, one per access.
+pub(crate) type Buffers = smallvec::SmallVec<[BufferId; 4]>;
+
+/// A machine in simulated time.
+pub(crate) struct Simulated<'m> {
+    /// The host first.
+    pub(crate) nodes: Vec<(String, NodeSpec)>,
+    /// As [`Memory::new`] has them.
+    pub(crate) links: &'m [Vec<Option<LinkSpec>>],
+    pub(crate) disk: Option<NodeId>,
+    /// The node of each worker.
+    pub(crate) workers: Vec<NodeId>,
+    pub(crate) depth: Depth,
+    pub(crate) events: &'m Arc<Events>,
+    pub(crate) timing: Box<dyn Timing>,
+}
+
+/// See the module.
+pub(crate) struct TransferDriver {
+    memory: Mutex<Memory>,
+    /// What the manager asked for and nobody has carried out yet, in order.
+    actions: Handoff<Action>,
+    /// The handle of each datum.
+    data: Arc<Mutex<Vec<Known>>>,
+    forgotten: Forgotten,
+    nodes: Vec<Node>,
+    /// Conversions on the host, and transfers to and from the disk.
+    host: Arc<dyn Device>,
+    /// How long things take, where time is simulated and nothing runs.
+    timing: Option<Box<dyn Timing>>,
+    /// Operations of simulated devices.
+    events: Option<Arc<Events>>,
+    disk: Option<Disk>,
+    lanes: Vec<Lane>,
+    plans: Mutex<Numbered<u64, Planned>>,
+    waiting: Mutex<Numbered<Ticket, Waiting>>,
+    /// Threads that wait until nothing moves.
+    waiting_for_rest: AtomicUsize,
+    /// Only where there are GPUs.
+    followers: Option<Followers>,
+    /// Held while partial results are added to a value.
+    combining: ReentrantMutex<()>,
+    tally: Tally,
+    links: Links,
+    /// Page-locked host memory, one for each driver of GPUs.
+    pools: Vec<Arc<Pool>>,
+    /// BufferPool that had to go, until somebody without locks comes by.
+    thrown_out: SegQueue<RecycledBuffer>,
+    pub(crate) log: Option<Log>,
+    next_ticket: AtomicU64,
+    mode: Subnormals,
+}
+
+impl TransferDriver {
+    /// Memory for `cpus` workers on the host, one for each device, and the disk behind the host, if there is one; `peers` is the
+    /// link between any two devices. What links nobody declares, `models` are asked for and told. Values are
+    /// converted and added in `mode`, whichever thread does it. With `events` all devices are simulated ones, and bodies run on them.
+    #[expect(clippy::too_many_arguments, reason = "what a builder was told, each of another type")]
+    pub(crate) fn new(
+        cpus: usize,
+        devices: &[DeviceSpec],
+        peers: Option<LinkSpec>,
+        host: HostMemory,
+        models: Option<Arc<Models>>,
+        log: Option<Log>,
+        mode: Subnormals,
+        events: Option<&Arc<Events>>,
+    ) -> Result<Self, String> {
+        let gpus: Vec<&Gpu> = devices.iter().filter_map(DeviceSpec::as_gpu).collect();
+        check_memory(&gpus)?;
+        let pools = pools(&gpus, host.capacity);
+        let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, Some(swap)));
+        let spill = disk.as_ref().map(|disk| disk.node);
+        let host = NodeSpec { capacity: host.capacity, staging: u32::MAX, spill };
+        let of_device = |d: &DeviceSpec| NodeSpec {
+            capacity: Some(d.capacity()),
+            staging: d.staging(),
+            spill: Some(HOST),
+        };
+        let specs: Vec<NodeSpec> = std::iter::once(host)
+            .chain(devices.iter().map(of_device))
+            .chain(disk.iter().map(|_| disk::NODE))
+            .collect();
+        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers, &pools, mode, events));
+        let made = made.collect::<Result<Vec<Node>, String>>()?;
+        let host = Node::new("host".into(), specs[HOST].capacity, None);
+        if !gpus.is_empty() && gpus.len() == devices.len() {
+            // What comes from GPUs comes to page-locked memory, and that has a pool of its own.
+            drop(host.recycled.close());
+        }
+        let simulated = |number: usize, name: &str| -> Option<Arc<dyn Device>> {
+            Some(Arc::new(SimulatedDevice::new(events?, number, name)))
+        };
+        let of_cpu =
+            |cpu: usize| Lane::new(HOST, simulated(devices.len() + 1 + cpu, "cpu"), Depth::default());
+        let of_made = |(at, node): (usize, &Node)| Lane::new(at + 1, node.device.clone(), Depth::default());
+        let lanes = (0..cpus).map(of_cpu).chain(made.iter().enumerate().map(of_made)).collect();
+        let of_disk = disk.iter().map(|_| Node::new("disk".into(), None, None));
+        let host_device = simulated(devices.len(), "host")
+            .unwrap_or_else(|| Arc::new(HostDevice::new(pools.first().cloned(), mode)));
+        let nodes: Vec<Node> = std::iter::once(host).chain(made).chain(of_disk).collect();
+        let links = Links::new(models);
+        let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some(), spill));
+        let followers = (!gpus.is_empty()).then(Followers::default);
+        let transfers = TransferDriver::of(nodes, memory, lanes, links, host_device);
+        Ok(TransferDriver { disk, pools, followers, log, mode, events: events.cloned(), ..transfers })
+    }
+
+    /// One in simulated time.
+    pub(crate) fn simulated(machine: Simulated<'_>, log: Log) -> Self {
+        let Simulated { nodes, links, disk, workers, depth, events, timing } = machine;
+        let simulated = |number: usize, name: &str| -> Arc<dyn Device> {
+            Arc::new(SimulatedDevice::new(events, number, name))
+        };
+        let specs: Vec<NodeSpec> = nodes.iter().map(|(_, spec)| *spec).collect();
+        let of_node = |(at, (name, spec)): (usize, &(String, NodeSpec))| {
+            let node = Node::new(name.clone(), spec.capacity, (at != HOST).then(|| simulated(at, name)));
+            drop(node.recycled.close());
+            node
+        };
+        let lane = |(at, &node): (usize, &NodeId)| {
+            Lane::new(node, Some(simulated(nodes.len() + at, &nodes[node].0)), depth)
+        };
+        let lanes = workers.iter().enumerate().map(lane).collect();
+        let host = simulated(HOST, &nodes[HOST].0);
+        let of_nodes = nodes.iter().enumerate().map(of_node).collect();
+        let memory = Memory::new(&specs, links);
+        let disk = disk.map(|node| Disk::new(node, None));
+        let made = TransferDriver::of(of_nodes, memory, lanes, Links::new(None), host);
+        TransferDriver { disk, timing: Some(timing), log: Some(log), ..made }
+    }
+
+    /// Without what only some have.
+    fn of(nodes: Vec<Node>, memory: Memory, lanes: Vec<Lane>, links: Links, host: Arc<dyn Device>) -> Self {
+        let tally = nodes.iter().map(|node| (node.name.clone(), node.what.clone(), node.capacity));
+        TransferDriver {
+            tally: Tally::new(tally),
+            disk: None,
+            log: None,
+            pools: Vec::new(),
+            timing: None,
+            events: None,
+            followers: None,
+            mode: Subnormals::default(),
+            thrown_out: SegQueue::new(),
+            memory: Mutex::new(memory),
+            links,
+            actions: Handoff::new(),
+            data: Arc::default(),
+            forgotten: Forgotten::default(),
+            nodes,
+            host,
+            lanes,
+            plans: Mutex::default(),
+            waiting: Mutex::default(),
+            waiting_for_rest: AtomicUsize::new(0),
+            combining: ReentrantMutex::new(()),
+            next_ticket: AtomicU64::new(0),
+        }
+    }
+
+    /// Tells the state machine something; what it wants done is queued in order, for [`drain`](crate::engine::Shared::drain).
+    pub(crate) fn with_memory<R>(&self, tell: impl FnOnce(&mut Memory) -> R) -> R {
+        let mut memory = self.memory.lock();
+        while let Some(datum) = self.forgotten.pop() {
+            memory.remove(datum);
+        }
+        let answer = tell(&mut memory);
+        let actions = memory.take_actions();
+        if !actions.is_empty() {
+            self.actions.extend(actions);
+        }
+        self.tally.uses(
+            |node| memory.used(node),
+            |node, used| {
+                if let Some(log) = &self.log {
+                    log.uses(node, used);
+                }
+            },
+        );
+        // Nothing is kept of values that do not exist.
+        let kept = if self.timing.is_none() { &self.nodes[..] } else { &[] };
+        for (at, node) in kept.iter().enumerate() {
+            self.throw_out(node.recycled.limit(memory.used(at), memory.arriving(at), node.capacity));
+        }
+        answer
+    }
+
+    /// Asks the state machine.
+    fn look<R>(&self, ask: impl FnOnce(&Memory) -> R) -> R {
+        ask(&self.memory.lock())
+    }
+
+    /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped: where there are several
+    /// drivers, to those of the first.
+    pub(crate) fn serve(&self) -> Option<Serving> {
+        self.pools.first().map(Pool::serve)
+    }
+
+    /// Gives page-locked memory back that nobody uses, now and later.
+    fn close_pools(&self) {
+        self.pools.iter().for_each(|pool| pool.close());
+    }
+
+    /// Leaves recycled that had to go to whoever holds no lock.
+    fn throw_out(&self, recycled: ThrownOut) {
+        recycled.into_iter().for_each(|spare| self.thrown_out.push(spare));
+    }
+
+    /// Drops them; the caller holds no lock.
+    fn drop_thrown_out(&self) {
+        while let Some(spare) = self.thrown_out.pop() {
+            drop(spare);
+        }
+    }
+
+    /// Makes the handle's value one of the manager's, unless it is already. The caller holds the chain's lock of a handle
+    /// that no task of another runtime can have.
+    pub(crate) fn adopt(&self, handle: &dyn AnyHandle) {
+        if handle.datum().is_some() {
+            return;
+        }
+        let own = handle.own();
+        let meta = own.or(handle.registered()).unwrap_or_default();
+        self.with_memory(|memory| {
+            let datum = memory.add(meta.format, meta.bytes as u64, own.map(|_| HOST));
+            let mut data = self.data.lock();
+            let known = (handle.base().id, Arc::downgrade(&handle.arc()));
+            match data.get_mut(datum.0 as usize) {
+                Some(place) => *place = known,
+                None => data.push(known),
+            }
+            handle.manage(datum, meta, memory.buffer(datum, HOST, meta.format), &self.forgotten);
+            if !handle.is_portable() {
+                memory.keep(datum);
+            }
+        });
+    }
+
+    fn handle(&self, datum: Datum) -> Option<Arc<dyn AnyHandle>> {
+        self.data.lock().get(datum.0 as usize).and_then(|(_, handle)| handle.upgrade())
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket(self.next_ticket.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// True if a worker waits for operands and has nothing to run.
+    pub(crate) fn waits_for_data(&self, worker: usize) -> bool {
+        self.lanes[worker].waits()
+    }
+
+    /// True if a worker's device has been given something to run that has not ended.
+    pub(crate) fn runs(&self, worker: usize) -> bool {
+        self.lanes[worker].runs()
+    }
+
+    /// True for a worker that drives a GPU.
+    pub(crate) fn is_gpu(&self, worker: usize) -> bool {
+        self.nodes[self.node_of(worker)].gpu.is_some()
+    }
+
+    /// Bytes of the memory of a worker's device; `None` on the host.
+    pub(crate) fn own_memory(&self, worker: usize) -> Option<u64> {
+        let node = self.node_of(worker);
+        if node == HOST { None } else { self.nodes[node].capacity }
+    }
+
+    pub(crate) fn node_of(&self, worker: usize) -> NodeId {
+        self.lanes[worker].node
+    }
+
+    pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| &*node.name)
+    }
+
+    /// What happened on each node.
+    pub(crate) fn uses(&self) -> Vec<NodeUse> {
+        let mut uses = self.look(|memory| self.tally.with(|node| memory.stats(node)));
+        for (counts, node) in uses.iter_mut().zip(&self.nodes) {
+            let recycled = node.recycled.uses();
+            (counts.spare, counts.reused, counts.allocated) =
+                (recycled.bytes, recycled.reused, recycled.allocated);
+            counts.failure = node.failure.get().map(|error| error.reason.clone());
+        }
+        if let (Some(disk), Some(counts)) = (&self.disk, uses.last_mut()) {
+            counts.failure = counts.failure.take().or(disk.refusal());
+        }
+        uses
+    }
+
+    /// The failure of a worker's device, if it has failed.
+    pub(crate) fn failure_of(&self, worker: usize) -> Option<&DeviceError> {
+        self.nodes[self.node_of(worker)].failure.get()
+    }
+
+    pub(crate) fn failures(&self) -> usize {
+        self.nodes.iter().filter(|node| node.failure.get().is_some()).count()
+    }
+
+    /// True if a device has failed since the task was planned: a policy that had nobody for it may have somebody now.
+    pub(crate) fn is_plan_stale(&self, task: u64) -> bool {
+        self.plans.lock().get(&task).is_some_and(|planned| planned.failures < self.failures())
+    }
+
+    /// Counts what a worker's device has done.
+    pub(crate) fn count(&self, worker: usize, add: impl FnOnce(&mut NodeUse)) {
+        self.tally.add(self.node_of(worker), add);
+    }
+
+    /// Notes that a GPU can run a task.
+    pub(crate) fn note_gpu_only(&self, task: u64) {
+        if let Some(planned) = self.plans.lock().get_mut(&task) {
+            planned.gpu_only = true;
+        }
+    }
+
+    /// Whether that has been noted; `None` for a task that is not planned, and once a device has failed since.
+    pub(crate) fn is_noted_gpu_only(&self, task: u64) -> Option<bool> {
+        let failures = self.failures();
+        let plans = self.plans.lock();
+        plans.get(&task).filter(|planned| planned.failures == failures).map(|planned| planned.gpu_only)
+    }
+
+    /// Whether a task's operands can be on a worker's node, all at once.
+    pub(crate) fn fits(&self, task: u64, worker: usize) -> bool {
+        let node = self.node_of(worker);
+        if self.nodes[node].failure.get().is_some() {
+            return false;
+        }
+        self.ask_plan(task, |plan| {
+            (node == HOST || !plan.on_host)
+                && self.has_time(plan, worker)
+                && self.look(|memory| memory.fits(node, &plan.needs))
+        })
+        .unwrap_or(true)
+    }
+
+    /// Bytes of a task's operands that are not on a worker's node.
+    pub(crate) fn missing(&self, task: u64, worker: usize) -> u64 {
+        let node = self.node_of(worker);
+        self.ask_plan(task, |plan| self.look(|memory| memory.missing(node, &plan.needs))).unwrap_or(0)
+    }
+
+    /// How long bringing them would take (ns).
+    pub(crate) fn transfer_ns(&self, task: u64, worker: usize) -> u64 {
+        let node = self.node_of(worker);
+        self.ask_plan(task, |plan| self.look(|memory| memory.transfer_ns(node, &plan.needs))).unwrap_or(0)
+    }
+
+    /// What the deferred selection of a task that has been planned called it; empty: nothing, or it is not planned.
+    pub(crate) fn chosen(&self, task: u64) -> &'static str {
+        self.plans.lock().get(&task).map_or("", |planned| planned.plan.choice.label)
+    }
+
+    /// Bytes of the operands of a task that has been planned.
+    pub(crate) fn planned_bytes(&self, task: u64) -> Option<u64> {
+        self.ask_plan(task, |plan| plan.bytes())
+    }
+
+    fn ask_plan<R>(&self, task: u64, ask: impl FnOnce(&Arc<Plan>) -> R) -> Option<R> {
+        let plan = self.plans.lock().get(&task).map(|planned| Arc::clone(&planned.plan));
+        plan.map(|plan| ask(&plan))
+    }
+
+    /// A worker will run the task: its operands are given up later than others, and brought in as far as there is room.
+    pub(crate) fn prefetch(&self, task: u64, worker: usize) {
+        let node = self.node_of(worker);
+        let plan = {
+            let mut plans = self.plans.lock();
+            let Some(planned) = plans.get_mut(&task).filter(|planned| planned.wanted.is_none()) else {
+                return;
+            };
+            planned.wanted = Some(node);
+            Arc::clone(&planned.plan)
+        };
+        self.with_memory(|memory| {
+            memory.want(node, &plan.needs);
+            // A datum that a failed writer left without a value cannot be fetched.
+            let there: Vec<Need> =
+                plan.needs.iter().filter(|need| memory.has_value(need.datum)).copied().collect();
+            memory.prefetch(node, &there, Reason::TaskPrefetch);
+        });
+    }
+
+    /// What the workers' lanes hold and what waits for operands, in words, for the watchdog: a few of them.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        /// As many as anybody reads.
+        const NAMED: usize = 8;
+        let mut lines: Vec<String> = Vec::new();
+        for (worker, lane) in self.lanes.iter().enumerate() {
+            if let Some(text) = lane.describe() {
+                lines.push(format!("worker {worker} {text}"));
+            }
+        }
+        let waiting: Vec<(Ticket, String)> = {
+            let waiting = self.waiting.lock();
+            let title = |waiting: &Waiting| match waiting {
+                Waiting::Task(placed) => format!("{:?} for worker {}", placed.task, placed.worker),
+                Waiting::Caller(_) => "a caller".into(),
+            };
+            waiting.iter().take(NAMED).map(|(&ticket, waits)| (ticket, title(waits))).collect()
+        };
+        self.look(|memory| {
+            let line =
+                |(ticket, who): (Ticket, String)| format!("{who} waits for {}", memory.waits_for(ticket));
+            lines.extend(waiting.into_iter().map(line));
+            lines.push(format!("{} transfers", memory.transfers()));
+        });
+        lines
+    }
+
+    /// Waits until all that devices have been asked for has ended. True if there was anything.
+    pub(crate) fn close(&self) -> bool {
+        let devices = self.nodes.iter().filter_map(|node| node.device.as_ref());
+        let were_open = devices.filter(|device| device.close()).count() > 0;
+        self.host.close() || were_open
+    }
+}

@@ -1,0 +1,250 @@
+//! The replica state machine as threads drive it, under every interleaving: the manager, its lock and the queue of its actions are those
+//! that ship. Places are cells that loom watches, so a copy, a body or a drop that meets another's write is found, whatever the values.
+
+use std::collections::{HashMap, VecDeque};
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+
+use super::handoff::Handoff;
+use crate::format::Format;
+use crate::memory::{
+    Access, Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Ticket, Transfer,
+};
+use crate::sync::{Mutex, Parker};
+
+const WIDE: Format = Format(2);
+const NARROW: Format = Format(3);
+/// Bytes of a datum in its wide form.
+const SIZE: u64 = 8;
+/// Tasks of one model at most.
+const TASKS: usize = 6;
+
+type Place = Arc<UnsafeCell<u64>>;
+
+/// What threads share: a host and two devices.
+struct Machine {
+    memory: Mutex<Memory>,
+    actions: Handoff<Action>,
+    /// Not loom's lock: it would order what only the manager may order.
+    places: std::sync::Mutex<HashMap<BufferId, Place>>,
+    staged: Vec<Parker>,
+    ended: Vec<Parker>,
+    stream: Stream,
+}
+
+/// The thread that moves bytes, while others run tasks.
+struct Stream {
+    /// `None` is its end.
+    queue: Mutex<VecDeque<Option<Transfer>>>,
+    there: Parker,
+}
+
+impl Stream {
+    fn push(&self, transfer: Option<Transfer>) {
+        self.queue.lock().push_back(transfer);
+        self.there.unpark();
+    }
+
+    fn next(&self) -> Option<Transfer> {
+        loop {
+            let next = self.queue.lock().pop_front();
+            match next {
+                Some(transfer) => return transfer,
+                None => self.there.park(),
+            }
+        }
+    }
+}
+
+/// A task on one node: adds one to what it updates, and expects a value of what it reads.
+#[derive(Clone, Copy)]
+struct Task {
+    ticket: usize,
+    node: NodeId,
+    datum: Datum,
+    does: Does,
+}
+
+#[derive(Clone, Copy)]
+enum Does {
+    AddsOne,
+    Reads(Format, u64),
+}
+
+impl Task {
+    fn adds(ticket: usize, node: NodeId, datum: Datum) -> Self {
+        Task { ticket, node, datum, does: Does::AddsOne }
+    }
+
+    fn reads(ticket: usize, node: NodeId, datum: Datum, format: Format, value: u64) -> Self {
+        Task { ticket, node, datum, does: Does::Reads(format, value) }
+    }
+}
+
+impl Machine {
+    /// Data of value 0 on the host, and two devices that hold so many of them.
+    fn new(holds: u64, data: usize) -> (Arc<Self>, Vec<Datum>) {
+        let host = NodeSpec { capacity: None, staging: 1, spill: None };
+        let device = NodeSpec { capacity: Some(holds * SIZE), staging: 1, spill: Some(HOST) };
+        let link = Some(LinkSpec { bandwidth: 1e9, latency_ns: 10 });
+        let mut memory = Memory::new(&[host, device, device], &vec![vec![link; 3]; 3]);
+        let data: Vec<Datum> = (0..data).map(|_| memory.add(WIDE, SIZE, Some(HOST))).collect();
+        let on_host = |&datum| memory.buffer(datum, HOST, WIDE).expect("added there");
+        let places = data.iter().map(|datum| (on_host(datum), Place::default())).collect();
+        let machine = Machine {
+            memory: Mutex::new(memory),
+            actions: Handoff::new(),
+            places: std::sync::Mutex::new(places),
+            staged: (0..TASKS).map(|_| Parker::new()).collect(),
+            ended: (0..TASKS).map(|_| Parker::new()).collect(),
+            stream: Stream { queue: Mutex::new(VecDeque::new()), there: Parker::new() },
+        };
+        (Arc::new(machine), data)
+    }
+
+    /// As `TransferDriver::with_memory` and `Shared::drain`.
+    fn tell(&self, what: impl FnOnce(&mut Memory)) {
+        {
+            let mut memory = self.memory.lock();
+            what(&mut memory);
+            self.actions.extend(memory.take_actions());
+        }
+        self.actions.drain(|action| self.carry_out(action));
+    }
+
+    fn carry_out(&self, action: Action) {
+        match action {
+            Action::Begin(transfer) => self.stream.push(Some(transfer)),
+            Action::Staged(Ticket(ticket)) => self.staged[ticket as usize].unpark(),
+            Action::Freed { buffer, .. } => {
+                // One that no transfer and no task has reached was never made.
+                let gone = self.places.lock().unwrap().remove(&buffer);
+                gone.inspect(|place| place.with_mut(|_| ()));
+            }
+            Action::Evicted { .. } => {}
+        }
+    }
+
+    /// Moves bytes until there is nothing more to move.
+    fn carry(&self) {
+        while let Some(transfer) = self.stream.next() {
+            let (source, target) = (self.place(transfer.source), self.place(transfer.target));
+            // SAFETY: loom checks that nobody writes the one nor uses the other meanwhile.
+            let value = source.with(|at| unsafe { *at });
+            target.with_mut(|at| unsafe { *at = value });
+            self.tell(|memory| memory.arrived(transfer.id));
+        }
+    }
+
+    fn place(&self, buffer: BufferId) -> Place {
+        Arc::clone(self.places.lock().unwrap().entry(buffer).or_default())
+    }
+
+    fn run(&self, task: Task) {
+        let (format, access) = match task.does {
+            Does::AddsOne => (WIDE, Access::Update),
+            Does::Reads(format, _) => (format, Access::Read),
+        };
+        let bytes = if format == WIDE { SIZE } else { SIZE / 2 };
+        let ticket = Ticket(task.ticket as u64);
+        self.tell(|memory| {
+            memory.stage(ticket, task.node, &[Need { datum: task.datum, format, bytes, access }])
+        });
+        self.staged[task.ticket].park();
+        let buffer = self.memory.lock().buffer(task.datum, task.node, format).expect("it was staged");
+        let place = self.place(buffer);
+        // SAFETY: as for transfers.
+        match task.does {
+            Does::AddsOne => place.with_mut(|at| unsafe { *at += 1 }),
+            Does::Reads(_, value) => assert_eq!(place.with(|at| unsafe { *at }), value, "an old version"),
+        }
+        self.tell(|memory| memory.finish(ticket));
+        self.ended[task.ticket].unpark();
+    }
+
+    /// Waits for the end of a task that another thread runs; one thread waits for each.
+    fn after(&self, ticket: usize) {
+        self.ended[ticket].park();
+    }
+}
+
+/// Runs the steps of each of two threads, then looks at the data on the host.
+fn check(holds: u64, data: usize, last: &'static [u64], steps: fn(&Machine, &[Datum], usize)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let (machine, data) = Machine::new(holds, data);
+        let mover = Arc::clone(&machine);
+        let stream = loom::thread::spawn(move || mover.carry());
+        let (there, named) = (Arc::clone(&machine), data.clone());
+        let other = loom::thread::spawn(move || steps(&there, &named, 1));
+        steps(&machine, &data, 0);
+        other.join().unwrap();
+        for (at, (&datum, &value)) in data.iter().zip(last).enumerate() {
+            let ticket = TASKS - 1 - at;
+            machine.run(Task::reads(ticket, HOST, datum, WIDE, value));
+        }
+        machine.stream.push(None);
+        stream.join().unwrap();
+        assert!(machine.memory.lock().is_at_rest());
+    });
+}
+
+/// A value is written on a device that then needs its memory: who reads it on another device meanwhile gets what was written.
+#[test]
+fn a_reader_elsewhere_meets_an_eviction() {
+    check(1, 2, &[1, 1], |machine, data, thread| {
+        if thread == 0 {
+            machine.run(Task::adds(0, 1, data[0]));
+            machine.run(Task::adds(1, 1, data[1]));
+        } else {
+            machine.after(0);
+            machine.run(Task::reads(2, 2, data[0], WIDE, 1));
+        }
+    });
+}
+
+/// A value is written back to make room, and somebody writes it where it was: that waits for the copy, or finds it gone.
+#[test]
+fn a_writer_comes_back_to_an_eviction() {
+    check(1, 2, &[2, 1], |machine, data, thread| {
+        if thread == 0 {
+            machine.run(Task::adds(0, 1, data[0]));
+            machine.run(Task::adds(1, 1, data[1]));
+        } else {
+            machine.after(0);
+            machine.run(Task::adds(2, 1, data[0]));
+        }
+    });
+}
+
+/// Two devices read a value at once, each copy from where it likes; then one writes it, and the other one's copy is old.
+#[test]
+fn a_writer_follows_two_readers() {
+    check(1, 1, &[1], |machine, data, thread| {
+        if thread == 0 {
+            machine.run(Task::reads(0, 1, data[0], WIDE, 0));
+            machine.after(1);
+            machine.run(Task::adds(2, 1, data[0]));
+        } else {
+            machine.run(Task::reads(1, 2, data[0], WIDE, 0));
+            machine.after(2);
+            machine.run(Task::reads(3, 2, data[0], WIDE, 1));
+        }
+    });
+}
+
+/// A narrow form is made for another device, and for the writer's own, while the wide one stays.
+#[test]
+fn narrow_forms_are_made_of_the_last_version() {
+    check(2, 1, &[1], |machine, data, thread| {
+        if thread == 0 {
+            machine.run(Task::adds(0, 1, data[0]));
+            machine.run(Task::reads(1, 1, data[0], NARROW, 1));
+        } else {
+            machine.after(0);
+            machine.run(Task::reads(2, 2, data[0], NARROW, 1));
+        }
+    });
+}

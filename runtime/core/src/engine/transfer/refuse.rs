@@ -1,0 +1,110 @@
+//! What can never have its operands is refused: when it is submitted, or once its operands are finished.
+
+use std::collections::BTreeSet;
+
+use super::TransferDriver;
+use crate::data::Meta;
+use crate::engine::{Job, Shared};
+use crate::error::{Cause, Error};
+use crate::format::Format;
+use crate::memory::{Access, Datum, HOST, Need, NodeId, bytes_of, distinct};
+use crate::operand::Accesses;
+use crate::plan::{Plan, formats_of};
+use crate::sched::ReadyTask;
+use crate::task::Task;
+
+impl TransferDriver {
+    /// Refuses a task whose operands can be on no node at once. Only sizes that are known count: `sized` says of which accesses they
+    /// are what the handles were registered with. A deferred selection counts with what is stored, its widest answer.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] with the arithmetic.
+    pub(crate) fn check_fits(
+        &self,
+        shared: &Shared,
+        task: &Task,
+        accesses: &Accesses<'_>,
+        sized: impl Fn(usize) -> bool,
+    ) -> Result<(), Error> {
+        // A task that only a failed device could have had is let in: its failure names the device.
+        let workers = || 0..self.lanes.len();
+        let has_host =
+            workers().any(|worker| self.node_of(worker) == HOST && self.nodes[HOST].capacity.is_none());
+        if has_host && task.header.only.is_none() {
+            return Ok(());
+        }
+        let needs = self.known_needs(task, accesses, sized);
+        let (operands, bytes) = (distinct(&needs).count(), bytes_of(&needs));
+        let may = |worker: &usize| shared.admits(&task.header, &task.body, *worker);
+        let mut least_lacking: Option<(u64, &str)> = None;
+        for worker in workers().filter(may) {
+            let node = self.node_of(worker);
+            match self.nodes[node].capacity {
+                Some(capacity) if capacity < bytes => {
+                    let here = (capacity, &*self.nodes[node].name);
+                    least_lacking = Some(least_lacking.map_or(here, |best| best.max(here)));
+                }
+                _ => return Ok(()),
+            }
+        }
+        let Some((capacity, node)) = least_lacking else { return Ok(()) };
+        let (task, node) = (task.header.title(), node.to_string());
+        Err(Error::TooLarge { task, operands, bytes, node, capacity })
+    }
+
+    /// What the task will need of what is known; what is not counts nothing.
+    fn known_needs(&self, task: &Task, accesses: &Accesses<'_>, sized: impl Fn(usize) -> bool) -> Vec<Need> {
+        let of = |at: usize| accesses[at].handle.registered().filter(|_| sized(at));
+        let known: Vec<Option<Meta>> = (0..accesses.len()).map(of).collect();
+        let metas: Vec<Meta> = known.iter().map(|meta| meta.unwrap_or_default()).collect();
+        let late = task.body.selects();
+        let asked = if late { None } else { formats_of(&task.body, &metas).ok() };
+        let need = |(at, known): (usize, &Option<Meta>)| {
+            let wanted = asked.as_ref().map_or(Format::NATIVE, |(_, formats)| formats[at]);
+            let format = if wanted == Format::NATIVE { metas[at].format } else { wanted };
+            let size = |meta: Meta| accesses[at].handle.size_as(&meta, format).unwrap_or(meta.bytes);
+            let bytes = known.map_or(0, size) as u64;
+            let datum = accesses[at].handle.datum().unwrap_or(Datum(u32::MAX));
+            let access = if accesses[at].look { Access::Look } else { Access::Read };
+            Need { datum, format, bytes, access }
+        };
+        known.iter().enumerate().map(need).collect()
+    }
+}
+
+impl TransferDriver {
+    /// Why a planned task can run nowhere, with the arithmetic.
+    pub(crate) fn nowhere(&self, task: &ReadyTask) -> Cause {
+        let restricted = if task.is_restricted() { "where it may run, " } else { "" };
+        let id = task.id();
+        let text = self.ask_plan(id, |plan| {
+            if self.timing.is_some() && plan.times.iter().all(Option::is_none) {
+                let label = plan.label(task.work().header());
+                return format!("no device can run it in {label:?}: no kind has a rate for it");
+            }
+            let (bytes, count) = (plan.bytes(), distinct(&plan.needs).count());
+            let each: BTreeSet<NodeId> = self.lanes.iter().map(|lane| lane.node).collect();
+            let why = each.into_iter().map(|node| self.why_not(node, plan)).collect::<Vec<_>>().join(", ");
+            format!("its {count} operands need {bytes} bytes at once, and no device can have them: {restricted}{why}")
+        });
+        self.plans.lock().remove(&id);
+        Cause::words(text.unwrap_or_else(|| "no device can run it".into()))
+    }
+
+    fn why_not(&self, node: NodeId, plan: &Plan) -> String {
+        let name = &self.nodes[node].name;
+        if let Some(error) = self.nodes[node].failure.get() {
+            return error.to_string();
+        }
+        let stays =
+            distinct(&plan.needs).filter_map(|need| self.handle(need.datum)).find(|h| !h.is_portable());
+        match (stays, self.nodes[node].capacity) {
+            (Some(handle), _) if node != HOST => {
+                format!("{} cannot leave the host for {name}", handle.base().name())
+            }
+            _ if node != HOST && plan.on_host => format!("{name} has no host memory, which it needs"),
+            (_, Some(capacity)) => format!("{name} has {capacity} bytes"),
+            (_, None) => format!("{name} is not limited"),
+        }
+    }
+}

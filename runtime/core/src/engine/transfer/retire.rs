@@ -1,0 +1,129 @@
+//! A device that has failed: what was on it, and what was meant for it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Placed, TransferDriver, Waiting};
+use crate::data::AnyHandle;
+use crate::engine::{Job, Shared};
+use crate::error::DeviceError;
+use crate::error::{Cause, Failure};
+use crate::memory::NodeId;
+
+/// Tasks that a failed device's worker passes on before it looks up.
+const PASSED_BACK: usize = 1024;
+
+/// What has to be told once the manager's lock is given back.
+#[derive(Default)]
+struct Retired {
+    /// Tasks that may run elsewhere.
+    again: Vec<Placed>,
+    /// Those on other nodes that wait for what is lost.
+    stranded: Vec<Waiting>,
+    /// The last references may be these: dropped with the lock, they would ask for it.
+    handles: Vec<Arc<dyn AnyHandle>>,
+}
+
+impl Shared {
+    /// Takes a failed device out: what was only there poisons its handle, tasks go elsewhere.
+    pub(super) fn retire(self: &Arc<Self>, transfers: &TransferDriver, node: NodeId, error: DeviceError) {
+        let Some(retired) = transfers.retire_node(node, error) else { return };
+        for placed in retired.again {
+            let worker = placed.worker;
+            self.send_back(transfers, placed.task, worker);
+        }
+        for waiting in retired.stranded {
+            match waiting {
+                Waiting::Caller(signal) => {
+                    signal.is_lost();
+                    self.wake_other_waiters();
+                }
+                Waiting::Task(placed) => {
+                    let worker = placed.worker;
+                    transfers.lanes[worker].gave_up();
+                    // It finds out by itself: its operand is poisoned now.
+                    self.send_back(transfers, placed.task, worker);
+                    self.sleep.notify(worker);
+                }
+            }
+        }
+        drop(retired.handles);
+        self.drain();
+        self.sleep.notify_all();
+    }
+
+    /// What a failed device's queue still holds, or gets, goes to others.
+    pub(super) fn pass_back(self: &Arc<Self>, worker: usize) {
+        let Some(transfers) = &self.transfers else { return };
+        // A task that ran again elsewhere while the manager still has its first working set would be one too many.
+        drop(transfers.nodes[transfers.node_of(worker)].retiring.lock());
+        // What was complete just when the device failed.
+        for placed in transfers.lanes[worker].clear() {
+            self.send_back(transfers, placed.task, worker);
+        }
+        for _ in 0..PASSED_BACK {
+            let Some(task) = self.pop(worker) else { break };
+            if let Some(failure) = task.work().poisoned() {
+                self.end_unrun(transfers, task, worker, failure);
+                continue;
+            }
+            transfers.forget(task.id());
+            self.passes(worker, &task);
+            self.push_ready(task, None);
+        }
+        // It may have been woken for a task that anybody could have taken.
+        for other in (0..self.workers.len()).filter(|&other| transfers.failure_of(other).is_none()) {
+            self.sleep.notify(other);
+        }
+    }
+}
+
+impl TransferDriver {
+    /// Tells the manager of the failure. `None`, once that has been done, for all but the first who come with it.
+    fn retire_node(&self, node: NodeId, error: DeviceError) -> Option<Retired> {
+        let _one = self.nodes[node].retiring.lock();
+        if self.nodes[node].failure.set(error.clone()).is_err() {
+            return None;
+        }
+        tracing::error!("{error}: it is not used any more");
+        // From here on nothing is copied from or to it; what is being copied ends first, since its place may be filled anew.
+        while self.nodes[node].moving.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        self.throw_out(self.nodes[node].recycled.close());
+        Some(self.lose(node, &error))
+    }
+
+    fn lose(&self, node: NodeId, error: &DeviceError) -> Retired {
+        let mut retired = Retired::default();
+        self.with_memory(|memory| {
+            let lost = memory.lose(node);
+            for handle in lost.data.into_iter().filter_map(|datum| self.handle(datum)) {
+                handle.base().poison(&lost_with(&*handle, error));
+                retired.handles.push(handle);
+            }
+            let mut waiting = self.waiting.lock();
+            for ticket in lost.tickets {
+                match waiting.remove(&ticket) {
+                    Some(Waiting::Task(placed)) => {
+                        self.lanes[placed.worker].gave_up();
+                        retired.again.push(placed);
+                    }
+                    // A caller's turn is on the host; a task that runs, or has been staged, is not waiting any more.
+                    Some(Waiting::Caller(_)) | None => {}
+                }
+            }
+            retired.stranded.extend(lost.stranded.iter().filter_map(|ticket| waiting.remove(ticket)));
+        });
+        for lane in self.lanes.iter().filter(|lane| lane.node == node) {
+            retired.again.extend(lane.clear());
+        }
+        retired
+    }
+}
+
+fn lost_with(handle: &dyn AnyHandle, error: &DeviceError) -> Arc<Failure> {
+    let operands = vec![handle.base().name()];
+    let cause = Cause::Error(Arc::new(error.clone()));
+    Arc::new(Failure { task: format!("the only copy was on {}", error.device), operands, cause })
+}

@@ -1,0 +1,109 @@
+//! What moved and what left, counted whether or not a trace is kept.
+
+use parking_lot::Mutex;
+
+use crate::memory::{NodeId, NodeStats, Transfer};
+
+/// What happened on one memory node since the runtime was built.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeUse {
+    /// Its name, e.g. `host`, `emulated 0` or `disk`.
+    pub name: String,
+    /// The device that works on it, e.g. `GPU 0: NVIDIA H200`; `None`: the host, or the disk.
+    pub device: Option<String>,
+    /// How its device failed, if it has: it is not used any more. A disk that only takes nothing more is still read.
+    pub failure: Option<String>,
+    /// Bytes that it holds at most; `None`: as many as there are.
+    pub capacity: Option<u64>,
+    /// Bytes in use now.
+    pub used: u64,
+    /// The most bytes that were in use at any time.
+    pub peak: u64,
+    /// Operands that were there, or on their way, when their task asked for them.
+    pub hits: u64,
+    /// Operands that were not.
+    pub misses: u64,
+    /// Replicas that were brought ahead of need and then used.
+    pub prefetch_used: u64,
+    /// Replicas that were brought ahead of need in vain.
+    pub prefetch_unused: u64,
+    /// Replicas that had to make room for others.
+    pub evictions: u64,
+    /// Those of them that were the only copy and were written back first.
+    pub written_back: u64,
+    /// Conversions to another format that it made.
+    pub conversions: u64,
+    /// Bytes that replicas have left and that are kept for later ones: beside those in use, and never more than there is room for.
+    pub spare: u64,
+    /// Copies that were made in such memory.
+    pub reused: u64,
+    /// Copies for which memory was allocated. Conversions, and values of fewer than 64 bytes, are counted in neither.
+    pub allocated: u64,
+    /// Tasks that its device was given behind others, before those had ended.
+    pub launched_in_stream_order: u64,
+    /// Replays that its GPU has recorded ([`GpuGraphs`](crate::GpuGraphs)).
+    pub graphs_recorded: u64,
+    /// Replays that were one launch of what had been recorded, the first one included.
+    pub graphs_launched: u64,
+    /// Bytes that came from other nodes.
+    pub bytes_in: u64,
+    /// Bytes that went to other nodes.
+    pub bytes_out: u64,
+}
+
+/// The counts of all nodes.
+pub(super) struct Tally(Mutex<Vec<NodeUse>>);
+
+impl Tally {
+    /// Nodes of these names, devices and capacities.
+    pub(super) fn new(nodes: impl Iterator<Item = (String, Option<String>, Option<u64>)>) -> Self {
+        let new = |(name, device, capacity)| NodeUse { name, device, capacity, ..NodeUse::default() };
+        Tally(Mutex::new(nodes.map(new).collect()))
+    }
+
+    /// A transfer has ended.
+    pub(super) fn moved(&self, transfer: &Transfer) {
+        let mut nodes = self.0.lock();
+        if transfer.from != transfer.to {
+            nodes[transfer.from].bytes_out += transfer.bytes;
+            nodes[transfer.to].bytes_in += transfer.bytes;
+        }
+        if let Some((converter, _)) = transfer.converts {
+            nodes[converter].conversions += 1;
+        }
+    }
+
+    /// Counts what a node has done.
+    pub(super) fn add(&self, node: NodeId, add: impl FnOnce(&mut NodeUse)) {
+        add(&mut self.0.lock()[node]);
+    }
+
+    pub(super) fn evicted(&self, node: NodeId, written_back: bool) {
+        self.add(node, |counts| {
+            counts.evictions += 1;
+            counts.written_back += u64::from(written_back);
+        });
+    }
+
+    /// Notes how full the nodes are, and tells of those where that has changed.
+    pub(super) fn uses(&self, used: impl Fn(NodeId) -> u64, mut changed: impl FnMut(NodeId, u64)) {
+        for (node, counts) in self.0.lock().iter_mut().enumerate() {
+            let used = used(node);
+            if std::mem::replace(&mut counts.used, used) != used {
+                counts.peak = used.max(counts.peak);
+                changed(node, used);
+            }
+        }
+    }
+
+    /// With what the memory manager counts itself.
+    pub(super) fn with(&self, stats: impl Fn(NodeId) -> NodeStats) -> Vec<NodeUse> {
+        let mut nodes = self.0.lock().clone();
+        for (node, counts) in nodes.iter_mut().enumerate() {
+            let stats = stats(node);
+            (counts.hits, counts.misses) = (stats.hits, stats.misses);
+            (counts.prefetch_used, counts.prefetch_unused) = (stats.prefetch_hits, stats.prefetch_wasted);
+        }
+        nodes
+    }
+}

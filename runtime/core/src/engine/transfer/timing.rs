@@ -1,0 +1,92 @@
+//! Simulated time: what a task or a transfer takes is said and not measured, and nothing runs or moves.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Placed, PlacedBatch, TransferDriver};
+use crate::data::{Ahead, Meta};
+use crate::device::{Op, Span};
+use crate::engine::{Job, Shared, Work};
+use crate::error::DeviceError;
+use crate::gpu::Pending;
+use crate::memory::Transfer;
+use crate::plan::{Plan, Times};
+
+use crate::task::{Ended, Header, Launched, Notes};
+
+/// How long things take in simulated time.
+pub(crate) trait Timing: Send + Sync {
+    /// The kind of device that a worker drives, by its number.
+    fn kind_of(&self, worker: usize) -> usize;
+    /// What a task takes on each kind, where its precision is `label` and its operands have so many bytes. `for_host`: it is one of the
+    /// runtime's own, which adds partial results.
+    fn of_task(&self, header: &Header, label: &'static str, bytes: u64, for_host: bool) -> Times;
+    /// What a call of several tasks on the worker's device spends once and not for each (ns).
+    fn once(&self, worker: usize) -> u64;
+    /// What a transfer takes with its conversion (ns).
+    fn of_transfer(&self, transfer: &Transfer) -> u64;
+}
+
+impl TransferDriver {
+    /// What a task takes whose plan is this.
+    pub(super) fn times(&self, work: &Work, plan: &Plan) -> Times {
+        let (header, for_host) = (work.header(), work.body().is_for_host());
+        let timing = self.timing.as_ref();
+        timing.map_or(Times::new(), |t| t.of_task(header, plan.label(header), plan.bytes(), for_host))
+    }
+
+    /// False for a worker whose device would never end the task, as far as is said.
+    pub(super) fn has_time(&self, plan: &Plan, worker: usize) -> bool {
+        let timing = self.timing.as_ref();
+        timing.is_none_or(|timing| plan.times[timing.kind_of(worker)].is_some())
+    }
+
+    /// What a planned task takes on a worker's device (ns), if that is said of tasks here.
+    pub(crate) fn said_time(&self, task: u64, worker: usize) -> Option<Option<u64>> {
+        let kind = self.timing.as_ref()?.kind_of(worker);
+        Some(self.ask_plan(task, |plan| plan.times[kind].map(|(nanos, _)| nanos)).flatten())
+    }
+}
+
+impl Shared {
+    /// The tasks as one operation of a device in simulated time: what they write is what they were planned to write.
+    pub(super) fn launch_simulated(self: &Arc<Self>, timing: &dyn Timing, batch: PlacedBatch) -> Op {
+        let (shared, worker) = (Arc::clone(self), batch[0].worker);
+        self.run_all(worker, batch.iter().map(|placed| &placed.task));
+        let each: u64 = batch.iter().map(|placed| placed.takes.map_or(0, |(nanos, _)| nanos)).sum();
+        let takes = each.saturating_sub(timing.once(worker) * (batch.len() as u64 - 1));
+        let done = move |ended: Result<Span, DeviceError>| {
+            shared.rest_all(worker, batch.iter().map(|placed| placed.task.id()), 0);
+            let of = batch.len() as u32;
+            let ran = batch.iter().map(|placed| Some(placed.as_planned(of, ended.as_ref().ok()))).collect();
+            shared.landed(batch, ran, ended);
+        };
+        Op { takes: Some(takes), ..Op::new(None, Box::new(|_| Ok(())), Box::new(done)) }
+    }
+}
+
+impl Placed {
+    /// What becomes of the task, one of so many in a call, if all goes as planned.
+    fn as_planned(&self, of: u32, span: Option<&Span>) -> Ended {
+        let (nanos, implementation) = self.takes.unwrap_or_default();
+        let notes = Notes {
+            began: true,
+            bytes: crate::memory::bytes_of(&self.needs) as usize,
+            predicted: Some(std::time::Duration::from_nanos(nanos)),
+            times: span.map(|span| (span.start, span.end)),
+            chosen: self.choice.label,
+            implementation,
+            batch: if of > 1 { of } else { 0 },
+        };
+        let wrote: SmallVec<[Ahead; 2]> = self.task.work().with_handles(|handles| {
+            let left = self.writes(handles).map(|(_, handle, need)| Ahead {
+                meta: Meta { format: need.format, bytes: need.bytes as usize, ..handle.current() },
+                learns: false,
+            });
+            left.collect()
+        });
+        let launched = Launched { notes, pending: Pending::default() };
+        Ended { began: true, failure: None, launched: Some(Box::new(launched)), wrote: Some(wrote) }
+    }
+}

@@ -1,0 +1,79 @@
+//! Working space for bodies on GPUs, which comes on top of what the memory manager counts.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use zellige_gpu::GpuError;
+
+use super::TransferDriver;
+use crate::engine::Shared;
+use crate::memory::NodeId;
+
+/// How long who finds no room on a GPU waits before he asks again, and again, before he gives up: ten seconds in all.
+pub(super) const WAITS_FOR_WORKSPACE: [Duration; 10] = {
+    let ms = Duration::from_millis;
+    [ms(1), ms(3), ms(10), ms(30), ms(100), ms(300), ms(1000), ms(2000), ms(3000), ms(4000)]
+};
+
+/// So many waits are for others that use the GPU: after them somebody of this runtime has to be at work whose end may make room.
+const FOR_STRANGERS: usize = 4;
+
+impl Shared {
+    /// Asks for working space for a body on a GPU's worker. Where there is none, others' ends are waited for and values that nobody
+    /// uses are given up. The body stays in the middle of what it does: nothing of it is done twice.
+    pub(crate) fn find_room<T>(
+        self: &Arc<Self>,
+        worker: usize,
+        mut ask: impl FnMut() -> Result<T, GpuError>,
+    ) -> Result<T, GpuError> {
+        let mut answer = ask();
+        let Some(transfers) = &self.transfers else { return answer };
+        for (nth, wait) in WAITS_FOR_WORKSPACE.into_iter().enumerate() {
+            let Err(GpuError::OutOfMemory { bytes, .. }) = answer else { return answer };
+            let comes =
+                transfers.give_up_values(transfers.node_of(worker), bytes) || transfers.is_at_work(worker);
+            self.drain();
+            if nth >= FOR_STRANGERS && !comes {
+                break;
+            }
+            thread::sleep(wait);
+            answer = ask();
+        }
+        answer.map_err(|error| transfers.without_room(worker, error))
+    }
+}
+
+impl TransferDriver {
+    /// Values make room for as many bytes more as are asked for; true if some do.
+    fn give_up_values(&self, node: NodeId, bytes: u64) -> bool {
+        self.with_memory(|memory| memory.give_up(node, bytes))
+    }
+
+    /// True if something moves, or bodies run on GPUs beside the one on `worker` that asks.
+    fn is_at_work(&self, worker: usize) -> bool {
+        let others = |(of, lane): (usize, &super::Lane)| lane.in_progress() > usize::from(of == worker);
+        self.lanes.iter().enumerate().any(others) || self.look(|memory| memory.transfers() > 0)
+    }
+
+    /// The error of a body for which there was no room to the end, with what takes it.
+    fn without_room(&self, worker: usize, error: GpuError) -> GpuError {
+        let GpuError::OutOfMemory { gpu, bytes } = error else { return error };
+        let (name, used, capacity) = {
+            let at = self.node_of(worker);
+            let node = &self.nodes[at];
+            (&node.name, self.look(|memory| memory.used(at)), node.capacity.unwrap_or(u64::MAX))
+        };
+        let free = self.nodes[self.node_of(worker)].gpu.as_ref().and_then(|memory| memory.room());
+        let room = free.map_or(String::new(), |(free, all)| format!("{free} of its {all} bytes are free, "));
+        GpuError::Failed {
+            gpu,
+            call: "cuMemAllocAsync",
+            reason: format!(
+                "no room for {bytes} bytes of a body's working space: {room}values of {name} take {used} of at most {capacity}, and \
+                 other bodies' working space, other devices on this GPU and CUDA take the rest; leave more beside values (Gpu::memory)"
+            ),
+            sticky: false,
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! A replay as one launch on a GPU: what its tasks put on a stream is recorded as a CUDA graph, and launched again for as long as their
+//! operands are what and where they were.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use zellige_model::TaskInfo;
+
+use super::recorder::{GraphData, Slot};
+use crate::data::{AnyHandle, Meta};
+use crate::engine::Shared;
+use crate::engine::transfer::NodeUse;
+use crate::error::{Cause, Failure};
+use crate::format::Format;
+use crate::gpu::{GpuStream, Known, Recording, Seen};
+use crate::memory::BufferId;
+use crate::operand::{Accesses, Formats, Mode};
+use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Placement, Ran};
+
+/// Whether replays of recorded graphs are put on a GPU in one launch, as a CUDA graph, instead of task by task.
+///
+/// That can be where a runtime has one GPU and no other worker takes the graph's tasks from it (none is there, or
+/// [`gpu_only`](crate::RuntimeBuilder::gpu_only)), every task has a function for GPUs and reads, writes or updates its operands as they are
+/// stored, none chooses late, reads something back or gives a value other memory, and there is room for all operands at once. The first replay
+/// goes task by task in any case. What was recorded is launched again while the operands lie where they did, with the same headers;
+/// else it is recorded anew. Results are the same bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GpuGraphs {
+    /// Both ways are tried, a few replays each, and the faster one is kept.
+    #[default]
+    Measured,
+    /// Wherever it can be.
+    Always,
+    /// Task by task.
+    Never,
+}
+
+/// How a replay goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    TaskByTask,
+    DeviceGraph,
+}
+
+/// Replays of each way whose times are compared.
+const TRIED: usize = 5;
+
+/// What was recorded is kept for so many different sets of operands, e.g. for the two of an iteration that swaps old and new.
+const KEPT: usize = 4;
+
+/// What a graph needs to be launched as one.
+pub(super) struct DeviceGraph {
+    header: Header,
+    /// All of them, in order.
+    slots: Vec<u32>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Of which the rest is.
+    runtime: Option<u32>,
+    /// Something cannot be recorded.
+    refused: bool,
+    task_by_task: SmallVec<[Duration; TRIED]>,
+    device_graph: SmallVec<[Duration; TRIED]>,
+    /// The last one used is the last.
+    recorded: Vec<Arc<Recorded>>,
+}
+
+/// A recording, and the operands for which it was made.
+struct Recorded {
+    recording: Arc<Recording>,
+    operands: Vec<Recalled>,
+}
+
+/// One slot's value before and after.
+struct Recalled {
+    before: Option<Seen>,
+    after: Option<Seen>,
+}
+
+impl DeviceGraph {
+    /// `None` if there is a task that cannot be recorded.
+    pub(super) fn of(headers: &[Header], bodies: &[Box<dyn Body>], slots: usize) -> Option<Self> {
+        let plain = |header: &Header| header.implementations.cuda && header.implementations.names.is_empty();
+        let several = headers.len() > 1 && headers.iter().all(plain);
+        if !several || !bodies.iter().all(|body| takes_values_as_they_are(&**body)) {
+            return None;
+        }
+        let constrained = headers.iter().any(|header| header.only.is_some());
+        let header = Header {
+            id: u64::MAX,
+            runtime: u32::MAX,
+            name: "replay",
+            priority: headers.iter().map(|header| header.priority).max().unwrap_or_default(),
+            info: TaskInfo {
+                flops: headers.iter().map(|header| header.info.flops).sum(),
+                ..TaskInfo::default()
+            },
+            only: constrained.then(|| Box::new(Only { constrained, ..Only::default() })),
+            implementations: Implementations { cuda: true, needs_ends: true, ..Implementations::default() },
+            tally: None,
+        };
+        Some(DeviceGraph { header, slots: (0..slots as u32).collect(), state: Mutex::default() })
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(super) fn slots(&self) -> &[u32] {
+        &self.slots
+    }
+
+    /// How the next replay is to go, if it matters to this runtime.
+    pub(super) fn way(&self, shared: &Shared) -> Option<Way> {
+        if shared.gpu_graphs == GpuGraphs::Never || !shared.has_one_gpu_for_all() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if state.runtime != Some(shared.id) {
+            *state = State { runtime: Some(shared.id), ..State::default() };
+        }
+        if state.refused {
+            return None;
+        }
+        let way = match shared.gpu_graphs {
+            GpuGraphs::Always if state.task_by_task.is_empty() => Way::TaskByTask,
+            GpuGraphs::Always => Way::DeviceGraph,
+            _ if state.task_by_task.len() < TRIED => Way::TaskByTask,
+            _ if state.device_graph.len() < TRIED => Way::DeviceGraph,
+            _ if median(&state.device_graph) < median(&state.task_by_task) => Way::DeviceGraph,
+            _ => Way::TaskByTask,
+        };
+        Some(way)
+    }
+
+    /// A replay of this runtime took so long.
+    pub(super) fn took(&self, runtime: u32, way: Way, time: Duration) {
+        let mut state = self.state.lock();
+        if state.runtime != Some(runtime) {
+            return;
+        }
+        let times = match way {
+            Way::TaskByTask => &mut state.task_by_task,
+            Way::DeviceGraph => &mut state.device_graph,
+        };
+        if times.len() < TRIED {
+            times.push(time);
+        }
+    }
+
+    /// What was recorded for operands like these.
+    fn find(&self, stream: &GpuStream, operands: &[Operand<'_>]) -> Option<Arc<Recorded>> {
+        let mut state = self.state.lock();
+        let at = state.recorded.iter().position(|known| {
+            let mut pairs = known.operands.iter().zip(operands);
+            known.recording.is_for(stream) && pairs.all(|(known, now)| known.is_again(now))
+        })?;
+        let found = state.recorded.remove(at);
+        state.recorded.push(Arc::clone(&found));
+        Some(found)
+    }
+
+    fn keep(&self, recorded: &Arc<Recorded>) {
+        let mut state = self.state.lock();
+        if state.recorded.len() == KEPT {
+            state.recorded.remove(0);
+        }
+        state.recorded.push(Arc::clone(recorded));
+    }
+
+    fn refuse(&self) {
+        let mut state = self.state.lock();
+        (state.refused, state.recorded) = (true, Vec::new());
+    }
+}
+
+fn median(times: &[Duration]) -> Duration {
+    let mut times: SmallVec<[Duration; TRIED]> = times.into();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// True for a body whose operands are brought in the form in which they are stored, and whose accesses a stream can order.
+fn takes_values_as_they_are(body: &dyn Body) -> bool {
+    if body.selects() || body.is_for_host() {
+        return false;
+    }
+    let (mut accesses, mut formats) = (Accesses::new(), Formats::new());
+    body.declare(&mut accesses);
+    body.plan(&[], &mut formats);
+    let plain = |mode: Mode| matches!(mode, Mode::Read | Mode::Write | Mode::Update);
+    accesses.iter().all(|access| plain(access.mode) && !access.look)
+        && formats.iter().all(|format| *format == Format::NATIVE)
+}
+
+/// A slot's handle and its value on the GPU.
+struct Operand<'e> {
+    handle: &'e dyn AnyHandle,
+    mode: Mode,
+    place: BufferId,
+    value: Option<Seen>,
+}
+
+impl Operand<'_> {
+    /// Nothing has run: what recording has changed of its header is undone.
+    fn restore(&self) {
+        if let (true, Some(value)) = (self.mode.writes(), &self.value) {
+            self.handle.learn_on_gpu(self.place, value.known.clone());
+        }
+    }
+}
+
+impl Recalled {
+    /// True if what was recorded does the same to this operand.
+    fn is_again(&self, now: &Operand<'_>) -> bool {
+        // What is written anew may have held anything: it is put where the recording has put it.
+        let anew = now.mode == Mode::Write;
+        let then = if anew { &self.after } else { &self.before };
+        let Some((then, value)) = then.as_ref().zip(now.value.as_ref()) else { return false };
+        if crate::mutant::mutant(13) {
+            return true;
+        }
+        then.parts == value.parts && (anew || is_same(now.handle, &then.known, &value.known))
+    }
+
+    /// Tells the host what the launch makes of this operand's header.
+    fn leave(&self, operand: &Operand<'_>) {
+        if let (true, Some(after)) = (operand.mode.writes(), &self.after) {
+            operand.handle.learn_on_gpu(operand.place, after.known.clone());
+        }
+    }
+
+    /// True if the value lies after it where it has to lie before the next.
+    fn lasts(&self, mode: Mode) -> bool {
+        let parts = |seen: &Option<Seen>| seen.as_ref().map(|seen| seen.parts.clone());
+        self.after.is_some() && (mode == Mode::Write || parts(&self.before) == parts(&self.after))
+    }
+}
+
+fn is_same(handle: &dyn AnyHandle, one: &Known, other: &Known) -> bool {
+    let plain = |meta: &Meta| (meta.format, meta.bytes, meta.norm.to_bits());
+    plain(&one.meta) == plain(&other.meta)
+        && (Arc::ptr_eq(&one.header, &other.header) || handle.is_same_header(&one.header, &other.header))
+}
+
+/// It is not launched as one: its tasks are to be run one by one.
+#[derive(Debug, thiserror::Error)]
+#[error("it goes task by task")]
+struct TaskByTask;
+
+/// True for what is no failure, but asks for the tasks one by one.
+pub(super) fn is_task_by_task(failure: &Failure) -> bool {
+    matches!(&failure.cause, Cause::Error(error) if error.is::<TaskByTask>())
+}
+
+/// All tasks as one: slots are its operands.
+impl Body for GraphData {
+    fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+        let launched = match (&self.device_graph, env.gpu()) {
+            (Some(device_graph), Some(stream)) => self.launch(device_graph, stream, env),
+            // Its GPU has failed.
+            _ => None,
+        };
+        let task_by_task = || {
+            let (task, operands) = (env.header.title(), Vec::new());
+            Ran::Failed(Arc::new(Failure { task, operands, cause: Cause::Error(Arc::new(TaskByTask)) }))
+        };
+        launched.unwrap_or_else(task_by_task)
+    }
+
+    fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
+        let mut tasks = self.headers.iter().zip(&self.bodies);
+        tasks.all(|(header, body)| header.only.as_ref().is_none_or(|only| only.allows(&**body, device)))
+    }
+
+    fn declare<'a>(&'a self, out: &mut Accesses<'a>) {
+        out.extend(self.slots.iter().map(|slot| (&slot.handle, slot.mode).into()));
+    }
+
+    fn clear(&self) {}
+}
+
+impl GraphData {
+    /// Launches what was recorded for these operands, or records it first; `None` if it cannot be recorded.
+    fn launch<'e>(
+        &'e self,
+        device_graph: &DeviceGraph,
+        stream: &GpuStream,
+        env: &mut Env<'e>,
+    ) -> Option<Ran> {
+        let began = Instant::now();
+        let operands = self.operands(env);
+        let known = device_graph.find(stream, &operands);
+        let recorded = known.or_else(|| self.record(device_graph, stream, &operands, env));
+        // SAFETY: the replay has been granted its slots, whose values lie where they lay when it was recorded.
+        let launched = recorded.map(|recorded| (unsafe { stream.play(&recorded.recording) }, recorded));
+        match launched {
+            Some((Ok(()), recorded)) => {
+                for (operand, recalled) in operands.iter().zip(&recorded.operands) {
+                    recalled.leave(operand);
+                }
+                count(env, |counts| counts.graphs_launched += 1);
+                env.notes.began = true;
+                env.notes.times = env.shared.is_measuring().then(|| (began, Instant::now()));
+                Some(Ran::Done)
+            }
+            // It runs again elsewhere.
+            Some((Err(error), _)) if stream.is_loss(&error) => Some(Ran::Done),
+            _ if stream.check().is_err() => Some(Ran::Done),
+            _ => {
+                operands.iter().for_each(Operand::restore);
+                device_graph.refuse();
+                None
+            }
+        }
+    }
+
+    /// Each slot's handle and value.
+    fn operands<'e>(&'e self, env: &Env<'e>) -> Vec<Operand<'e>> {
+        let (handles, placement) = env.bound_and_placed();
+        let operand = |((slot, handle), &place): ((&Slot, &'e Arc<dyn AnyHandle>), &BufferId)| {
+            let (handle, mode, value) = (&**handle, slot.mode, handle.seen_on_gpu(place));
+            Operand { handle, mode, place, value }
+        };
+        self.slots.iter().zip(handles).zip(&placement.buffers).map(operand).collect()
+    }
+
+    /// Records the tasks; `None` if that cannot be done.
+    fn record(
+        &self,
+        device_graph: &DeviceGraph,
+        stream: &GpuStream,
+        operands: &[Operand<'_>],
+        env: &mut Env<'_>,
+    ) -> Option<Arc<Recorded>> {
+        let all_can = || (0..self.bodies.len()).all(|task| self.leaves_nothing(task, env));
+        let (true, recording) = stream.record(all_can).ok()? else { return None };
+        let recalled = |operand: &Operand<'_>| Recalled {
+            before: operand.value.clone(),
+            after: operand.handle.seen_on_gpu(operand.place),
+        };
+        let recorded = Recorded { recording, operands: operands.iter().map(recalled).collect() };
+        let recorded = Arc::new(recorded);
+        count(env, |counts| counts.graphs_recorded += 1);
+        if operands.iter().zip(&recorded.operands).all(|(now, recalled)| recalled.lasts(now.mode)) {
+            device_graph.keep(&recorded);
+        }
+        Some(recorded)
+    }
+
+    /// Has a task put its operations on the stream, which records them. True if that went well, and nothing is to be done at their end.
+    fn leaves_nothing(&self, task: usize, env: &mut Env<'_>) -> bool {
+        let (handles, placed) = env.bound_and_placed();
+        let bound = self.bound(task, handles);
+        let buffers = bound.slots.iter().map(|&slot| placed.buffers[slot as usize]).collect();
+        // As behind others: what it writes is not poisoned if it fails, since it has not run.
+        let (choice, stream, stream_ordered) = (Choice::default(), placed.stream.clone(), true);
+        let placement = Placement { choice, buffers, stream, stream_ordered };
+        let mut inner = env.within(&self.headers[task], bound, &placement);
+        matches!(self.bodies[task].run(&mut inner), Ran::Done) && inner.pending.is_empty()
+    }
+}
+
+/// Counts what the worker's GPU has done.
+fn count(env: &Env<'_>, add: impl FnOnce(&mut NodeUse)) {
+    if let Some(transfers) = &env.shared.transfers {
+        transfers.count(env.worker(), add);
+    }
+}

@@ -1,0 +1,152 @@
+//! Which implementation of a codelet a task runs, and with how many others.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use zellige_model::TaskInfo;
+
+use super::{Body, Bound, Codelet, Header, resolved};
+use crate::engine::Shared;
+use crate::operand::{Accesses, Mode, Operands};
+
+/// The ways in which a task can be run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Implementations {
+    /// The names of the codelet's implementations; empty where there is one.
+    pub(crate) names: &'static [&'static str],
+    /// The most tasks that one call takes; 0 or 1: it runs alone.
+    pub(crate) batch: u32,
+    /// The same on GPUs, by a function of its own.
+    pub(crate) batch_on_gpus: u32,
+    /// It has an implementation for GPUs.
+    pub(crate) cuda: bool,
+    /// It counts on what tasks before it do at their ends.
+    pub(crate) needs_ends: bool,
+    /// Its label may be another once its operands are ready.
+    pub(crate) selects: bool,
+}
+
+impl Implementations {
+    pub(crate) fn of<C: Codelet>(codelet: &C, operands: &C::Operands) -> Self {
+        let several = C::IMPLEMENTATIONS.len() > 1;
+        let names = if several { C::IMPLEMENTATIONS } else { &[] };
+        let most = |most: usize, may: bool| match most {
+            2.. if may && !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        let (batch, cuda) = (most(codelet.batch(), true), codelet.has_cuda());
+        let batch_on_gpus = most(codelet.batch_on_gpus(), cuda && !several);
+        // Who panics here is asked again when the task runs, and fails then.
+        let selects = catch_unwind(AssertUnwindSafe(|| codelet.selects())).unwrap_or(true);
+        Implementations { names, batch, batch_on_gpus, cuda, needs_ends: codelet.needs_ends(), selects }
+    }
+
+    /// The most tasks that are run as one on a worker.
+    pub(crate) fn together(&self, on_gpu: bool) -> u32 {
+        if on_gpu { self.batch.max(self.batch_on_gpus) } else { self.batch }
+    }
+}
+
+/// True for operands that tasks have in turns, or that are their worker's own, and for codelets that say by device which of several
+/// implementations can run: others of their like may differ.
+fn runs_alone<C: Codelet>(codelet: &C, operands: &C::Operands) -> bool {
+    let mut accesses = Accesses::new();
+    operands.declare(&mut accesses);
+    accesses.iter().any(|access| matches!(access.mode, Mode::Commute | Mode::Reduce))
+        || (C::IMPLEMENTATIONS.len() > 1 && codelet.has_constraints())
+}
+
+impl Header {
+    /// What models know the task by. `chosen`: what its selects choice called it, as far as that is known; empty: nothing else.
+    pub(crate) fn known_as(&self, chosen: &'static str) -> Cow<'_, TaskInfo> {
+        match chosen {
+            "" => Cow::Borrowed(&self.info),
+            label => Cow::Owned(TaskInfo { label, ..self.info }),
+        }
+    }
+}
+
+/// A task of which it is asked how long it will take.
+pub(crate) struct Asked<'t> {
+    pub(crate) header: &'t Header,
+    /// Its number; a replay's differs from its recording's.
+    pub(crate) id: u64,
+    /// What its selects choice called it, as far as that is known; empty: nothing else.
+    pub(crate) chosen: &'static str,
+}
+
+/// Bytes of the declared operands as they were registered; 0 if that is not known of all.
+pub(crate) fn registered_bytes<'a>(declare: impl FnOnce(&mut Accesses<'a>), bound: Option<Bound<'_>>) -> u64 {
+    let mut accesses = Accesses::new();
+    declare(&mut accesses);
+    let named = accesses.iter().zip(resolved(&accesses, bound)).filter(|(access, _)| !access.look);
+    let each = named.map(|(_, (handle, _))| handle.registered().map(|meta| meta.bytes as u64));
+    each.sum::<Option<u64>>().unwrap_or(0)
+}
+
+impl Shared {
+    /// How long a task is expected to take on a worker with one of its implementations (empty: its only one): what the models
+    /// know, without models what the user says. `registered`: bytes of its operands, for one that is not planned.
+    pub(crate) fn expected_with(
+        &self,
+        &Asked { header, id, chosen }: &Asked<'_>,
+        name: &str,
+        worker: usize,
+        registered: impl FnOnce() -> u64,
+    ) -> Option<Duration> {
+        let Some(models) = &self.models else { return header.info.cost };
+        let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
+        let model = models.id_of(header.name, &info, name);
+        let planned = || self.transfers.as_ref().and_then(|transfers| transfers.planned_bytes(id));
+        let bytes = || planned().unwrap_or_else(registered);
+        models.estimate_with(model, kind, &info, bytes).map(|estimate| estimate.time)
+    }
+
+    /// How long a task is expected to take on a worker with the fastest implementation that can run there; `None` as long as one of
+    /// them is unknown, so that policies which explore send it there.
+    pub(crate) fn expected(
+        &self,
+        asked: &Asked<'_>,
+        body: &dyn Body,
+        bound: Option<Bound<'_>>,
+        worker: usize,
+    ) -> Option<Duration> {
+        let header = asked.header;
+        let names = header.implementations.names;
+        let registered = || registered_bytes(|accesses| body.declare(accesses), bound);
+        if names.is_empty() || self.models.is_none() {
+            return self.expected_with(asked, "", worker, registered);
+        }
+        let device = self.device(worker);
+        let constrained = header.only.as_ref().is_some_and(|only| only.constrained);
+        let able = (0..names.len()).filter(|&i| !constrained || body.can_execute_with(i, &device));
+        let mut fastest = None;
+        for implementation in able {
+            let time = self.expected_with(asked, names[implementation], worker, registered)?;
+            fastest = Some(fastest.map_or(time, |least: Duration| least.min(time)));
+        }
+        fastest
+    }
+
+    /// Which of several implementations is to run on a worker, among those that are `able`: the one with the fewest samples while one
+    /// has too few, then the fastest; without models the first.
+    pub(crate) fn pick(
+        &self,
+        header: &Header,
+        chosen: &'static str,
+        worker: usize,
+        able: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let names = header.implementations.names;
+        let mut able = (0..names.len()).filter(|&i| able(i));
+        let Some(models) = &self.models else { return able.next() };
+        let (kind, info) = (self.workers[worker].model_kind, header.known_as(chosen));
+        able.min_by_key(|&i| {
+            let id = models.id_of(header.name, &info, names[i]);
+            let time = models.known(id, kind).map_or(Duration::MAX, |known| known.time);
+            (Reverse(models.needs_exploration(id, kind)), time)
+        })
+    }
+}
