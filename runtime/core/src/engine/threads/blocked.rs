@@ -44,7 +44,7 @@ impl Target {
     }
 
     /// The number of the task whose end it is.
-    pub(in crate::engine) fn task_id(&self) -> Option<u64> {
+    pub(super) fn task_id(&self) -> Option<u64> {
         if let Target::Task(task) = self { Some(task.id()) } else { None }
     }
 
@@ -182,21 +182,21 @@ impl Blocked {
     }
 
     /// Another thread acts as its worker from now on, or not after all.
-    pub(in crate::engine) fn hands_over(&self, away: bool) {
+    pub(super) fn hands_over(&self, away: bool) {
         self.acts.store(!away, Ordering::SeqCst);
     }
 
     /// Its wait is not given up.
-    pub(in crate::engine) fn is_firm(&self) -> bool {
+    pub(super) fn is_firm(&self) -> bool {
         self.manner == Manner::Firm
     }
 
     /// It acts as its worker again.
-    pub(in crate::engine) fn is_granted(&self) -> bool {
+    pub(super) fn is_granted(&self) -> bool {
         self.granted.load(Ordering::Acquire)
     }
 
-    pub(in crate::engine) fn grant(&self) {
+    pub(super) fn grant(&self) {
         self.granted.store(true, Ordering::Release);
         self.parker.unpark();
     }
@@ -253,7 +253,7 @@ impl Drop for Entry<'_> {
 }
 
 /// What a search for a cycle found.
-pub(in crate::engine) struct Cycle {
+pub(super) struct Cycle {
     /// One sentence for each step.
     steps: Vec<String>,
     /// Another blocked thread in it.
@@ -263,7 +263,7 @@ pub(in crate::engine) struct Cycle {
 impl Shared {
     /// Enters the calling thread among those that are blocked. Whoever makes come true what it waits for
     /// afterwards wakes it, so it looks once more before it parks.
-    pub(in crate::engine) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
+    pub(super) fn enter_blocked(&self, target: Target, manner: Manner) -> Entry<'_> {
         let blocked = Arc::new(Blocked::new(self, target, manner));
         let mut list = self.blocked.list.lock();
         list.push(Arc::clone(&blocked));
@@ -309,7 +309,7 @@ impl Shared {
 
     /// The cycle of waits that the calling thread closes, if it does: what it waits for cannot come before it
     /// goes on.
-    pub(in crate::engine) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
+    pub(super) fn find_cycle(&self, blocked: &Blocked) -> Option<Cycle> {
         if !blocked.is_waited_for() || blocked.gives_up(self) {
             return None;
         }
@@ -320,7 +320,7 @@ impl Shared {
     /// Looks for a cycle among all blocked threads, and ends the wait of one that is in it. Called when all
     /// workers have gone to sleep: a commuting task that found its handle taken closes a cycle without a
     /// wait.
-    pub(in crate::engine) fn resolve_deadlock(&self) {
+    pub(super) fn resolve_deadlock(&self) {
         if self.blocked.count.is_zero() {
             return;
         }
@@ -338,7 +338,7 @@ impl Shared {
     }
 
     /// What each blocked thread waits for, in words.
-    pub(in crate::engine) fn describe_blocked(&self) -> Vec<String> {
+    pub(super) fn describe_blocked(&self) -> Vec<String> {
         self.blocked.list.lock().iter().map(|blocked| blocked.describe()).collect()
     }
 }
@@ -354,7 +354,7 @@ impl Cycle {
     }
 
     /// Ends the wait of one thread in it: an error if that is the calling one, which is `blocked`.
-    pub(in crate::engine) fn resolve(self, blocked: &Arc<Blocked>, shared: &Shared) -> Result<(), Error> {
+    pub(super) fn resolve(self, blocked: &Arc<Blocked>, shared: &Shared) -> Result<(), Error> {
         let victim = self.victim(blocked);
         // Set once: another search may have chosen the same one.
         let _ = victim.deadlock.set(self.steps);

@@ -44,7 +44,7 @@ pub(in crate::engine) fn set(shared: &Shared, index: usize) {
 }
 
 /// How much of its stack a worker's thread uses [bytes].
-pub(in crate::engine) fn stack_used() -> usize {
+pub(super) fn stack_used() -> usize {
     // Stacks grow downwards on every machine that Rust runs on.
     STACK_BEGIN.get().saturating_sub(stack_address())
 }
@@ -61,7 +61,7 @@ pub(in crate::engine) fn in_batch(shared: &Shared) -> InHaste {
 }
 
 /// In words, what the calling thread would do that runs a body of `shared` which cannot wait.
-pub(in crate::engine) fn cannot_wait(shared: &Shared) -> Option<&'static str> {
+pub(super) fn cannot_wait(shared: &Shared) -> Option<&'static str> {
     IN_HASTE.get().filter(|(id, _)| *id == shared.id).map(|(_, what)| what)
 }
 
@@ -99,7 +99,7 @@ fn any_running(which: impl Fn(&Task) -> bool) -> bool {
 }
 
 /// The tasks of `shared` that this thread runs, outermost first, those once that stand there several times.
-pub(in crate::engine) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
+pub(super) fn stack(shared: &Shared) -> SmallVec<[Arc<Task>; 2]> {
     let mut stack: SmallVec<[Arc<Task>; 2]> = SmallVec::new();
     each_running(|task| {
         if task.header.runtime == shared.id && !stack.last().is_some_and(|last| Arc::ptr_eq(last, task)) {
@@ -126,7 +126,7 @@ pub(in crate::engine) fn tally(shared: &Shared) -> Option<Arc<Tally>> {
 }
 
 /// The same, if the body has submitted any.
-pub(in crate::engine) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
+pub(super) fn tally_so_far(shared: &Shared) -> Option<Arc<Tally>> {
     with_tally(shared, |tally| tally.clone()).flatten()
 }
 
@@ -136,7 +136,7 @@ pub(in crate::engine) fn runs(task: &Task) -> bool {
 }
 
 /// True if this thread runs a task of the runtime with this number.
-pub(in crate::engine) fn runs_any_of(runtime: u32) -> bool {
+pub(super) fn runs_any_of(runtime: u32) -> bool {
     any_running(|running| running.header.runtime == runtime)
 }
 
@@ -174,11 +174,11 @@ pub(crate) fn drops_guard(gate: &TaskRef) {
 }
 
 /// The gates of this runtime behind which the calling thread holds guards.
-pub(in crate::engine) fn guards(shared: &Shared) -> SmallVec<[TaskRef; 2]> {
+pub(super) fn guards(shared: &Shared) -> SmallVec<[TaskRef; 2]> {
     GUARDS.with_borrow(|guards| guards.iter().filter(|gate| gate.belongs_to(shared.id)).cloned().collect())
 }
 
 /// True if the calling thread holds a guard of this runtime.
-pub(in crate::engine) fn holds_guards(shared: &Shared) -> bool {
+pub(super) fn holds_guards(shared: &Shared) -> bool {
     GUARDS.with_borrow(|guards| guards.iter().any(|gate| gate.belongs_to(shared.id)))
 }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::sync::Parker;
 
 /// Spare threads of a runtime, at most: bodies that wait at the same time, each with a stack of its own.
-pub(in crate::engine) const MOST_SPARES: usize = 1024;
+pub(super) const MOST_SPARES: usize = 1024;
 
 /// The slot of one worker.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Spare {
 
 impl Slot {
     /// True if a body wants it back.
-    pub(in crate::engine) fn is_wanted(&self) -> bool {
+    pub(super) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst) > 0
     }
 }
@@ -75,7 +75,7 @@ impl State {
 
 impl Shared {
     /// An error if no further spare thread may be started for a body that is about to wait.
-    pub(in crate::engine) fn check_spares(&self, worker: usize) -> Result<(), Error> {
+    pub(super) fn check_spares(&self, worker: usize) -> Result<(), Error> {
         let waiting = self.spares.load(Ordering::Relaxed);
         if waiting < MOST_SPARES || !self.workers[worker].slot.state.lock().spares.is_empty() {
             return Ok(());
@@ -85,7 +85,7 @@ impl Shared {
 
     /// The calling thread, whose body waits, lets another act as `worker` and run `next` first; gives that
     /// back if no thread can be had.
-    pub(in crate::engine) fn hand_over(
+    pub(super) fn hand_over(
         self: &Arc<Self>,
         worker: usize,
         blocked: &Blocked,
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// The same, where a body that has waited wants the slot back; false if none does.
-    pub(in crate::engine) fn yield_slot(&self, worker: usize, blocked: &Blocked) -> bool {
+    pub(super) fn yield_slot(&self, worker: usize, blocked: &Blocked) -> bool {
         let slot = &self.workers[worker].slot;
         let mut state = slot.state.lock();
         if state.wanting.is_empty() {
@@ -143,7 +143,7 @@ impl Shared {
     }
 
     /// What the calling thread's body waited for has come: waits until it acts as `worker` again.
-    pub(in crate::engine) fn reclaim(&self, worker: usize, blocked: &Arc<Blocked>) {
+    pub(super) fn reclaim(&self, worker: usize, blocked: &Arc<Blocked>) {
         let slot = &self.workers[worker].slot;
         {
             let mut state = slot.state.lock();
@@ -163,7 +163,7 @@ impl Shared {
 
     /// The calling thread, which acts as `worker` and runs nothing, lets a body that wants it do so, and
     /// waits until it is to act again; `None`: it is to end.
-    pub(in crate::engine) fn step_aside(&self, worker: usize) -> Option<Option<Next>> {
+    pub(super) fn step_aside(&self, worker: usize) -> Option<Option<Next>> {
         let slot = &self.workers[worker].slot;
         let spare = {
             let mut state = slot.state.lock();
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// The calling thread acts as `worker` no longer, since the runtime stops.
-    pub(in crate::engine) fn leave_slot(&self, worker: usize) {
+    pub(super) fn leave_slot(&self, worker: usize) {
         let slot = &self.workers[worker].slot;
         let mut state = slot.state.lock();
         if !state.give_back(&slot.wanted) {

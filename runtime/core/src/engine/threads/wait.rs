@@ -328,7 +328,7 @@ impl Shared {
 
     /// Called by a worker that has announced its sleep: the last one looks whether those that wait will ever
     /// go on.
-    pub(in crate::engine) fn resolve_if_all_sleep(&self) {
+    pub(super) fn resolve_if_all_sleep(&self) {
         if self.sleep.asleep() >= self.workers.len() {
             self.resolve_deadlock();
         }

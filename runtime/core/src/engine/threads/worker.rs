@@ -28,10 +28,10 @@ const SHORT_TASK: Duration = Duration::from_micros(2);
 /// Address space of the stack of a thread that runs bodies [bytes]; only what is touched becomes memory. A
 /// body that waits runs what it has submitted on the same stack while half of it is left, so that each body
 /// has that half at least.
-pub(in crate::engine) const STACK: usize = 16 << 20;
+pub(super) const STACK: usize = 16 << 20;
 
 /// A thread that acts as worker `index`.
-pub(in crate::engine) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
+pub(super) fn thread_of(index: usize, suffix: &str) -> thread::Builder {
     thread::Builder::new().name(format!("zellige-{index}{suffix}")).stack_size(STACK)
 }
 
@@ -214,7 +214,7 @@ impl Shared {
     }
 
     /// The same in a body that waits, which may have a mode of its own for subnormal numbers.
-    pub(in crate::engine) fn execute_while_waiting(
+    pub(super) fn execute_while_waiting(
         self: &Arc<Self>,
         next: Next,
         worker: usize,
@@ -256,7 +256,7 @@ impl Shared {
     }
 
     /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
-    pub(in crate::engine) fn pass_on(self: &Arc<Self>, ready: &mut Ready, worker: usize) {
+    pub(super) fn pass_on(self: &Arc<Self>, ready: &mut Ready, worker: usize) {
         let mut for_anybody = 0;
         for task in ready.drain(..) {
             match self.enqueue(task, Some(worker)) {
