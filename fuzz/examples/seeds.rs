@@ -17,6 +17,7 @@ use zellige_psa::files::{agata, basis, gretina, npy, npz};
 use zellige_psa::search::Event;
 use zellige_psa::stream::record::{KIND as TRACES, Traces};
 use zellige_runtime::platform::Platform;
+use zellige_runtime::trace::{IdleEvent, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent};
 use zellige_tor::Matrix;
 use zellige_tor::files::fits;
 
@@ -209,8 +210,35 @@ fn arrays() -> Done {
     Ok(fs::remove_dir_all(folder)?)
 }
 
+fn traces() -> Done {
+    let mut trace = Trace { policy: "lws".into(), edges: vec![(1, 2), (1, 9), (9, 2)], ..Trace::default() };
+    let native = |trace: &Trace| -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        trace.write_native(&mut bytes)?;
+        Ok(bytes)
+    };
+    put("trace", "empty", native(&Trace::default())?)?;
+    trace.workers.push(TraceWorker { name: "cpu 0".into(), kind: "cpu".into(), node: 0 });
+    trace.nodes.push(TraceNode { name: "host".into(), capacity: Some(1 << 30), ..TraceNode::default() });
+    for id in [1, 2] {
+        let (name, coords) = ("gemm", Some([id as u32, 0, u32::MAX]));
+        trace.tasks.push(TaskEvent {
+            id,
+            name,
+            coords,
+            start_ns: 1000 * id,
+            end_ns: 1000 * id + 500,
+            ..TaskEvent::default()
+        });
+    }
+    trace.idle.push(IdleEvent { end_ns: 1000, ..IdleEvent::default() });
+    trace.transfers.push(TransferEvent { label: "f16", bytes: 64, end_ns: 10, ..TransferEvent::default() });
+    put("trace", "small", native(&trace)?)
+}
+
 fn main() -> Done {
     texts()?;
+    traces()?;
     panels()?;
     frames()?;
     arrays()

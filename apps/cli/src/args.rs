@@ -14,6 +14,7 @@ mod simulate;
 mod solve;
 mod sparse;
 mod tor;
+mod trace;
 mod vector;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +41,7 @@ pub use sparse::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, Problem,
 pub use tor::{
     BuildArgs, CovArgs, EvalArgs, FactorArgs, InfoArgs, NotSpd, Order, RunArgs, SystemArgs, Tile, Tor, Xray,
 };
+pub use trace::TraceArgs;
 pub use vector::VectorSource;
 
 const TOP_EXAMPLES: &str = "\
@@ -54,6 +56,7 @@ Begin with
   zellige psa track --simulate 2000     how well gamma rays are put together from points in germanium
   zellige machine show                  what this machine offers
   zellige simulate tor --help           what another machine would do
+  zellige trace run.zt                  what every worker did in a run with --trace run.zt
   zellige selftest                      whether the runtime does what it should here
   zellige help tor run                  every option, with examples
 
@@ -119,6 +122,9 @@ pub enum Verb {
     /// What a machine that is only written down would do: nothing runs, time is virtual.
     #[command(subcommand)]
     Simulate(Simulate),
+    /// What a run did, from the trace that it wrote: a summary, and files for viewers.
+    #[command(after_long_help = trace::EXAMPLES)]
+    Trace(TraceArgs),
     /// Check the runtime on this machine: random task graphs on emulated devices, compared bit by bit with a sequential run.
     #[command(after_long_help = selftest::NOTES)]
     Selftest(SelftestArgs),

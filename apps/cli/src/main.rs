@@ -84,6 +84,7 @@ fn dispatch(cli: &Cli, command: &Command, matches: &ArgMatches) -> anyhow::Resul
         Verb::Solve(args) => solve::run(args),
         Verb::Spmv(args) => spmv::run(args),
         Verb::Tor(verb) => tor::run(verb),
+        Verb::Trace(args) => trace::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Completions(args) => manual::completions(args),
         Verb::Man(args) => manual::man(args),

@@ -1,4 +1,4 @@
-//! The native trace file: every record of a [`Trace`], from which the other forms are made. `NATIVE.md` describes it.
+//! The native trace file: every record of a [`Trace`], from which the other forms are made. `docs/traces.md` describes it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -52,7 +52,7 @@ pub enum ReadError {
 
 /// One section: a name, and a value that serde knows.
 macro_rules! sections {
-    ($($field:ident: $type:ty = $name:literal,)*) => {
+    ($($field:ident: $type:ty = $name:literal),* $(,)?) => {
         /// The sections, in the order in which they stand in a file.
         #[derive(Default)]
         struct Sections { $($field: $type,)* }

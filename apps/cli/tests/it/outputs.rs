@@ -207,6 +207,31 @@ fn traces_have_the_format_of_their_ending() {
 }
 
 #[test]
+fn a_native_trace_is_summed_up_and_becomes_any_other() {
+    let folder = folder(5);
+    let here = folder.path();
+    let arguments = ["tor", "run", "small.toml", "--tile", "30", "--precision", "fp32", "--trace", "t.zt"];
+    run(here, &arguments).expect(0);
+    let bytes = fs::read(here.join("t.zt")).unwrap();
+    assert!(bytes.starts_with(b"zltrace\n"));
+    let summary = run(here, &["trace", "t.zt"]).expect(0);
+    assert!(summary.stdout.contains("potrf"), "{}", summary.stdout);
+    let forms = ["trace", "t.zt", "-o", "t.json", "-o", "t.paje", "-o", "t.html", "-o", "again.zt"];
+    run(here, &forms).expect(0);
+    for form in ["t.json", "t.paje", "t.html"] {
+        assert!(fs::read_to_string(here.join(form)).unwrap().contains("potrf"), "{form} names the tasks");
+    }
+    assert_eq!(fs::read(here.join("again.zt")).unwrap(), bytes);
+
+    fs::write(here.join("cut.zt"), &bytes[..bytes.len() / 2]).unwrap();
+    run(here, &["trace", "cut.zt"]).expect(2).says("it was cut off");
+    run(here, &["trace", "t.json"]).expect(2).says("not a native trace file");
+    run(here, &["trace", "none.zt"]).expect(2).says("none.zt");
+    run(here, &["trace", "t.zt", "-o", "t.zt"]).expect(2);
+    run(here, &["trace", "t.zt", "-o", "t.txt"]).expect(2).says(".zt");
+}
+
+#[test]
 fn a_report_is_one_page_that_needs_nothing_else() {
     let folder = folder(6);
     let arguments = [
