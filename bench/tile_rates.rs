@@ -12,7 +12,7 @@ use zellige_kernels::formats::{
     pack_split, unpack_fp8, unpack_half,
 };
 use zellige_kernels::precision::{
-    FullPrecision, GemmPrecision, Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, gemm_x3,
+    GemmPrecision, PanelPrecision, Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, gemm_x3,
     scratch_len, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in, trsm_scratch_len,
 };
 use zellige_kernels::{
@@ -264,7 +264,7 @@ fn full(n: usize) -> Result<(), KernelError> {
     let split = SplitRef::new(half, half, 0)?;
     let unit: Vec<f32> = (0..n * n).map(|e| if e % n == e / n { 1.0 } else { 1e-6 }).collect();
     let l = MatRef::new(&unit, n, n, n)?;
-    let (tf32, x3) = (FullPrecision::Tf32, FullPrecision::X3);
+    let (tf32, x3) = (PanelPrecision::Tf32, PanelPrecision::X3);
     let mut outputs: [Vec<f32>; 5] = core::array::from_fn(|_| x.clone());
     let [c0, c1, c2, c3, c4] = &mut outputs;
     let (mut s1, mut s2) = (vec![0.0; syrk_scratch_len(tf32, n, n)], vec![0.0; syrk_scratch_len(x3, n, n)]);

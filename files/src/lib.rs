@@ -1,4 +1,4 @@
-//! Files that are whole or not there, npy headers that nobody has to trust, and who watches work that takes a while.
+//! Files that are whole or not there, npy headers that nobody has to trust, memory that is planned, and who watches work that takes a while.
 //!
 //! ```
 //! use std::io::Write;
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod memory;
 pub mod npy;
 pub mod observe;
 mod temporary;
@@ -148,9 +149,13 @@ impl Destination {
 /// # Errors
 /// The system's; [`io::ErrorKind::InvalidData`] for a longer file.
 pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let is_known_longer = file.metadata()?.is_file() && file.metadata()?.len() > most;
     let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > most {
+    if !is_known_longer {
+        file.take(most + 1).read_to_end(&mut bytes)?;
+    }
+    match is_known_longer || bytes.len() as u64 > most {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, format!("longer than {most} bytes"))),
         false => Ok(bytes),
     }

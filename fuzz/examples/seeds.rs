@@ -65,8 +65,8 @@ fn texts() -> Done {
         "hp1:band=2",
         "hp1:operand=1e-2",
         "fp8:operand=1e-5,else=hp1",
-        "x3,full=x3",
-        "fp32,full=tf32",
+        "x3,panel=x3",
+        "fp32,panel=tf32",
     ];
     for (k, rule) in rules.into_iter().enumerate() {
         put("rule", &k.to_string(), rule)?;

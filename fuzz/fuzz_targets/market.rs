@@ -18,5 +18,5 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let path = file("input.mtx", bytes);
     let _ = market::read(&path);
-    let _ = market::read_vectors(&path);
+    let _ = market::read_vectors(&path, None);
 });

@@ -21,5 +21,5 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = zellige_tor::files::npy::read(&path);
-    let _ = zellige_sparse::read_vectors(&path);
+    let _ = zellige_sparse::read_vectors(&path, None);
 });

@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bench = CholeskyBench {
         n: argument(0, "2048").parse()?,
         tile: argument(1, "256").parse()?,
-        look_left: argument(6, "1").parse()?,
+        fuse_updates: argument(6, "1").parse()?,
         format: if argument(2, "f32") == "f64" { StorageFormat::F64 } else { StorageFormat::F32 },
         workers: argument(3, "2").parse()?,
         repeats: argument(4, "5").parse()?,

@@ -24,8 +24,8 @@ pub struct CholeskyBench {
     pub n: usize,
     /// Tile size.
     pub tile: usize,
-    /// The most products on one tile in one task; see [`Submission::look_left`].
-    pub look_left: usize,
+    /// The most products on one tile in one task; see [`Submission::fuse_updates`].
+    pub fuse_updates: usize,
     /// [`F32`](StorageFormat::F32) or [`F64`](StorageFormat::F64).
     pub format: StorageFormat,
     /// Workers.
@@ -129,7 +129,7 @@ fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> 
     let run = |rt: &Runtime, a: &SymmetricTiled<T>| -> Result<Cost, Error> {
         a.fill(rt, &fill)?;
         rt.wait_all()?;
-        let submission = Submission::default().look_left(bench.look_left);
+        let submission = Submission::default().fuse_updates(bench.fuse_updates);
         let (spent, result) =
             cost(ClockId::ProcessCPUTime, || cholesky_with(rt, a, &policy, &submission)?.wait(rt));
         result.map(|()| spent)
@@ -317,7 +317,7 @@ mod tests {
             let bench = CholeskyBench {
                 n: 300,
                 tile: 64,
-                look_left: 2,
+                fuse_updates: 2,
                 format,
                 workers: 2,
                 repeats: 3,
@@ -338,7 +338,7 @@ mod tests {
         let bench = CholeskyBench {
             n: 10,
             tile: 0,
-            look_left: 1,
+            fuse_updates: 1,
             format: StorageFormat::F32,
             workers: 1,
             repeats: 1,

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::bench::task_overhead;
 use zellige_runtime::model::{LinkModel, Models, OVERHEAD};
@@ -34,7 +34,7 @@ pub const POLICY: &str = "eager";
 /// One factorisation of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Tile edge.
+    /// Tile size.
     pub tile: usize,
     /// Precision of the products; `Dp` is a factorisation in `f64`, all others are in `f32`.
     pub precision: GemmPrecision,
@@ -98,8 +98,8 @@ fn made<T: TileScalar>(rt: &Runtime, step: Step) -> Result<SymmetricTiled<T>, Er
 
 /// `precision` for the products, and for diagonal updates and solves where they have it: a run like any other fills in both.
 fn rule(precision: GemmPrecision) -> Rule {
-    let full = FullPrecision::ALL.into_iter().find(|full| full.gemm(GemmPrecision::Sp) == precision);
-    Rule::uniform(precision).with_full(full.unwrap_or_default())
+    let panel = PanelPrecision::ALL.into_iter().find(|panel| panel.gemm(GemmPrecision::Sp) == precision);
+    Rule::uniform(precision).with_panel(panel.unwrap_or_default())
 }
 
 /// Rounds of what is measured apart from factorisations; a history needs six.

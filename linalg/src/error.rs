@@ -1,7 +1,7 @@
 //! What can go wrong, by name.
 
 use zellige_gpu::GpuError;
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, KernelError, StorageFormat};
 
 use crate::policy::{PolicyError, RuleError};
@@ -52,7 +52,7 @@ pub enum Error {
     /// Tiles, or tilings, that do not fit each other.
     #[error("{what}: {got} does not fit {want}")]
     Shape {
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
         /// What was found.
         got: String,
@@ -86,9 +86,9 @@ pub enum Error {
         "diagonal updates and triangular solves of {have} tiles cannot run in {got}: leave their precision out, or use fp32 \
          tiles"
     )]
-    Full {
+    Panel {
         /// What the policy says.
-        got: FullPrecision,
+        got: PanelPrecision,
         /// How the tiles are stored.
         have: StorageFormat,
     },

@@ -95,4 +95,4 @@ pub use solve::{Solution, solve, solve_with};
 pub use tile::{MatrixNorm, Tile, TileHeader};
 pub use tiled::{Generator, RectTiled, SymmetricTiled, from_dense, generator};
 pub use zellige_kernels::GemmPrecision;
-pub use zellige_kernels::precision::FullPrecision;
+pub use zellige_kernels::precision::PanelPrecision;

@@ -8,7 +8,7 @@ use zellige_runtime::{Runtime, Submit, TaskRef, read};
 use crate::error::Error;
 use crate::factor::copies::{Side, Source};
 use crate::factor::product::{Products, Tiles, Turn};
-use crate::factor::{GemmCounts, Submission, Trsm, full, native_update};
+use crate::factor::{GemmCounts, Submission, Trsm, native_update, panel};
 use crate::policy::{GemmQuery, Phase, SharedPolicy};
 use crate::scalar::TileScalar;
 use crate::tiled::{RectTiled, SymmetricTiled};
@@ -46,7 +46,7 @@ impl Solution {
 /// `norm_l_ik` is the norm of the finished tile of `X`, `norm_l_jk` that of the tile of `L`.
 ///
 /// # Errors
-/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Precision`], [`Error::Full`],
+/// [`Error::Shape`] when the columns of `b` are not cut as `l` is; [`Error::Precision`], [`Error::Panel`],
 /// [`Error::Policy`] and [`Error::Runtime`] as [`cholesky`](crate::cholesky).
 pub fn solve<T: TileScalar, S: Submit>(
     s: &S,
@@ -95,7 +95,7 @@ fn half<T: TileScalar, S: Submit>(
     counts: &Arc<GemmCounts>,
     op: Op,
 ) -> Result<Vec<TaskRef>, Error> {
-    let full = full::<T>(policy)?;
+    let panel = panel::<T>(policy)?;
     let (mt, nt) = (b.row_grid().tiles(), l.tiles());
     let mut products = Products::new(s, policy, || b.norm(s), counts, submission, op)?;
     let mut last = Vec::new();
@@ -111,7 +111,7 @@ fn half<T: TileScalar, S: Submit>(
         for m in 0..mt {
             let rows = b.row_grid().width(m);
             let shape = (rows, l.grid().width(k));
-            let codelet = Trsm::<T>::of_solution(full, op, (m, k), shape);
+            let codelet = Trsm::<T>::of_solution(panel, op, (m, k), shape);
             let operands = (read(l.tile(k, k)), native_update(b.tile(m, k)), codelet.scratch());
             let urgent = priority(op, left, left + 1);
             let task = s.codelet(codelet, operands).priority(urgent).submit()?;

@@ -42,7 +42,7 @@ impl Csr {
             && starts.last() == Some(&column.len())
             && column.len() == value.len();
         if !fits {
-            let problem = "row starts, columns and values do not fit each other: starts rise from 0 to the number of elements";
+            let problem = "row starts, columns and values do not fit each other: starts rise from 0 to the number of nonzeros";
             return Err(Error::shape("matrix", problem));
         }
         let matrix = Csr { columns, starts, column, value };
@@ -201,7 +201,7 @@ impl Csr {
         let matrix = self.map_elements(|_, _, value| Some(libm::ldexp(value, exponent)));
         match matrix.value.iter().all(|value| value.is_finite()) {
             true => Ok(matrix),
-            false => Err(Error::shape("matrix", format!("times 2^{exponent} it has infinite elements"))),
+            false => Err(Error::shape("matrix", format!("times 2^{exponent} it has infinite nonzeros"))),
         }
     }
 

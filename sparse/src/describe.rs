@@ -8,9 +8,9 @@ pub struct Description {
     /// Rows and columns.
     pub shape: (usize, usize),
     /// Elements that are stored, and how many of them are zero.
-    pub elements: (usize, usize),
+    pub nonzeros: (usize, usize),
     /// Elements of the shortest and the longest row.
-    pub row_elements: (usize, usize),
+    pub row_nonzeros: (usize, usize),
     /// The largest distance of an element from the diagonal.
     pub bandwidth: usize,
     /// Whether every `a_ij` has an `a_ji`, and whether they are equal.
@@ -41,8 +41,8 @@ pub fn describe(a: &Csr) -> Description {
     let least = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::min).unwrap_or(0.0);
     Description {
         shape: (a.rows(), a.columns()),
-        elements: (a.elements(), values().filter(|&value| value == 0.0).count()),
-        row_elements: (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)),
+        nonzeros: (a.elements(), values().filter(|&value| value == 0.0).count()),
+        row_nonzeros: (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)),
         bandwidth: a.iter().enumerate().map(distance).max().unwrap_or(0),
         symmetric: symmetry(a),
         zero_diagonals: if is_square { (0..a.rows()).filter(|&i| a.get(i, i) == 0.0).count() } else { 0 },
@@ -81,7 +81,7 @@ mod tests {
     fn figures_of_a_small_matrix() {
         let a = Csr::from_triplets(3, 3, &[(0, 0, 2.0), (0, 2, -0.05), (2, 0, 0.05), (1, 1, 0.0)]).unwrap();
         let d = describe(&a);
-        assert_eq!((d.shape, d.elements, d.row_elements, d.bandwidth), ((3, 3), (4, 1), (1, 2), 2));
+        assert_eq!((d.shape, d.nonzeros, d.row_nonzeros, d.bandwidth), ((3, 3), (4, 1), (1, 2), 2));
         assert_eq!((d.symmetric, d.zero_diagonals), ((true, false), 2));
         assert_eq!((d.magnitudes, d.norm_inf), ((0.05, 2.0), (2.05, 0.0)));
         assert_eq!(d.decades, [(-2, 2), (-1, 0), (0, 1)]);

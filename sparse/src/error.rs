@@ -2,6 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use zellige_files::memory::NotEnoughMemory;
+
+/// Bytes that are allocated without a look at what is available.
+const LITTLE: u64 = 1 << 20;
+/// Bytes that stay free for tasks and tables, whatever is planned.
+const TABLES: u64 = 4 << 20;
+
 /// What went wrong, where, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -51,15 +58,8 @@ pub enum Error {
         problem: String,
     },
     /// What does not fit the memory.
-    #[error("not enough memory: {what} takes {:.1} MB, {:.1} MB available", *needed as f64 / 1e6, *available as f64 / 1e6)]
-    Memory {
-        /// The matrix, as it was asked for.
-        what: String,
-        /// Bytes that it takes.
-        needed: u64,
-        /// Bytes that this process can still use.
-        available: u64,
-    },
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// A task failed, or could not be submitted.
     #[error(transparent)]
     Runtime(#[from] zellige_runtime::Error),
@@ -70,10 +70,17 @@ impl Error {
         Error::File { path: path.to_owned(), problem, source }
     }
 
-    /// Refuses what does not fit the memory, before any is asked for.
+    /// Refuses what does not fit the memory, before any is allocated.
     pub(crate) fn if_too_large(what: impl FnOnce() -> String, needed: u64) -> Result<(), Error> {
+        // Asking the system takes longer than allocating so little.
+        if needed < LITTLE {
+            return Ok(());
+        }
+        let needed = needed.saturating_add(TABLES);
         match zellige_runtime::available_memory() {
-            Some(available) if needed > available => Err(Error::Memory { what: what(), needed, available }),
+            Some(available) if needed > available => {
+                Err(NotEnoughMemory::refused(what(), needed, Some(available)).into())
+            }
             _ => Ok(()),
         }
     }

@@ -22,6 +22,7 @@ impl Permutation {
             let problem = format!("{} x {}: only square ones are reordered", a.rows(), a.columns());
             return Err(Error::shape("matrix", problem));
         }
+        Error::if_too_large(|| format!("the transpose of {} nonzeros", a.elements()), a.memory())?;
         let graph = Neighbours::of(a);
         let mut order = Vec::with_capacity(a.rows());
         let mut level = vec![UNSEEN; a.rows()];
@@ -44,9 +45,15 @@ impl Permutation {
             let problem = format!("{} x {} for an order of {}", a.rows(), a.columns(), self.old.len());
             return Err(Error::shape("matrix", problem));
         }
+        Error::if_too_large(
+            || format!("a matrix of {} nonzeros in another order", a.elements()),
+            a.memory(),
+        )?;
         let mut new = vec![0; self.old.len()];
         self.old.iter().enumerate().for_each(|(place, &old)| new[old as usize] = place as u32);
-        let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+        let mut starts = Vec::with_capacity(a.rows() + 1);
+        starts.push(0);
+        let (mut columns, mut values) = (Vec::with_capacity(a.elements()), Vec::with_capacity(a.elements()));
         let mut row: Vec<(u32, f64)> = Vec::new();
         for &old in &self.old {
             let (column, value) = a.row(old as usize);

@@ -25,7 +25,10 @@ pub fn side_by_side<J: Send, R: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(share);
+            // Without memory for another thread, those that there are do its work.
+            if std::thread::Builder::new().spawn_scoped(scope, share).is_err() {
+                break;
+            }
         }
         share();
     });

@@ -77,7 +77,7 @@ pub struct Row {
     pub layout: String,
     /// [`Criterion::name`].
     pub criterion: &'static str,
-    /// The accuracy that was asked for.
+    /// The requested accuracy.
     pub accuracy: Accuracy,
     /// Elements of each format, and those left out as `drop`.
     pub counts: BTreeMap<String, u64>,
@@ -101,7 +101,7 @@ pub struct Row {
     pub seconds: (f64, f64),
 }
 
-/// What is asked for.
+/// What is requested.
 #[derive(Clone, Debug)]
 pub struct Survey<'a> {
     /// The layout of all.
@@ -142,7 +142,7 @@ impl Survey<'_> {
         self.len() == 0
     }
 
-    /// Stores the matrix in every way that is asked for; `done` is told after each.
+    /// Stores the matrix in every requested way; `done` is told after each.
     ///
     /// # Errors
     /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for a vector of another length.

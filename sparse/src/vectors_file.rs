@@ -14,12 +14,13 @@ fn is_npy(path: &Path) -> bool {
 }
 
 /// Reads vectors, the columns of a matrix: of a file that ends in `.npy`, an array of `float32` or `float64` with one dimension or two; of any other, a
-/// Matrix Market file, compressed or not.
+/// Matrix Market file, compressed or not, which has to have `rows` rows where that is known: a sparse vector takes memory for all of its
+/// rows, which its file does not answer for.
 ///
 /// # Errors
 /// [`Error::File`] for a file that cannot be read or is cut off, [`Error::Market`] for content that is no vectors.
-pub fn read_vectors(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
-    if is_npy(path) { read_npy(path) } else { market::read_vectors(path) }
+pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
+    if is_npy(path) { read_npy(path) } else { market::read_vectors(path, rows) }
 }
 
 fn read_npy(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
@@ -99,7 +100,7 @@ mod tests {
         for (name, count) in [("v.npy", 1), ("v.npy", 2), ("v.mtx", 1), ("v.mtx", 2)] {
             let path = folder.path().join(name);
             write_vectors_to(&mut File::create(&path).expect("a file"), &path, &vectors[..count])?;
-            assert_eq!(read_vectors(&path)?, &vectors[..count], "{name}");
+            assert_eq!(read_vectors(&path, None)?, &vectors[..count], "{name}");
         }
         // As NumPy writes unless it is told otherwise: row after row.
         let (path, mut rows) = (folder.path().join("r.npy"), Vec::new());
@@ -108,7 +109,7 @@ mod tests {
         npy.extend([1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("memory");
         npy.finish().expect("memory");
         std::fs::write(&path, rows).expect("a file");
-        assert_eq!(read_vectors(&path)?, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]);
+        assert_eq!(read_vectors(&path, None)?, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]);
         Ok(())
     }
 
@@ -118,7 +119,7 @@ mod tests {
         let path = folder.path().join("v.npy");
         let problem = |bytes: &[u8]| {
             std::fs::write(&path, bytes).expect("a file");
-            read_vectors(&path).expect_err("no vectors").to_string()
+            read_vectors(&path, None).expect_err("no vectors").to_string()
         };
         let mut whole = Vec::new();
         write_vectors_to(&mut whole, &path, &[vec![1.0; 100]]).expect("memory");

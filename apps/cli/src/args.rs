@@ -62,7 +62,7 @@ Begin with
 
 Exit codes
   0  done        1  failed       2  bad parameter, option or input     3  no precision rule survived
-  4  no such device              5  a system not solved to what was asked for                130  Ctrl-C";
+  4  no such device              5  a system not solved to the requested tolerance           130  Ctrl-C";
 
 /// Task graphs over tiles, each tile in the precision it deserves.
 #[derive(Debug, Parser)]

@@ -81,7 +81,7 @@ pub struct CholeskyFigures<'a> {
     n: u32,
     tile: u32,
     /// Most products in one task.
-    look_left: u8,
+    fuse_updates: u8,
     format: &'a str,
     workers: u16,
     policy: &'a str,
@@ -111,7 +111,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
     let rate = cholesky_rate(&CholeskyBench {
         n: args.n as usize,
         tile: args.tile as usize,
-        look_left: args.fuse_updates.into(),
+        fuse_updates: args.fuse_updates.into(),
         format,
         workers: workers.into(),
         repeats: args.repeats.into(),
@@ -120,7 +120,7 @@ fn cholesky(args: &BenchCholesky) -> anyhow::Result<()> {
     let figures = CholeskyFigures {
         n: args.n,
         tile: args.tile,
-        look_left: args.fuse_updates,
+        fuse_updates: args.fuse_updates,
         format: name,
         workers,
         policy: &args.sched,

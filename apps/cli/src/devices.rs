@@ -1,4 +1,4 @@
-//! The devices that options ask for: found, checked, and given to a runtime. What is asked for and is not there is an error with exit code
+//! The devices that options ask for: found, checked, and given to a runtime. A requested device that is missing is an error with exit code
 //! 4, never a run on CPU cores.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::nodes;
 use crate::out;
 use crate::table;
 
-/// The policy where none is asked for.
+/// The policy where none is requested.
 const POLICY: &str = "lws";
 /// The same with GPUs: it knows of transfers and begins them ahead.
 const GPU_POLICY: &str = "dmdas";
@@ -45,7 +45,7 @@ impl Needs {
     pub fn of_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Needs {
         let products = |rule: &Rule| {
             let mut all = rule.precisions().unwrap_or_default();
-            all.push(rule.full().gemm(GemmPrecision::Sp));
+            all.push(rule.panel().gemm(GemmPrecision::Sp));
             (rule.to_string(), all)
         };
         let rules: Vec<_> = rules.into_iter().map(products).collect();
@@ -161,7 +161,7 @@ impl Devices {
     }
 
     /// What there is to say once a runtime of these options has done everything, and to keep: a warning if no GPU has done anything, the
-    /// memory nodes if they are asked for, and what the models have learned.
+    /// memory nodes if they are requested, and what the models have learned.
     pub fn done(&self, args: &ExecutionArgs, rt: &Runtime) {
         if let Some(why) = self.unused(rt) {
             out::note(&format!("warning: {why}"));
@@ -174,7 +174,7 @@ impl Devices {
         }
     }
 
-    /// Why no GPU has done anything, where some were asked for.
+    /// Why no GPU has done anything, where some were requested.
     fn unused(&self, rt: &Runtime) -> Option<&'static str> {
         let idle = rt.memory().iter().all(|node| node.device.is_none() || node.peak == 0);
         (idle && !self.gpus.is_empty())
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(crate::exit::code(&anyhow::Error::new(error)), crate::exit::NO_DEVICE);
         for (has, rules, said) in [
             ((7, 5), &["fp32", "bf1:band=2"][..], "rule bf1:band=2 (bf1 products) needs 8.0"),
-            ((7, 5), &["hp1:band=2,full=tf32"], "rule hp1:band=2,full=tf32 (tf32 products) needs 8.0"),
+            ((7, 5), &["hp1:band=2,panel=tf32"], "rule hp1:band=2,panel=tf32 (tf32 products) needs 8.0"),
             ((8, 0), &["hp1:band=2,else=fp8"], "(fp8 products) needs 8.9"),
             ((6, 1), &[], "zellige needs 7.0"),
         ] {
@@ -480,7 +480,7 @@ mod tests {
             }
         }
         for (has, rules) in
-            [((7, 0), &["hp3", "x3,full=x3"][..]), ((8, 0), &["bf1", "tf32"]), ((8, 9), &["fp8"])]
+            [((7, 0), &["hp3", "x3,panel=x3"][..]), ((8, 0), &["bf1", "tf32"]), ((8, 9), &["fp8"])]
         {
             assert!(refused(has, rules).is_none(), "{has:?} {rules:?}");
         }

@@ -11,9 +11,9 @@ pub const FAILURE: u8 = 1;
 pub const BAD_PARAMETER: u8 = 2;
 /// No precision rule gave a positive definite factorisation.
 pub const NO_RULE_SURVIVED: u8 = 3;
-/// A device was asked for that this machine does not have, or not the libraries that it needs.
+/// A requested device that this machine does not have, or not the libraries that it needs.
 pub const NO_DEVICE: u8 = 4;
-/// A system was not solved to the residual that was asked for.
+/// A system was not solved to the requested tolerance.
 pub const NOT_CONVERGED: u8 = 5;
 /// Ctrl-C, or a signal that asks to end.
 pub const INTERRUPTED: u8 = 130;
@@ -37,7 +37,7 @@ pub enum CommandError {
         "--device {device} is not possible:\n  {problem}\nzellige machine show says what there is; --device cpu needs no GPU"
     )]
     NoDevice {
-        /// As it was asked for.
+        /// As it was requested.
         device: String,
         /// What is missing and what would help, a line each.
         problem: String,

@@ -30,10 +30,14 @@ fn on_signal() {
     if INTERRUPTED.swap(true, Ordering::SeqCst) {
         leave();
     }
-    std::thread::spawn(|| {
+    let late = std::thread::Builder::new().spawn(|| {
         std::thread::sleep(GRACE);
         leave();
     });
+    // Without memory for a thread nobody would end a main thread that does not return.
+    if late.is_err() {
+        leave();
+    }
     if let Some(tasks) = &*TASKS.lock() {
         tasks.cancel_all();
     }
@@ -45,12 +49,14 @@ fn leave() -> ! {
     zellige_files::abandon();
     // Where nobody reads standard error, whoever writes to it waits: not this thread.
     let (said, heard) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    let speaker = std::thread::Builder::new().spawn(move || {
         progress::clear();
         out::error(&CommandError::Interrupted.to_string());
         let _ = said.send(());
     });
-    let _ = heard.recv_timeout(LAST_WORD);
+    if speaker.is_ok() {
+        let _ = heard.recv_timeout(LAST_WORD);
+    }
     std::process::exit(i32::from(exit::INTERRUPTED));
 }
 

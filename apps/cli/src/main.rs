@@ -1,6 +1,8 @@
 //! The command `zellige`: it parses arguments, calls one function of a library, and prints what comes back.
 #![forbid(unsafe_code)]
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod arenas;
 mod args;
 mod bench;
 mod devices;
@@ -35,6 +37,8 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use args::{Cli, Verb};
 
 fn main() -> ExitCode {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    arenas::limit();
     let mut command = Cli::command();
     let words = match args::expand(&command, std::env::args_os().collect()) {
         Ok(words) => words,

@@ -13,7 +13,7 @@ use crate::out;
 use crate::results::{is_stdout, write_json};
 use crate::table::bytes;
 
-/// Does what `zellige matrix` was asked for.
+/// Runs a verb of `zellige matrix`.
 ///
 /// # Errors
 /// A file that is no matrix, sizes that are none, an output that cannot be written.
@@ -36,7 +36,7 @@ fn info(args: &MatrixInfo) -> anyhow::Result<()> {
 }
 
 fn text(d: &Description) -> String {
-    let mean = d.elements.0 as f64 / d.shape.0.max(1) as f64;
+    let mean = d.nonzeros.0 as f64 / d.shape.0.max(1) as f64;
     let symmetry = match d.symmetric {
         (_, true) => "symmetric",
         (true, false) => "not symmetric, but its pattern is",
@@ -44,17 +44,17 @@ fn text(d: &Description) -> String {
     };
     let text = format!(
         "size          {} x {}, {symmetry}\n\
-         elements      {}, {} of them zero; {} to {} a row, {mean:.1} on average\n\
+         nonzeros      {}, {} of them zero; {} to {} a row, {mean:.1} on average\n\
          bandwidth     {}; {} zeros on the diagonal\n\
          magnitudes    {:.3e} to {:.3e}\n\
          row sums      {:.3e} to {:.3e} of magnitudes\n\
          by rows       {} in fp64\n",
         d.shape.0,
         d.shape.1,
-        d.elements.0,
-        d.elements.1,
-        d.row_elements.0,
-        d.row_elements.1,
+        d.nonzeros.0,
+        d.nonzeros.1,
+        d.row_nonzeros.0,
+        d.row_nonzeros.1,
         d.bandwidth,
         d.zero_diagonals,
         d.magnitudes.0,
@@ -69,7 +69,7 @@ fn text(d: &Description) -> String {
 /// More lines do not fit a screen.
 const MOST_LINES: usize = 20;
 
-/// Numbers of elements by magnitude, the largest first: a line for each decade, or for several.
+/// Numbers of nonzeros by magnitude, the largest first: a line for each decade, or for several.
 fn histogram(decades: &[(i32, u64)]) -> String {
     let step = decades.len().div_ceil(MOST_LINES).max(1);
     let bins: Vec<(i32, u64)> =
@@ -88,7 +88,7 @@ fn generate(args: &MatrixGenerate) -> anyhow::Result<()> {
     let matrix = make(args)?;
     write(&args.output, &matrix, &comment(args))?;
     let (rows, elements) = (matrix.rows(), matrix.elements());
-    out::print(&format!("{}: {rows} x {rows}, {elements} elements\n", args.output.display()))
+    out::print(&format!("{}: {rows} x {rows}, {elements} nonzeros\n", args.output.display()))
 }
 
 fn make(args: &MatrixGenerate) -> anyhow::Result<Csr> {
@@ -148,7 +148,7 @@ fn convert(args: &MatrixConvert) -> anyhow::Result<()> {
     write(&args.output, &matrix, "")?;
     let elements = matrix.elements();
     out::print(&format!(
-        "{}: {} x {}, {elements} elements\n",
+        "{}: {} x {}, {elements} nonzeros\n",
         args.output.display(),
         matrix.rows(),
         matrix.columns()

@@ -48,17 +48,19 @@ pub fn page_of<T: Serialize>(title: &str, results: &[T]) -> anyhow::Result<Page>
 }
 
 impl RunOutputs {
-    /// The runtime records a trace if one is asked for, or shown in the report.
+    /// The runtime records a trace if one is requested, or shown in the report.
     pub fn traced(&self, builder: RuntimeBuilder) -> RuntimeBuilder {
         self.traced_with(builder, TRACE_ROOM)
     }
 
     /// The same with room for so many records of each worker.
     pub fn traced_with(&self, builder: RuntimeBuilder, records: usize) -> RuntimeBuilder {
-        match self.trace.is_some() || self.report.is_some() {
-            true => builder.trace_capacity(records),
-            false => builder,
-        }
+        if self.is_traced() { builder.trace_capacity(records) } else { builder }
+    }
+
+    /// Whether a trace is wanted, for a file of its own or for the report.
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some() || self.report.is_some()
     }
 
     /// The trace of what has run.
@@ -76,7 +78,7 @@ impl RunOutputs {
         is_stdout(self.json.as_ref())
     }
 
-    /// Writes trace, report and JSON, as far as they are asked for, and prints the text.
+    /// Writes trace, report and JSON, as far as they are requested, and prints the text.
     ///
     /// # Errors
     /// An output that cannot be written.

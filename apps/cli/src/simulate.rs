@@ -43,7 +43,7 @@ fn platforms() -> anyhow::Result<()> {
 }
 
 /// No file of norms or of a platform is longer.
-const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: u64 = 1 << 26;
 
 fn norms(path: &Path) -> anyhow::Result<TileNorms> {
     let text = zellige_files::read_text(path, MOST_BYTES)
@@ -116,7 +116,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             rule: rule.clone(),
             norms: norms.as_ref(),
             both_copies: args.copies == CopiesArg::Both,
-            look_left: args.fuse_updates.into(),
+            fuse_updates: args.fuse_updates.into(),
             owner_block: usize::from(args.owner_block),
             policy: args.sched.clone(),
             ahead: args.ahead.unwrap_or(usual).into(),

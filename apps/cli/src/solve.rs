@@ -20,7 +20,7 @@ use crate::results::is_stdout;
 use crate::table::{bytes, digits};
 use crate::vectors;
 
-/// Solves the system, writes what was asked for, and fails where the answer is not what was asked for.
+/// Solves the system, writes the requested files, and fails where the residual is above the requested tolerance.
 ///
 /// # Errors
 /// Files that are none, options without meaning together, an output that cannot be written, an answer with too large a residual.
@@ -56,7 +56,7 @@ type Found = anyhow::Result<(Vec<Vec<f64>>, Vec<Solved>)>;
 
 fn each(args: &SolveArgs, system: &System<'_>, b: &[Vec<f64>]) -> Found {
     let mut x = match &args.x0 {
-        Some(path) => read_vectors(path)?,
+        Some(path) => read_vectors(path, b.first().map(Vec::len))?,
         None => b.iter().map(|b| vec![0.0; b.len()]).collect(),
     };
     let watch = Mutex::new(Watch::new((args.max_steps * b.len()) as u64));
@@ -198,13 +198,13 @@ fn advice(args: &SolveArgs, answer: &Answer) -> String {
     let floor = answer.attainable / solution.rhs;
     if floor > args.tol {
         return format!(
-            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, {:.0e} was asked for: rounding an answer as large as this one to \
-             f64 leaves {floor:.1e}, whatever the method; ask for a --tol above that",
+            "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e}: rounding an answer as large as this one \
+             to f64 leaves {floor:.1e}, whatever the method; take a --tol above that",
             args.tol
         );
     }
     format!(
-        "the residual is {ratio:.2e} of the right-hand side after {steps} steps, {:.0e} was asked for ({}): allow more --max-steps, or take \
+        "the residual is {ratio:.2e} of the right-hand side after {steps} steps, the requested tolerance is {:.0e} ({}): allow more --max-steps, or take \
          another --method, --precond or a more accurate --operator",
         args.tol,
         solution.reason.name(),

@@ -15,7 +15,7 @@ use crate::results::{is_stdout, write_json, write_page};
 use crate::table::{Side, Table, bytes, digits};
 use crate::vectors;
 
-/// Stores a matrix in every way that is asked for.
+/// Stores a matrix in every requested way.
 ///
 /// # Errors
 /// A file that is no matrix, options without meaning together, an output that cannot be written.

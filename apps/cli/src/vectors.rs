@@ -18,7 +18,7 @@ pub fn all(from: &VectorSource, elements: usize) -> anyhow::Result<Vec<Vec<f64>>
             let mut random = ChaCha8Rng::seed_from_u64(*seed);
             vec![(0..elements).map(|_| random.random_range(-1.0..1.0)).collect()]
         }
-        VectorSource::File(path) => read_vectors(path)?,
+        VectorSource::File(path) => read_vectors(path, Some(elements))?,
     })
 }
 

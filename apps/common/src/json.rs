@@ -20,7 +20,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON of all verbs. It is raised when a key is removed or renamed; keys may be added without.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What produced results, where, when and with which arguments.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use zellige_files::memory::{MemoryPlan, NotEnoughMemory};
+
 /// What went wrong, where, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,12 +65,25 @@ pub enum Error {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// What does not fit the memory.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// Fields could not be solved for.
     #[error(transparent)]
     Solve(#[from] zellige_sparse::Error),
     /// A task failed, or could not be submitted.
     #[error(transparent)]
     Runtime(#[from] zellige_runtime::Error),
+}
+
+/// Bytes that stay free for tasks and tables, whatever is planned.
+const TABLES: u64 = 4 << 20;
+
+/// A plan of memory in which what every run needs is counted already.
+pub(crate) fn memory_plan() -> MemoryPlan {
+    let mut plan = MemoryPlan::new(zellige_runtime::available_memory());
+    plan.add("tables", TABLES);
+    plan
 }
 
 impl Error {

@@ -1,5 +1,7 @@
 //! Results of searches, of simulations and of tracking, as files have them.
 
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -209,6 +211,8 @@ impl From<Tally> for TallyResult {
 
 /// No results of a run are longer.
 const MOST_BYTES: u64 = 1 << 34;
+/// Bytes of them that are read at a time: a file that is something else ends with its first bytes, however long it is.
+const BUFFER: usize = 1 << 16;
 
 impl Results {
     /// Reads what a run has written.
@@ -217,17 +221,18 @@ impl Results {
     /// [`Error::File`] for a file that cannot be read; [`Error::Format`] for one that holds something else, with line and column.
     pub fn read(path: &Path) -> Result<Results, Error> {
         let problem = "cannot read the results";
-        let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(|source| Error::File {
-            path: path.to_owned(),
-            problem,
-            source,
-        })?;
+        let cannot = |source| Error::File { path: path.to_owned(), problem, source };
+        let file = File::open(path).map_err(cannot)?;
+        let reader = BufReader::with_capacity(BUFFER, file.take(MOST_BYTES));
         let wrong = |problem: String| {
             let problem = format!("no results of `zellige psa run --json`: {problem}");
             Error::Format { path: path.to_owned(), offset: None, problem }
         };
         let file: json::Results<Results> =
-            serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+            serde_json::from_reader(reader).map_err(|error| match error.io_error_kind() {
+                Some(_) => cannot(error.into()),
+                None => wrong(error.to_string()),
+            })?;
         let [results] = <[Results; 1]>::try_from(file.results)
             .map_err(|all| wrong(format!("{} entries in `results` instead of one", all.len())))?;
         Ok(results)

@@ -311,3 +311,39 @@ fn brackets_within_brackets_take_no_time() {
         assert!(read_with(0, 0, &content).is_err());
     }
 }
+
+/// The most memory that this process had (bytes); 0 where the system does not tell.
+fn peak() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    1024 * kilobytes.unwrap_or(0)
+}
+
+/// Half a gigabyte of zeros that archives store in half a megabyte: the shape is refused before they are unpacked.
+#[test]
+fn archives_are_not_unpacked_for_a_wrong_shape() {
+    use std::io::Write;
+    const ELEMENTS: usize = 1 << 27;
+    let place = tempfile::tempdir().expect("a folder");
+    let path = place.path().join("a.npz");
+    let mut archive = zip::ZipWriter::new(std::fs::File::create(&path).expect("a file"));
+    let options = zip::write::SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Deflated)
+        .compression_level(Some(1))
+        .large_file(true);
+    archive.start_file("energies.npy", options).expect("an entry");
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({ELEMENTS},)}}\n");
+    archive.write_all(b"\x93NUMPY\x01\x00").expect("written");
+    archive.write_all(&(header.len() as u16).to_le_bytes()).expect("written");
+    archive.write_all(header.as_bytes()).expect("written");
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..4 * ELEMENTS / zeros.len() {
+        archive.write_all(&zeros).expect("written");
+    }
+    archive.finish().expect("an archive");
+    let before = peak();
+    let error = arrays::read(&path, 3).expect_err("one side instead of three").to_string();
+    assert!(error.contains("a.npz"), "{error}");
+    assert!(peak() - before < 64 << 20, "{} bytes", peak() - before);
+}

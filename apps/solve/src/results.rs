@@ -33,7 +33,7 @@ impl Solved {
 /// A result of `zellige solve`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SolveResult {
-    /// Whether the answer is as accurate as was asked for.
+    /// Whether the residual is within the requested tolerance.
     pub converged: bool,
     /// Why the solver stopped.
     pub reason: &'static str,
@@ -41,7 +41,7 @@ pub struct SolveResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shift: Option<f64>,
     /// What methods multiplied with; `--operator` has the same again.
-    pub inner: String,
+    pub operator: String,
     /// The method of the last attempt.
     pub method: String,
     /// Its preconditioner.
@@ -52,8 +52,8 @@ pub struct SolveResult {
     pub runs: usize,
     /// Rows of the matrix.
     pub rows: usize,
-    /// Elements of the matrix.
-    pub elements: usize,
+    /// Nonzeros of the matrix.
+    pub nonzeros: usize,
     /// The residual that the method itself kept (2-norm).
     pub iterated_residual: f64,
     /// `b - A x` (2-norm).
@@ -97,7 +97,7 @@ pub struct Bytes {
     /// For products.
     pub matrix: u64,
     /// For products in lower precision.
-    pub inner: u64,
+    pub operator: u64,
     /// The preconditioner that served.
     pub preconditioner: u64,
     /// Those that did not.
@@ -144,13 +144,13 @@ impl SolveResult {
             converged: solution.reason.is_converged(),
             reason: solution.reason.name(),
             shift: *shift,
-            inner: answer.inner.to_string(),
+            operator: answer.inner.to_string(),
             method: last.map(|last| last.method.clone()).unwrap_or_default(),
             preconditioner: last.map(|last| last.preconditioner.clone()).unwrap_or_default(),
             iterations: solution.steps,
             runs: solution.runs,
             rows: a.rows(),
-            elements: a.elements(),
+            nonzeros: a.elements(),
             iterated_residual: solution.iterated_residual,
             true_residual: solution.true_residual,
             rhs: solution.rhs,
@@ -186,7 +186,7 @@ impl Bytes {
             given,
             rearranged,
             matrix,
-            inner,
+            operator: inner,
             preconditioner,
             failed_preconditioners,
             basis,
@@ -222,11 +222,11 @@ pub struct SpmvResult {
     pub criterion: &'static str,
     /// The storage layout.
     pub layout: String,
-    /// Binary logarithm of the accuracy that was asked for.
+    /// Binary logarithm of the requested accuracy.
     pub eps_log2: f64,
     /// Elements by format; `drop`: those that were left out.
     pub counts: BTreeMap<String, u64>,
-    /// Positive elements by format.
+    /// Positive nonzeros by format.
     pub positive: BTreeMap<String, u64>,
     /// Bytes of the matrix.
     pub bytes: u64,
@@ -283,12 +283,12 @@ pub struct MatrixResult {
     pub rows: usize,
     /// Columns.
     pub columns: usize,
-    /// Stored elements.
-    pub elements: usize,
+    /// Stored nonzeros.
+    pub nonzeros: usize,
     /// Those that are zero.
     pub zeros: usize,
-    /// Least and most elements of a row.
-    pub row_elements: [usize; 2],
+    /// Fewest and most nonzeros of a row.
+    pub row_nonzeros: [usize; 2],
     /// Largest distance of an element from the diagonal.
     pub bandwidth: usize,
     /// Whether the pattern is symmetric.
@@ -299,7 +299,7 @@ pub struct MatrixResult {
     pub zero_diagonals: usize,
     /// Least and largest magnitude.
     pub magnitudes: [f64; 2],
-    /// `[k, count]`: elements from 10^k to 10^(k+1).
+    /// `[k, count]`: nonzeros from 10^k to 10^(k+1).
     pub decades: Vec<(i32, u64)>,
     /// Largest sum of magnitudes of a row.
     pub norm_inf: f64,
@@ -314,9 +314,9 @@ impl From<&Description> for MatrixResult {
         MatrixResult {
             rows: d.shape.0,
             columns: d.shape.1,
-            elements: d.elements.0,
-            zeros: d.elements.1,
-            row_elements: d.row_elements.into(),
+            nonzeros: d.nonzeros.0,
+            zeros: d.nonzeros.1,
+            row_nonzeros: d.row_nonzeros.into(),
             bandwidth: d.bandwidth,
             symmetric_pattern: d.symmetric.0,
             symmetric: d.symmetric.1,

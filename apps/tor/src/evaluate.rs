@@ -162,7 +162,7 @@ pub struct Verdict {
     pub relative_error: f64,
     /// Strehl ratio of the stationary image, comparable with MOAO's.
     pub strehl: f64,
-    /// Exact long-exposure Strehl ratio, where it was asked for.
+    /// Exact long-exposure Strehl ratio, where it was requested.
     pub strehl_exact: Option<f64>,
     /// Wavefront error and Marechal approximation.
     pub residual: crate::image::Residual,

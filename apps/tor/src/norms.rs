@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::Serialize;
 use serde_json::Value;
 use zellige_linalg::{
-    Error as LinalgError, FullPrecision, GemmPrecision, GemmQuery, Phase, PolicyError, PrecisionPolicy,
+    Error as LinalgError, GemmPrecision, GemmQuery, PanelPrecision, Phase, PolicyError, PrecisionPolicy,
     RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar, When,
 };
 use zellige_runtime::Runtime;
@@ -364,8 +364,8 @@ impl PrecisionPolicy for Foreseen {
         When::AtSubmission
     }
 
-    fn full(&self) -> FullPrecision {
-        self.rule.full()
+    fn panel(&self) -> PanelPrecision {
+        self.rule.panel()
     }
 
     fn describe(&self) -> String {

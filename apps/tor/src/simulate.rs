@@ -32,9 +32,9 @@ pub struct Request<'a> {
     pub norms: Option<&'a TileNorms>,
     /// A second copy of each tile that products read in a narrow form, instead of replicas.
     pub both_copies: bool,
-    /// The most products on one tile in one task; see [`Submission::look_left`]. Above 1, rules on norms are looked up when the graph is recorded, so
+    /// The most products on one tile in one task; see [`Submission::fuse_updates`]. Above 1, rules on norms are looked up when the graph is recorded, so
     /// that products of two precisions never share a task, as they may in a run.
-    pub look_left: usize,
+    pub fuse_updates: usize,
     /// Scheduling policy: one of the runtime's, or [`OWNERS`].
     pub policy: String,
     /// Tiles along a block of the owner map, for [`OWNERS`].
@@ -63,7 +63,7 @@ pub struct Report {
     /// `replicas` or `both`.
     pub copies: &'static str,
     /// The most products in one task.
-    pub look_left: usize,
+    pub fuse_updates: usize,
     /// Share of the tile products of factorisation and solves that are not in float32.
     pub low_share: f64,
     /// The scheduling policy.
@@ -138,7 +138,7 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
     if policy.when() == When::OperandsReady {
         let known = request.norms.ok_or_else(|| Error::NeedsNorms(request.rule.clone()))?;
         let stretched = Stretched::new(known, &rows, &cols);
-        if request.both_copies || request.look_left > 1 {
+        if request.both_copies || request.fuse_updates > 1 {
             // Conversions, and tasks of several products of one precision, are submitted before anything is finished: the answers are looked
             // up ahead.
             policy = Arc::new(Foreseen { rule: policy, norms: stretched });
@@ -147,7 +147,7 @@ pub fn record(request: &Request<'_>) -> Result<Recorded, Error> {
         }
     }
     let copies = if request.both_copies { Copies::both() } else { Copies::replicas() };
-    let submission = Submission::default().copies(copies).look_left(request.look_left);
+    let submission = Submission::default().copies(copies).fuse_updates(request.fuse_updates);
     let graph = Graph::record(|g: &Recorder| {
         let a = SymmetricTiled::<f32>::planned(g, cols.clone());
         cholesky_with(g, &a, &policy, &submission)?;
@@ -203,7 +203,7 @@ fn tile_of(name: &str) -> Option<(&str, usize, usize)> {
 /// Share of the products that did not run in float32.
 fn low_share(outcome: &SimOutcome, graph: &Graph, request: &Request<'_>) -> f64 {
     // Inner lengths, where a task may have several products.
-    let lengths: Option<Vec<u32>> = (request.look_left > 1)
+    let lengths: Option<Vec<u32>> = (request.fuse_updates > 1)
         .then(|| graph.to_petgraph().node_weights().map(|node| node.info.shape[2]).collect());
     let of_task = |id: u64| {
         let length = lengths.as_ref().and_then(|lengths| lengths.get(id as usize));
@@ -243,7 +243,7 @@ pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, S
         tasks: graph.len(),
         rule: request.rule.to_string(),
         copies: if request.both_copies { "both" } else { "replicas" },
-        look_left: request.look_left,
+        fuse_updates: request.fuse_updates,
         low_share: low_share(&outcome, &graph, request),
         policy: request.policy.clone(),
         makespan_seconds: seconds,

@@ -4,18 +4,18 @@
 //! a tiled Cholesky factorisation and its solves are `C - A B^T` and `C - A B`. They have the numerics of the tensor-core
 //! products of the same name; on a CPU they cost what the `f32` product costs, plus the widening of the operands.
 //!
-//! Symmetric updates and triangular solves can run their products in X3 or TF32 as well: [`FullPrecision`].
+//! Symmetric updates and triangular solves can run their products in X3 or TF32 as well: [`PanelPrecision`].
 
-mod full;
 mod hp3;
+mod panel;
 mod tensor;
 
 use core::{fmt, str::FromStr};
 
-pub use full::{
-    FullPrecision, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in, trsm_scratch_len,
-};
 pub use hp3::gemm_hp3;
+pub use panel::{
+    PanelPrecision, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in, trsm_scratch_len,
+};
 pub use tensor::{gemm_fp8, gemm_half, gemm_hp2, gemm_tf32, gemm_x3};
 
 use crate::StorageFormat;

@@ -3,5 +3,5 @@
 mod blas;
 mod cuda_compile;
 mod cuda_twins;
-mod full;
+mod panel;
 mod precision;

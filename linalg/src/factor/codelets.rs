@@ -1,11 +1,11 @@
 //! The tasks around the products: operands and results in the element type, diagonal updates and solves by way of products in
-//! the precision that the policy says ([`PrecisionPolicy::full`](crate::PrecisionPolicy::full)).
+//! the precision that the policy says ([`PrecisionPolicy::panel`](crate::PrecisionPolicy::panel)).
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
 use zellige_kernels::precision::{
-    FullPrecision, Sign, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in,
+    PanelPrecision, Sign, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in,
     trsm_scratch_len,
 };
 use zellige_kernels::{
@@ -115,7 +115,7 @@ fn lost(tile: usize, first_row: usize, pivot: usize, value: f64) -> NotPositiveD
 /// `X op(L_kk) = B_ik` in place of `B_ik`, and the norm of `X`: `L_ik` in a factorisation, a tile of the solution in a solve.
 pub(crate) struct Trsm<T> {
     name: &'static str,
-    full: FullPrecision,
+    panel: PanelPrecision,
     op: Op,
     /// `(i, k)`.
     at: (usize, usize),
@@ -124,12 +124,12 @@ pub(crate) struct Trsm<T> {
 }
 
 impl<T> Trsm<T> {
-    pub(crate) fn of_factor(full: FullPrecision, at: (usize, usize), shape: (usize, usize)) -> Self {
-        Trsm { name: "trsm", full, op: Op::Trans, at, shape, _element: PhantomData }
+    pub(crate) fn of_factor(panel: PanelPrecision, at: (usize, usize), shape: (usize, usize)) -> Self {
+        Trsm { name: "trsm", panel, op: Op::Trans, at, shape, _element: PhantomData }
     }
 
     pub(crate) fn of_solution(
-        full: FullPrecision,
+        panel: PanelPrecision,
         op: Op,
         at: (usize, usize),
         shape: (usize, usize),
@@ -138,11 +138,11 @@ impl<T> Trsm<T> {
             Op::Trans => "solve_lt",
             Op::None => "solve_l",
         };
-        Trsm { name, full, op, at, shape, _element: PhantomData }
+        Trsm { name, panel, op, at, shape, _element: PhantomData }
     }
 
     pub(crate) fn scratch(&self) -> Scratch<f32> {
-        scratch(trsm_scratch_len(self.full, self.shape.0, self.shape.1)).on_host()
+        scratch(trsm_scratch_len(self.panel, self.shape.0, self.shape.1)).on_host()
     }
 }
 
@@ -157,15 +157,15 @@ impl<T: TileScalar> Codelet for Trsm<T> {
     fn info(&self) -> TaskInfo {
         let ((m, n), (i, k)) = (self.shape, self.at);
         let flops = m as f64 * n as f64 * n as f64;
-        info(flops, [m, n, 0], [i, k, k], self.full.gemm(T::FULL).name())
+        info(flops, [m, n, 0], [i, k, k], self.panel.gemm(T::FULL).name())
     }
 
     fn has_constraints(&self) -> bool {
-        gpu::has_constraints([self.full.gemm(T::FULL)])
+        gpu::has_constraints([self.panel.gemm(T::FULL)])
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
-        gpu::can_execute([self.full.gemm(T::FULL)], device)
+        gpu::can_execute([self.panel.gemm(T::FULL)], device)
     }
 
     fn cpu(
@@ -173,7 +173,7 @@ impl<T: TileScalar> Codelet for Trsm<T> {
         (l, x, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        Ok(solve_right(self.full, self.op, l, x, scratch)?)
+        Ok(solve_right(self.panel, self.op, l, x, scratch)?)
     }
 
     fn has_cuda(&self) -> bool {
@@ -192,22 +192,22 @@ impl<T: TileScalar> Codelet for Trsm<T> {
     ) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
-        gpu::solve_right(&ops, self.full, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?)?;
+        gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?)?;
         Ok(ops.set_norm(&x)?)
     }
 }
 
 pub(crate) fn solve_right<T: TileScalar>(
-    full: FullPrecision,
+    panel: PanelPrecision,
     op: Op,
     l: &Tile<T>,
     x: &mut Tile<T>,
     scratch: &mut [f32],
 ) -> Result<(), Error> {
-    match full {
-        FullPrecision::Native => trsm_right_lower(op, l.mat()?, x.mat_mut()?)?,
-        FullPrecision::Tf32 | FullPrecision::X3 => {
-            trsm_right_lower_in(full, op, single(l)?, single_mut(x)?, scratch)?;
+    match panel {
+        PanelPrecision::Native => trsm_right_lower(op, l.mat()?, x.mat_mut()?)?,
+        PanelPrecision::Tf32 | PanelPrecision::X3 => {
+            trsm_right_lower_in(panel, op, single(l)?, single_mut(x)?, scratch)?;
         }
     }
     x.measure()?;
@@ -216,19 +216,19 @@ pub(crate) fn solve_right<T: TileScalar>(
 
 /// `A_ii -= L_ik L_ik^T`.
 pub(crate) struct Syrk<T> {
-    full: FullPrecision,
+    panel: PanelPrecision,
     at: [usize; 3],
     shape: (usize, usize),
     _element: PhantomData<fn() -> T>,
 }
 
 impl<T> Syrk<T> {
-    pub(crate) fn new(full: FullPrecision, i: usize, k: usize, shape: (usize, usize)) -> Self {
-        Syrk { full, at: [i, i, k], shape, _element: PhantomData }
+    pub(crate) fn new(panel: PanelPrecision, i: usize, k: usize, shape: (usize, usize)) -> Self {
+        Syrk { panel, at: [i, i, k], shape, _element: PhantomData }
     }
 
     pub(crate) fn scratch(&self) -> Scratch<f32> {
-        scratch(syrk_scratch_len(self.full, self.shape.0, self.shape.1)).on_host()
+        scratch(syrk_scratch_len(self.panel, self.shape.0, self.shape.1)).on_host()
     }
 }
 
@@ -242,15 +242,15 @@ impl<T: TileScalar> Codelet for Syrk<T> {
 
     fn info(&self) -> TaskInfo {
         let (n, k) = (self.shape.0 as f64, self.shape.1 as f64);
-        info(n * n * k, [self.shape.0, self.shape.1, 0], self.at, self.full.gemm(T::FULL).name())
+        info(n * n * k, [self.shape.0, self.shape.1, 0], self.at, self.panel.gemm(T::FULL).name())
     }
 
     fn has_constraints(&self) -> bool {
-        gpu::has_constraints([self.full.gemm(T::FULL)])
+        gpu::has_constraints([self.panel.gemm(T::FULL)])
     }
 
     fn can_execute(&self, device: &DeviceInfo<'_>) -> bool {
-        gpu::can_execute([self.full.gemm(T::FULL)], device)
+        gpu::can_execute([self.panel.gemm(T::FULL)], device)
     }
 
     fn cpu(
@@ -258,7 +258,7 @@ impl<T: TileScalar> Codelet for Syrk<T> {
         (l, a, scratch): <Self::Operands as Operands>::Views<'_, Cpu>,
         _cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
-        Ok(subtract_square(self.full, l, a, scratch)?)
+        Ok(subtract_square(self.panel, l, a, scratch)?)
     }
 
     fn has_cuda(&self) -> bool {
@@ -275,13 +275,13 @@ impl<T: TileScalar> Codelet for Syrk<T> {
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         let (l, a) = (OnGpu::read(&l)?, OnGpu::update(&a)?);
-        Ok(gpu::subtract_square(&Ops::new(cx.gpu())?, self.full, &l, a.want(T::FORMAT)?)?)
+        Ok(gpu::subtract_square(&Ops::new(cx.gpu())?, self.panel, &l, a.want(T::FORMAT)?)?)
     }
 
     fn batch_on_gpus(&self) -> usize {
-        match self.full {
-            FullPrecision::Native => most::<T>(T::FULL, (self.shape.0, self.shape.0)),
-            FullPrecision::Tf32 | FullPrecision::X3 => 1,
+        match self.panel {
+            PanelPrecision::Native => most::<T>(T::FULL, (self.shape.0, self.shape.0)),
+            PanelPrecision::Tf32 | PanelPrecision::X3 => 1,
         }
     }
 
@@ -301,15 +301,15 @@ impl<T: TileScalar> Codelet for Syrk<T> {
 
 /// `A -= L L^T` in the lower triangle.
 pub(crate) fn subtract_square<T: TileScalar>(
-    full: FullPrecision,
+    panel: PanelPrecision,
     l: &Tile<T>,
     a: &mut Tile<T>,
     scratch: &mut [f32],
 ) -> Result<(), Error> {
-    match full {
-        FullPrecision::Native => syrk_lower(-T::ONE, l.mat()?, T::ONE, a.mat_mut()?)?,
-        FullPrecision::Tf32 => syrk_lower_tf32(Sign::Minus, single(l)?, single_mut(a)?, scratch)?,
-        FullPrecision::X3 => syrk_lower_x3(Sign::Minus, l.split()?, single_mut(a)?, scratch)?,
+    match panel {
+        PanelPrecision::Native => syrk_lower(-T::ONE, l.mat()?, T::ONE, a.mat_mut()?)?,
+        PanelPrecision::Tf32 => syrk_lower_tf32(Sign::Minus, single(l)?, single_mut(a)?, scratch)?,
+        PanelPrecision::X3 => syrk_lower_x3(Sign::Minus, l.split()?, single_mut(a)?, scratch)?,
     }
     Ok(())
 }
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn tasks_say_their_shapes() {
         assert_eq!(Potrf::<f64>::new(3, 10..17).info().shape, [7, 0, 0]);
-        let (native, x3) = (FullPrecision::Native, FullPrecision::X3);
+        let (native, x3) = (PanelPrecision::Native, PanelPrecision::X3);
         assert_eq!(Trsm::<f32>::of_factor(native, (2, 1), (30, 20)).info().shape, [30, 20, 0]);
         assert_eq!(Syrk::<f32>::new(x3, 2, 1, (30, 20)).info().shape, [30, 20, 0]);
         let solve = Trsm::<f32>::of_solution(x3, Op::None, (0, 1), (5, 20));

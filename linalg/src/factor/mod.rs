@@ -1,7 +1,7 @@
 //! Mixed-precision tile Cholesky factorisation, `A = L L^T` (Doucet et al., Algorithm 1).
 //!
 //! Lower, and right-looking: each product as soon as its operands are finished. Several that update one tile may share a task
-//! ([`Submission::look_left`]). The master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
+//! ([`Submission::fuse_updates`]). The master copy of `L` stays in the element type, for triangular solves and diagonal updates; its
 //! narrow forms are replicas that the runtime makes once per tile. A tile whose products are HP2 or HP3 *is* `f16`, with a
 //! scale of its own, until a product in another precision or its triangular solve wants it back.
 
@@ -17,7 +17,7 @@ mod together;
 
 use std::sync::Arc;
 
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, Op};
 use zellige_runtime::{Runtime, Submit, TaskRef, read, update};
 
@@ -70,13 +70,13 @@ pub(crate) fn generation_priority(j: usize) -> i32 {
 /// How diagonal updates and triangular solves run on tiles of `T`.
 ///
 /// # Errors
-/// [`Error::Full`] for a precision that such tiles do not have.
-pub(crate) fn full<T: TileScalar>(policy: &SharedPolicy) -> Result<FullPrecision, Error> {
-    let full = policy.full();
-    if full == FullPrecision::Native || T::FULL == GemmPrecision::Sp {
-        return Ok(full);
+/// [`Error::Panel`] for a precision that such tiles do not have.
+pub(crate) fn panel<T: TileScalar>(policy: &SharedPolicy) -> Result<PanelPrecision, Error> {
+    let panel = policy.panel();
+    if panel == PanelPrecision::Native || T::FULL == GemmPrecision::Sp {
+        return Ok(panel);
     }
-    Err(Error::Full { got: full, have: T::FORMAT })
+    Err(Error::Panel { got: panel, have: T::FORMAT })
 }
 
 /// Submits the factorisation of `a` in place: afterwards its tiles hold `L` (what stands above the diagonal of diagonal
@@ -88,7 +88,7 @@ pub(crate) fn full<T: TileScalar>(policy: &SharedPolicy) -> Result<FullPrecision
 /// Results depend on the matrix, its tiles and the policy's answers, and on nothing else.
 ///
 /// # Errors
-/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission, [`Error::Full`], [`Error::Runtime`]; some tasks have
+/// [`Error::Precision`] and [`Error::Policy`] from a policy that is asked at submission, [`Error::Panel`], [`Error::Runtime`]; some tasks have
 /// been submitted then, so fill the matrix again before using it. What goes wrong later comes from
 /// [`Factorisation::wait`].
 pub fn cholesky<T: TileScalar, S: Submit>(
@@ -111,8 +111,8 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
 ) -> Result<Factorisation, Error> {
     let copies = &submission.copies;
     copies.check_policy(policy)?;
-    let full = full::<T>(policy)?;
-    let squares = full.gemm(T::FULL);
+    let panel = panel::<T>(policy)?;
+    let squares = panel.gemm(T::FULL);
     let (nt, grid) = (a.tiles(), a.grid());
     let counts = Arc::new(GemmCounts::new(nt, nt));
     let native = format_of(T::FORMAT);
@@ -128,7 +128,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
         last = Some(task);
         for i in k + 1..nt {
             let shape = (grid.width(i), grid.width(k));
-            let trsm = Trsm::<T>::of_factor(full, (i, k), shape);
+            let trsm = Trsm::<T>::of_factor(panel, (i, k), shape);
             let operands = (read(a.tile(k, k)), native_update(a.tile(i, k)), trsm.scratch());
             s.codelet(trsm, operands).priority(levels.trsm(i, k)).submit()?;
             copies.outdated(Side::Factor, (i, k));
@@ -140,7 +140,7 @@ pub fn cholesky_with<T: TileScalar, S: Submit>(
             shape: (grid.width(i), grid.width(k)),
         };
         for j in k + 1..nt {
-            let syrk = Syrk::<T>::new(full, j, k, (grid.width(j), grid.width(k)));
+            let syrk = Syrk::<T>::new(panel, j, k, (grid.width(j), grid.width(k)));
             let l = copies.operand(s, &finished(j), squares, levels.trsm(j, k))?;
             let operands = (
                 read(&l).as_format(format_of(squares.operand_format())),

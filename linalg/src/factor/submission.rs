@@ -12,24 +12,24 @@ use crate::scalar::TileScalar;
 /// ```
 /// use zellige_linalg::{Copies, Submission};
 ///
-/// let submission = Submission::<f32>::default().look_left(4).copies(Copies::both());
+/// let submission = Submission::<f32>::default().fuse_updates(4).copies(Copies::both());
 /// # let _ = submission;
 /// ```
 #[derive(Debug)]
 pub struct Submission<T: TileScalar> {
     pub(crate) copies: Copies<T>,
-    look_left: usize,
+    fuse_updates: usize,
 }
 
 impl<T: TileScalar> Default for Submission<T> {
     /// Replicas, and a task for each product.
     fn default() -> Self {
-        Submission { copies: Copies::replicas(), look_left: 1 }
+        Submission { copies: Copies::replicas(), fuse_updates: 1 }
     }
 }
 
 impl<T: TileScalar> Submission<T> {
-    /// The most products on one tile that [`look_left`](Submission::look_left) puts in one task.
+    /// The most products on one tile that [`fuse_updates`](Submission::fuse_updates) puts in one task.
     pub const MOST: usize = 24;
 
     /// Where products get the narrow forms of their operands from.
@@ -48,8 +48,8 @@ impl<T: TileScalar> Submission<T> {
     /// tile once per product). From a policy that is asked at submission, those of one task have one precision. One that is asked late is asked for
     /// each product, and products are put together where it [may choose](crate::PrecisionPolicy::may_select) two of these precisions at most.
     #[must_use]
-    pub fn look_left(self, products: usize) -> Self {
-        Submission { look_left: products.clamp(1, Self::MOST), ..self }
+    pub fn fuse_updates(self, products: usize) -> Self {
+        Submission { fuse_updates: products.clamp(1, Self::MOST), ..self }
     }
 
     /// The most products in one task under `policy`.
@@ -62,7 +62,7 @@ impl<T: TileScalar> Submission<T> {
                 possible().all(accumulates) && possible().count() <= 2
             }
         };
-        if known { self.look_left } else { 1 }
+        if known { self.fuse_updates } else { 1 }
     }
 }
 

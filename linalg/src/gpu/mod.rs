@@ -5,9 +5,9 @@
 
 mod capability;
 mod convert;
-mod full;
 mod generate;
 mod ops;
+mod panel;
 mod product;
 mod race;
 mod tile;
@@ -17,10 +17,10 @@ mod view;
 pub use capability::capability_for;
 pub(crate) use capability::{can_execute, has_constraints};
 pub(crate) use convert::convert;
-pub(crate) use full::{factor, solve_right, subtract_square};
 pub(crate) use generate::GenerateAnywhere;
 pub use generate::{DescribeLaunch, GpuGenerator};
 pub(crate) use ops::Ops;
+pub(crate) use panel::{factor, solve_right, subtract_square};
 pub(crate) use product::{Small, is_small, multiply, multiply_small};
 pub(crate) use race::{Lanes, Prepared, whole_factor};
 pub(crate) use tile::OnGpu;

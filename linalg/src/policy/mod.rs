@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use zellige_kernels::GemmPrecision;
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 
 pub use rule::{RetryLadder, Rule, RuleError, Test};
 #[cfg(feature = "script")]
@@ -134,16 +134,16 @@ pub trait PrecisionPolicy: Send + Sync + 'static {
     }
 
     /// Whether [`select`](PrecisionPolicy::choose) may ever answer `precision`; what is not known counts as yes. An answer for which it said no
-    /// may fail its product. Of use to a policy that is asked late: see [`Submission::look_left`](crate::Submission::look_left).
+    /// may fail its product. Of use to a policy that is asked late: see [`Submission::fuse_updates`](crate::Submission::fuse_updates).
     fn may_select(&self, precision: GemmPrecision) -> bool {
         let _ = precision;
         true
     }
 
     /// The precision of the products inside diagonal updates and triangular solves, the same for all of them. Asked at submission;
-    /// anything but [`Native`](FullPrecision::Native) is for `f32` tiles.
-    fn full(&self) -> FullPrecision {
-        FullPrecision::Native
+    /// anything but [`Native`](PanelPrecision::Native) is for `f32` tiles.
+    fn panel(&self) -> PanelPrecision {
+        PanelPrecision::Native
     }
 
     /// All that [`select`](PrecisionPolicy::choose) may answer, where that is known: a GPU that lacks one of them is given no task whose

@@ -1,10 +1,10 @@
-//! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`, `hp1:band=2,full=x3`, `script:FILE`.
+//! Rules as text: `hp1`, `hp1:band=2`, `hp1:tile=1e-2`, `hp1:operand=1e-2,else=x3`, `hp1:band=2,panel=x3`, `script:FILE`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 
 use super::{GemmQuery, PolicyError, PrecisionPolicy, When};
@@ -38,7 +38,7 @@ pub struct Rule(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Test { low: GemmPrecision, test: Test, otherwise: GemmPrecision, full: FullPrecision },
+    Test { low: GemmPrecision, test: Test, otherwise: GemmPrecision, panel: PanelPrecision },
     Script(ScriptFile),
 }
 
@@ -67,7 +67,7 @@ const PRECISIONS: &str = "fp64, fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8, script:
 const LOW: &str = "hp1, hp2, hp3, bf1, x3, tf32, fp8 before a condition";
 const CONDITIONS: &str = "band=TILES, tile=TAU, operand=TAU";
 const OTHERS: &str = "fp32, hp1, hp2, hp3, bf1, x3, tf32, fp8";
-const FULL: &str = "fp32, x3, tf32";
+const PANEL: &str = "fp32, x3, tf32";
 
 /// What goes wrong with a text: where, what stands there, what may stand there.
 type Fault = (usize, String, &'static str);
@@ -80,17 +80,17 @@ impl Rule {
 
     /// `low` where `test` holds, `otherwise` elsewhere.
     pub fn when(low: GemmPrecision, test: Test, otherwise: GemmPrecision) -> Rule {
-        Rule(Kind::Test { low, test, otherwise, full: FullPrecision::Native })
+        Rule(Kind::Test { low, test, otherwise, panel: PanelPrecision::Native })
     }
 
     /// The same rule with the products inside diagonal updates and triangular solves in `precision`. Scripts and `fp64` stay as
     /// they are.
     #[must_use]
-    pub fn with_full(mut self, precision: FullPrecision) -> Rule {
-        if let Kind::Test { low, full, .. } = &mut self.0
+    pub fn with_panel(mut self, precision: PanelPrecision) -> Rule {
+        if let Kind::Test { low, panel, .. } = &mut self.0
             && *low != GemmPrecision::Dp
         {
-            *full = precision;
+            *panel = precision;
         }
         self
     }
@@ -121,20 +121,20 @@ impl Rule {
     pub fn suggest_next(&self) -> Option<Rule> {
         use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
         let operand = |low, tau| Rule::when(low, Test::Operand(tau), Sp);
-        let Kind::Test { low, test, full, .. } = &self.0 else {
+        let Kind::Test { low, test, panel, .. } = &self.0 else {
             return Some(operand(Hp1, 1e-2));
         };
         let next = match (*low, *test) {
             (Dp, _) => return None,
-            _ if *full == FullPrecision::Tf32 => return Some(self.clone().with_full(FullPrecision::X3)),
-            (Sp, _) if *full == FullPrecision::Native => Rule::uniform(Dp),
+            _ if *panel == PanelPrecision::Tf32 => return Some(self.clone().with_panel(PanelPrecision::X3)),
+            (Sp, _) if *panel == PanelPrecision::Native => Rule::uniform(Dp),
             (Sp | X3, _) => return Some(Rule::uniform(Sp)),
             (Hp1 | Tf32, Test::Operand(tau)) if tau > 1e-3 => operand(*low, (tau / 10.0).min(1e-2)),
             (Hp1 | Tf32, Test::Operand(_)) => Rule::uniform(X3),
             (Tf32, _) => operand(Tf32, 1e-2),
             (Hp1 | Hp2 | Hp3 | Bf1 | Fp8, _) => operand(Hp1, 1e-2),
         };
-        Some(next.with_full(*full))
+        Some(next.with_panel(*panel))
     }
 
     fn parse(text: &str) -> Result<Rule, Fault> {
@@ -159,7 +159,7 @@ impl Rule {
             Some(condition) => parse_condition(condition, head.len() + 1)?,
             None => Test::Always,
         };
-        let (mut otherwise, mut full) = (None, None);
+        let (mut otherwise, mut panel) = (None, None);
         while let Some(options) = rest {
             let at = text.len() - options.len();
             let option;
@@ -172,14 +172,14 @@ impl Rule {
                     let known = other.parse().ok().filter(|&other| other != GemmPrecision::Dp);
                     otherwise = Some(known.ok_or((at + 5, quoted(other), OTHERS))?);
                 }
-                Some(("full", other)) if full.is_none() && low != GemmPrecision::Dp => {
-                    full = Some(other.parse().map_err(|_| (at + 5, quoted(other), FULL))?);
+                Some(("panel", other)) if panel.is_none() && low != GemmPrecision::Dp => {
+                    panel = Some(other.parse().map_err(|_| (at + 6, quoted(other), PANEL))?);
                 }
-                _ => return Err((at, quoted(option), options_left(low, test, otherwise, full))),
+                _ => return Err((at, quoted(option), options_left(low, test, otherwise, panel))),
             }
         }
         let rule = Rule::when(low, test, otherwise.unwrap_or(GemmPrecision::Sp));
-        Ok(rule.with_full(full.unwrap_or_default()))
+        Ok(rule.with_panel(panel.unwrap_or_default()))
     }
 }
 
@@ -209,13 +209,13 @@ fn options_left(
     low: GemmPrecision,
     test: Test,
     otherwise: Option<GemmPrecision>,
-    full: Option<FullPrecision>,
+    panel: Option<PanelPrecision>,
 ) -> &'static str {
     let other = otherwise.is_none() && test != Test::Always;
-    match (other, full.is_none() && low != GemmPrecision::Dp) {
-        (true, true) => "else=PRECISION, full=PRECISION",
+    match (other, panel.is_none() && low != GemmPrecision::Dp) {
+        (true, true) => "else=PRECISION, panel=PRECISION",
         (true, false) => "else=PRECISION",
-        (false, true) => "full=PRECISION",
+        (false, true) => "panel=PRECISION",
         (false, false) => "nothing more",
     }
 }
@@ -252,7 +252,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Script(script) => write!(f, "script:{}", script.file),
-            Kind::Test { low, test, otherwise, full } => {
+            Kind::Test { low, test, otherwise, panel } => {
                 match test {
                     Test::Always => write!(f, "{low}")?,
                     Test::Band(width) => write!(f, "{low}:band={width}")?,
@@ -262,8 +262,8 @@ impl fmt::Display for Rule {
                 if *otherwise != GemmPrecision::Sp && *test != Test::Always {
                     write!(f, ",else={otherwise}")?;
                 }
-                if *full != FullPrecision::Native {
-                    write!(f, ",full={full}")?;
+                if *panel != PanelPrecision::Native {
+                    write!(f, ",panel={panel}")?;
                 }
                 Ok(())
             }
@@ -281,7 +281,7 @@ impl PartialEq for Rule {
     fn eq(&self, other: &Rule) -> bool {
         match (&self.0, &other.0) {
             (Kind::Script(a), Kind::Script(b)) => a.file == b.file,
-            _ => self.parts().is_some() && self.parts() == other.parts() && self.full() == other.full(),
+            _ => self.parts().is_some() && self.parts() == other.parts() && self.panel() == other.panel(),
         }
     }
 }
@@ -319,10 +319,10 @@ impl PrecisionPolicy for Rule {
         }
     }
 
-    fn full(&self) -> FullPrecision {
+    fn panel(&self) -> PanelPrecision {
         match &self.0 {
-            Kind::Script(script) => script.policy.full(),
-            Kind::Test { full, .. } => *full,
+            Kind::Script(script) => script.policy.panel(),
+            Kind::Test { panel, .. } => *panel,
         }
     }
 
@@ -394,9 +394,9 @@ mod tests {
     #[test]
     fn conditions_mean_what_they_say() {
         use GemmPrecision::{Bf1, Dp, Fp8, Hp1, Sp, Tf32, X3};
-        assert_eq!(chosen("tf32,full=tf32", &query(2, 1)), Tf32);
+        assert_eq!(chosen("tf32,panel=tf32", &query(2, 1)), Tf32);
         assert_eq!(chosen("fp8:band=3,else=hp1", &query(2, 1)), Hp1);
-        assert_eq!(chosen("fp8:band=1,full=x3,else=hp1", &query(2, 1)), Fp8);
+        assert_eq!(chosen("fp8:band=1,panel=x3,else=hp1", &query(2, 1)), Fp8);
         assert_eq!(chosen("fp64", &query(2, 1)), Dp);
         assert_eq!(chosen("bf1", &query(2, 1)), Bf1);
         assert_eq!(chosen("hp1:band=2", &query(2, 1)), Sp);
@@ -440,13 +440,13 @@ mod tests {
             ("hp1:operand=inf", 12, "from 0 on"),
             ("hp1:operand=1e-2,els=x3", 17, "else=PRECISION"),
             ("hp1:operand=1e-2,else=fp64", 22, "fp32, hp1"),
-            ("hp1:operand=1e-2,else=x3,else=x3", 25, "full=PRECISION"),
-            ("hp1:operand=1e-2,else=x3,full=x3,full=x3", 33, "nothing more"),
-            ("hp1:operand=1e-2,full=hp1", 22, "fp32, x3, tf32"),
-            ("hp1:operand=1e-2,", 17, "nothing; allowed here: else=PRECISION, full=PRECISION"),
-            ("hp1,else=x3", 4, "full=PRECISION"),
-            ("x3,full=", 8, "nothing"),
-            ("fp64,full=x3", 5, "nothing more"),
+            ("hp1:operand=1e-2,else=x3,else=x3", 25, "panel=PRECISION"),
+            ("hp1:operand=1e-2,else=x3,panel=x3,panel=x3", 34, "nothing more"),
+            ("hp1:operand=1e-2,panel=hp1", 23, "fp32, x3, tf32"),
+            ("hp1:operand=1e-2,", 17, "nothing; allowed here: else=PRECISION, panel=PRECISION"),
+            ("hp1,else=x3", 4, "panel=PRECISION"),
+            ("x3,panel=", 9, "nothing"),
+            ("fp64,panel=x3", 5, "nothing more"),
             ("fp32:band=2", 0, "before a condition"),
             ("fp64:tile=1", 0, "before a condition"),
             ("µ:band=2", 0, "script:FILE"),
@@ -460,25 +460,25 @@ mod tests {
     #[test]
     fn ladders_end_with_fp64() {
         for first in ["hp3:band=2", "hp1:operand=1", "hp1:operand=1e-9,else=x3", "x3", "fp32", "fp64"] {
-            for full in FullPrecision::ALL {
+            for panel in PanelPrecision::ALL {
                 let first: Rule = first.parse().unwrap();
-                let rules: Vec<Rule> = RetryLadder::new(first.with_full(full)).collect();
+                let rules: Vec<Rule> = RetryLadder::new(first.with_panel(panel)).collect();
                 assert!(rules.len() <= 8, "{rules:?}");
                 assert_eq!(rules.last().unwrap().to_string(), "fp64");
             }
         }
-        let rules = RetryLadder::new("tf32,full=tf32".parse().unwrap());
+        let rules = RetryLadder::new("tf32,panel=tf32".parse().unwrap());
         let rules: Vec<String> = rules.map(|rule| rule.to_string()).collect();
-        let middle = ["tf32:operand=1e-2,full=x3", "tf32:operand=1e-3,full=x3", "x3,full=x3"];
+        let middle = ["tf32:operand=1e-2,panel=x3", "tf32:operand=1e-3,panel=x3", "x3,panel=x3"];
         assert_eq!(rules[2..5], middle);
-        assert_eq!([&rules[..2], &rules[5..]].concat(), ["tf32,full=tf32", "tf32,full=x3", "fp32", "fp64"]);
+        assert_eq!([&rules[..2], &rules[5..]].concat(), ["tf32,panel=tf32", "tf32,panel=x3", "fp32", "fp64"]);
     }
 
     fn any_rule() -> impl Strategy<Value = Rule> {
         use GemmPrecision::{Bf1, Fp8, Hp1, Hp2, Hp3, Sp, Tf32, X3};
         let low = prop::sample::select(vec![Hp1, Hp2, Hp3, Bf1, X3, Tf32, Fp8]);
         let other = prop::sample::select(vec![Sp, Hp1, Hp2, Hp3, Bf1, X3, Tf32, Fp8]);
-        let full = prop::sample::select(FullPrecision::ALL.to_vec());
+        let panel = prop::sample::select(PanelPrecision::ALL.to_vec());
         let test = prop_oneof![
             any::<usize>().prop_map(Test::Band),
             (0.0..1e300f64).prop_map(Test::Tile),
@@ -488,7 +488,7 @@ mod tests {
             prop::sample::select(GemmPrecision::ALL.to_vec()).prop_map(Rule::uniform),
             (low, test, other).prop_map(|(low, test, other)| Rule::when(low, test, other)),
         ];
-        (rule, full).prop_map(|(rule, full)| rule.with_full(full))
+        (rule, panel).prop_map(|(rule, panel)| rule.with_panel(panel))
     }
 
     proptest! {

@@ -21,7 +21,7 @@ mod triangles;
 pub use fault::{faulty_kernel, too_much_memory};
 pub use roundoffs::Roundoffs;
 
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_runtime::Runtime;
 
@@ -146,7 +146,7 @@ fn planned<'c>(rt: &'c Runtime, extent: &'c Extent) -> Vec<Planned<'c>> {
         };
         add("gemm", precision.name(), Some(precision), run);
     }
-    let (native, dp) = (FullPrecision::Native, GemmPrecision::Dp);
+    let (native, dp) = (PanelPrecision::Native, GemmPrecision::Dp);
     add(
         "syrk",
         dp.name(),
@@ -159,20 +159,20 @@ fn planned<'c>(rt: &'c Runtime, extent: &'c Extent) -> Vec<Planned<'c>> {
         None,
         Box::new(move |random| triangles::trsm::<f64>(rt, native, random, few, largest)),
     );
-    for full in FullPrecision::ALL {
-        let needed = Some(full.gemm(GemmPrecision::Sp));
-        let name = full.name();
+    for panel in PanelPrecision::ALL {
+        let needed = Some(panel.gemm(GemmPrecision::Sp));
+        let name = panel.name();
         add(
             "syrk",
             name,
             needed,
-            Box::new(move |random| products::syrk::<f32>(rt, full, random, few, largest)),
+            Box::new(move |random| products::syrk::<f32>(rt, panel, random, few, largest)),
         );
         add(
             "trsm",
             name,
             needed,
-            Box::new(move |random| triangles::trsm::<f32>(rt, full, random, few, largest)),
+            Box::new(move |random| triangles::trsm::<f32>(rt, panel, random, few, largest)),
         );
     }
     let sp = GemmPrecision::Sp.name();

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use zellige_kernels::precision::{FullPrecision, scratch_len, syrk_scratch_len};
+use zellige_kernels::precision::{PanelPrecision, scratch_len, syrk_scratch_len};
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::{Portable, Runtime, Submit, read, scratch, update};
 
@@ -106,12 +106,12 @@ fn place(shape: (usize, usize, usize), op_b: Op) -> Place {
 /// `A -= L L^T` in the lower triangle.
 pub(super) fn syrk<T: TileScalar>(
     rt: &Runtime,
-    full: FullPrecision,
+    panel: PanelPrecision,
     random: &mut Random,
     tiles: usize,
     largest: usize,
 ) -> Result<KernelCheck, Error> {
-    let precision = full.gemm(T::FULL);
+    let precision = panel.gemm(T::FULL);
     let (operand, roundoffs) = (precision.operand_format(), Roundoffs::of(precision));
     let mut check = KernelCheck::new("syrk", precision.name());
     for _ in 0..tiles {
@@ -120,10 +120,10 @@ pub(super) fn syrk<T: TileScalar>(
         let size = l.abs().times(&l.abs(), Op::Trans);
         let a = Dense::from_fn(n, n, |_, _| random.number() * size.largest()).rounded::<T>();
         let mut by_cpu = a.tile::<T>()?;
-        let mut space = vec![0.0; syrk_scratch_len(full, n, k)];
-        subtract_square(full, &stored(&l.tile::<T>()?, operand)?, &mut by_cpu, &mut space)?;
+        let mut space = vec![0.0; syrk_scratch_len(panel, n, k)];
+        subtract_square(panel, &stored(&l.tile::<T>()?, operand)?, &mut by_cpu, &mut space)?;
         let (l_there, a_there) = (rt.register(l.tile::<T>()?), rt.register(a.tile::<T>()?));
-        let syrk = Syrk::<T>::new(full, 0, 0, (n, k));
+        let syrk = Syrk::<T>::new(panel, 0, 0, (n, k));
         let space = syrk.scratch();
         let l_there = read(&l_there).as_format(format_of(operand));
         rt.submit(syrk, (l_there, native_update(&a_there), space))?;

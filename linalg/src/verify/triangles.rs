@@ -1,6 +1,6 @@
 //! Triangular solves and factorisations.
 
-use zellige_kernels::precision::{FullPrecision, trsm_scratch_len};
+use zellige_kernels::precision::{PanelPrecision, trsm_scratch_len};
 use zellige_kernels::{Op, potrf_lower};
 use zellige_runtime::{Runtime, Submit, read};
 
@@ -16,28 +16,28 @@ use crate::scalar::TileScalar;
 /// `X op(L) = B`, and the norm that is left with `X`.
 pub(super) fn trsm<T: TileScalar>(
     rt: &Runtime,
-    full: FullPrecision,
+    panel: PanelPrecision,
     random: &mut Random,
     tiles: usize,
     largest: usize,
 ) -> Result<KernelCheck, Error> {
-    let precision = full.gemm(T::FULL);
+    let precision = panel.gemm(T::FULL);
     let roundoffs = Roundoffs::of(precision);
     let u = T::FORMAT.unit_roundoff();
     let mut check = KernelCheck::new("trsm", precision.name());
     for _ in 0..tiles {
         // Not in the native precision, what is below 256 columns may be solved without products.
-        let order = if full == FullPrecision::Native { largest } else { 2 * largest.max(300) };
+        let order = if panel == PanelPrecision::Native { largest } else { 2 * largest.max(300) };
         let (m, n) = (random.length(largest), random.length(order));
         let op = if random.below(2) == 0 { Op::None } else { Op::Trans };
         let (l, b) = (random.triangle(n).rounded::<T>(), random.matrix(m, n).rounded::<T>());
         let mut by_cpu = b.tile::<T>()?;
-        let mut space = vec![0.0; trsm_scratch_len(full, m, n)];
-        solve_right(full, op, &l.tile::<T>()?, &mut by_cpu, &mut space)?;
+        let mut space = vec![0.0; trsm_scratch_len(panel, m, n)];
+        solve_right(panel, op, &l.tile::<T>()?, &mut by_cpu, &mut space)?;
         // Above the diagonal of a factor stands what factorisations leave there.
         let littered = Dense::from_fn(n, n, |i, j| if i < j { f64::NAN } else { l.at(i, j) });
         let (l_there, x_there) = (rt.register(littered.tile::<T>()?), rt.register(b.tile::<T>()?));
-        let solve = Trsm::<T>::of_solution(full, op, (0, 0), (m, n));
+        let solve = Trsm::<T>::of_solution(panel, op, (0, 0), (m, n));
         let space = solve.scratch();
         rt.submit(solve, (read(&l_there), native_update(&x_there), space))?;
         let there = rt.read(&x_there)?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::*;
 use zellige_linalg::residual::{estimated, exact};
 use zellige_linalg::{
-    Error, FullPrecision, GemmPrecision, GemmQuery, PolicyError, PrecisionPolicy, RetryLadder, Rule,
+    Error, GemmPrecision, GemmQuery, PanelPrecision, PolicyError, PrecisionPolicy, RetryLadder, Rule,
     SharedPolicy, SymmetricTiled, TileGrid, at_submission, cholesky, generator,
 };
 use zellige_runtime::{Runtime, Submit, update};
@@ -77,9 +77,9 @@ fn diagonal_updates_and_solves_have_a_precision_of_their_own() {
     for (name, a) in [("random", random_spd(n, 1.0, 12)), ("covariance", covariance(n))] {
         for (text, bound, least) in [
             ("fp32", 3e-7, 1e-9),
-            ("fp32,full=x3", 5e-7, 1e-9),
-            ("x3,full=x3", 5e-7, 1e-9),
-            ("fp32,full=tf32", 1e-3, 1e-6),
+            ("fp32,panel=x3", 5e-7, 1e-9),
+            ("x3,panel=x3", 5e-7, 1e-9),
+            ("fp32,panel=tf32", 1e-3, 1e-6),
         ] {
             match factor(&rt, &a, &grid, &rule(text)) {
                 Ok((error, _)) => assert!(error < bound && error > least, "{name} {text}: {error:e}"),
@@ -99,7 +99,7 @@ fn full_reaches_updates_and_solves_alike() {
     let rt = runtime(1, "lws");
     let n = 300;
     let a = random_spd(n, 1.0, 13);
-    let factors = ["fp32", "fp32,full=x3", "fp32,full=tf32"].map(|text| {
+    let factors = ["fp32", "fp32,panel=x3", "fp32,panel=tf32"].map(|text| {
         let tiles =
             SymmetricTiled::generate(&rt, TileGrid::uniform(n, 150).unwrap(), &dense32(&a, n)).unwrap();
         cholesky(&rt, &tiles, &rule(text)).unwrap().wait(&rt).unwrap();
@@ -123,8 +123,8 @@ impl PrecisionPolicy for FullOnF64 {
         Ok(GemmPrecision::Dp)
     }
 
-    fn full(&self) -> FullPrecision {
-        FullPrecision::X3
+    fn panel(&self) -> PanelPrecision {
+        PanelPrecision::X3
     }
 }
 
@@ -134,7 +134,7 @@ fn f64_tiles_have_no_other_updates_and_solves() {
     let tiles = SymmetricTiled::<f64>::new(&rt, TileGrid::uniform(20, 10).unwrap());
     let policy: SharedPolicy = Arc::new(FullOnF64);
     let error = cholesky(&rt, &tiles, &policy).unwrap_err();
-    assert!(matches!(error, Error::Full { .. }), "{error:?}");
+    assert!(matches!(error, Error::Panel { .. }), "{error:?}");
     assert!(error.to_string().contains("fp64") && error.to_string().contains("x3"), "{error}");
 }
 

@@ -46,13 +46,13 @@ fn both_copies_give_the_bits_of_replicas() {
         "bf1",
         "x3",
         "hp1:band=2,else=bf1",
-        "tf32,full=tf32",
-        "fp8:band=2,full=x3",
-        "fp32,full=x3",
+        "tf32,panel=tf32",
+        "fp8:band=2,panel=x3",
+        "fp32,panel=x3",
     ] {
         let replicas = solved(&Submission::default(), policy).unwrap();
-        for look_left in [1, 3] {
-            assert_eq!(solved(&both().look_left(look_left), policy).unwrap(), replicas, "{policy}");
+        for fuse_updates in [1, 3] {
+            assert_eq!(solved(&both().fuse_updates(fuse_updates), policy).unwrap(), replicas, "{policy}");
         }
         assert_eq!(replicas == single, policy == "fp32", "{policy} is a precision of its own");
     }
@@ -92,5 +92,5 @@ fn what_products_read_in_16_bits_is_converted_once() {
     // (i, j, k) with i - j >= 4: (5, 1, 0) alone.
     assert_eq!(recorded(&both(), "hp1:band=4").1, 2);
     // As many where products share tasks.
-    assert_eq!(recorded(&both().look_left(4), "hp1").1, converts);
+    assert_eq!(recorded(&both().fuse_updates(4), "hp1").1, converts);
 }

@@ -67,8 +67,8 @@ fn bits_do_not_depend_on_the_schedule() {
         "hp1:tile=1e-1",
         "hp1:operand=1e-2",
         "hp1:operand=1e-2,else=x3",
-        "fp8:operand=1e-2,else=hp1,full=x3",
-        "tf32,full=tf32",
+        "fp8:operand=1e-2,else=hp1,panel=x3",
+        "tf32,panel=tf32",
     ];
     for (m, rule) in rules.into_iter().enumerate() {
         let case = Case::new(rule);
@@ -103,7 +103,7 @@ fn bits_do_not_depend_on_devices() {
         "hp3:band=3",
         "x3",
         "hp1:operand=1e-2,else=x3",
-        "fp8:band=3,else=hp1,full=x3",
+        "fp8:band=3,else=hp1,panel=x3",
     ] {
         let case = Case::new(rule);
         let expected = case.run(&runtime(1, "eager"));

@@ -150,7 +150,7 @@ fn diagonal_updates_and_solves_have_a_precision_of_their_own() {
     let (n, grid) = (610, TileGrid::from_edges([0, 300, 310, 610]).unwrap());
     let a = random_spd(n, 1.0, 12);
     for (text, error, least) in
-        [("fp32", 3e-7, 1e-9), ("fp32,full=x3", 5e-7, 1e-9), ("fp32,full=tf32", 1e-3, 1e-6)]
+        [("fp32", 3e-7, 1e-9), ("fp32,panel=x3", 5e-7, 1e-9), ("fp32,panel=tf32", 1e-3, 1e-6)]
     {
         let [_, gpu] = both(&a, &grid, &rule(text), &mock);
         let backward = reference_backward_error(&a, &gpu.unwrap().l, n);
@@ -229,10 +229,10 @@ fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
     let (n, grid) = (200, TileGrid::uniform(200, 24).unwrap());
     let a = random_spd(n, 1.0, 15);
     for text in ["fp32", "tf32", "hp1:band=2", "bf1", "x3", "hp1:operand=1e-2,else=x3", "hp2:band=3"] {
-        let run = |look_left| {
+        let run = |fuse_updates| {
             let mock = mock(1, 16)?;
             let rt = only_gpus(&mock, &[0], 1 << 28).trace(true).build().unwrap();
-            let submission = Submission::default().look_left(look_left);
+            let submission = Submission::default().fuse_updates(fuse_updates);
             let made = factor_with(&rt, &dense32(&a, n), &grid, &rule(text), &submission).unwrap();
             let tasks = rt.take_trace().unwrap().tasks.iter().filter(|task| task.name == "gemm").count();
             drop(rt);
@@ -240,9 +240,9 @@ fn products_that_share_a_task_have_the_bits_of_separate_tasks() {
             Some((made, tasks))
         };
         let Some((separate, tasks)) = run(1) else { return };
-        for look_left in [2, 5] {
-            let (together, fewer) = run(look_left).unwrap();
-            assert!(together.l == separate.l && together.counts == separate.counts, "{text}, {look_left}");
+        for fuse_updates in [2, 5] {
+            let (together, fewer) = run(fuse_updates).unwrap();
+            assert!(together.l == separate.l && together.counts == separate.counts, "{text}, {fuse_updates}");
             assert!(fewer < tasks, "{text}: {fewer} tasks instead of {tasks}");
         }
     }
@@ -273,7 +273,7 @@ fn solves_follow_on_the_gpu() {
     let (grid, rows) = (TileGrid::uniform(n, 37).unwrap(), TileGrid::uniform(m, 32).unwrap());
     let (a, x) = (random_spd(n, 1.0, 9), random_rect(m, n, 10));
     let b = times(&x, &a, m, n);
-    for (text, error) in [("fp32", 1e-5), ("x3,full=x3", 1e-5), ("hp1", 3e-2), ("hp2", 5e-2), ("fp8", 0.9)] {
+    for (text, error) in [("fp32", 1e-5), ("x3,panel=x3", 1e-5), ("hp1", 3e-2), ("hp2", 5e-2), ("fp8", 0.9)] {
         let host = runtime(1, "lws");
         let l = SymmetricTiled::generate(&host, grid.clone(), &dense32(&a, n)).unwrap();
         let tiled = RectTiled::generate(&host, "B", rows.clone(), grid.clone(), &dense32(&b, m)).unwrap();
@@ -330,7 +330,7 @@ fn an_old_gpu_is_not_given_what_it_lacks() {
         let tasks = rt.take_trace().unwrap().tasks;
         made.map(|made| (made, tasks))
     };
-    for (text, error) in [("bf1:band=2", 8e-3), ("bf1:operand=1e3", 8e-3), ("hp1,full=tf32", 2e-3)] {
+    for (text, error) in [("bf1:band=2", 8e-3), ("bf1:operand=1e3", 8e-3), ("hp1,panel=tf32", 2e-3)] {
         let (made, tasks) = run(1, text).unwrap();
         assert!(reference_backward_error(&a, &made.l, n) < error, "{text}");
         // The GPU's worker is the second.

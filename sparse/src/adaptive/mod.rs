@@ -36,7 +36,7 @@ pub struct Adaptation<'x> {
     pub set: FormatSet,
     /// What magnitudes are compared with.
     pub criterion: Criterion<'x>,
-    /// The accuracy of products that is asked for.
+    /// The requested accuracy of products.
     pub accuracy: Accuracy,
     /// How elements are rounded to their formats.
     pub rounding: Rounding,
@@ -79,7 +79,7 @@ impl<'x> Adaptation<'x> {
         }
         if !self.drops && has_scales {
             let problem = format!(
-                "{} has no code for elements below its thresholds: take ap2, ap3, ap4 or ap7",
+                "{} has no code for nonzeros below its thresholds: take ap2, ap3, ap4 or ap7",
                 self.set
             );
             return Err(Error::parameter("dropping", problem));

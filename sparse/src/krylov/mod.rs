@@ -72,6 +72,7 @@ pub(crate) use solve::{Course, Run};
 pub use solve::{Reason, Solution, Solve, solve};
 pub use steps::{ScalarsHandle, Steps, Sums};
 pub use stop::{Progress, Stop, StoppingCriterion};
+pub(crate) use stored::check_copy;
 pub use stored::{Stored, best_edge};
 pub(crate) use together::Together;
 

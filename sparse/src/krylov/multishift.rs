@@ -19,7 +19,7 @@ use crate::space::{Space, Vector};
 /// of the smallest shift, which needs most steps; a shift that is done is left alone.
 ///
 /// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which computes its true residual and, where it is not what
-/// was asked for, goes on from there. Steps and runs of a solution are those: 0 where the shared space was enough; the
+/// was requested, goes on from there. Steps and runs of a solution are those: 0 where the shared space was enough; the
 /// steps that were shared come with the result. Each shift has a logger, and all of them are told of the shared steps: of the residual of the smallest
 /// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts; `problem.reduction` counts for what follows only.
 ///

@@ -18,7 +18,7 @@ const OWN: usize = HISTORY + Scalars::<&[f64]>::REMEMBERED;
 pub enum State {
     /// It has steps to make.
     Running,
-    /// The residual that it keeps is as small as was asked for.
+    /// The residual that it keeps is within the requested tolerance.
     Reached,
     /// It has made as many steps as it may.
     Limited,

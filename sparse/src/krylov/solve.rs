@@ -35,7 +35,7 @@ pub struct Solve<'s> {
 /// Why a solver stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The true residual is as small as was asked for.
+    /// The true residual is within the requested tolerance.
     Converged,
     /// As many steps were made as were allowed.
     Steps,
@@ -50,7 +50,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// True if the answer is what was asked for.
+    /// True if the residual is within the requested tolerance.
     pub fn is_converged(self) -> bool {
         self == Reason::Converged
     }

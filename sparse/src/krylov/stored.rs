@@ -16,7 +16,7 @@ use crate::csr::Csr;
 use crate::error::Error;
 use crate::space::{Space, Vector};
 
-/// A matrix whose elements are as accurate as was asked for, a handle for the rows of each stretch.
+/// A matrix whose elements have the requested accuracy, a handle for the rows of each stretch.
 #[derive(Debug)]
 pub struct Stored {
     rows: usize,
@@ -27,6 +27,15 @@ pub struct Stored {
     from: Space,
     /// Nanoseconds that CPU workers were busy with products.
     busy: Arc<AtomicU64>,
+}
+
+/// Refuses a copy that does not fit the memory; no set of formats takes more than `f64` does, with padding.
+///
+/// # Errors
+/// [`Error::Memory`].
+pub(crate) fn check_copy(a: &Csr) -> Result<(), Error> {
+    let bytes = a.bytes() + a.bytes() / 4;
+    Error::if_too_large(|| format!("a stored copy of a matrix of {} nonzeros", a.elements()), bytes)
 }
 
 #[derive(Debug)]
@@ -76,6 +85,7 @@ impl Stored {
             let problem = format!("{} columns for vectors of {}", a.columns(), from.len());
             return Err(Error::shape("matrix", problem));
         }
+        check_copy(a)?;
         Ok(Stored::of(rt, from, TiledMatrix::cut(a, edge, adaptation, to, rt.workers())?, adaptation))
     }
 

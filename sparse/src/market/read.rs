@@ -10,10 +10,10 @@ use super::header::{self, Field, Format, Symmetry};
 use crate::csr::{Csr, Gather, check_size};
 use crate::error::Error;
 
-/// How many rows a file without an element may have: more take memory that nothing in the file answers for.
-const ROWS_OF_NOTHING: usize = 1 << 24;
-/// And how many more for each element.
-const ROWS_PER_ELEMENT: usize = 64;
+/// How many rows a file without a nonzero may have: more take memory that nothing in the file answers for.
+const ROWS_OF_NOTHING: usize = 1 << 20;
+/// And how many more for each nonzero.
+const ROWS_PER_NONZERO: usize = 8;
 /// Bytes of the shortest line of an element: `1 1`, or one digit in an array, and its end.
 const SHORTEST_LINE: u64 = 2;
 /// More bytes than gzip makes of one.
@@ -43,9 +43,13 @@ pub struct Market {
 /// # Errors
 /// [`Error::Market`] with the line where the file breaks its format, [`Error::File`] for one that cannot be read.
 pub fn read(path: &Path) -> Result<Market, Error> {
+    read_rows(path, None)
+}
+
+fn read_rows(path: &Path, rows: Option<usize>) -> Result<Market, Error> {
     let file = File::open(path).map_err(|e| Error::file(path, "cannot open the matrix", e))?;
     let length = file.metadata().map_or(u64::MAX, |meta| if meta.is_file() { meta.len() } else { u64::MAX });
-    read_sized(&mut BufReader::with_capacity(1 << 18, file), path, length)
+    read_sized(&mut BufReader::with_capacity(1 << 18, file), path, length, rows)
 }
 
 /// Reads a matrix from anything; `name` is what errors call it.
@@ -53,24 +57,26 @@ pub fn read(path: &Path) -> Result<Market, Error> {
 /// # Errors
 /// As [`read`].
 pub fn read_from(source: &mut dyn BufRead, name: &Path) -> Result<Market, Error> {
-    read_sized(source, name, u64::MAX)
+    read_sized(source, name, u64::MAX, None)
 }
 
 /// Columns that files of vectors may have.
 const MOST_VECTORS: usize = 1 << 16;
 
-/// Reads vectors: the columns of a matrix.
+/// Reads vectors: the columns of a matrix, with so many rows where that is known.
 ///
 /// # Errors
-/// As [`read`], and for a matrix with more columns than anybody solves for.
-pub fn read_vectors(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
-    let matrix = read(path)?.matrix;
+/// As [`read`], and for a matrix with more columns than anybody solves for, or with other rows.
+pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
+    let matrix = read_rows(path, rows)?.matrix;
     let (rows, columns) = (matrix.rows(), matrix.columns());
     // A file without elements may claim any size.
     if columns > MOST_VECTORS {
         let problem = format!("{columns} columns where a file of vectors has {MOST_VECTORS} at most");
         return Err(Error::Market { file: path.to_owned(), line: None, problem });
     }
+    let what = || format!("{}: {columns} vectors of {rows} numbers", path.display());
+    Error::if_too_large(what, (8 * columns as u64).saturating_mul(rows as u64))?;
     let mut vectors = vec![vec![0.0; rows]; columns];
     for (i, (column, value)) in matrix.iter().enumerate() {
         column.iter().zip(value).for_each(|(&j, &value)| vectors[j as usize][i] = value);
@@ -78,14 +84,19 @@ pub fn read_vectors(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
     Ok(vectors)
 }
 
-fn read_sized(source: &mut dyn BufRead, name: &Path, length: u64) -> Result<Market, Error> {
+fn read_sized(
+    source: &mut dyn BufRead,
+    name: &Path,
+    length: u64,
+    rows: Option<usize>,
+) -> Result<Market, Error> {
     let begin = source.fill_buf().map_err(|e| Error::file(name, "cannot read the matrix", e))?;
     if begin.starts_with(&GZIP) {
         let mut plain = BufReader::with_capacity(1 << 18, MultiGzDecoder::new(source));
         let length = length.saturating_mul(GZIP_FACTOR);
-        return Lines { source: &mut plain, name, length, number: 0, line: Vec::new() }.market();
+        return Lines { source: &mut plain, name, length, rows, number: 0, line: Vec::new() }.market();
     }
-    Lines { source, name, length, number: 0, line: Vec::new() }.market()
+    Lines { source, name, length, rows, number: 0, line: Vec::new() }.market()
 }
 
 /// The lines of a file.
@@ -94,6 +105,8 @@ struct Lines<'a> {
     name: &'a Path,
     /// Bytes that the text may have.
     length: u64,
+    /// Rows that the matrix has to have; none where any will do.
+    rows: Option<usize>,
     number: u64,
     line: Vec<u8>,
 }
@@ -172,7 +185,7 @@ impl Lines<'_> {
             Format::Array => self.array(field, symmetry)?,
         };
         if self.bring_content()? {
-            return Err(self.broken("the end of the file: there are more elements than its sizes say"));
+            return Err(self.broken("the end of the file: there are more nonzeros than its sizes say"));
         }
         Ok(Market { matrix, format, field, symmetry })
     }
@@ -203,23 +216,27 @@ impl Lines<'_> {
         }
         if elements as u64 > self.length / SHORTEST_LINE + 1 {
             return Err(
-                self.error(format!("{elements} elements are more than the file has room for: it is cut off"))
+                self.error(format!("{elements} nonzeros are more than the file can hold: it is cut off"))
             );
         }
-        if rows > ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_ELEMENT)) {
+        if let Some(wanted) = self.rows.filter(|&wanted| wanted != rows) {
+            return Err(self.error(format!("{rows} rows where the matrix has {wanted}")));
+        }
+        let most = ROWS_OF_NOTHING.saturating_add(elements.saturating_mul(ROWS_PER_NONZERO));
+        if self.rows.is_none() && rows > most {
             return Err(
-                self.error(format!("{rows} rows for {elements} elements: nearly all rows would be empty"))
+                self.error(format!("{rows} rows for {elements} nonzeros: nearly all rows would be empty"))
             );
         }
         // As the file names them, then by rows.
         let each = if symmetry == Symmetry::General { 28 } else { 40 };
         let bytes = (elements as u64).saturating_mul(each).saturating_add(8 * rows as u64);
-        Error::if_too_large(|| format!("{}: a matrix of {elements} elements", self.name.display()), bytes)?;
+        Error::if_too_large(|| format!("{}: a matrix of {elements} nonzeros", self.name.display()), bytes)?;
         Ok(())
     }
 
     fn coordinate(&mut self, field: Field, symmetry: Symmetry) -> Result<Csr, Error> {
-        let [rows, columns, elements] = self.sizes("the line of sizes: rows, columns, elements")?;
+        let [rows, columns, elements] = self.sizes("the line of sizes: rows, columns, nonzeros")?;
         self.check_sizes((rows, columns), elements, symmetry)?;
         let mut found = Found::with_room(elements).ok_or_else(|| self.no_memory(elements))?;
         for seen in 0..elements {
@@ -269,7 +286,7 @@ impl Lines<'_> {
             Symmetry::Symmetric => rows.checked_mul(rows + 1).map(|twice| twice / 2),
             Symmetry::Skew => rows.checked_mul(rows.saturating_sub(1)).map(|twice| twice / 2),
         };
-        let elements = elements.ok_or_else(|| self.error("more elements than can be counted"))?;
+        let elements = elements.ok_or_else(|| self.error("more nonzeros than can be counted"))?;
         self.check_sizes((rows, columns), elements, symmetry)?;
         let mut found = Found::with_room(elements).ok_or_else(|| self.no_memory(elements))?;
         for (i, j) in (0..columns).flat_map(|j| (first(j)..rows).map(move |i| (i, j))) {
@@ -291,12 +308,12 @@ impl Lines<'_> {
     fn expect_content(&mut self, seen: usize, elements: usize) -> Result<(), Error> {
         match self.bring_content()? {
             true => Ok(()),
-            false => Err(self.error(format!("the file ends after {seen} of {elements} elements"))),
+            false => Err(self.error(format!("the file ends after {seen} of {elements} nonzeros"))),
         }
     }
 
     fn no_memory(&self, elements: usize) -> Error {
-        self.error(format!("no memory for {elements} elements"))
+        self.error(format!("no memory for {elements} nonzeros"))
     }
 
     /// Row and column, from 0, and the value.

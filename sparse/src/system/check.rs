@@ -23,13 +23,12 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
     check_vector(options)?;
     match options.reliable {
         None => Ok(()),
-        Some(_) if !matches!(options.method, Cg | Fcg) => refuse(
-            "reliable",
-            "only conjugate gradients replace residuals on the way: name --method cg or fcg",
-        ),
+        Some(_) if !matches!(options.method, Cg | Fcg) => {
+            refuse("reliable", "only conjugate gradients use reliable updates: name --method cg or fcg")
+        }
         Some(_) if options.inner == Inner::Exact => refuse(
             "reliable",
-            "residuals of exact products need no replacement: name a narrow --operator, like ap7:cw:2^-24",
+            "residuals of exact products need no reliable updates: name a low-precision --operator, like ap7:cw:2^-24",
         ),
         Some(delta) if !(delta > 0.0 && delta < 1.0) => {
             Err(Error::parameter("reliable", format!("{delta}: a number between 0 and 1 is needed")))
@@ -43,7 +42,7 @@ fn check_vector(options: &Options) -> Result<(), Error> {
     match &options.x_for {
         None if is_needed => Err(Error::parameter(
             "x-for",
-            "cw-exact chooses elements for a vector, and there is none: name one, or take cw",
+            "cw-exact chooses formats for a vector, and there is none: name one, or take cw",
         )),
         Some(_) if !is_needed => Err(Error::parameter(
             "x-for",

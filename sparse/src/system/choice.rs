@@ -172,7 +172,9 @@ impl FromStr for CriterionChoice {
         use CriterionChoice::{Componentwise, ComponentwiseFor, Normwise};
         let is_named = |choice: &Self| choice.of(&[]).name().eq_ignore_ascii_case(text);
         let found = [Normwise, Componentwise, ComponentwiseFor].into_iter().find(is_named);
-        found.ok_or_else(|| Error::parameter("inner", format!("{text:?} is neither nw nor cw nor cw-exact")))
+        found.ok_or_else(|| {
+            Error::parameter("criterion", format!("{text:?} is neither nw nor cw nor cw-exact"))
+        })
     }
 }
 
@@ -269,25 +271,28 @@ impl FromStr for Inner {
                 let problem = format!(
                     "{text:?}: fp64, fp32, auto, or a set (or auto), a criterion and an accuracy like ap7:cw:2^-24"
                 );
-                return Err(Error::parameter("inner", problem));
+                return Err(Error::parameter("operator", problem));
             }
         };
         let (criterion, accuracy) = (criterion.parse()?, eps.parse()?);
         if set.eq_ignore_ascii_case("auto") {
             return match layout {
                 None => Ok(Inner::Auto { criterion, accuracy }),
-                Some(_) => Err(Error::parameter("inner", format!("{text:?}: auto chooses the layout, too"))),
+                Some(_) => {
+                    Err(Error::parameter("operator", format!("{text:?}: auto chooses the layout, too")))
+                }
             };
         }
         let edge = layout.map(|layout| {
             let place = LAYOUTS.iter().position(|name| name.eq_ignore_ascii_case(layout));
-            let wrong = || Error::parameter("inner", format!("{layout:?} is none of {}", LAYOUTS.join(", ")));
+            let wrong =
+                || Error::parameter("operator", format!("{layout:?} is none of {}", LAYOUTS.join(", ")));
             place.map(|place| place + 1).ok_or_else(wrong)
         });
         let edge = edge.transpose()?;
         let set = set
             .parse()
-            .map_err(|error: crate::adaptive::UnknownSet| Error::parameter("inner", error.to_string()))?;
+            .map_err(|error: crate::adaptive::UnknownSet| Error::parameter("operator", error.to_string()))?;
         Ok(Inner::Adaptive { set, criterion, accuracy, edge })
     }
 }

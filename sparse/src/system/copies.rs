@@ -11,7 +11,7 @@ use super::{CriterionChoice, Inner, Options, ScalingChoice};
 use crate::adaptive::{Accuracy, Adaptation, FormatSet, SETS, TiledMatrix, fastest, is_faster};
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::{Operator, Stored, best_edge};
+use crate::krylov::{Operator, Stored, best_edge, check_copy};
 use crate::reorder::Permutation;
 use crate::space::Space;
 
@@ -189,8 +189,10 @@ fn race(
     }
     let chosen = Inner::Adaptive { set: way.set, criterion, accuracy, edge: Some(way.edge) };
     let adaptation = chosen.adaptation(x);
+    check_copy(a)?;
     let narrow = TiledMatrix::cut(a, way.edge, &adaptation, space, rt.workers())?;
     // What would be multiplied with instead.
+    check_copy(a)?;
     let double = TiledMatrix::cut(a, best_edge(a), &Adaptation::double(), space, rt.workers())?;
     Ok(match is_faster(&narrow, &double, rt.workers()) {
         true => (chosen, Some(Stored::of(rt, space, narrow, &adaptation))),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use zellige_files::memory::NotEnoughMemory;
 use zellige_runtime::Runtime;
 
 use super::candidates::{candidates, method_of, preconditioner_of};
@@ -332,6 +333,7 @@ impl<'a> System<'a> {
         log: &mut dyn Logger,
     ) -> Result<Solution, Error> {
         let Plan { space, scales, .. } = &self.plan;
+        check_vectors(b.len(), 1)?;
         let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), self.copies.reduction);
         let problem = Solve { rt: self.rt, space, exact, inner, preconditioner, reduction };
         match scales {
@@ -341,12 +343,30 @@ impl<'a> System<'a> {
     }
 }
 
-/// What two works make that are done at the same time.
+/// Vectors of any method without its basis, of scaling, and of the loop around it.
+const VECTORS: u64 = 24;
+
+/// Refuses vectors of so many numbers, for so many systems at a time, that do not fit the memory.
+pub(super) fn check_vectors(rows: usize, systems: usize) -> Result<(), Error> {
+    let bytes = (8 * VECTORS).saturating_mul(rows as u64).saturating_mul(systems as u64);
+    Error::if_too_large(|| format!("vectors of {rows} numbers for {systems} right-hand side(s)"), bytes)
+}
+
+/// What two works make that are done at the same time; one after the other where there is no memory for a thread.
 fn both<A, B: Send>(one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+    let other = Mutex::new(Some(other));
+    let work = || {
+        let other = other.lock().unwrap_or_else(PoisonError::into_inner).take();
+        other.map(|other| other())
+    };
     std::thread::scope(|scope| {
-        let other = scope.spawn(other);
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
         let one = one();
-        (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let made = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => work(),
+        };
+        (one, made.expect("whoever takes the other work does it"))
     })
 }
 
@@ -370,6 +390,8 @@ pub(super) struct Tried {
     first: f64,
     /// The time for what they used.
     setup: Duration,
+    /// The first that did not fit the memory.
+    refused: Option<NotEnoughMemory>,
 }
 
 /// Steps that an attempt before the last may take.
@@ -384,7 +406,13 @@ impl Tried {
             self.kept = Kept { basis: self.kept.basis.max(basis), vectors: self.kept.vectors.max(vectors) };
             self.solution = Some(*solution);
         }
-        let result = result.map_err(|error| error.to_string());
+        let result = result.map_err(|error| {
+            let text = error.to_string();
+            if let Error::Memory(refused) = error {
+                self.refused.get_or_insert(refused);
+            }
+            text
+        });
         self.attempts.push(Attempt { method, preconditioner, result });
     }
 
@@ -412,6 +440,10 @@ impl Tried {
 
     /// That of the last attempt, with the steps and runs of all.
     fn solution(&self) -> Result<Solution, Error> {
+        // With more memory there may have been an answer.
+        if let (None, Some(refused)) = (&self.solution, &self.refused) {
+            return Err(refused.clone().into());
+        }
         match self.solution {
             Some(solution) => {
                 Ok(Solution { steps: self.steps, runs: self.runs, kept: self.kept, ..solution })

@@ -62,11 +62,15 @@ impl Scales {
     /// # Errors
     /// [`Error::Shape`] where an element becomes infinite.
     pub fn matrix(&self, a: &Csr) -> Result<Csr, Error> {
+        Error::if_too_large(
+            || format!("a scaled copy of a matrix of {} nonzeros", a.elements()),
+            a.memory(),
+        )?;
         let scaled = a.map_values(|i, j, value| self.rows[i] * value * self.columns[j as usize]);
         if scaled.iter().all(|(_, value)| value.iter().all(|value| value.is_finite())) {
             return Ok(scaled);
         }
-        Err(Error::shape("matrix", "its scaled rows and columns have infinite elements"))
+        Err(Error::shape("matrix", "its scaled rows and columns have infinite nonzeros"))
     }
 
     /// True if `a` is known from what [came of it](Scales::matrix), to the bit: no element has become so small that it lost digits, and no vector

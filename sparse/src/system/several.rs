@@ -1,5 +1,6 @@
 //! Several right-hand sides at once.
 
+use super::made::check_vectors;
 use super::{Answer, MethodChoice, System};
 use crate::error::Error;
 use crate::krylov::Logger;
@@ -33,6 +34,8 @@ impl System<'_> {
             jobs.push((b, x, logs));
             rest = (others_b, others_x, others_logs);
         }
+        let at_a_time = jobs.iter().take(threads).map(|(b, ..)| b.len()).sum();
+        check_vectors(self.a.rows(), at_a_time)?;
         let solved = side_by_side(threads, jobs.into_iter(), |(b, x, logs)| match b {
             [b] => vec![self.solve(b, &mut x[0], &mut logs[0])],
             _ => self.solve_together(b, x, logs),

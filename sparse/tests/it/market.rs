@@ -143,7 +143,7 @@ fn compressed_files_and_vectors() {
 
     let path = folder.path().join("v.mtx");
     std::fs::write(&path, "%%MatrixMarket matrix array real general\n3 1\n1\n-1e-1\n0\n").unwrap();
-    assert_eq!(market::read_vectors(&path).unwrap(), [[1.0, -0.1, 0.0]]);
+    assert_eq!(market::read_vectors(&path, None).unwrap(), [[1.0, -0.1, 0.0]]);
 }
 
 /// A whole file, and one that is spoilt somewhere.

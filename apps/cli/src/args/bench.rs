@@ -50,12 +50,12 @@ Exit codes: 0 measured, 1 a factor has other bits or something failed, 2 an opti
 pub enum Bench {
     /// CPU time of the process per empty task, in microseconds; medians.
     Tasks(BenchTasks),
-    /// Rate of a Cholesky factorisation beside that of one tile product.
+    /// Rate of a Cholesky factorisation, and that of one tile product.
     Cholesky(BenchCholesky),
-    /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, beside what it must move.
+    /// What a Cholesky factorisation moves when emulated devices hold a fraction of its matrix, and what it must move.
     #[command(after_long_help = MEMORY_NOTES)]
     Memory(BenchMemory),
-    /// Rates of a GPU: products in each precision, copies, factorisations beside cuSOLVER's, in little memory, on parts of the GPU.
+    /// Rates of a GPU: products in each precision, copies, factorisations compared with cuSOLVER's, out of core, on logical GPUs.
     #[command(after_long_help = GPU_NOTES)]
     Gpu(BenchGpu),
 }
@@ -86,7 +86,7 @@ pub struct BenchCholesky {
     /// Order of the matrix.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub n: u32,
-    /// Tile edge.
+    /// Tile size.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
     /// Most products on one tile in one task (f32): fewer, longer tasks, the same bits.
@@ -115,7 +115,7 @@ pub struct BenchMemory {
     /// Order of the matrix.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub n: u32,
-    /// Tile edge.
+    /// Tile size.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub tile: u32,
     /// Precision rule, e.g. fp32, hp1:band=2; tiles are float32.
@@ -164,8 +164,10 @@ pub struct BenchGpu {
     /// Tile size, a multiple of 16.
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(16..=32_768))]
     pub tile: u32,
-    /// Precision rules of the factorisations; may be repeated.
-    #[arg(long, value_name = "RULE", default_values = ["fp32", "x3,full=x3", "hp1:band=2", "hp1:operand=1e-2,else=x3"])]
+    /// Precision rule of the factorisations; may be repeated.
+    ///
+    /// Each rule is an option of its own, no list: rules contain commas.
+    #[arg(long, value_name = "RULE", default_values = ["fp32", "x3,panel=x3", "hp1:band=2", "hp1:operand=1e-2,else=x3"])]
     pub precision: Vec<Rule>,
     /// Order of the matrix for runs with little memory [default: 32768].
     ///
@@ -197,7 +199,7 @@ pub struct BenchGpu {
     pub quick: bool,
     /// Write the results as JSON; `-` is standard output.
     ///
-    /// For a file, the measured platform for `zellige simulate` is written beside it (FILE.toml).
+    /// For a file, the measured platform for `zellige simulate` is written next to it (FILE.toml).
     #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
 }

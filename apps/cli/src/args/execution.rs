@@ -22,7 +22,7 @@ Devices (--device): where tasks run
   --logical-gpus 2   each GPU counts as two, with half of that memory each: to try on one what happens on several
   --host-memory 8GB  tiles take at most that much of the host's memory; the rest waits in a file in the folder --swap, which is gone when
                      the command is
-  What is asked for and is not there ends the command with exit code 4 and the name of what is missing: a GPU, or a library.";
+  A requested device or library that is missing ends the command with exit code 4 and its name.";
 
 /// Who computes.
 #[derive(Debug, Args)]

@@ -71,7 +71,7 @@ pub struct SimulateCommon {
     pub tile: u32,
     /// Precision rule, as for `tor run`; may be repeated.
     ///
-    /// Rules that use norms need --norms.
+    /// Each rule is an option of its own, no list: rules contain commas. Rules that use norms need --norms.
     #[arg(long = "precision", value_name = "RULE", default_value = "fp32")]
     pub rules: Vec<Rule>,
     /// Norms of tiles from `tor run --norms-out`, for rules that use norms.
@@ -79,7 +79,7 @@ pub struct SimulateCommon {
     /// They are interpolated to this size.
     #[arg(long, value_name = "FILE.json")]
     pub norms: Option<Input>,
-    /// Narrow operands: replicas of a tile, or a second copy made by conversion tasks.
+    /// Low-precision operands: replicas of a tile, or a second copy made by conversion tasks.
     #[arg(long, value_name = "replicas|both", default_value = "replicas")]
     pub copies: CopiesArg,
     /// Most products on one tile in one task: fewer, longer tasks.

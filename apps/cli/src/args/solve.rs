@@ -19,20 +19,20 @@ Preconditioners (--precond)
   none, jacobi, block:16 (diagonal blocks of at most so many rows), ilu0 (of a symmetric matrix ic0), chebyshev:4, amg
 With auto, the matrix decides what is tried, and what fails leaves its best answer to the next.
 
-The method may multiply with a copy (--operator) whose elements are stored as accurately as their magnitude deserves: a set of formats, what magnitudes are
+The method may multiply with a copy (--operator) whose nonzeros are stored as accurately as their magnitude requires: a set of formats, what magnitudes are
 compared with (nw: the matrix, cw: their row, cw-exact: their row times the vector --x-for) and the accuracy of products. Residuals are always those of the matrix in the file.
 
-Narrow copies on the way
+Low-precision copies
   --operator COPY          all products; a run ends where the copy can give no more, and the next one begins with the true residual
-  --reliable            cg and fcg with a narrow --operator: the residual is replaced on the way instead, directions are kept
+  --reliable            cg and fcg with a low-precision --operator: reliable updates of the residual instead, directions are kept
   --relax COPY,COPY     gmres and fgmres: the first products with --operator, later ones with the least accurate of these that still
                         serves; an error in a late step counts as little as the residual has become
 
 With --device cuda GPUs multiply with the matrix and its copies; everything else is done by CPU workers, and vectors travel. Answers are the same bits
-wherever products are made, with as many right-hand sides solved side by side.
+wherever products are made, with any number of right-hand sides solved at once.
 
 Exit codes
-  0  the true residual is as small as was asked for
+  0  the true residual is within the requested tolerance
   5  it is not; the best answer is written all the same
   2  an option, a matrix or a vector that cannot be used
   4  a device that is not there
@@ -92,7 +92,7 @@ pub struct SolveArgs {
     pub relax: Vec<Inner>,
     /// Reliable updates: recompute the residual each time it has fallen by DELTA.
     ///
-    /// For cg and fcg with a narrow --operator.
+    /// For cg and fcg with a low-precision --operator.
     #[arg(long, value_name = "DELTA", num_args = 0..=1, require_equals = true, default_missing_value = "0.1", hide_short_help = true)]
     pub reliable: Option<f64>,
     /// Solve (A + sigma I) x = b for each of these by multi-shift CG.
@@ -112,7 +112,7 @@ pub struct SolveArgs {
     pub precond: PreconditionerChoice,
     /// Scaling of rows and columns: auto, none, rows, both.
     ///
-    /// auto: both, for a narrow operator and for rows of very different sizes.
+    /// auto: both, for a low-precision operator and for rows of very different sizes.
     #[arg(long, value_name = "HOW", default_value = "auto", hide_short_help = true)]
     pub scale: ScalingChoice,
     /// Tolerance: norm of the recomputed residual relative to that of b.

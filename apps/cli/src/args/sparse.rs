@@ -43,7 +43,7 @@ pub enum MatrixVerb {
     /// Make a matrix of a finite volume or finite element problem, of any size.
     #[command(after_long_help = GENERATE_EXAMPLES)]
     Generate(MatrixGenerate),
-    /// Read a Matrix Market file and write it anew: sorted, elements at one place added, one half where it is symmetric.
+    /// Read a Matrix Market file and write it again: sorted, duplicates added, one half where it is symmetric.
     Convert(MatrixConvert),
 }
 

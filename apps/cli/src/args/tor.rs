@@ -20,7 +20,7 @@ Precision rules (--precision, --solve-precision): which tile products run in whi
   hp1:tile=1e-2                         hp1 where |A_ij| <= 1e-2 |A|
   hp1:operand=1e-2                      hp1 where |L_ik| |L_jk| <= 1e-2 |A|: the norms of the very operands
   hp1:operand=1e-2,else=x3              and x3 elsewhere
-  hp1:band=2,full=x3                    diagonal updates and triangular solves by way of x3 products (or tf32) instead of fp32
+  hp1:band=2,panel=x3                    diagonal updates and triangular solves by way of x3 products (or tf32) instead of fp32
   script:FILE                           fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) in FILE (Rhai)
   hp1, hp2, hp3: f16 operands, sums in f32, f16 with f32 products, f16; bf1: bf16 operands; x3: f32 split in three f16 products;
   tf32: f32 operands rounded to 11 bits; fp8: e4m3 operands, 4 bits. Sums are f32 but for hp3.
@@ -153,11 +153,16 @@ pub enum Xray {
 #[derive(Debug, Args)]
 pub struct InfoArgs {
     /// Precision rule to plan for; may be repeated [default: fp32 and hp1:operand=1e-2].
+    ///
+    /// Each rule is an option of its own, no list: rules contain commas.
     #[arg(long, value_name = "RULE")]
     pub precision: Vec<Rule>,
     /// Tile size to describe: a number, or auto.
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = tile)]
     pub tile: Tile,
+    /// Workers to plan for [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub workers: Option<u16>,
     /// Write the results as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE|-", help_heading = "Results")]
     pub json: Option<Output>,
@@ -238,7 +243,7 @@ pub struct EvalArgs {
 pub struct RunArgs {
     /// Precision rule of the factorisation; may be repeated [default: fp32, hp1:operand=1e-2].
     ///
-    /// See "Precision rules" below.
+    /// See "Precision rules" below. Each rule is an option of its own, no list: rules contain commas.
     #[arg(long, value_name = "RULE")]
     pub precision: Vec<Rule>,
     /// Compute spectra of the matrix and its tiles, for the report.

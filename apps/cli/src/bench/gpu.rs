@@ -33,7 +33,7 @@ struct Sizes {
     tile: u32,
     rules: Vec<Rule>,
     /// Most products on one tile in one task.
-    look_left: u8,
+    fuse_updates: u8,
     out_of_core: u32,
     /// CPU workers that help.
     workers: usize,
@@ -72,7 +72,7 @@ impl Sizes {
             n: if args.n.is_empty() { usual.to_vec() } else { args.n.clone() },
             tile: args.tile,
             rules: args.precision.clone(),
-            look_left: args.fuse_updates,
+            fuse_updates: args.fuse_updates,
             out_of_core: args.out_of_core.unwrap_or(if args.quick { 16_384 } else { 32_768 }),
             workers: Topology::discover().cores.len(),
             sparse,

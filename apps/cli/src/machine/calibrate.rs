@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use crate::provenance;
 use crate::results::write_json;
 
-/// Tile edges that are measured where none is asked for.
+/// Tile edges that are measured where none is requested.
 const USUAL_TILES: [u16; 7] = [64, 96, 128, 192, 256, 384, 512];
 /// The same on GPUs.
 const GPU_TILES: [u16; 3] = [512, 1024, 2048];

@@ -30,7 +30,7 @@ use crate::table::digits;
 /// Writes events as frames.
 ///
 /// # Errors
-/// Events that cannot be read, or have several hits where only some channels are asked for; an output that cannot be written.
+/// Events that cannot be read, or have several hits where only some channels are requested; an output that cannot be written.
 pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
     let events = events::read(&args.events)?;
     if events.hits > 1 && args.channels != ChannelSet::All {
@@ -159,6 +159,13 @@ pub fn run(args: &PsaStream) -> anyhow::Result<()> {
     if summary.events == 0 && summary.foreign > 0 {
         let problem =
             format!("none of its {} frames holds traces as zellige psa frames writes them", summary.foreign);
+        return Err(CommandError::option(input.as_str(), problem).into());
+    }
+    if summary.events > 0 && summary.broken == summary.events {
+        let problem = format!(
+            "none of its {} events can be searched; --channels and --window have to be those of zellige psa frames",
+            summary.events
+        );
         return Err(CommandError::option(input.as_str(), problem).into());
     }
     output.finish()?;

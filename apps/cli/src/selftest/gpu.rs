@@ -65,7 +65,7 @@ impl Extents {
 /// Rules on the check system with tiles of 48, the most different first: with a margin they survive, or do not.
 const RULES: [&str; 12] = [
     "hp1:band=2",
-    "x3,full=x3",
+    "x3,panel=x3",
     "hp2",
     "hp1:operand=1e-2",
     "fp32",
@@ -157,7 +157,7 @@ fn rules(
     let mut rows = Vec::new();
     for text in rules {
         let rule: Rule = text.parse()?;
-        let products = rule.precisions().into_iter().flatten().chain([rule.full().gemm(GemmPrecision::Sp)]);
+        let products = rule.precisions().into_iter().flatten().chain([rule.panel().gemm(GemmPrecision::Sp)]);
         let needed = products.map(capability_for).max();
         let row = RuleRow::new(text);
         rows.push(match needed.filter(|needed| *needed > capability) {

@@ -12,7 +12,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::table::{Side, Table, bytes};
 
-/// Runs the graphs that are asked for, on these GPUs where there are some.
+/// Runs the requested graphs, on these GPUs where there are some.
 pub fn run(args: &SelftestArgs, gpus: Option<Arc<dyn Driver>>, progress: &Progress) -> FuzzReport {
     let fuzz = Fuzz {
         graphs: args.fuzz,

@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use crate::results::{is_stdout, write_json};
 use outcome::{FactorRow, GpuReport, KernelRow, factor_table};
 
-/// All that was found; GPUs where they are asked for.
+/// All that was found; GPUs where they are requested.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
     passed: bool,
@@ -31,7 +31,7 @@ pub struct Report {
     kernels: Vec<KernelRow>,
     gpus: Vec<GpuReport>,
     /// Factorisations on several GPUs at once; none where there is one GPU.
-    together: Vec<FactorRow>,
+    multi_gpu: Vec<FactorRow>,
     #[serde(flatten)]
     graphs: FuzzReport,
 }
@@ -63,15 +63,15 @@ pub fn check(args: &SelftestArgs) -> anyhow::Result<Report> {
     let checked = driver.as_ref().filter(|_| !args.only_graphs);
     let gpus = checked.map_or(Ok(Vec::new()), |driver| all_gpus(args, driver, &progress))?;
     let extents = gpu::Extents::of(args);
-    let together = checked.map_or(Ok(Vec::new()), |driver| gpu::together(driver, &extents, &progress))?;
+    let multi_gpu = checked.map_or(Ok(Vec::new()), |driver| gpu::together(driver, &extents, &progress))?;
     let graphs = graphs::run(args, driver.clone(), &progress);
     drop(progress);
     interrupt::check()?;
     let passed = graphs.failures.is_empty()
         && gpus.iter().all(GpuReport::passed)
-        && together.iter().all(|row| row.passed)
+        && multi_gpu.iter().all(|row| row.passed)
         && kernels.iter().all(|row| row.passed);
-    Ok(Report { passed, kernels, gpus, together, graphs })
+    Ok(Report { passed, kernels, gpus, multi_gpu, graphs })
 }
 
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
@@ -104,8 +104,8 @@ pub fn print(report: &Report) -> anyhow::Result<()> {
     for gpu in &report.gpus {
         out::print(&gpu.text(colours))?;
     }
-    if !report.together.is_empty() {
-        out::print(&format!("all GPUs together\n{}\n", factor_table(&report.together).render(colours)))?;
+    if !report.multi_gpu.is_empty() {
+        out::print(&format!("all GPUs at once\n{}\n", factor_table(&report.multi_gpu).render(colours)))?;
     }
     out::print(&graphs::text(&report.graphs, colours))
 }
@@ -120,8 +120,8 @@ pub fn verdict(args: &SelftestArgs, report: &Report) -> anyhow::Result<()> {
         failed == 0,
         "{failed} checks of kernels on CPU workers failed: the rows that say FAILED"
     );
-    let together = report.together.iter().filter(|row| !row.passed).count();
-    let failed = together + report.gpus.iter().map(GpuReport::failures).sum::<usize>();
+    let multi_gpu = report.multi_gpu.iter().filter(|row| !row.passed).count();
+    let failed = multi_gpu + report.gpus.iter().map(GpuReport::failures).sum::<usize>();
     anyhow::ensure!(failed == 0, "{failed} checks of GPUs failed: the rows that say FAILED");
     graphs::verdict(args, &report.graphs)
 }

@@ -26,8 +26,7 @@ pub fn build(args: &BuildArgs) -> anyhow::Result<()> {
         keep_reconstructors: true,
         ..super::options(&args.factor, &args.execution, &devices)
     };
-    pipeline::precheck(&input, &options)?;
-    let rt = args.outputs.traced(devices.runtime(&args.execution)).build()?;
+    let rt = super::planned_runtime(&input, &options, &args.execution, &devices, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;

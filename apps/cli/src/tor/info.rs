@@ -1,7 +1,8 @@
 //! `zellige tor info`.
 
+use zellige_files::memory::Bytes;
 use zellige_tor::params::Input;
-use zellige_tor::pipeline::{self, InfoResult, Need, Options, PlannedRun, Silent, TileChoice, Tiling};
+use zellige_tor::pipeline::{self, InfoResult, MemoryPlan, Options, PlannedRun, Silent, TileChoice, Tiling};
 
 use crate::args::InfoArgs;
 use crate::results::{is_stdout, write_json};
@@ -20,34 +21,41 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     let options = Options {
         rules: rules.clone(),
         tile: super::tile(args.tile, TileChoice::Auto),
+        workers: args.workers.map(usize::from),
         ..Options::default()
     };
-    let need = match pipeline::precheck(&input, &options) {
-        Ok(plan) => Some(plan.memory),
-        Err(pipeline::Error::Memory(text)) => {
+    let plan = match pipeline::precheck(&input, &options) {
+        Ok(plan) => Some(plan),
+        Err(pipeline::Error::Memory(refused)) => {
             // What does not fit here may fit elsewhere: the description stands.
-            out::note(&format!("warning: {text}"));
+            out::note(&format!("warning: {refused}"));
             None
         }
         Err(other) => return Err(other.into()),
     };
-    if need.is_some() {
+    if plan.is_some() {
         tiling.advice += &rule_advice(&input, &options, info.measurements)?;
     }
+    let memory = plan.as_ref().map(|plan| &plan.memory);
     let run = PlannedRun {
         rules,
-        memory: need.as_ref().map_or(Vec::new(), |need| need.items.clone()),
-        memory_bytes: need.as_ref().map(Need::total),
-        available_bytes: need.as_ref().and_then(|need| need.available),
-        fits: need.is_some(),
+        memory: memory.map_or(Vec::new(), |memory| memory.items.clone()),
+        memory_bytes: memory.map(MemoryPlan::total),
+        trace_bytes: plan.as_ref().map(|plan| plan.trace_bytes),
+        available_bytes: memory.and_then(|memory| memory.available),
+        fits: plan.is_some(),
     };
     let figures = InfoResult { info: info.clone(), tiling, run };
     write_json(args.json.as_ref(), &[&figures])?;
     if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
-    let run = need.map_or(String::new(), |need| {
-        format!("run              {need} with {}\n", figures.run.rules.join(", "))
+    let run = plan.map_or(String::new(), |plan| {
+        let (memory, trace) = (&plan.memory, Bytes(plan.trace_bytes));
+        format!(
+            "run              {memory} with {}; records of a trace (--trace, --report) take {trace} more\n",
+            figures.run.rules.join(", ")
+        )
     });
     out::print(&format!("{info}\n{run}{}", text(&figures.tiling)))
 }

@@ -8,10 +8,11 @@ mod info;
 mod results;
 mod run;
 
+use zellige_runtime::Runtime;
 use zellige_tor::params::{self, Input, Mode};
 use zellige_tor::pipeline::{OnNotSpd, Options, TileChoice};
 
-use crate::args::{ExecutionArgs, FactorArgs, NotSpd, SystemArgs, Tile, Tor};
+use crate::args::{ExecutionArgs, FactorArgs, NotSpd, RunOutputs, SystemArgs, Tile, Tor};
 use crate::devices::Devices;
 use crate::exit::CommandError;
 use crate::{interrupt, out};
@@ -55,7 +56,7 @@ fn bad_file(error: zellige_tor::Error) -> anyhow::Error {
     }
 }
 
-/// `auto`: the edges that are chosen where none are asked for.
+/// `auto`: the edges that are chosen where none are requested.
 fn tile(tile: Tile, auto: TileChoice) -> TileChoice {
     match tile {
         Tile::Auto => auto,
@@ -69,7 +70,7 @@ fn options(factor: &FactorArgs, execution: &ExecutionArgs, devices: &Devices) ->
         workers: execution.workers.map(usize::from),
         solve_rule: factor.solve_precision.as_ref().map(ToString::to_string),
         tile: tile(factor.tile, devices.auto_tiles()),
-        look_left: factor.fuse_updates.into(),
+        fuse_updates: factor.fuse_updates.into(),
         on_not_spd: match factor.on_not_spd {
             NotSpd::Fail => OnNotSpd::Fail,
             NotSpd::Retry => OnNotSpd::Retry,
@@ -77,6 +78,22 @@ fn options(factor: &FactorArgs, execution: &ExecutionArgs, devices: &Devices) ->
         refine: factor.refine,
         ..Options::default()
     }
+}
+
+/// The runtime of a run that fits the memory, its trace included.
+///
+/// # Errors
+/// As [`zellige_tor::pipeline::precheck`], and those of building a runtime.
+fn planned_runtime(
+    input: &Input,
+    options: &Options,
+    execution: &ExecutionArgs,
+    devices: &Devices,
+    outputs: &RunOutputs,
+) -> anyhow::Result<Runtime> {
+    let options = Options { trace: outputs.is_traced(), ..options.clone() };
+    let plan = zellige_tor::pipeline::precheck(input, &options)?;
+    Ok(outputs.traced_with(devices.runtime(execution), plan.trace_records).build()?)
 }
 
 /// An error of the pipeline; after Ctrl-C whatever it is, it is that.

@@ -1,7 +1,6 @@
 //! `zellige tor run`.
 
 use zellige_linalg::Rule;
-use zellige_runtime::Topology;
 use zellige_tor::files::SlopeOrder;
 use zellige_tor::pipeline::{self, Options, Outcome};
 use zellige_tor::report;
@@ -15,13 +14,8 @@ use crate::progress::Progress;
 use crate::results::is_stdout;
 use crate::table::bytes;
 
-/// Rules that are compared where none is asked for.
+/// Rules that are compared where none is requested.
 const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];
-
-/// Records that a trace has room for, at least, on all workers together.
-const TRACE_LEAST: usize = 1 << 17;
-/// And those of one worker, at least and at most.
-const TRACE_ROOM: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 
 /// All stages for every rule.
 ///
@@ -45,13 +39,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         keep_norms: norms.is_some(),
         ..super::options(&args.factor, &args.execution, &devices)
     };
-    let plan = pipeline::precheck(&input, &options)?;
-    let tasks = options.rules.len().saturating_mul(plan.tiles().saturating_pow(3) / 2);
-    let workers = args.execution.workers.map_or_else(|| Topology::discover().cores.len(), usize::from);
-    // Workers need not run as many as each other.
-    let room = tasks.saturating_mul(4).max(TRACE_LEAST) / workers.max(1);
-    let records = room.clamp(*TRACE_ROOM.start(), *TRACE_ROOM.end());
-    let rt = args.outputs.traced_with(devices.runtime(&args.execution), records).build()?;
+    let rt = super::planned_runtime(&input, &options, &args.execution, &devices, &args.outputs)?;
     let armed = interrupt::cancels(rt.canceller());
     let progress = Progress::new();
     let outcome = pipeline::run(&rt, &input, &options, &progress).map_err(super::pipeline_error)?;

@@ -40,7 +40,7 @@ fn help_says_what_is_measured_and_how_it_ends() {
     let help = without_gpus(&["--help"]).expect(0).stdout;
     // Lines may end anywhere.
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["page-locked", "cuSOLVER", "30 %", "left out", "4 no GPU", "--quick", "x3,full=x3"] {
+    for part in ["page-locked", "cuSOLVER", "30 %", "left out", "4 no GPU", "--quick", "x3,panel=x3"] {
         assert!(help.contains(part), "{part}: {help}");
     }
 }

@@ -49,7 +49,7 @@ fn results_say_where_they_are_from() {
     let folder = folder(4);
     let text = ok(folder.path(), &["tor", "info", "small.toml", "--json", "-"]);
     let file: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(file["schema"], 1);
+    assert_eq!(file["schema"], 2);
     assert_eq!(file["zellige"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(file["args"], serde_json::json!(["tor", "info", "small.toml", "--json", "-"]));
     assert!(

@@ -1,4 +1,4 @@
-//! GPUs that are asked for: on libraries that stand in for NVIDIA's, and where there is nothing.
+//! Requested GPUs: on libraries that stand in for NVIDIA's, and where there is nothing.
 //!
 //! The libraries are those of the tests of `gpu` (`gpu/tests/mock/mock.c`). Without a C compiler what needs them prints a line instead.
 

@@ -135,6 +135,54 @@ fn simulations_of_crystals_are_interrupted() {
     assert!(left(folder.path()).is_empty(), "{:?}", left(folder.path()));
 }
 
+/// An array of so many copies of the elements of another, along its first axis.
+fn repeated(from: &std::path::Path, to: &std::path::Path, copies: usize) {
+    let bytes = std::fs::read(from).unwrap();
+    let (header, elements) = bytes.split_at(10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]])));
+    let text = std::str::from_utf8(&header[10..]).unwrap();
+    let (before, shape) = text.split_once("'shape': (").unwrap();
+    let (first, rest) = shape.split_once(',').unwrap();
+    let longer = first.parse::<usize>().unwrap() * copies;
+    let text = format!("{before}'shape': ({longer},{}", rest.trim_end());
+    let text = format!("{text:<width$}\n", width = header.len() - 11);
+    let mut all = [&header[..10], text.as_bytes()].concat();
+    (0..copies).for_each(|_| all.extend_from_slice(elements));
+    std::fs::write(to, all).unwrap();
+}
+
+/// A search that takes minutes: while its events are read, while it searches, and a second time at once.
+#[test]
+fn searches_are_interrupted() {
+    let folder = folder(4);
+    let path = folder.path();
+    let fixtures = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../psa/tests/fixtures"));
+    for (name, copies) in
+        [("basis_i16", 1), ("pos_f32", 1), ("events0_keV_f32", 1000), ("events0_energy_keV_f64", 1000)]
+    {
+        repeated(&fixtures.join(format!("seg00_{name}.npy")), &path.join(format!("{name}.npy")), copies);
+    }
+    let before = left(path);
+    // No table has powers of 0.77: each is computed.
+    let line = "psa run --basis basis_i16.npy --positions pos_f32.npy --events events0_keV_f32.npy \
+                --energies events0_energy_keV_f64.npy --p 0.77 --lut none --workers 2 --json x.json --trace t.json \
+                --report r.html";
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    for delay in [50, 1500] {
+        let ran = interrupted(path, &line, delay).says("interrupted");
+        assert!(ran.stdout.is_empty(), "after {delay} ms: {ran:#?}");
+        assert_eq!(left(path), before, "after {delay} ms");
+    }
+    let mut command = zellige(path);
+    let child = command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    for _ in 0..2 {
+        signal(&child, rustix::process::Signal::INT);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    collect(child, Duration::from_secs(20)).expect(130).says("interrupted");
+    assert_eq!(left(path), before, "after a second one");
+}
+
 /// Nobody reads standard error, and whoever writes to it waits: the command ends all the same.
 #[test]
 fn a_full_standard_error_keeps_nobody() {

@@ -49,7 +49,7 @@ fn what_does_not_fit_is_refused_with_the_sum() {
     for (line, named) in [
         ("matrix generate flow --size 600 -o b.mtx", "600 x 600 x 600"),
         ("matrix generate elasticity --size 150 -o b.mtx", "150 x 150 x 150"),
-        ("matrix info a.mtx", "90000000 elements"),
+        ("matrix info a.mtx", "90000000 nonzeros"),
         ("tor run big.toml", "Cmm"),
         ("tor cov big.toml -o c.fits", "Cmm"),
         ("tor run small.toml --workers 60000 --oversubscribe", "60000 worker(s)"),
@@ -59,6 +59,42 @@ fn what_does_not_fit_is_refused_with_the_sum() {
     }
     fs::remove_file(path.join("a.mtx")).unwrap();
     assert_eq!(left(path), [Path::new("big.toml")]);
+}
+
+/// Whatever address space there is: an answer, or an error that says what is missing. Where it does not hold the program, the system ends it.
+#[test]
+fn too_little_memory_is_an_error_and_no_abort() {
+    let folder = folder(4);
+    let path = folder.path();
+    ok(path, &["matrix", "generate", "flow", "--size", "40x40x20", "-o", "flow.mtx"]);
+    ok(path, &["matrix", "generate", "elasticity", "--size", "10", "-o", "solid.mtx"]);
+    let (mut refused, mut answered) = (0, 0);
+    for line in [
+        "solve flow.mtx --precond amg --workers 2",
+        "solve solid.mtx --precond amg --reorder --workers 2",
+        "solve solid.mtx --operator ap7:cw:2^-24 --scale both --precond ilu0 --workers 2",
+        "solve flow.mtx --method fgmres:200 --workers 2 --max-steps 20",
+        "psa simulate -o basis --grid 4 --step 12 --workers 2",
+    ] {
+        let mut least = 0;
+        for megabytes in (100..=400).step_by(20) {
+            let ran = with_space(path, megabytes, line);
+            let is_refused = ran.code == Some(1)
+                && ["not enough memory", "starting worker", "memory"]
+                    .iter()
+                    .any(|word| ran.stderr.contains(word));
+            let is_answered = [Some(0), Some(5)].contains(&ran.code);
+            assert!(is_refused || is_answered, "{line} in {megabytes} MB: {ran:#?}");
+            assert!(!ran.stderr.contains("panicked"), "{line} in {megabytes} MB: {ran:#?}");
+            refused += usize::from(is_refused);
+            answered += usize::from(is_answered);
+            if is_answered && least == 0 {
+                least = megabytes;
+            }
+        }
+        assert!(least > 0, "{line} needs more than 400 MB");
+    }
+    assert!(refused > 0 && answered > 0, "{refused} refused, {answered} answered");
 }
 
 /// What `tor info` announces is what `tor run` takes, if not to the byte.
@@ -73,6 +109,32 @@ fn announced_memory_is_taken_memory() {
     let taken = find(&read("tor run small.toml --json -"), "peak_memory_bytes").unwrap().as_f64().unwrap();
     // 0 where the system does not tell.
     assert!(taken < 1.3 * announced && (taken == 0.0 || announced < 4.0 * taken), "{taken} of {announced}");
+}
+
+/// A trace is part of the sum: it is announced, and refused with the rest.
+#[test]
+fn records_of_a_trace_are_planned() {
+    let folder = folder(12);
+    let json: Value = serde_json::from_str(&ok(
+        folder.path(),
+        &["tor", "info", "small.toml", "--workers", "3", "--json", "-"],
+    ))
+    .unwrap();
+    let announced = find(&json, "trace_bytes").unwrap().as_u64().unwrap();
+    assert!(announced > 10 << 20, "{announced}");
+    let memory = find(&json, "memory").unwrap().to_string();
+    assert!(memory.contains("3 worker(s)") && !memory.contains("trace"), "{memory}");
+    // The run fits without its trace, and not with it.
+    let line = "tor run small.toml --precision fp32 --workers 2 --xray off";
+    let needed = (0..20).map(|k| 120 + 20 * k).find(|&megabytes| {
+        let ran = with_space(folder.path(), megabytes, line);
+        ran.code == Some(0)
+    });
+    let traced = format!("{line} --trace t.json");
+    let ran = with_space(folder.path(), needed.expect("it fits 500 MB"), &traced);
+    if ran.code != Some(0) {
+        ran.expect(1).says("records of the trace").says("available");
+    }
 }
 
 /// Records of a trace and measured products are those of the machine, not of so many workers.

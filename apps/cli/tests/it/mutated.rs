@@ -1,11 +1,13 @@
-//! Files with changes that nobody made on purpose, through the command: an answer or an error, no panic, no hang, no memory beyond a limit.
+//! Files with changes that nobody made on purpose, through the command: an answer or an error, no panic, no hang, no memory that the file or
+//! the documented plan of its reader does not answer for.
 
-use crate::common::{collect, folder, ok, zellige};
+use crate::common::{Ran, collect, folder, ok, zellige};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Some changes of bytes: flipped, cut off, said twice, numbers in place of others.
@@ -46,16 +48,42 @@ fn mutate(bytes: &[u8], random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Runs a line within 3 GB of address space.
-fn survives(folder: &Path, line: &str, what: &str) {
+/// Bytes that a reader may take whatever its file says (docs/sparse.md, "Memory of readers"): rows without nonzeros, and vectors of them.
+const PLAN: u64 = 64 << 20;
+
+/// Runs a line within 3 GB of address space; its end, and the most memory that it was seen to take.
+fn measured(folder: &Path, line: &str) -> (Ran, u64) {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("ulimit -v 3000000; exec \"$0\" {line}"));
     shell.arg(zellige(folder).get_program()).current_dir(folder).stdin(Stdio::null());
     let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let ran = collect(child, Duration::from_secs(60));
+    let (status, peak, ended) =
+        (format!("/proc/{}/status", child.id()), AtomicU64::new(0), AtomicBool::new(false));
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                // The system keeps the highest; what a process takes in its last millisecond is not seen.
+                let text = fs::read_to_string(&status).unwrap_or_default();
+                let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+                let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
+                peak.fetch_max(1024 * kilobytes.unwrap_or(0), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let ran = collect(child, Duration::from_secs(60));
+        ended.store(true, Ordering::Relaxed);
+        ran
+    });
+    (ran, peak.load(Ordering::Relaxed))
+}
+
+/// Checks that a line ends as it may, and takes no more than `most` bytes.
+fn survives(folder: &Path, line: &str, most: u64, what: &str) {
+    let (ran, peak) = measured(folder, line);
     let codes = [Some(0), Some(1), Some(2), Some(3), Some(5)];
     assert!(codes.contains(&ran.code) && !ran.stderr.contains("panicked"), "{line}, {what}: {ran:#?}");
     assert!(ran.stderr.len() < 4000, "{line}, {what}: {ran:#?}");
+    assert!(peak <= most, "{line}, {what}: {peak} bytes, {most} at most: {ran:#?}");
 }
 
 #[test]
@@ -75,7 +103,22 @@ fn broken_files_are_answered_or_refused() {
     copy("tor/tests/fixtures/small-atm.txt", "atm-params.txt");
     fs::write(here.join("array"), "0 0 0 0 0 0 0 100\n").unwrap();
     let hit = r#"{"event": 1, "timestamp": 5, "index": 0, "fom": 0, "position": [2, 1, 20], "energy": 250}"#;
-    fs::write(here.join("hits.json"), format!("{{\"events\": [{hit}]}}")).unwrap();
+    fs::write(here.join("hits.json"), format!("{{\"results\": [{{\"events\": [{hit}]}}]}}")).unwrap();
+    ok(here, &["psa", "simulate", "-o", "basis", "--grid", "5", "--step", "12", "--samples", "40"]);
+    ok(here, &["psa", "events", "--basis", "basis", "-n", "8", "-o", "events"]);
+    ok(here, &["psa", "frames", "events", "--channels", "neighbours", "-o", "e.geb"]);
+    copy("../runtime/core/src/platform/shipped/v100x4.toml", "platform.toml");
+    fs::write(here.join("options.toml"), "json = \"-\"\n").unwrap();
+    fs::write(here.join("share.txt"), "0 1 -0.0015\n3 5 0.0005\n").unwrap();
+    fs::write(
+        here.join("rule.rhai"),
+        "fn precision(i, j, k, nt, norm_a_ij, norm_l_ik, norm_l_jk, norm_a) { if i - j > 2 { \"hp1\" } else { \"fp32\" } }",
+    )
+    .unwrap();
+    ok(
+        here,
+        &["tor", "run", "small.toml", "--precision", "fp32", "--xray", "off", "--norms-out", "norms.json"],
+    );
     let search = "psa run --basis basis_i16.npy --positions pos_f32.npy --events events0_keV_f32.npy \
                   --energies events0_energy_keV_f64.npy";
     let seeds = [
@@ -91,13 +134,30 @@ fn broken_files_are_answered_or_refused() {
         ("events0_energy_keV_f64.npy", search),
         ("array", "psa track hits.json --array array -o gammas"),
         ("hits.json", "psa track hits.json -o gammas"),
+        ("pos_f32.npy", search),
+        ("events0_keV_f32.npy", search),
+        ("basis/basis.toml", "psa run --basis basis --events events"),
+        ("basis/signals.npy", "psa run --basis basis --events events"),
+        ("events/signals.npy", "psa run --basis basis --events events"),
+        ("e.geb", "psa stream e.geb --basis basis -o /dev/null"),
+        ("share.txt", "psa run --basis basis --events events --cross-talk share.txt"),
+        ("platform.toml", "simulate cholesky --n 1000 --tile 250 --platform platform.toml"),
+        (
+            "norms.json",
+            "simulate cholesky --n 1000 --tile 250 --norms norms.json --precision hp1:operand=1e-2",
+        ),
+        ("rule.rhai", "tor info small.toml --precision script:rule.rhai"),
+        ("options.toml", "matrix info a.mtx --config options.toml"),
     ];
     let mut random = ChaCha8Rng::seed_from_u64(19);
     for (file, line) in seeds {
         let whole = fs::read(here.join(file)).unwrap();
+        let (ran, usual) = measured(here, line);
+        assert!([Some(0), Some(5)].contains(&ran.code), "{line} reads what is whole: {ran:#?}");
+        let most = usual + 4 * whole.len() as u64 + PLAN;
         for round in 0..zellige_test_scale::amount(6) {
             fs::write(here.join(file), mutate(&whole, &mut random)).unwrap();
-            survives(here, line, &format!("{file}, {round}"));
+            survives(here, line, most, &format!("{file}, {round}"));
         }
         fs::write(here.join(file), whole).unwrap();
     }

@@ -107,3 +107,25 @@ fn what_cannot_be_is_refused() {
     std::fs::write(here.path().join("r.json"), b"{}").unwrap();
     assert_eq!(run(here.path(), &["psa", "compare", "r.json", "r.json"]).code, Some(2));
 }
+
+/// Frames of two channels, searched by those of neighbours: every event is broken, and that is an error which says why.
+#[test]
+fn frames_of_other_channels_are_no_answer() {
+    let here = tempfile::tempdir().unwrap();
+    let path = here.path();
+    for line in [
+        "psa simulate -o basis --grid 5 --step 12 --samples 40",
+        "psa events --basis basis -n 3 -o events",
+        "psa frames events --channels hit-core -o e.geb",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        run(path, &words).expect(0);
+    }
+    let stream = |channels: &str| {
+        let output = format!("{channels}.hits");
+        let words = ["psa", "stream", "e.geb", "--basis", "basis", "--channels", channels, "-o", &output];
+        run(path, &words)
+    };
+    stream("neighbours").expect(2).says("event 0 is broken").says("--channels");
+    stream("hit-core").expect(0);
+}

@@ -44,7 +44,7 @@ fn figures_have_the_documented_keys_and_add_up() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run(folder.path(), &["selftest", "--fuzz", "30", "--seed", "77", "--jobs", "2", "--json", "-"]);
     let report = result(&ran.expect(0).stdout);
-    let more = ["seed", "by_policy", "failures", "seconds", "passed", "kernels", "gpus", "together"];
+    let more = ["seed", "by_policy", "failures", "seconds", "passed", "kernels", "gpus", "multi_gpu"];
     assert_eq!(keys(&report), COUNTS.into_iter().chain(more).collect());
     assert_eq!(keys(&report), documented().iter().map(String::as_str).collect());
     let policies = report["by_policy"].as_object().unwrap();

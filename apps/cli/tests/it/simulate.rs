@@ -166,7 +166,7 @@ fn a_factorisation_alone_is_less_than_a_reconstructor() {
 #[test]
 fn diagonal_updates_in_x3_save_time_where_tensor_cores_have_it() {
     let folder = tempfile::tempdir().unwrap();
-    let rules = ["fp8:band=2,else=hp1", "fp8:band=2,else=hp1,full=tf32", "fp8:band=2,else=hp1,full=x3"];
+    let rules = ["fp8:band=2,else=hp1", "fp8:band=2,else=hp1,panel=tf32", "fp8:band=2,else=hp1,panel=x3"];
     let options = ["--platform", "h200x1", "--tile", "1024", "--json", "r.json"];
     let mut arguments = ["simulate", "tor", "--n", "20480", "--m", "2048"].to_vec();
     arguments.extend(options);
@@ -206,7 +206,7 @@ fn what_is_wrong_is_said() {
         (["--precision", "x3"], 1, "no kind has a rate"),
         (["--precision", "tf32"], 1, "can run gemm in \"tf32\": no kind has a rate"),
         (["--precision", "fp8:band=2"], 1, "can run gemm in \"fp8\": no kind has a rate"),
-        (["--precision", "fp32,full=x3"], 1, "in \"x3\": no kind has a rate"),
+        (["--precision", "fp32,panel=x3"], 1, "in \"x3\": no kind has a rate"),
         (["--norms", "none.json"], 2, "none.json"),
         (["--norms", "odd.json"], 2, "\"edges\""),
         (["--precision=hp2", "--copies=both"], 2, "use replicas"),

@@ -51,7 +51,9 @@ fn systems_are_solved_and_told_of() {
         &[&words[..], &["--operator", "ap7:cw:2^-24", "--method", "gmres:60", "--precond", "ilu0"]].concat(),
     );
     assert_eq!((&narrow["converged"], &narrow["method"]), (&Value::Bool(true), &Value::from("gmres(60)")));
-    assert!(narrow["bytes"]["inner"].as_u64().unwrap() * 4 < narrow["bytes"]["matrix"].as_u64().unwrap() * 3);
+    assert!(
+        narrow["bytes"]["operator"].as_u64().unwrap() * 4 < narrow["bytes"]["matrix"].as_u64().unwrap() * 3
+    );
     assert!(
         ok(here, &["solve", "a.mtx.gz", "--reorder", "--precond", "amg", "--workers", "2"])
             .contains("converged")
@@ -103,9 +105,9 @@ fn narrow_products_on_the_way_and_shifts_have_options() {
         assert_eq!((&answer["converged"], &answer["method"]), (&Value::Bool(true), &Value::from(method)));
     }
     let chosen = solve("--method gmres:60 --precond ilu0 --operator auto:cw:2^-24");
-    let chosen = chosen["inner"].as_str().unwrap();
+    let chosen = chosen["operator"].as_str().unwrap();
     let again = solve(&format!("--method gmres:60 --precond ilu0 --operator {chosen}"));
-    assert_eq!((&again["inner"], &again["converged"]), (&Value::from(chosen), &Value::Bool(true)));
+    assert_eq!((&again["operator"], &again["converged"]), (&Value::from(chosen), &Value::Bool(true)));
     let shifted = solve("--shifts 0,2.5,-1e-12 -o x.mtx --csv x.csv --report x.html");
     let shifts: Vec<_> =
         shifted.as_array().unwrap().iter().map(|one| one["shift"].as_f64().unwrap()).collect();

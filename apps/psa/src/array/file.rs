@@ -8,7 +8,7 @@ use crate::Error;
 use crate::body::Vec3;
 
 /// A file of more bytes than this places no array.
-const MOST_BYTES: u64 = 1 << 26;
+const MOST_BYTES: u64 = 1 << 24;
 
 /// How far a table's rotation may be from one: the files have five digits.
 const ROUNDED: f64 = 1e-3;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::Carrier;
 use crate::Error;
 
-/// How far carriers drift, in the mean, until they are caught (mm): after a way `s` the share `exp(-s / length)` of a charge is left. Neutrons make
+/// How far carriers drift, in the mean, until they are trapped (mm): after a way `s` the share `exp(-s / length)` of a charge is left. Neutrons make
 /// holes' lengths shorter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trapping {
@@ -49,7 +49,7 @@ impl Trapping {
 
 fn wrong(text: &str) -> Error {
     let problem = format!(
-        "{text:?}: give the mean way of holes, and perhaps that of electrons, until they are caught (mm, {SHORTEST} or more), as 3000 or 3000,20000"
+        "{text:?}: give the mean way of holes, and perhaps that of electrons, until they are trapped (mm, {SHORTEST} or more), as 3000 or 3000,20000"
     );
     Error::Parameter { name: "trapping", problem }
 }

@@ -101,7 +101,7 @@ fn place(
         }
     }
     let problem =
-        format!("none of {TRIES} places has a charge that comes to a contact: is the crystal depleted?");
+        format!("none of {TRIES} positions has a charge that reaches a contact: is the crystal depleted?");
     Err(Error::Parameter { name: "crystal", problem })
 }
 

@@ -38,7 +38,7 @@ struct File {
     /// 1/s
     rate: f64,
     speed: f64,
-    /// Mean ways of holes and electrons until they are caught (mm).
+    /// Mean ways of holes and electrons until they are trapped (mm).
     #[serde(default = "untrapped")]
     trapping: String,
     electronics: Electronics,

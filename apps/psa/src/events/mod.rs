@@ -15,6 +15,7 @@ use crate::Error;
 use crate::basis::Sampling;
 use crate::channels::{CHANNELS, Segment};
 use crate::detector::Detector;
+use crate::error::memory_plan;
 use crate::observe::Observer;
 pub use choice::{Energies, Within};
 use draw::{Hit, draw, times};
@@ -136,6 +137,12 @@ pub fn simulate(
     observer: &dyn Observer,
 ) -> Result<Events, Error> {
     spec.check()?;
+    let mut plan = memory_plan();
+    let values = (CHANNELS * spec.sampling.samples) as u64;
+    // Of each block, and gathered; energy, place, segment and time, and a task for each block.
+    let each = (2 * 4 * values).saturating_add(64 * spec.hits as u64 + 64);
+    plan.add(format!("signals of {} events", spec.count), each.saturating_mul(spec.count as u64));
+    plan.check("take fewer events (--count)")?;
     observer.stage("events", spec.count as u64);
     let mut blocks = Vec::new();
     for begin in (0..spec.count).step_by(BLOCK) {

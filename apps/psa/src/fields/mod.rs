@@ -14,6 +14,7 @@ use zellige_sparse::space::Space;
 
 use crate::Error;
 use crate::body::{Body, Vec3};
+use crate::error::memory_plan;
 use crate::grid::Grid;
 use crate::observe::Observer;
 use extend::Extension;
@@ -57,7 +58,10 @@ impl Fields {
     /// [`Error::Parameter`] for a grid too coarse to have a node inside, [`Error::Solve`] where the solver fails.
     pub fn solve(rt: &Runtime, problem: &Problem<'_>, observer: &dyn Observer) -> Result<Fields, Error> {
         let Problem { body, grid, voltages, charge } = *problem;
+        let contacts = body.contacts();
+        check_memory(grid, 0, contacts)?;
         let nodes = Nodes::new(body, grid);
+        check_memory(grid, nodes.inside.len(), contacts)?;
         if nodes.inside.is_empty() {
             let problem =
                 format!("{} mm: no node lies in the germanium; take a smaller distance", grid.step());
@@ -72,7 +76,6 @@ impl Fields {
             extension.apply(&mut values, at);
             values
         };
-        let contacts = body.contacts();
         observer.stage("fields", contacts as u64 + 1);
         let charges = |unknown: usize| charge(grid.position(nodes.inside[unknown]));
         let inside = solver.solve(rt, &equations.rhs(|contact| voltages[contact], charges))?;
@@ -170,6 +173,21 @@ impl Fields {
         let error = |node| (of_node(node).iter().map(|&value| f64::from(value)).sum::<f64>() - 1.0).abs();
         inside.map(error).fold(0.0, f64::max)
     }
+}
+
+/// Bytes of each node of the grid: three potentials on the way, the electric field, and the number of its unknown.
+const OF_NODE: u64 = 3 * 8 + 4 + 12 + 8 + 4;
+/// Bytes of each unknown: seven nonzeros in two matrices and while they are gathered, the levels of the preconditioner, and vectors.
+const OF_UNKNOWN: u64 = 3 * 7 * 12 + 40 * 7 + 60 + 24 * 8;
+
+/// Refuses fields that do not fit the memory.
+fn check_memory(grid: &Grid, unknowns: usize, contacts: usize) -> Result<(), Error> {
+    let nodes = grid.len() as u64;
+    let mut plan = memory_plan();
+    plan.add(format!("weighting potentials of {nodes} nodes"), 4 * nodes * contacts as u64);
+    plan.add("potentials", OF_NODE * nodes);
+    plan.add(format!("equations of {unknowns} unknowns"), OF_UNKNOWN * unknowns as u64);
+    Ok(plan.check("take a larger distance of the grid's nodes (--grid)")?)
 }
 
 /// The matrix and its preconditioner, made once for all right-hand sides.

@@ -13,8 +13,8 @@ const DRAWN: [&str; 4] = ["cfgs fp32", "cfgs mixed", "cfgs fp16", "fgs fp16"];
 
 /// The page.
 pub fn of_searches(crystal: &str, rows: &[Row], runs: &[Run], variants: &[Variant]) -> Page {
-    let mut page = Page::new(&format!("{crystal}: searches beside each other"));
-    let words = "Where in a crystal gamma rays gave their energy: fast searches beside the one that compares every point in fp32.";
+    let mut page = Page::new(&format!("{crystal}: searches compared"));
+    let words = "Where in a crystal gamma rays gave their energy: fast searches compared with the one that compares every point in fp32.";
     page.section(crystal, words, "");
     let words = "Events whose point is that of the full search (thesis, Tables 5.1 and 5.3): bars are means over seeds and noises, circles what is published.";
     page.section("The same point", words, &by_channels(rows, |row| row.same.mean, |row| row.published[0]));

@@ -91,7 +91,7 @@ impl OnTheWay {
 
 impl std::fmt::Debug for Flow<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Flow({} events on their way after {})", self.events.len(), self.passed)
+        write!(f, "Flow({} events in flight after {})", self.events.len(), self.passed)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::body::{Body, Vec3};
 use crate::channels::{CHANNELS, Channel, Segment};
 use crate::crystal::Crystal;
 use crate::detector::Detector;
+use crate::error::memory_plan;
 use crate::observe::Observer;
 pub use cylindrical::Cylindrical;
 
@@ -55,6 +56,10 @@ pub fn basis(
         return Err(Error::Parameter { name: "sampling", problem });
     }
     let length = CHANNELS * sampling.samples;
+    let mut plan = memory_plan();
+    // Of each block, and gathered.
+    plan.add(format!("signals of {} points", points.len()), 2 * 4 * (points.len() * length) as u64);
+    plan.check("take fewer samples (--samples) or a larger distance of the points (--step)")?;
     observer.stage("signals", points.len() as u64);
     let mut tasks = Vec::new();
     for block in points.chunks(BLOCK) {

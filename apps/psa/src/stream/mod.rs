@@ -255,16 +255,23 @@ impl Pump<'_, '_, '_, '_> {
                 match self.flow.push(event, arrived) {
                     Ok(()) => (crystal, None),
                     Err(Error::Runtime(e)) => return Err(e.into()),
-                    Err(_) => (crystal, Some(timestamp)),
+                    Err(problem) => (crystal, Some((timestamp, problem))),
                 }
             }
-            Err(_) => (0, Some(0)),
+            Err(problem) => (0, Some((0, problem))),
         };
-        if let Some(timestamp) = refused {
+        let is_broken = refused.is_some();
+        if let Some((timestamp, problem)) = refused {
+            // One speaks for all: what is wrong with a file is wrong with most of its events.
+            if self.summary.broken == 0 {
+                let number = self.summary.events + self.pending.len() as u64;
+                self.observer
+                    .warn(&format!("event {number} is broken, and answered without hits: {problem}"));
+            }
             self.summary.broken += 1;
             self.flow.pass(timestamp);
         }
-        self.pending.push_back(Pending { end, arrived, crystal, is_broken: refused.is_some() });
+        self.pending.push_back(Pending { end, arrived, crystal, is_broken });
         Ok(())
     }
 

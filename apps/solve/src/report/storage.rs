@@ -12,7 +12,7 @@ pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
     let mut page = Page::new(&format!("{matrix}: products in adaptive precision"));
     page.section(
         matrix,
-        "A sparse matrix whose elements are stored as accurately as their magnitude deserves.",
+        "A sparse matrix whose nonzeros are stored as accurately as their magnitude requires.",
         "",
     );
     let words = "Bytes of the matrix in percent of rows in fp64 (thesis, figures 3.3, 4.5 and 4.6).";
@@ -20,7 +20,7 @@ pub fn of_storage(matrix: &str, rows: &[Row]) -> Page {
     let words = "Time of a product in percent of one in fp64 in the same layout, in the same run (thesis, figures 3.4 and 4.5).";
     page.section("Time", words, &panels(rows, "% of fp64", |row| 100.0 * row.seconds.0 / row.seconds.1));
     let words =
-        "Which part of the elements is stored in how many bits, and which is left out (thesis, figure 4.7).";
+        "Which part of the nonzeros is stored in how many bits, and which is left out (thesis, figure 4.7).";
     page.section(
         "Formats",
         words,
@@ -106,7 +106,7 @@ fn colour(format: &str) -> usize {
 fn formats(rows: &[Row]) -> String {
     const LINE: f64 = 20.0;
     let height = 50.0 + LINE * rows.len() as f64;
-    let mut chart = Chart::new(900.0, height, [10.0, 14.0, 40.0, 200.0], "elements by format");
+    let mut chart = Chart::new(900.0, height, [10.0, 14.0, 40.0, 200.0], "nonzeros by format");
     let x = Scale::linear(0.0, 100.0, chart.left, chart.right);
     for (at, row) in rows.iter().enumerate() {
         let y = chart.top + LINE * at as f64;
@@ -118,7 +118,7 @@ fn formats(rows: &[Row]) -> String {
         for (format, &count) in counts {
             let (from, to) = (x.at(100.0 * before as f64 / all), x.at(100.0 * (before + count) as f64 / all));
             chart.put(format_args!(
-                r#"<rect x="{from:.2}" y="{y:.1}" width="{:.2}" height="{:.1}" class="p-{}"><title>{}: {count} elements</title></rect>"#,
+                r#"<rect x="{from:.2}" y="{y:.1}" width="{:.2}" height="{:.1}" class="p-{}"><title>{}: {count} nonzeros</title></rect>"#,
                 to - from,
                 LINE - 4.0,
                 COLOURS[colour(format)].1,
@@ -127,7 +127,7 @@ fn formats(rows: &[Row]) -> String {
             before += count;
         }
     }
-    chart.x_axis(&x, "% of the elements", false);
+    chart.x_axis(&x, "% of the nonzeros", false);
     chart.finish()
 }
 

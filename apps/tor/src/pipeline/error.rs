@@ -1,5 +1,6 @@
 //! What can stop a run, and the exit code that each cause deserves.
 
+use zellige_files::memory::NotEnoughMemory;
 use zellige_linalg::RuleError;
 use zellige_runtime::Cause;
 
@@ -17,8 +18,8 @@ pub enum Error {
     #[error("{0}")]
     Options(String),
     /// The system does not fit the memory.
-    #[error("{0}")]
-    Memory(String),
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,

@@ -2,7 +2,7 @@
 
 use super::devices::{DeviceUse, devices};
 use super::judge::{doubt, judge};
-use super::plan::{Need, with_targets};
+use super::plan::{evaluation_bytes, image_bytes, memory_of_workers, with_targets};
 use super::results::TargetResult;
 use super::{Error, Observer, Options};
 use crate::covariance::Covariance;
@@ -46,7 +46,7 @@ pub struct Judgement {
     pub trace_cee: f64,
     /// Strehl ratio of the stationary image, first target.
     pub strehl_moao: f64,
-    /// Exact long-exposure Strehl ratio, first target; `null` where it was not asked for.
+    /// Exact long-exposure Strehl ratio, first target; `null` where it was not requested.
     pub strehl_exact: Option<f64>,
     /// Marechal approximation, piston removed, first target.
     pub marechal: f64,
@@ -80,11 +80,11 @@ pub fn evaluate(
     system.check()?;
     let info = crate::info::info(&system, &input.atmosphere)?;
     let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
-    let mut need = Need::begin(options.memory_limit, rt.workers());
-    need.add("reconstructor while it is read", 24.0 * n * m);
-    need.image(&system);
-    need.evaluation(n, m, rt.workers());
-    need.check("take a larger machine")?;
+    let mut memory = memory_of_workers(options.memory_limit, rt.workers());
+    memory.add("reconstructor while it is read", (24.0 * n * m) as u64);
+    memory.add("image", image_bytes(&system));
+    memory.add("evaluation", evaluation_bytes(n, m, rt.workers()));
+    memory.check("take a larger machine")?;
 
     observer.stage("preparation", 1);
     let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);

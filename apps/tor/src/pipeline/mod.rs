@@ -30,7 +30,7 @@ mod xray;
 pub use devices::{DeviceUse, devices};
 pub use error::Error;
 pub use foreign::{Foreign, Judgement, evaluate};
-pub use plan::{LARGEST_TILE, Need, Plan, XRAY_UP_TO, grid, plan, precheck};
+pub use plan::{LARGEST_TILE, Plan, XRAY_UP_TO, grid, plan, precheck};
 pub use products::{Covariances, covariance, write_images, write_reconstructors};
 pub use recommend::{Recommendation, recommend};
 pub use results::{
@@ -39,6 +39,7 @@ pub use results::{
 };
 pub use timed::{Timing, timed};
 pub use xray::{NormsAt, XrayPicture};
+pub use zellige_files::memory::MemoryPlan;
 pub use zellige_files::observe::{Observer, Silent};
 
 use crate::Matrix;
@@ -92,8 +93,8 @@ pub struct Options {
     pub solve_rule: Option<String>,
     /// Tile edges.
     pub tile: TileChoice,
-    /// The most products on one tile in one task of factorisation and solves; see [`zellige_linalg::Submission::look_left`].
-    pub look_left: usize,
+    /// The most products on one tile in one task of factorisation and solves; see [`zellige_linalg::Submission::fuse_updates`].
+    pub fuse_updates: usize,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,
     /// What to do with a rule that fails.
@@ -114,6 +115,8 @@ pub struct Options {
     pub memory_limit: Option<u64>,
     /// Workers whose working space is counted before there is a runtime; by default one for each core.
     pub workers: Option<usize>,
+    /// Whether the records of a trace are planned for.
+    pub trace: bool,
 }
 
 impl Default for Options {
@@ -123,7 +126,7 @@ impl Default for Options {
             rules: vec!["fp32".into()],
             solve_rule: None,
             tile: TileChoice::Auto,
-            look_left: 1,
+            fuse_updates: 1,
             targets: None,
             on_not_spd: OnNotSpd::Fail,
             refine: 0,
@@ -134,6 +137,7 @@ impl Default for Options {
             keep_images: false,
             memory_limit: None,
             workers: None,
+            trace: false,
         }
     }
 }
@@ -141,7 +145,7 @@ impl Default for Options {
 /// Everything that a run found.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// One result per rule, in the order asked for: the JSON output is this list.
+    /// One result per rule, in the requested order: the JSON output is this list.
     pub results: Vec<RuleResult>,
     /// The system's sizes.
     pub info: Info,
@@ -153,7 +157,7 @@ pub struct Outcome {
     pub workers: usize,
     /// Devices with memory of their own.
     pub devices: Vec<DeviceUse>,
-    /// The X-ray, where it was asked for.
+    /// The X-ray, where it was requested.
     pub xray: Option<XrayPicture>,
 }
 

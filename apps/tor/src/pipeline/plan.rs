@@ -6,9 +6,11 @@ use crate::image::size as image_size;
 use crate::info::{Info, info};
 use crate::params::{Input, System};
 use std::fmt;
+use zellige_files::memory::{Bytes, MemoryPlan};
 use zellige_kernels::StorageFormat;
 use zellige_linalg::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
 use zellige_runtime::WORKER_BYTES;
+use zellige_runtime::trace::{IdleEvent, TaskEvent};
 
 /// Largest tile of automatic edges.
 pub const LARGEST_TILE: usize = 512;
@@ -21,7 +23,7 @@ const GPU_STEP: usize = 16;
 const GPU_FEWEST: usize = 12;
 /// Tiles of `f32` for which each GPU must have room: operands of several tasks, their narrow forms, and what comes next.
 const GPU_ROOM: u64 = 64;
-/// Largest order whose eigenvalues are computed without being asked for.
+/// Largest order whose eigenvalues are computed without being requested.
 pub const XRAY_UP_TO: usize = 4096;
 /// Products of tiles that a factorisation may have: about an hour of task overhead.
 const MOST_PRODUCTS: f64 = 2e9;
@@ -38,86 +40,63 @@ pub struct Plan {
     /// The solve's rule, parsed.
     pub solve_rule: Option<Rule>,
     /// Memory of the run's largest moment.
-    pub memory: Need,
+    pub memory: MemoryPlan,
+    /// Records of each worker that a trace of the run needs room for.
+    pub trace_records: usize,
+    /// Bytes of these records; part of `memory` where [`Options::trace`] says so.
+    pub trace_bytes: u64,
     /// What the user should know, e.g. that the edges need a certain kind of rule.
     pub advice: Vec<String>,
 }
 
 /// Pages of the program and its libraries that are in memory, and small tables.
-const PROGRAM: f64 = 40e6;
+const PROGRAM: u64 = 40_000_000;
 /// Arrays of `f64` of an image's size that there are at once: spectra have two for each.
 const IMAGE_ARRAYS: f64 = 9.0;
 /// Tiles of working space that a worker may have for products of split operands, and what products pack.
 const WORK_TILES: f64 = 4.0;
 
-/// Memory by purpose.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Need {
-    /// What for, and how many bytes.
-    pub items: Vec<(String, u64)>,
-    /// Bytes that are there, where the system tells.
-    pub available: Option<u64>,
+/// A plan that has what every run takes: the program, and so many workers.
+pub(super) fn memory_of_workers(limit: Option<u64>, workers: usize) -> MemoryPlan {
+    let mut memory = MemoryPlan::new(memory::limit(limit));
+    memory.add("program", PROGRAM);
+    memory.add(format!("{workers} worker(s)"), workers as u64 * WORKER_BYTES);
+    memory
 }
 
-impl Need {
-    pub(super) fn add(&mut self, what: impl Into<String>, bytes: f64) {
-        self.items.push((what.into(), bytes as u64));
-    }
+/// Records that a trace has room for, at least, on all workers together.
+const TRACE_LEAST: usize = 1 << 17;
+/// And those of one worker, at least and at most.
+const TRACE_RECORDS: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 
-    /// Bytes in all.
-    pub fn total(&self) -> u64 {
-        self.items.iter().map(|(_, bytes)| bytes).sum()
-    }
-
-    /// Nothing yet, but for what every run takes: the program, and so many workers.
-    pub(super) fn begin(limit: Option<u64>, workers: usize) -> Need {
-        let mut need = Need { items: Vec::new(), available: memory::limit(limit) };
-        need.add("program", PROGRAM);
-        need.add(format!("{workers} worker(s)"), workers as f64 * WORKER_BYTES as f64);
-        need
-    }
-
-    /// The image of one target.
-    pub(super) fn image(&mut self, system: &System) {
-        self.add("image", IMAGE_ARRAYS * 8.0 * (image_size(system) as f64).powi(2));
-    }
-
-    /// The residual of one target, per worker a block and the panels of a term, and the terms that wait for their turn.
-    pub(super) fn evaluation(&mut self, n: f64, m: f64, workers: usize) {
-        let (workers, width) = (workers as f64, cee::panel_width(n as usize) as f64);
-        let terms = m * m * (cee::WAITING as f64 + 6.0);
-        self.add("evaluation", 8.0 * (m * n + workers * width * (width + 2.0 * m) + terms));
-    }
-
-    /// Refuses what does not fit.
-    pub(super) fn check(&self, remedy: &str) -> Result<(), Error> {
-        match self.available {
-            Some(available) if self.total() > available => Err(Error::Memory(format!(
-                "not enough memory: {self}, {} available; {remedy}",
-                Gigabytes(available)
-            ))),
-            _ => Ok(()),
-        }
-    }
+/// Records on each worker that hold all tasks of a run with so many rules.
+fn trace_records(grid: &TileGrid, rules: usize, workers: usize) -> usize {
+    let tasks = rules.saturating_mul(grid.tiles().saturating_pow(3) / 2);
+    // Workers need not run as many as each other.
+    let each = tasks.saturating_mul(4).max(TRACE_LEAST) / workers.max(1);
+    each.clamp(*TRACE_RECORDS.start(), *TRACE_RECORDS.end())
 }
 
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} needed (", Gigabytes(self.total()))?;
-        for (k, (what, bytes)) in self.items.iter().enumerate() {
-            write!(f, "{}{what} {}", if k == 0 { "" } else { " + " }, Gigabytes(*bytes))?;
-        }
-        write!(f, ")")
-    }
+/// Bytes of a trace with room for so many records on each worker, as the runtime's recorder has them: for each task two idle times, four
+/// dependencies, and a word of the queue for each of these.
+fn trace_bytes(workers: usize, records: usize) -> u64 {
+    let each = size_of::<TaskEvent>()
+        + 2 * size_of::<IdleEvent>()
+        + 4 * size_of::<(u64, u64)>()
+        + 7 * size_of::<usize>();
+    (each as u64).saturating_mul(workers as u64).saturating_mul(records as u64)
 }
 
-struct Gigabytes(u64);
+/// Bytes of the image of one target.
+pub(super) fn image_bytes(system: &System) -> u64 {
+    (IMAGE_ARRAYS * 8.0 * (image_size(system) as f64).powi(2)) as u64
+}
 
-impl fmt::Display for Gigabytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gb = self.0 as f64 / 1e9;
-        if gb >= 0.1 { write!(f, "{gb:.1} GB") } else { write!(f, "{:.1} MB", gb * 1e3) }
-    }
+/// Bytes of the residual of one target, of a block and the panels of a term for each worker, and of the terms that wait for their turn.
+pub(super) fn evaluation_bytes(n: f64, m: f64, workers: usize) -> u64 {
+    let (workers, width) = (workers as f64, cee::panel_width(n as usize) as f64);
+    let terms = m * m * (cee::WAITING as f64 + 6.0);
+    (8.0 * (m * n + workers * width * (width + 2.0 * m) + terms)) as u64
 }
 
 /// The system with the targets of the options.
@@ -207,7 +186,10 @@ pub fn plan(input: &Input, options: &Options) -> Result<Plan, Error> {
     }
     let memory = need(&system, &info, &grid, &rules, options);
     let advice = advice(&grid, &rules);
-    Ok(Plan { info, grid, rules, solve_rule, memory, advice })
+    let workers = workers(options);
+    let trace_records = trace_records(&grid, rules.len(), workers);
+    let trace_bytes = trace_bytes(workers, trace_records);
+    Ok(Plan { info, grid, rules, solve_rule, memory, trace_records, trace_bytes, advice })
 }
 
 /// Bytes of one element of `L` in its master form and in its replicas of other formats.
@@ -215,7 +197,7 @@ fn bytes_of(rule: &Rule) -> (f64, f64) {
     let Some((low, _, otherwise)) = rule.parts() else {
         return (4.0, 4.0);
     };
-    let squares = rule.full().gemm(GemmPrecision::Sp);
+    let squares = rule.panel().gemm(GemmPrecision::Sp);
     let mut formats: Vec<StorageFormat> = [low, otherwise, squares].map(GemmPrecision::operand_format).into();
     formats.retain(|format| !matches!(format, StorageFormat::F64 | StorageFormat::F32));
     formats.sort_unstable();
@@ -240,36 +222,47 @@ fn remedy(info: &Info, rules: &[Rule], options: &Options) -> String {
     format!("take {}", list.join(", or "))
 }
 
-fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> Need {
+fn need(system: &System, info: &Info, grid: &TileGrid, rules: &[Rule], options: &Options) -> MemoryPlan {
     let (n, m, targets) = (info.measurements as f64, info.truth_slopes as f64, info.targets as f64);
-    let workers =
-        options.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
-    let mut need = Need::begin(options.memory_limit, workers);
+    let workers = workers(options);
+    let mut memory = memory_of_workers(options.memory_limit, workers);
+    let mut add = |what: String, bytes: f64| memory.add(what, bytes as u64);
     let most = |part: fn((f64, f64)) -> f64| rules.iter().map(|r| part(bytes_of(r))).fold(0.0, f64::max);
     let triangle = triangle(grid);
     let master = most(|b| b.0);
     let both = rules.iter().any(|r| bytes_of(r).0 == 8.0) && rules.iter().any(|r| bytes_of(r).0 == 4.0);
-    need.add(format!("triangle of Cmm, n = {n}"), triangle * if both { 12.0 } else { master });
+    add(format!("triangle of Cmm, n = {n}"), triangle * if both { 12.0 } else { master });
     if most(|b| b.1) > 0.0 {
-        need.add("narrow replicas", triangle * most(|b| b.1));
+        add("narrow replicas".into(), triangle * most(|b| b.1));
     }
-    need.add("reconstructors in tiles", targets * n * m * (master + most(|b| b.1)));
+    add("reconstructors in tiles".into(), targets * n * m * (master + most(|b| b.1)));
     let kept = if options.keep_reconstructors { rules.len() as f64 * targets } else { targets };
-    need.add("reconstructors in float64", 8.0 * kept * n * m);
+    add("reconstructors in float64".into(), 8.0 * kept * n * m);
     if options.refine > 0 {
-        need.add("refinement", targets * n * m * 24.0);
+        add("refinement".into(), targets * n * m * 24.0);
     }
     let tile = (grid.max_width() as f64).powi(2) * master;
-    need.add("working space", workers as f64 * WORK_TILES * tile);
-    need.add("measuring products", peak::tiles(workers) as f64 * tile);
-    need.image(system);
-    need.evaluation(n, m, workers);
+    add("working space".into(), workers as f64 * WORK_TILES * tile);
+    add("measuring products".into(), peak::tiles(workers) as f64 * tile);
+    add("image".into(), image_bytes(system) as f64);
+    add("evaluation".into(), evaluation_bytes(n, m, workers) as f64);
     let tiles = grid.tiles() as f64;
-    need.add("handles and tasks", 600.0 * tiles * tiles + 200e6_f64.min(1e3 * tiles.powi(3)));
+    add("handles and tasks".into(), 600.0 * tiles * tiles + 200e6_f64.min(1e3 * tiles.powi(3)));
     if options.xray == Xray::Full || options.xray == Xray::Auto && info.measurements <= XRAY_UP_TO {
-        need.add("X-ray", 24.0 * n * n);
+        add("X-ray".into(), 24.0 * n * n);
     }
-    need
+    if options.trace {
+        add(
+            "records of the trace".into(),
+            trace_bytes(workers, trace_records(grid, rules.len(), workers)) as f64,
+        );
+    }
+    memory
+}
+
+/// Workers of a run with these options.
+fn workers(options: &Options) -> usize {
+    options.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from))
 }
 
 /// Numbers in the tiles on and below the diagonal.
@@ -326,7 +319,7 @@ impl fmt::Display for Plan {
         )?;
         write!(f, "run              {}", self.memory)?;
         if let Some(available) = self.memory.available {
-            write!(f, ", {} available", Gigabytes(available))?;
+            write!(f, ", {} available", Bytes(available))?;
         }
         for line in &self.advice {
             write!(f, "\nnote             {line}")?;

@@ -1,6 +1,6 @@
 //! Matrices and images as files.
 
-use super::plan::Need;
+use super::plan::memory_of_workers;
 use super::watch::{Counter, watch};
 use super::{Error, Observer, Options, Outcome, RuleResult};
 use crate::covariance::{Covariance, Kind};
@@ -44,11 +44,11 @@ pub fn covariance(
     system.check()?;
     let info = crate::info::info(&system, &input.atmosphere)?;
     let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
-    let mut need = Need::begin(options.memory_limit, rt.workers());
-    need.add(format!("Cmm, n = {n}"), 8.0 * n * n);
-    need.add("Ctm", 8.0 * n * m * info.targets as f64);
-    need.add("Ctt", 8.0 * m * m);
-    need.check("take fewer targets or a larger machine")?;
+    let mut memory = memory_of_workers(options.memory_limit, rt.workers());
+    memory.add(format!("Cmm, n = {n}"), (8.0 * n * n) as u64);
+    memory.add("Ctm", (8.0 * n * m * info.targets as f64) as u64);
+    memory.add("Ctt", (8.0 * m * m) as u64);
+    memory.check("take fewer targets or a larger machine")?;
     let cov = Arc::new(Covariance::new(&system, &input.atmosphere)?);
     let mut kinds = vec![Kind::Cmm];
     kinds.extend((0..cov.targets()).map(Kind::Ctm));

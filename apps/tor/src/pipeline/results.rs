@@ -63,6 +63,8 @@ pub struct PlannedRun {
     pub memory: Vec<(String, u64)>,
     /// Their sum.
     pub memory_bytes: Option<u64>,
+    /// Bytes more for the records of a trace (`--trace`, `--report`).
+    pub trace_bytes: Option<u64>,
     /// Bytes that are there, where the system tells.
     pub available_bytes: Option<u64>,
     /// Whether that is enough.
@@ -204,7 +206,7 @@ pub struct Seconds {
     pub cov: f64,
     /// Factorisation.
     pub factor: f64,
-    /// Triangular solves for all targets, and refinement where it was asked for.
+    /// Triangular solves for all targets, and refinement where it was requested.
     pub solve: f64,
     /// Backward error, `Cee`, images and Strehl ratios of all targets.
     pub eval: f64,
@@ -263,7 +265,7 @@ pub struct TargetResult {
     pub relative_error: f64,
     /// Strehl ratio of the stationary image.
     pub strehl_moao: f64,
-    /// Exact long-exposure Strehl ratio; `null` where it was not asked for.
+    /// Exact long-exposure Strehl ratio; `null` where it was not requested.
     pub strehl_exact: Option<f64>,
     /// Marechal approximation, piston removed.
     pub marechal: f64,
@@ -293,7 +295,7 @@ pub struct Measured {
     pub trace_cee: f64,
     /// Strehl ratio of the stationary image, first target.
     pub strehl_moao: f64,
-    /// Exact long-exposure Strehl ratio, first target; `null` where it was not asked for.
+    /// Exact long-exposure Strehl ratio, first target; `null` where it was not requested.
     pub strehl_exact: Option<f64>,
     /// Marechal approximation, piston removed, first target.
     pub marechal: f64,
@@ -345,7 +347,7 @@ pub struct RuleResult {
     pub tiles: usize,
     /// The rule that was used.
     pub rule: String,
-    /// The rule that was asked for, where it failed and more precision was tried.
+    /// The requested rule, where it failed and more precision was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule_asked: Option<String>,
     /// The rules that failed before.

@@ -97,8 +97,8 @@ fn work<T: Element>(problem: &Problem, rule: &Rule, made: &Reconstructed<T>) -> 
     let grid = &problem.plan.grid;
     let solve_rule = problem.plan.solve_rule.as_ref().unwrap_or(rule);
     let native = <T as TileScalar>::FULL;
-    let factor = Work::of_factorisation(grid, (native, rule.full().gemm(native)), made.factor.counts());
+    let factor = Work::of_factorisation(grid, (native, rule.panel().gemm(native)), made.factor.counts());
     let rows = problem.targets() * problem.m();
-    let solve = Work::of_solves(grid, rows, solve_rule.full().gemm(native), made.solution.counts());
+    let solve = Work::of_solves(grid, rows, solve_rule.panel().gemm(native), made.solution.counts());
     [factor.clone(), factor.with(&solve)]
 }

@@ -21,7 +21,8 @@ pub(super) fn watch<R>(
 ) -> Result<R, Error> {
     let result = std::thread::scope(|s| {
         let (alive, ended) = mpsc::channel::<()>();
-        s.spawn(move || {
+        // Without memory for a thread nobody watches.
+        let _ = std::thread::Builder::new().spawn_scoped(s, move || {
             while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 observer.advance(done());
                 if observer.cancelled() {

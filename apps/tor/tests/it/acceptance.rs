@@ -116,13 +116,13 @@ fn check_system_in_tf32_and_fp8() {
 #[test]
 fn check_system_with_updates_and_solves_on_tensor_cores() {
     let x3 = [
-        ("fp32,full=x3", 5e-5),
-        ("x3,full=x3", 5e-5),
-        ("hp1:band=2,full=x3", 1e-3),
-        ("hp1:operand=1e-2,full=x3", 5e-4),
-        ("tf32:operand=1e-2,full=x3", 5e-4),
+        ("fp32,panel=x3", 5e-5),
+        ("x3,panel=x3", 5e-5),
+        ("hp1:band=2,panel=x3", 1e-3),
+        ("hp1:operand=1e-2,panel=x3", 5e-4),
+        ("tf32:operand=1e-2,panel=x3", 5e-4),
     ];
-    let tf32 = ["fp32,full=tf32", "tf32:operand=1e-2,full=tf32", "hp1:operand=1e-2,full=tf32"];
+    let tf32 = ["fp32,panel=tf32", "tf32:operand=1e-2,panel=tf32", "hp1:operand=1e-2,panel=tf32"];
     for results in [outcomes(48, &x3, &tf32), outcomes(76, &x3, &[]), outcomes(152, &x3, &[])] {
         for result in
             results.iter().filter(|result| result.rule.starts_with("x3") || result.rule.contains("fp32,"))
@@ -131,7 +131,7 @@ fn check_system_with_updates_and_solves_on_tensor_cores() {
             assert!(error <= 5e-7, "{}: {error:e}", result.rule);
         }
     }
-    outcomes(76, &[("fp32,full=tf32", 5e-4), ("tf32,full=tf32", 5e-4)], &[]);
+    outcomes(76, &[("fp32,panel=tf32", 5e-4), ("tf32,panel=tf32", 5e-4)], &[]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn reconstructors_from_a_gpu_are_those_of_the_cpu() {
     let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
     let input = parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap();
     let options = Options {
-        rules: ["fp64", "fp32", "hp1:band=2", "hp1:operand=1e-2", "x3,full=x3"].map(String::from).to_vec(),
+        rules: ["fp64", "fp32", "hp1:band=2", "hp1:operand=1e-2", "x3,panel=x3"].map(String::from).to_vec(),
         tile: TileChoice::Uniform(40),
         exact: false,
         ..Options::default()

@@ -336,7 +336,7 @@ fn all_published_systems_have_a_plan_or_a_reason() {
             let input = read(&folder.join("sys-params.txt"), Some(&atm), Mode::Lenient).unwrap();
             match precheck(&input, &options(&["hp1:band=2"], 512)) {
                 Ok(plan) => assert_eq!(plan.grid.len(), plan.info.measurements),
-                Err(Error::Memory(text)) => assert!(text.contains("needed"), "{text}"),
+                Err(Error::Memory(refused)) => assert!(refused.to_string().contains("needed"), "{refused}"),
                 Err(e) => panic!("{}: {e}", folder.display()),
             }
             seen += 1;

@@ -37,7 +37,7 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
         let shares = [result.measured.as_ref().unwrap().gemm_share.low(), result.extras.solve_share.low()];
         let low = (products[0] * shares[0] + products[1] * shares[1]) / (products[0] + products[1]);
         mixed += u32::from(shares.iter().all(|&share| share > 0.05 && share < 0.95));
-        for (both_copies, look_left) in [(false, 1), (true, 1), (false, 4), (true, 3)] {
+        for (both_copies, fuse_updates) in [(false, 1), (true, 1), (false, 4), (true, 3)] {
             let request = Request {
                 n,
                 m,
@@ -45,7 +45,7 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
                 rule: result.rule.parse().unwrap(),
                 norms: result.extras.norms.as_ref(),
                 both_copies,
-                look_left,
+                fuse_updates,
                 owner_block: 1,
                 policy: "dmdas".into(),
                 ahead: 2,

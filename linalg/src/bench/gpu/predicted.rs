@@ -1,7 +1,7 @@
 //! What virtual time says of a tiled factorisation that has run, on a platform made of what was measured.
 
 use zellige_kernels::GemmPrecision;
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_runtime::platform::Platform;
 use zellige_runtime::sim::Simulation;
 use zellige_runtime::{Graph, Recorder};
@@ -21,20 +21,20 @@ const AT_ONCE: f64 = 1e9;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chosen {
     tiles: usize,
-    full: FullPrecision,
+    panel: PanelPrecision,
     /// Of tile `(i, j)` at `i tiles + j`.
     products: Vec<Vec<(GemmPrecision, u32)>>,
 }
 
 impl Chosen {
-    /// As they were counted, around diagonal updates and solves in `full`.
-    pub(super) fn of(counts: &GemmCounts, full: FullPrecision) -> Self {
+    /// As they were counted, around diagonal updates and solves in `panel`.
+    pub(super) fn of(counts: &GemmCounts, panel: PanelPrecision) -> Self {
         let (tiles, cols) = counts.shape();
         let of_tile = |at: usize| {
             let count = |precision| (precision, counts.at(at / cols, at % cols, precision));
             GemmPrecision::ALL.into_iter().rev().map(count).filter(|(_, count)| *count > 0).collect()
         };
-        Chosen { tiles, full, products: (0..tiles * cols).map(of_tile).collect() }
+        Chosen { tiles, panel, products: (0..tiles * cols).map(of_tile).collect() }
     }
 }
 
@@ -55,8 +55,8 @@ impl PrecisionPolicy for Chosen {
         When::AtSubmission
     }
 
-    fn full(&self) -> FullPrecision {
-        self.full
+    fn panel(&self) -> PanelPrecision {
+        self.panel
     }
 }
 
@@ -75,7 +75,7 @@ impl TiledBench {
             }
         }
         let policy: SharedPolicy = std::sync::Arc::new(run.chosen.clone());
-        let submission = Submission::default().look_left(self.look_left);
+        let submission = Submission::default().fuse_updates(self.fuse_updates);
         let graph = Graph::record(|g: &Recorder| {
             let a = SymmetricTiled::<f32>::planned(g, TileGrid::uniform(self.n, self.tile)?);
             cholesky_with(g, &a, &policy, &submission).map(drop)

@@ -42,8 +42,8 @@ pub struct TiledBench {
     pub workers: usize,
     /// Whether the factor is brought to the host for its fingerprint.
     pub fingerprint: bool,
-    /// The most products on one tile in one task; see [`Submission::look_left`].
-    pub look_left: usize,
+    /// The most products on one tile in one task; see [`Submission::fuse_updates`].
+    pub fuse_updates: usize,
     /// Who learns how long tasks take, and how fast links and conversions are: a platform is made of it. `None`: nobody, but for the policy
     /// while this runs.
     pub models: Option<Arc<Models>>,
@@ -143,7 +143,7 @@ impl TiledBench {
         let matrix = TestMatrix::new(self.n, self.tile);
         let (on_host, on_gpu) = matrix.generators(&rt);
         let policy: SharedPolicy = self.rule.clone().into();
-        let submission = Submission::default().look_left(self.look_left);
+        let submission = Submission::default().fuse_updates(self.fuse_updates);
         let run = || -> Result<_, Error> {
             let (before, start) = (counts(&rt), Instant::now());
             let factor = cholesky_with(&rt, &a, &policy, &submission)?;
@@ -171,7 +171,7 @@ impl TiledBench {
         }
         self.teach(&rt, gpus, &trace);
         let seconds = median(runs.iter().map(|run| run.0).collect());
-        let native = (GemmPrecision::Sp, self.rule.full().gemm(GemmPrecision::Sp));
+        let native = (GemmPrecision::Sp, self.rule.panel().gemm(GemmPrecision::Sp));
         let work = runs.last().map(|run| Work::of_factorisation(a.grid(), native, run.2.counts()));
         let middle = |which: usize| median(runs.iter().map(|run| run.1[which] as f64).collect()) as u64;
         Ok(TiledRun {
@@ -183,7 +183,7 @@ impl TiledBench {
             work: work.unwrap_or_default(),
             chosen: runs
                 .last()
-                .map_or_else(Chosen::default, |run| Chosen::of(run.2.counts(), self.rule.full())),
+                .map_or_else(Chosen::default, |run| Chosen::of(run.2.counts(), self.rule.panel())),
             trace: TiledTrace::of(&trace),
             conditions: meter.map(|meter| meter.conditions()),
         })
@@ -340,7 +340,7 @@ mod tests {
             repeats: 1,
             workers: 0,
             fingerprint: false,
-            look_left: 1,
+            fuse_updates: 1,
             models: None,
         };
         let together = TiledBench { workers: 2, ..alone.clone() };
@@ -356,28 +356,33 @@ mod tests {
     fn a_run_is_predicted_from_what_it_has_taught() {
         let Some(mock) = mock(7) else { return };
         let models = Arc::new(Models::new());
-        let bench = |rule: &str, look_left| TiledBench {
+        let bench = |rule: &str, fuse_updates| TiledBench {
             n: 192,
             tile: 16,
             rule: rule.parse().unwrap(),
             repeats: 2,
             workers: 0,
             fingerprint: false,
-            look_left,
+            fuse_updates,
             models: Some(Arc::clone(&models)),
         };
         let gpus = [Gpu::new(mock.clone(), 0)];
-        let ran: Vec<(TiledBench, TiledRun)> =
-            [("fp32", 1), ("hp1:band=2", 1), ("hp1:operand=3e-1,else=x3", 1), ("x3,full=x3", 1), ("fp32", 4)]
-                .map(|(rule, look_left)| bench(rule, look_left))
-                .map(|bench| (bench.clone(), bench.run(&gpus, |_| ()).unwrap()))
-                .into();
+        let ran: Vec<(TiledBench, TiledRun)> = [
+            ("fp32", 1),
+            ("hp1:band=2", 1),
+            ("hp1:operand=3e-1,else=x3", 1),
+            ("x3,panel=x3", 1),
+            ("fp32", 4),
+        ]
+        .map(|(rule, fuse_updates)| bench(rule, fuse_updates))
+        .map(|bench| (bench.clone(), bench.run(&gpus, |_| ()).unwrap()))
+        .into();
         crate::calibrate::host_conversions(&models);
         let platform = Platform::measured(Arc::clone(&models), 0, &[gpus[0].clone().into()]).unwrap();
         for (bench, run) in &ran {
             let count =
                 |name: &str| run.trace.codelets.iter().find(|c| c.name == name).map_or(0, |c| c.tasks);
-            let products = if bench.look_left == 1 { 220..=220 } else { 66..=120 };
+            let products = if bench.fuse_updates == 1 { 220..=220 } else { 66..=120 };
             assert_eq!((count("potrf"), count("trsm"), count("syrk")), (12, 66, 66), "{run:?}");
             assert!(
                 products.contains(&count("gemm")) && count("generate") == 0 && run.trace.lost == 0,
@@ -429,7 +434,7 @@ mod tests {
             repeats: 1,
             workers: 0,
             fingerprint: true,
-            look_left: 1,
+            fuse_updates: 1,
             models: None,
         };
         let whole = bench.bytes().unwrap();
@@ -444,7 +449,7 @@ mod tests {
         assert!(inside.work.seconds(|precision| (precision != GemmPrecision::Hp1).then_some(1.0)).is_none());
         assert!(inside.fingerprint.is_some());
         // Fewer tasks, the same bits.
-        let left = TiledBench { look_left: 8, ..bench.clone() };
+        let left = TiledBench { fuse_updates: 8, ..bench.clone() };
         let gpus = [Gpu::new(mock.clone(), 0)];
         assert_eq!(left.run(&gpus, |_| ()).unwrap().fingerprint, inside.fingerprint);
         let (outside, parts) = (run(1, whole * 3 / 10), run(4, whole));

@@ -22,7 +22,7 @@ use crate::space::Space;
 /// of the most accurate of its elements, is left out if all of them are, and has one column number. Formats with a scale have no
 /// zero to fill a block with.
 ///
-/// Where a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two: elements are as accurate as asked for, or up to
+/// Where a format has a scale, `eps` and the rows' `theta` are rounded down to powers of two: elements are as accurate as requested, or up to
 /// two bits more. Products are the same bits whatever the panels, machine and number of threads.
 #[derive(Clone, Debug)]
 pub struct TiledMatrix {
@@ -196,17 +196,17 @@ fn check_rows(a: &Csr, space: &Space) -> Result<(), Error> {
 /// Refuses blocks that a matrix cannot be cut into, or a set cannot store.
 pub(super) fn check_edge(a: &Csr, edge: usize, set: FormatSet) -> Result<(), Error> {
     if !EDGES.contains(&edge) {
-        return Err(Error::parameter("edge", format!("{edge}: blocks have an edge of 1, 2, 3 or 4")));
+        return Err(Error::parameter("edge", format!("{edge}: blocks have a size of 1, 2, 3 or 4")));
     }
     if edge > 1 && set.has_scales() {
         let problem =
-            format!("{set} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or an edge of 1");
+            format!("{set} has no zero to fill up blocks with: take ap2, ap3, ap4 or ap7, or block size 1");
         return Err(Error::parameter("edge", problem));
     }
     if !a.rows().is_multiple_of(edge) || !a.columns().is_multiple_of(edge) {
         let (rows, columns) = (a.rows(), a.columns());
         let problem =
-            format!("{rows} x {columns} cannot be cut into blocks of {edge} x {edge}: take an edge of 1");
+            format!("{rows} x {columns} cannot be cut into blocks of {edge} x {edge}: take block size 1");
         return Err(Error::shape("matrix", problem));
     }
     Ok(())

@@ -56,7 +56,7 @@ impl BasisFormat {
         self == BasisFormat::default()
     }
 
-    fn bytes(self, elements: usize) -> usize {
+    pub(super) fn bytes(self, elements: usize) -> usize {
         match self {
             BasisFormat::Packed(format) => elements * format.bytes(),
             BasisFormat::Blocks(format) => blocks_bytes(format, elements),

@@ -108,6 +108,14 @@ struct Prepared<'r> {
     kept: Kept,
 }
 
+/// Refuses bases that do not fit the memory: that of the Krylov space, and that of what the preconditioner made of it.
+fn check_bases(gmres: &Gmres, space: &Space) -> Result<(), Error> {
+    let of = |format: BasisFormat| gmres.restart as u64 * format.bytes(space.len()) as u64;
+    let flexible = if gmres.flexible { of(BasisFormat::default()) } else { 0 };
+    let what = || format!("a basis of {} vectors with {} numbers", gmres.restart, space.len());
+    Error::if_too_large(what, of(gmres.basis) + flexible)
+}
+
 impl<'r> Prepared<'r> {
     fn new(
         gmres: &Gmres,
@@ -118,6 +126,7 @@ impl<'r> Prepared<'r> {
         m: Option<&'r dyn Preconditioner>,
     ) -> Result<Self, Error> {
         check(gmres, m)?;
+        check_bases(gmres, space)?;
         let (most, zeros) = (gmres.restart, || space.zeros(rt));
         let each =
             (m.is_some() && gmres.flexible).then(|| Basis::new(rt, space, most, BasisFormat::default()));

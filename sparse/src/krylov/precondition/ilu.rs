@@ -59,6 +59,9 @@ impl Ilu {
     /// # Errors
     /// [`Error::Unsolvable`] for a row without a diagonal element, or where no enlargement helps.
     pub fn new(rt: &Runtime, space: &Space, a: &Csr) -> Result<Ilu, Error> {
+        // Of each nonzero what is eliminated in f64, its factor, and its place in a triangle; of each row its pivots and starts.
+        let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
+        Error::if_too_large(|| format!("incomplete factors of {} nonzeros", a.elements()), bytes)?;
         match best_edge(a) {
             1 => Ilu::in_blocks::<1>(rt, space, a),
             2 => Ilu::in_blocks::<2>(rt, space, a),

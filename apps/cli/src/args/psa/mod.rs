@@ -24,12 +24,12 @@ pub enum Psa {
     /// A basis: the signals of all points of a crystal.
     #[command(after_long_help = simulate::SIMULATE_EXAMPLES)]
     Simulate(PsaSimulate),
-    /// Events at known places, with noise.
+    /// Events at known positions, with noise.
     #[command(after_long_help = simulate::EVENTS_EXAMPLES)]
     Events(PsaEvents),
     /// Where in a crystal each event happened: the point of a basis whose signals are most like the event's.
     Run(PsaRunArgs),
-    /// Many searches beside the full one, on simulated events: the same, near, far, and how far from the truth.
+    /// Compare fast searches with the full one on simulated events: how many answers differ, and by how far.
     #[command(after_long_help = benchmark::TABLES_EXAMPLES)]
     Benchmark(PsaBenchmark),
     /// Events as frames of int16 traces, for streams.

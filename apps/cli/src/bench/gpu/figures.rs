@@ -28,7 +28,7 @@ pub struct Figures {
     libraries: BTreeMap<&'static str, String>,
     tile: u32,
     /// Most products on one tile in one task.
-    look_left: u8,
+    fuse_updates: u8,
     repeats: u16,
     /// Time for all of it.
     budget_seconds: u64,
@@ -40,7 +40,7 @@ pub struct Figures {
     pub(super) replays: Option<ReplayFigures>,
     pub(super) cholesky: Vec<SizeFigures>,
     pub(super) memory: Vec<MemoryFigures>,
-    pub(super) together: Vec<TogetherFigures>,
+    pub(super) with_cpu: Vec<WithCpuFigures>,
     /// Several GPUs at once; none where there is one.
     pub(super) several: Vec<SeveralFigures>,
     /// Products of sparse matrices.
@@ -363,19 +363,19 @@ impl MemoryFigures {
 
 /// A factorisation by the GPU alone, and by it and CPU workers.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct TogetherFigures {
+pub(super) struct WithCpuFigures {
     n: u32,
     pub(super) rule: &'static str,
     workers: usize,
     alone_seconds: f64,
-    together_seconds: f64,
+    with_cpu_seconds: f64,
     /// The former by the latter.
     pub(super) ratio: f64,
     #[serde(flatten)]
     conditions: ConditionFigures,
 }
 
-impl TogetherFigures {
+impl WithCpuFigures {
     pub(super) fn new(
         n: u32,
         rule: &'static str,
@@ -383,12 +383,12 @@ impl TogetherFigures {
         alone: &TiledRun,
         together: &TiledRun,
     ) -> Self {
-        TogetherFigures {
+        WithCpuFigures {
             n,
             rule,
             workers,
             alone_seconds: alone.seconds,
-            together_seconds: together.seconds,
+            with_cpu_seconds: together.seconds,
             ratio: alone.seconds / together.seconds,
             conditions: together.conditions.map(Into::into).unwrap_or_default(),
         }
@@ -417,7 +417,7 @@ impl Figures {
             gpu,
             libraries: libraries.into_iter().collect(),
             tile: sizes.tile,
-            look_left: sizes.look_left,
+            fuse_updates: sizes.fuse_updates,
             repeats: sizes.repeats,
             budget_seconds: sizes.budget.as_secs(),
             seconds: None,
@@ -426,7 +426,7 @@ impl Figures {
             replays: None,
             cholesky: Vec::new(),
             memory: Vec::new(),
-            together: Vec::new(),
+            with_cpu: Vec::new(),
             several: Vec::new(),
             sparse: Vec::new(),
             tor: Vec::new(),

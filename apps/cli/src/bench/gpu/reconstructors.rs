@@ -150,7 +150,7 @@ impl Run<'_> {
                 Tile::Edge(edge) => TileChoice::Uniform(edge),
             },
             on_not_spd: OnNotSpd::Retry,
-            look_left: self.sizes.look_left.into(),
+            fuse_updates: self.sizes.fuse_updates.into(),
             ..Options::default()
         };
         let plan = pipeline::plan(input, &options)?;

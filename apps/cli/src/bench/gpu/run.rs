@@ -18,8 +18,8 @@ use zellige_runtime::platform::Platform;
 use super::Sizes;
 use super::budget::Budget;
 use super::figures::{
-    Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TiledFigures, TogetherFigures,
-    WholeFigures,
+    Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TiledFigures, WholeFigures,
+    WithCpuFigures,
 };
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -109,7 +109,7 @@ impl Run<'_> {
         self.replays()
     }
 
-    /// How many runs of this kind and size find time behind so many that do not count; a line where there are fewer than were asked for, or none.
+    /// How many runs of this kind and size find time behind so many that do not count; a line where there are fewer than were requested, or none.
     pub(super) fn affordable(&mut self, what: &str, kind: &str, size: f64, uncounted: usize) -> Option<u16> {
         let most = usize::from(self.sizes.repeats.max(1));
         let repeats = self.budget.repeats(kind, size, most, uncounted);
@@ -343,8 +343,8 @@ impl Run<'_> {
 
     fn tiled_bench(&self, n: u32, rule: Rule, fingerprint: bool) -> TiledBench {
         let (tile, repeats) = (self.sizes.tile as usize, self.sizes.repeats.into());
-        let look_left = self.sizes.look_left.into();
-        TiledBench { n: n as usize, tile, rule, repeats, workers: 0, fingerprint, look_left, models: None }
+        let fuse_updates = self.sizes.fuse_updates.into();
+        TiledBench { n: n as usize, tile, rule, repeats, workers: 0, fingerprint, fuse_updates, models: None }
     }
 
     /// A factorisation in tiles, as often as there is time for; `None`: a line says why.
@@ -421,8 +421,8 @@ impl Run<'_> {
             self.progress.advance(2 * at + 1);
             let Some(alone) = alone else { continue };
             if let Some(together) = self.factored(&what, &together, &gpu)? {
-                let figures = TogetherFigures::new(n, text, self.sizes.workers, &alone, &together);
-                self.figures.together.push(figures);
+                let figures = WithCpuFigures::new(n, text, self.sizes.workers, &alone, &together);
+                self.figures.with_cpu.push(figures);
             }
             self.done(2 * at + 2);
         }

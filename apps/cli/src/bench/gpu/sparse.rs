@@ -47,9 +47,9 @@ pub(super) struct SparseSizes {
 pub(super) struct SparseFigures {
     matrix: &'static str,
     rows: usize,
-    elements: usize,
+    nonzeros: usize,
     /// Of blocks.
-    edge: usize,
+    block_size: usize,
     set: &'static str,
     eps: &'static str,
     /// Of the matrix as it is stored.
@@ -93,7 +93,8 @@ impl SparseFigures {
     }
 
     fn stored(&self) -> String {
-        let blocks = if self.edge > 1 { format!(", blocks of {}", self.edge) } else { String::new() };
+        let blocks =
+            if self.block_size > 1 { format!(", blocks of {}", self.block_size) } else { String::new() };
         format!("{} {}{blocks}", self.set, self.eps)
     }
 
@@ -159,8 +160,8 @@ impl Run<'_> {
         Ok(Some(SparseFigures {
             matrix,
             rows: a.rows(),
-            elements: a.elements(),
-            edge,
+            nonzeros: a.elements(),
+            block_size: edge,
             set: set.name(),
             eps,
             bytes,

@@ -1,6 +1,6 @@
 //! What counts of the figures, in about ten lines.
 
-use super::figures::{Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TogetherFigures};
+use super::figures::{Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, WithCpuFigures};
 use super::reconstructors::TorFigures;
 use super::sparse::SparseFigures;
 use crate::table::{Side, Table, bytes, digits};
@@ -33,9 +33,9 @@ pub(super) fn summary(figures: &Figures) -> Option<Table> {
     if let Some(said) = in_parts(figures) {
         say("time by that in memory".into(), said);
     }
-    if !figures.together.is_empty() {
-        let ratio = |row: &TogetherFigures| format!("{} {}", row.rule, digits(row.ratio));
-        let all: Vec<String> = figures.together.iter().map(ratio).collect();
+    if !figures.with_cpu.is_empty() {
+        let ratio = |row: &WithCpuFigures| format!("{} {}", row.rule, digits(row.ratio));
+        let all: Vec<String> = figures.with_cpu.iter().map(ratio).collect();
         say("CPU and GPU".into(), format!("{} times as fast as the GPU alone", all.join(", ")));
     }
     if !figures.several.is_empty() {

@@ -29,7 +29,7 @@ fn sizes(n: &[u32]) -> Sizes {
         n: n.to_vec(),
         tile: 16,
         rules: rules.into(),
-        look_left: 2,
+        fuse_updates: 2,
         out_of_core: 192,
         workers: 2,
         sparse: SparseSizes { cells: [8, 7, 6], elements: [4; 3] },
@@ -77,7 +77,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
     assert!(figures.left_out.iter().all(unknown), "{:?}", figures.left_out);
     verdict(&figures).unwrap();
     let json = serde_json::to_value(&figures).unwrap();
-    let wanted = "complete gpu libraries tile look_left repeats budget_seconds seconds products copies replays cholesky memory together several sparse tor platform left_out failed";
+    let wanted = "complete gpu libraries tile fuse_updates repeats budget_seconds seconds products copies replays cholesky memory with_cpu several sparse tor platform left_out failed";
     assert_eq!(keys(&json), wanted.split(' ').collect());
     let part = |key: &str| json[key].as_array().unwrap();
     let wanted = "precision products seconds tflops plain_tflops fraction peak peak_tflops fraction_of_peak sm_clock_mhz power_w energy_j watched_seconds";
@@ -120,8 +120,8 @@ fn everything_is_measured_and_has_the_documented_keys() {
     let limited =
         part("cholesky").iter().map(|size| &size["tiled"][1]).chain(part("memory")).chain(part("tor"));
     assert!(limited.into_iter().all(|row| fraction(row) > 0.0), "{json}");
-    assert_eq!(part("together").len(), 2);
-    assert!(part("together").iter().all(|row| row["ratio"].as_f64().unwrap() > 0.0), "{json}");
+    assert_eq!(part("with_cpu").len(), 2);
+    assert!(part("with_cpu").iter().all(|row| row["ratio"].as_f64().unwrap() > 0.0), "{json}");
     assert!(part("memory")[1]["evictions"].as_u64().unwrap() > 0, "{json}");
     let mut found = Vec::new();
     numbers(&json, "", &mut found);
@@ -136,7 +136,7 @@ fn everything_is_measured_and_has_the_documented_keys() {
         tiled.into_iter().all(|run| run["sm_clock_mhz"] == 1500.0 && run["energy_j"].is_number()),
         "{json}"
     );
-    let wanted = "matrix rows elements edge set eps bytes seconds bytes_per_second of_copy x_fp64 sm_clock_mhz power_w energy_j watched_seconds";
+    let wanted = "matrix rows nonzeros block_size set eps bytes seconds bytes_per_second of_copy x_fp64 sm_clock_mhz power_w energy_j watched_seconds";
     for (at, row) in part("sparse").iter().enumerate() {
         assert_eq!(keys(row), wanted.split(' ').collect(), "{row}");
         let figure = |key: &str| row[key].as_f64().unwrap();
@@ -146,7 +146,8 @@ fn everything_is_measured_and_has_the_documented_keys() {
         assert!((figure("of_copy") / of_copy - 1.0).abs() < 1e-9, "{row}");
         assert_eq!(row["x_fp64"].is_null(), [0, 4].contains(&at), "{row}");
     }
-    let stored = |row: &Value| format!("{} {} {} {}", row["matrix"], row["edge"], row["set"], row["eps"]);
+    let stored =
+        |row: &Value| format!("{} {} {} {}", row["matrix"], row["block_size"], row["set"], row["eps"]);
     let sparse: Vec<String> = part("sparse").iter().map(stored).collect();
     assert_eq!(sparse.len(), 7, "{sparse:?}");
     assert_eq!(

@@ -35,6 +35,8 @@ impl Coarse {
                 format!("amg comes to a level of {n} rows that it cannot make smaller: take ilu0 or jacobi");
             return Err(Error::unsolvable("preconditioner", problem));
         }
+        // The matrix, its factor, the inverse, and its rows.
+        Error::if_too_large(|| format!("amg's coarsest level of {n} rows"), 4 * 8 * (n as u64).pow(2))?;
         // With a diagonal of ones: what is small only because its unit is must not pass for the null space.
         let unit = |i| match a.get(i, i) {
             0.0 => 1.0,

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use zellige_files::memory::{NotEnoughMemory, with_capacity};
+
 use crate::csr::Csr;
 use crate::error::Error;
 use crate::side_by_side::side_by_side;
@@ -13,13 +15,30 @@ pub struct Rows {
     ends: Vec<usize>,
     columns: Vec<u32>,
     values: Vec<f64>,
+    /// Bytes that the system refused: what was pushed since is not kept.
+    refused: Option<u64>,
 }
 
 impl Rows {
-    /// The next element of the row.
+    /// The next nonzero of the row.
     pub fn push(&mut self, column: u32, value: f64) {
-        self.columns.push(column);
-        self.values.push(value);
+        if self.columns.len() == self.columns.capacity() || self.values.len() == self.values.capacity() {
+            self.grow();
+        }
+        if self.refused.is_none() {
+            self.columns.push(column);
+            self.values.push(value);
+        }
+    }
+
+    /// Doubles the room, if there is memory for it.
+    #[cold]
+    fn grow(&mut self) {
+        let more = self.columns.len().max(FEW);
+        let is_there = self.columns.try_reserve(more).is_ok() && self.values.try_reserve(more).is_ok();
+        if !is_there {
+            self.refused = Some(more as u64 * NONZERO);
+        }
     }
 
     pub fn end_row(&mut self) {
@@ -29,11 +48,13 @@ impl Rows {
 
 /// The least rows that are worth a thread.
 const FEW: usize = 4096;
+/// Bytes of a nonzero: its column and its value.
+const NONZERO: u64 = 12;
 
 /// A matrix whose rows `make` makes, some by each of so many threads; it is the same for any number of them.
 ///
 /// # Errors
-/// Those of [`Csr::new`].
+/// [`Error::Memory`] where the system has no memory for them; those of [`Csr::new`].
 pub fn by_rows(
     threads: usize,
     [rows, columns]: [usize; 2],
@@ -47,16 +68,27 @@ pub fn by_rows(
         make(range, &mut made);
         made
     });
-    let mut all = made.into_iter();
-    let mut whole = all.next().unwrap_or_default();
-    for part in all {
-        let before = whole.columns.len();
-        whole.ends.extend(part.ends.iter().map(|end| end + before));
-        whole.columns.extend(part.columns);
-        whole.values.extend(part.values);
+    if let Some(bytes) = made.iter().find_map(|part| part.refused) {
+        return Err(no_memory(bytes));
     }
-    let starts = std::iter::once(0).chain(whole.ends).collect();
-    Csr::new(columns, starts, whole.columns, whole.values)
+    let nonzeros: usize = made.iter().map(|part| part.columns.len()).sum();
+    let refused = |_| no_memory(nonzeros as u64 * NONZERO + 8 * rows as u64);
+    let mut starts = with_capacity(rows + 1).map_err(refused)?;
+    let (mut all_columns, mut all_values) =
+        (with_capacity(nonzeros).map_err(refused)?, with_capacity(nonzeros).map_err(refused)?);
+    starts.push(0);
+    for part in made {
+        let before = all_columns.len();
+        starts.extend(part.ends.iter().map(|end| end + before));
+        all_columns.extend(part.columns);
+        all_values.extend(part.values);
+    }
+    Csr::new(columns, starts, all_columns, all_values)
+}
+
+/// The error for bytes that the system refused.
+fn no_memory(bytes: u64) -> Error {
+    NotEnoughMemory::refused("a coarser level of amg", bytes, zellige_runtime::available_memory()).into()
 }
 
 /// `A B`, row by row (Gustavson 1978).

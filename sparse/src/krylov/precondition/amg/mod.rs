@@ -5,6 +5,8 @@ mod coarse;
 mod galerkin;
 mod smooth;
 
+use std::borrow::Cow;
+
 use zellige_runtime::Runtime;
 
 use self::aggregate::{aggregate, strong};
@@ -84,9 +86,10 @@ impl Amg {
             let problem = format!("it has to have {} finite numbers, none of them zero", a.rows());
             return Err(Error::parameter("smooth vector", problem));
         }
-        let (mut levels, mut here, mut strength) = (Vec::new(), a.clone(), STRENGTH);
+        let (mut levels, mut here, mut strength) = (Vec::new(), Cow::Borrowed(a), STRENGTH);
         let (mut space, mut smooth, threads) = (space.clone(), smooth.to_vec(), rt.workers());
         while here.rows() > SMALL && levels.len() < MOST_LEVELS {
+            check_level(&here)?;
             let inverse = inverse_diagonal(&here)?;
             let graph = strong(&here, block, strength);
             let aggregates = aggregate(&graph);
@@ -97,6 +100,7 @@ impl Amg {
             let (prolongation, next_smooth) =
                 prolongation(threads, &here, block, (&graph, &aggregates), &smooth)?;
             smooth = next_smooth;
+            Error::if_too_large(|| "amg's restriction".to_owned(), prolongation.memory())?;
             let restriction = prolongation.transposed();
             let next = product(threads, &restriction, &product(threads, &here, &prolongation)?)?;
             let next_space = Space::new(next.rows(), next.bytes());
@@ -110,7 +114,7 @@ impl Amg {
                 x: next_space.zeros(rt),
                 space: std::mem::replace(&mut space, next_space),
             });
-            (here, strength) = (next, strength / 2.0);
+            (here, strength) = (Cow::Owned(next), strength / 2.0);
         }
         let coarse = Coarse::new(rt, &space, &here)?;
         let of_level = |level: &Level| 4 * level.a.bytes() + level.prolong.bytes() + level.restrict.bytes();
@@ -160,6 +164,14 @@ impl Preconditioner for Amg {
     fn apply(&self, steps: &Steps<'_>, r: &Vector, z: &Vector) -> Result<(), Error> {
         self.cycle(0, steps, r, z)
     }
+}
+
+/// Refuses a level whose graph, aggregates and smoothed prolongation do not fit the memory. Of each nonzero there are at most a strong
+/// neighbour and three copies while the prolongation is made, of each row its diagonal, its aggregate and the tentative prolongation.
+/// Products of levels, whose sizes nobody knows before, are refused while they grow.
+fn check_level(a: &Csr) -> Result<(), Error> {
+    let bytes = 40 * a.elements() as u64 + 60 * a.rows() as u64;
+    Error::if_too_large(|| format!("a level of amg with {} rows", a.rows()), bytes)
 }
 
 #[cfg(test)]

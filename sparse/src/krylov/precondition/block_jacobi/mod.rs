@@ -41,6 +41,8 @@ impl BlockJacobi {
         if !(1..=BlockJacobi::MOST).contains(&most) {
             return Err(Error::parameter("rows of a block", format!("{most}: 1 to {}", BlockJacobi::MOST)));
         }
+        let bytes = 8 * (most * a.rows()) as u64;
+        Error::if_too_large(|| format!("inverses of blocks of {most} rows"), bytes)?;
         let mut made = BlockJacobi {
             inverses: Vec::with_capacity(space.stretches()),
             bytes: 0,

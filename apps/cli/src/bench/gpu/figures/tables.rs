@@ -17,7 +17,7 @@ impl Figures {
             self.product_table(),
             self.factor_table(),
             self.memory_table(),
-            self.together_table(),
+            self.with_cpu_table(),
             self.several_table(),
             self.sparse_table(),
             self.tor_table(),
@@ -139,19 +139,19 @@ impl Figures {
         table
     }
 
-    fn together_table(&self) -> Table {
+    fn with_cpu_table(&self) -> Table {
         let columns = [
             ("n", Side::Right),
             ("CPU and GPU", Side::Left),
             ("CPU workers", Side::Right),
             ("GPU alone s", Side::Right),
-            ("together s", Side::Right),
+            ("with CPU s", Side::Right),
             ("ratio", Side::Right),
         ];
         let mut table = with_conditions(&columns);
-        for row in &self.together {
+        for row in &self.with_cpu {
             let names = [row.n.to_string(), row.rule.into(), row.workers.to_string()];
-            let figures = [row.alone_seconds, row.together_seconds, row.ratio].map(digits);
+            let figures = [row.alone_seconds, row.with_cpu_seconds, row.ratio].map(digits);
             table.row(names.into_iter().chain(figures).chain(row.conditions.cells()));
         }
         table

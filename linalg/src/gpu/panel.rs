@@ -2,7 +2,7 @@
 
 use zellige_gpu::{Compute, Element, GpuError};
 use zellige_kernels::cuda::split;
-use zellige_kernels::precision::FullPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
 use zellige_runtime::TaskError;
 
@@ -18,27 +18,32 @@ const STRIPS: u32 = 4;
 const SOLVED: u32 = 256;
 
 /// `A -= L L^T` in the lower triangle. By products, entries above the diagonal are overwritten too, within strips of columns.
-pub(crate) fn subtract_square(ops: &Ops<'_>, full: FullPrecision, l: &OnGpu, a: &OnGpu) -> Result<(), Error> {
+pub(crate) fn subtract_square(
+    ops: &Ops<'_>,
+    panel: PanelPrecision,
+    l: &OnGpu,
+    a: &OnGpu,
+) -> Result<(), Error> {
     let n = l.shape.0;
     if l.is_empty() {
         return Ok(());
     }
-    let product = match full {
+    let product = match panel {
         // Above the diagonal too.
-        FullPrecision::Native
+        PanelPrecision::Native
             if a.storage == StorageFormat::F32 && is_small(GemmPrecision::Sp, (n as usize, n as usize)) =>
         {
             return Ok(multiply_small(ops, &[Small { op_b: Op::Trans, a: *l, b: *l, c: *a }])?);
         }
-        FullPrecision::Native => {
+        PanelPrecision::Native => {
             return Ok(ops.syrk((-1.0, l.values), (1.0, a.values))?);
         }
-        FullPrecision::Tf32 => {
+        PanelPrecision::Tf32 => {
             l.want(StorageFormat::F32)?;
             let (a, b) = (l.values, l.values);
             Factored { a, b, op_b: Op::Trans, factors: DIFFERENCE, compute: Compute::Tf32 }
         }
-        FullPrecision::X3 => tripled(ops, Op::Trans, l.want(StorageFormat::F16x2)?, l)?,
+        PanelPrecision::X3 => tripled(ops, Op::Trans, l.want(StorageFormat::F16x2)?, l)?,
     };
     let width = n.div_ceil(STRIPS).next_multiple_of(STEP);
     for j in (0..n).step_by(width as usize) {
@@ -59,7 +64,7 @@ const STEP: u32 = 16;
 /// [`trsm_right_lower_in`](zellige_kernels::precision::trsm_right_lower_in) does in halves: the same bound of the error.
 pub(crate) fn solve_right(
     ops: &Ops<'_>,
-    full: FullPrecision,
+    panel: PanelPrecision,
     op: Op,
     l: &OnGpu,
     b: &OnGpu,
@@ -68,7 +73,7 @@ pub(crate) fn solve_right(
     if b.is_empty() {
         return Ok(());
     }
-    if full == FullPrecision::Native {
+    if panel == PanelPrecision::Native {
         return ops.trsm(transpose(op), l.values, b.values);
     }
     // From the first columns on for L^T, from the last ones on for L.
@@ -89,7 +94,7 @@ pub(crate) fn solve_right(
             Op::None => (0, j, l.values.block((j, 0), (width, j))),
         };
         if count > 0 {
-            let product = product(ops, full, solved, (reach, op))?;
+            let product = product(ops, panel, solved, (reach, op))?;
             gemm(ops, product, b.values.block((0, left), (m, count)))?;
         }
     }
@@ -97,8 +102,13 @@ pub(crate) fn solve_right(
 }
 
 /// `A op(B)` of two blocks of `f32` with the factors of a difference, their numbers rounded or split first.
-fn product(ops: &Ops<'_>, full: FullPrecision, a: View, (b, op_b): (View, Op)) -> Result<Factored, GpuError> {
-    if full != FullPrecision::X3 {
+fn product(
+    ops: &Ops<'_>,
+    panel: PanelPrecision,
+    a: View,
+    (b, op_b): (View, Op),
+) -> Result<Factored, GpuError> {
+    if panel != PanelPrecision::X3 {
         return Ok(Factored { a, b, op_b, factors: DIFFERENCE, compute: Compute::Tf32 });
     }
     tripled(ops, op_b, &halves(ops, a)?, &halves(ops, b)?)

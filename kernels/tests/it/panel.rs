@@ -5,20 +5,20 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zellige_kernels::formats::{SplitRef, max_abs, pack_split, split_scale_exponent};
 use zellige_kernels::precision::{
-    FullPrecision, Sign, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in,
+    PanelPrecision, Sign, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in,
     trsm_scratch_len,
 };
 use zellige_kernels::{KernelError, MatMut, MatRef, Op, trsm_right_lower};
 
 const U32: f64 = 1.0 / 16_777_216.0;
-const LOW: [FullPrecision; 2] = [FullPrecision::Tf32, FullPrecision::X3];
+const LOW: [PanelPrecision; 2] = [PanelPrecision::Tf32, PanelPrecision::X3];
 
 /// Relative error of one product of two rounded or split operands.
-fn roundoff(p: FullPrecision) -> f64 {
+fn roundoff(p: PanelPrecision) -> f64 {
     match p {
-        FullPrecision::Native => 0.0,
-        FullPrecision::Tf32 => 1.005 * 2.0f64.powi(-10),
-        FullPrecision::X3 => 3.0 * 2.0f64.powi(-22),
+        PanelPrecision::Native => 0.0,
+        PanelPrecision::Tf32 => 1.005 * 2.0f64.powi(-10),
+        PanelPrecision::X3 => 3.0 * 2.0f64.powi(-22),
     }
 }
 
@@ -31,11 +31,11 @@ fn view(x: &[f32], rows: usize, cols: usize) -> MatRef<'_, f32> {
     MatRef::new(x, rows, cols, rows).unwrap()
 }
 
-fn syrk(p: FullPrecision, sign: Sign, a: &[f32], c: &mut [f32], n: usize, k: usize) {
+fn syrk(p: PanelPrecision, sign: Sign, a: &[f32], c: &mut [f32], n: usize, k: usize) {
     let mut scratch = vec![f32::NAN; syrk_scratch_len(p, n, k)];
     let c = MatMut::new(c, n, n, n).unwrap();
     match p {
-        FullPrecision::X3 => {
+        PanelPrecision::X3 => {
             let scale = split_scale_exponent(max_abs(view(a, n, k)));
             let (mut hi, mut lo) = (vec![0; n * k], vec![0; n * k]);
             let halves = (MatMut::new(&mut hi, n, k, n).unwrap(), MatMut::new(&mut lo, n, k, n).unwrap());
@@ -87,7 +87,7 @@ fn updates_keep_to_the_lower_triangle_and_to_their_bound() {
                 }
                 assert!(worst <= 1.0, "{p} {n} {k}: {worst} of the bound");
                 // TF32 must be seen to round.
-                let seen = p == FullPrecision::X3 || n * k < 1000 || worst > 1e-2;
+                let seen = p == PanelPrecision::X3 || n * k < 1000 || worst > 1e-2;
                 assert!(seen, "{p} {n} {k}: {worst} of the bound");
             }
         }
@@ -95,7 +95,7 @@ fn updates_keep_to_the_lower_triangle_and_to_their_bound() {
 }
 
 /// `|X op(L) - B|` over the bound of the documentation.
-fn residual(p: FullPrecision, op: Op, l: &[f32], b: &[f32], x: &[f32], m: usize, n: usize) -> f64 {
+fn residual(p: PanelPrecision, op: Op, l: &[f32], b: &[f32], x: &[f32], m: usize, n: usize) -> f64 {
     let mut worst = 0.0f64;
     for j in 0..n {
         for i in 0..m {
@@ -119,7 +119,7 @@ fn solves_are_backward_stable() {
         let l = triangle(n, &mut rng);
         let b = random(m, n, &mut rng);
         for op in [Op::Trans, Op::None] {
-            for p in FullPrecision::ALL {
+            for p in PanelPrecision::ALL {
                 let mut x = b.clone();
                 let mut scratch = vec![f32::NAN; trsm_scratch_len(p, m, n)];
                 let out = MatMut::new(&mut x, m, n, m).unwrap();
@@ -128,7 +128,7 @@ fn solves_are_backward_stable() {
                 assert!(worst <= 1.0, "{p} {op:?} {m} {n}: {worst} of the bound");
                 let mut plain = b.clone();
                 trsm_right_lower(op, view(&l, n, n), MatMut::new(&mut plain, m, n, m).unwrap()).unwrap();
-                let same = p == FullPrecision::Native || n <= 64;
+                let same = p == PanelPrecision::Native || n <= 64;
                 assert_eq!(plain == x, same, "{p} {op:?} {m} {n} has products of its own");
             }
         }
@@ -187,7 +187,7 @@ fn bad_operands_are_refused_before_anything_is_written() {
     let mut b = vec![1.0f32; 4 * 100];
     for (order, operand) in [(100, None), (99, Some("L"))] {
         let out = MatMut::new(&mut b, 4, 100, 4).unwrap();
-        let refused = trsm_right_lower_in(FullPrecision::X3, Op::Trans, view(&l, order, order), out, short);
+        let refused = trsm_right_lower_in(PanelPrecision::X3, Op::Trans, view(&l, order, order), out, short);
         match (refused, operand) {
             (Err(KernelError::Shape { operand, .. }), Some(want)) => assert_eq!(operand, want),
             (Err(KernelError::Scratch { .. }), None) => {}

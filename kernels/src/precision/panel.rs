@@ -17,7 +17,7 @@ use crate::{KernelError, MatMut, MatRef, Op};
 /// Operands and results are full tiles either way: what a factorisation does beside its tile products, and what soon dominates
 /// it on tensor cores if it stays in `f32`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum FullPrecision {
+pub enum PanelPrecision {
     /// That of the tile's element type: [`syrk_lower`](crate::syrk_lower), [`trsm_right_lower`](crate::trsm_right_lower).
     #[default]
     Native,
@@ -27,7 +27,7 @@ pub enum FullPrecision {
     X3,
 }
 
-impl FullPrecision {
+impl PanelPrecision {
     /// Every one.
     pub const ALL: [Self; 3] = [Self::Native, Self::Tf32, Self::X3];
 
@@ -46,13 +46,13 @@ impl FullPrecision {
     }
 }
 
-impl fmt::Display for FullPrecision {
+impl fmt::Display for PanelPrecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for FullPrecision {
+impl FromStr for PanelPrecision {
     type Err = UnknownPrecision;
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
@@ -64,19 +64,19 @@ impl FromStr for FullPrecision {
 }
 
 /// Scratch of a symmetric update of order `n` with an operand `n x k`, in `f32` elements; saturates at `usize::MAX`.
-pub fn syrk_scratch_len(precision: FullPrecision, n: usize, k: usize) -> usize {
+pub fn syrk_scratch_len(precision: PanelPrecision, n: usize, k: usize) -> usize {
     let area = n.saturating_mul(k);
     match precision {
-        FullPrecision::Native => 0,
-        FullPrecision::Tf32 => area,
+        PanelPrecision::Native => 0,
+        PanelPrecision::Tf32 => area,
         // Both orders of the two halves.
-        FullPrecision::X3 => area.saturating_mul(4),
+        PanelPrecision::X3 => area.saturating_mul(4),
     }
 }
 
 /// Scratch of a triangular solve with `m` rows and a triangle of order `n`, in `f32` elements; saturates at `usize::MAX`.
-pub fn trsm_scratch_len(precision: FullPrecision, m: usize, n: usize) -> usize {
-    if precision == FullPrecision::Native || n <= BLOCK {
+pub fn trsm_scratch_len(precision: PanelPrecision, m: usize, n: usize) -> usize {
+    if precision == PanelPrecision::Native || n <= BLOCK {
         return 0;
     }
     // No product has more rows or columns of the triangle, see `middle`.
@@ -100,7 +100,7 @@ pub fn syrk_lower_tf32(
     const NAME: &str = "syrk_lower_tf32";
     let (n, k) = a.shape();
     check_shape(NAME, "C", c.shape(), (n, n))?;
-    let scratch = take_scratch(NAME, scratch, syrk_scratch_len(FullPrecision::Tf32, n, k))?;
+    let scratch = take_scratch(NAME, scratch, syrk_scratch_len(PanelPrecision::Tf32, n, k))?;
     syrk::update(sign.value(), round_tf32(a, scratch)?, 1.0, c);
     Ok(())
 }
@@ -125,7 +125,7 @@ pub fn syrk_lower_x3(
     let (n, k) = a.hi.shape();
     check_shape(NAME, "A lo", a.lo.shape(), (n, k))?;
     check_shape(NAME, "C", c.shape(), (n, n))?;
-    let scratch = take_scratch(NAME, scratch, syrk_scratch_len(FullPrecision::X3, n, k))?;
+    let scratch = take_scratch(NAME, scratch, syrk_scratch_len(PanelPrecision::X3, n, k))?;
     let (first, second) = scratch.split_at_mut(2 * n * k);
     let (alpha, rest) = factor(sign, exponent_sum(a.scale_exp, a.scale_exp));
     let first = join(Join::LowHigh, (n, k), first, |j, high, low| halves(a, j, rest, high, low))?;
@@ -180,7 +180,7 @@ fn halved(x: MatRef<'_, f32>, h: usize, cols: usize) -> (MatRef<'_, f32>, MatRef
 /// # Errors
 /// [`KernelError::Shape`] when `L` is not square of `B`'s column count, [`KernelError::Scratch`]; `B` is then untouched.
 pub fn trsm_right_lower_in(
-    precision: FullPrecision,
+    precision: PanelPrecision,
     op: Op,
     l: MatRef<'_, f32>,
     b: MatMut<'_, f32>,
@@ -191,9 +191,9 @@ pub fn trsm_right_lower_in(
     check_shape(NAME, "L", l.shape(), (n, n))?;
     let scratch = take_scratch(NAME, scratch, trsm_scratch_len(precision, m, n))?;
     match precision {
-        FullPrecision::Native => trsm::right(op, l, b),
-        FullPrecision::Tf32 => right(subtract_tf32, op, l, b, scratch)?,
-        FullPrecision::X3 => right(subtract_x3, op, l, b, scratch)?,
+        PanelPrecision::Native => trsm::right(op, l, b),
+        PanelPrecision::Tf32 => right(subtract_tf32, op, l, b, scratch)?,
+        PanelPrecision::X3 => right(subtract_x3, op, l, b, scratch)?,
     }
     Ok(())
 }
@@ -280,12 +280,12 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for p in FullPrecision::ALL {
+        for p in PanelPrecision::ALL {
             assert_eq!(p.to_string().parse(), Ok(p));
         }
-        assert_eq!("fp32".parse(), Ok(FullPrecision::Native));
-        assert!("hp1".parse::<FullPrecision>().is_err());
-        assert_eq!(FullPrecision::Native.gemm(GemmPrecision::Dp), GemmPrecision::Dp);
+        assert_eq!("fp32".parse(), Ok(PanelPrecision::Native));
+        assert!("hp1".parse::<PanelPrecision>().is_err());
+        assert_eq!(PanelPrecision::Native.gemm(GemmPrecision::Dp), GemmPrecision::Dp);
     }
 
     /// The longest scratch of a product in a solve.
@@ -301,14 +301,14 @@ mod tests {
     #[test]
     fn scratch_suffices_for_every_product_of_a_solve() {
         for n in 0..600 {
-            for p in [FullPrecision::Tf32, FullPrecision::X3] {
+            for p in [PanelPrecision::Tf32, PanelPrecision::X3] {
                 let gemm = p.gemm(GemmPrecision::Sp);
                 assert!(trsm_scratch_len(p, 7, n) >= longest(gemm, 7, n), "{p} {n}");
                 assert_eq!(trsm_scratch_len(p, 7, n) == 0, n <= BLOCK);
             }
-            assert_eq!(trsm_scratch_len(FullPrecision::Native, 7, n), 0);
+            assert_eq!(trsm_scratch_len(PanelPrecision::Native, 7, n), 0);
         }
-        assert_eq!(syrk_scratch_len(FullPrecision::X3, usize::MAX, 2), usize::MAX);
-        assert_eq!(trsm_scratch_len(FullPrecision::Tf32, usize::MAX, usize::MAX), usize::MAX);
+        assert_eq!(syrk_scratch_len(PanelPrecision::X3, usize::MAX, 2), usize::MAX);
+        assert_eq!(trsm_scratch_len(PanelPrecision::Tf32, usize::MAX, usize::MAX), usize::MAX);
     }
 }

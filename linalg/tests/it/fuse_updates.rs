@@ -45,11 +45,11 @@ impl Case {
         s: &S,
         (a, b): &(SymmetricTiled<f32>, RectTiled<f32>),
         policy: &SharedPolicy,
-        look_left: usize,
+        fuse_updates: usize,
     ) -> Result<impl Fn() -> Vec<u64> + use<S>, Error> {
         a.fill(s, &dense32(&self.a, self.cols.len()))?;
         b.fill(s, &dense32(&self.b, self.rows.len()))?;
-        let submission = Submission::default().look_left(look_left);
+        let submission = Submission::default().fuse_updates(fuse_updates);
         let factor = cholesky_with(s, a, policy, &submission)?;
         let solution = solve_with(s, a, b, policy, &submission, |_| Ok(()))?;
         let count = move |p| factor.counts().count_of(p) + solution.counts().count_of(p);
@@ -67,10 +67,10 @@ impl Case {
         &self,
         rt: &Runtime,
         policy: &SharedPolicy,
-        look_left: usize,
+        fuse_updates: usize,
     ) -> Result<(Vec<u32>, Vec<u64>), Error> {
         let matrices = self.matrices(rt);
-        let counts = self.submit(rt, &matrices, policy, look_left)?;
+        let counts = self.submit(rt, &matrices, policy, fuse_updates)?;
         Ok((Case::bits(rt, &matrices)?, counts()))
     }
 }
@@ -80,9 +80,9 @@ const RULES: [&str; 14] = [
     "hp1",
     "bf1",
     "x3",
-    "tf32,full=tf32",
+    "tf32,panel=tf32",
     "hp1:band=2",
-    "hp1:band=3,else=x3,full=x3",
+    "hp1:band=3,else=x3,panel=x3",
     "hp2",
     "hp3:band=3",
     "hp2:operand=1e-2,else=hp1",
@@ -99,8 +99,8 @@ fn every_rule_gives_the_bits_of_separate_tasks() {
     for text in RULES {
         let policy = rule(text);
         let separate = case.run(&runtime(1, "eager"), &policy, 1).unwrap();
-        for look_left in [2, 3, 24] {
-            assert!(case.run(&rt, &policy, look_left).unwrap() == separate, "{text}, {look_left}");
+        for fuse_updates in [2, 3, 24] {
+            assert!(case.run(&rt, &policy, fuse_updates).unwrap() == separate, "{text}, {fuse_updates}");
         }
     }
 }
@@ -153,7 +153,7 @@ proptest! {
     #[test]
     fn any_tiles_any_number_of_products_together(
         widths in prop::collection::vec(1usize..20, 1..9),
-        look_left in 1usize..30,
+        fuse_updates in 1usize..30,
         seed in 0u64..1000,
         text in prop::option::of(prop::sample::select(RULES.to_vec())),
     ) {
@@ -163,7 +163,7 @@ proptest! {
         let policy = text.map_or_else(|| scattered(seed), rule);
         // Some precisions lose definiteness: then both do.
         let separate = case.run(&runtime(1, "eager"), &policy, 1);
-        let together = case.run(&runtime(2, "lws"), &policy, look_left);
+        let together = case.run(&runtime(2, "lws"), &policy, fuse_updates);
         match (separate, together) {
             (Ok(separate), Ok(together)) => prop_assert!(separate == together),
             (Err(separate), Err(together)) => prop_assert_eq!(separate.to_string(), together.to_string()),
@@ -173,10 +173,10 @@ proptest! {
 }
 
 /// Inner lengths of the products' tasks on each tile, in order, and operations of all tasks.
-fn recorded(policy: &SharedPolicy, look_left: usize) -> (Vec<Vec<u32>>, f64) {
+fn recorded(policy: &SharedPolicy, fuse_updates: usize) -> (Vec<Vec<u32>>, f64) {
     let graph: Result<Graph, Error> = Graph::record(|g: &Recorder| {
         let a = SymmetricTiled::<f32>::planned(g, TileGrid::uniform(72, 10)?);
-        cholesky_with(g, &a, policy, &Submission::default().look_left(look_left)).map(drop)
+        cholesky_with(g, &a, policy, &Submission::default().fuse_updates(fuse_updates)).map(drop)
     });
     let graph = graph.unwrap().to_petgraph();
     let mut lengths = vec![Vec::new(); 64];
@@ -191,7 +191,7 @@ fn recorded(policy: &SharedPolicy, look_left: usize) -> (Vec<Vec<u32>>, f64) {
 #[test]
 fn products_share_tasks_where_their_sums_stay_in_f32() {
     // Eight tiles, the last of 2 columns: tile (7, 6) has products with k = 0 to 5.
-    let of = |text: &str, look_left| recorded(&rule(text), look_left).0[8 * 7 + 6].clone();
+    let of = |text: &str, fuse_updates| recorded(&rule(text), fuse_updates).0[8 * 7 + 6].clone();
     for text in ["fp32", "hp1", "bf1", "x3", "tf32", "hp1:operand=1e-2,else=x3", "hp1:tile=1e-2"] {
         assert_eq!(of(text, 1), [10; 6], "{text}");
         assert_eq!(of(text, 4), [40, 20], "{text}");
