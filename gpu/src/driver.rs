@@ -80,6 +80,11 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// [`GpuError::Missing`] without NVML, too.
     fn gauges(&self, gpu: u32) -> Result<Gauges, GpuError>;
 
+    /// Bandwidth (B/s) and latency (s) of each link between two memories, where the driver declares them; `None`: they have to be measured.
+    fn links(&self) -> Option<(f64, f64)> {
+        None
+    }
+
     /// Bytes of a GPU's memory that each of its streams takes for itself, from the first library routine on it until it is destroyed;
     /// 0 for a GPU that is not there. Nobody allocates them.
     fn stream_workspace(&self, gpu: u32) -> u64;

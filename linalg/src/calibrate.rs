@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn gpus_are_a_platform() {
         let Some(twins) = zellige_twins::mock(zellige_kernels::cuda::SOURCES) else { return };
-        let driver: Arc<dyn Driver> = Arc::new(twins.gpus(2).build());
+        let driver: Arc<dyn Driver> = Arc::new(twins.gpus(2).measured_links().build());
         is_a_platform(&[0, 1].map(|number| Gpu::new(Arc::clone(&driver), number).into()));
     }
 

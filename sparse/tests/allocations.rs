@@ -56,7 +56,7 @@ fn count(bytes: usize) {
 #[test]
 fn steps_ask_for_no_vectors() -> Result<(), Error> {
     let rt = Runtime::builder().workers(2).build()?;
-    let cells = Flow { cells: [34, 30, 26], spread: 0.3, ..Flow::default() };
+    let cells = Flow { cells: [24, 20, 18], spread: 0.3, ..Flow::default() };
     let (symmetric, streaming) =
         (flow(&cells)?, transport(&Transport { flow: cells, ..Transport::default() })?);
     for (a, method, precond, inner) in [

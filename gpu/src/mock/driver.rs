@@ -111,6 +111,10 @@ impl Driver for Mock {
         Ok(Gauges { sm_clock_mhz: Some(CLOCK), power_w: Some(POWER), energy_j: Some(energy) })
     }
 
+    fn links(&self) -> Option<(f64, f64)> {
+        self.links
+    }
+
     fn stream_workspace(&self, gpu: u32) -> u64 {
         self.infos.get(gpu as usize).map_or(0, |_| self.shared.with(|state| state.workspace))
     }

@@ -22,14 +22,16 @@ const LATEST: Duration = Duration::from_micros(200);
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Something was queued or has ended.
-    changed: Condvar,
+    /// Something can be executed: what the threads wait for.
+    queued: Condvar,
+    /// A record was reached, or a lost GPU executes one operation less: what callers wait for.
+    ended: Condvar,
     pub(super) twins: Twins,
 }
 
 impl Shared {
     pub(super) fn new(state: State, twins: Twins) -> Arc<Shared> {
-        Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), twins })
+        Arc::new(Shared { state: Mutex::new(state), queued: Condvar::new(), ended: Condvar::new(), twins })
     }
 
     /// For a call that queues something or changes what is there.
@@ -37,7 +39,12 @@ impl Shared {
         let mut state = self.state.lock();
         self.settle(&mut state);
         let result = f(&mut state);
-        self.changed.notify_all();
+        // Most calls only ask. One thread is enough: it wakes the next one if there is more.
+        if state.closing {
+            self.queued.notify_all();
+        } else if state.has_ready() {
+            self.queued.notify_one();
+        }
         self.settle(&mut state);
         result
     }
@@ -45,7 +52,7 @@ impl Shared {
     /// Waits until a GPU that is lost executes nothing any more: whoever is told may give host memory back, or use it.
     fn settle(&self, state: &mut MutexGuard<'_, State>) {
         while state.is_dying() {
-            self.changed.wait(state);
+            self.ended.wait(state);
         }
     }
 
@@ -68,8 +75,11 @@ impl Shared {
         while !state.closing {
             let ready = state.ready();
             if ready.is_empty() {
-                self.changed.wait(&mut state);
+                self.queued.wait(&mut state);
                 continue;
+            }
+            if ready.len() > 1 {
+                self.queued.notify_one();
             }
             if state.random().is_multiple_of(SELDOM) {
                 let delay = LATEST.mul_f64((state.random() >> 11) as f64 / (1u64 << 53) as f64);
@@ -91,6 +101,7 @@ impl Shared {
         let Some(stream) = inner.streams.get_mut(&token) else { return };
         let Some(item) = stream.queue.pop_front() else { return };
         let lost = inner.gpus[stream.gpu as usize].lost.clone();
+        let is_record = matches!(item, Item::Record(_));
         match item {
             Item::Wait(_) => {}
             Item::Record(record) => {
@@ -113,7 +124,10 @@ impl Shared {
             }
         }
         state.sweep(token);
-        self.changed.notify_all();
+        // A GPU may have been lost while its operation ran, by another thread or by the operation.
+        if is_record || state.is_any_lost() {
+            self.ended.notify_all();
+        }
     }
 
     /// Waits until the record is reached, and learns what was before it.
@@ -125,7 +139,7 @@ impl Shared {
                 self.settle(&mut state);
                 return end.clone();
             }
-            self.changed.wait(&mut state);
+            self.ended.wait(&mut state);
         }
     }
 
@@ -173,14 +187,26 @@ enum Failure {
 impl State {
     /// Streams whose first item can be executed.
     fn ready(&self) -> Vec<u64> {
+        let mut ready: Vec<u64> = self.ready_streams().collect();
+        ready.sort_unstable(); // the table's order is not the seed's
+        ready
+    }
+
+    fn has_ready(&self) -> bool {
+        self.ready_streams().next().is_some()
+    }
+
+    fn ready_streams(&self) -> impl Iterator<Item = u64> {
         let can = |item: &Item| match item {
             Item::Wait(record) => record.ended.get().is_some(),
             Item::Run { .. } | Item::Record(_) => true,
         };
-        let streams = self.streams.iter().filter(|(_, s)| !s.busy && s.queue.front().is_some_and(can));
-        let mut ready: Vec<u64> = streams.map(|(token, _)| *token).collect();
-        ready.sort_unstable(); // the table's order is not the seed's
-        ready
+        let streams = self.streams.iter().filter(move |(_, s)| !s.busy && s.queue.front().is_some_and(can));
+        streams.map(|(token, _)| *token)
+    }
+
+    fn is_any_lost(&self) -> bool {
+        self.gpus.iter().any(|gpu| gpu.lost.is_some())
     }
 
     /// The one of the highest rank as a rule, so that some streams run far ahead of others; ranks change now and then.

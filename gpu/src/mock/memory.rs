@@ -19,11 +19,15 @@ const REMEMBERED: usize = 1 << 16;
 pub(super) const GARBAGE: u8 = 0xff;
 /// Bytes of it at the beginning of an allocation; what follows is 0, and takes no memory before it is written.
 const MOST_GARBAGE: usize = 1 << 20;
+/// Up to which alignment the allocator hands out pages as the system gives them, zero and not there yet; beyond it writes the zeros itself.
+const NATURAL: usize = 16;
 
 /// Bytes on the host, garbage at first.
 #[derive(Debug)]
 pub(super) struct Block {
+    /// Aligned; inside what was allocated.
     data: NonNull<u8>,
+    allocated: NonNull<u8>,
     layout: Layout,
 }
 
@@ -35,12 +39,16 @@ unsafe impl Sync for Block {}
 impl Block {
     /// `None` where the host has no room.
     pub(super) fn new(bytes: u64, alignment: usize) -> Option<Block> {
-        let layout = Layout::from_size_align(usize::try_from(bytes.max(1)).ok()?, alignment).ok()?;
+        let bytes = usize::try_from(bytes.max(1)).ok()?;
+        let layout = Layout::from_size_align(bytes.checked_add(alignment)?, NATURAL).ok()?;
         // SAFETY: the size is not 0.
-        let data = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        // SAFETY: at least so many bytes were allocated just now.
-        unsafe { data.write_bytes(GARBAGE, layout.size().min(MOST_GARBAGE)) };
-        Some(Block { data, layout })
+        let allocated = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let gap = allocated.align_offset(alignment);
+        // SAFETY: the gap is less than `alignment`, and as many bytes more than `bytes` were allocated just now.
+        let data = unsafe { allocated.add(gap) };
+        // SAFETY: `bytes` bytes from there were allocated.
+        unsafe { data.write_bytes(GARBAGE, bytes.min(MOST_GARBAGE)) };
+        Some(Block { data, allocated, layout })
     }
 
     /// Where it begins.
@@ -52,7 +60,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout, and freed here alone.
-        unsafe { dealloc(self.data.as_ptr(), self.layout) };
+        unsafe { dealloc(self.allocated.as_ptr(), self.layout) };
     }
 }
 

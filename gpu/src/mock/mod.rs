@@ -45,6 +45,9 @@ use crate::error::GpuError;
 use crate::info::{GpuInfo, Library};
 use crate::twin::{HostKernel, Reference, Twin, TwinArg};
 
+/// Bandwidth (B/s) and latency (s) that are declared of links.
+const LINKS: (f64, f64) = (10e9, 10e-6);
+
 /// A fault to come. Counts begin at 1, with what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -62,6 +65,7 @@ pub struct Mock {
     infos: Vec<GpuInfo>,
     without: Vec<Library>,
     began: Instant,
+    links: Option<(f64, f64)>,
     /// `None`: nobody looks at ranges.
     ranges: Option<Mutex<Ranges>>,
     reads: fn(&[u8]) -> bool,
@@ -75,6 +79,7 @@ pub struct MockBuilder {
     options: Options,
     name: String,
     without: Vec<Library>,
+    links: Option<(f64, f64)>,
     ranges: bool,
     reads: fn(&[u8]) -> bool,
     twins: Twins,
@@ -161,6 +166,13 @@ impl MockBuilder {
         self
     }
 
+    /// The links are not declared, and so measured when they are first used, as those of GPUs that are there: copies up to 16 MiB.
+    #[must_use]
+    pub fn measured_links(mut self) -> MockBuilder {
+        self.links = None;
+        self
+    }
+
     /// A library is missing.
     #[must_use]
     pub fn without(mut self, library: Library) -> MockBuilder {
@@ -203,6 +215,7 @@ impl MockBuilder {
         Mock {
             infos,
             without: self.without,
+            links: self.links,
             began: Instant::now(),
             ranges,
             reads: self.reads,
@@ -226,6 +239,7 @@ impl Mock {
             },
             name: "mock GPU".into(),
             without: Vec::new(),
+            links: Some(LINKS),
             ranges: false,
             reads: |_| true,
             twins: Twins { twin: Box::new(Reference), kernels: Kernels(HashMap::new()) },

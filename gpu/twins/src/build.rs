@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::TwinError;
 
@@ -20,7 +21,7 @@ fn system(what: String) -> impl FnOnce(io::Error) -> TwinError {
 ///
 /// It is kept beside the test's program: each test is a process of its own, and many need the same twins.
 pub(crate) fn library(name: &str, text: &str, kernels: &[&str]) -> Result<Option<PathBuf>, TwinError> {
-    let Ok(compiler) = Command::new("g++").arg("--version").output() else {
+    let Some(compiler) = compiler() else {
         eprintln!("skipped: host twins of {name}: there is no g++ (install it)");
         return Ok(None);
     };
@@ -28,13 +29,20 @@ pub(crate) fn library(name: &str, text: &str, kernels: &[&str]) -> Result<Option
     let program = format!("#include \"shim.h\"\n{text}\n{twins}");
     // A library is another one with another program, shim, compiler or options.
     let mut hash = DefaultHasher::new();
-    (&program, SHIM, FLAGS, WARNINGS, &compiler.stdout).hash(&mut hash);
+    (&program, SHIM, FLAGS, WARNINGS, compiler).hash(&mut hash);
     let folder = kept().map_err(system("a folder for host twins".into()))?;
     let file = folder.join(format!("{name}-{:016x}.so", hash.finish()));
     if !file.exists() {
         compile(name, &program, &folder, &file)?;
     }
     Ok(Some(file))
+}
+
+/// What g++ says of its version, asked once: a test builds the twins of many sources.
+fn compiler() -> Option<&'static [u8]> {
+    static VERSION: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let ask = || Some(Command::new("g++").arg("--version").output().ok()?.stdout);
+    VERSION.get_or_init(ask).as_deref()
 }
 
 /// `twins` beside the folder in which the program lies.

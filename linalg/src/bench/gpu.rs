@@ -363,7 +363,7 @@ pub(super) mod tests {
 
     /// A GPU that is not there; `None`, with a printed line, where there is no g++.
     pub(super) fn mock(seed: u64) -> Option<Arc<Mock>> {
-        Some(Arc::new(zellige_twins::mock(SOURCES)?.seed(seed).build()))
+        Some(Arc::new(zellige_twins::mock(SOURCES)?.seed(seed).measured_links().build()))
     }
 
     /// Nothing is left behind, and nothing was in disorder.

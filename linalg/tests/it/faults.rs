@@ -267,8 +267,9 @@ fn both_devices_die() {
 fn a_device_dies_while_the_matrix_is_generated() {
     let case = Case::uneven("fp32");
     let mut tally = Tally::default();
-    for (policy, _) in POLICIES {
-        for at in 0..24u64 {
+    for (n, (policy, _)) in POLICIES.into_iter().enumerate() {
+        let step = every(3);
+        for at in (n as u64 % step as u64..24).step_by(step) {
             let context = format!("{policy}, operation {at}");
             let dying = Emulated::new(FEW).late(at, Duration::from_micros(10)).fails_at(at);
             let rt =
@@ -285,7 +286,7 @@ fn a_device_dies_while_the_matrix_is_generated() {
             }
         }
     }
-    assert!(tally.runs_right > 50 && tally.runs_lossy > 50, "{tally:?}");
+    assert!(tally.runs_right > 15 && tally.runs_lossy > 15, "{tally:?}");
     assert!(tally.right_beside_lost > tally.runs_lossy, "{tally:?}");
 }
 

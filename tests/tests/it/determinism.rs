@@ -93,7 +93,7 @@ fn schedules_do_not_change_a_bit() {
             let expected = case.run(&policies::runtime("eager", 1, 8192, false)).unwrap();
             for (m, policy) in policies::ALL.into_iter().enumerate() {
                 let ways = [(1, 8192, true), (2, 8192, false), (2, 3, true), (5, 8192, true), (5, 40, false)];
-                let step = every(3);
+                let step = every(5);
                 for (workers, window, trace) in ways.into_iter().skip((n + m) % step).step_by(step) {
                     let rt = policies::runtime(policy, workers, window, trace);
                     let found = case.run(&rt).unwrap();

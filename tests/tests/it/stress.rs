@@ -61,18 +61,18 @@ fn submitted(what: &str, rt: &Runtime, graph: &GraphSpec) {
 
 #[test]
 fn ordered_accesses_equal_the_oracle() {
-    stress("ordered", Menu { unordered: false, ..Menu::FULL }, 200, submitted);
+    stress("ordered", Menu { unordered: false, ..Menu::FULL }, 100, submitted);
 }
 
 #[test]
 fn every_access_equals_the_oracle() {
-    stress("every access", Menu::FULL, 200, submitted);
+    stress("every access", Menu::FULL, 100, submitted);
 }
 
 #[test]
 fn failures_poison_what_the_oracle_says() {
-    stress("failures", Menu { failures: 0.03, ..Menu::FULL }, 60, submitted);
-    stress("many failures", Menu { failures: 0.3, tasks: 30, ..Menu::FULL }, 60, submitted);
+    stress("failures", Menu { failures: 0.03, ..Menu::FULL }, 40, submitted);
+    stress("many failures", Menu { failures: 0.3, tasks: 30, ..Menu::FULL }, 40, submitted);
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn replays_equal_submissions() {
         }
         compare(what, rt, handles, &oracle::run(graph, 3));
     }
-    stress("replays", Menu { unwritten: false, ..Menu::FULL }, 60, replayed);
-    stress("failing replays", Menu { unwritten: false, failures: 0.02, ..Menu::FULL }, 60, replayed);
+    stress("replays", Menu { unwritten: false, ..Menu::FULL }, 40, replayed);
+    stress("failing replays", Menu { unwritten: false, failures: 0.02, ..Menu::FULL }, 40, replayed);
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn cancelled_graphs_leave_values_or_poison() {
             .unwrap();
         assert_eq!(rt.take(x).unwrap(), 2, "{what}");
     }
-    stress("cancelled", Menu { unwritten: false, ..Menu::FULL }, 60, cancelled);
+    stress("cancelled", Menu { unwritten: false, ..Menu::FULL }, 40, cancelled);
 }
 
 #[test]
 fn many_threads_submit_at_once() {
     quiet();
-    let graphs = amount(60);
+    let graphs = amount(40);
     within("many threads", LIMIT, move || {
         for policy in policies::ALL {
             let rt = policies::runtime(policy, 2, 16, true);
@@ -173,7 +173,7 @@ fn many_threads_submit_at_once() {
 fn tasks_submit_and_wait_for_whole_graphs() {
     use zellige_runtime::Submit;
     quiet();
-    let graphs = amount(60);
+    let graphs = amount(40);
     within("nested", LIMIT, move || {
         for policy in policies::ALL {
             for (workers, window) in [(1, 1), (1, 64), (2, 2), (3, 8192)] {

@@ -46,6 +46,8 @@ struct Sizes {
     budget: Duration,
     /// Bytes of the tiles of products, more than caches hold.
     spread: u64,
+    /// Replays of a graph that are timed together.
+    replays: usize,
     /// Order of the library's large products, as long as memory holds it.
     peak: u32,
     /// Bytes of one copy.
@@ -81,6 +83,7 @@ impl Sizes {
             repeats: args.repeats,
             budget: Duration::from_secs(args.budget.into()),
             spread: 512 << 20,
+            replays: 20,
             peak: if args.quick { 4096 } else { 8192 },
             copy: 256 << 20,
             seconds: 0.2,

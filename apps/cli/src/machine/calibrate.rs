@@ -187,7 +187,7 @@ mod tests {
         for (name, count, capability) in [("New", 2, (9, 0)), ("Old", 1, (7, 5))] {
             let Some(twins) = zellige_twins::mock(SOURCES) else { return };
             let twins = twins.name(name).gpus(count).compute_capability(capability.0, capability.1);
-            let driver: Arc<dyn Driver> = Arc::new(twins.build());
+            let driver: Arc<dyn Driver> = Arc::new(twins.measured_links().build());
             gpus(&driver, vec![16], &models, &Silent).unwrap();
         }
         let rows = models.rows();
@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn measured_gpus_are_written_as_a_platform() {
         let Some(twins) = zellige_twins::mock(SOURCES) else { return };
-        let driver: Arc<dyn Driver> = Arc::new(twins.name("New").gpus(2).memory(1 << 30).build());
+        let driver: Arc<dyn Driver> =
+            Arc::new(twins.name("New").gpus(2).memory(1 << 30).measured_links().build());
         let models = Arc::new(Models::new());
         gpus(&driver, vec![16], &models, &Silent).unwrap();
         let error = platform(&models, 1, &all_of(&driver)).unwrap_err().to_string();

@@ -393,7 +393,7 @@ mod tests {
     fn a_gpu_that_does_as_it_should_passes() {
         let (Some(driver), Some(lost)) = (mock(1), mock(2)) else { return };
         let kernels = Extent { tiles: 5, largest: 40, seed: 1 };
-        let extents = Extents { kernels, applications: FEW, factor: (512, 32), rules: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (384, 32), rules: 1 };
         let report = check(&driver, 0, &extents, &|number| fault_here(&lost, number), &Silent).unwrap();
         assert!(report.passed(), "{}", report.text(false));
         assert_eq!((report.kernels.len(), report.rules.len(), report.factors.len()), (23 + 13, 1, 4));
@@ -452,7 +452,7 @@ mod tests {
         let Some(twins) = twins() else { return };
         let driver: Arc<dyn Driver> = Arc::new(twins.gpus(3).seed(4).build());
         let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
-        let extents = Extents { kernels, applications: FEW, factor: (512, 32), rules: 0 };
+        let extents = Extents { kernels, applications: FEW, factor: (384, 32), rules: 0 };
         let rows = together(&driver, &extents, &Silent).unwrap();
         let said: Vec<(&str, usize)> = rows.iter().map(|row| (&*row.what, row.devices)).collect();
         assert_eq!(

@@ -3,6 +3,7 @@
 use crate::common::{collect, folder, left, ok, zellige};
 use std::process::{Child, Stdio};
 use std::time::Duration;
+use zellige_test_scale::every;
 
 fn signal(child: &Child, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
@@ -34,7 +35,17 @@ fn long(verb: &str, folder: &std::path::Path) -> Child {
 
 #[test]
 fn an_interrupted_run_leaves_nothing() {
-    for (verb, delay) in [("run", 300), ("run", 1500), ("run", 2500), ("build", 1500), ("cov", 1000)] {
+    // Two workers compute all the while.
+    let all = [
+        ("run", 300),
+        ("run", 2500),
+        ("run", 1500),
+        ("build", 1500),
+        ("build", 800),
+        ("cov", 1000),
+        ("cov", 500),
+    ];
+    for (verb, delay) in all.into_iter().step_by(every(2)) {
         let folder = folder(32);
         let child = long(verb, folder.path());
         std::thread::sleep(Duration::from_millis(delay));

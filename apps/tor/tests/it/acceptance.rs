@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use zellige_runtime::Runtime;
+use zellige_test_scale::every;
 use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse, read};
 use zellige_tor::pipeline::{self, Measured, OnNotSpd, Options, RuleResult, Silent, TileChoice};
 
@@ -123,21 +124,27 @@ fn check_system_with_updates_and_solves_on_tensor_cores() {
         ("tf32:operand=1e-2,panel=x3", 5e-4),
     ];
     let tf32 = ["fp32,panel=tf32", "tf32:operand=1e-2,panel=tf32", "hp1:operand=1e-2,panel=tf32"];
-    for results in [outcomes(48, &x3, &tf32), outcomes(76, &x3, &[]), outcomes(152, &x3, &[])] {
+    let narrow = [("fp32,panel=tf32", 5e-4), ("tf32,panel=tf32", 5e-4)];
+    let survive = [&x3[..], &narrow].concat();
+    let mut all = vec![outcomes(48, &x3, &tf32), outcomes(76, &survive, &[])];
+    if every(2) == 1 {
+        all.push(outcomes(152, &x3, &[]));
+    }
+    for results in all {
         for result in
-            results.iter().filter(|result| result.rule.starts_with("x3") || result.rule.contains("fp32,"))
+            results.iter().filter(|result| result.rule.starts_with("x3") || result.rule == "fp32,panel=x3")
         {
             let error = result.measured.as_ref().map_or(0.0, |measured| measured.backward_error);
             assert!(error <= 5e-7, "{}: {error:e}", result.rule);
         }
     }
-    outcomes(76, &[("fp32,panel=tf32", 5e-4), ("tf32,panel=tf32", 5e-4)], &[]);
 }
 
 #[test]
 fn edges_decide_whether_hp1_survives() {
     let input = check_system();
-    for (tile, survives) in [(40, false), (48, false), (64, false), (38, true), (76, true)] {
+    let tiles = [(48, false), (40, false), (76, true), (64, false), (38, true)];
+    for (tile, survives) in tiles.into_iter().step_by(every(2)) {
         let results = run(&input, &options(&["hp1"], TileChoice::Uniform(tile)));
         assert_eq!(results[0].measured.is_some(), survives, "tile {tile}");
     }
@@ -169,12 +176,14 @@ fn retry_ends_with_a_rule_that_survives() {
 #[test]
 fn demo_system_by_rules() {
     let input = demo();
-    let results =
-        run(&input, &options(&["fp64", "fp32", "hp1:band=2", "hp1:operand=1e-2", "x3"], TileChoice::Auto));
+    let all = [("x3", 1e-5), ("fp32", 1e-5), ("hp1:operand=1e-2", 5e-4), ("hp1:band=2", 1e-3)];
+    let tried: Vec<(&str, f64)> = all.into_iter().step_by(every(2)).collect();
+    let rules: Vec<&str> = std::iter::once("fp64").chain(tried.iter().map(|(rule, _)| *rule)).collect();
+    let results = run(&input, &options(&rules, TileChoice::Auto));
     let reference = measured(&results[0]).strehl_moao;
-    for (result, bound) in results[1..].iter().zip([1e-5, 1e-3, 5e-4, 1e-5]) {
+    for (result, (_, bound)) in results[1..].iter().zip(tried) {
         let change = (measured(result).strehl_moao - reference).abs();
         assert!(change < bound, "{}: {change}", result.rule);
     }
-    assert!(measured(&results[4]).backward_error <= 5e-7);
+    assert!(measured(&results[1]).backward_error <= 5e-7, "x3");
 }

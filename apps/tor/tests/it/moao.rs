@@ -97,13 +97,14 @@ fn published_ten_layer_system() {
     let cov = Covariance::new(&input.system, &input.atmosphere).unwrap();
     assert_eq!((cov.measurements(), cov.truth_slopes()), (912, 152));
     let cmm = cov.matrix(Kind::Cmm).unwrap();
-    // Largest eigenvalue by the power method: the next one is close behind (three laser stars), hence Rayleigh quotients.
+    // Largest eigenvalue by the power method: the next ones are close behind (three laser stars), and as good within the tolerance.
     let mut v = zellige_tor::Matrix::from_fn(912, 1, |i, _| 1.0 + (i % 7) as f64);
     let mut largest = 0.0;
-    for _ in 0..2000 {
+    for _ in 0..200 {
         let w = cmm.times(&v).unwrap();
-        largest = w.norm() / v.norm();
-        v = zellige_tor::Matrix::from_fn(912, 1, |i, _| w[(i, 0)] / w.norm());
+        let norm = w.norm();
+        largest = norm / v.norm();
+        v = zellige_tor::Matrix::from_fn(912, 1, |i, _| w[(i, 0)] / norm);
     }
     close("largest eigenvalue", largest, 76.02, 1e-3);
     let r = reference::reconstruct(&cov, 0).unwrap();

@@ -17,8 +17,7 @@ use crate::gpu::Ops;
 const TASKS: usize = 256;
 /// Numbers of an array.
 const NUMBERS: u32 = 256;
-/// Replays that are timed together, behind some that are not: in these kernels are loaded and the graph is recorded.
-const REPLAYS: usize = 20;
+/// Replays that come before those that are timed: in these kernels are loaded and the graph is recorded.
 const BEFORE: usize = 3;
 
 /// Times of one task of a graph that is replayed, all tasks one behind the other.
@@ -33,19 +32,19 @@ pub struct ReplayTimes {
 }
 
 impl GpuBench {
-    /// What a task of a replayed graph takes, by the host's clock.
+    /// What a task of a replayed graph takes, by the host's clock; `together` replays are timed as one.
     ///
     /// # Errors
     /// [`Error::Runtime`] for what the GPU refuses.
-    pub fn replays(&self) -> Result<ReplayTimes, Error> {
-        let (task_by_task, _) = self.replayed(GpuGraphs::Never)?;
-        let (as_one, launched) = self.replayed(GpuGraphs::Always)?;
-        let one_launch = (launched >= REPLAYS as u64).then_some(as_one);
+    pub fn replays(&self, together: usize) -> Result<ReplayTimes, Error> {
+        let (task_by_task, _) = self.replayed(GpuGraphs::Never, together)?;
+        let (as_one, launched) = self.replayed(GpuGraphs::Always, together)?;
+        let one_launch = (launched >= together as u64).then_some(as_one);
         Ok(ReplayTimes { tasks: TASKS, task_by_task, one_launch })
     }
 
     /// Seconds of a task, and how many replays were one launch.
-    fn replayed(&self, when: GpuGraphs) -> Result<(f64, u64), Error> {
+    fn replayed(&self, when: GpuGraphs, together: usize) -> Result<(f64, u64), Error> {
         let builder = Runtime::builder().workers(0).gpu_only(true).policy("lws");
         let gpu = Gpu::new(self.driver.clone(), self.number);
         let rt = builder.gpu_graphs(when).device(gpu).build()?;
@@ -66,7 +65,7 @@ impl GpuBench {
             Ok(start.elapsed().as_secs_f64() / (times * TASKS) as f64)
         };
         replay(BEFORE)?;
-        let times: Result<Vec<f64>, Error> = (0..self.repeats.max(1)).map(|_| replay(REPLAYS)).collect();
+        let times: Result<Vec<f64>, Error> = (0..self.repeats.max(1)).map(|_| replay(together)).collect();
         let launched = rt.memory().iter().map(|node| node.graphs_launched).sum();
         Ok((median(times?), launched))
     }
@@ -113,13 +112,13 @@ mod tests {
     fn replays_are_timed_both_ways() {
         let Some(mock) = mock(8) else { return };
         let bench = GpuBench { driver: mock.clone(), number: 0, repeats: 2, least_seconds: 0.0 };
-        let times = bench.replays().unwrap();
+        let times = bench.replays(5).unwrap();
         assert!(times.tasks == TASKS && times.task_by_task > 0.0, "{times:?}");
         assert!(times.one_launch.is_some_and(|seconds| seconds > 0.0), "{times:?}");
-        let (_, launched) = bench.replayed(GpuGraphs::Always).unwrap();
+        let (_, launched) = bench.replayed(GpuGraphs::Always, 3).unwrap();
         // All but the first, which goes task by task.
-        assert_eq!(launched, (BEFORE - 1 + 2 * REPLAYS) as u64);
-        assert_eq!(bench.replayed(GpuGraphs::Never).unwrap().1, 0);
+        assert_eq!(launched, (BEFORE - 1 + 2 * 3) as u64);
+        assert_eq!(bench.replayed(GpuGraphs::Never, 1).unwrap().1, 0);
         check(&mock);
     }
 }

@@ -428,7 +428,7 @@ mod tests {
         let Some(mock) = mock(4) else { return };
         let rule = "hp1:band=2".parse().unwrap();
         let bench = TiledBench {
-            n: 256,
+            n: 192,
             tile: 16,
             rule,
             repeats: 1,
@@ -438,14 +438,14 @@ mod tests {
             models: None,
         };
         let whole = bench.bytes().unwrap();
-        assert_eq!(whole, 256 * (256 + 16) / 2 * 4);
+        assert_eq!(whole, 192 * (192 + 16) / 2 * 4);
         let run = |parts: usize, memory| {
             let run = bench.run(&vec![Gpu::new(mock.clone(), 0).memory(memory); parts], |_| ()).unwrap();
             assert!(run.seconds > 0.0 && run.tflops > 0.0 && run.tflops.is_finite(), "{run:?}");
             run
         };
         let inside = run(1, 2 * whole);
-        assert!((inside.work.flop() - 256f64.powi(3) / 3.0).abs() < 1.0, "{inside:?}");
+        assert!((inside.work.flop() - 192f64.powi(3) / 3.0).abs() < 1.0, "{inside:?}");
         assert!(inside.work.seconds(|precision| (precision != GemmPrecision::Hp1).then_some(1.0)).is_none());
         assert!(inside.fingerprint.is_some());
         // Fewer tasks, the same bits.

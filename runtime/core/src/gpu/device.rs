@@ -60,7 +60,8 @@ impl GpuDevice {
 
 impl Device for GpuDevice {
     fn link(&self, _from: NodeId, _to: NodeId) -> Option<LinkSpec> {
-        None
+        let (bandwidth, latency) = self.memory.driver.links()?;
+        Some(LinkSpec { bandwidth, latency_ns: (latency * 1e9).round() as u64 })
     }
 
     fn enqueue(&self, stream: StreamId, op: Op) {

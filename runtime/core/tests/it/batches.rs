@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zellige_runtime::*;
+use zellige_test_scale::every;
 
 /// A runtime that is given up loudly if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
@@ -521,7 +522,8 @@ fn traces_share_the_time_of_a_call_out() {
 fn a_dying_device_sends_every_task_of_a_call_back() {
     let (mut right, mut lost) = (0, 0);
     for (n, (policy, _)) in POLICIES.into_iter().enumerate() {
-        for at in 0..40 {
+        let step = every(3);
+        for at in (n as u64 % step as u64..40).step_by(step) {
             let dying = Emulated::new(4000).late(at, Duration::from_micros(20)).fails_at(at);
             let rt = builder(n % 2).policy(policy).device(dying).device(Emulated::new(4000)).build().unwrap();
             let (mix, ys) = (Mix::new(6), values(&rt, 12));
@@ -553,5 +555,5 @@ fn a_dying_device_sends_every_task_of_a_call_back() {
             }
         }
     }
-    assert!(right > 500 && lost > 50, "{right} values were right, {lost} were lost");
+    assert!(right > 150 && lost > 15, "{right} values were right, {lost} were lost");
 }

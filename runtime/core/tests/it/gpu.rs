@@ -317,7 +317,7 @@ fn working_space_is_on_the_gpu() {
 
 #[test]
 fn links_to_gpus_are_measured() {
-    let mock = mock(|builder| builder.gpus(2));
+    let mock = mock(|builder| builder.gpus(2).measured_links());
     let rt = gpus(&mock, 2, 1 << 20).build().unwrap();
     rt.measure_links();
     drop(rt);

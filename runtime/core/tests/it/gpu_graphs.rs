@@ -10,6 +10,7 @@ use zellige_runtime::{
     Bindings, Codelet, Cpu, Cuda, Error, Gpu, GpuGraphs, Graph, Handle, Read, Recorder, Runtime, Scratch,
     Submit, TaskContext, TaskError, TaskRef, Update, read, scratch, update, write,
 };
+use zellige_test_scale::amount;
 
 type Value = Handle<Vec<f64>>;
 
@@ -302,7 +303,7 @@ fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
 #[test]
 fn random_replays_come_to_what_they_should() {
     const VALUES: usize = 5;
-    for seed in 0..40_u64 {
+    for seed in 0..amount(40) as u64 {
         let mut next = numbers(seed);
         let mock = at_once(|builder| builder.seed(seed));
         let room = [40, 48, 64, 1 << 20][next(4)];

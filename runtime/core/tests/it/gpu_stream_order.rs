@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::steps::{End, Set, Step, check, mock, numbers};
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_runtime::{Bindings, Gpu, Handle, Runtime, Submit, read, update, write};
+use zellige_test_scale::amount;
 
 fn on(driver: &Arc<Mock>, gpus: &[u32]) -> Runtime {
     let mut builder = Runtime::builder().workers(0).peers(1e9).policy("eager");
@@ -203,7 +204,7 @@ fn what_is_cancelled_behind_others_ends_as_cancelled() {
 fn random_chains_come_to_what_they_should() {
     let (done, ended) = channel();
     let work = std::thread::spawn(move || {
-        for seed in 0..60 {
+        for seed in 0..amount(60) as u64 {
             run_random(seed);
         }
         done.send(()).unwrap();

@@ -190,7 +190,7 @@ fn callers_say_what_is_to_be_page_locked() {
 
 #[test]
 fn links_are_measured_with_page_locked_memory() {
-    let mock = mock(|builder| builder.gpus(2));
+    let mock = mock(|builder| builder.gpus(2).measured_links());
     let rt = builder(&mock, 2, 4).build().unwrap();
     rt.measure_links();
     assert_eq!(mock.pageable_copies(LARGE), 0);

@@ -223,7 +223,7 @@ impl Run<'_> {
 
     fn replays(&mut self) -> anyhow::Result<()> {
         self.progress.stage("replays", 1);
-        let measured = self.bench.replays();
+        let measured = self.bench.replays(self.sizes.replays);
         self.figures.replays = self.tried("replays", measured)?.map(Into::into);
         self.done(1);
         Ok(())

@@ -18,7 +18,7 @@ fn twins() -> Option<MockBuilder> {
 }
 
 fn mock(memory: u64, without: Option<Library>) -> Option<Arc<dyn Driver>> {
-    let builder = twins()?.memory(memory);
+    let builder = twins()?.memory(memory).measured_links();
     let builder = without.into_iter().fold(builder, |builder, library| builder.without(library));
     Some(Arc::new(builder.build()))
 }
@@ -38,6 +38,7 @@ fn sizes(n: &[u32]) -> Sizes {
         repeats: 1,
         budget: Duration::from_secs(1 << 30),
         spread: 4096,
+        replays: 3,
         peak: 48,
         copy: 100_000,
         seconds: 0.0,

@@ -7,7 +7,7 @@ use zellige_runtime::{
     Bindings, Block, Emulated, Error, Graph, Handle, POLICIES, Recorder, Region, Runtime, Submit, commute,
     read, split_evenly, update,
 };
-use zellige_test_scale::amount;
+use zellige_test_scale::{amount, every};
 
 use super::{Ints, builder};
 
@@ -159,17 +159,16 @@ const TIGHT: u64 = 2 * SIZE as u64 * 8 + 16;
 const ROWS: usize = 8;
 const SIZE: usize = ROWS * 6;
 
-/// Every policy on every mix of up to two CPU workers and two devices.
+/// Every policy on mixes of up to two CPU workers and two devices: each on some of the eight, and each mix on some policies; at full size all on all.
 fn mixes() -> impl Iterator<Item = (String, Runtime)> {
-    POLICIES.into_iter().flat_map(|(policy, _)| {
-        (1..9).map(move |mix| {
-            let (cpus, devices) = (mix % 3, mix / 3);
-            let mut building = builder(cpus).policy(policy);
-            for seed in 0..devices {
-                building = building.device(Emulated::new(TIGHT).late(seed as u64, Duration::from_micros(20)));
-            }
-            (format!("{policy}, {cpus} CPU workers, {devices} devices"), building.build().unwrap())
-        })
+    let all = POLICIES.into_iter().flat_map(|(policy, _)| (1..9).map(move |mix| (policy, mix)));
+    all.step_by(every(3)).map(|(policy, mix)| {
+        let (cpus, devices) = (mix % 3, mix / 3);
+        let mut building = builder(cpus).policy(policy);
+        for seed in 0..devices {
+            building = building.device(Emulated::new(TIGHT).late(seed as u64, Duration::from_micros(20)));
+        }
+        (format!("{policy}, {cpus} CPU workers, {devices} devices"), building.build().unwrap())
     })
 }
 
