@@ -1,6 +1,7 @@
 //! Bounded, lock-free queues into which workers put trace records while a run goes on.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
@@ -10,37 +11,97 @@ use zellige_trace::{IdleEvent, IdleState, TaskEvent, Trace, TraceWorker};
 /// Records per worker when the user does not say.
 pub(crate) const DEFAULT_CAPACITY: usize = 1 << 17;
 
-/// A queue that takes so many records at most, and memory for those that there are.
+/// A queue that takes a number of records at most, and memory as they come.
 pub(crate) struct Bounded<T> {
     records: SegQueue<T>,
-    capacity: usize,
+    /// How many more it takes.
+    left: AtomicUsize,
 }
 
 impl<T> Bounded<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        Bounded { records: SegQueue::new(), capacity }
+        Bounded { records: SegQueue::new(), left: AtomicUsize::new(capacity) }
     }
 
-    /// False if it is full, give or take what others put in at the same moment.
+    /// Adds a record; false if it does not fit.
     pub(crate) fn push(&self, record: T) -> bool {
-        let fits = self.records.len() < self.capacity;
+        let fits = take_up_to(&self.left, 1) == 1;
         if fits {
             self.records.push(record);
         }
         fits
     }
 
-    /// Takes out what is there.
+    /// Takes out what is there, the oldest record first.
     pub(crate) fn drain(&self) -> impl Iterator<Item = T> {
-        std::iter::from_fn(|| self.records.pop())
+        std::iter::from_fn(|| {
+            let record = self.records.pop()?;
+            self.left.fetch_add(1, Ordering::Relaxed);
+            Some(record)
+        })
     }
 }
 
-/// Two bounded queues per worker, for tasks and for idle stretches, one for dependencies; what does not fit is counted.
+/// Takes `most` off a counter, or what is left of it; answers how many.
+fn take_up_to(left: &AtomicUsize, most: usize) -> usize {
+    let took = |left: usize| (left > 0).then(|| left - left.min(most));
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, took).map_or(0, |left| left.min(most))
+}
+
+/// Dependencies, in one queue for each thread that submits; threads share queues where there are more than queues.
+struct Edges {
+    queues: Vec<CachePadded<Bounded<(u64, u64)>>>,
+    /// How many more all queues take together: each gets some at a time, so that threads do not meet here for every record.
+    left: CachePadded<AtomicUsize>,
+}
+
+impl Edges {
+    /// Submitting threads are workers and a few of the user's.
+    const OTHERS: usize = 8;
+    /// What a queue gets at a time.
+    const SHARE: usize = 256;
+
+    fn new(workers: usize, capacity: usize) -> Self {
+        let queues = (0..workers.saturating_add(Self::OTHERS)).map(|_| CachePadded::new(Bounded::new(0)));
+        Edges { queues: queues.collect(), left: CachePadded::new(AtomicUsize::new(capacity)) }
+    }
+
+    /// This thread's queue.
+    fn queue(&self) -> &Bounded<(u64, u64)> {
+        thread_local!(static NUMBER: Cell<Option<usize>> = const { Cell::new(None) });
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // A thread that ends and still submits takes the first.
+        let number = NUMBER.try_with(|number| {
+            let known = number.get().unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+            number.set(Some(known));
+            known
+        });
+        &self.queues[number.unwrap_or(0) % self.queues.len()]
+    }
+
+    fn push(&self, edge: (u64, u64)) -> bool {
+        let queue = self.queue();
+        while !queue.push(edge) {
+            let share = take_up_to(&self.left, Self::SHARE);
+            if share == 0 {
+                return false;
+            }
+            queue.left.fetch_add(share, Ordering::Relaxed);
+        }
+        true
+    }
+
+    fn drain(&self) -> Vec<(u64, u64)> {
+        self.queues.iter().flat_map(|queue| queue.drain()).collect()
+    }
+}
+
+/// Two bounded queues per worker, for tasks and for idle stretches, one per submitting thread for dependencies; what does not fit is
+/// counted. Memory is taken as records come.
 pub(crate) struct TraceRecorder {
     tasks: Vec<CachePadded<Bounded<TaskEvent>>>,
     idle: Vec<CachePadded<IdleLog>>,
-    edges: Bounded<(u64, u64)>,
+    edges: Edges,
     lost: AtomicU64,
     ready: CachePadded<AtomicI64>,
 }
@@ -68,7 +129,7 @@ impl Open {
 }
 
 impl TraceRecorder {
-    /// Bytes of a recorder: queues have a word beside each record.
+    /// Bytes of a full recorder: queues have a word beside each record.
     pub(crate) fn bytes(workers: usize, capacity: usize) -> u64 {
         let word = size_of::<usize>();
         let each =
@@ -85,7 +146,7 @@ impl TraceRecorder {
                 .map(|_| IdleLog { past: Bounded::new(capacity.saturating_mul(2)), open: AtomicU64::new(0) })
                 .map(CachePadded::new)
                 .collect(),
-            edges: Bounded::new(capacity.saturating_mul(4 * workers.max(1))),
+            edges: Edges::new(workers, capacity.saturating_mul(4 * workers.max(1))),
             lost: AtomicU64::new(0),
             ready: CachePadded::default(),
         }
@@ -128,7 +189,8 @@ impl TraceRecorder {
 
     /// Takes out what has been recorded so far; idle stretches that last are cut here.
     pub(crate) fn drain(&self, workers: Vec<TraceWorker>, policy: String, now_ns: u64) -> Trace {
-        let mut tasks: Vec<TaskEvent> = self.tasks.iter().flat_map(|queue| queue.drain()).collect();
+        let mut tasks: Vec<TaskEvent> =
+            self.tasks.iter().flat_map(|queue| queue.drain()).collect();
         tasks.sort_by_key(|task| (task.start_ns, task.id));
         let mut idle: Vec<IdleEvent> = Vec::new();
         for (worker, log) in self.idle.iter().enumerate() {
@@ -139,7 +201,7 @@ impl TraceRecorder {
                 idle.extend(stretch(worker, before, now_ns));
             }
         }
-        let edges = self.edges.drain().collect();
+        let edges = self.edges.drain();
         let lost = self.lost.swap(0, Ordering::Relaxed);
         Trace { workers, policy, tasks, edges, idle, lost, ..Trace::default() }
     }
@@ -192,5 +254,36 @@ mod tests {
         }
         let trace = recorder.drain(vec![], String::new(), 4);
         assert_eq!((trace.idle.len(), trace.lost), (2, 2));
+    }
+
+    #[test]
+    fn threads_that_submit_share_what_dependencies_may_take() {
+        let recorder = TraceRecorder::new(1, 1000);
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let recorder = &recorder;
+                scope.spawn(move || (0..500).for_each(|i| recorder.edge(thread, i)));
+            }
+        });
+        let trace = recorder.drain(vec![], String::new(), 0);
+        assert_eq!((trace.edges.len(), trace.lost), (2000, 0), "what one does not need another has");
+        for thread in 0..4 {
+            let of: Vec<u64> =
+                trace.edges.iter().filter(|edge| edge.0 == thread).map(|edge| edge.1).collect();
+            assert_eq!(of, Vec::from_iter(0..500), "in order");
+        }
+        (0..5000).for_each(|i| recorder.edge(9, i));
+        let trace = recorder.drain(vec![], String::new(), 0);
+        // Shares that other threads' queues have stay there.
+        assert!((1000..=4000).contains(&trace.edges.len()), "{}", trace.edges.len());
+        assert_eq!(trace.edges.len() as u64 + trace.lost, 5000);
+    }
+
+    #[test]
+    fn memory_is_taken_as_records_come() {
+        let recorder = TraceRecorder::new(64, usize::MAX);
+        recorder.edge(1, 2);
+        recorder.task(TaskEvent::default());
+        assert_eq!(recorder.drain(vec![], String::new(), 0).lost, 0);
     }
 }
