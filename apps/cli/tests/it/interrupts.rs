@@ -5,7 +5,18 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use zellige_test_scale::every;
 
+/// Whether a process has a handler for Ctrl-C: before that, the system ends it.
+fn listens(child: &Child) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/{}/status", child.id())) else { return true };
+    let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_none_or(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 2 != 0))
+}
+
+/// Sends a signal, as soon as the command has begun.
 fn signal(child: &Child, signal: rustix::process::Signal) {
+    while !listens(child) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
     rustix::process::kill_process(pid, signal).unwrap();
 }

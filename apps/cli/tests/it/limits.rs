@@ -124,17 +124,11 @@ fn records_of_a_trace_are_planned() {
     assert!(announced > 10 << 20, "{announced}");
     let memory = find(&json, "memory").unwrap().to_string();
     assert!(memory.contains("3 worker(s)") && !memory.contains("trace"), "{memory}");
-    // The run fits without its trace, and not with it.
     let line = "tor run small.toml --precision fp32 --workers 2 --xray off";
-    let needed = (0..20).map(|k| 120 + 20 * k).find(|&megabytes| {
-        let ran = with_space(folder.path(), megabytes, line);
-        ran.code == Some(0)
-    });
-    let traced = format!("{line} --trace t.json");
-    let ran = with_space(folder.path(), needed.expect("it fits 500 MB"), &traced);
-    if ran.code != Some(0) {
-        ran.expect(1).says("records of the trace").says("available");
-    }
+    let refused = with_space(folder.path(), 140, line).expect(1).says("available").stderr;
+    assert!(!refused.contains("records of the trace"), "{refused}");
+    with_space(folder.path(), 140, &format!("{line} --trace t.json")).expect(1).says("records of the trace");
+    assert!(left(folder.path()).is_empty());
 }
 
 /// Records of a trace and measured products are those of the machine, not of so many workers.

@@ -117,7 +117,19 @@ fn broken_files_are_answered_or_refused() {
     .unwrap();
     ok(
         here,
-        &["tor", "run", "small.toml", "--precision", "fp32", "--xray", "off", "--norms-out", "norms.json"],
+        &[
+            "tor",
+            "run",
+            "small.toml",
+            "--precision",
+            "fp32",
+            "--xray",
+            "off",
+            "--tile",
+            "10",
+            "--norms-out",
+            "norms.json",
+        ],
     );
     let search = "psa run --basis basis_i16.npy --positions pos_f32.npy --events events0_keV_f32.npy \
                   --energies events0_energy_keV_f64.npy";
