@@ -240,9 +240,8 @@ mod tests {
         assert!((written / known - 1.0).abs() < 1e-3, "{written} {known}");
     }
 
-    /// Devices with memory of their own are measured as a machine that can be written, read and simulated: their tasks take what the models
-    /// say, and what comes on top are transfers.
-    fn is_a_platform(devices: &[DeviceSpec]) {
+    /// What is known of tasks and links once they have been measured on these devices.
+    fn calibrated(devices: &[DeviceSpec]) -> Arc<Models> {
         let models = Arc::new(Models::new());
         let builder = Runtime::builder().workers(0).policy(POLICY).models(Arc::clone(&models)).peers(1e10);
         let builder = devices.iter().fold(builder, |builder, device| builder.device(device.clone()));
@@ -260,10 +259,22 @@ mod tests {
         let error = Platform::measured(Arc::clone(&models), 0, devices).unwrap_err().to_string();
         assert!(error.contains("0 worker(s)"), "conversions of the host are not known: {error}");
         host_conversions(&models);
-        let known = Platform::measured(Arc::clone(&models), 0, devices).unwrap();
+        models
+    }
+
+    /// Devices with memory of their own are measured as a machine that can be written, read and simulated: their tasks take what the models
+    /// say, and what comes on top are transfers.
+    fn is_a_platform(devices: &[DeviceSpec]) {
+        let links = devices.len() * (devices.len() + 1) / 2;
+        // A measurement that other programs have disturbed is not believed, and its link is left out: one of a few is enough.
+        let measured = (0..10).map(|_| calibrated(devices)).find_map(|models| {
+            let known = Platform::measured(Arc::clone(&models), 0, devices).unwrap();
+            (known.links.len() == links).then_some((models, known))
+        });
+        let (models, known) = measured.expect("all links are measured at least once");
         let written = Platform::parse(&known.to_toml().unwrap()).unwrap();
         assert_eq!((written.nodes.len(), written.devices.len()), (devices.len() + 1, devices.len()));
-        assert_eq!(written.links.len(), devices.len() * (devices.len() + 1) / 2, "{:?}", written.links);
+        assert_eq!(written.links.len(), links, "{:?}", written.links);
         for precision in [GemmPrecision::Sp, GemmPrecision::Hp1] {
             let [known, written] = [&known, &written].map(|platform| simulated(platform, precision, "dmdas"));
             near(&written, &known);

@@ -189,8 +189,7 @@ impl TraceRecorder {
 
     /// Takes out what has been recorded so far; idle stretches that last are cut here.
     pub(crate) fn drain(&self, workers: Vec<TraceWorker>, policy: String, now_ns: u64) -> Trace {
-        let mut tasks: Vec<TaskEvent> =
-            self.tasks.iter().flat_map(|queue| queue.drain()).collect();
+        let mut tasks: Vec<TaskEvent> = self.tasks.iter().flat_map(|queue| queue.drain()).collect();
         tasks.sort_by_key(|task| (task.start_ns, task.id));
         let mut idle: Vec<IdleEvent> = Vec::new();
         for (worker, log) in self.idle.iter().enumerate() {
