@@ -46,7 +46,7 @@ fn less_memory_moves_more_and_too_little_is_refused() {
     let ran = run(folder.path(), &[&SMALL[..], &["--device-memory", "5MB"]].concat());
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.stderr.contains("operands at once") && ran.stderr.contains("gpu0 has 0.005 GB"),
+        ran.stderr.contains("bytes at once") && ran.stderr.contains("gpu0 has 5000000 bytes"),
         "{}",
         ran.stderr
     );

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Shared, Target, on_device};
 use crate::device::Events;
-use crate::engine::transfer::TransferDriver;
+use crate::engine::transfer::{Next, TransferDriver};
 use crate::error::Error;
 use crate::task::WorkerLocal;
 
@@ -42,15 +42,28 @@ impl Shared {
         if first == workers && events.pass() {
             return true;
         }
-        for worker in (0..workers).map(|at| (first + at) % workers) {
-            if let Some(next) = self.next(worker) {
-                // A body that waited would keep the workers from what it waits for.
-                let _cannot_wait = on_device(self);
-                self.execute(next, worker, &mut WorkerLocal::new(self, self.workers[worker].model_kind));
-                return true;
-            }
+        (0..workers).any(|at| self.act_as((first + at) % workers)) || events.pass()
+    }
+
+    /// Does one thing that a worker would do; false if there is nothing.
+    fn act_as(self: &Arc<Self>, worker: usize) -> bool {
+        let transfers = self.transfers.as_ref();
+        if let Some(transfers) = transfers.filter(|transfers| transfers.failure_of(worker).is_some()) {
+            return self.pass_back(transfers, worker);
         }
-        events.pass()
+        let next = match transfers {
+            Some(transfers) => {
+                self.take_placed(transfers, worker).map(|flight| Next::Placed(Box::new(flight)))
+            }
+            None => self.pop(worker).map(Next::Ready),
+        };
+        let Some(next) = next else {
+            return transfers.is_some_and(|transfers| self.gather_more(transfers, worker));
+        };
+        // A body that waited would keep the workers from what it waits for.
+        let _cannot_wait = on_device(self);
+        self.execute(next, worker, &mut WorkerLocal::new(self, self.workers[worker].model_kind));
+        true
     }
 
     /// The calling thread does what workers would do until `done`.
@@ -60,14 +73,11 @@ impl Shared {
         target: &Target,
         done: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        /// A worker whose device has failed passes on what others then find.
-        const LOOKS: u32 = 3;
-        let mut in_vain = 0;
         while !done() {
             self.check_broken()?;
-            in_vain = if self.act_by_chance(events) { 0 } else { in_vain + 1 };
-            if in_vain == LOOKS && !done() {
-                let cycle = vec![format!("nothing is under way, and {} has not come", target.describe())];
+            if !self.act_by_chance(events) && !done() {
+                let mut cycle = vec![format!("nothing is under way, and {} has not come", target.describe())];
+                cycle.extend(self.transfers.iter().flat_map(TransferDriver::describe));
                 return Err(Error::Deadlock { what: "the calling thread".into(), cycle });
             }
         }

@@ -60,7 +60,7 @@ impl Shared {
     pub(crate) fn next(self: &Arc<Self>, worker: usize) -> Option<Next> {
         let Some(transfers) = &self.transfers else { return self.pop(worker).map(Next::Ready) };
         if transfers.failure_of(worker).is_some() {
-            self.pass_back(worker);
+            self.pass_back(transfers, worker);
             return None;
         }
         loop {

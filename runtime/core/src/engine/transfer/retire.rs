@@ -52,17 +52,19 @@ impl Shared {
         self.sleep.notify_all();
     }
 
-    /// What a failed device's queue still holds, or gets, goes to others.
-    pub(super) fn pass_back(self: &Arc<Self>, worker: usize) {
-        let Some(transfers) = &self.transfers else { return };
+    /// What a failed device's queue still holds, or gets, goes to others. False if there is nothing.
+    pub(crate) fn pass_back(self: &Arc<Self>, transfers: &TransferDriver, worker: usize) -> bool {
+        let mut any = false;
         // A task that ran again elsewhere while the manager still has its first working set would be one too many.
         drop(transfers.nodes[transfers.node_of(worker)].retiring.lock());
         // What was complete just when the device failed.
         for placed in transfers.lanes[worker].clear() {
+            any = true;
             self.send_back(transfers, placed.task, worker);
         }
         for _ in 0..PASSED_BACK {
             let Some(task) = self.pop(worker) else { break };
+            any = true;
             if let Some(failure) = task.work().poisoned() {
                 self.end_unrun(transfers, task, worker, failure);
                 continue;
@@ -75,6 +77,7 @@ impl Shared {
         for other in (0..self.workers.len()).filter(|&other| transfers.failure_of(other).is_none()) {
             self.sleep.notify(other);
         }
+        any
     }
 }
 
