@@ -81,7 +81,7 @@ impl RunOutputs {
     /// Writes trace, report and JSON, as far as they are requested, and prints the text.
     ///
     /// # Errors
-    /// An output that cannot be written.
+    /// An output that cannot be written; once Ctrl-C was pressed, before anything is.
     pub fn write<T: Serialize>(
         &self,
         title: &str,
@@ -90,6 +90,7 @@ impl RunOutputs {
         page: impl FnOnce() -> anyhow::Result<Page>,
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
+        crate::interrupt::check()?;
         if let (Some(file), Some(trace)) = (&self.trace, trace) {
             file.write(trace, title)?;
         }

@@ -65,12 +65,12 @@ fn what_is_broken_is_named_with_its_line() {
         ("%%MatrixMarket vector coordinate real general\n".into(), 1, "%%MatrixMarket"),
         ("%%MatrixMarket matrix array pattern general\n".into(), 1, "pattern"),
         (general.into(), 2, "sizes"),
-        (format!("{general}2 2\n"), 2, "rows, columns, elements"),
-        (format!("{general}2 2 1 1\n"), 2, "rows, columns, elements"),
-        (format!("{general}-2 2 1\n"), 2, "rows, columns, elements"),
+        (format!("{general}2 2\n"), 2, "rows, columns, nonzeros"),
+        (format!("{general}2 2 1 1\n"), 2, "rows, columns, nonzeros"),
+        (format!("{general}-2 2 1\n"), 2, "rows, columns, nonzeros"),
         (format!("{symmetric}2 3 1\n1 1 1\n"), 2, "symmetric matrix of 2 x 3"),
         (format!("{general}2 2 2\n% c\n1 1 1\n"), 5, "after 1 of 2"),
-        (format!("{general}2 2 1\n1 1 1\n2 2 2\n"), 4, "more elements"),
+        (format!("{general}2 2 1\n1 1 1\n2 2 2\n"), 4, "more nonzeros"),
         (format!("{general}2 2 1\n0 1 1\n"), 3, "from 1"),
         (format!("{general}2 2 1\n1 3 1\n"), 3, "from 1"),
         (format!("{general}2 2 1\n1 1 nan\n"), 3, "finite"),
@@ -107,7 +107,7 @@ fn sizes_that_the_file_cannot_hold_are_refused_at_once() {
     let path = folder.path().join("cut.mtx");
     std::fs::write(&path, "%%MatrixMarket matrix coordinate real general\n9 9 999999999\n1 1 1\n").unwrap();
     let error = market::read(&path).unwrap_err().to_string();
-    assert!(error.contains("cut.mtx:2:") && error.contains("999999999 elements"), "{error}");
+    assert!(error.contains("cut.mtx:2:") && error.contains("999999999 nonzeros"), "{error}");
     let missing = market::read(&folder.path().join("none.mtx")).unwrap_err().to_string();
     assert!(missing.contains("none.mtx") && missing.contains("open"), "{missing}");
 }

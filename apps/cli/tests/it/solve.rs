@@ -146,7 +146,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
         (&["solve", "a.mtx", "--method", "cg", "--orthogonalise", "mgs"], 2, "only gmres"),
         (&["solve", "a.mtx", "--relax", "fp32"], 2, "--method gmres:M"),
         (&["solve", "a.mtx", "--method", "gmres", "--relax", "fp32,ap7:cw:2^-30"], 2, "most accurate"),
-        (&["solve", "a.mtx", "--method", "cg", "--reliable"], 2, "narrow --operator"),
+        (&["solve", "a.mtx", "--method", "cg", "--reliable"], 2, "low-precision --operator"),
         (&["solve", "a.mtx", "--operator", "fp32", "--reliable"], 2, "--method cg"),
         (&["solve", "a.mtx", "--operator", "ap7:cw-exact:2^-24"], 2, "x-for"),
         (&["solve", "a.mtx", "--device-memory", "1GB"], 2, "--device cuda"),

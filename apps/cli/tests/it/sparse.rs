@@ -94,7 +94,7 @@ fn what_is_wrong_has_a_code_and_a_name() {
     std::fs::write(here.join("two.mtx"), "%%MatrixMarket matrix array real general\n2 2\n1\n1\n1\n1\n")
         .unwrap();
     for (args, code, says) in [
-        (&["spmv", "cut.mtx"][..], 2, "cut.mtx:4: the file ends after 1 of 2 elements"),
+        (&["spmv", "cut.mtx"][..], 2, "cut.mtx:4: the file ends after 1 of 2 nonzeros"),
         (&["spmv", "none.mtx"], 2, "none.mtx"),
         (&["spmv", "a.mtx", "--eps", "2^-54"], 2, "2^-53"),
         (&["spmv", "a.mtx", "--eps", "1"], 2, "below 1"),

@@ -164,6 +164,9 @@ impl Run {
         // The replay has numbered its tasks one after the other, and sinks have edges too.
         let first = trace.tasks.iter().map(|task| task.id).min().unwrap_or(0);
         trace.tasks.iter_mut().for_each(|task| task.id -= first);
+        // The replay as a whole, and callers that wait for slots, have numbers below and above.
+        let numbers = first..first + self.graph.numbers();
+        trace.edges.retain(|(from, to)| numbers.contains(from) && numbers.contains(to));
         trace.edges.iter_mut().for_each(|(from, to)| (*from, *to) = (*from - first, *to - first));
         let slot = |id: u64| {
             let at = self.handles.binary_search_by_key(&id, |handle| handle.base().id);

@@ -123,7 +123,7 @@ fn what_has_no_meaning_together_is_refused() {
         |edge, set| TiledMatrix::new(&a, edge, &Adaptation::new(set, Criterion::Normwise, accuracy(-24)));
     for (edge, set, word) in [
         (2, FormatSet::Ap7Re, "take ap2"),
-        (4, FormatSet::Ap7, "an edge of 1"),
+        (4, FormatSet::Ap7, "block size 1"),
         (0, FormatSet::Ap7, "1, 2, 3 or 4"),
         (5, FormatSet::Ap7, "1"),
     ] {
