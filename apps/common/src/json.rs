@@ -11,7 +11,7 @@
 //!     args: ["solve", "a.mtx", "--json", "-"].map(String::from).into(),
 //! };
 //! let text = serde_json::to_string(&Envelope { run: &run, results: &[1.5] }).unwrap();
-//! assert!(text.starts_with(r#"{"schema":1,"zellige":{"version":"0.1.0""#) && text.ends_with(r#""results":[1.5]}"#));
+//! assert!(text.starts_with(r#"{"schema":2,"zellige":{"version":"0.1.0""#) && text.ends_with(r#""results":[1.5]}"#));
 //! ```
 
 use schemars::generate::SchemaSettings;
