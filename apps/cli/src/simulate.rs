@@ -117,7 +117,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             norms: norms.as_ref(),
             both_copies: args.copies == CopiesArg::Both,
             fuse_updates: args.fuse_updates.into(),
-            owner_block: usize::from(args.owner_block),
+            cyclic_block: usize::from(args.cyclic_block),
             policy: args.sched.clone(),
             ahead: args.ahead.unwrap_or(usual).into(),
         };

@@ -38,7 +38,7 @@ pub struct Request<'a> {
     /// Scheduling policy: one of the runtime's, or [`OWNERS`].
     pub policy: String,
     /// Tiles along a block of the owner map, for [`OWNERS`].
-    pub owner_block: usize,
+    pub cyclic_block: usize,
     /// Tasks for which a device gathers operands beyond the running one.
     pub ahead: usize,
 }
@@ -226,7 +226,7 @@ pub fn simulate(request: &Request<'_>, platform: &Platform) -> Result<(Report, S
     let devices = platform.devices.iter().map(|device| device.count).sum();
     let simulation = Simulation::new(&graph, platform).norms(norms).ahead(request.ahead).collect(result);
     let simulation = match request.policy.as_str() {
-        OWNERS => simulation.policy_with(Box::new(Owners::new(devices).blocks(request.owner_block))),
+        OWNERS => simulation.policy_with(Box::new(Owners::new(devices).blocks(request.cyclic_block))),
         name => simulation.policy(name),
     };
     let outcome = simulation.run()?;

@@ -108,7 +108,7 @@ pub struct SimulateCommon {
     pub sched: String,
     /// Block size of the distribution with --sched owners (tiles).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub owner_block: u16,
+    pub cyclic_block: u16,
     /// Tasks whose operands a device prefetches [default: 2; 0 for host].
     #[arg(long, value_name = "N")]
     pub ahead: Option<u16>,

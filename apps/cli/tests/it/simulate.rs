@@ -77,7 +77,7 @@ fn in_blocks_a_band_saves_bytes_too() {
     let reports = simulated(&[
         "--sched",
         "owners",
-        "--owner-block",
+        "--cyclic-block",
         "4",
         "--precision",
         "fp32",

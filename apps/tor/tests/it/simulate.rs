@@ -46,7 +46,7 @@ fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
                 norms: result.extras.norms.as_ref(),
                 both_copies,
                 fuse_updates,
-                owner_block: 1,
+                cyclic_block: 1,
                 policy: "dmdas".into(),
                 ahead: 2,
             };
