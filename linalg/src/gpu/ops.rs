@@ -115,7 +115,7 @@ impl<'c> Ops<'c> {
         Ok(block.0)
     }
 
-    /// A matrix that is another form of a tile, made by `make` unless it lies beside the tile already ([`GpuContext::cached_operand`]); in working
+    /// A matrix that is another form of a tile, made by `make` unless it is kept with the tile already ([`GpuContext::cached_operand`]); in working
     /// space where it has no room there, and for a tile that is no operand.
     pub(super) fn cached_operand(
         &self,
