@@ -18,6 +18,18 @@ impl Address {
     }
 }
 
+impl From<u64> for Address {
+    fn from(at: u64) -> Self {
+        Address(at)
+    }
+}
+
+impl From<Address> for u64 {
+    fn from(at: Address) -> Self {
+        at.0
+    }
+}
+
 macro_rules! token {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*

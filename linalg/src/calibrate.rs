@@ -164,11 +164,13 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use std::sync::Arc;
 
+    use zellige_cuda::Gpu;
     use zellige_gpu::Driver;
+    use zellige_runtime::device::DeviceSpec;
     use zellige_runtime::platform::Platform;
     use zellige_runtime::sim::{SimOutcome, Simulation};
     use zellige_runtime::trace::TransferEvent;
-    use zellige_runtime::{DeviceSpec, Emulated, Gpu, Graph, Recorder};
+    use zellige_runtime::{Emulated, Graph, Recorder};
 
     use super::*;
     use crate::policy::SharedPolicy;
@@ -241,10 +243,10 @@ mod tests {
     }
 
     /// What is known of tasks and links once they have been measured on these devices.
-    fn calibrated(devices: &[DeviceSpec]) -> Arc<Models> {
+    fn calibrated(devices: &[Arc<dyn DeviceSpec>]) -> Arc<Models> {
         let models = Arc::new(Models::new());
         let builder = Runtime::builder().workers(0).policy(POLICY).models(Arc::clone(&models)).peers(1e10);
-        let builder = devices.iter().fold(builder, |builder, device| builder.device(device.clone()));
+        let builder = devices.iter().fold(builder, |builder, device| builder.device(Arc::clone(device)));
         let rt = builder.trace(true).build().unwrap();
         for precision in [GemmPrecision::Sp, GemmPrecision::Hp1] {
             (0..3).for_each(|_| calibrate_on_gpu(&rt, Step { tile: 16, precision }).unwrap());
@@ -264,7 +266,7 @@ mod tests {
 
     /// Devices with memory of their own are measured as a machine that can be written, read and simulated: their tasks take what the models
     /// say, and what comes on top are transfers.
-    fn is_a_platform(devices: &[DeviceSpec]) {
+    fn is_a_platform(devices: &[Arc<dyn DeviceSpec>]) {
         let links = devices.len() * (devices.len() + 1) / 2;
         // A measurement that other programs have disturbed is not believed, and its link is left out: one of a few is enough.
         let measured = (0..10).map(|_| calibrated(devices)).find_map(|models| {

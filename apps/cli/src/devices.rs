@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use zellige_cuda::Gpu;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
 use zellige_linalg::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
-use zellige_runtime::{Gpu, Runtime, RuntimeBuilder, Subnormals, Topology};
+use zellige_runtime::{Runtime, RuntimeBuilder, Subnormals, Topology};
 use zellige_tor::pipeline::TileChoice;
 
 use crate::args::{CudaDevices, Device, ExecutionArgs, MemorySize};

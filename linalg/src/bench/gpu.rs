@@ -13,10 +13,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use zellige_cuda::{CUDA, Gpu, GpuContext, GpuTask};
 use zellige_gpu::{Address, Driver, GpuError};
 use zellige_kernels::GemmPrecision;
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Gpu, GpuContext, Operands, Read, Runtime, Submit, TaskContext, TaskError, read,
+    Codelet, Cpu, DeviceTable, DeviceViews, Operands, Read, Runtime, Submit, TaskContext, TaskError, read,
 };
 
 pub use meter::{Conditions, Meter};
@@ -268,7 +269,7 @@ fn random<T: TileScalar>(count: usize) -> Vec<T> {
 }
 
 /// What a task puts on its stream, given where its random numbers lie.
-type Body = Box<dyn Fn(&GpuContext<'_>, Address) -> Result<(), TaskError> + Send + Sync>;
+type Body = Box<dyn Fn(GpuContext<'_>, Address) -> Result<(), TaskError> + Send + Sync>;
 
 /// A task that reads random numbers on a GPU.
 struct Timed<T> {
@@ -277,7 +278,7 @@ struct Timed<T> {
 }
 
 impl<T: TileScalar> Timed<T> {
-    fn new(body: impl Fn(&GpuContext<'_>, Address) -> Result<(), TaskError> + Send + Sync + 'static) -> Self {
+    fn new(body: impl Fn(GpuContext<'_>, Address) -> Result<(), TaskError> + Send + Sync + 'static) -> Self {
         Timed { body: Box::new(body), numbers: PhantomData }
     }
 }
@@ -297,15 +298,13 @@ impl<T: TileScalar> Codelet for Timed<T> {
         Err("there is nothing to time on a CPU".into())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(
-        &self,
-        (numbers,): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+impl<T: TileScalar> Timed<T> {
+    fn cuda(&self, (numbers,): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         (self.body)(cx.gpu(), numbers.part(0).0)
     }
 }

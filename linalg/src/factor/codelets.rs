@@ -4,6 +4,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::precision::{
     PanelPrecision, Sign, syrk_lower_tf32, syrk_lower_x3, syrk_scratch_len, trsm_right_lower_in,
     trsm_scratch_len,
@@ -12,8 +13,8 @@ use zellige_kernels::{
     KernelError, MatMut, MatRef, Op, StorageFormat, potrf_lower, syrk_lower, trsm_right_lower,
 };
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, CudaBatch, DeviceInfo, Handle, Operands, Read, Scratch, Subnormals, TaskContext,
-    TaskError, TaskInfo, Update, scratch, update,
+    Codelet, Cpu, DeviceBatch, DeviceInfo, DeviceTable, DeviceViews, Handle, Operands, Read, Scratch,
+    Subnormals, TaskContext, TaskError, TaskInfo, Update, scratch, update,
 };
 
 use super::together::{launch_together, most};
@@ -88,19 +89,17 @@ impl<T: TileScalar> Codelet for Potrf<T> {
         }
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         NEEDS_ENDS
     }
 
-    fn cuda(
-        &self,
-        (a,): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
+    }
+}
+
+impl<T: TileScalar> Potrf<T> {
+    fn cuda(&self, (a,): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let (tile, first) = (self.k, self.rows.start);
         // The library says which pivot, not its value.
         let lost = move |pivot| -> TaskError { Box::new(lost(tile, first, pivot, f64::NAN)) };
@@ -176,20 +175,18 @@ impl<T: TileScalar> Codelet for Trsm<T> {
         Ok(solve_right(self.panel, self.op, l, x, scratch)?)
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         NEEDS_ENDS
     }
 
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
+    }
+}
+
+impl<T: TileScalar> Trsm<T> {
     /// The norm is known when the task has ended.
-    fn cuda(
-        &self,
-        (l, x, _): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+    fn cuda(&self, (l, x, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ops = Ops::new(cx.gpu())?;
         let (l, b) = (OnGpu::read(&l)?, OnGpu::update(&x)?);
         gpu::solve_right(&ops, self.panel, self.op, l.want(T::FORMAT)?, b.want(T::FORMAT)?)?;
@@ -261,32 +258,29 @@ impl<T: TileScalar> Codelet for Syrk<T> {
         Ok(subtract_square(self.panel, l, a, scratch)?)
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         NEEDS_ENDS
     }
 
-    fn cuda(
-        &self,
-        (l, a, _): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        let most = {
+            match self.panel {
+                PanelPrecision::Native => most::<T>(T::FULL, (self.shape.0, self.shape.0)),
+                PanelPrecision::Tf32 | PanelPrecision::X3 => 1,
+            }
+        };
+        table.add_batched(*CUDA, Self::cuda, most, Self::cuda_batch);
+    }
+}
+
+impl<T: TileScalar> Syrk<T> {
+    fn cuda(&self, (l, a, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let (l, a) = (OnGpu::read(&l)?, OnGpu::update(&a)?);
         Ok(gpu::subtract_square(&Ops::new(cx.gpu())?, self.panel, &l, a.want(T::FORMAT)?)?)
     }
 
-    fn batch_on_gpus(&self) -> usize {
-        match self.panel {
-            PanelPrecision::Native => most::<T>(T::FULL, (self.shape.0, self.shape.0)),
-            PanelPrecision::Tf32 | PanelPrecision::X3 => 1,
-        }
-    }
-
-    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
-        let square = |(l, a, _): &<Self::Operands as Operands>::Views<'_, Cuda>| -> Result<Small, Error> {
+    fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+        let square = |(l, a, _): &DeviceViews<'_, Self>| -> Result<Small, Error> {
             let (l, a) = (OnGpu::read(l)?, OnGpu::update(a)?);
             Ok(Small { op_b: Op::Trans, a: *l.want(T::FORMAT)?, b: l, c: *a.want(T::FORMAT)? })
         };

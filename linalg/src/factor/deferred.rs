@@ -2,10 +2,11 @@
 
 use std::marker::PhantomData;
 
+use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::GemmPrecision;
 use zellige_runtime::{
-    Apart, Choice, Codelet, Cpu, Cuda, CudaBatch, CudaMember, DeviceInfo, Meta, Operands, Read, ReadList,
-    Scratch, Subnormals, TaskContext, TaskError, TaskInfo, Update,
+    Apart, Choice, Codelet, Cpu, DeviceBatch, DeviceInfo, DeviceMember, DeviceTable, DeviceViews, Meta,
+    Operands, Read, ReadList, Scratch, Subnormals, TaskContext, TaskError, TaskInfo, Update,
 };
 
 use super::long::{self, multiply_all, multiply_all_on_gpu};
@@ -122,13 +123,19 @@ impl<T: TileScalar> Codelet for LateProduct<T> {
         }
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        let most = {
+            let (m, n, _) = self.question.place.shape;
+            most::<T>(T::FULL, (m, n))
+        };
+        table.add_batched(*CUDA, Self::cuda, most, Self::cuda_batch);
     }
+}
 
+impl<T: TileScalar> LateProduct<T> {
     fn cuda(
         &self,
-        (a, b, c, all, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        (a, b, c, all, _): DeviceViews<'_, Self>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         match Chosen::from_variant(cx.variant()) {
@@ -140,20 +147,15 @@ impl<T: TileScalar> Codelet for LateProduct<T> {
         }
     }
 
-    /// Where any precision in which products of such tiles are launched together may be chosen.
-    fn batch_on_gpus(&self) -> usize {
-        let (m, n, _) = self.question.place.shape;
-        most::<T>(T::FULL, (m, n))
-    }
-
-    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+    fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
         // All have made the same choice.
         let chosen = batch.first().and_then(|member| Chosen::from_variant(member.cx.variant()));
         let Some(chosen) = chosen else {
-            let alone = |CudaMember { codelet, views, cx }: CudaMember<'_, '_, Self>| codelet.cuda(views, cx);
+            let alone =
+                |DeviceMember { codelet, views, cx }: DeviceMember<'_, '_, Self>| codelet.cuda(views, cx);
             return batch.into_iter().map(alone).collect();
         };
-        let member = |CudaMember { codelet: LateProduct { question, .. }, views: (a, b, c, ..), cx }| {
+        let member = |DeviceMember { codelet: LateProduct { question, .. }, views: (a, b, c, ..), cx }| {
             Member { precision: chosen.first, place: &question.place, a, b, c, cx }
         };
         multiply_together(&batch.into_iter().map(member).collect::<Vec<_>>())
@@ -244,13 +246,15 @@ impl<T: TileScalar> Codelet for LateProducts<T> {
         }
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
+impl<T: TileScalar> LateProducts<T> {
     fn cuda(
         &self,
-        (a, b, c, all, _): <Self::Operands as Operands>::Views<'_, Cuda>,
+        (a, b, c, all, _): DeviceViews<'_, Self>,
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError> {
         match Chosen::from_variant(cx.variant()) {

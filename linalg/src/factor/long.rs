@@ -7,10 +7,11 @@
 
 use std::marker::PhantomData;
 
+use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::GemmPrecision;
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, CudaList, CudaMut, DeviceInfo, List, Operands, ReadList, Scratch, Subnormals,
-    TaskContext, TaskError, TaskInfo, Update,
+    Codelet, Cpu, DeviceInfo, DeviceList, DeviceMut, DeviceTable, DeviceViews, List, Operands, ReadList,
+    Scratch, Subnormals, TaskContext, TaskError, TaskInfo, Update,
 };
 
 use super::codelets::NEEDS_ENDS;
@@ -43,8 +44,8 @@ pub(super) fn multiply_all<'p, T: TileScalar>(
 /// The same on a GPU, in the working space of the largest of them.
 pub(super) fn multiply_all_on_gpu<'p, T: TileScalar>(
     products: impl Iterator<Item = (&'p Place, GemmPrecision)>,
-    (a, b): (&CudaList<'_, Tile<T>>, &CudaList<'_, Tile<T>>),
-    c: &CudaMut<'_, Tile<T>>,
+    (a, b): (&DeviceList<'_, Tile<T>>, &DeviceList<'_, Tile<T>>),
+    c: &DeviceMut<'_, Tile<T>>,
     cx: &TaskContext<'_>,
 ) -> Result<(), TaskError> {
     let ops = Ops::new(cx.gpu())?;
@@ -100,19 +101,17 @@ impl<T: TileScalar> Codelet for LongProduct<T> {
         Ok(multiply_all(self.products(), (&a, &b), c, scratch)?)
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         NEEDS_ENDS
     }
 
-    fn cuda(
-        &self,
-        (a, b, c, _): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
+    }
+}
+
+impl<T: TileScalar> LongProduct<T> {
+    fn cuda(&self, (a, b, c, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         multiply_all_on_gpu(self.products(), (&a, &b), &c, cx)
     }
 }

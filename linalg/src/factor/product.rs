@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::precision::{
     Sign, gemm_fp8, gemm_half, gemm_hp2, gemm_hp3, gemm_tf32, gemm_x3, scratch_len,
 };
 use zellige_kernels::{GemmPrecision, Op, gemm};
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, CudaBatch, CudaMember, CudaMut, CudaRef, DeviceInfo, Format, Handle, Operands, Read,
-    Scratch, Submit, Subnormals, TaskContext, TaskError, TaskInfo, Update, read, reads, scratch, update,
+    Codelet, Cpu, DeviceBatch, DeviceInfo, DeviceMember, DeviceMut, DeviceRef, DeviceTable, DeviceViews,
+    Format, Handle, Operands, Read, Scratch, Submit, Subnormals, TaskContext, TaskError, TaskInfo, Update,
+    read, reads, scratch, update,
 };
 
 use super::GemmCounts;
@@ -326,8 +328,8 @@ pub(super) fn multiply_on_gpu<T: TileScalar>(
     ops: &Ops<'_>,
     precision: GemmPrecision,
     place: &Place,
-    [a, b]: [&CudaRef<'_, Tile<T>>; 2],
-    c: &CudaMut<'_, Tile<T>>,
+    [a, b]: [&DeviceRef<'_, Tile<T>>; 2],
+    c: &DeviceMut<'_, Tile<T>>,
     cx: &TaskContext<'_>,
 ) -> Result<(), TaskError> {
     check::<T>(precision, &place.query)?;
@@ -377,29 +379,26 @@ impl<T: TileScalar> Codelet for Product<T> {
         Ok(multiply(self.precision, &self.place, a, b, c, scratch)?)
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         NEEDS_ENDS
     }
 
-    fn cuda(
-        &self,
-        (a, b, c, _): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        let most = {
+            let (m, n, _) = self.place.shape;
+            most::<T>(self.precision, (m, n))
+        };
+        table.add_batched(*CUDA, Self::cuda, most, Self::cuda_batch);
+    }
+}
+
+impl<T: TileScalar> Product<T> {
+    fn cuda(&self, (a, b, c, _): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         multiply_on_gpu(&Ops::new(cx.gpu())?, self.precision, &self.place, [&a, &b], &c, cx)
     }
 
-    fn batch_on_gpus(&self) -> usize {
-        let (m, n, _) = self.place.shape;
-        most::<T>(self.precision, (m, n))
-    }
-
-    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
-        let member = |CudaMember { codelet: Product { place, precision, .. }, views: (a, b, c, _), cx }| {
+    fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+        let member = |DeviceMember { codelet: Product { place, precision, .. }, views: (a, b, c, _), cx }| {
             Member { precision: *precision, place, a, b, c, cx }
         };
         multiply_together(&batch.into_iter().map(member).collect::<Vec<_>>())

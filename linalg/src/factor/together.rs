@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use zellige_cuda::GpuTask;
 use zellige_gpu::GpuError;
 use zellige_kernels::GemmPrecision;
 use zellige_kernels::cuda::SMALL_TOGETHER;
-use zellige_runtime::{CudaMut, CudaRef, TaskContext, TaskError};
+use zellige_runtime::{DeviceMut, DeviceRef, TaskContext, TaskError};
 
 use super::product::{Place, check, multiply_on_gpu};
 use crate::error::Error;
@@ -22,9 +23,9 @@ pub(super) fn most<T: TileScalar>(precision: GemmPrecision, shape: (usize, usize
 pub(super) struct Member<'v, 'c, T: TileScalar> {
     pub(super) precision: GemmPrecision,
     pub(super) place: &'v Place,
-    pub(super) a: CudaRef<'v, Tile<T>>,
-    pub(super) b: CudaRef<'v, Tile<T>>,
-    pub(super) c: CudaMut<'v, Tile<T>>,
+    pub(super) a: DeviceRef<'v, Tile<T>>,
+    pub(super) b: DeviceRef<'v, Tile<T>>,
+    pub(super) c: DeviceMut<'v, Tile<T>>,
     pub(super) cx: &'v mut TaskContext<'c>,
 }
 

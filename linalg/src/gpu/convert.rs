@@ -1,9 +1,10 @@
 //! A tile in another format.
 
+use zellige_cuda::GpuContext;
 use zellige_gpu::{Element, GpuError};
 use zellige_kernels::StorageFormat;
 use zellige_kernels::cuda::{join, pack, split, unpack};
-use zellige_runtime::{CudaRef, CudaValue, GpuContext};
+use zellige_runtime::{DeviceRef, NewValue};
 
 use super::{OnGpu, Ops, element_of};
 use crate::scalar::TileScalar;
@@ -11,10 +12,10 @@ use crate::tile::{Tile, TileHeader};
 
 /// As [`Tile::to_storage`], bit by bit; `None` for tiles of `f64`, whose products all are in `f64`.
 pub(crate) fn convert<T: TileScalar>(
-    tile: CudaRef<'_, Tile<T>>,
+    tile: DeviceRef<'_, Tile<T>>,
     to: StorageFormat,
-    cx: &GpuContext<'_>,
-) -> Result<Option<CudaValue<Tile<T>>>, GpuError> {
+    cx: GpuContext<'_>,
+) -> Result<Option<NewValue<Tile<T>>>, GpuError> {
     if element_of::<T>() != Element::F32 || to == StorageFormat::F64 {
         return Ok(None);
     }

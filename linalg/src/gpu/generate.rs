@@ -4,9 +4,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use zellige_cuda::{CUDA, GpuTask};
 use zellige_gpu::{Address, Matrix};
 use zellige_kernels::cuda::{Launch, Source};
-use zellige_runtime::{Codelet, Cuda, Handle, Operands, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
+use zellige_runtime::{
+    Codelet, DeviceTable, DeviceViews, Handle, Read, Slot, TaskContext, TaskError, TaskInfo, Write,
+};
 
 use super::{OnGpu, Ops};
 use crate::scalar::TileScalar;
@@ -61,18 +64,16 @@ impl<T: TileScalar> Codelet for GenerateAnywhere<T> {
         self.on_host.cpu((slot,), cx)
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(
-        &self,
-        (model, slot): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+impl<T: TileScalar> GenerateAnywhere<T> {
+    fn cuda(&self, (model, slot): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let Generate { rows, cols, symmetric, .. } = &self.on_host;
         let header = TileHeader { shape: (rows.len(), cols.len()), storage: T::FORMAT, norm: f64::NAN };
-        let tile = slot.put(header, cx.gpu())?;
+        let tile = slot.put(header, cx.device())?;
         let (ops, there) = (Ops::new(cx.gpu())?, OnGpu::update(&tile)?);
         if !there.is_empty() {
             let launch = (self.describe)(model.part(0).0, rows.clone(), cols.clone(), *there.values)?;

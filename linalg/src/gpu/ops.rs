@@ -10,11 +10,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use zellige_cuda::GpuContext;
 use zellige_gpu::{Address, Arg, Element, Gemm, GpuError, Potrf, Side, Syrk, Transpose, Trsm};
 use zellige_kernels::cuda::{
     Launch, LaunchError, Loaded, Measure, PARTIALS_BYTES, SOURCES, Source, measure, mirror,
 };
-use zellige_runtime::{CudaMut, GpuContext, TaskError};
+use zellige_runtime::{DeviceMut, TaskError};
 
 use super::OnGpu;
 use super::view::{Product, View, refused};
@@ -37,7 +38,7 @@ pub(super) enum Form {
 
 /// A context, and the kernels of its device.
 pub(crate) struct Ops<'c> {
-    cx: &'c GpuContext<'c>,
+    cx: GpuContext<'c>,
     kernels: Arc<Loaded>,
     space: RefCell<Space>,
 }
@@ -52,7 +53,7 @@ struct Space {
 impl<'c> Ops<'c> {
     /// # Errors
     /// The driver's, where the kernels cannot be loaded.
-    pub(crate) fn new(cx: &'c GpuContext<'c>) -> Result<Self, GpuError> {
+    pub(crate) fn new(cx: GpuContext<'c>) -> Result<Self, GpuError> {
         let kernels = Loaded::shared(cx.driver(), cx.gpu(), SOURCES)?;
         Ok(Ops { cx, kernels, space: RefCell::default() })
     }
@@ -257,16 +258,17 @@ impl<'c> Ops<'c> {
     }
 
     /// Measures a native tile; its norm is known once the body's operations have ended.
-    pub(crate) fn set_norm<T: TileScalar>(&self, tile: &CudaMut<'_, Tile<T>>) -> Result<(), GpuError> {
+    pub(crate) fn set_norm<T: TileScalar>(&self, tile: &DeviceMut<'_, Tile<T>>) -> Result<(), GpuError> {
         let here = OnGpu::update(tile)?;
         let measured = (self.measure(here.values)?, Measure::BYTES as usize);
         // SAFETY: working space of this body.
-        unsafe {
-            tile.read_back(self.cx, measured, |bytes, header, meta| {
+        let read_back = unsafe {
+            tile.read_back(&self.cx, measured, |bytes, header, meta| {
                 let norm = bytes.try_into().map_or(f64::NAN, |bytes| Measure::from_bytes(bytes).norm);
                 (header.norm, meta.norm) = (norm, norm);
             })
-        }
+        };
+        read_back.map_err(|error| self.cx.error(error))
     }
 }
 

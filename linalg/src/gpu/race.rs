@@ -1,10 +1,11 @@
 //! What benchmarks time: many products of distinct operands, with all that this crate does around them and without, and a factorisation of a
 //! whole matrix by the library.
 
+use zellige_cuda::GpuContext;
 use zellige_gpu::{Address, Compute, Element, GpuError, Matrix, Transpose};
 use zellige_kernels::cuda::{copy, fill};
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
-use zellige_runtime::{GpuContext, TaskError};
+use zellige_runtime::TaskError;
 
 use super::capability::compute_of;
 use super::convert::narrow;
@@ -57,7 +58,7 @@ impl Lanes {
 
 /// Triples of tiles that are filled.
 pub(crate) struct Prepared<'c> {
-    cx: &'c GpuContext<'c>,
+    cx: GpuContext<'c>,
     ops: Ops<'c>,
     of: Lanes,
     lanes: Vec<Lane>,
@@ -69,7 +70,7 @@ impl<'c> Prepared<'c> {
     /// # Errors
     /// The driver's, e.g. where there is no room; so for all functions here.
     pub(crate) fn new<T: TileScalar>(
-        cx: &'c GpuContext<'c>,
+        cx: GpuContext<'c>,
         of: Lanes,
         numbers: Address,
     ) -> Result<Self, GpuError> {
@@ -157,7 +158,7 @@ fn stored(ops: &Ops<'_>, window: &OnGpu, format: StorageFormat) -> Result<OnGpu,
 
 /// Times the library's factorisation of a random matrix of order `n` with `n` on its diagonal, made from `count` random numbers in (-1, 1) / 2.
 pub(crate) fn whole_factor<T: TileScalar>(
-    cx: &GpuContext<'_>,
+    cx: GpuContext<'_>,
     n: usize,
     (numbers, count): (Address, usize),
     lost: impl FnOnce(i32) -> TaskError + Send + 'static,

@@ -2,7 +2,7 @@
 
 use zellige_gpu::{Address, GpuError};
 use zellige_kernels::StorageFormat;
-use zellige_runtime::{CudaMut, CudaRef, CudaValue};
+use zellige_runtime::{DeviceMut, DeviceRef, NewValue};
 
 use super::element;
 use super::view::{View, refused};
@@ -41,17 +41,17 @@ impl OnGpu {
     }
 
     /// A tile that is read.
-    pub(crate) fn read<T: TileScalar>(tile: &CudaRef<'_, Tile<T>>) -> Result<Self, GpuError> {
+    pub(crate) fn read<T: TileScalar>(tile: &DeviceRef<'_, Tile<T>>) -> Result<Self, GpuError> {
         Ok(OnGpu { stays: true, ..OnGpu::new(tile.header(), |i| tile.part(i))? })
     }
 
     /// A tile that is updated.
-    pub(crate) fn update<T: TileScalar>(tile: &CudaMut<'_, Tile<T>>) -> Result<Self, GpuError> {
+    pub(crate) fn update<T: TileScalar>(tile: &DeviceMut<'_, Tile<T>>) -> Result<Self, GpuError> {
         OnGpu::new(tile.header(), |i| tile.part(i))
     }
 
     /// A tile that has just been made.
-    pub(super) fn fresh<T: TileScalar>(tile: &CudaValue<Tile<T>>) -> Result<Self, GpuError> {
+    pub(super) fn fresh<T: TileScalar>(tile: &NewValue<Tile<T>>) -> Result<Self, GpuError> {
         OnGpu::new(tile.header(), |i| tile.part(i))
     }
 

@@ -2,10 +2,10 @@
 //!
 //! The exponent of a scale is one of the numbers, since a GPU that makes a narrow tile chooses it: the host need not know.
 
-use zellige_gpu::GpuError;
+use zellige_cuda::{CUDA, GpuContext};
 use zellige_kernels::StorageFormat;
 use zellige_kernels::formats::HalfKind;
-use zellige_runtime::{Buffer, CudaRef, CudaValue, Format, GpuContext, Meta, Portable};
+use zellige_runtime::{Buffer, ConversionTable, Meta, Portable};
 
 use super::{Payload, Tile};
 use crate::format::{format_of, storage_of};
@@ -108,14 +108,10 @@ impl<T: TileScalar> Portable for Tile<T> {
         parts
     }
 
-    fn convert_on_gpu(
-        value: CudaRef<'_, Self>,
-        to: Format,
-        cx: &GpuContext<'_>,
-    ) -> Result<Option<CudaValue<Self>>, GpuError> {
-        match storage_of(to) {
-            Some(to) => gpu::convert(value, to, cx),
+    fn conversions(table: &mut ConversionTable<Self>) {
+        table.add(*CUDA, |value, to, cx| match storage_of(to) {
+            Some(to) => Ok(gpu::convert(value, to, GpuContext::of(cx))?),
             None => Ok(None),
-        }
+        });
     }
 }

@@ -6,10 +6,11 @@ mod symmetric;
 use std::ops::Range;
 use std::sync::Arc;
 
+use zellige_cuda::CUDA;
 use zellige_kernels::MatRef;
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Data, Handle, Meta, MetaList, Operands, Outcome, Runtime, Slot, Submit, TaskContext,
-    TaskError, TaskInfo, Write, metas, read, write,
+    Codelet, Cpu, Data, DeviceTable, DeviceViews, Handle, Meta, MetaList, Operands, Outcome, Runtime, Slot,
+    Submit, TaskContext, TaskError, TaskInfo, Write, metas, read, write,
 };
 
 pub use rect::RectTiled;
@@ -165,16 +166,14 @@ impl<T: TileScalar> Codelet for Norm<T> {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(
-        &self,
-        (tiles, norm): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        norm.put(self.of(tiles), cx.gpu())?;
+impl<T: TileScalar> Norm<T> {
+    fn cuda(&self, (tiles, norm): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        norm.put(self.of(tiles), cx.device())?;
         Ok(())
     }
 }

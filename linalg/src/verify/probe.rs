@@ -1,6 +1,7 @@
 //! A task that does something to a tile.
 
-use zellige_runtime::{Codelet, Cpu, Cuda, GpuContext, Operands, TaskContext, TaskError, Update};
+use zellige_cuda::{CUDA, GpuContext, GpuTask};
+use zellige_runtime::{Codelet, Cpu, DeviceTable, DeviceViews, Operands, TaskContext, TaskError, Update};
 
 use crate::tile::Tile;
 
@@ -8,7 +9,7 @@ use crate::tile::Tile;
 pub(super) struct Probe {
     pub(super) name: &'static str,
     pub(super) on_host: fn(&mut Tile<f32>) -> Result<(), TaskError>,
-    pub(super) on_gpu: fn(&GpuContext<'_>) -> Result<(), TaskError>,
+    pub(super) on_gpu: fn(GpuContext<'_>) -> Result<(), TaskError>,
 }
 
 impl Codelet for Probe {
@@ -26,15 +27,13 @@ impl Codelet for Probe {
         (self.on_host)(tile)
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(
-        &self,
-        _views: <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+impl Probe {
+    fn cuda(&self, _views: DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         (self.on_gpu)(cx.gpu())
     }
 }

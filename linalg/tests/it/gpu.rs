@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::*;
+use zellige_cuda::Gpu;
 use zellige_gpu::Gemm;
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_kernels::cuda::SOURCES;
@@ -12,7 +13,7 @@ use zellige_linalg::{
     TileScalar, cholesky, cholesky_with, solve,
     verify::{Extent, KernelCheck, faulty_kernel, kernels, too_much_memory},
 };
-use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
+use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_twins::mock_with_wrong_products;
 
 fn mock(gpus: u32, seed: u64) -> Option<Arc<Mock>> {

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 mod pinned;
 
 use pinned::lend;
-pub(crate) use pinned::{Block, PAGE_LOCK_FROM, Pool, Serving};
+pub use pinned::{PAGE_LOCK_FROM, PinnedAllocator, PinnedBlock, PinnedPool, Serving};
 
 /// Alignment of every buffer (bytes): a page, so that O_DIRECT can write it.
 const ALIGN: usize = 4096;
@@ -20,13 +20,12 @@ impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 /// A fixed-length array of numbers in page-aligned host memory.
 ///
 /// Where a thread of a runtime with GPUs makes it, as tasks and transfers do, and it is not small, its memory is page-locked, so that copies
-/// from and to GPUs go at full speed ([`Gpu::page_lock_from`](crate::Gpu::page_lock_from),
-/// [`Runtime::page_locked`](crate::Runtime::page_locked)). It goes back when the buffer is dropped, whenever and wherever that is.
+/// from and to GPUs go at full speed ([`Runtime::page_locked`](crate::Runtime::page_locked)). It goes back when the buffer is dropped, whenever and wherever that is.
 pub struct Buffer<T: Element> {
     ptr: NonNull<T>,
     len: usize,
     /// Whose memory it is; `None`: its own.
-    lent: Option<Box<Block>>,
+    lent: Option<Box<PinnedBlock>>,
 }
 
 // SAFETY: a Buffer owns its memory alone, as a Box<[T]> does, or has all of a block that does; T: Send + Sync.
@@ -151,6 +150,38 @@ impl<T: Element + Eq> Eq for Buffer<T> {}
 impl<T: Element> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len)
+    }
+}
+
+/// Host memory that a copy from a device fills: page-locked, or not.
+#[derive(Debug)]
+pub enum HostBlock {
+    /// Of a pool.
+    Pinned(PinnedBlock),
+    /// Of its own.
+    Plain(Buffer<u8>),
+}
+
+impl HostBlock {
+    /// Zeros that are not page-locked on purpose.
+    pub fn zeroed(bytes: usize) -> Self {
+        HostBlock::Plain(Buffer::allocated(bytes))
+    }
+
+    /// Where it begins. Its owner lets only copies write there.
+    pub fn at(&self) -> *mut u8 {
+        match self {
+            HostBlock::Pinned(block) => block.at().as_ptr(),
+            HostBlock::Plain(buffer) => buffer.ptr.as_ptr(),
+        }
+    }
+
+    /// Its first bytes; asked once copies into it have ended.
+    pub fn first(&self, bytes: usize) -> &[u8] {
+        match self {
+            HostBlock::Pinned(block) => block.first(bytes),
+            HostBlock::Plain(buffer) => &buffer[..bytes.min(buffer.len())],
+        }
     }
 }
 

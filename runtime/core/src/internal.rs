@@ -4,6 +4,7 @@ use crate::data::{Data, Handle};
 use crate::runtime::Runtime;
 
 pub use crate::error::panic_message;
+pub use crate::mutant::mutant;
 pub use crate::operand::{Accesses, Formats, Metas, Wanted};
 pub use crate::splitmix::{STEP, scramble};
 pub use crate::task::{Env, Refusal};

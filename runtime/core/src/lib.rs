@@ -50,11 +50,10 @@ mod buffer;
 mod clock;
 mod data;
 mod deps;
-mod device;
+pub mod device;
 mod engine;
 mod error;
 mod format;
-mod gpu;
 mod graph;
 #[doc(hidden)]
 pub mod internal;
@@ -79,15 +78,16 @@ mod trace_recorder;
 
 pub use buffer::{Buffer, Element};
 pub use data::{
-    BorrowedSlice, Chunk, ChunkRef, Data, Handle, Meta, Portability, Portable, ReadGuard, SliceMut, SliceRef,
-    WriteGuard,
+    BorrowedSlice, Chunk, ChunkRef, Conversion, ConversionTable, Data, Handle, Meta, Portability, Portable,
+    ReadGuard, SliceMut, SliceRef, WriteGuard,
 };
-pub use device::{DeviceSpec, Emulated};
+pub use device::{
+    DeviceContext, DeviceList, DeviceMut, DeviceRef, DeviceScratch, DeviceSlot, Emulated, NewValue, OnDevice,
+};
 pub use engine::transfer::{Candidate, NodeUse};
 pub use error::{Cause, DeviceError, Error, Failure, TaskError};
 pub use format::Format;
-pub use gpu::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue, Gpu, GpuContext};
-pub use graph::{Bindings, GpuGraphs, Graph, GraphNode, Recorder};
+pub use graph::{Bindings, DeviceGraphs, Graph, GraphNode, Recorder};
 pub use operand::{
     Commute, List, MetaList, Mode, Operand, Operands, Read, ReadList, Reduce, Scratch, Slot, Update, Write,
     commute, metas, read, reads, reduce, scratch, update, updates, write, writes,
@@ -100,8 +100,9 @@ pub use split::{Block, Region, Split, Splittable, split_evenly};
 pub use submit::{CodeletBuilder, NamedTask, Submit, TaskBuilder};
 pub use subnormals::Subnormals;
 pub use task::{
-    Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceInfo, DeviceKind, MAX_OPERAND_FORMATS,
-    Outcome, Spec, TaskContext, TaskRef,
+    Apart, Batch, Choice, Codelet, Cpu, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceInfo,
+    DeviceKind, DeviceMember, DeviceTable, DeviceViews, MAX_OPERAND_FORMATS, Outcome, Spec, TaskContext,
+    TaskRef,
 };
 pub use topology::{CoreInfo, Topology, available_memory, cpu_limit};
 pub use zellige_model as model;

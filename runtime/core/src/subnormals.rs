@@ -28,7 +28,7 @@ impl Subnormals {
 
     /// The calling thread computes so from now on. Threads inherit the mode of whoever starts them: one that
     /// runs bodies sets its own.
-    pub(crate) fn set(self) {
+    pub fn set(self) {
         put(self.bits());
     }
 

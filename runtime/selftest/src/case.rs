@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use zellige_runtime::{Emulated, Format};
 
+use super::accelerator::Accelerator;
+
 /// The type of a handle's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -220,6 +222,8 @@ pub(super) struct Machine {
     pub(super) dies: Option<usize>,
     /// Values are looked at after the runtime has ended, through another one.
     pub(super) outlived: bool,
+    /// What GPUs are replaced by.
+    pub(super) accelerator: Option<Accelerator>,
     /// All runs on one thread, in an order that is drawn from this.
     pub(super) order: Option<u64>,
 }

@@ -3,11 +3,17 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use zellige_runtime::{Batch, Choice, Codelet, Cpu, Cuda, Meta, Operands, TaskContext, TaskError};
+use zellige_cuda::{CUDA, GpuTask};
+use zellige_runtime::{
+    Batch, Choice, Codelet, Cpu, DeviceBatch, DeviceMember, DeviceTable, DeviceViews, Meta, Operands,
+    TaskContext, TaskError,
+};
 
+use super::accelerator::Accelerator;
 use super::case::{Access, Fault, Job};
 use super::choice::choose;
 use super::gpu;
+use super::kernels::loaded;
 use super::operand::{Bundle, OneView, Typed, each_type};
 use super::rng::blend;
 use super::words::Sample;
@@ -17,6 +23,8 @@ pub(super) struct Fuzzed {
     pub(super) job: Arc<Job>,
     /// Which operands know no formats.
     pub(super) plain: Vec<bool>,
+    /// What else it has a function for.
+    pub(super) accelerator: Option<Accelerator>,
 }
 
 impl Codelet for Fuzzed {
@@ -47,30 +55,14 @@ impl Codelet for Fuzzed {
         }
     }
 
-    fn batch_on_gpus(&self) -> usize {
-        if self.job.seed >> 8 & 1 == 0 { self.batch() } else { 1 }
-    }
-
     fn cpu_batch(batch: Batch<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         // The order within a batch must not matter.
         batch.into_iter().rev().try_for_each(|(codelet, views)| codelet.cpu(views, cx))
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         // Its kernels read numbers where they are; norms only count in choices.
         false
-    }
-
-    fn cuda(
-        &self,
-        views: <Bundle as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        gpu::launch(&self.job, views, cx)
     }
 
     fn cpu(
@@ -95,6 +87,31 @@ impl Codelet for Fuzzed {
             Some(Fault::Panic) => resume_unwind(Box::new("the body panics on purpose")),
             _ => Ok(()),
         }
+    }
+
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        let most = if self.job.seed >> 8 & 1 == 0 { self.batch() } else { 1 };
+        table.add_batched(*CUDA, Self::cuda, most, Self::cuda_batch);
+        if let Some(accelerator) = self.accelerator {
+            table.add(accelerator.arch, Self::launch);
+        }
+    }
+}
+
+impl Fuzzed {
+    fn cuda(&self, views: DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let gpu = cx.gpu();
+        let kernels = loaded(gpu.driver(), gpu.gpu())?;
+        gpu::launch(&self.job, views, cx, |launch| gpu::put(&kernels, gpu, launch))
+    }
+
+    fn launch(&self, views: DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let accelerator = self.accelerator.expect("it named the function");
+        gpu::launch(&self.job, views, cx, |launch| (accelerator.launch)(cx.device(), launch))
+    }
+
+    fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+        batch.into_iter().map(|DeviceMember { codelet, views, cx }| codelet.cuda(views, cx)).collect()
     }
 }
 

@@ -412,6 +412,7 @@ impl Generator {
             gpus,
             as_one,
             gpu_seed,
+            accelerator: None,
             peers,
             host,
             swap,

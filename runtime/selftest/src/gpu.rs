@@ -6,10 +6,12 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use zellige_cuda::GpuContext;
 use zellige_gpu::mock::{Fault as GpuFault, Mock};
-use zellige_gpu::source::Launch;
+use zellige_gpu::source::{Launch, Loaded};
 use zellige_gpu::{GpuError, Library};
-use zellige_runtime::{Cuda, CudaMut, CudaRef, CudaValue, Format, GpuContext, TaskContext, TaskError};
+use zellige_runtime::device::DeviceContext;
+use zellige_runtime::{DeviceMut, DeviceRef, Format, NewValue, OnDevice, TaskContext, TaskError};
 
 use super::case::{Access, Fault, Job, Machine};
 use super::kernels::{self, Array, Digest, NORM_BYTES, loaded};
@@ -38,12 +40,12 @@ pub(super) fn mock(machine: &Machine) -> Arc<Mock> {
     Arc::new(mock)
 }
 
-fn of_ref<D: Sample>(value: CudaRef<'_, D>) -> Array {
+fn of_ref<D: Sample>(value: DeviceRef<'_, D>) -> Array {
     let (format, len) = D::shape(value.header());
     Array { format, len, part: value.part(0) }
 }
 
-fn of_mut<D: Sample>(value: &CudaMut<'_, D>) -> Array {
+fn of_mut<D: Sample>(value: &DeviceMut<'_, D>) -> Array {
     let (format, len) = D::shape(value.header());
     Array { format, len, part: value.part(0) }
 }
@@ -59,10 +61,10 @@ impl Plan {
     /// Adds what the job does with a view; gives the value that it writes.
     fn add<'v, D: Sample>(
         &mut self,
-        view: OneView<'v, D, Cuda>,
+        view: OneView<'v, D, OnDevice>,
         (number, access): (usize, &Access),
-        cx: &GpuContext<'_>,
-    ) -> Result<Option<CudaMut<'v, D>>, TaskError> {
+        cx: &DeviceContext<'_>,
+    ) -> Result<Option<DeviceMut<'v, D>>, TaskError> {
         Ok(match (view, access) {
             (OneView::Ref(value), _) => {
                 self.looks.push(self.digest.look(of_ref(value)));
@@ -92,10 +94,10 @@ impl Plan {
 
     fn become_format<'v, D: Sample>(
         &mut self,
-        mut value: CudaMut<'v, D>,
+        mut value: DeviceMut<'v, D>,
         format: Option<Format>,
-        cx: &GpuContext<'_>,
-    ) -> Result<CudaMut<'v, D>, TaskError> {
+        cx: &DeviceContext<'_>,
+    ) -> Result<DeviceMut<'v, D>, TaskError> {
         if let Some(format) = format {
             let (before, mut after) = (of_mut(&value), D::blank(value.header()));
             D::become_format(&mut after.view_mut(), format);
@@ -108,9 +110,9 @@ impl Plan {
 
 /// Launches a conversion: part 0 of `value` in format `from` becomes part 0 of `made` in format `to`.
 pub(super) fn convert<D: Sample>(
-    value: CudaRef<'_, D>,
-    made: &CudaValue<D>,
-    cx: &GpuContext<'_>,
+    value: DeviceRef<'_, D>,
+    made: &NewValue<D>,
+    cx: GpuContext<'_>,
 ) -> Result<(), GpuError> {
     let (format, len) = D::shape(made.header());
     let launch = kernels::convert(of_ref(value), Array { format, len, part: made.part(0) });
@@ -121,37 +123,34 @@ pub(super) fn convert<D: Sample>(
 /// Launches the job's body.
 pub(super) fn launch(
     job: &Job,
-    views: Vec<AnyView<'_, Cuda>>,
-    cx: &mut TaskContext<'_>,
+    views: Vec<AnyView<'_, OnDevice>>,
+    cx: &TaskContext<'_>,
+    put: impl Fn(&Launch) -> Result<(), TaskError>,
 ) -> Result<(), TaskError> {
     if job.fault == Some(Fault::Before) {
         return Err("it fails before it writes, on purpose".into());
     }
     let seed = blend(job.seed, cx.variant().into());
-    let gpu = cx.gpu();
-    let digest = Digest(gpu.scratch(Digest::BYTES)?.at);
+    let device = cx.device();
+    let digest = Digest(device.scratch(Digest::BYTES)?.at.into());
     let mut plan = Plan { digest, looks: vec![digest.begin(seed)], acts: Vec::new() };
     let mut written = Vec::new();
     for (view, access) in views.into_iter().zip(job.accesses.iter().enumerate()) {
         match view {
-            Typed::Words(view) => written.extend(plan.add(view, access, gpu)?.map(Typed::Words)),
-            Typed::Local(view) => written.extend(plan.add(view, access, gpu)?.map(Typed::Local)),
-            Typed::Plain(view) => written.extend(plan.add(view, access, gpu)?.map(Typed::Plain)),
+            Typed::Words(view) => written.extend(plan.add(view, access, device)?.map(Typed::Words)),
+            Typed::Local(view) => written.extend(plan.add(view, access, device)?.map(Typed::Local)),
+            Typed::Plain(view) => written.extend(plan.add(view, access, device)?.map(Typed::Plain)),
         }
     }
-    let kernels = loaded(gpu.driver(), gpu.gpu())?;
-    for launch in plan.looks.iter().chain(&plan.acts) {
-        // SAFETY: the arrays are the task's operands and its working space.
-        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), launch)? };
-    }
+    plan.looks.iter().chain(&plan.acts).try_for_each(&put)?;
     for value in &written {
-        each_type!(value, value => measure(value, gpu)?);
+        each_type!(value, value => measure(value, device, &put)?);
     }
     let failed = || Err("it fails after it has written, on purpose".into());
     match job.fault {
         // Half of them when their operations have ended, so that what was launched behind them finds out.
         Some(Fault::After) if seed.is_multiple_of(2) => {
-            gpu.at_end(failed);
+            device.at_end(failed);
             Ok(())
         }
         Some(Fault::After) => failed(),
@@ -161,19 +160,29 @@ pub(super) fn launch(
 }
 
 /// Lets the norm of what was written be known at the end. Plain vectors have none.
-fn measure<D: Sample>(value: &CudaMut<'_, D>, gpu: &GpuContext<'_>) -> Result<(), TaskError> {
+fn measure<D: Sample>(
+    value: &DeviceMut<'_, D>,
+    device: &DeviceContext<'_>,
+    put: impl Fn(&Launch) -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
     let array = of_mut(value);
     if array.format == Format::NATIVE {
         return Ok(());
     }
-    let norm = gpu.scratch(NORM_BYTES as u64)?.at;
-    let launch = kernels::norm(array, norm);
-    // SAFETY: an operand of the task, and working space of its own.
+    let norm = device.scratch(NORM_BYTES as u64)?.at;
+    put(&kernels::norm(array, norm.into()))?;
+    // SAFETY: working space of the task's own.
     unsafe {
-        loaded(gpu.driver(), gpu.gpu())?.launch(&**gpu.driver(), gpu.stream(), &launch)?;
-        value.read_back(gpu, (norm, NORM_BYTES), |bytes, _, meta| {
+        value.read_back(device, (norm, NORM_BYTES), |bytes, _, meta| {
             meta.norm = f64::from_le_bytes(bytes.try_into().unwrap_or_default());
         })?;
     }
+    Ok(())
+}
+
+/// Launches one of a body's kernels on a GPU.
+pub(super) fn put(kernels: &Loaded, gpu: GpuContext<'_>, launch: &Launch) -> Result<(), TaskError> {
+    // SAFETY: the arrays are the task's operands and its working space.
+    unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), launch)? };
     Ok(())
 }

@@ -132,6 +132,15 @@ const ON_HOST: [(&str, OnHost); SOURCE.kernels.len()] = [
     (NORM, norm_on_host),
 ];
 
+/// Runs a kernel of [`SOURCE`] on the host, on arrays in the order of its arguments.
+///
+/// # Errors
+/// If there is no such kernel, or it takes other arguments.
+pub fn run_on_host(kernel: &str, args: &mut [TwinArg<'_>]) -> Result<(), String> {
+    let known = ON_HOST.iter().find(|(name, _)| *name == kernel);
+    known.ok_or_else(|| format!("no kernel is called {kernel}"))?.1(args)
+}
+
 /// Gives a driver without GPUs all of them.
 pub(super) fn on_host(builder: MockBuilder) -> MockBuilder {
     ON_HOST

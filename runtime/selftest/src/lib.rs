@@ -4,7 +4,8 @@
 //! A case is made from one number and nothing else: handles of three types (words in three formats that lose information when they
 //! are narrowed, the same words that cannot leave the host, plain vectors, their parts and views), tasks with every access, formats chosen early and late,
 //! tasks that fail on purpose, replays, reads and writes in place, handles that go and come, hints to the memory manager, and a machine of one to six emulated
-//! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::mock`], or real ones ([`Fuzz::gpus`]). `zellige selftest` runs them; so does CI.
+//! devices that may be just large enough for the largest task; some are GPUs of [`zellige_gpu::mock`], real ones ([`Fuzz::gpus`]), or
+//! somebody else's devices ([`Accelerator`]). `zellige selftest` runs them; so does CI.
 //!
 //! ```
 //! use zellige_selftest::Fuzz;
@@ -15,6 +16,7 @@
 
 #![deny(unsafe_code)]
 
+mod accelerator;
 mod case;
 mod choice;
 mod codelet;
@@ -30,7 +32,8 @@ mod run;
 mod value;
 mod words;
 
-pub use kernels::SOURCE;
+pub use accelerator::Accelerator;
+pub use kernels::{SOURCE, run_on_host};
 pub use report::{FuzzCounts, FuzzFailure, FuzzReport};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,12 +71,24 @@ pub struct Fuzz {
     /// Real GPUs, which most cases use, each as one device or several with a small part of its memory; `None`: two in five cases use
     /// some that are not there. With the same seed all else is the same.
     pub gpus: Option<Arc<dyn Driver>>,
+    /// The devices that would be mock GPUs are of this kind instead.
+    pub accelerator: Option<Accelerator>,
 }
 
 impl Default for Fuzz {
     fn default() -> Self {
         let patience = Duration::from_secs(20);
-        Fuzz { graphs: 200, seed: 0, jobs: 1, patience, deaths: false, single_threaded: false, gpus: None }
+        let (deaths, single_threaded) = (false, false);
+        Fuzz {
+            graphs: 200,
+            seed: 0,
+            jobs: 1,
+            patience,
+            deaths,
+            single_threaded,
+            gpus: None,
+            accelerator: None,
+        }
     }
 }
 
@@ -119,6 +134,7 @@ impl Fuzz {
         if self.single_threaded {
             case.machine.runs_on_one_thread(seed);
         }
+        case.machine.accelerator = self.accelerator;
         let case = Arc::new(case);
         let before = panics::count();
         let (done, wait) = channel();

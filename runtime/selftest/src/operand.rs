@@ -2,7 +2,7 @@
 
 use zellige_runtime::internal::{Accesses, Env, Formats, Metas, Refusal, Wanted, handle as handle_of};
 use zellige_runtime::{
-    Choice, Commute, Cpu, Cuda, Data, DeviceKind, Handle, Operand, Operands, Read, ReadList, Reduce,
+    Choice, Commute, Cpu, Data, DeviceKind, Handle, OnDevice, Operand, Operands, Read, ReadList, Reduce,
     TaskError, Update, Write, commute, read, reads, reduce, update, write,
 };
 
@@ -38,12 +38,12 @@ pub(super) enum OneHeld<D: Data> {
 }
 
 /// What is held of it on a GPU, where nothing is reduced.
-pub(super) enum OneOnGpu<D: Data> {
-    Read(<Read<D> as Operand>::OnGpu),
-    List(<ReadList<D> as Operand>::OnGpu),
-    Update(<Update<D> as Operand>::OnGpu),
-    Write(<Write<D> as Operand>::OnGpu),
-    Commute(<Commute<D> as Operand>::OnGpu),
+pub(super) enum OneOnDevice<D: Data> {
+    Read(<Read<D> as Operand>::DeviceHeld),
+    List(<ReadList<D> as Operand>::DeviceHeld),
+    Update(<Update<D> as Operand>::DeviceHeld),
+    Write(<Write<D> as Operand>::DeviceHeld),
+    Commute(<Commute<D> as Operand>::DeviceHeld),
 }
 
 /// What a body sees of it.
@@ -105,36 +105,36 @@ impl<D: Data> One<D> {
 }
 
 impl<D: Data> One<D> {
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OneOnGpu<D>, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<OneOnDevice<D>, Refusal> {
         Ok(match self {
-            One::Read(operand) => OneOnGpu::Read(operand.acquire_on_gpu(env)?),
-            One::List(operand) => OneOnGpu::List(operand.acquire_on_gpu(env)?),
-            One::Update(operand) => OneOnGpu::Update(operand.acquire_on_gpu(env)?),
-            One::Write(operand) => OneOnGpu::Write(operand.acquire_on_gpu(env)?),
-            One::Commute(operand) => OneOnGpu::Commute(operand.acquire_on_gpu(env)?),
-            One::Reduce(operand) => match operand.acquire_on_gpu(env)? {},
+            One::Read(operand) => OneOnDevice::Read(operand.acquire_on_device(env)?),
+            One::List(operand) => OneOnDevice::List(operand.acquire_on_device(env)?),
+            One::Update(operand) => OneOnDevice::Update(operand.acquire_on_device(env)?),
+            One::Write(operand) => OneOnDevice::Write(operand.acquire_on_device(env)?),
+            One::Commute(operand) => OneOnDevice::Commute(operand.acquire_on_device(env)?),
+            One::Reduce(operand) => match operand.acquire_on_device(env)? {},
         })
     }
 }
 
-impl<D: Data> OneOnGpu<D> {
-    fn view(&mut self) -> OneView<'_, D, Cuda> {
+impl<D: Data> OneOnDevice<D> {
+    fn view(&mut self) -> OneView<'_, D, OnDevice> {
         match self {
-            OneOnGpu::Read(held) => OneView::Ref(<Read<D> as Operand>::view_on_gpu(held)),
-            OneOnGpu::List(held) => OneView::List(<ReadList<D> as Operand>::view_on_gpu(held)),
-            OneOnGpu::Update(held) => OneView::Mut(<Update<D> as Operand>::view_on_gpu(held)),
-            OneOnGpu::Write(held) => OneView::Slot(<Write<D> as Operand>::view_on_gpu(held)),
-            OneOnGpu::Commute(held) => OneView::Mut(<Commute<D> as Operand>::view_on_gpu(held)),
+            OneOnDevice::Read(held) => OneView::Ref(<Read<D> as Operand>::view_on_device(held)),
+            OneOnDevice::List(held) => OneView::List(<ReadList<D> as Operand>::view_on_device(held)),
+            OneOnDevice::Update(held) => OneView::Mut(<Update<D> as Operand>::view_on_device(held)),
+            OneOnDevice::Write(held) => OneView::Slot(<Write<D> as Operand>::view_on_device(held)),
+            OneOnDevice::Commute(held) => OneView::Mut(<Commute<D> as Operand>::view_on_device(held)),
         }
     }
 
     fn release(self, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         match self {
-            OneOnGpu::Read(held) => <Read<D> as Operand>::release_on_gpu(held, env, ok),
-            OneOnGpu::List(held) => <ReadList<D> as Operand>::release_on_gpu(held, env, ok),
-            OneOnGpu::Update(held) => <Update<D> as Operand>::release_on_gpu(held, env, ok),
-            OneOnGpu::Write(held) => <Write<D> as Operand>::release_on_gpu(held, env, ok),
-            OneOnGpu::Commute(held) => <Commute<D> as Operand>::release_on_gpu(held, env, ok),
+            OneOnDevice::Read(held) => <Read<D> as Operand>::release_on_device(held, env, ok),
+            OneOnDevice::List(held) => <ReadList<D> as Operand>::release_on_device(held, env, ok),
+            OneOnDevice::Update(held) => <Update<D> as Operand>::release_on_device(held, env, ok),
+            OneOnDevice::Write(held) => <Write<D> as Operand>::release_on_device(held, env, ok),
+            OneOnDevice::Commute(held) => <Commute<D> as Operand>::release_on_device(held, env, ok),
         }
     }
 }
@@ -183,7 +183,7 @@ pub(super) use each_type;
 
 type AnyOne = Typed<One<Words<true>>, One<Words<false>>, One<Vec<u64>>>;
 type AnyHeld = Typed<OneHeld<Words<true>>, OneHeld<Words<false>>, OneHeld<Vec<u64>>>;
-type AnyOnGpu = Typed<OneOnGpu<Words<true>>, OneOnGpu<Words<false>>, OneOnGpu<Vec<u64>>>;
+type AnyOnDevice = Typed<OneOnDevice<Words<true>>, OneOnDevice<Words<false>>, OneOnDevice<Vec<u64>>>;
 /// What a body sees of one operand.
 pub(super) type AnyView<'v, K = Cpu> =
     Typed<OneView<'v, Words<true>, K>, OneView<'v, Words<false>, K>, OneView<'v, Vec<u64>, K>>;
@@ -288,23 +288,23 @@ impl Operands for Bundle {
         release_each(held, ok, |one, ok| each_type!(one, one => one.release(env, ok)))
     }
 
-    type OnGpu = Vec<AnyOnGpu>;
+    type DeviceHeld = Vec<AnyOnDevice>;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<AnyOnGpu>, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<AnyOnDevice>, Refusal> {
         self.0
             .iter()
             .map(|one| {
                 Ok(match one {
-                    Typed::Words(one) => Typed::Words(one.acquire_on_gpu(env)?),
-                    Typed::Local(one) => Typed::Local(one.acquire_on_gpu(env)?),
-                    Typed::Plain(one) => Typed::Plain(one.acquire_on_gpu(env)?),
+                    Typed::Words(one) => Typed::Words(one.acquire_on_device(env)?),
+                    Typed::Local(one) => Typed::Local(one.acquire_on_device(env)?),
+                    Typed::Plain(one) => Typed::Plain(one.acquire_on_device(env)?),
                 })
             })
             .collect()
     }
 
-    fn views_on_gpu(held: &mut Vec<AnyOnGpu>) -> Vec<AnyView<'_, Cuda>> {
-        fn view(held: &mut AnyOnGpu) -> AnyView<'_, Cuda> {
+    fn views_on_device(held: &mut Vec<AnyOnDevice>) -> Vec<AnyView<'_, OnDevice>> {
+        fn view(held: &mut AnyOnDevice) -> AnyView<'_, OnDevice> {
             match held {
                 Typed::Words(held) => Typed::Words(held.view()),
                 Typed::Local(held) => Typed::Local(held.view()),
@@ -314,7 +314,7 @@ impl Operands for Bundle {
         held.iter_mut().map(view).collect()
     }
 
-    fn release_on_gpu(held: Vec<AnyOnGpu>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+    fn release_on_device(held: Vec<AnyOnDevice>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         release_each(held, ok, |one, ok| each_type!(one, one => one.release(env, ok)))
     }
 }

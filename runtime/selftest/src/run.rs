@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zellige_cuda::Gpu;
 use zellige_gpu::Driver;
 use zellige_runtime::internal::has_lost_a_device;
 use zellige_runtime::{
-    Bindings, Error, Gpu, GpuGraphs, Handle, NodeUse, Recorder, Runtime, Split, Submit, TaskRef,
+    Bindings, DeviceGraphs, Error, Handle, NodeUse, Recorder, Runtime, Split, Submit, TaskRef,
 };
 
 use super::case::{Case, GpuOf, Hint, Job, Machine, Parts, Step};
@@ -130,14 +131,18 @@ fn runtime(
     let devices = machine.devices.iter().cloned().zip(&machine.gpus);
     let builder = devices.fold(builder, |builder, (device, gpu)| match gpu {
         None => builder.device(device),
-        Some(GpuOf { number, streams, .. }) => {
+        Some(GpuOf { number, streams, fails_at }) => {
+            if let Some(accelerator) = machine.accelerator {
+                return builder.device((accelerator.device)(device.capacity(), *fails_at));
+            }
             let gpu = Gpu::new(Arc::clone(driver), *number);
             // Values here are small: most often all of them are to lie in page-locked memory, now and then none.
             let least = if machine.gpu_seed.is_multiple_of(4) { usize::MAX } else { 1 };
             builder.device(gpu.memory(device.capacity()).streams(*streams).page_lock_from(least))
         }
     });
-    let builder = if machine.as_one { builder.gpu_only(true).gpu_graphs(GpuGraphs::Always) } else { builder };
+    let builder =
+        if machine.as_one { builder.gpu_only(true).device_graphs(DeviceGraphs::Always) } else { builder };
     let builder = match machine.peers {
         Some(rate) => builder.peers(rate),
         None => builder,
@@ -155,7 +160,8 @@ fn runtime(
 
 /// How a failure of the device that dies is to be recognised.
 fn excuse(machine: &Machine) -> Option<String> {
-    let kind = |device: usize| if machine.gpus[device].is_some() { "cuda" } else { "emulated" };
+    let launches = machine.accelerator.map_or("cuda", |accelerator| accelerator.arch.name());
+    let kind = |device: usize| if machine.gpus[device].is_some() { launches } else { "emulated" };
     machine.dies.map(|device| format!("device {} {device} failed", kind(device)))
 }
 
@@ -332,7 +338,8 @@ impl<'rt> Session<'rt> {
         let known = |at: usize| self.handles[at].clone().expect("registered above");
         let operands = Bundle::new(&job.accesses, known);
         let (priority, plain) = (job.priority, operands.plain());
-        let codelet = Fuzzed { job: Arc::clone(job), plain };
+        let accelerator = self.case.machine.accelerator;
+        let codelet = Fuzzed { job: Arc::clone(job), plain, accelerator };
         let task = target.codelet(codelet, operands).priority(priority);
         match after {
             Some(earlier) => task.after(earlier).submit(),

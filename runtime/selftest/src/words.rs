@@ -1,9 +1,7 @@
 //! What the handles of a case hold: values for which it matters which version was converted, when, and from what.
 
-use zellige_gpu::GpuError;
-use zellige_runtime::{
-    Buffer, CudaRef, CudaValue, Data, Element, Format, GpuContext, Meta, Portability, Portable,
-};
+use zellige_cuda::{CUDA, GpuContext};
+use zellige_runtime::{Buffer, ConversionTable, Data, Element, Format, Meta, Portability, Portable};
 
 use super::rng::blend;
 
@@ -170,19 +168,17 @@ impl<const TRAVELS: bool> Portable for Words<TRAVELS> {
         }]
     }
 
-    fn convert_on_gpu(
-        value: CudaRef<'_, Self>,
-        to: Format,
-        cx: &GpuContext<'_>,
-    ) -> Result<Option<CudaValue<Self>>, GpuError> {
-        let &(_, len) = value.header();
-        // Some pass through the host.
-        if width(to).is_none() || len % 3 == 0 {
-            return Ok(None);
-        }
-        let made = cx.value::<Self>((to, len))?;
-        super::gpu::convert(value, &made, cx)?;
-        Ok(Some(made))
+    fn conversions(table: &mut ConversionTable<Self>) {
+        table.add(*CUDA, |value, to, cx| {
+            let &(_, len) = value.header();
+            // Some pass through the host.
+            if width(to).is_none() || len % 3 == 0 {
+                return Ok(None);
+            }
+            let made = cx.value::<Self>((to, len))?;
+            super::gpu::convert(value, &made, GpuContext::of(cx))?;
+            Ok(Some(made))
+        });
     }
 }
 

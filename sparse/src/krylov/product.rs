@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use zellige_cuda::{CUDA, GpuTask};
 use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretches, sell_product};
 use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
 use zellige_runtime::{
-    Chunk, Codelet, Cpu, Cuda, Data, Meta, Operands, Portability, Portable, Read, ReadList, Scratch,
-    TaskContext, TaskError, Update,
+    Chunk, Codelet, Cpu, Data, DeviceTable, Meta, OnDevice, Operands, Portability, Portable, Read, ReadList,
+    Scratch, TaskContext, TaskError, Update,
 };
 
 use super::grains::dots;
@@ -121,26 +122,29 @@ impl Codelet for Product {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     /// Reads neither norms nor anything else that is known at the ends of other tasks.
     fn needs_ends(&self) -> bool {
         false
     }
 
-    fn cuda(&self, (s, rows, x, y): Views<'_, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
+    }
+}
+
+impl Product {
+    fn cuda(&self, (s, rows, x, y): Views<'_, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
         let outline = *rows.header();
         let panel = PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0 };
         let at: Vec<_> = x.iter().map(|stretch| stretch.part(0)).collect();
         let x = Stretches { first: self.first, at: &at };
-        if y.part(0).1 < 8 * outline.rows() as u64 {
+        let (y_at, y_bytes) = y.part(0);
+        if y_bytes < 8 * outline.rows() as u64 {
             return Err("the result has fewer rows than the matrix".into());
         }
-        let launch = sell_product(&panel, 1, &x, y.part(0).0, Some(s.part(0).0))?;
+        let launch = sell_product(&panel, 1, &x, y_at, Some(s.part(0).0))?;
         // SAFETY: all memory that the launch names is that of the body's operands, of which `y` is written and its alone; `sell_product` names
         // no more of each than it has.
         unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use zellige_cuda::Gpu;
 use zellige_files::observe::Observer;
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
 use zellige_linalg::calibrate::{
     POLICY, calibrate as run_step, calibrate_on_gpu, device_conversions, steps, steps_on_gpu, surroundings,
 };
+use zellige_runtime::device::DeviceSpec;
 use zellige_runtime::model::{Loaded, Models, default_path};
 use zellige_runtime::platform::Platform;
-use zellige_runtime::{DeviceSpec, Gpu};
 
 use super::models::{Known, identity};
 use crate::args::{MachineCalibrate, Output};
@@ -83,7 +84,7 @@ pub fn calibrate(args: &MachineCalibrate) -> anyhow::Result<()> {
 
 /// This machine as it was measured: these GPUs, and so many CPU workers.
 fn platform(models: &Arc<Models>, workers: u16, gpus: &[Gpu]) -> anyhow::Result<Platform> {
-    let devices: Vec<DeviceSpec> = gpus.iter().cloned().map(DeviceSpec::from).collect();
+    let devices: Vec<Arc<dyn DeviceSpec>> = gpus.iter().cloned().map(Into::into).collect();
     let mut platform = Platform::measured(Arc::clone(models), workers.into(), &devices)?;
     let run = provenance::run();
     platform.name = run.host.name.clone();

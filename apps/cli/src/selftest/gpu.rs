@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use zellige_cuda::Gpu;
 use zellige_gpu::Driver;
 use zellige_linalg::bench::test_matrix;
 use zellige_linalg::residual;
@@ -12,7 +13,7 @@ use zellige_linalg::verify::{self, Extent};
 use zellige_linalg::{
     GemmPrecision, PrecisionPolicy, Rule, SharedPolicy, SymmetricTiled, TileGrid, capability_for, cholesky,
 };
-use zellige_runtime::{Gpu, Runtime, RuntimeBuilder};
+use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse};
 use zellige_tor::pipeline::{self, Observer, Options, Silent, TileChoice};
 

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use zellige_cuda::{GpuContext, GpuTask};
 use zellige_gpu::{Address, Gemm, Library, LibraryState};
 use zellige_kernels::cuda::{
     Compared, DISTANCE_SOURCES, Launch, Loaded, PointsAt, Stored, distance_again, distance_answers,
     distance_best, distance_events, distance_matrix, distance_nearest, distance_products, distance_sums,
 };
 use zellige_kernels::distance::Metric;
-use zellige_runtime::{Codelet, Cuda, CudaRef, GpuContext, Operands, TaskContext, TaskError};
+use zellige_runtime::{Codelet, DeviceRef, OnDevice, Operands, TaskContext, TaskError};
 
 use super::THOUSAND;
 use super::block::{Block, BlockHeader, SampleFormat};
@@ -21,7 +22,7 @@ use super::plan::{Method, Plan, Precision, Stage, Table};
 use super::tasks::SearchBatch;
 
 /// Where the operands of a batch are.
-pub(super) type Views<'v> = <<SearchBatch as Codelet>::Operands as Operands>::Views<'v, Cuda>;
+pub(super) type Views<'v> = <<SearchBatch as Codelet>::Operands as Operands>::Views<'v, OnDevice>;
 
 /// Whether GPUs have kernels for all of a plan: full searches and screens (that by products in part the library's), with samples in `f32`, `i16` or `bf16` and powers that are computed.
 pub(super) fn has_kernels(plan: &Plan) -> bool {
@@ -39,8 +40,9 @@ pub(super) fn search(
     let gpu = cx.gpu();
     let work = Work { gpu, kernels: Loaded::shared(gpu.driver(), gpu.gpu(), DISTANCE_SOURCES)? };
     let first = Side::new(plan, Stage::First, first)?;
-    let count = (samples.part(0).1 / 8) as usize / first.points.shape.terms();
-    let (from, stride) = (samples.part(0).0, first.points.stride());
+    let (from, bytes): (Address, u64) = samples.part(0);
+    let count = (bytes / 8) as usize / first.points.shape.terms();
+    let stride = first.points.stride();
     let events = work.events(&first, from, count)?;
     let sums = work.room(4 * count * stride)?;
     let keep = match plan.method {
@@ -65,7 +67,7 @@ pub(super) fn search(
         }
         None => Compared { sums, stride, count: first.points.points, ..first.compared() },
     };
-    let answers = answers.put(NUMBERS * count, gpu)?;
+    let answers = answers.put(NUMBERS * count, &gpu)?;
     let positions = (first.positions, first.points.points);
     work.launch(&distance_answers(&compared, positions, count, answers.part(0).0)?)?;
     Ok(())
@@ -82,7 +84,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(plan: &Plan, stage: Stage, block: CudaRef<'_, Block>) -> Result<Self, TaskError> {
+    fn new(plan: &Plan, stage: Stage, block: DeviceRef<'_, Block>) -> Result<Self, TaskError> {
         let header: &BlockHeader = block.header();
         let stored = match header.format() {
             SampleFormat::F32 => Stored::F32,
@@ -91,13 +93,14 @@ impl Side {
             SampleFormat::Bf16 => Stored::Bf16,
         };
         let (shape, points) = (header.shape(), header.points());
-        if block.part(1).1 < 12 * points as u64 {
+        let (positions, bytes) = block.part(1);
+        if bytes < 12 * points as u64 {
             return Err("the block has fewer positions than points".into());
         }
         let points = PointsAt { at: block.part(0), stored, shape, points };
         let metric = plan.metric(stage, header.scale());
         let unit = plan.unit(&metric, header.scale());
-        Ok(Side { points, positions: block.part(1).0, metric, unit, scale: header.scale() })
+        Ok(Side { points, positions, metric, unit, scale: header.scale() })
     }
 
     /// Without sums.
@@ -109,7 +112,7 @@ impl Side {
 
 /// A task's stream and working space.
 struct Work<'c> {
-    gpu: &'c GpuContext<'c>,
+    gpu: GpuContext<'c>,
     kernels: Arc<Loaded>,
 }
 

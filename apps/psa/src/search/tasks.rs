@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use zellige_runtime::{Codelet, Cuda, Operands, Read, Slot, TaskContext, TaskError, TaskInfo, Write};
+use zellige_cuda::CUDA;
+use zellige_runtime::{
+    Codelet, DeviceTable, DeviceViews, Read, Slot, TaskContext, TaskError, TaskInfo, Write,
+};
 
 use super::block::Block;
 use super::device;
@@ -60,20 +63,20 @@ impl Codelet for SearchBatch {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        device::has_kernels(&self.plan)
-    }
-
     /// Reads nothing that is known at the ends of other tasks.
     fn needs_ends(&self) -> bool {
         false
     }
 
-    fn cuda(
-        &self,
-        views: <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        if device::has_kernels(&self.plan) {
+            table.add(*CUDA, Self::cuda);
+        }
+    }
+}
+
+impl SearchBatch {
+    fn cuda(&self, views: DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         device::search(&self.plan, views, cx)
     }
 }

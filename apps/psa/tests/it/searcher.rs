@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zellige_cuda::Gpu;
 use zellige_gpu::mock::MockBuilder;
 use zellige_gpu::{Gemm, Library};
 use zellige_kernels::cuda::DISTANCE_SOURCES;
@@ -16,7 +17,7 @@ use zellige_psa::search::{
     Batching, Block, Events, Flags, Found, Hit, Method, Plan, Precision, Prepared, Query, SampleFormat,
     Screen, Searcher, Table,
 };
-use zellige_runtime::{Data, Emulated, Gpu, Runtime, RuntimeBuilder};
+use zellige_runtime::{Data, Emulated, Runtime, RuntimeBuilder};
 use zellige_twins::mock_with_wrong_products;
 
 const CHANNELS: usize = 3;

@@ -37,8 +37,9 @@ pub fn devices(rt: &Runtime) -> Vec<DeviceUse> {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use zellige_cuda::Gpu;
     use zellige_gpu::mock::Mock;
-    use zellige_runtime::{Emulated, Gpu, Submit, update};
+    use zellige_runtime::{Emulated, Submit, update};
 
     #[test]
     fn devices_are_named_and_the_host_is_none() {

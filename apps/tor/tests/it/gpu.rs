@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use zellige_cuda::Gpu;
 use zellige_kernels::cuda::SOURCES;
-use zellige_runtime::{Gpu, Runtime};
+use zellige_runtime::Runtime;
 use zellige_tor::covariance::device::SOURCE;
 use zellige_tor::params::{Mode, parse};
 use zellige_tor::pipeline::{self, Options, RuleResult, Silent, TileChoice};

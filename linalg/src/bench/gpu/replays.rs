@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::cuda::copy;
 use zellige_runtime::{
-    Bindings, Codelet, Cpu, Cuda, Gpu, GpuGraphs, Handle, Operands, Read, Recorder, Runtime, Submit,
-    TaskContext, TaskError, Update, read, update,
+    Bindings, Codelet, Cpu, DeviceGraphs, DeviceTable, DeviceViews, Handle, Operands, Read, Recorder,
+    Runtime, Submit, TaskContext, TaskError, Update, read, update,
 };
 
 use super::{GpuBench, median};
@@ -37,17 +38,17 @@ impl GpuBench {
     /// # Errors
     /// [`Error::Runtime`] for what the GPU refuses.
     pub fn replays(&self, together: usize) -> Result<ReplayTimes, Error> {
-        let (task_by_task, _) = self.replayed(GpuGraphs::Never, together)?;
-        let (as_one, launched) = self.replayed(GpuGraphs::Always, together)?;
+        let (task_by_task, _) = self.replayed(DeviceGraphs::Never, together)?;
+        let (as_one, launched) = self.replayed(DeviceGraphs::Always, together)?;
         let one_launch = (launched >= together as u64).then_some(as_one);
         Ok(ReplayTimes { tasks: TASKS, task_by_task, one_launch })
     }
 
     /// Seconds of a task, and how many replays were one launch.
-    fn replayed(&self, when: GpuGraphs, together: usize) -> Result<(f64, u64), Error> {
+    fn replayed(&self, when: DeviceGraphs, together: usize) -> Result<(f64, u64), Error> {
         let builder = Runtime::builder().workers(0).gpu_only(true).policy("lws");
         let gpu = Gpu::new(self.driver.clone(), self.number);
-        let rt = builder.gpu_graphs(when).device(gpu).build()?;
+        let rt = builder.device_graphs(when).device(gpu).build()?;
         let arrays: [Handle<Vec<f32>>; 2] = [1.0, 2.0].map(|x| rt.register(vec![x; NUMBERS as usize]));
         let graph = rt.record(|recorder: &Recorder| -> Result<(), Error> {
             for task in 0..TASKS {
@@ -89,15 +90,13 @@ impl Codelet for Hand {
         Err("there is nothing to time on a CPU".into())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(
-        &self,
-        (from, to): <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
+impl Hand {
+    fn cuda(&self, (from, to): DeviceViews<'_, Self>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let array = |at: Address| Matrix { at, ld: NUMBERS, element: Element::F32 };
         Ok(Ops::new(cx.gpu())?.launch(copy((NUMBERS, 1), array(from.part(0).0), array(to.part(0).0)))?)
     }
@@ -115,10 +114,10 @@ mod tests {
         let times = bench.replays(5).unwrap();
         assert!(times.tasks == TASKS && times.task_by_task > 0.0, "{times:?}");
         assert!(times.one_launch.is_some_and(|seconds| seconds > 0.0), "{times:?}");
-        let (_, launched) = bench.replayed(GpuGraphs::Always, 3).unwrap();
+        let (_, launched) = bench.replayed(DeviceGraphs::Always, 3).unwrap();
         // All but the first, which goes task by task.
         assert_eq!(launched, (BEFORE - 1 + 2 * 3) as u64);
-        assert_eq!(bench.replayed(GpuGraphs::Never, 1).unwrap().1, 0);
+        assert_eq!(bench.replayed(DeviceGraphs::Never, 1).unwrap().1, 0);
         check(&mock);
     }
 }

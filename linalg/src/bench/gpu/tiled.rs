@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use zellige_cuda::Gpu;
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::GemmPrecision;
 use zellige_kernels::cuda::{Launch, SOURCES, copy};
 use zellige_runtime::model::Models;
-use zellige_runtime::{Canceller, Gpu, Runtime, Submit, TaskError, Trace};
+use zellige_runtime::{Canceller, Runtime, Submit, TaskError, Trace};
 
 use super::{Chosen, Conditions, Meter, Work, median};
 use crate::calibrate::device_conversions;

@@ -25,7 +25,7 @@ pub(crate) use lending::{Lending, Lent};
 pub(crate) use placeholder::Placeholder;
 pub(crate) use places::{Ahead, CarryError, Forgotten, Onto};
 pub(crate) use portable::AnyHeader;
-pub use portable::{Portability, Portable};
+pub use portable::{Conversion, ConversionTable, Portability, Portable};
 pub use slice::{BorrowedSlice, SliceMut, SliceRef};
 
 use crate::format::Format;

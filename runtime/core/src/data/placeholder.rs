@@ -9,8 +9,8 @@ use super::handle::{AnyHandle, HandleBase};
 use super::places::{Ahead, CarryError, Forgotten, Onto, Places};
 use super::portable::AnyHeader;
 use super::{Meta, RecycledBuffer};
+use crate::device::{Carrier, Known, Pending, Seen};
 use crate::format::Format;
-use crate::gpu::{Carrier, Known, Pending, Seen};
 use crate::memory::{BufferId, Datum, Ticket};
 use crate::sched::ReadyTask;
 use crate::task::Resource;
@@ -176,11 +176,11 @@ impl Places for Placeholder {
         None
     }
 
-    fn seen_on_gpu(&self, _buffer: BufferId) -> Option<Seen> {
+    fn seen_on_device(&self, _buffer: BufferId) -> Option<Seen> {
         None
     }
 
-    fn learn_on_gpu(&self, _buffer: BufferId, _known: Known) {}
+    fn learn_on_device(&self, _buffer: BufferId, _known: Known) {}
 
     fn is_same_header(&self, _one: &AnyHeader, _other: &AnyHeader) -> bool {
         false

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use crossbeam_queue::SegQueue;
 use smallvec::SmallVec;
-use zellige_gpu::GpuError;
 
 use super::borrows::{Kind, View, Viewer, granted};
 use super::cell::ValueCell;
 use super::portable::{AnyHeader, Portability};
 use super::{BufferPool, Data, HandleCore, Meta, RecycledBuffer};
+use crate::device::{Carrier, DeviceMemory, DeviceValue, Known, Pending, Seen, StreamError};
 use crate::error::DeviceError;
 use crate::error::{TaskError, panic_message};
 use crate::format::Format;
-use crate::gpu::{Carrier, DeviceValue, GpuMemory, Known, Pending, Seen};
 use crate::memory::{BufferId, Datum, Ticket};
 use crate::swap::{Extent, Swap};
 
@@ -35,7 +34,7 @@ pub(crate) struct Managed<D> {
     /// Those on the disk.
     stored: Vec<(BufferId, Arc<Stored>)>,
     /// Those on GPUs.
-    on_gpus: Cells<DeviceValue>,
+    on_devices: Cells<DeviceValue>,
     forgotten: Forgotten,
     /// What the last writer that was launched on a GPU has left, until it ends, and which that is.
     ahead: Option<(Ticket, Ahead)>,
@@ -63,8 +62,8 @@ pub(crate) enum Onto<'n> {
     Memory(&'n BufferPool),
     /// The disk.
     Disk(&'n Arc<Swap>),
-    /// A GPU's memory.
-    Gpu(&'n Arc<GpuMemory>),
+    /// The memory of a device with an architecture of its own.
+    Device(&'n Arc<dyn DeviceMemory>),
 }
 
 /// Why a value could not be carried from one place to another.
@@ -73,13 +72,13 @@ pub(crate) enum CarryError {
     Value(TaskError),
     /// The disk failed.
     Disk(DeviceError),
-    /// A GPU failed.
-    Gpu(GpuError),
+    /// A stream of a device says so.
+    Stream(StreamError),
 }
 
-impl From<GpuError> for CarryError {
-    fn from(error: GpuError) -> Self {
-        CarryError::Gpu(error)
+impl From<StreamError> for CarryError {
+    fn from(error: StreamError) -> Self {
+        CarryError::Stream(error)
     }
 }
 
@@ -103,9 +102,9 @@ impl<D: Data> HandleCore<D> {
     }
 
     /// The place on a GPU with this number; a new and empty one if it has not been used.
-    pub(crate) fn gpu_place(&self, buffer: BufferId) -> Arc<ValueCell<DeviceValue>> {
+    pub(crate) fn device_place(&self, buffer: BufferId) -> Arc<ValueCell<DeviceValue>> {
         let mut managed = self.managed.lock();
-        find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").on_gpus, buffer)
+        find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").on_devices, buffer)
     }
 
     /// The places on the host that have been used, for tests.
@@ -123,20 +122,20 @@ impl<D: Data> HandleCore<D> {
             return [None, None];
         }
         let by = Viewer::runtime("a transfer");
-        let from = match (self.on_gpu(source), self.stored(source)) {
+        let from = match (self.on_device(source), self.stored(source)) {
             (Some(_), _) | (None, Some(_)) => None,
             (None, None) => Some(granted(self.place(source).view(Kind::Shared, &self.base, by))),
         };
         let to = match onto {
             Onto::Memory(_) => Some(granted(self.place(target).view(Kind::Exclusive, &self.base, by))),
-            Onto::Disk(_) | Onto::Gpu(_) => None,
+            Onto::Disk(_) | Onto::Device(_) => None,
         };
         [from, to]
     }
 
-    fn on_gpu(&self, buffer: BufferId) -> Option<Arc<ValueCell<DeviceValue>>> {
+    fn on_device(&self, buffer: BufferId) -> Option<Arc<ValueCell<DeviceValue>>> {
         let managed = self.managed.lock();
-        let (_, place) = managed.as_ref()?.on_gpus.iter().find(|(known, _)| *known == buffer)?;
+        let (_, place) = managed.as_ref()?.on_devices.iter().find(|(known, _)| *known == buffer)?;
         Some(Arc::clone(place))
     }
 
@@ -145,7 +144,7 @@ impl<D: Data> HandleCore<D> {
         &self,
         value: &D,
         to: Format,
-        memory: &Arc<GpuMemory>,
+        memory: &Arc<dyn DeviceMemory>,
         carrier: Carrier<'_>,
     ) -> Result<DeviceValue, CarryError> {
         let travel = self.portability()?;
@@ -172,7 +171,7 @@ impl<D: Data> HandleCore<D> {
         let is_native = to == Format::NATIVE || to == value.meta().format;
         match onto {
             Onto::Disk(_) => unreachable!("only the host is linked to the disk"),
-            Onto::Gpu(memory) => {
+            Onto::Device(memory) => {
                 let sent = if is_native {
                     carrier.across(&travel, value, memory)?
                 } else {
@@ -185,7 +184,7 @@ impl<D: Data> HandleCore<D> {
                     };
                     carrier.on(&travel, sent, memory)?
                 };
-                let place = self.gpu_place(target);
+                let place = self.device_place(target);
                 // SAFETY: nobody reads or writes the target before the manager is told that it has arrived.
                 *unsafe { place.exclusive() } = Some(sent);
             }
@@ -197,7 +196,7 @@ impl<D: Data> HandleCore<D> {
                     carrier.down(&travel, value, place)?;
                 } else if let Some(made) = carrier.converted(&travel, value, to)? {
                     let sent = carrier.down(&travel, &made, place);
-                    carrier.stream.keep(made);
+                    carrier.stream.keep(Box::new(made));
                     sent?;
                 } else {
                     *place = Some(self.convert(&self.fetched(&travel, value, carrier)?, to)?);
@@ -217,7 +216,7 @@ impl<D: Data> HandleCore<D> {
         let mut place = None;
         let sent = carrier.down(travel, value, &mut place);
         // Also where only some copies could be queued: those write here.
-        let ended = carrier.wait();
+        let ended = carrier.stream.synchronize();
         sent.and(ended)?;
         Ok(place.expect("just made"))
     }
@@ -323,9 +322,9 @@ pub(crate) trait Places {
     /// What the last writer that was launched has left, if it has not ended.
     fn ahead(&self) -> Option<Ahead>;
     /// The value at `buffer` on a GPU, if there is one, for a task to which the place has been granted.
-    fn seen_on_gpu(&self, buffer: BufferId) -> Option<Seen>;
+    fn seen_on_device(&self, buffer: BufferId) -> Option<Seen>;
     /// The task, which writes there, has changed what is known of the value.
-    fn learn_on_gpu(&self, buffer: BufferId, known: Known);
+    fn learn_on_device(&self, buffer: BufferId, known: Known);
     /// True if two headers of the type's values are the same.
     fn is_same_header(&self, one: &AnyHeader, other: &AnyHeader) -> bool;
 }
@@ -354,7 +353,7 @@ impl<D: Data> Places for HandleCore<D> {
             meta,
             places,
             stored: Vec::new(),
-            on_gpus: SmallVec::new(),
+            on_devices: SmallVec::new(),
             forgotten: Arc::clone(forgotten),
             ahead: None,
         };
@@ -389,10 +388,10 @@ impl<D: Data> Places for HandleCore<D> {
     ) -> Result<(), CarryError> {
         let views = self.views_of_ends(source, target, onto);
         if let Some(carrier) = carrier.filter(|_| View::COUNTS) {
-            carrier.stream.keep(views);
+            carrier.stream.keep(Box::new(views));
         }
         let carrier = || carrier.expect("a GPU carries what goes to it or from it");
-        if let Some(source) = self.on_gpu(source) {
+        if let Some(source) = self.on_device(source) {
             // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
             let value = unsafe { source.shared() };
             // A writer that failed left nothing: its handle is poisoned, and nobody will look.
@@ -411,9 +410,9 @@ impl<D: Data> Places for HandleCore<D> {
             match onto {
                 Onto::Disk(swap) => return self.guarded(|| self.store(value, target, swap)),
                 Onto::Memory(recycled) => self.guarded(|| self.copy(value, to, recycled))?,
-                Onto::Gpu(memory) => {
+                Onto::Device(memory) => {
                     let sent = self.guarded(|| self.send_up(value, to, memory, carrier()))?;
-                    let target = self.gpu_place(target);
+                    let target = self.device_place(target);
                     // SAFETY: as for the target below.
                     *unsafe { target.exclusive() } = Some(sent);
                     return Ok(());
@@ -427,21 +426,21 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn clear(&self, buffer: BufferId) -> Option<RecycledBuffer> {
-        let (place, stored, on_gpu) = {
+        let (place, stored, on_device) = {
             let mut managed = self.managed.lock();
             let managed = managed.as_mut()?;
-            let on_gpu = managed.on_gpus.iter().position(|(known, _)| *known == buffer);
-            let on_gpu = on_gpu.map(|at| managed.on_gpus.swap_remove(at));
+            let on_device = managed.on_devices.iter().position(|(known, _)| *known == buffer);
+            let on_device = on_device.map(|at| managed.on_devices.swap_remove(at));
             let place = managed.places.iter().position(|(known, _)| *known == buffer);
             let stored = managed.stored.iter().position(|(known, _)| *known == buffer);
             (
                 place.map(|at| managed.places.swap_remove(at)),
                 stored.map(|at| managed.stored.swap_remove(at)),
-                on_gpu,
+                on_device,
             )
         };
         // The lock is given back by now: what is done to the value, or dropping it, is user code.
-        drop((stored, on_gpu));
+        drop((stored, on_device));
         let (_, place) = place?;
         let value = Arc::into_inner(place)?.into_inner()?;
         let travel = D::portability()?;
@@ -449,7 +448,7 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn settle(&self, buffer: BufferId) -> Meta {
-        let meta = match self.on_gpu(buffer) {
+        let meta = match self.on_device(buffer) {
             // SAFETY: the writer that asks still has the replica to itself.
             Some(place) => unsafe { place.shared() }.map(DeviceValue::meta),
             // SAFETY: the writer that asks still has the replica to itself.
@@ -470,7 +469,7 @@ impl<D: Data> Places for HandleCore<D> {
     }
 
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead {
-        let cell = self.gpu_place(buffer);
+        let cell = self.device_place(buffer);
         // SAFETY: the writer's body has just returned, and nothing has been launched behind it.
         let meta = unsafe { cell.shared() }.map(DeviceValue::meta).unwrap_or_default();
         let ahead = Ahead { meta, learns: pending.learns_of(&cell) };
@@ -482,7 +481,7 @@ impl<D: Data> Places for HandleCore<D> {
 
     fn learnt(&self, buffer: BufferId, by: Ticket) -> Ahead {
         // SAFETY: no writer is launched behind one whose end learns something.
-        let value = self.on_gpu(buffer).and_then(|cell| unsafe { cell.shared() }.map(DeviceValue::meta));
+        let value = self.on_device(buffer).and_then(|cell| unsafe { cell.shared() }.map(DeviceValue::meta));
         let learnt = Ahead { meta: value.unwrap_or_default(), learns: false };
         if let Some((ticket, ahead)) = self.managed.lock().as_mut().and_then(|managed| managed.ahead.as_mut())
             && *ticket == by
@@ -502,15 +501,15 @@ impl<D: Data> Places for HandleCore<D> {
         self.managed.lock().as_ref().and_then(|managed| managed.ahead).map(|(_, ahead)| ahead)
     }
 
-    fn seen_on_gpu(&self, buffer: BufferId) -> Option<Seen> {
+    fn seen_on_device(&self, buffer: BufferId) -> Option<Seen> {
         // SAFETY: the place has been granted to the task that asks, which is not writing it now.
-        self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }.map(Seen::of))
+        self.on_device(buffer).and_then(|place| unsafe { place.shared() }.map(Seen::of))
     }
 
-    fn learn_on_gpu(&self, buffer: BufferId, known: Known) {
+    fn learn_on_device(&self, buffer: BufferId, known: Known) {
         // SAFETY: the place has been granted to the task that asks; what is known of a value changes behind a
         // lock.
-        if let Some(value) = self.on_gpu(buffer).and_then(|place| unsafe { place.shared() }) {
+        if let Some(value) = self.on_device(buffer).and_then(|place| unsafe { place.shared() }) {
             value.changes();
             value.learn(known);
         }

@@ -2,13 +2,12 @@
 
 use std::any::{Any, TypeId};
 
-use zellige_gpu::GpuError;
-
 use super::buffer_pool::{BufferPool, RecycledBuffer, Sizes};
 use super::{Data, Meta};
 use crate::buffer::{Buffer, Element};
+use crate::device::{Arch, DeviceContext, DeviceRef, DeviceValue, NewValue, Seen};
+use crate::error::TaskError;
 use crate::format::Format;
-use crate::gpu::{CudaRef, CudaValue, DeviceValue, GpuContext, Seen};
 
 /// A value that can lie on any memory node: a header, and parts that are nothing but bytes.
 ///
@@ -46,19 +45,42 @@ pub trait Portable: Data {
     /// The places of the same parts, of the same sizes.
     fn parts_mut(&mut self) -> Vec<&mut [u8]>;
 
-    /// The value in another format, made on its GPU: operations on the stream of `cx` fill the parts of a new one
-    /// ([`GpuContext::value`]). `None`: there is no such way, and the value passes through the host, where
-    /// [`Data::convert`] knows it.
-    ///
-    /// # Errors
-    /// The driver's: the device is given up then.
-    fn convert_on_gpu(
-        value: CudaRef<'_, Self>,
-        to: Format,
-        cx: &GpuContext<'_>,
-    ) -> Result<Option<CudaValue<Self>>, GpuError> {
-        let _ = (value, to, cx);
-        Ok(None)
+    /// Names the functions that convert a value in the memory of a device, one for each [`Arch`] for which there is one. Where there is none the
+    /// value passes through the host, where [`Data::convert`] knows it.
+    fn conversions(table: &mut ConversionTable<Self>) {
+        let _ = table;
+    }
+}
+
+/// Makes a value in another format on its device: operations on the stream of the context fill the parts of a new one
+/// ([`DeviceContext::value`]). `None`: not in this format, which the host may know. With an error the device is given up.
+pub type Conversion<D> =
+    for<'v, 'c> fn(DeviceRef<'v, D>, Format, &DeviceContext<'c>) -> Result<Option<NewValue<D>>, TaskError>;
+
+/// The conversions of a [`Portable`] type, by [`Arch`].
+pub struct ConversionTable<D: Portable> {
+    wanted: Arch,
+    found: Option<Conversion<D>>,
+}
+
+impl<D: Portable> ConversionTable<D> {
+    /// Adds the function for an architecture.
+    pub fn add(&mut self, arch: Arch, conversion: Conversion<D>) {
+        if arch == self.wanted {
+            self.found = Some(conversion);
+        }
+    }
+
+    fn find(arch: Arch) -> Option<Conversion<D>> {
+        let mut table = ConversionTable { wanted: arch, found: None };
+        D::conversions(&mut table);
+        table.found
+    }
+}
+
+impl<D: Portable> std::fmt::Debug for ConversionTable<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ConversionTable({:?})", self.wanted)
     }
 }
 
@@ -78,9 +100,11 @@ pub struct Portability<D> {
     pub(crate) is_same_header: fn(&AnyHeader, &AnyHeader) -> bool,
     pub(crate) parts: for<'d> fn(&'d D) -> Vec<&'d [u8]>,
     pub(crate) parts_mut: for<'d> fn(&'d mut D) -> Vec<&'d mut [u8]>,
+    /// True if there is a conversion on devices of this architecture.
+    pub(crate) converts: fn(Arch) -> bool,
     /// `None`: only on the host.
-    pub(crate) convert_on_gpu:
-        fn(&DeviceValue, Format, &GpuContext<'_>) -> Result<Option<DeviceValue>, GpuError>,
+    pub(crate) convert_on_device:
+        fn(&DeviceValue, Format, &DeviceContext<'_>) -> Result<Option<DeviceValue>, TaskError>,
 }
 
 impl<D> Clone for Portability<D> {
@@ -115,9 +139,12 @@ impl<D: Portable> Portability<D> {
             },
             parts: D::parts,
             parts_mut: D::parts_mut,
-            convert_on_gpu: |value, to, cx| {
+            converts: |arch| ConversionTable::<D>::find(arch).is_some(),
+            convert_on_device: |value, to, cx| {
                 let seen = Seen::of(value);
-                let Some(made) = D::convert_on_gpu(CudaRef::new(&seen), to, cx)? else { return Ok(None) };
+                let conversion = ConversionTable::<D>::find(cx.stream().memory().arch());
+                let Some(conversion) = conversion else { return Ok(None) };
+                let Some(made) = conversion(DeviceRef::new(&seen), to, cx)? else { return Ok(None) };
                 let made = cx.take(&made);
                 // A conversion keeps the norm.
                 Ok(made.map(|mut made| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Device, Op, Span, StreamId, Streams};
+use super::{Device, DeviceSpec, Op, Opening, Span, StreamId, Streams};
 use crate::error::DeviceError;
 use crate::memory::{HOST, LinkSpec, NodeId};
 use crate::splitmix::fraction;
@@ -81,11 +81,6 @@ impl Emulated {
         self
     }
 
-    /// Its link to the host, unless it is to be measured.
-    pub(crate) fn declared(&self) -> Option<LinkSpec> {
-        self.declares.then_some(self.link)
-    }
-
     /// Conversions that can be under way at a time in memory that does not count as capacity (default 2).
     #[must_use]
     pub fn staging(mut self, conversions: u32) -> Self {
@@ -109,8 +104,40 @@ impl Emulated {
     }
 }
 
+impl From<Emulated> for Arc<dyn DeviceSpec> {
+    fn from(emulated: Emulated) -> Self {
+        Arc::new(emulated)
+    }
+}
+
+impl DeviceSpec for Emulated {
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn title(&self) -> String {
+        "made of host threads".into()
+    }
+
+    fn link(&self) -> Option<LinkSpec> {
+        self.declares.then_some(self.link)
+    }
+
+    fn staging(&self) -> u32 {
+        self.staging
+    }
+
+    fn open(&self, opening: Opening) -> Result<Arc<dyn Device>, String> {
+        Ok(Arc::new(EmulatedDevice::new(opening.name, self.clone(), opening.peers, opening.subnormals)))
+    }
+}
+
 /// An emulated device at work.
-pub(crate) struct EmulatedDevice {
+struct EmulatedDevice {
     state: Arc<State>,
     streams: Streams,
 }
@@ -125,7 +152,7 @@ struct State {
 }
 
 impl EmulatedDevice {
-    pub(crate) fn new(name: String, spec: Emulated, peers: Option<LinkSpec>, mode: Subnormals) -> Self {
+    fn new(name: String, spec: Emulated, peers: Option<LinkSpec>, mode: Subnormals) -> Self {
         let streams = Streams::new(&name, mode);
         let (operations, dead) = (AtomicU64::new(0), AtomicBool::new(false));
         EmulatedDevice { state: Arc::new(State { name, spec, peers, operations, dead }), streams }

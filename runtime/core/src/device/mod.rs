@@ -2,121 +2,56 @@
 //!
 //! A worker puts operations at the ends of streams and goes on; it learns later, by a call from another thread, that one has
 //! ended. That is how a GPU works, and all that the runtime knows of one: [`Device`].
+//!
+//! | to add a device | implement |
+//! | --- | --- |
+//! | describe it | [`DeviceSpec`], for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device) |
+//! | run operations in order, and tell of their ends | [`Device`] |
+//! | allocate and copy | [`Stream`] |
+//! | give memory back | [`DeviceMemory`] |
+//! | run a codelet there | a function for its [`Arch`], by [`Codelet::on_devices`](crate::Codelet::on_devices) |
+//!
+//! A device that works on host memory needs no architecture, memory and streams of its own: it runs CPU functions, as [`Emulated`] does.
 
+mod arch;
+mod carrier;
+mod context;
 mod emulated;
 mod host;
+mod memory;
 mod simulated;
+mod spec;
 mod stream;
+mod threads;
+mod value;
+mod views;
 
+pub use arch::Arch;
+pub(crate) use arch::Archs;
+pub(crate) use carrier::Carrier;
+pub use context::DeviceContext;
+pub(crate) use context::Pending;
 pub use emulated::Emulated;
-pub(crate) use emulated::EmulatedDevice;
 pub(crate) use host::HostDevice;
+pub(crate) use memory::DeviceBuffer;
+pub use memory::DeviceMemory;
 pub(crate) use simulated::{Events, SimulatedDevice};
-pub(crate) use stream::Streams;
+pub use spec::{DeviceSpec, Opening};
+pub use stream::{Mark, Place, Recording, Stream, StreamError};
+pub(crate) use threads::Streams;
+pub(crate) use value::{DeviceValue, Known, Seen};
+pub use views::{DeviceList, DeviceMut, DeviceRef, DeviceScratch, DeviceSlot, NewValue, OnDevice};
 
 use std::sync::Arc;
 use std::time::Instant;
 
+pub use crate::buffer::{HostBlock, PAGE_LOCK_FROM, PinnedAllocator, PinnedBlock, PinnedPool};
 use crate::error::DeviceError;
-use crate::gpu::{Gpu, GpuStream, Mark};
-use crate::memory::{LinkSpec, NodeId};
-
-/// A device with memory of its own, to be driven by a worker: an [`Emulated`] one or a [`Gpu`].
-#[derive(Clone, Debug)]
-pub enum DeviceSpec {
-    /// Made of host threads.
-    Emulated(Emulated),
-    /// A GPU of some driver.
-    Gpu(Gpu),
-}
-
-impl From<Emulated> for DeviceSpec {
-    fn from(emulated: Emulated) -> Self {
-        DeviceSpec::Emulated(emulated)
-    }
-}
-
-impl From<Gpu> for DeviceSpec {
-    fn from(gpu: Gpu) -> Self {
-        DeviceSpec::Gpu(gpu)
-    }
-}
-
-impl DeviceSpec {
-    /// What kind of device it is.
-    pub(crate) fn kind(&self) -> &str {
-        match self {
-            DeviceSpec::Emulated(emulated) => &emulated.kind,
-            DeviceSpec::Gpu(_) => "cuda",
-        }
-    }
-
-    /// (major, minor) of what it can do, if it is a GPU.
-    pub(crate) fn capability(&self) -> Option<(u32, u32)> {
-        let gpu = self.as_gpu()?;
-        Some(gpu.driver.gpus().get(gpu.number as usize)?.compute_capability)
-    }
-
-    /// The name of its kind in performance models, whose times those of one kind share.
-    pub(crate) fn model_kind(&self) -> String {
-        match self {
-            DeviceSpec::Emulated(emulated) => emulated.kind.clone(),
-            DeviceSpec::Gpu(gpu) => gpu.model_kind(),
-        }
-    }
-
-    /// The name under which performance models know its links, where it is device `number` of a runtime.
-    pub(crate) fn link_end(&self, number: usize) -> String {
-        match self {
-            DeviceSpec::Emulated(emulated) => format!("{} {number}", emulated.kind),
-            DeviceSpec::Gpu(gpu) => gpu.link_end(),
-        }
-    }
-
-    /// How fast it says that its link to the host is; `None` if it has to be measured.
-    pub(crate) fn declared(&self) -> Option<LinkSpec> {
-        match self {
-            DeviceSpec::Emulated(emulated) => emulated.declared(),
-            DeviceSpec::Gpu(_) => None,
-        }
-    }
-
-    /// The GPU that it describes, if it is one.
-    pub(crate) fn as_gpu(&self) -> Option<&Gpu> {
-        match self {
-            DeviceSpec::Emulated(_) => None,
-            DeviceSpec::Gpu(gpu) => Some(gpu),
-        }
-    }
-
-    /// What it is, for people.
-    pub(crate) fn title(&self) -> String {
-        match self {
-            DeviceSpec::Emulated(_) => "made of host threads".into(),
-            DeviceSpec::Gpu(gpu) => gpu.title(),
-        }
-    }
-
-    /// Bytes for the values of handles.
-    pub(crate) fn capacity(&self) -> u64 {
-        match self {
-            DeviceSpec::Emulated(emulated) => emulated.capacity,
-            DeviceSpec::Gpu(gpu) => gpu.bytes(),
-        }
-    }
-
-    /// Conversions that can be under way beside them.
-    pub(crate) fn staging(&self) -> u32 {
-        match self {
-            DeviceSpec::Emulated(emulated) => emulated.staging,
-            DeviceSpec::Gpu(_) => 2,
-        }
-    }
-}
+pub use crate::memory::{HOST, LinkSpec, NodeId};
 
 /// One queue of a device. What is in one runs in order; streams run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum StreamId {
+pub enum StreamId {
     /// Bodies of tasks.
     Compute,
     /// Transfers from one node to another, or conversions within one.
@@ -125,54 +60,72 @@ pub(crate) enum StreamId {
 
 /// When an operation ran, as its device measured it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) start: Instant,
-    pub(crate) end: Instant,
+pub struct Span {
+    /// When it began.
+    pub start: Instant,
+    /// When it ended.
+    pub end: Instant,
 }
 
 /// What an operation does, and who is told of its end.
-pub(crate) struct Op {
+#[non_exhaustive]
+pub struct Op {
     /// What goes over the link; `None` for a body.
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
     /// How long it takes in simulated time (ns).
     pub(crate) takes: Option<u64>,
-    /// The work itself: done when it returns, or, on a GPU, put on the stream that it is given.
-    pub(crate) run: Run,
-    /// What comes before it on the device's other streams. Only for GPUs.
-    pub(crate) after: Vec<Arc<Mark>>,
-    /// Called by a GPU once the operation is on its stream, and before `done`; nothing else waits for it.
-    pub(crate) launched: Option<Launched>,
-    /// Called once, from any thread, after `run` has ended, or instead of it if the device has failed.
-    pub(crate) done: Box<dyn FnOnce(Result<Span, DeviceError>) + Send>,
+    /// The work itself: done when it returns, or put on the stream that it is given. A device without an architecture gives none.
+    pub run: Run,
+    /// What comes before it on the device's other streams; empty unless the device [orders launches](Device::orders_launches).
+    pub after: Vec<Arc<dyn Mark>>,
+    /// Called by a device that orders launches once the operation is on its stream, and before `done`.
+    pub launched: Option<Launched>,
+    /// Called once, from any thread, after the operation has ended, or instead of it if the device has failed.
+    pub done: Done,
 }
 
 impl Op {
     /// One that comes after nothing but what is on its stream.
-    pub(crate) fn new(
-        bytes: Option<u64>,
-        run: Run,
-        done: Box<dyn FnOnce(Result<Span, DeviceError>) + Send>,
-    ) -> Self {
+    pub(crate) fn new(bytes: Option<u64>, run: Run, done: Done) -> Self {
         Op { bytes, takes: None, run, after: Vec::new(), launched: None, done }
     }
 }
 
 /// See [`Op::launched`]: it is told where the operation ends.
-pub(crate) type Launched = Box<dyn FnOnce(&Arc<Mark>) + Send>;
+pub type Launched = Box<dyn FnOnce(&Arc<dyn Mark>) + Send>;
 
 /// See [`Op::run`].
-pub(crate) type Run = Box<dyn FnOnce(Option<&Arc<GpuStream>>) -> Result<(), DeviceError> + Send>;
+pub type Run = Box<dyn FnOnce(Option<&Arc<dyn Stream>>) -> Result<(), DeviceError> + Send>;
 
-/// A device: an emulated one, a GPU ([`GpuDevice`](crate::gpu::GpuDevice)), the host's own streams, or a simulated one.
+/// See [`Op::done`].
+pub type Done = Box<dyn FnOnce(Result<Span, DeviceError>) + Send>;
+
+/// A device at work.
 ///
 /// A failure is sticky: once an operation has failed, it and every later one is answered with an error, and what is in the
 /// device's memory is lost.
-pub(crate) trait Device: Send + Sync {
+pub trait Device: Send + Sync {
     /// How fast the link from one node to another is that this device moves bytes over; `None` if it has to be measured.
-    fn link(&self, from: NodeId, to: NodeId) -> Option<LinkSpec>;
-    /// Puts an operation at the end of a stream.
+    fn link(&self, from: NodeId, to: NodeId) -> Option<LinkSpec> {
+        let _ = (from, to);
+        None
+    }
+
+    /// Puts an operation at the end of a stream, and returns. Operations of one stream run in order, streams side by side.
     fn enqueue(&self, stream: StreamId, op: Op);
+
     /// Returns once all operations that were queued have ended, and the streams with them. True if there were any: what their ends have asked
     /// for may be on new ones.
     fn close(&self) -> bool;
+
+    /// Its memory, if it has an architecture of its own.
+    fn memory(&self) -> Option<Arc<dyn DeviceMemory>> {
+        None
+    }
+
+    /// True if an operation can come after others on other streams ([`Op::after`]), so that a task can be launched before those that it
+    /// depends on have ended.
+    fn orders_launches(&self) -> bool {
+        false
+    }
 }

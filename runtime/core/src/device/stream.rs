@@ -1,95 +1,197 @@
-//! In-order streams, each a thread that is started when it is first used.
+//! Streams of devices with an architecture of their own, as what runs on them sees them.
 
-use std::collections::HashMap;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
 
-use parking_lot::Mutex;
+use super::{DeviceBuffer, DeviceMemory, DeviceScratch};
+use crate::buffer::HostBlock;
+use crate::error::{DeviceError, TaskError};
 
-use super::StreamId;
-use crate::subnormals::Subnormals;
-
-/// A stream's work, one piece after the other.
-type Piece = Box<dyn FnOnce() + Send>;
-
-/// Where its pieces go in, and the thread that does them.
-type Stream = (Sender<Piece>, JoinHandle<()>);
-
-/// Streams by their names.
-#[derive(Default)]
-pub(crate) struct Streams {
-    name: String,
-    mode: Subnormals,
-    open: Mutex<HashMap<StreamId, Stream>>,
+/// Why a stream could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The device's memory has no room for so many bytes. Asked again later it may have.
+    #[error("there is no room for {bytes} bytes of device memory")]
+    OutOfMemory {
+        /// The bytes that were asked for.
+        bytes: u64,
+    },
+    /// Anything else.
+    #[error(transparent)]
+    Failed(TaskError),
 }
 
-impl Streams {
-    /// None so far; `name` is that of their owner. Their threads compute in this mode.
-    pub(crate) fn new(name: &str, mode: Subnormals) -> Self {
-        Streams { name: name.into(), mode, open: Mutex::default() }
-    }
-
-    /// Puts a piece of work at a stream's end.
-    pub(crate) fn push(&self, stream: StreamId, piece: Piece) {
-        let mut open = self.open.lock();
-        let (sender, _) = open.entry(stream).or_insert_with(|| self.start());
-        // Only a thread that is gone refuses, and threads end when their sender does.
-        let _ = sender.send(piece);
-    }
-
-    fn start(&self) -> Stream {
-        let (sender, pieces) = channel::<Piece>();
-        let mode = self.mode;
-        let work = move || {
-            mode.set();
-            pieces.into_iter().for_each(|piece| piece());
-        };
-        let thread = thread::Builder::new().name(format!("zellige-{}", self.name)).spawn(work);
-        (sender, thread.expect("a thread for a stream can be started"))
-    }
-
-    /// Waits for all that was pushed. True if there were streams.
-    pub(crate) fn close(&self) -> bool {
-        let open = std::mem::take(&mut *self.open.lock());
-        let were_open = !open.is_empty();
-        for (_, (sender, thread)) in open {
-            drop(sender);
-            // The last owner of the streams may be one of them.
-            if thread.thread().id() != thread::current().id() {
-                // A piece that panicked has been reported by the thread's own message.
-                let _ = thread.join();
-            }
-        }
-        were_open
+impl From<TaskError> for StreamError {
+    fn from(error: TaskError) -> Self {
+        error.downcast().map_or_else(StreamError::Failed, |error| *error)
     }
 }
 
-impl Drop for Streams {
-    fn drop(&mut self) {
-        self.close();
+/// One end of a copy.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// An address on the host.
+    Host(*mut u8),
+    /// An address in the memory of a device.
+    Device(&'a Arc<dyn DeviceMemory>, u64),
+}
+
+/// One stream of a device: operations that are put on it run in order, after the call has returned or before.
+///
+/// A [`Device`](super::Device) makes streams and hands them to the operations that it runs ([`Op::run`](super::Op::run)).
+pub trait Stream: Any + Send + Sync {
+    /// The memory of the device whose stream it is.
+    fn memory(&self) -> &Arc<dyn DeviceMemory>;
+
+    /// Allocates so many bytes, more than none, in a device's memory, this one's or one that it [reaches](DeviceMemory::reaches), for what is put
+    /// on this stream from now on. They are given back by [`DeviceMemory::free`].
+    ///
+    /// # Errors
+    /// [`StreamError::OutOfMemory`], or what the device says.
+    fn allocate(&self, memory: &Arc<dyn DeviceMemory>, bytes: u64) -> Result<u64, StreamError>;
+
+    /// Copies bytes, behind what has been put on the stream.
+    ///
+    /// # Errors
+    /// What the device says.
+    ///
+    /// # Safety
+    /// Until the operation that is being launched has ended, both ends are there with so many bytes, nobody writes `from`, and nobody else
+    /// uses `to`.
+    unsafe fn copy(&self, to: Place<'_>, from: Place<'_>, bytes: u64) -> Result<(), StreamError>;
+
+    /// As [`copy`](Stream::copy) from device memory to the host; the bytes have to be there when the operation that is being launched has ended.
+    ///
+    /// # Errors
+    /// What the device says.
+    ///
+    /// # Safety
+    /// As of [`copy`](Stream::copy).
+    unsafe fn fetch(&self, to: &mut [u8], from: Place<'_>) -> Result<(), StreamError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(Place::Host(to.as_mut_ptr()), from, to.len() as u64) }
+    }
+
+    /// Host memory that the device's copies reach well.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn host_block(&self, bytes: usize) -> Result<HostBlock, StreamError> {
+        Ok(HostBlock::zeroed(bytes))
+    }
+
+    /// Returns once all that has been put on the stream has ended.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn synchronize(&self) -> Result<(), StreamError>;
+
+    /// Keeps something until what has been put on the stream so far has ended, and at least until the operation that is being launched has.
+    fn keep(&self, what: Box<dyn Any + Send>);
+
+    /// True if the device is lost: then it is the device that has failed, and not the task whose body was told of `error`.
+    fn is_loss(&self, error: &dyn fmt::Display) -> bool {
+        let _ = error;
+        false
+    }
+
+    /// Called after a body has run.
+    ///
+    /// # Errors
+    /// If the body was told that the device is lost.
+    fn check(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Begins a range with this name in the timeline of a profiler; false, and the name is not made, where there is none.
+    fn begin_range(&self, name: &dyn Fn() -> String) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// Ends the range that was begun last.
+    fn end_range(&self) {}
+
+    /// Records what `body` puts on the stream; nothing of it runs. Devices that cannot record leave the default.
+    ///
+    /// # Errors
+    /// What cannot be recorded.
+    fn record(&self, body: &mut dyn FnMut()) -> Result<Arc<dyn Recording>, StreamError> {
+        let _ = body;
+        Err(StreamError::Failed(format!("{:?} records nothing", self.memory()).into()))
+    }
+
+    /// True while what is put on the stream is recorded.
+    fn is_recording(&self) -> bool {
+        false
+    }
+
+    /// Puts what was recorded on the stream.
+    ///
+    /// # Errors
+    /// What the device says.
+    ///
+    /// # Safety
+    /// The operands of what was recorded are where they were, and the caller may use them until what is queued now has ended.
+    unsafe fn play(&self, recording: &Arc<dyn Recording>) -> Result<(), StreamError> {
+        Err(StreamError::Failed(format!("{recording:?} is not of {:?}", self.memory()).into()))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+impl dyn Stream {
+    /// The stream as its device knows it.
+    pub fn downcast<S: Stream>(&self) -> Option<&S> {
+        (self as &dyn Any).downcast_ref()
+    }
 
-    use super::*;
+    /// New memory of a device for what follows on this stream, given back when it is dropped.
+    pub(crate) fn buffer(
+        &self,
+        memory: &Arc<dyn DeviceMemory>,
+        bytes: u64,
+    ) -> Result<DeviceBuffer, StreamError> {
+        let at = if bytes == 0 { 0 } else { self.allocate(memory, bytes)? };
+        Ok(DeviceBuffer::new(Arc::clone(memory), at, bytes))
+    }
 
-    #[test]
-    fn pieces_of_a_stream_keep_their_order_and_all_end_before_close_returns() {
-        let streams = Streams::new("test", Subnormals::Keep);
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        for n in 0..300usize {
-            let seen = Arc::clone(&seen);
-            streams.push(StreamId::Link(n % 3, 9), Box::new(move || seen.lock().push(n)));
-        }
-        assert!(streams.close() && !streams.close());
-        let seen = seen.lock();
-        assert_eq!(seen.len(), 300);
-        for link in 0..3 {
-            let mine: Vec<usize> = seen.iter().copied().filter(|n| n % 3 == link).collect();
-            assert!(mine.is_sorted());
-        }
+    /// Working space for what follows on this stream until the operation that is being launched has ended.
+    pub(crate) fn scratch(&self, bytes: u64) -> Result<DeviceScratch, StreamError> {
+        let buffer = self.buffer(self.memory(), bytes)?;
+        let scratch = DeviceScratch { at: buffer.at(), bytes };
+        self.keep(Box::new(buffer));
+        Ok(scratch)
+    }
+
+    /// What the rest of the runtime is told of an error by which the device has failed.
+    pub(crate) fn failure(&self, error: &StreamError) -> DeviceError {
+        DeviceError { device: self.memory().name().into(), reason: error.to_string() }
+    }
+}
+
+/// What was put on a stream while that was recorded.
+pub trait Recording: Any + fmt::Debug + Send + Sync {
+    /// True if it was recorded for the device of the stream.
+    fn is_for(&self, stream: &dyn Stream) -> bool;
+}
+
+/// The end of an operation on a stream, which operations on other streams can come after ([`Op::after`](super::Op::after)).
+pub trait Mark: Any + fmt::Debug + Send + Sync {
+    /// When the operation ended, once the host knows.
+    fn ended(&self) -> Option<Instant>;
+}
+
+impl dyn Recording {
+    /// The recording as its device knows it.
+    pub fn downcast<R: Recording>(&self) -> Option<&R> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+impl dyn Mark {
+    /// The mark as its device knows it.
+    pub fn downcast<M: Mark>(&self) -> Option<&M> {
+        (self as &dyn Any).downcast_ref()
     }
 }

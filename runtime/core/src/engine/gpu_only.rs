@@ -8,8 +8,7 @@ impl Shared {
     /// Notes of a task that has been planned whether some GPU can run it. Policies ask about every worker, and more than once: the answer
     /// has to be quick.
     pub(super) fn note_for_gpus(&self, transfers: &TransferDriver, task: &ReadyTask) {
-        if self.gpu_only && task.work().header().implementations.cuda && self.a_gpu_could_run(transfers, task)
-        {
+        if self.gpu_only && has_function(task) && self.a_gpu_could_run(transfers, task) {
             transfers.note_gpu_only(task.id());
         }
     }
@@ -17,13 +16,13 @@ impl Shared {
     /// True for a worker that drives no GPU and a task that is left to those that do.
     pub(super) fn is_gpu_only(&self, task: &ReadyTask, worker: usize) -> bool {
         let Some(transfers) = self.transfers.as_ref().filter(|_| self.gpu_only) else { return false };
-        task.work().header().implementations.cuda
-            && !transfers.is_gpu(worker)
+        has_function(task)
+            && !transfers.launches(worker)
             && transfers.is_noted_gpu_only(task.id()).unwrap_or_else(|| self.a_gpu_could_run(transfers, task))
     }
 
     fn a_gpu_could_run(&self, transfers: &TransferDriver, task: &ReadyTask) -> bool {
-        let mut gpus = (0..self.workers.len()).filter(|&worker| transfers.is_gpu(worker));
+        let mut gpus = (0..self.workers.len()).filter(|&worker| transfers.launches(worker));
         gpus.any(|gpu| self.could_run(task, gpu))
     }
 
@@ -31,15 +30,20 @@ impl Shared {
     pub(crate) fn has_one_gpu_for_all(&self) -> bool {
         let Some(transfers) = &self.transfers else { return false };
         let workers = self.workers.len();
-        let gpus = (0..workers).filter(|&worker| transfers.is_gpu(worker)).count();
+        let gpus = (0..workers).filter(|&worker| transfers.launches(worker)).count();
         gpus == 1 && (self.gpu_only || workers == 1) && transfers.failures() == 0
     }
 
     /// True if a task that is about to be ready can have its operands on a GPU.
-    pub(crate) fn has_room_on_gpu(&self, task: &ReadyTask) -> bool {
+    pub(crate) fn has_room_on_device(&self, task: &ReadyTask) -> bool {
         let Some(transfers) = &self.transfers else { return false };
         let has_room = transfers.plan(task).is_ok() && self.a_gpu_could_run(transfers, task);
         transfers.forget(task.id());
         has_room
     }
+}
+
+/// True for a task that has a function for some device.
+fn has_function(task: &ReadyTask) -> bool {
+    !task.work().header().implementations.archs.is_empty()
 }

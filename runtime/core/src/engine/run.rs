@@ -88,7 +88,7 @@ impl Shared {
     ) -> Ended {
         self.attempt(work, worker, local, Some(placement), |shared, env, ran| {
             let (began, failure) = (env.notes.began, has_failed(ran));
-            if env.gpu().is_none() {
+            if env.stream().is_none() {
                 shared.record(env, worker, failure.is_some());
                 return Ended { began, failure, ..Ended::default() };
             }
@@ -99,8 +99,8 @@ impl Shared {
 
     /// Takes tasks from the policy that can be run in one call with `first`, which `worker` has popped: what is ready now.
     pub(crate) fn pop_like(self: &Arc<Self>, worker: usize, first: &ReadyTask) -> Vec<ReadyTask> {
-        let on_gpu = self.transfers.as_ref().is_some_and(|transfers| transfers.is_gpu(worker));
-        let most = match first.batch(on_gpu) {
+        let on_device = self.transfers.as_ref().is_some_and(|transfers| transfers.launches(worker));
+        let most = match first.batch(on_device) {
             0 | 1 => return Vec::new(),
             batch => batch - 1,
         };
@@ -110,7 +110,7 @@ impl Shared {
         taken.iter().for_each(|task| self.takes(task));
         let mut like = Vec::with_capacity(taken.len());
         for task in taken {
-            if like.len() < most && task.is_like(first) && task.batch(on_gpu) > 1 {
+            if like.len() < most && task.is_like(first) && task.batch(on_device) > 1 {
                 like.push(task);
             } else {
                 // Not what was asked for: the policy gets it back.
@@ -164,9 +164,9 @@ impl Shared {
         tasks: &[(&Work, Option<&Placement>)],
         worker: usize,
         local: &mut WorkerLocal,
-        on_gpu: bool,
+        on_device: bool,
     ) -> Vec<Ended> {
-        if !on_gpu {
+        if !on_device {
             let ran = self.attempt_all(tasks, worker, local).into_iter();
             let ended = |(ran, began)| Ended { began, failure: has_failed(ran), ..Ended::default() };
             return ran.map(ended).collect();

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::device::Events;
 use crate::engine::transfer::TransferDriver;
 use crate::error::{Cause, Error, Failure, panic_message};
-use crate::graph::GpuGraphs;
+use crate::graph::DeviceGraphs;
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::subnormals::Subnormals;
 use crate::task::{Asked, Body, DeviceInfo, Header, Role, Task, TaskRef};
@@ -86,7 +86,7 @@ pub(crate) struct Parts {
     pub(crate) models: Option<Arc<Models>>,
     pub(crate) transfers: Option<TransferDriver>,
     pub(crate) gpu_only: bool,
-    pub(crate) gpu_graphs: GpuGraphs,
+    pub(crate) device_graphs: DeviceGraphs,
     pub(crate) subnormals: Option<Subnormals>,
     pub(crate) watched: bool,
     /// So many workers, the first ones, stay on their cores.
@@ -116,7 +116,7 @@ pub(crate) struct Shared {
     /// What a GPU can run, no other worker gets.
     pub(super) gpu_only: bool,
     /// Whether replays go to a GPU in one launch.
-    pub(crate) gpu_graphs: GpuGraphs,
+    pub(crate) device_graphs: DeviceGraphs,
     /// What all bodies do with subnormal numbers; `None`: what each codelet says.
     subnormals: Option<Subnormals>,
     pub(super) live: Option<LiveTasks>,
@@ -178,7 +178,7 @@ impl Shared {
             models: parts.models,
             transfers: parts.transfers,
             gpu_only: parts.gpu_only,
-            gpu_graphs: parts.gpu_graphs,
+            device_graphs: parts.device_graphs,
             subnormals: parts.subnormals,
             live: parts.watched.then(LiveTasks::new),
             clock: parts.clock,
@@ -413,9 +413,8 @@ impl Shared {
     /// True if a task may run on the worker's device, by what was said of it and what its codelet can.
     pub(crate) fn admits(&self, header: &Header, body: &dyn Body, worker: usize) -> bool {
         let only = header.only.as_ref();
-        let suits = header.implementations.cuda
-            || !self.transfers.as_ref().is_some_and(|transfers| transfers.is_gpu(worker));
-        suits && only.is_none_or(|only| only.allows(body, &self.device(worker)))
+        let arch = self.transfers.as_ref().and_then(|transfers| transfers.arch(worker));
+        header.implementations.suit(arch) && only.is_none_or(|only| only.allows(body, &self.device(worker)))
     }
 
     fn somebody_can_run(&self, task: &ReadyTask) -> bool {

@@ -151,7 +151,7 @@ impl Shared {
     /// Refuses a task that no worker may run.
     fn check_place(&self, task: &Task) -> Result<(), Error> {
         let header = &task.header;
-        let anywhere = header.only.is_none() && (header.implementations.cuda || self.transfers.is_none());
+        let anywhere = header.only.is_none() && self.transfers.is_none();
         if anywhere || (0..self.workers.len()).any(|worker| self.admits(header, &task.body, worker)) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! A replay as one launch on a GPU: what its tasks put on a stream is recorded as a CUDA graph, and launched again for as long as their
+//! A replay as one launch on a GPU: what its tasks put on a stream is recorded, and launched again for as long as their
 //! operands are what and where they were.
 
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use zellige_model::TaskInfo;
 
 use super::recorder::{GraphData, Slot};
 use crate::data::{AnyHandle, Meta};
+use crate::device::{Archs, Known, Recording, Seen, Stream};
 use crate::engine::Shared;
 use crate::engine::transfer::NodeUse;
 use crate::error::{Cause, Failure};
 use crate::format::Format;
-use crate::gpu::{GpuStream, Known, Recording, Seen};
 use crate::memory::BufferId;
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Placement, Ran};
 
-/// Whether replays of recorded graphs are put on a GPU in one launch, as a CUDA graph, instead of task by task.
+/// Whether replays of recorded graphs are put on a GPU in one launch, e.g. as a graph of its driver, instead of task by task.
 ///
 /// That can be where a runtime has one GPU and no other worker takes the graph's tasks from it (none is there, or
 /// [`gpu_only`](crate::RuntimeBuilder::gpu_only)), every task has a function for GPUs and reads, writes or updates its operands as they are
@@ -27,7 +27,7 @@ use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, 
 /// goes task by task in any case. What was recorded is launched again while the operands lie where they did, with the same headers;
 /// else it is recorded anew. Results are the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GpuGraphs {
+pub enum DeviceGraphs {
     /// Both ways are tried, a few replays each, and the faster one is kept.
     #[default]
     Measured,
@@ -72,7 +72,7 @@ struct State {
 
 /// A recording, and the operands for which it was made.
 struct Recorded {
-    recording: Arc<Recording>,
+    recording: Arc<dyn Recording>,
     operands: Vec<Recalled>,
 }
 
@@ -85,9 +85,11 @@ struct Recalled {
 impl DeviceGraph {
     /// `None` if there is a task that cannot be recorded.
     pub(super) fn of(headers: &[Header], bodies: &[Box<dyn Body>], slots: usize) -> Option<Self> {
-        let plain = |header: &Header| header.implementations.cuda && header.implementations.names.is_empty();
+        let plain = |header: &Header| header.implementations.names.is_empty();
+        let archs = headers.iter().map(|header| header.implementations.archs).reduce(Archs::and);
+        let archs = archs.unwrap_or_default();
         let several = headers.len() > 1 && headers.iter().all(plain);
-        if !several || !bodies.iter().all(|body| takes_values_as_they_are(&**body)) {
+        if !several || archs.is_empty() || !bodies.iter().all(|body| takes_values_as_they_are(&**body)) {
             return None;
         }
         let constrained = headers.iter().any(|header| header.only.is_some());
@@ -101,7 +103,7 @@ impl DeviceGraph {
                 ..TaskInfo::default()
             },
             only: constrained.then(|| Box::new(Only { constrained, ..Only::default() })),
-            implementations: Implementations { cuda: true, needs_ends: true, ..Implementations::default() },
+            implementations: Implementations { archs, needs_ends: true, ..Implementations::default() },
             tally: None,
         };
         Some(DeviceGraph { header, slots: (0..slots as u32).collect(), state: Mutex::default() })
@@ -117,7 +119,7 @@ impl DeviceGraph {
 
     /// How the next replay is to go, if it matters to this runtime.
     pub(super) fn way(&self, shared: &Shared) -> Option<Way> {
-        if shared.gpu_graphs == GpuGraphs::Never || !shared.has_one_gpu_for_all() {
+        if shared.device_graphs == DeviceGraphs::Never || !shared.has_one_gpu_for_all() {
             return None;
         }
         let mut state = self.state.lock();
@@ -127,9 +129,9 @@ impl DeviceGraph {
         if state.refused {
             return None;
         }
-        let way = match shared.gpu_graphs {
-            GpuGraphs::Always if state.task_by_task.is_empty() => Way::TaskByTask,
-            GpuGraphs::Always => Way::DeviceGraph,
+        let way = match shared.device_graphs {
+            DeviceGraphs::Always if state.task_by_task.is_empty() => Way::TaskByTask,
+            DeviceGraphs::Always => Way::DeviceGraph,
             _ if state.task_by_task.len() < TRIED => Way::TaskByTask,
             _ if state.device_graph.len() < TRIED => Way::DeviceGraph,
             _ if median(&state.device_graph) < median(&state.task_by_task) => Way::DeviceGraph,
@@ -154,7 +156,7 @@ impl DeviceGraph {
     }
 
     /// What was recorded for operands like these.
-    fn find(&self, stream: &GpuStream, operands: &[Operand<'_>]) -> Option<Arc<Recorded>> {
+    fn find(&self, stream: &dyn Stream, operands: &[Operand<'_>]) -> Option<Arc<Recorded>> {
         let mut state = self.state.lock();
         let at = state.recorded.iter().position(|known| {
             let mut pairs = known.operands.iter().zip(operands);
@@ -210,7 +212,7 @@ impl Operand<'_> {
     /// Nothing has run: what recording has changed of its header is undone.
     fn restore(&self) {
         if let (true, Some(value)) = (self.mode.writes(), &self.value) {
-            self.handle.learn_on_gpu(self.place, value.known.clone());
+            self.handle.learn_on_device(self.place, value.known.clone());
         }
     }
 }
@@ -231,7 +233,7 @@ impl Recalled {
     /// Tells the host what the launch makes of this operand's header.
     fn leave(&self, operand: &Operand<'_>) {
         if let (true, Some(after)) = (operand.mode.writes(), &self.after) {
-            operand.handle.learn_on_gpu(operand.place, after.known.clone());
+            operand.handle.learn_on_device(operand.place, after.known.clone());
         }
     }
 
@@ -261,7 +263,7 @@ pub(super) fn is_task_by_task(failure: &Failure) -> bool {
 /// All tasks as one: slots are its operands.
 impl Body for GraphData {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
-        let launched = match (&self.device_graph, env.gpu()) {
+        let launched = match (&self.device_graph, env.stream()) {
             (Some(device_graph), Some(stream)) => self.launch(device_graph, stream, env),
             // Its GPU has failed.
             _ => None,
@@ -290,7 +292,7 @@ impl GraphData {
     fn launch<'e>(
         &'e self,
         device_graph: &DeviceGraph,
-        stream: &GpuStream,
+        stream: &dyn Stream,
         env: &mut Env<'e>,
     ) -> Option<Ran> {
         let began = Instant::now();
@@ -324,7 +326,7 @@ impl GraphData {
     fn operands<'e>(&'e self, env: &Env<'e>) -> Vec<Operand<'e>> {
         let (handles, placement) = env.bound_and_placed();
         let operand = |((slot, handle), &place): ((&Slot, &'e Arc<dyn AnyHandle>), &BufferId)| {
-            let (handle, mode, value) = (&**handle, slot.mode, handle.seen_on_gpu(place));
+            let (handle, mode, value) = (&**handle, slot.mode, handle.seen_on_device(place));
             Operand { handle, mode, place, value }
         };
         self.slots.iter().zip(handles).zip(&placement.buffers).map(operand).collect()
@@ -334,15 +336,16 @@ impl GraphData {
     fn record(
         &self,
         device_graph: &DeviceGraph,
-        stream: &GpuStream,
+        stream: &dyn Stream,
         operands: &[Operand<'_>],
         env: &mut Env<'_>,
     ) -> Option<Arc<Recorded>> {
-        let all_can = || (0..self.bodies.len()).all(|task| self.leaves_nothing(task, env));
-        let (true, recording) = stream.record(all_can).ok()? else { return None };
+        let mut all_can = false;
+        let mut record = || all_can = (0..self.bodies.len()).all(|task| self.leaves_nothing(task, env));
+        let recording = stream.record(&mut record).ok().filter(|_| all_can)?;
         let recalled = |operand: &Operand<'_>| Recalled {
             before: operand.value.clone(),
-            after: operand.handle.seen_on_gpu(operand.place),
+            after: operand.handle.seen_on_device(operand.place),
         };
         let recorded = Recorded { recording, operands: operands.iter().map(recalled).collect() };
         let recorded = Arc::new(recorded);

@@ -9,7 +9,7 @@ mod replay;
 mod tests;
 
 pub use analysis::GraphNode;
-pub use device_graph::GpuGraphs;
+pub use device_graph::DeviceGraphs;
 pub use recorder::{Graph, Recorder};
 pub use replay::Bindings;
 pub(crate) use replay::{ReplayTask, submit as submit_replay};

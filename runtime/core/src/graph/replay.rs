@@ -248,7 +248,7 @@ impl ReplayTask {
     fn device_graph(&self, way: Way) -> Option<ReadyTask> {
         let run = self.of_run();
         let task = ReadyTask::new(Work::Replay(self.another(self.index)));
-        let fits = way == Way::DeviceGraph && run.shared.has_room_on_gpu(&task);
+        let fits = way == Way::DeviceGraph && run.shared.has_room_on_device(&task);
         let way = if fits { Way::DeviceGraph } else { Way::TaskByTask };
         *run.began.lock() = Some((Instant::now(), way));
         if fits {
@@ -280,9 +280,9 @@ impl ReplayTask {
     }
 
     /// The most tasks that one call of its codelet takes.
-    pub(crate) fn batch(&self, on_gpu: bool) -> u32 {
-        let any = self.of_run().graph.0.batched[usize::from(on_gpu)] && !self.is_all();
-        if any { self.header().implementations.together(on_gpu) } else { 0 }
+    pub(crate) fn batch(&self, on_device: bool) -> u32 {
+        let any = self.of_run().graph.0.batched[usize::from(on_device)] && !self.is_all();
+        if any { self.header().implementations.together(on_device) } else { 0 }
     }
 
     pub(crate) fn runtime(&self) -> u32 {

@@ -7,11 +7,11 @@ use super::Reason;
 
 /// How fast a link is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LinkSpec {
+pub struct LinkSpec {
     /// Bytes per second.
-    pub(crate) bandwidth: f64,
+    pub bandwidth: f64,
     /// Time before the first byte arrives (ns).
-    pub(crate) latency_ns: u64,
+    pub latency_ns: u64,
 }
 
 impl LinkSpec {

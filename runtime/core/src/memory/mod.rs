@@ -11,17 +11,17 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use link::LinkSpec;
+pub use link::LinkSpec;
 pub(crate) use manager::Memory;
 pub(crate) use node::NodeSpec;
 
 use crate::format::Format;
 
 /// A memory node's number; the host is 0.
-pub(crate) type NodeId = usize;
+pub type NodeId = usize;
 
 /// The host's memory.
-pub(crate) const HOST: NodeId = 0;
+pub const HOST: NodeId = 0;
 
 /// A piece of data, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

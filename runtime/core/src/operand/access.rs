@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::gpu::OnGpu;
+use super::on_device::DeviceHeld;
 use super::{Accesses, Formats, Metas, Mode, Operand, Wanted};
 use crate::data::{Data, Handle, HandleCore, Kind, Lent, Meta, ValueCell, View};
+use crate::device::{DeviceMut, DeviceRef, DeviceSlot};
 use crate::error::{TaskError, panic_message};
 use crate::format::Format;
-use crate::gpu::{CudaMut, CudaRef, CudaSlot};
 use crate::task::{Busy, DeviceKind, Env, Refusal, Resource};
 
 macro_rules! operand_type {
@@ -197,14 +197,14 @@ impl<D: Data> Operand for Read<D> {
         Ok(())
     }
 
-    type OnGpu = OnGpu;
+    type DeviceHeld = DeviceHeld;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<DeviceHeld, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env, Kind::Shared)
+        DeviceHeld::existing(core, env, Kind::Shared)
     }
 
-    fn view_on_gpu(held: &mut OnGpu) -> CudaRef<'_, D> {
+    fn view_on_device(held: &mut DeviceHeld) -> DeviceRef<'_, D> {
         held.view()
     }
 }
@@ -293,14 +293,14 @@ impl<D: Data> Operand for Update<D> {
         Ok(())
     }
 
-    type OnGpu = OnGpu;
+    type DeviceHeld = DeviceHeld;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<DeviceHeld, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env, Kind::Exclusive)
+        DeviceHeld::existing(core, env, Kind::Exclusive)
     }
 
-    fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
+    fn view_on_device(held: &mut DeviceHeld) -> DeviceMut<'_, D> {
         held.view_mut()
     }
 }
@@ -364,18 +364,18 @@ impl<D: Data> Operand for Write<D> {
         Ok(())
     }
 
-    type OnGpu = OnGpu;
+    type DeviceHeld = DeviceHeld;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<DeviceHeld, Refusal> {
         let core = env.resolve(&self.core);
-        Ok(OnGpu::any(core, env))
+        Ok(DeviceHeld::any(core, env))
     }
 
-    fn view_on_gpu(held: &mut OnGpu) -> CudaSlot<'_, D> {
+    fn view_on_device(held: &mut DeviceHeld) -> DeviceSlot<'_, D> {
         held.slot()
     }
 
-    fn release_on_gpu(held: OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+    fn release_on_device(held: DeviceHeld, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         if ok { held.written(env) } else { Ok(()) }
     }
 }
@@ -432,18 +432,18 @@ impl<D: Data> Operand for Commute<D> {
         Ok(())
     }
 
-    type OnGpu = OnGpu;
+    type DeviceHeld = DeviceHeld;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<OnGpu, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<DeviceHeld, Refusal> {
         let core = env.resolve(&self.core);
-        OnGpu::existing(core, env, Kind::Exclusive)
+        DeviceHeld::existing(core, env, Kind::Exclusive)
     }
 
-    fn view_on_gpu(held: &mut OnGpu) -> CudaMut<'_, D> {
+    fn view_on_device(held: &mut DeviceHeld) -> DeviceMut<'_, D> {
         held.view_mut()
     }
 
-    fn release_on_gpu(held: OnGpu, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+    fn release_on_device(held: DeviceHeld, env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         if let Some(failure) = env.failed_body() {
             // As on the host. The turn itself is given up when the task is settled.
             held.poison(failure);
@@ -506,17 +506,17 @@ impl<D: Data> Operand for Reduce<D> {
         Ok(())
     }
 
-    type OnGpu = Infallible;
+    type DeviceHeld = Infallible;
 
-    fn acquire_on_gpu<'e>(&'e self, _env: &mut Env<'e>) -> Result<Infallible, Refusal> {
+    fn acquire_on_device<'e>(&'e self, _env: &mut Env<'e>) -> Result<Infallible, Refusal> {
         Err(Refusal::Failed("reductions are on the host".into()))
     }
 
-    fn view_on_gpu(held: &mut Infallible) -> CudaMut<'_, D> {
+    fn view_on_device(held: &mut Infallible) -> DeviceMut<'_, D> {
         match *held {}
     }
 
-    fn release_on_gpu(held: Infallible, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
+    fn release_on_device(held: Infallible, _env: &mut Env<'_>, _ok: bool) -> Result<(), TaskError> {
         match held {}
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::access::{HeldRef, hold, meta};
-use super::gpu::OnGpu;
+use super::on_device::DeviceHeld;
 use super::{Accesses, Declared, Formats, Metas, Mode, Operand, Update, Wanted, Write, update, write};
 use crate::data::{AnyHandle, Data, Handle, HandleCore, Kind, Meta};
+use crate::device::DeviceList;
+use crate::device::OnDevice;
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::gpu::Cuda;
-use crate::gpu::CudaList;
 use crate::task::{Cpu, DeviceKind, Env, Refusal};
 
 /// Reads a list of handles; see [`reads`].
@@ -97,20 +97,20 @@ impl<D: Data> Operand for ReadList<D> {
         Ok(())
     }
 
-    type OnGpu = Vec<OnGpu>;
+    type DeviceHeld = Vec<DeviceHeld>;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<OnGpu>, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<DeviceHeld>, Refusal> {
         self.cores
             .iter()
             .map(|core| {
                 let core = env.resolve(core);
-                OnGpu::existing(core, env, Kind::Shared)
+                DeviceHeld::existing(core, env, Kind::Shared)
             })
             .collect()
     }
 
-    fn view_on_gpu(held: &mut Vec<OnGpu>) -> CudaList<'_, D> {
-        CudaList(held.iter().map(OnGpu::view).collect())
+    fn view_on_device(held: &mut Vec<DeviceHeld>) -> DeviceList<'_, D> {
+        DeviceList(held.iter().map(DeviceHeld::view).collect())
     }
 }
 
@@ -187,20 +187,20 @@ impl<O: Operand> Operand for Vec<O> {
         result
     }
 
-    type OnGpu = Vec<O::OnGpu>;
+    type DeviceHeld = Vec<O::DeviceHeld>;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<O::OnGpu>, Refusal> {
-        self.iter().map(|operand| operand.acquire_on_gpu(env)).collect()
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Vec<O::DeviceHeld>, Refusal> {
+        self.iter().map(|operand| operand.acquire_on_device(env)).collect()
     }
 
-    fn view_on_gpu<'v>(held: &'v mut Vec<O::OnGpu>) -> Vec<O::View<'v, Cuda>> {
-        held.iter_mut().map(O::view_on_gpu).collect()
+    fn view_on_device<'v>(held: &'v mut Vec<O::DeviceHeld>) -> Vec<O::View<'v, OnDevice>> {
+        held.iter_mut().map(O::view_on_device).collect()
     }
 
-    fn release_on_gpu(held: Vec<O::OnGpu>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+    fn release_on_device(held: Vec<O::DeviceHeld>, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         let mut result = Ok(());
         for one in held {
-            let released = O::release_on_gpu(one, env, ok && result.is_ok());
+            let released = O::release_on_device(one, env, ok && result.is_ok());
             result = result.and(released);
         }
         result
@@ -254,13 +254,13 @@ impl<D: Data> Operand for MetaList<D> {
         Ok(())
     }
 
-    type OnGpu = Metas;
+    type DeviceHeld = Metas;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Metas, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Metas, Refusal> {
         self.acquire(env, Wanted::default())
     }
 
-    fn view_on_gpu(held: &mut Metas) -> &[Meta] {
+    fn view_on_device(held: &mut Metas) -> &[Meta] {
         held
     }
 }

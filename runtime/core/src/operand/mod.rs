@@ -1,8 +1,8 @@
 //! Operands: what a task names, how it accesses it, and what its body sees.
 
 mod access;
-mod gpu;
 mod list;
+mod on_device;
 mod scratch;
 mod tuple;
 
@@ -16,9 +16,9 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Meta};
+use crate::device::OnDevice;
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::gpu::Cuda;
 use crate::task::{Apart, Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// How a task accesses one handle.
@@ -144,18 +144,18 @@ pub trait Operand: Send + Sync + 'static {
 
     /// What is held while a body for GPUs puts its operations on a stream.
     #[doc(hidden)]
-    type OnGpu;
+    type DeviceHeld;
 
     /// As `acquire`, on a GPU; the operand has been brought there.
     #[doc(hidden)]
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::OnGpu, Refusal>;
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::DeviceHeld, Refusal>;
 
     #[doc(hidden)]
-    fn view_on_gpu<'v>(held: &'v mut Self::OnGpu) -> Self::View<'v, Cuda>;
+    fn view_on_device<'v>(held: &'v mut Self::DeviceHeld) -> Self::View<'v, OnDevice>;
 
     /// As `release`, once the body has returned.
     #[doc(hidden)]
-    fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+    fn release_on_device(held: Self::DeviceHeld, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
         let _ = (held, env, ok);
         Ok(())
     }

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use super::{Accesses, Formats, Metas, Operand, Wanted};
 use crate::buffer::{Buffer, Element};
+use crate::device::DeviceScratch;
 use crate::error::TaskError;
-use crate::gpu::CudaScratch;
 use crate::task::{DeviceKind, Env, Refusal};
 
 /// Working space; see [`scratch`].
@@ -23,7 +23,7 @@ pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
 
 impl<T> Scratch<T> {
     /// Only bodies for CPUs get it: one for GPUs has other needs, and asks its context
-    /// ([`GpuContext::scratch`](crate::GpuContext::scratch)).
+    /// ([`DeviceContext::scratch`](crate::DeviceContext::scratch)).
     #[must_use]
     pub fn on_host(mut self) -> Self {
         self.on_host = true;
@@ -70,17 +70,17 @@ impl<T: Element> Operand for Scratch<T> {
         Ok(())
     }
 
-    type OnGpu = CudaScratch;
+    type DeviceHeld = DeviceScratch;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<CudaScratch, Refusal> {
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<DeviceScratch, Refusal> {
         let len = if self.on_host { 0 } else { self.len as u64 };
         let bytes = len.saturating_mul(size_of::<T>() as u64);
-        let stream = env.gpu().expect("a body for GPUs has a stream");
+        let stream = env.stream().expect("a body that is launched has a stream");
         let found = env.shared.find_room(env.worker(), || stream.scratch(bytes));
         found.map_err(|error| Refusal::Failed(error.into()))
     }
 
-    fn view_on_gpu(held: &mut CudaScratch) -> CudaScratch {
+    fn view_on_device(held: &mut DeviceScratch) -> DeviceScratch {
         *held
     }
 }

@@ -1,8 +1,8 @@
 //! Tuples of operands.
 
 use super::{Accesses, Formats, Metas, Operand, Wanted};
+use crate::device::OnDevice;
 use crate::error::TaskError;
-use crate::gpu::Cuda;
 use crate::task::{Choice, Cpu, DeviceKind, Env, Refusal};
 
 /// The operands of a task: a tuple of up to eight. Not meant to be implemented elsewhere.
@@ -34,16 +34,16 @@ pub trait Operands: Send + Sync + 'static {
     fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
 
     #[doc(hidden)]
-    type OnGpu;
+    type DeviceHeld;
 
     #[doc(hidden)]
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::OnGpu, Refusal>;
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::DeviceHeld, Refusal>;
 
     #[doc(hidden)]
-    fn views_on_gpu(held: &mut Self::OnGpu) -> Self::Views<'_, Cuda>;
+    fn views_on_device(held: &mut Self::DeviceHeld) -> Self::Views<'_, OnDevice>;
 
     #[doc(hidden)]
-    fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
+    fn release_on_device(held: Self::DeviceHeld, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
 }
 
 macro_rules! tuple_operands {
@@ -99,21 +99,21 @@ macro_rules! tuple_operands {
                 result
             }
 
-            type OnGpu = ($($name::OnGpu,)*);
+            type DeviceHeld = ($($name::DeviceHeld,)*);
 
-            fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::OnGpu, Refusal> {
+            fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::DeviceHeld, Refusal> {
                 // What is brought to a GPU is held by its ticket: an operand that was acquired has nothing to give back.
-                Ok(($(self.$at.acquire_on_gpu(env)?,)*))
+                Ok(($(self.$at.acquire_on_device(env)?,)*))
             }
 
-            fn views_on_gpu(held: &mut Self::OnGpu) -> Self::Views<'_, Cuda> {
-                ($($name::view_on_gpu(&mut held.$at),)*)
+            fn views_on_device(held: &mut Self::DeviceHeld) -> Self::Views<'_, OnDevice> {
+                ($($name::view_on_device(&mut held.$at),)*)
             }
 
-            fn release_on_gpu(held: Self::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+            fn release_on_device(held: Self::DeviceHeld, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
                 let mut result = Ok(());
                 $({
-                    let released = $name::release_on_gpu(held.$at, env, ok && result.is_ok());
+                    let released = $name::release_on_device(held.$at, env, ok && result.is_ok());
                     if result.is_ok() {
                         result = released;
                     }

@@ -138,7 +138,7 @@ impl Platform {
         Platform::measured(models, workers, &[])
     }
 
-    /// The machine of a runtime with these devices, which come first and are called as there (`cuda 0`), and `workers` CPU workers. Tasks take
+    /// The machine of a runtime with these devices, which come first and are called as there (`gpu 0`), and `workers` CPU workers. Tasks take
     /// what `models` have learnt on each kind of device. Links are those of which the models know both directions, or that a device declares;
     /// in a platform both directions are equally fast, which is as fast as the slower one. A conversion takes what the models know of the link
     /// from a node to itself, or, of a device's node, what it takes on the host.
@@ -149,7 +149,7 @@ impl Platform {
     pub fn measured(
         models: Arc<Models>,
         workers: usize,
-        devices: &[device::DeviceSpec],
+        devices: &[Arc<dyn device::DeviceSpec>],
     ) -> Result<Platform, Error> {
         let mut platform = Platform {
             name: HOST.into(),
@@ -160,7 +160,7 @@ impl Platform {
             kinds: BTreeMap::new(),
         };
         for (number, device) in devices.iter().enumerate() {
-            platform.add(&models, number, device)?;
+            platform.add(&models, number, &**device)?;
         }
         platform.links.extend(peers(&models, devices));
         if workers > 0 || devices.is_empty() {
@@ -172,9 +172,14 @@ impl Platform {
     }
 
     /// A device with its node, its link to the host, and its kind.
-    fn add(&mut self, models: &Arc<Models>, number: usize, device: &device::DeviceSpec) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        models: &Arc<Models>,
+        number: usize,
+        device: &dyn device::DeviceSpec,
+    ) -> Result<(), Error> {
         let (name, kind, end) = (node_name(number, device), device.model_kind(), device.link_end(number));
-        let declared = device.declared().map(|link| link.between(HOST, &name));
+        let declared = device.link().map(|link| link.between(HOST, &name));
         let link = declared.or_else(|| link(models, [HOST, &end], [HOST, &name]));
         let Some(link) = link else {
             return Err(Error::Config(format!("the link from the host to {name} ({end}) was not measured")));
@@ -225,7 +230,7 @@ fn host_node(models: &Models, workers: usize) -> Result<NodeSpec, Error> {
 }
 
 /// What a runtime calls the node of its device.
-fn node_name(number: usize, device: &device::DeviceSpec) -> String {
+fn node_name(number: usize, device: &dyn device::DeviceSpec) -> String {
     format!("{} {number}", device.kind())
 }
 
@@ -234,8 +239,8 @@ fn gb_s(link: LinkModel) -> f64 {
 }
 
 /// Links between devices of which the models know both directions. Two devices on one GPU have one end in common, and none.
-fn peers(models: &Models, devices: &[device::DeviceSpec]) -> Vec<LinkSpec> {
-    let of = |number: usize| (devices[number].link_end(number), node_name(number, &devices[number]));
+fn peers(models: &Models, devices: &[Arc<dyn device::DeviceSpec>]) -> Vec<LinkSpec> {
+    let of = |number: usize| (devices[number].link_end(number), node_name(number, &*devices[number]));
     let pairs = (0..devices.len()).flat_map(|to| (0..to).map(move |from| (from, to)));
     let links = pairs.filter_map(|(from, to)| {
         let ((from, a), (to, b)) = (of(from), of(to));
@@ -329,7 +334,7 @@ mod tests {
         record("potrf", "fp32", [200, 0, 0], 8e6 / 3.0, 90);
         record("convert", "fp16", [200, 200, 0], 0.0, 7);
         let devices = [Emulated::new(3_000_000_000).measured_links(), Emulated::new(1 << 30)];
-        let [plain, declared] = devices.map(device::DeviceSpec::from);
+        let [plain, declared] = devices.map(Arc::<dyn device::DeviceSpec>::from);
         let devices = [plain, declared];
         let refused = Platform::measured(Arc::clone(&models), 2, &devices).unwrap_err().to_string();
         assert!(refused.contains("host to emulated 0"), "{refused}");

@@ -13,7 +13,7 @@ use crate::device::{DeviceSpec, Events};
 use crate::engine::transfer::{Candidate, Chooser, HostMemory, Log, TransferDriver};
 use crate::engine::{self, DEFAULT_WINDOW, Parts, Shared, Watchdog, Window, WorkerSlot};
 use crate::error::Error;
-use crate::graph::GpuGraphs;
+use crate::graph::DeviceGraphs;
 use crate::memory::LinkSpec;
 use crate::sched::{self, Policy};
 use crate::subnormals::Subnormals;
@@ -27,10 +27,10 @@ pub const WORKER_BYTES: u64 = 64 << 10;
 /// Decides what a [`Runtime`] is made of.
 pub struct RuntimeBuilder {
     workers: Option<usize>,
-    devices: Vec<DeviceSpec>,
+    devices: Vec<Arc<dyn DeviceSpec>>,
     peers: Option<LinkSpec>,
     gpu_only: bool,
-    gpu_graphs: GpuGraphs,
+    device_graphs: DeviceGraphs,
     host_memory: Option<u64>,
     swap: SwapChoice,
     victims: Option<Chooser>,
@@ -76,7 +76,7 @@ impl RuntimeBuilder {
             devices: Vec::new(),
             peers: None,
             gpu_only: false,
-            gpu_graphs: GpuGraphs::default(),
+            device_graphs: DeviceGraphs::default(),
             host_memory: None,
             swap: SwapChoice::None,
             victims: None,
@@ -103,7 +103,7 @@ impl RuntimeBuilder {
     /// One more device with memory of its own, and a worker to drive it. The runtime then brings operands to where tasks run,
     /// and what they wrote to where it is asked for.
     #[must_use]
-    pub fn device(mut self, device: impl Into<DeviceSpec>) -> Self {
+    pub fn device(mut self, device: impl Into<Arc<dyn DeviceSpec>>) -> Self {
         self.devices.push(device.into());
         self
     }
@@ -116,7 +116,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Leaves tasks that have an [implementation for GPUs](crate::Codelet::cuda) to GPUs: another worker gets one only where no GPU can run
+    /// Leaves tasks that have an [function for devices](crate::Codelet::on_devices) to GPUs: another worker gets one only where no GPU can run
     /// it, since its operands have no room on any, or all have failed. Without, whoever is free may get it, as the policy says; where the
     /// two round differently, results then depend on who was.
     #[must_use]
@@ -127,8 +127,8 @@ impl RuntimeBuilder {
 
     /// Whether replays of recorded graphs are put on a GPU in one launch, where they can be: if that is faster, unless said.
     #[must_use]
-    pub fn gpu_graphs(mut self, when: GpuGraphs) -> Self {
-        self.gpu_graphs = when;
+    pub fn device_graphs(mut self, when: DeviceGraphs) -> Self {
+        self.device_graphs = when;
         self
     }
 
@@ -349,7 +349,7 @@ impl RuntimeBuilder {
         if let (Some(transfers), Some(choose)) = (&transfers, self.victims) {
             transfers.choose_victims_by(choose);
         }
-        let (gpu_only, gpu_graphs) = (self.gpu_only, self.gpu_graphs);
+        let (gpu_only, device_graphs) = (self.gpu_only, self.device_graphs);
         let shared = Arc::new(Shared::new(Parts {
             policy,
             workers,
@@ -358,7 +358,7 @@ impl RuntimeBuilder {
             models,
             transfers,
             gpu_only,
-            gpu_graphs,
+            device_graphs,
             subnormals: self.subnormals,
             watched,
             pinned: if self.pin && cpus <= cores { cpus } else { 0 },

@@ -56,10 +56,10 @@ impl ReadyTask {
     }
 
     /// The most tasks that one call of its codelet takes, on a GPU or elsewhere; 0 or 1: it runs alone.
-    pub(crate) fn batch(&self, on_gpu: bool) -> usize {
+    pub(crate) fn batch(&self, on_device: bool) -> usize {
         let batch = match &*self.0 {
-            Work::Task(task) => task.header.implementations.together(on_gpu),
-            Work::Replay(task) => task.batch(on_gpu),
+            Work::Task(task) => task.header.implementations.together(on_device),
+            Work::Replay(task) => task.batch(on_device),
         };
         batch as usize
     }

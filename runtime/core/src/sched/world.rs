@@ -47,12 +47,12 @@ impl<'a> SchedView<'a> {
         self.world.neighbours(worker).iter().copied().filter(move |&other| other != worker)
     }
 
-    /// What kind of device a worker drives, e.g. `cpu` or `cuda`.
+    /// What kind of device a worker drives, e.g. `cpu` or `gpu`.
     pub fn kind(&self, worker: usize) -> &'a str {
         self.world.kind(worker)
     }
 
-    /// What performance models call it, e.g. `cpu` or `cuda:NVIDIA H200`: workers of one such kind are equally fast.
+    /// What performance models call it, e.g. `cpu` or `gpu:NAME`: workers of one such kind are equally fast.
     pub fn model_kind(&self, worker: usize) -> &'a str {
         self.world.model_kind(worker)
     }

@@ -12,7 +12,7 @@ use crate::device::Events;
 use crate::engine::transfer::{Depth, HostAccess, Log, Simulated, TransferDriver};
 use crate::engine::{Parts, Shared, Window, WorkerSlot};
 use crate::error::Error;
-use crate::graph::{Bindings, GpuGraphs, Graph, submit_replay};
+use crate::graph::{Bindings, DeviceGraphs, Graph, submit_replay};
 use crate::platform::Platform;
 use crate::sched::Policy;
 use crate::task::TaskRef;
@@ -67,7 +67,7 @@ impl Run {
             models: None,
             transfers: Some(TransferDriver::simulated(simulated, Log::new(Arc::clone(&clock), usize::MAX))),
             gpu_only: false,
-            gpu_graphs: GpuGraphs::default(),
+            device_graphs: DeviceGraphs::default(),
             subnormals: None,
             watched: false,
             pinned: 0,

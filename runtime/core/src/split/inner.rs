@@ -39,17 +39,17 @@ impl<O: Operand> Operand for Inner<O> {
         O::release(held, env, ok)
     }
 
-    type OnGpu = O::OnGpu;
+    type DeviceHeld = O::DeviceHeld;
 
-    fn acquire_on_gpu<'e>(&'e self, env: &mut Env<'e>) -> Result<O::OnGpu, Refusal> {
-        self.0.acquire_on_gpu(env)
+    fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<O::DeviceHeld, Refusal> {
+        self.0.acquire_on_device(env)
     }
 
-    fn view_on_gpu(held: &mut O::OnGpu) -> O::View<'_, crate::gpu::Cuda> {
-        O::view_on_gpu(held)
+    fn view_on_device(held: &mut O::DeviceHeld) -> O::View<'_, crate::device::OnDevice> {
+        O::view_on_device(held)
     }
 
-    fn release_on_gpu(held: O::OnGpu, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
-        O::release_on_gpu(held, env, ok)
+    fn release_on_device(held: O::DeviceHeld, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError> {
+        O::release_on_device(held, env, ok)
     }
 }

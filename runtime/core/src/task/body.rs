@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Bound, Call, Choice, Codelet, Cpu, DeviceInfo, Env, Member, Notes, Site, Task, TaskContext};
+use super::{
+    Bound, Call, Choice, Codelet, Cpu, DeviceBatchFunction, DeviceFunction, DeviceInfo, DeviceTable, Env,
+    Member, Notes, Site, Task, TaskContext,
+};
 use crate::data::{Ahead, AnyHandle, HandleBase, Meta};
+use crate::device::{Pending, Stream};
 use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
-use crate::gpu::Pending;
 use crate::operand::{Accesses, Declared, Formats, Metas, Mode, Operands};
 
 /// Something that only one task can use at a time, or that is being made.
@@ -200,9 +203,9 @@ impl dyn Body + '_ {
 
     /// As [`refused`](Self::refused), where the task was to run on a GPU. Of one that is lost nobody is told that the task has failed: it runs
     /// again elsewhere, if its operands are there.
-    pub(crate) fn refused_on_gpu(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
+    pub(crate) fn refused_on_device(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
         match refusal {
-            Refusal::Failed(error) if env.gpu().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
+            Refusal::Failed(error) if env.stream().is_some_and(|stream| stream.is_loss(&error)) => Ran::Done,
             refusal => self.refused(env, refusal),
         }
     }
@@ -311,19 +314,32 @@ impl<C: Codelet> TypedBody<C> {
         })
     }
 
-    /// Has the body put its operations on a GPU's stream.
-    fn launch<'e>(&'e self, env: &mut Env<'e>) -> Ran {
+    /// The functions for the stream's device.
+    pub(super) fn function(
+        codelet: &C,
+        stream: &dyn Stream,
+    ) -> (DeviceFunction<C>, Option<DeviceBatchFunction<C>>) {
+        let missing: DeviceFunction<C> = |codelet, _, cx| {
+            let arch = cx.device().stream().memory().arch();
+            Err(format!("{} names no function for {arch:?} any more", codelet.name()).into())
+        };
+        DeviceTable::of(codelet, Some(stream.memory().arch())).found.unwrap_or((missing, None))
+    }
+
+    /// Has the body put its operations on a device's stream.
+    fn launch<'e>(&'e self, env: &mut Env<'e>, stream: &dyn Stream) -> Ran {
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {
             let implementation = Self::implementation(codelet, operands, env).map_err(Refusal::Failed)?;
-            let held = operands.acquire_on_gpu(env)?;
+            let held = operands.acquire_on_device(env)?;
             Ok((held, Call::of::<C>(&choice, implementation, 1)))
         });
         let (mut held, call) = match acquired {
             Ok(acquired) => acquired,
-            Err(refusal) => return self.erased().refused_on_gpu(env, refusal),
+            Err(refusal) => return self.erased().refused_on_device(env, refusal),
         };
-        let result = env.call(call, |cx| codelet.cuda(C::Operands::views_on_gpu(&mut held), cx));
+        let function = Self::function(codelet, stream);
+        let result = env.call(call, |cx| function.0(codelet, C::Operands::views_on_device(&mut held), cx));
         self.launched(env, held, result)
     }
 
@@ -331,15 +347,15 @@ impl<C: Codelet> TypedBody<C> {
     pub(super) fn launched(
         &self,
         env: &mut Env<'_>,
-        held: <C::Operands as Operands>::OnGpu,
+        held: <C::Operands as Operands>::DeviceHeld,
         result: Result<(), Cause>,
     ) -> Ran {
-        if let (Err(cause), Some(stream)) = (&result, env.gpu())
+        if let (Err(cause), Some(stream)) = (&result, env.stream())
             && stream.is_loss(cause)
         {
             return Ran::Done;
         }
-        self.erased().end(env, result, |env, ok| C::Operands::release_on_gpu(held, env, ok))
+        self.erased().end(env, result, |env, ok| C::Operands::release_on_device(held, env, ok))
     }
 
     /// Gives the operands back once the body has been called with this result.
@@ -360,8 +376,8 @@ fn can_execute_with<C: Codelet>(codelet: &C, implementation: usize, device: &Dev
 
 impl<C: Codelet> Body for TypedBody<C> {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
-        if env.gpu().is_some() {
-            return self.launch(env);
+        if let Some(stream) = env.stream() {
+            return self.launch(env, stream);
         }
         let (codelet, operands) = self.payload().expect("a task runs once");
         let acquired = Self::choice(codelet, operands, env).and_then(|choice| {

@@ -4,9 +4,9 @@ use zellige_model::TaskInfo;
 
 use crate::buffer::Element;
 use crate::data::{Data, Meta};
+use crate::device::{Arch, Archs, OnDevice};
 use crate::error::TaskError;
 use crate::format::Format;
-use crate::gpu::Cuda;
 use crate::operand::{List, Operands, Slot};
 use crate::subnormals::Subnormals;
 use crate::task::{DeviceInfo, TaskContext};
@@ -62,7 +62,7 @@ pub struct Choice {
     pub label: &'static str,
 }
 
-/// A kind of task: a name, what it costs, and one function per kind of device.
+/// A kind of task: a name, what it costs, a function for CPUs, and one for each architecture of devices that it knows.
 ///
 /// Bodies take `&self`: they can be run again (replays, retries), so whatever they change they change through operands.
 ///
@@ -164,29 +164,19 @@ pub trait Codelet: Send + Sync + 'static {
         cx: &mut TaskContext<'_>,
     ) -> Result<(), TaskError>;
 
-    /// Whether there is an implementation for GPUs, [`cuda`](Codelet::cuda). Asked once at submission; GPUs are given no other tasks.
-    fn has_cuda(&self) -> bool {
-        false
+    /// Names the functions for devices with an [`Arch`] of their own, such as GPUs. They are given no other tasks. Asked at submission, and
+    /// again where the task runs: the answer must not change.
+    fn on_devices(&self, table: &mut DeviceTable<Self>)
+    where
+        Self: Sized,
+    {
+        let _ = table;
     }
 
-    /// The implementation for GPUs: it puts operations on the stream of [`cx.gpu()`](TaskContext::gpu) and returns at once. It may read
-    /// headers and addresses, never a number: what comes before it on the GPU has not run yet. The task ends when its operations have.
+    /// Whether a function of [`on_devices`](Codelet::on_devices) counts on what tasks before it do at their ends: on norms and whatever else
+    /// they [read back](crate::DeviceMut::read_back) into headers, on what they leave [for their ends](crate::DeviceContext::at_end). Asked once at submission.
     ///
-    /// # Errors
-    /// Whatever it returns fails the task.
-    fn cuda(
-        &self,
-        views: <Self::Operands as Operands>::Views<'_, Cuda>,
-        cx: &mut TaskContext<'_>,
-    ) -> Result<(), TaskError> {
-        let _ = (views, cx);
-        Err(format!("{} has no implementation for GPUs", self.name()).into())
-    }
-
-    /// Whether [`cuda`](Codelet::cuda) counts on what tasks before it do at their ends: on norms and whatever else they
-    /// [read back](crate::CudaMut::read_back) into headers, on what they leave [for their ends](crate::GpuContext::at_end). Asked once at submission.
-    ///
-    /// A task whose predecessors have all been launched on one GPU is launched behind them, and a GPU orders their operations; the host learns of
+    /// A task whose predecessors have all been launched on one device is launched behind them, and the device orders their operations; the host learns of
     /// the ends later. Whoever answers no is launched so behind tasks that have something left for their ends, too: it sees headers as
     /// those were before, and, if one of the tasks turns out to have failed, ends with that failure whatever it did. A task that
     /// [chooses late](Codelet::selects) and names a value into whose header something is read back, and one that updates or overwrites such a value,
@@ -203,23 +193,6 @@ pub trait Codelet: Send + Sync + 'static {
     /// alone, and so do those that [choose](Codelet::has_constraints) among several implementations.
     fn batch(&self) -> usize {
         1
-    }
-
-    /// The same for [`cuda_batch`](Codelet::cuda_batch), on GPUs: where tiles are small, launching costs more than computing. Tasks whose codelet
-    /// has several [implementations](Codelet::IMPLEMENTATIONS) run alone.
-    fn batch_on_gpus(&self) -> usize {
-        1
-    }
-
-    /// Puts the operations of several tasks on their GPU's stream; the default puts one task's there after the other's. They end together, but
-    /// each member has a result of its own, in the order of the batch, and its context's [ends](crate::GpuContext::at_end) are its own: who fails
-    /// fails alone. Members without a result fail; a panic fails all. As for [`cpu_batch`](Codelet::cpu_batch), the bits should not depend on which
-    /// tasks meet.
-    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>>
-    where
-        Self: Sized,
-    {
-        batch.into_iter().map(|CudaMember { codelet, views, cx }| codelet.cuda(views, cx)).collect()
     }
 
     /// Does the work of several tasks; the default runs one after the other.
@@ -239,24 +212,120 @@ pub trait Codelet: Send + Sync + 'static {
 /// The tasks that one call runs: each one's codelet, and the views of its operands.
 pub type Batch<'v, C> = Vec<(&'v C, <<C as Codelet>::Operands as Operands>::Views<'v, Cpu>)>;
 
-/// One of several tasks whose operations are put on a GPU's stream in one call.
-pub struct CudaMember<'v, 'c, C: Codelet> {
+/// What a codelet's function for a device is given: the views of its operands.
+pub type DeviceViews<'v, C> = <<C as Codelet>::Operands as Operands>::Views<'v, OnDevice>;
+
+/// A codelet's function for one [`Arch`]: it puts operations on the stream of [`cx.device()`](TaskContext::device) and returns at once. It may read
+/// headers and addresses, never a number: what comes before it on the device has not run yet. The task ends when its operations have.
+pub type DeviceFunction<C> =
+    for<'v, 'c> fn(&C, DeviceViews<'v, C>, &mut TaskContext<'c>) -> Result<(), TaskError>;
+
+/// Puts the operations of several tasks on their device's stream. They end together, but each member has a result of its own, in the
+/// order of the batch, and its context's [ends](crate::DeviceContext::at_end) are its own: who fails fails alone. Members without a result fail;
+/// a panic fails all. As for [`Codelet::cpu_batch`], the bits should not depend on which tasks meet.
+pub type DeviceBatchFunction<C> = for<'v, 'c> fn(DeviceBatch<'v, 'c, C>) -> Vec<Result<(), TaskError>>;
+
+/// The functions of a codelet for devices, by [`Arch`].
+///
+/// ```
+/// # use zellige_runtime::*;
+/// struct Scale(f64);
+///
+/// impl Codelet for Scale {
+///     type Operands = (Update<Vec<f64>>,);
+/// #   fn name(&self) -> &'static str {
+/// #       "scale"
+/// #   }
+///
+///     fn cpu(&self, (x,): (&mut [f64],), _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+///         x.iter_mut().for_each(|x| *x *= self.0);
+///         Ok(())
+///     }
+///
+///     fn on_devices(&self, table: &mut DeviceTable<Self>) {
+///         table.add(device::Arch::named("my accelerator"), |scale, (x,), cx| {
+///             let (_at, _bytes): (u64, u64) = x.part(0);
+///             let _stream = cx.device().stream(); // an operation is put here
+///             let _ = scale.0;
+///             Ok(())
+///         });
+///     }
+/// }
+/// ```
+pub struct DeviceTable<C: Codelet> {
+    /// `None`: only the names count.
+    wanted: Option<Arch>,
+    pub(super) archs: Archs,
+    /// The largest batch of all.
+    pub(super) batch: usize,
+    pub(super) found: Option<(DeviceFunction<C>, Option<DeviceBatchFunction<C>>)>,
+}
+
+impl<C: Codelet> DeviceTable<C> {
+    /// What `codelet` names; the functions of one architecture are looked for.
+    pub(super) fn of(codelet: &C, wanted: Option<Arch>) -> Self {
+        let mut table = DeviceTable { wanted, archs: Archs::default(), batch: 0, found: None };
+        codelet.on_devices(&mut table);
+        table
+    }
+
+    /// Adds the function for an architecture.
+    pub fn add(&mut self, arch: Arch, function: DeviceFunction<C>) {
+        self.insert(arch, function, 1, None);
+    }
+
+    /// Adds the function for an architecture, and one that launches up to `most` tasks in one call: where tiles are small, launching costs
+    /// more than computing. Tasks whose codelet has several [implementations](Codelet::IMPLEMENTATIONS) run alone. Of several architectures the
+    /// largest `most` counts for all.
+    pub fn add_batched(
+        &mut self,
+        arch: Arch,
+        function: DeviceFunction<C>,
+        most: usize,
+        batch: DeviceBatchFunction<C>,
+    ) {
+        self.insert(arch, function, most, Some(batch));
+    }
+
+    fn insert(
+        &mut self,
+        arch: Arch,
+        function: DeviceFunction<C>,
+        most: usize,
+        batch: Option<DeviceBatchFunction<C>>,
+    ) {
+        self.archs.insert(arch);
+        self.batch = self.batch.max(most);
+        if self.wanted == Some(arch) {
+            self.found = Some((function, batch));
+        }
+    }
+}
+
+impl<C: Codelet> std::fmt::Debug for DeviceTable<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DeviceTable({:?})", self.archs)
+    }
+}
+
+/// One of several tasks whose operations are put on a device's stream in one call.
+pub struct DeviceMember<'v, 'c, C: Codelet> {
     /// Its codelet.
     pub codelet: &'v C,
     /// Its operands.
-    pub views: <C::Operands as Operands>::Views<'v, Cuda>,
+    pub views: DeviceViews<'v, C>,
     /// Its surroundings; the stream is the same for all.
     pub cx: &'v mut TaskContext<'c>,
 }
 
-impl<C: Codelet> std::fmt::Debug for CudaMember<'_, '_, C> {
+impl<C: Codelet> std::fmt::Debug for DeviceMember<'_, '_, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CudaMember({})", self.codelet.name())
+        write!(f, "DeviceMember({})", self.codelet.name())
     }
 }
 
-/// The tasks that one call for a GPU launches.
-pub type CudaBatch<'v, 'c, C> = Vec<CudaMember<'v, 'c, C>>;
+/// The tasks that one call for a device launches.
+pub type DeviceBatch<'v, 'c, C> = Vec<DeviceMember<'v, 'c, C>>;
 
 /// What a closure may return: nothing, a result with any error, or never, as one that ends in `todo!()`.
 #[diagnostic::on_unimplemented(

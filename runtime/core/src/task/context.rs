@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Call, Header};
+use crate::device::{DeviceContext, Pending, Stream};
 use crate::engine::Shared;
 use crate::error::Error;
-use crate::gpu::{GpuContext, GpuStream, Pending};
 
 /// Handed to a codelet's body: where it runs, what was chosen, and a way to submit more tasks.
 pub struct TaskContext<'a> {
@@ -15,7 +15,7 @@ pub struct TaskContext<'a> {
     id: u64,
     worker: usize,
     call: Call,
-    gpu: Option<GpuContext<'a>>,
+    device: Option<DeviceContext<'a>>,
 }
 
 impl<'a> TaskContext<'a> {
@@ -26,23 +26,23 @@ impl<'a> TaskContext<'a> {
         id: u64,
         worker: usize,
         call: Call,
-        gpu: Option<&'a GpuStream>,
+        stream: Option<&'a dyn Stream>,
     ) -> Self {
-        let gpu = gpu.map(|stream| GpuContext::of_body(stream, shared, worker));
-        TaskContext { shared, header, id, worker, call, gpu }
+        let device = stream.map(|stream| DeviceContext::of_body(stream, shared, worker));
+        TaskContext { shared, header, id, worker, call, device }
     }
 
     /// What the body has left for the end of its operations.
     pub(crate) fn into_pending(self) -> Pending {
-        self.gpu.map(GpuContext::into_pending).unwrap_or_default()
+        self.device.map(DeviceContext::into_pending).unwrap_or_default()
     }
 
-    /// The stream of the GPU on which the body runs.
+    /// The stream of the device on which the body puts its operations, and what comes with it.
     ///
     /// # Panics
-    /// In a body that does not run on a GPU, i.e. anywhere but in [`Codelet::cuda`](super::Codelet::cuda).
-    pub fn gpu(&self) -> &GpuContext<'a> {
-        self.gpu.as_ref().expect("the body runs on a GPU")
+    /// In a body that is not launched, i.e. anywhere but in a function of [`Codelet::on_devices`](super::Codelet::on_devices).
+    pub fn device(&self) -> &DeviceContext<'a> {
+        self.device.as_ref().expect("the body runs on a device with an architecture of its own")
     }
 
     /// The worker that runs the body, from 0.

@@ -8,14 +8,14 @@ use smallvec::SmallVec;
 use zellige_model::{KindId, ModelId, Sampler};
 
 use super::{
-    Asked, Busy, Choice, Codelet, DeviceInfo, Header, Refusal, Resource, TaskContext, registered_bytes,
+    Asked, Busy, Choice, Codelet, DeviceInfo, Header, Range, Refusal, Resource, TaskContext, registered_bytes,
 };
 use crate::buffer::Buffer;
 use crate::data::{AnyHandle, Data, HandleBase, HandleCore, Kind, NoReplica, ValueCell, View, Viewer};
+use crate::device::{Pending, Stream};
 use crate::engine::Shared;
 use crate::error::{Cause, Failure, TaskError, panic_message};
 use crate::format::Format;
-use crate::gpu::{GpuStream, Pending, Range};
 use crate::memory::BufferId;
 use crate::operand::Operands;
 use crate::sched::ReadyTask;
@@ -35,8 +35,8 @@ pub(crate) struct Placement {
     pub(crate) choice: Choice,
     /// One for each access.
     pub(crate) buffers: SmallVec<[BufferId; 4]>,
-    /// Of the GPU on which the body puts its operations.
-    pub(crate) stream: Option<Arc<GpuStream>>,
+    /// Of the device on which the body puts its operations.
+    pub(crate) stream: Option<Arc<dyn Stream>>,
     /// Others before it on the same device have not ended.
     pub(crate) stream_ordered: bool,
 }
@@ -136,7 +136,7 @@ pub struct Env<'e> {
     pub(super) failure: Option<Arc<Failure>>,
     measure: bool,
     pub(crate) notes: Notes,
-    /// What a body on a GPU has left for the end of its operations.
+    /// What a body that was launched has left for the end of its operations.
     pub(crate) pending: Pending,
 }
 
@@ -168,8 +168,8 @@ impl<'e> Env<'e> {
         }
     }
 
-    /// The stream of the GPU on which the body is to put its operations; `None`: it runs here.
-    pub(crate) fn gpu(&self) -> Option<&'e GpuStream> {
+    /// The stream of the device on which the body is to put its operations; `None`: it runs here.
+    pub(crate) fn stream(&self) -> Option<&'e dyn Stream> {
         self.placement?.stream.as_deref()
     }
 
@@ -307,7 +307,7 @@ impl<'e> Env<'e> {
     /// The model that is to learn how long this task takes, if it is this task's turn.
     fn sampled(&mut self) -> Option<ModelId> {
         self.local.sampler.as_ref()?;
-        if self.gpu().is_some() {
+        if self.stream().is_some() {
             // The body only puts operations on a stream: how long those take is known when they end.
             return None;
         }
@@ -343,16 +343,16 @@ impl<'e> Env<'e> {
         call: Call,
         body: impl FnOnce(&mut TaskContext<'_>) -> Result<(), TaskError>,
     ) -> Result<(), Cause> {
-        let gpu = self.gpu();
+        let stream = self.stream();
         let sampled = self.sampled().map(|id| (id, thread_time()));
         let start = self.measure.then(Instant::now);
         self.notes.began = true;
-        let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, gpu);
-        let range = gpu.and_then(|gpu| Range::begin(gpu, self.header, self.label()));
+        let mut cx = TaskContext::new(self.shared, self.header, self.id, self.worker, call, stream);
+        let range = stream.and_then(|stream| Range::begin(stream, self.header, self.label()));
         let mode = self.shared.subnormals(call.subnormals).enter();
         let result = catch_unwind(AssertUnwindSafe(|| body(&mut cx)));
         drop((mode, range));
-        if gpu.is_some() {
+        if stream.is_some() {
             self.pending = cx.into_pending();
         }
         self.notes.times = start.map(|start| (start, Instant::now()));

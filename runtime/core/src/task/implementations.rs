@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use zellige_model::TaskInfo;
 
-use super::{Body, Bound, Codelet, Header, resolved};
+use super::{Body, Bound, Codelet, DeviceTable, Header, resolved};
+use crate::device::{Arch, Archs};
 use crate::engine::Shared;
 use crate::operand::{Accesses, Mode, Operands};
 
@@ -18,10 +19,10 @@ pub(crate) struct Implementations {
     pub(crate) names: &'static [&'static str],
     /// The most tasks that one call takes; 0 or 1: it runs alone.
     pub(crate) batch: u32,
-    /// The same on GPUs, by a function of its own.
-    pub(crate) batch_on_gpus: u32,
-    /// It has an implementation for GPUs.
-    pub(crate) cuda: bool,
+    /// The same on devices that launch, by a function of its own.
+    pub(crate) batch_on_devices: u32,
+    /// The architectures for which it has functions.
+    pub(crate) archs: Archs,
     /// It counts on what tasks before it do at their ends.
     pub(crate) needs_ends: bool,
     /// Its label may be another once its operands are ready.
@@ -36,16 +37,22 @@ impl Implementations {
             2.. if may && !runs_alone(codelet, operands) => u32::try_from(most).unwrap_or(u32::MAX),
             _ => 0,
         };
-        let (batch, cuda) = (most(codelet.batch(), true), codelet.has_cuda());
-        let batch_on_gpus = most(codelet.batch_on_gpus(), cuda && !several);
+        let table = DeviceTable::of(codelet, None);
+        let (batch, archs) = (most(codelet.batch(), true), table.archs);
+        let batch_on_devices = most(table.batch, !several);
         // Who panics here is asked again when the task runs, and fails then.
         let selects = catch_unwind(AssertUnwindSafe(|| codelet.selects())).unwrap_or(true);
-        Implementations { names, batch, batch_on_gpus, cuda, needs_ends: codelet.needs_ends(), selects }
+        Implementations { names, batch, batch_on_devices, archs, needs_ends: codelet.needs_ends(), selects }
     }
 
     /// The most tasks that are run as one on a worker.
-    pub(crate) fn together(&self, on_gpu: bool) -> u32 {
-        if on_gpu { self.batch.max(self.batch_on_gpus) } else { self.batch }
+    pub(crate) fn together(&self, launched: bool) -> u32 {
+        if launched { self.batch.max(self.batch_on_devices) } else { self.batch }
+    }
+
+    /// True if it can run on a device of this architecture; `None`: one that runs CPU functions.
+    pub(crate) fn suit(&self, arch: Option<Arch>) -> bool {
+        arch.is_none_or(|arch| self.archs.contains(arch))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Several tasks in one call of their codelet's function for GPUs.
+//! Several tasks in one call of their codelet's function for a device.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use super::batch::{Fate, Site, typed};
 use super::{
-    Body, Call, Codelet, CudaMember, Ended, Launched, Member, Placement, Ran, TaskContext, TypedBody,
+    Body, Call, Codelet, DeviceMember, Ended, Launched, Member, Placement, Ran, Range, TaskContext, TypedBody,
 };
+use crate::device::Pending;
 use crate::error::{Cause, TaskError, panic_message};
-use crate::gpu::{Pending, Range};
 use crate::operand::Operands;
 
 /// A member that has its operands.
 struct Held<C: Codelet> {
     at: usize,
-    operands: <C::Operands as Operands>::OnGpu,
+    operands: <C::Operands as Operands>::DeviceHeld,
 }
 
 /// Has the members, all of which have bodies of type `C` and the same deferred selection, put their operations on their GPU's stream.
@@ -27,10 +27,10 @@ pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Ve
         let mut env = site.env(member);
         let (codelet, operands) = body.payload().expect("a task runs once");
         let acquired =
-            TypedBody::choice(codelet, operands, &mut env).and_then(|_| operands.acquire_on_gpu(&mut env));
+            TypedBody::choice(codelet, operands, &mut env).and_then(|_| operands.acquire_on_device(&mut env));
         match acquired {
             Ok(operands) => held.push(Held::<C> { at, operands }),
-            Err(refusal) => fates[at].ended = Some((*body as &dyn Body).refused_on_gpu(&env, refusal)),
+            Err(refusal) => fates[at].ended = Some((*body as &dyn Body).refused_on_device(&env, refusal)),
         }
         fates[at].notes = env.notes;
     }
@@ -70,16 +70,17 @@ fn call<C: Codelet>(
     };
     let mut contexts: Vec<TaskContext<'_>> = held.iter().map(|held| context(held.at)).collect();
     let codelet = |at: usize| &bodies[at].payload().expect("a task runs once").0;
-    let batch = held.iter_mut().zip(&mut contexts).map(|(held, cx)| CudaMember {
+    let batch = held.iter_mut().zip(&mut contexts).map(|(held, cx)| DeviceMember {
         codelet: codelet(held.at),
-        views: C::Operands::views_on_gpu(&mut held.operands),
+        views: C::Operands::views_on_device(&mut held.operands),
         cx,
     });
     let batch = batch.collect();
-    let label = first.known_as(choice.label).label;
-    let range = stream.as_deref().and_then(|stream| Range::begin(stream, first, label));
+    let stream = stream.as_deref().expect("what is launched has a stream");
+    let function = bodies.first().and_then(|body| TypedBody::function(&body.payload()?.0, stream).1);
+    let range = Range::begin(stream, first, first.known_as(choice.label).label);
     let mode = site.shared.subnormals(call.subnormals).enter();
-    let results = catch_unwind(AssertUnwindSafe(|| C::cuda_batch(batch)));
+    let results = catch_unwind(AssertUnwindSafe(|| function.map_or_else(Vec::new, |launch| launch(batch))));
     drop((mode, range));
     let cause = |error: TaskError| Cause::Error(Arc::from(error));
     let mut results = results.map(Vec::into_iter);

@@ -9,6 +9,7 @@ mod env;
 mod implementations;
 mod launch;
 mod place;
+mod range;
 mod spec;
 mod tally;
 
@@ -19,7 +20,8 @@ pub(crate) use body::{Ended, Launched, Ran, Resource, resolved};
 pub use cell::TaskRef;
 pub(crate) use cell::{Header, Role, Task, TaskCell, format_coords};
 pub use codelet::{
-    Apart, Batch, Choice, Codelet, Cpu, CudaBatch, CudaMember, DeviceKind, MAX_OPERAND_FORMATS, Outcome,
+    Apart, Batch, Choice, Codelet, Cpu, DeviceBatch, DeviceBatchFunction, DeviceFunction, DeviceKind,
+    DeviceMember, DeviceTable, DeviceViews, MAX_OPERAND_FORMATS, Outcome,
 };
 pub use context::TaskContext;
 pub use env::Env;
@@ -27,6 +29,7 @@ pub(crate) use env::{Bound, Call, Notes, Placement, WorkerLocal};
 pub(crate) use implementations::{Asked, Implementations, registered_bytes};
 pub use place::DeviceInfo;
 pub(crate) use place::Only;
+use range::Range;
 pub(crate) use spec::Options;
 pub use spec::Spec;
 pub(crate) use tally::Tally;

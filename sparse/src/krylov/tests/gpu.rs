@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use zellige_cuda::Gpu;
 use zellige_kernels::cuda::SPARSE_SOURCES;
-use zellige_runtime::{Bindings, Gpu, RuntimeBuilder, Submit};
+use zellige_runtime::{Bindings, RuntimeBuilder, Submit};
 
 use super::*;
 use crate::adaptive::{Adaptation, Criterion, FormatSet};

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_cuda::Gpu;
 use zellige_linalg::Rule;
-use zellige_runtime::Gpu;
 use zellige_tor::params::{Input, timed_system};
 use zellige_tor::pipeline::{self, Attempt, OnNotSpd, Options, Plan, TileChoice, Timing};
 

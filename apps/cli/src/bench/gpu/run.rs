@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use zellige_cuda::Gpu;
 use zellige_files::observe::Observer;
 use zellige_gpu::{Driver, Library, LibraryState};
 use zellige_kernels::GemmPrecision;
 use zellige_linalg::bench::gpu::{GpuBench, PeakRate, TiledBench, TiledRun};
 use zellige_linalg::calibrate::host_conversions;
 use zellige_linalg::{Rule, capability_for};
-use zellige_runtime::Gpu;
 use zellige_runtime::model::Models;
 use zellige_runtime::platform::Platform;
 

@@ -9,9 +9,9 @@ use smallvec::{SmallVec, smallvec};
 use super::gather::{Placed, PlacedBatch};
 use super::{Buffers, TransferDriver};
 use crate::device::Span;
+use crate::device::Stream;
 use crate::engine::{Job, Shared, Work};
 use crate::error::{Cause, panic_message};
-use crate::gpu::GpuStream;
 use crate::task::{Ended, Launched, Placement, WorkerLocal};
 
 /// What became of each task of a batch; `None` if its operands are gone with their device.
@@ -24,8 +24,8 @@ impl Placed {
     }
 
     /// True if its codelet launches several at once.
-    fn is_batched_on_gpus(&self) -> bool {
-        self.task.work().header().implementations.batch_on_gpus > 1
+    fn is_batched_on_devices(&self) -> bool {
+        self.task.work().header().implementations.batch_on_devices > 1
     }
 }
 
@@ -36,14 +36,14 @@ impl Shared {
         transfers: &TransferDriver,
         batch: &PlacedBatch,
         local: &mut WorkerLocal,
-        stream: Option<&Arc<GpuStream>>,
+        stream: Option<&Arc<dyn Stream>>,
     ) -> Fates {
         let worker = batch[0].worker;
         transfers.bodies_begin(worker, batch);
         let fates = match &batch[..] {
             [alone] => smallvec![self.run_placed(transfers, alone, local, stream)],
             // One after the other onto the stream, unless they know better.
-            several if stream.is_some() && !several.iter().all(Placed::is_batched_on_gpus) => {
+            several if stream.is_some() && !several.iter().all(Placed::is_batched_on_devices) => {
                 several.iter().map(|placed| self.run_placed(transfers, placed, local, stream)).collect()
             }
             several => self.run_several(transfers, several, local, stream),
@@ -57,7 +57,7 @@ impl Shared {
         transfers: &TransferDriver,
         batch: &[Placed],
         local: &mut WorkerLocal,
-        stream: Option<&Arc<GpuStream>>,
+        stream: Option<&Arc<dyn Stream>>,
     ) -> Fates {
         let worker = batch[0].worker;
         let placement = |(placed, buffers): (&Placed, Option<Buffers>)| {

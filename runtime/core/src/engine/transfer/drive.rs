@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use zellige_gpu::GpuError;
-
 use super::links::{Way, mover};
 use super::workspace::WAITS_FOR_WORKSPACE;
 use super::{TransferDriver, Waiting};
 use crate::data::{AnyHandle, CarryError, Onto};
+use crate::device::{Carrier, Stream, StreamError};
 use crate::device::{Device, Op, Span, StreamId};
 use crate::engine::{Job, Shared, Stage};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, TaskError};
-use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{Access, Action, NodeId, Ticket, Transfer};
 
 /// How far a transfer is: not begun, under way, over; or it was begun and moves nothing, since one of its ends has failed.
@@ -72,8 +70,9 @@ impl Shared {
         let kept = handle.clone();
         let begun = Arc::new(AtomicU8::new(QUEUED));
         let ended = Arc::clone(&begun);
-        let run =
-            move |stream: Option<&Arc<GpuStream>>| shared.carry(handle.as_deref(), &transfer, &begun, stream);
+        let run = move |stream: Option<&Arc<dyn Stream>>| {
+            shared.carry(handle.as_deref(), &transfer, &begun, stream)
+        };
         let done = move |result: Result<Span, DeviceError>| {
             // Of what was left alone the manager hears when it is told of the failure.
             if at_end.has_moved(&transfer, &ended) || result.is_err() {
@@ -94,7 +93,7 @@ impl Shared {
         handle: Option<&dyn AnyHandle>,
         transfer: &Transfer,
         moves: &AtomicU8,
-        stream: Option<&Arc<GpuStream>>,
+        stream: Option<&Arc<dyn Stream>>,
     ) -> Result<(), DeviceError> {
         let Some(transfers) = &self.transfers else { return Ok(()) };
         let ends = [transfer.from, transfer.to].map(|node| &transfers.nodes[node]);
@@ -182,7 +181,7 @@ impl TransferDriver {
     /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the GPU at the other end.
     fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
         let mover = mover(way);
-        let lost = |node: &&NodeId| self.nodes[**node].gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
+        let lost = |node: &&NodeId| self.nodes[**node].memory.as_ref().is_some_and(|memory| memory.is_lost());
         let node = [mover, way.0, way.1].iter().find(lost).copied().unwrap_or(mover);
         let device = self.nodes[node].name.clone();
         (node, DeviceError { device, ..error })
@@ -198,24 +197,25 @@ fn carry(
     transfers: &TransferDriver,
     handle: Option<&dyn AnyHandle>,
     transfer: &Transfer,
-    stream: Option<&Arc<GpuStream>>,
+    stream: Option<&Arc<dyn Stream>>,
 ) -> Result<(), DeviceError> {
     // A handle that is gone had bytes on their way that nobody waits for.
     let Some(handle) = handle else { return Ok(()) };
     let format = if crate::mutant::mutant(4) { crate::format::Format::NATIVE } else { transfer.format };
-    let onto = match (transfers.swap_of(transfer.to), &transfers.nodes[transfer.to].gpu) {
+    let onto = match (transfers.swap_of(transfer.to), &transfers.nodes[transfer.to].memory) {
         (Some(swap), _) => Onto::Disk(swap),
-        (None, Some(memory)) => Onto::Gpu(memory),
+        (None, Some(memory)) => Onto::Device(memory),
         (None, None) => Onto::Memory(&transfers.nodes[transfer.to].recycled),
     };
-    let carrier = stream.map(|stream| Carrier { stream });
+    let carrier = stream.map(|stream| Carrier { stream: &**stream });
     let mut carried = handle.carry(transfer.source, transfer.target, format, onto, carrier);
     // Working space comes on top of what the memory manager counts: it may have to be given back first.
     for wait in WAITS_FOR_WORKSPACE {
-        let (Err(CarryError::Gpu(GpuError::OutOfMemory { .. })), Some(carrier)) = (&carried, carrier) else {
+        let (Err(CarryError::Stream(StreamError::OutOfMemory { .. })), Some(carrier)) = (&carried, carrier)
+        else {
             break;
         };
-        carried = carrier.wait().map_err(CarryError::Gpu).and_then(|()| {
+        carried = carrier.stream.synchronize().map_err(CarryError::Stream).and_then(|()| {
             std::thread::sleep(wait);
             handle.carry(transfer.source, transfer.target, format, onto, Some(carrier))
         });
@@ -223,8 +223,8 @@ fn carry(
     match carried {
         Ok(()) => {}
         Err(CarryError::Disk(error)) => return Err(error),
-        Err(CarryError::Gpu(error)) => {
-            return Err(stream.expect("a GPU carries on a stream").failure(&error));
+        Err(CarryError::Stream(error)) => {
+            return Err(stream.expect("only a stream says so").failure(&error));
         }
         Err(CarryError::Value(error)) => handle.base().poison(&failure_to_carry(handle, error)),
     }

@@ -10,12 +10,12 @@ use super::batch::Fates;
 use super::stream_order::StreamOrdered;
 use super::{Buffers, Planned, TransferDriver, Waiting};
 use crate::data::{Ahead, AnyHandle, Meta};
+use crate::device::{Mark, Stream};
 use crate::device::{Op, Span, StreamId};
 use crate::engine::{Job, Ready, Shared, Stage, Work, on_device};
 use crate::error::DeviceError;
 use crate::error::{Cause, Failure, panic_message};
 use crate::format::Format;
-use crate::gpu::{GpuStream, Mark};
 use crate::memory::{Access, Datum, Memory, NOWHERE, Need, Ticket};
 use crate::operand::Mode;
 use crate::plan::{Needs, Plan};
@@ -79,7 +79,7 @@ impl Shared {
         transfers: &TransferDriver,
         worker: usize,
     ) -> Option<PlacedBatch> {
-        transfers.lanes[worker].take(transfers.is_gpu(worker)).or_else(|| self.follow(transfers, worker))
+        transfers.lanes[worker].take(transfers.launches(worker)).or_else(|| self.follow(transfers, worker))
     }
 
     /// Takes one more task from the policy, with those that are run with it, and asks for its operands. False if the worker has enough,
@@ -217,7 +217,7 @@ impl Shared {
             .map_or(Vec::new(), |stream_ordered| stream_ordered.after.clone());
         let batch = Arc::new(Mutex::new(Some((batch, Fates::new()))));
         let (launching, landing) = (Arc::clone(&batch), Arc::clone(&batch));
-        let run = move |stream: Option<&Arc<GpuStream>>| {
+        let run = move |stream: Option<&Arc<dyn Stream>>| {
             let transfers = shared.transfers.as_ref().expect("only a transfers places tasks");
             let mut batch = batch.lock();
             let Some((placed, ran)) = &mut *batch else { return Ok(()) };
@@ -226,7 +226,7 @@ impl Shared {
             let kind = shared.workers[worker].model_kind;
             let local = local.get_or_insert_with(|| WorkerLocal::new(&shared, kind));
             if let Some(stream) = stream {
-                stream.keep(transfers.lanes[worker].begins_launch());
+                stream.keep(Box::new(transfers.lanes[worker].begins_launch()));
             }
             let _device = on_device(&shared);
             let ended = shared.unbroken(|| shared.run_placed_batch(transfers, placed, local, stream));
@@ -234,7 +234,7 @@ impl Shared {
             *ran = ended.unwrap_or_default();
             stream.map_or(Ok(()), |stream| stream.check())
         };
-        let launched = move |mark: &Arc<Mark>| {
+        let launched = move |mark: &Arc<dyn Mark>| {
             let transfers = at_launch.transfers.as_ref().expect("only a transfers places tasks");
             if let Some((placed, ran)) = &*launching.lock() {
                 at_launch.unbroken(|| at_launch.notify_successors(transfers, placed, ran, mark));
@@ -278,7 +278,7 @@ impl Shared {
         transfers: &TransferDriver,
         placed: &Placed,
         local: &mut WorkerLocal,
-        stream: Option<&Arc<GpuStream>>,
+        stream: Option<&Arc<dyn Stream>>,
     ) -> Option<Ended> {
         let buffers = transfers.buffers(placed)?;
         if crate::mutant::mutant(7) {

@@ -107,13 +107,13 @@ impl Lane {
     }
 
     /// The next task with all its operands, and those that can be run in one call with it, unless the device has enough.
-    pub(super) fn take(&self, on_gpu: bool) -> Option<PlacedBatch> {
+    pub(super) fn take(&self, on_device: bool) -> Option<PlacedBatch> {
         let mut state = self.state.lock();
         if state.launched >= self.depth.launched {
             return None;
         }
         let first = state.staged.pop_front()?;
-        let most = first.task.batch(on_gpu);
+        let most = first.task.batch(on_device);
         let mut batch: PlacedBatch = smallvec![first];
         let mut at = 0;
         while batch.len() < most && at < state.staged.len() {

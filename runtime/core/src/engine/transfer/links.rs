@@ -9,10 +9,10 @@ use zellige_model::{LinkError, LinkModel, Models};
 use super::disk;
 use super::probe::{Bytes, Ladder, host_copy};
 use super::{Node, TransferDriver};
+use crate::device::{Carrier, Stream};
 use crate::device::{Op, Span, StreamId};
 use crate::engine::Shared;
 use crate::error::DeviceError;
-use crate::gpu::{Carrier, GpuStream};
 use crate::memory::{HOST, LinkSpec, NodeId};
 
 /// From one node to another.
@@ -165,7 +165,7 @@ impl Measurement {
         let sent = Arc::new(Mutex::new(Some(std::mem::replace(&mut self.bytes, Bytes::new(0)))));
         let back = Arc::clone(&sent);
         let (shared, way) = (Arc::clone(&self.shared), self.way);
-        let run = move |stream: Option<&Arc<GpuStream>>| {
+        let run = move |stream: Option<&Arc<dyn Stream>>| {
             // Taken out: no lock is held over a copy.
             let taken = sent.lock().take();
             let Some(mut bytes) = taken else { return Ok(()) };
@@ -200,14 +200,14 @@ impl TransferDriver {
         &self,
         way: Way,
         bytes: &mut Bytes,
-        stream: Option<&Arc<GpuStream>>,
+        stream: Option<&Arc<dyn Stream>>,
     ) -> Result<(), DeviceError> {
         let Some(stream) = stream else {
             bytes.copy();
             return Ok(());
         };
-        let [from, to] = [way.0, way.1].map(|node| self.nodes[node].gpu.as_ref());
-        let sent = Carrier { stream }.probe(from, to, bytes.both());
+        let [from, to] = [way.0, way.1].map(|node| self.nodes[node].memory.as_ref());
+        let sent = Carrier { stream: &**stream }.probe(from, to, bytes.both());
         sent.map_err(|error| stream.failure(&error))
     }
 

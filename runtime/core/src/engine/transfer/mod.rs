@@ -46,11 +46,12 @@ use self::stream_order::Followers;
 pub use self::tally::NodeUse;
 use self::tally::Tally;
 pub(crate) use self::timing::Timing;
-use crate::buffer::{Pool, Serving};
+use crate::buffer::{PinnedPool, Serving};
 use crate::data::{AnyHandle, BufferPool, Forgotten, RecycledBuffer, ThrownOut};
-use crate::device::{Device, DeviceSpec, EmulatedDevice, Events, HostDevice, SimulatedDevice};
+use crate::device::{
+    Arch, Device, DeviceMemory, DeviceSpec, Emulated, Events, HostDevice, Opening, SimulatedDevice,
+};
 use crate::error::DeviceError;
-use crate::gpu::{Gpu, GpuDevice, GpuMemory, check_memory};
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket,
 };
@@ -65,7 +66,7 @@ type Known = (u64, Weak<dyn AnyHandle>);
 /// One memory node and the device that works on it.
 struct Node {
     name: String,
-    /// Its name in the performance models of links; a GPU's is the same in every run.
+    /// Its name in the performance models of links.
     link_end: String,
     /// What its device is, for people.
     what: Option<String>,
@@ -73,8 +74,8 @@ struct Node {
     capacity: Option<u64>,
     /// What moves bytes to it; `None`: the host, or the disk.
     device: Option<Arc<dyn Device>>,
-    /// Where it is that of a GPU.
-    gpu: Option<Arc<GpuMemory>>,
+    /// Where it is that of a device with an architecture of its own.
+    memory: Option<Arc<dyn DeviceMemory>>,
     /// Set once the device has failed.
     failure: OnceLock<DeviceError>,
     /// Held until the manager knows of it.
@@ -89,62 +90,51 @@ impl Node {
     fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
         let (failure, retiring, moving, recycled) = Default::default();
         let link_end = name.clone();
-        Node { name, link_end, what: None, capacity, device, gpu: None, failure, retiring, moving, recycled }
+        let memory = device.as_ref().and_then(|device| device.memory());
+        Node { name, link_end, what: None, capacity, device, memory, failure, retiring, moving, recycled }
     }
 
-    /// True for two emulated devices, and for two GPUs of one driver that reach each other.
+    /// True for two devices that work on host memory, and for two that reach each other.
     fn is_peer_of(&self, other: &Node) -> bool {
-        match (&self.gpu, &other.gpu) {
+        match (&self.memory, &other.memory) {
             (None, None) => true,
-            (Some(one), Some(other)) => one.reaches(other),
+            (Some(one), Some(other)) => one.reaches(&**other),
             _ => false,
         }
     }
 
-    /// A node for this device, which is called by its kind and number.
+    /// A node for this device, which is called by its kind and number. With `events` it is a simulated one.
     ///
     /// # Errors
-    /// In words, for a GPU that cannot be used.
+    /// In words, for a device that cannot be used.
     fn of(
         number: usize,
-        spec: &DeviceSpec,
-        peers: Option<LinkSpec>,
-        pools: &[Arc<Pool>],
-        mode: Subnormals,
+        spec: &dyn DeviceSpec,
+        opening: Opening,
         events: Option<&Arc<Events>>,
     ) -> Result<Self, String> {
-        let name = format!("{} {number}", spec.kind());
-        let (capacity, what) = (Some(spec.capacity()), Some(spec.title()));
-        match (spec, events) {
-            (DeviceSpec::Emulated(emulated), Some(events)) => {
+        let name = opening.name.clone();
+        let (capacity, what, link_end) = (Some(spec.capacity()), Some(spec.title()), spec.link_end(number));
+        let device: Arc<dyn Device> = match events {
+            None => spec.open(opening).map_err(|error| format!("{name}: {error}"))?,
+            Some(events) => {
+                let Some(emulated) = spec.downcast::<Emulated>() else {
+                    return Err(format!("{name}: only emulated devices run in simulated time"));
+                };
                 let device = SimulatedDevice::new(events, number, &name);
-                let device = device.like(emulated.declared(), emulated.fails_at);
-                Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
+                Arc::new(device.like(spec.link(), emulated.fails_at))
             }
-            (DeviceSpec::Gpu(_), Some(_)) => Err(format!("{name}: a GPU has a clock of its own")),
-            (DeviceSpec::Emulated(emulated), None) => {
-                let device = EmulatedDevice::new(name.clone(), emulated.clone(), peers, mode);
-                Ok(Node { what, ..Node::new(name, capacity, Some(Arc::new(device))) })
-            }
-            (DeviceSpec::Gpu(gpu), None) => {
-                let pool = pools.iter().find(|pool| pool.is_of(&gpu.driver)).expect("each driver has one");
-                let memory = GpuMemory::new(&name, gpu, Arc::clone(pool));
-                let memory = memory.map_err(|error| format!("{name}: {error}"))?;
-                let device: Arc<dyn Device> =
-                    Arc::new(GpuDevice::new(Arc::clone(&memory), gpu.streams, mode));
-                let link_end = gpu.link_end();
-                Ok(Node { what, link_end, gpu: Some(memory), ..Node::new(name, capacity, Some(device)) })
-            }
-        }
+        };
+        Ok(Node { what, link_end, ..Node::new(name, capacity, Some(device)) })
     }
 }
 
-/// Page-locked memory for each driver that GPUs among the devices have.
-fn pools(gpus: &[&Gpu], limit: Option<u64>) -> Vec<Arc<Pool>> {
-    let mut pools: Vec<Arc<Pool>> = Vec::new();
-    for gpu in gpus {
-        if !pools.iter().any(|pool| pool.is_of(&gpu.driver)) {
-            pools.push(Pool::new(&gpu.driver, gpu.page_lock_from, limit));
+/// Page-locked memory for the devices that want some: one pool for each allocator.
+fn pools(devices: &[Arc<dyn DeviceSpec>], limit: Option<u64>) -> Vec<Arc<PinnedPool>> {
+    let mut pools: Vec<Arc<PinnedPool>> = Vec::new();
+    for (allocator, least) in devices.iter().filter_map(|device| device.pinned()) {
+        if !pools.iter().any(|pool| pool.is_of(&*allocator)) {
+            pools.push(PinnedPool::new(&allocator, least, limit));
         }
     }
     pools
@@ -205,14 +195,14 @@ pub(crate) struct TransferDriver {
     waiting: Mutex<Numbered<Ticket, Waiting>>,
     /// Threads that wait until nothing moves.
     waiting_for_rest: AtomicUsize,
-    /// Only where there are GPUs.
+    /// Only where a device orders launches.
     followers: Option<Followers>,
     /// Held while partial results are added to a value.
     combining: ReentrantMutex<()>,
     tally: Tally,
     links: Links,
-    /// Page-locked host memory, one for each driver of GPUs.
-    pools: Vec<Arc<Pool>>,
+    /// Page-locked host memory, one for each allocator of the devices.
+    pools: Vec<Arc<PinnedPool>>,
     /// BufferPool that had to go, until somebody without locks comes by.
     thrown_out: SegQueue<RecycledBuffer>,
     pub(crate) log: Option<Log>,
@@ -227,7 +217,7 @@ impl TransferDriver {
     #[expect(clippy::too_many_arguments, reason = "what a builder was told, each of another type")]
     pub(crate) fn new(
         cpus: usize,
-        devices: &[DeviceSpec],
+        devices: &[Arc<dyn DeviceSpec>],
         peers: Option<LinkSpec>,
         host: HostMemory,
         models: Option<Arc<Models>>,
@@ -235,13 +225,12 @@ impl TransferDriver {
         mode: Subnormals,
         events: Option<&Arc<Events>>,
     ) -> Result<Self, String> {
-        let gpus: Vec<&Gpu> = devices.iter().filter_map(DeviceSpec::as_gpu).collect();
-        check_memory(&gpus)?;
-        let pools = pools(&gpus, host.capacity);
+        devices.iter().try_for_each(|device| device.check(devices))?;
+        let pools = pools(devices, host.capacity);
         let disk = host.swap.map(|swap| Disk::new(devices.len() + 1, Some(swap)));
         let spill = disk.as_ref().map(|disk| disk.node);
         let host = NodeSpec { capacity: host.capacity, staging: u32::MAX, spill };
-        let of_device = |d: &DeviceSpec| NodeSpec {
+        let of_device = |d: &Arc<dyn DeviceSpec>| NodeSpec {
             capacity: Some(d.capacity()),
             staging: d.staging(),
             spill: Some(HOST),
@@ -250,11 +239,20 @@ impl TransferDriver {
             .chain(devices.iter().map(of_device))
             .chain(disk.iter().map(|_| disk::NODE))
             .collect();
-        let made = devices.iter().enumerate().map(|(i, spec)| Node::of(i, spec, peers, &pools, mode, events));
+        let opening = |number: usize, spec: &Arc<dyn DeviceSpec>| Opening {
+            name: format!("{} {number}", spec.kind()),
+            subnormals: mode,
+            pinned: spec
+                .pinned()
+                .and_then(|(allocator, _)| pools.iter().find(|pool| pool.is_of(&*allocator)).cloned()),
+            peers,
+        };
+        let made = devices.iter().enumerate();
+        let made = made.map(|(i, spec)| Node::of(i, &**spec, opening(i, spec), events));
         let made = made.collect::<Result<Vec<Node>, String>>()?;
         let host = Node::new("host".into(), specs[HOST].capacity, None);
-        if !gpus.is_empty() && gpus.len() == devices.len() {
-            // What comes from GPUs comes to page-locked memory, and that has a pool of its own.
+        if !devices.is_empty() && devices.iter().all(|device| device.pinned().is_some()) {
+            // What comes from devices comes to page-locked memory, and that has a pool of its own.
             drop(host.recycled.close());
         }
         let simulated = |number: usize, name: &str| -> Option<Arc<dyn Device>> {
@@ -270,7 +268,8 @@ impl TransferDriver {
         let nodes: Vec<Node> = std::iter::once(host).chain(made).chain(of_disk).collect();
         let links = Links::new(models);
         let memory = Memory::new(&specs, &links.specs(&nodes, peers.is_some(), spill));
-        let followers = (!gpus.is_empty()).then(Followers::default);
+        let orders = |node: &Node| node.device.as_ref().is_some_and(|device| device.orders_launches());
+        let followers = nodes.iter().any(orders).then(Followers::default);
         let transfers = TransferDriver::of(nodes, memory, lanes, links, host_device);
         Ok(TransferDriver { disk, pools, followers, log, mode, events: events.cloned(), ..transfers })
     }
@@ -363,7 +362,7 @@ impl TransferDriver {
     /// Buffers that the calling thread makes can travel to GPUs at full speed, until the guard is dropped: where there are several
     /// drivers, to those of the first.
     pub(crate) fn serve(&self) -> Option<Serving> {
-        self.pools.first().map(Pool::serve)
+        self.pools.first().map(PinnedPool::serve)
     }
 
     /// Gives page-locked memory back that nobody uses, now and later.
@@ -424,9 +423,14 @@ impl TransferDriver {
         self.lanes[worker].runs()
     }
 
-    /// True for a worker that drives a GPU.
-    pub(crate) fn is_gpu(&self, worker: usize) -> bool {
-        self.nodes[self.node_of(worker)].gpu.is_some()
+    /// The architecture of a worker's device; `None`: it runs CPU functions.
+    pub(crate) fn arch(&self, worker: usize) -> Option<Arch> {
+        self.nodes[self.node_of(worker)].memory.as_ref().map(|memory| memory.arch())
+    }
+
+    /// True for a worker whose device has functions of its own, which launch.
+    pub(crate) fn launches(&self, worker: usize) -> bool {
+        self.nodes[self.node_of(worker)].memory.is_some()
     }
 
     /// Bytes of the memory of a worker's device; `None` on the host.

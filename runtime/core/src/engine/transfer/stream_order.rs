@@ -12,13 +12,13 @@ use smallvec::SmallVec;
 pub(super) use self::launch::StreamOrdered;
 use super::PlacedBatch;
 use super::batch::Fates;
+use crate::device::Mark;
 use crate::device::Span;
 use crate::engine::{Job, Notified, Work};
-use crate::gpu::Mark;
 use crate::sched::ReadyTask;
 
 /// Marks on streams that a task's operations have to come after.
-pub(super) type Marks = Vec<Arc<Mark>>;
+pub(super) type Marks = Vec<Arc<dyn Mark>>;
 
 /// The tasks that wait for launched ones. Only where there are GPUs.
 #[derive(Default)]
@@ -46,7 +46,7 @@ struct Follower {
 struct Launched {
     id: u64,
     worker: usize,
-    mark: Arc<Mark>,
+    mark: Arc<dyn Mark>,
     /// It has left something for its end.
     leaves: bool,
 }
@@ -109,7 +109,7 @@ impl State {
 impl Followers {
     /// A task has been launched on `worker`'s device, up to `mark`, and nobody knows its end. `leaves`: it has left something for its end.
     /// True if some other may be launched behind it now.
-    pub(super) fn notify(&self, work: &Work, worker: usize, mark: &Arc<Mark>, leaves: bool) -> bool {
+    pub(super) fn notify(&self, work: &Work, worker: usize, mark: &Arc<dyn Mark>, leaves: bool) -> bool {
         let launched = Launched { id: work.id(), worker, mark: Arc::clone(mark), leaves };
         let mut state = self.0.lock();
         let (successors, up_to) = work.successors(None);

@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use super::{Placed, PlacedBatch, TransferDriver};
 use crate::data::{Ahead, Meta};
+use crate::device::Pending;
 use crate::device::{Op, Span};
 use crate::engine::{Job, Shared, Work};
 use crate::error::DeviceError;
-use crate::gpu::Pending;
 use crate::memory::Transfer;
 use crate::plan::{Plan, Times};
 

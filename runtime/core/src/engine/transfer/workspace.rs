@@ -1,12 +1,11 @@
-//! Working space for bodies on GPUs, which comes on top of what the memory manager counts.
+//! Working space for bodies that are launched, which comes on top of what the memory manager counts.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use zellige_gpu::GpuError;
-
 use super::TransferDriver;
+use crate::device::StreamError;
 use crate::engine::Shared;
 use crate::memory::NodeId;
 
@@ -25,12 +24,12 @@ impl Shared {
     pub(crate) fn find_room<T>(
         self: &Arc<Self>,
         worker: usize,
-        mut ask: impl FnMut() -> Result<T, GpuError>,
-    ) -> Result<T, GpuError> {
+        mut ask: impl FnMut() -> Result<T, StreamError>,
+    ) -> Result<T, StreamError> {
         let mut answer = ask();
         let Some(transfers) = &self.transfers else { return answer };
         for (nth, wait) in WAITS_FOR_WORKSPACE.into_iter().enumerate() {
-            let Err(GpuError::OutOfMemory { bytes, .. }) = answer else { return answer };
+            let Err(StreamError::OutOfMemory { bytes, .. }) = answer else { return answer };
             let comes =
                 transfers.give_up_values(transfers.node_of(worker), bytes) || transfers.is_at_work(worker);
             self.drain();
@@ -57,23 +56,21 @@ impl TransferDriver {
     }
 
     /// The error of a body for which there was no room to the end, with what takes it.
-    fn without_room(&self, worker: usize, error: GpuError) -> GpuError {
-        let GpuError::OutOfMemory { gpu, bytes } = error else { return error };
-        let (name, used, capacity) = {
-            let at = self.node_of(worker);
-            let node = &self.nodes[at];
-            (&node.name, self.look(|memory| memory.used(at)), node.capacity.unwrap_or(u64::MAX))
-        };
-        let free = self.nodes[self.node_of(worker)].gpu.as_ref().and_then(|memory| memory.room());
-        let room = free.map_or(String::new(), |(free, all)| format!("{free} of its {all} bytes are free, "));
-        GpuError::Failed {
-            gpu,
-            call: "cuMemAllocAsync",
-            reason: format!(
-                "no room for {bytes} bytes of a body's working space: {room}values of {name} take {used} of at most {capacity}, and \
-                 other bodies' working space, other devices on this GPU and CUDA take the rest; leave more beside values (Gpu::memory)"
-            ),
-            sticky: false,
-        }
+    fn without_room(&self, worker: usize, error: StreamError) -> StreamError {
+        let StreamError::OutOfMemory { bytes } = error else { return error };
+        let at = self.node_of(worker);
+        let node = &self.nodes[at];
+        let (name, used) = (&node.name, self.look(|memory| memory.used(at)));
+        let capacity = node.capacity.unwrap_or(u64::MAX);
+        let Some(memory) = &node.memory else { return StreamError::OutOfMemory { bytes } };
+        let room = memory
+            .room()
+            .map_or(String::new(), |(free, all)| format!("{free} of its {all} bytes are free, "));
+        let message = format!(
+            "no room for {bytes} bytes of a body's working space: {room}values of {name} take {used} of at most {capacity}, and \
+             other bodies' working space, other users of the device and its driver take the rest; leave more beside values ({})",
+            memory.more_room()
+        );
+        StreamError::Failed(message.into())
     }
 }

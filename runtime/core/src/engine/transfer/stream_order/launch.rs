@@ -6,12 +6,12 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Landed, Marks, Offer};
 use crate::data::{Ahead, AnyHandle, Meta};
+use crate::device::Mark;
 use crate::device::Span;
 use crate::engine::transfer::batch::Fates;
 use crate::engine::transfer::{Buffers, Placed, PlacedBatch, TransferDriver};
 use crate::engine::{Job, Shared, Stage, Work};
 use crate::format::Format;
-use crate::gpu::Mark;
 use crate::memory::Need;
 use crate::operand::Mode;
 use crate::plan::Plan;
@@ -67,7 +67,7 @@ impl Shared {
     ) -> bool {
         let (header, body) = (task.work().header(), task.work().body());
         let counts_on_them = after_ends && header.implementations.needs_ends;
-        header.implementations.cuda
+        header.implementations.suit(transfers.arch(worker))
             && !counts_on_them
             && transfers.failure_of(worker).is_none()
             && self.admits(header, body, worker)
@@ -94,7 +94,7 @@ impl Shared {
         transfers: &TransferDriver,
         batch: &PlacedBatch,
         ran: &Fates,
-        mark: &Arc<Mark>,
+        mark: &Arc<dyn Mark>,
     ) {
         let Some(followers) = &transfers.followers else { return };
         let mut any = false;

@@ -5,8 +5,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::steps::{End, Set, Step, check, mock, numbers};
+use zellige_cuda::Gpu;
 use zellige_gpu::mock::{Fault, Mock};
-use zellige_runtime::{Bindings, Gpu, Handle, Runtime, Submit, read, update, write};
+use zellige_runtime::{Bindings, Handle, Runtime, Submit, read, update, write};
 use zellige_test_scale::amount;
 
 fn on(driver: &Arc<Mock>, gpus: &[u32]) -> Runtime {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zellige_cuda::{CUDA, GpuTask};
 use zellige_gpu::Arg;
 use zellige_gpu::mock::{Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_runtime::{
-    Choice, Codelet, Cpu, Cuda, Meta, Operands, Read, TaskContext, TaskError, Update, Write,
+    Choice, Codelet, Cpu, DeviceTable, Meta, OnDevice, Operands, Read, TaskContext, TaskError, Update, Write,
 };
 
 pub type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
@@ -88,15 +89,17 @@ impl Codelet for Step {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         self.needs_ends
     }
 
-    fn cuda(&self, (x, y): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
+    }
+}
+
+impl Step {
+    fn cuda(&self, (x, y): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ((x, bytes), (y, _)) = (x.part(0), y.part(0));
         launch(cx, "step", &[Arg::F64(self.a), Arg::Read(x, bytes), Arg::Update(y, bytes)])?;
         if let End::FailsOn(wrong) = self.end {
@@ -126,16 +129,18 @@ impl Codelet for Set {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
-    }
-
     fn needs_ends(&self) -> bool {
         false
     }
 
-    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
-        let (y, bytes) = y.put(1, cx.gpu())?.part(0);
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
+    }
+}
+
+impl Set {
+    fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let (y, bytes) = y.put(1, cx.device())?.part(0);
         launch(cx, "set", &[Arg::F64(self.0), Arg::Write(y, bytes)])
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Driver;
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_runtime::model::Models;
 use zellige_runtime::{
-    Choice, Codelet, Cpu, Cuda, Gpu, Meta, Operands, POLICIES, Runtime, RuntimeBuilder, Submit, TaskContext,
-    TaskError, TaskInfo, Trace, Update, update,
+    Choice, Codelet, Cpu, DeviceTable, Meta, OnDevice, Operands, POLICIES, Runtime, RuntimeBuilder, Submit,
+    TaskContext, TaskError, TaskInfo, Trace, Update, update,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
@@ -59,11 +60,13 @@ impl Codelet for Clear {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl Clear {
+    fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let (gpu, (at, bytes)) = (cx.gpu(), y.part(0));
         if let Way::Within = self.way {
             gpu.driver().begin_range("zero");

@@ -7,31 +7,31 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use zellige_gpu::{GpuError, Graph};
+use zellige_runtime::device::{Recording, Stream};
 
 use super::memory::{GpuMemory, GpuStream};
 
 /// A graph of a GPU's, and what its operations use besides operands.
-pub(crate) struct Recording {
+pub(super) struct GpuRecording {
     memory: Arc<GpuMemory>,
     graph: Graph,
     /// Working space, and values that were replaced.
     _kept: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
-impl fmt::Debug for Recording {
+impl fmt::Debug for GpuRecording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Recording({:?} on {:?})", self.graph, self.memory)
     }
 }
 
-impl Recording {
-    /// True if it was recorded for the device of the stream.
-    pub(crate) fn is_for(&self, stream: &GpuStream) -> bool {
-        Arc::ptr_eq(&self.memory, &stream.memory)
+impl Recording for GpuRecording {
+    fn is_for(&self, stream: &dyn Stream) -> bool {
+        stream.downcast::<GpuStream>().is_some_and(|stream| Arc::ptr_eq(&self.memory, &stream.memory))
     }
 }
 
-impl Drop for Recording {
+impl Drop for GpuRecording {
     fn drop(&mut self) {
         // Whoever launches it keeps it until the launch has ended.
         self.memory.driver.destroy_graph(self.graph);
@@ -43,33 +43,31 @@ impl GpuStream {
     ///
     /// # Errors
     /// The driver's: what cannot be recorded.
-    pub(crate) fn record<R>(&self, body: impl FnOnce() -> R) -> Result<(R, Arc<Recording>), GpuError> {
+    pub(super) fn record(&self, body: &mut dyn FnMut()) -> Result<GpuRecording, GpuError> {
         let others = self.take_kept();
         let recorded = self.capture(body);
         let kept = self.take_kept();
-        others.into_iter().for_each(|other| self.keep_again(other));
-        let (result, graph) = recorded?;
-        let recording = Recording { memory: Arc::clone(&self.memory), graph, _kept: Mutex::new(kept) };
-        Ok((result, Arc::new(recording)))
+        others.into_iter().for_each(|other| self.keep(other));
+        let memory = Arc::clone(&self.memory);
+        Ok(GpuRecording { memory, graph: recorded?, _kept: Mutex::new(kept) })
     }
 
-    fn capture<R>(&self, body: impl FnOnce() -> R) -> Result<(R, Graph), GpuError> {
+    fn capture(&self, body: &mut dyn FnMut()) -> Result<Graph, GpuError> {
         self.driver().begin_capture(self.stream)?;
         self.records.store(true, Ordering::Relaxed);
-        let result = body();
+        body();
         self.records.store(false, Ordering::Relaxed);
-        Ok((result, self.driver().end_capture(self.stream)?))
+        self.driver().end_capture(self.stream)
     }
 
-    /// Launches it.
+    /// Launches it. The stream keeps it.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// The operands of what was recorded are where they were, and the caller may use them until what is queued now has ended.
-    pub(crate) unsafe fn play(&self, recording: &Arc<Recording>) -> Result<(), GpuError> {
-        self.keep(Arc::clone(recording));
+    /// As of [`Stream::play`].
+    pub(super) unsafe fn launch(&self, recording: &GpuRecording) -> Result<(), GpuError> {
         // SAFETY: operands are the caller's promise; everything else is kept by the recording, and that by the stream.
         unsafe { self.driver().launch_graph(self.stream, recording.graph) }
     }

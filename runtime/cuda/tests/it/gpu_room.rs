@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Place;
 use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Gpu, Handle, Operands, Runtime, Submit, TaskContext, TaskError, Update, update,
+    Codelet, Cpu, DeviceTable, Handle, OnDevice, Operands, Runtime, Submit, TaskContext, TaskError, Update,
+    update,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
@@ -27,11 +29,13 @@ impl Codelet for Through {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl Through {
+    fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let (gpu, (y, bytes)) = (cx.gpu(), y.part(0));
         let half = gpu.scratch(bytes)?;
         let [y, half] = [y, half.at].map(|at| Place::Gpu(gpu.gpu(), at));

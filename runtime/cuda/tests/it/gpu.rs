@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_gpu::{Arg, Driver, Element, Kernel, Matrix, Place, Syrk};
 use zellige_runtime::{
-    Codelet, Cpu, Cuda, Emulated, Gpu, Operands, Read, Runtime, Scratch, Submit, TaskContext, TaskError,
-    Update, Write, read, scratch, update, write,
+    Codelet, Cpu, DeviceTable, Emulated, OnDevice, Operands, Read, Runtime, Scratch, Submit, TaskContext,
+    TaskError, Update, Write, read, scratch, update, write,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
@@ -62,11 +63,13 @@ impl Codelet for Axpy {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (x, y): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl Axpy {
+    fn cuda(&self, (x, y): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let kernel = kernel(&**gpu.driver(), gpu.gpu(), "axpy")?;
         let ((x, bytes), (y, _)) = (x.part(0), y.part(0));
@@ -91,14 +94,16 @@ impl Codelet for Fill {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl Fill {
+    fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let kernel = kernel(&**gpu.driver(), gpu.gpu(), "fill")?;
-        let (y, bytes) = y.put(self.1, gpu)?.part(0);
+        let (y, bytes) = y.put(self.1, &gpu)?.part(0);
         let args = [Arg::F64(self.0), Arg::Write(y, bytes)];
         // SAFETY: the array is the task's operand, and the arguments those of the kernel.
         unsafe { gpu.driver().launch(gpu.stream(), kernel, [1; 3], [32, 1, 1], 0, &args)? };
@@ -225,11 +230,13 @@ fn errors_of_bodies_name_the_task() {
             Ok(())
         }
 
-        fn has_cuda(&self) -> bool {
-            true
+        fn on_devices(&self, table: &mut DeviceTable<Self>) {
+            table.add(*CUDA, Self::cuda);
         }
+    }
 
-        fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+    impl Late {
+        fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
             let (at, bytes) = y.part(0);
             // SAFETY: the bytes are the operand's.
             unsafe {
@@ -282,19 +289,21 @@ impl Codelet for Double {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (y, space): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl Double {
+    fn cuda(&self, (y, space): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let (driver, kernel) = (gpu.driver(), kernel(&**gpu.driver(), gpu.gpu(), "axpy")?);
         let (y, bytes) = y.part(0);
         assert_eq!(space.bytes, bytes);
-        let args = [Arg::F64(1.0), Arg::Read(space.at, bytes), Arg::Update(y, bytes)];
+        let args = [Arg::F64(1.0), Arg::Read(space.at.into(), bytes), Arg::Update(y, bytes)];
         // SAFETY: the arrays are the task's operand and working space.
         unsafe {
-            let (from, to) = (Place::Gpu(gpu.gpu(), y), Place::Gpu(gpu.gpu(), space.at));
+            let (from, to) = (Place::Gpu(gpu.gpu(), y), Place::Gpu(gpu.gpu(), space.at.into()));
             driver.copy(gpu.stream(), to, from, bytes)?;
             driver.launch(gpu.stream(), kernel, [1; 3], [32, 1, 1], 0, &args)?;
         }
@@ -345,11 +354,13 @@ impl Codelet for Routine {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl Routine {
+    fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let (at, _) = y.part(0);
         let a = Matrix { at, ld: 1, element: Element::F64 };

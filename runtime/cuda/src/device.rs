@@ -10,19 +10,17 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::landing::Landing;
-use super::mark::Mark;
-use super::memory::{GpuMemory, GpuStream};
-use crate::device::{Device, Op, Span, StreamId};
-use crate::error::DeviceError;
-use crate::memory::{LinkSpec, NodeId};
-use crate::subnormals::Subnormals;
+use zellige_runtime::Subnormals;
+use zellige_runtime::device::{
+    Device, DeviceMemory, Done, LinkSpec, Mark, NodeId, Op, Span, Stream, StreamId,
+};
 
-/// What is told of an operation's end.
-type Done = Box<dyn FnOnce(Result<Span, DeviceError>) + Send>;
+use super::landing::Landing;
+use super::mark::GpuMark;
+use super::memory::{GpuMemory, GpuStream};
 
 /// A GPU at work. Each stream has two threads: one puts operations on it as they come, the other waits for their ends.
-pub(crate) struct GpuDevice {
+pub(super) struct GpuDevice {
     memory: Arc<GpuMemory>,
     /// Streams for bodies, and whose turn it is.
     computes: usize,
@@ -43,9 +41,9 @@ struct Lane {
 struct Flying {
     /// The stream is there until the last operation has ended.
     stream: Arc<GpuStream>,
-    mark: Arc<Mark>,
+    mark: Arc<GpuMark>,
     /// What was before it on other streams, which may wait for them until it has ended.
-    after: Vec<Arc<Mark>>,
+    after: Vec<Arc<dyn Mark>>,
     began: Instant,
     kept: Vec<Box<dyn Any + Send>>,
     landing: Vec<Landing>,
@@ -53,7 +51,7 @@ struct Flying {
 }
 
 impl GpuDevice {
-    pub(crate) fn new(memory: Arc<GpuMemory>, streams: usize, mode: Subnormals) -> Self {
+    pub(super) fn new(memory: Arc<GpuMemory>, streams: usize, mode: Subnormals) -> Self {
         GpuDevice { memory, computes: streams, turn: AtomicUsize::new(0), lanes: Mutex::default(), mode }
     }
 }
@@ -68,7 +66,7 @@ impl Device for GpuDevice {
         let nth = match stream {
             // What comes after others is put on the stream of the last of them, so that it holds nobody up.
             StreamId::Compute => match op.after.last() {
-                Some(mark) => mark.lane,
+                Some(mark) => of_gpu(mark).lane,
                 None => self.turn.fetch_add(1, Ordering::Relaxed) % self.computes,
             },
             StreamId::Link(..) => 0,
@@ -77,6 +75,14 @@ impl Device for GpuDevice {
         let lane = lanes.entry((stream, nth)).or_insert_with(|| Lane::start(&self.memory, nth, self.mode));
         // Only a thread that is gone refuses, and threads end when their sender does.
         let _ = lane.ops.send(op);
+    }
+
+    fn memory(&self) -> Option<Arc<dyn DeviceMemory>> {
+        Some(Arc::<GpuMemory>::clone(&self.memory))
+    }
+
+    fn orders_launches(&self) -> bool {
+        true
     }
 
     fn close(&self) -> bool {
@@ -96,6 +102,11 @@ impl Device for GpuDevice {
         }
         were_open
     }
+}
+
+/// A mark that one of this device's operations was told of.
+fn of_gpu(mark: &Arc<dyn Mark>) -> &GpuMark {
+    mark.downcast().expect("operations come after those of their own device")
 }
 
 impl Drop for GpuDevice {
@@ -137,15 +148,17 @@ fn launch_all(memory: &Arc<GpuMemory>, nth: usize, ops: impl Iterator<Item = Op>
         };
         let launched = made.map_err(|error| memory.failure(&error)).and_then(|made| {
             stream = Some(Arc::clone(&made));
-            let preceded = after.iter().try_for_each(|mark| mark.precede(&made));
+            let preceded = after.iter().try_for_each(|mark| of_gpu(mark).precede(&made));
             preceded.map_err(|error| memory.failure(&error))?;
-            run(Some(&made))?;
-            Mark::at_end_of(&made, nth).map_err(|error| memory.failure(&error)).map(|mark| (made, mark))
+            let erased: Arc<dyn Stream> = Arc::<GpuStream>::clone(&made);
+            run(Some(&erased))?;
+            GpuMark::at_end_of(&made, nth).map_err(|error| memory.failure(&error)).map(|mark| (made, mark))
         });
         match launched {
             Ok((stream, mark)) => {
                 let (kept, landing) = (stream.take_kept(), stream.take_landing());
                 if let Some(tell) = tell {
+                    let mark: Arc<dyn Mark> = Arc::<GpuMark>::clone(&mark);
                     tell(&mark);
                 }
                 let _ = flying.send(Flying { stream, mark, after, began, kept, landing, done });

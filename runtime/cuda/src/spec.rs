@@ -1,49 +1,26 @@
-//! GPUs: values in their memory, streams of operations on them, and what a body for one sees.
-//!
-//! All goes through [`Driver`](zellige_gpu::Driver), so that everything here runs without a GPU on
-//! [`zellige_gpu::mock::Mock`]. `README.md` says what is ordered by what.
-
-mod context;
-mod copy;
-mod device;
-mod landing;
-mod mark;
-mod memory;
-mod operand_cache;
-mod range;
-mod recording;
-mod value;
-mod views;
-
-pub use context::GpuContext;
-pub(crate) use context::Pending;
-pub(crate) use copy::Carrier;
-pub(crate) use device::GpuDevice;
-pub(crate) use mark::Mark;
-pub(crate) use memory::{GpuMemory, GpuStream};
-pub(crate) use range::Range;
-pub(crate) use recording::Recording;
-pub(crate) use value::{DeviceValue, Known, Seen};
-pub use views::{Cuda, CudaList, CudaMut, CudaRef, CudaScratch, CudaSlot, CudaValue};
+//! Descriptions of GPUs.
 
 use std::sync::Arc;
 
 use zellige_gpu::Driver;
+use zellige_runtime::TaskError;
+use zellige_runtime::device::{Device, DeviceSpec, Opening, PAGE_LOCK_FROM, PinnedAllocator};
 
-use crate::buffer::PAGE_LOCK_FROM;
+use super::device::GpuDevice;
+use super::memory::GpuMemory;
 
-/// Describes a GPU for [`RuntimeBuilder::device`](crate::RuntimeBuilder::device): which, and how much of its memory the runtime may use.
+/// Describes a GPU for [`RuntimeBuilder::device`](zellige_runtime::RuntimeBuilder::device): which, and how much of its memory the runtime may use.
 ///
 /// One GPU may be described several times, each time with a part of its memory: they are devices of their own, with transfers between them.
 /// Values and the [workspaces of streams](Driver::stream_workspace) of all of them have to fit the GPU's memory together, or the
 /// runtime is not built.
 #[derive(Clone, Debug)]
 pub struct Gpu {
-    pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) number: u32,
-    pub(crate) memory: Option<u64>,
-    pub(crate) streams: usize,
-    pub(crate) page_lock_from: usize,
+    driver: Arc<dyn Driver>,
+    number: u32,
+    memory: Option<u64>,
+    streams: usize,
+    page_lock_from: usize,
 }
 
 impl Gpu {
@@ -68,7 +45,7 @@ impl Gpu {
         self
     }
 
-    /// [`Buffer`](crate::Buffer)s of at least so many bytes lie in page-locked memory (default 64 KiB); `usize::MAX` for none. Of GPUs
+    /// [`Buffer`](zellige_runtime::Buffer)s of at least so many bytes lie in page-locked memory (default 64 KiB); `usize::MAX` for none. Of GPUs
     /// of one driver the first one's counts. At most half of the machine's memory is locked, and at most 1 GiB lies unused.
     #[must_use]
     pub fn page_lock_from(mut self, bytes: usize) -> Self {
@@ -97,12 +74,6 @@ impl Gpu {
         let info = self.driver.gpus().get(self.number as usize);
         let uuid = info.map_or("not there", |gpu| &gpu.uuid);
         format!("{} {uuid}", self.model_kind())
-    }
-
-    /// Its number and name.
-    pub(crate) fn title(&self) -> String {
-        let info = self.driver.gpus().get(self.number as usize);
-        format!("GPU {}: {}", self.number, info.map_or("not there", |gpu| &gpu.name))
     }
 
     /// Bytes of its memory for the values of handles: as was said, else nearly all of it.
@@ -135,26 +106,85 @@ impl Gpu {
     }
 }
 
-/// Refuses descriptions that do not fit the memory of their GPUs.
-///
-/// # Errors
-/// In words.
-pub(crate) fn check_memory(gpus: &[&Gpu]) -> Result<(), String> {
-    for gpu in gpus {
-        // One that is not there is told of by who opens it.
-        let Some(all) = gpu.all_memory() else { continue };
-        let sharers: Vec<&Gpu> = gpus.iter().copied().filter(|other| gpu.shares_with(other)).collect();
-        let each = sharers.iter().map(|gpu| gpu.bytes().saturating_add(gpu.workspaces()));
-        let asked = each.fold(0, u64::saturating_add);
-        if asked > all {
-            let terms: Vec<String> = sharers.iter().map(|gpu| gpu.in_words()).collect();
-            return Err(format!(
-                "GPU {} has {all} bytes of memory, and {asked} are asked for: {}; give each device less (Gpu::memory), or \
-                 fewer streams (Gpu::streams)",
-                gpu.number,
-                terms.join(" + ")
-            ));
-        }
+impl From<Gpu> for Arc<dyn DeviceSpec> {
+    fn from(gpu: Gpu) -> Self {
+        Arc::new(gpu)
     }
-    Ok(())
+}
+
+impl DeviceSpec for Gpu {
+    fn kind(&self) -> &str {
+        "cuda"
+    }
+
+    fn capacity(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn title(&self) -> String {
+        let info = self.driver.gpus().get(self.number as usize);
+        format!("GPU {}: {}", self.number, info.map_or("not there", |gpu| &gpu.name))
+    }
+
+    fn capability(&self) -> Option<(u32, u32)> {
+        Some(self.driver.gpus().get(self.number as usize)?.compute_capability)
+    }
+
+    fn model_kind(&self) -> String {
+        Gpu::model_kind(self)
+    }
+
+    /// It alone, since others of its kind are elsewhere on the bus: the same in every run.
+    fn link_end(&self, _number: usize) -> String {
+        Gpu::link_end(self)
+    }
+
+    fn pinned(&self) -> Option<(Arc<dyn PinnedAllocator>, usize)> {
+        Some((Arc::new(PinnedBy(Arc::clone(&self.driver))), self.page_lock_from))
+    }
+
+    /// Refuses descriptions that together do not fit the memory of their GPU.
+    fn check(&self, all: &[Arc<dyn DeviceSpec>]) -> Result<(), String> {
+        // One that is not there is told of by who opens it.
+        let Some(memory) = self.all_memory() else { return Ok(()) };
+        let gpus = all.iter().filter_map(|spec| spec.downcast::<Gpu>());
+        let sharers: Vec<&Gpu> = gpus.filter(|other| self.shares_with(other)).collect();
+        let each = sharers.iter().map(|gpu| gpu.bytes().saturating_add(gpu.workspaces()));
+        let needed = each.fold(0, u64::saturating_add);
+        if needed <= memory {
+            return Ok(());
+        }
+        let terms: Vec<String> = sharers.iter().map(|gpu| gpu.in_words()).collect();
+        Err(format!(
+            "GPU {} has {memory} bytes of memory, and {needed} are asked for: {}; give each device less (Gpu::memory), or \
+             fewer streams (Gpu::streams)",
+            self.number,
+            terms.join(" + ")
+        ))
+    }
+
+    fn open(&self, opening: Opening) -> Result<Arc<dyn Device>, String> {
+        let pinned = opening.pinned.ok_or("a GPU needs page-locked memory")?;
+        let memory = GpuMemory::new(&opening.name, self, pinned).map_err(|error| error.to_string())?;
+        Ok(Arc::new(GpuDevice::new(memory, self.streams, opening.subnormals)))
+    }
+}
+
+/// Page-locked memory of a driver.
+#[derive(Debug)]
+struct PinnedBy(Arc<dyn Driver>);
+
+impl PinnedAllocator for PinnedBy {
+    fn allocate(&self, bytes: usize) -> Result<*mut u8, TaskError> {
+        Ok(self.0.allocate_pinned(bytes)?)
+    }
+
+    unsafe fn free(&self, at: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.free_pinned(at, bytes) }
+    }
+
+    fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).cast::<()>() as usize
+    }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::steps::{End, Set, Step, Views, check, launch, mock, numbers};
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_gpu::{Arg, Place};
 use zellige_runtime::{
-    Bindings, Codelet, Cpu, Cuda, Error, Gpu, GpuGraphs, Graph, Handle, Read, Recorder, Runtime, Scratch,
-    Submit, TaskContext, TaskError, TaskRef, Update, read, scratch, update, write,
+    Bindings, Codelet, Cpu, DeviceGraphs, DeviceTable, Error, Graph, Handle, OnDevice, Read, Recorder,
+    Runtime, Scratch, Submit, TaskContext, TaskError, TaskRef, Update, read, scratch, update, write,
 };
 use zellige_test_scale::amount;
 
@@ -20,10 +21,10 @@ fn at_once(
     mock(Duration::ZERO, build)
 }
 
-fn on(driver: &Arc<Mock>, bytes: u64, when: GpuGraphs) -> Runtime {
+fn on(driver: &Arc<Mock>, bytes: u64, when: DeviceGraphs) -> Runtime {
     let gpu = Gpu::new(driver.clone(), 0).memory(bytes);
     let builder = Runtime::builder().workers(1).gpu_only(true).policy("eager").device(gpu);
-    builder.gpu_graphs(when).build().unwrap()
+    builder.device_graphs(when).build().unwrap()
 }
 
 /// Replays that were recorded, and launches of those.
@@ -46,7 +47,7 @@ struct Averages {
 
 impl Averages {
     /// `x = 1`, `y = 0`, with so many bytes on the GPU.
-    fn new(mock: Arc<Mock>, bytes: u64, when: GpuGraphs) -> Self {
+    fn new(mock: Arc<Mock>, bytes: u64, when: DeviceGraphs) -> Self {
         let rt = on(&mock, bytes, when);
         let [x, t, y] = [rt.register(vec![1.0]).named("x"), rt.register_empty(), rt.register(vec![0.0])];
         let graph = average(&rt, [&x, &t, &y]);
@@ -82,7 +83,7 @@ fn average(rt: &Runtime, [x, t, y]: [&Value; 3]) -> Graph {
 fn a_replay_is_recorded_once_and_launched_again() {
     for seed in 0..8 {
         let mock = at_once(|builder| builder.seed(seed));
-        let mut averages = Averages::new(mock, 1 << 20, GpuGraphs::Always);
+        let mut averages = Averages::new(mock, 1 << 20, DeviceGraphs::Always);
         (0..6).for_each(|_| drop(averages.replay(1.0)));
         let Averages { rt, t, y, wanted, .. } = &averages;
         assert_eq!((rt.read(y).unwrap()[0], rt.read(t).unwrap()[0]), (*wanted, 4.0));
@@ -94,7 +95,7 @@ fn a_replay_is_recorded_once_and_launched_again() {
 
 #[test]
 fn values_that_the_caller_changes_are_used() {
-    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, GpuGraphs::Always);
+    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, DeviceGraphs::Always);
     for i in 0..8 {
         averages.rt.write(&averages.x).unwrap()[0] = f64::from(i);
         averages.replay(f64::from(i));
@@ -107,7 +108,7 @@ fn values_that_the_caller_changes_are_used() {
 /// An iteration that swaps old and new: two sets of operands, each recorded once.
 #[test]
 fn each_of_several_bindings_is_recorded() {
-    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, GpuGraphs::Always);
+    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, DeviceGraphs::Always);
     let other = averages.rt.register(vec![2.0]);
     for i in 0..9 {
         // Not waited for: two may be under way.
@@ -126,7 +127,7 @@ fn each_of_several_bindings_is_recorded() {
 
 #[test]
 fn both_ways_are_tried_and_one_is_kept() {
-    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, GpuGraphs::default());
+    let mut averages = Averages::new(at_once(|builder| builder), 1 << 20, DeviceGraphs::default());
     for replays in 1..=20 {
         let replay = averages.replay(1.0);
         averages.rt.wait(&replay).unwrap();
@@ -155,15 +156,19 @@ impl Codelet for Count {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (x, y, s): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
-        launch(cx, "set", &[Arg::F64(*x.header() as f64), Arg::Write(s.at, 8)])?;
+impl Count {
+    fn cuda(&self, (x, y, s): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        launch(cx, "set", &[Arg::F64(*x.header() as f64), Arg::Write(s.at.into(), 8)])?;
         let (gpu, to) = (cx.gpu().gpu(), y.part(0).0);
         // SAFETY: both are the task's own.
-        unsafe { cx.gpu().driver().copy(cx.gpu().stream(), Place::Gpu(gpu, to), Place::Gpu(gpu, s.at), 8)? };
+        unsafe {
+            cx.gpu().driver().copy(cx.gpu().stream(), Place::Gpu(gpu, to), Place::Gpu(gpu, s.at.into()), 8)?
+        };
         Ok(())
     }
 }
@@ -171,7 +176,7 @@ impl Codelet for Count {
 #[test]
 fn another_header_is_another_recording_and_working_space_stays() {
     let mock = at_once(|builder| builder);
-    let rt = on(&mock, 1 << 20, GpuGraphs::Always);
+    let rt = on(&mock, 1 << 20, DeviceGraphs::Always);
     let [x, y, z] = [rt.register(vec![1.0]), rt.register(vec![0.0]), rt.register(vec![0.0])];
     let count = |g: &Recorder, to: &Value| g.submit(Count, (read(&x), update(to), scratch(1)));
     let graph = rt.record(|g| count(g, &y).and(count(g, &z)).map(drop)).unwrap();
@@ -201,12 +206,14 @@ impl Codelet for Anew {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (mut y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
-        y.replace(1, cx.gpu())?;
+impl Anew {
+    fn cuda(&self, (mut y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        y.replace(1, cx.device())?;
         let (y, bytes) = y.part(0);
         launch(cx, "set", &[Arg::F64(self.0), Arg::Write(y, bytes)])
     }
@@ -215,7 +222,7 @@ impl Codelet for Anew {
 #[test]
 fn what_cannot_be_recorded_goes_task_by_task() {
     let mock = at_once(|builder| builder);
-    let rt = on(&mock, 1 << 20, GpuGraphs::Always);
+    let rt = on(&mock, 1 << 20, DeviceGraphs::Always);
     let [x, y] = [rt.register(vec![1.0]), rt.register(vec![0.0])];
     let step = |end| Step { end, ..Step::by(1.0) };
     let record = |last: &dyn Fn(&Recorder) -> Result<(), Error>| {
@@ -253,7 +260,7 @@ fn what_cannot_be_recorded_goes_task_by_task() {
 #[test]
 fn what_has_no_room_at_once_goes_task_by_task() {
     // Room for two values of three.
-    let mut averages = Averages::new(at_once(|builder| builder), 16, GpuGraphs::Always);
+    let mut averages = Averages::new(at_once(|builder| builder), 16, DeviceGraphs::Always);
     (0..5).for_each(|_| drop(averages.replay(1.0)));
     let Averages { rt, y, wanted, .. } = &averages;
     assert_eq!((rt.read(y).unwrap()[0], counts(rt)), (*wanted, (0, 0)));
@@ -263,7 +270,7 @@ fn what_has_no_room_at_once_goes_task_by_task() {
 /// Other tasks need the memory between replays, so that operands come back to other places.
 #[test]
 fn operands_that_were_given_up_are_found_again() {
-    let mut averages = Averages::new(at_once(|builder| builder), 32, GpuGraphs::Always);
+    let mut averages = Averages::new(at_once(|builder| builder), 32, DeviceGraphs::Always);
     let others: Vec<Value> = (0..4).map(|_| averages.rt.register(vec![0.0])).collect();
     for i in 0..12 {
         averages.replay(1.0);
@@ -284,7 +291,7 @@ fn a_gpu_that_fails_takes_nothing_along_that_is_elsewhere() {
     for operation in 1..40 {
         let mock = at_once(|builder| builder.seed(operation));
         mock.inject(0, Fault::Operation(operation)).unwrap();
-        let mut averages = Averages::new(mock, 1 << 20, GpuGraphs::Always);
+        let mut averages = Averages::new(mock, 1 << 20, DeviceGraphs::Always);
         (0..5).for_each(|_| drop(averages.replay(1.0)));
         let Averages { mock, rt, x, t, y, graph, wanted } = averages;
         match rt.take(y) {
@@ -307,7 +314,7 @@ fn random_replays_come_to_what_they_should() {
         let mut next = numbers(seed);
         let mock = at_once(|builder| builder.seed(seed));
         let room = [40, 48, 64, 1 << 20][next(4)];
-        let rt = on(&mock, room, GpuGraphs::Always);
+        let rt = on(&mock, room, DeviceGraphs::Always);
         let name = |i: usize| format!("v{i}");
         let values: Vec<Value> = (0..VALUES).map(|i| rt.register(vec![i as f64]).named(name(i))).collect();
         let spare: Vec<Value> = (0..VALUES).map(|i| rt.register(vec![i as f64])).collect();

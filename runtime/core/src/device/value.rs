@@ -1,10 +1,9 @@
-//! A handle's value in the memory of a GPU.
+//! A handle's value in the memory of a device.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use zellige_gpu::Address;
 
 use super::memory::DeviceBuffer;
 use crate::data::{AnyHeader, Meta};
@@ -17,7 +16,7 @@ pub(crate) struct Known {
     pub(crate) meta: Meta,
 }
 
-/// A value of some [`Portable`](crate::Portable) type: its header is on the host, its parts are on the GPU.
+/// A value of some [`Portable`](crate::Portable) type: its header is on the host, its parts are in device memory.
 pub(crate) struct DeviceValue {
     /// Changed by the end of its writer, maybe while the body of a reader is being launched behind that: who looks gets what was known at
     /// that moment.
@@ -62,7 +61,7 @@ impl DeviceValue {
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) known: Known,
-    pub(crate) parts: SmallVec<[(Address, u64); 2]>,
+    pub(crate) parts: SmallVec<[(u64, u64); 2]>,
 }
 
 impl Seen {

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::steps::{Set, Step, Views, check, launch};
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Arg;
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_gpu::twin::TwinArg;
 use zellige_runtime::{
-    Bindings, Codelet, Cpu, Cuda, Gpu, GpuGraphs, Handle, Read, Runtime, Submit, TaskContext, TaskError,
-    Update, read, update, write,
+    Bindings, Codelet, Cpu, DeviceGraphs, DeviceTable, Handle, OnDevice, Read, Runtime, Submit, TaskContext,
+    TaskError, Update, read, update, write,
 };
 
 type Value = Handle<Vec<f64>>;
@@ -51,11 +52,13 @@ impl Codelet for AddTwice {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (x, y): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl AddTwice {
+    fn cuda(&self, (x, y): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let ((x, _), (y, _)) = (x.part(0), y.part(0));
         let make =
             |at, cx: &TaskContext<'_>| launch(cx, "twice", &[Arg::Read(x, 8), Arg::Write(at, self.bytes)]);
@@ -143,7 +146,7 @@ fn recorded_replays_make_their_own() {
     let (mock, _) = counting(1, 5);
     let gpu = Gpu::new(mock.clone(), 0).memory(1 << 20);
     let builder = Runtime::builder().workers(0).policy("eager").device(gpu);
-    let rt = builder.gpu_graphs(GpuGraphs::Always).build().unwrap();
+    let rt = builder.device_graphs(DeviceGraphs::Always).build().unwrap();
     let [x, y, z] = [1.0, 0.0, 0.0].map(|x| rt.register(vec![x]));
     let add = |to: &Value, from: &Value| rt.submit(AddTwice { bytes: 64 }, (read(from), update(to))).unwrap();
     let graph = rt

@@ -1,10 +1,10 @@
 //! Small parts of values on their way to the host.
 
-use crate::buffer::Block;
+use zellige_runtime::device::PinnedBlock;
 
 /// Bytes that a copy brings to page-locked memory, and where they belong: to other memory CUDA copies only while its caller waits.
 pub(super) struct Landing {
-    block: Block,
+    block: PinnedBlock,
     to: *mut u8,
     bytes: usize,
 }
@@ -15,7 +15,7 @@ unsafe impl Send for Landing {}
 impl Landing {
     /// # Safety
     /// The place stays, and nobody else uses it, until this has landed or is dropped.
-    pub(super) unsafe fn new(block: Block, to: &mut [u8]) -> Self {
+    pub(super) unsafe fn new(block: PinnedBlock, to: &mut [u8]) -> Self {
         Landing { block, to: to.as_mut_ptr(), bytes: to.len() }
     }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use zellige_gpu::{Address, Event, GpuError};
 
+use zellige_runtime::device::Stream as _;
+
 use super::memory::{GpuMemory, GpuStream};
 
 /// What lies beside the values of one device.
@@ -151,7 +153,7 @@ impl GpuStream {
         if let Some(form) = operand_cache.find((of, what)) {
             self.driver().wait_event(self.stream, form.made)?;
             let at = form.at;
-            self.keep(form);
+            self.keep(Box::new(form));
             return Ok(Some(at));
         }
         if !operand_cache.has_room(bytes) {
@@ -169,7 +171,7 @@ impl GpuStream {
         let memory = Arc::downgrade(&self.memory);
         let form = Arc::new(Form { at, bytes, made, last_used: AtomicU64::new(0), memory });
         // Kept in any case: what has been queued may use it.
-        self.keep(Arc::clone(&form));
+        self.keep(Box::new(Arc::clone(&form)));
         make(at)?;
         self.driver().record(form.made, self.stream)?;
         operand_cache.add((of, what), &form);

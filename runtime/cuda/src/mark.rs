@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use zellige_gpu::{Event, GpuError, Stream};
+use zellige_runtime::device::Mark;
 
 use super::memory::{GpuMemory, GpuStream};
 
 /// An event at the end of an operation. Whoever lets another stream wait for it keeps it until that has gone on.
-pub(crate) struct Mark {
+pub(super) struct GpuMark {
     memory: Arc<GpuMemory>,
     event: Event,
     stream: Stream,
@@ -18,13 +19,13 @@ pub(crate) struct Mark {
     ended: OnceLock<Instant>,
 }
 
-impl fmt::Debug for Mark {
+impl fmt::Debug for GpuMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Mark({:?} on {:?})", self.event, self.stream)
     }
 }
 
-impl Mark {
+impl GpuMark {
     /// One at the end of what is on the stream now.
     ///
     /// # Errors
@@ -32,7 +33,7 @@ impl Mark {
     pub(super) fn at_end_of(stream: &GpuStream, lane: usize) -> Result<Arc<Self>, GpuError> {
         let memory = Arc::clone(&stream.memory);
         let event = memory.driver.create_event(memory.gpu, false)?;
-        let mark = Mark { memory, event, stream: stream.stream, lane, ended: OnceLock::new() };
+        let mark = GpuMark { memory, event, stream: stream.stream, lane, ended: OnceLock::new() };
         mark.memory.driver.record(event, stream.stream)?;
         Ok(Arc::new(mark))
     }
@@ -42,7 +43,7 @@ impl Mark {
     /// # Errors
     /// The driver's.
     pub(super) fn precede(&self, stream: &GpuStream) -> Result<(), GpuError> {
-        if self.stream == stream.stream || crate::mutant::mutant(11) {
+        if self.stream == stream.stream || zellige_runtime::internal::mutant(11) {
             return Ok(());
         }
         stream.driver().wait_event(stream.stream, self.event)
@@ -61,14 +62,15 @@ impl Mark {
         // The one thread that waits says so.
         let _ = self.ended.set(at);
     }
+}
 
-    /// When the operation ended, once the host knows.
-    pub(crate) fn ended(&self) -> Option<Instant> {
+impl Mark for GpuMark {
+    fn ended(&self) -> Option<Instant> {
         self.ended.get().copied()
     }
 }
 
-impl Drop for Mark {
+impl Drop for GpuMark {
     fn drop(&mut self) {
         self.memory.driver.destroy_event(self.event);
     }

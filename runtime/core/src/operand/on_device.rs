@@ -4,12 +4,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::data::{Data, HandleBase, HandleCore, Kind, ValueCell, View};
+use crate::device::{DeviceMut, DeviceRef, DeviceSlot, DeviceValue, Seen};
 use crate::error::{Failure, TaskError};
-use crate::gpu::{CudaMut, CudaRef, CudaSlot, DeviceValue, Seen};
 use crate::task::{Env, Refusal};
 
 /// A place on the GPU, while a body is called. The memory manager keeps it until the task has ended.
-pub struct OnGpu {
+pub struct DeviceHeld {
     cell: Arc<ValueCell<DeviceValue>>,
     base: NonNull<HandleBase>,
     /// The value as it was found; `None` where there need not be any.
@@ -17,17 +17,17 @@ pub struct OnGpu {
     _view: View,
 }
 
-impl OnGpu {
+impl DeviceHeld {
     /// The place that was resolved last, with or without a value, to be written.
     pub(super) fn any<D: Data>(core: &HandleCore<D>, env: &Env<'_>) -> Self {
-        OnGpu::of(core, env, Kind::Exclusive)
+        DeviceHeld::of(core, env, Kind::Exclusive)
     }
 
     fn of<D: Data>(core: &HandleCore<D>, env: &Env<'_>, kind: Kind) -> Self {
         let buffer = env.place().expect("what runs on a GPU has been placed");
-        let cell = core.gpu_place(buffer);
+        let cell = core.device_place(buffer);
         let view = env.view(&core.base, &cell, kind);
-        OnGpu { cell, base: NonNull::from(&core.base), seen: None, _view: view }
+        DeviceHeld { cell, base: NonNull::from(&core.base), seen: None, _view: view }
     }
 
     /// The same; its value must be there.
@@ -37,7 +37,7 @@ impl OnGpu {
         kind: Kind,
     ) -> Result<Self, Refusal> {
         env.check(&core.base)?;
-        let mut held = OnGpu::of(core, env, kind);
+        let mut held = DeviceHeld::of(core, env, kind);
         // SAFETY: the task has been granted an access to the place.
         let Some(value) = (unsafe { held.cell.shared() }) else {
             return Err(Refusal::unwritten(&core.base));
@@ -48,19 +48,19 @@ impl OnGpu {
         Ok(held)
     }
 
-    pub(super) fn view<D>(&self) -> CudaRef<'_, D> {
-        CudaRef::new(self.seen.as_ref().expect("it was there when it was acquired"))
+    pub(super) fn view<D>(&self) -> DeviceRef<'_, D> {
+        DeviceRef::new(self.seen.as_ref().expect("it was there when it was acquired"))
     }
 
-    pub(super) fn view_mut<D>(&mut self) -> CudaMut<'_, D> {
+    pub(super) fn view_mut<D>(&mut self) -> DeviceMut<'_, D> {
         // SAFETY: the task has been granted the one exclusive access to the place, which lasts until it ends.
         let value = unsafe { self.cell.exclusive() }.as_mut();
-        CudaMut::new(value.expect("seen when it was acquired"), &self.cell)
+        DeviceMut::new(value.expect("seen when it was acquired"), &self.cell)
     }
 
-    pub(super) fn slot<D>(&mut self) -> CudaSlot<'_, D> {
+    pub(super) fn slot<D>(&mut self) -> DeviceSlot<'_, D> {
         // SAFETY: the task has been granted the one exclusive access to the place, which lasts until it ends.
-        CudaSlot::new(unsafe { self.cell.exclusive() }, &self.cell)
+        DeviceSlot::new(unsafe { self.cell.exclusive() }, &self.cell)
     }
 
     fn base(&self) -> &HandleBase {

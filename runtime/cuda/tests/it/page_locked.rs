@@ -5,12 +5,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::Arg;
 use zellige_gpu::mock::{Fault, Mock, MockBuilder};
 use zellige_gpu::twin::TwinArg;
 use zellige_runtime::{
-    Buffer, Codelet, Cpu, Cuda, Data, DeviceInfo, Gpu, Handle, Operands, Portable, Runtime, RuntimeBuilder,
-    Submit, TaskContext, TaskError, Update, update, write,
+    Buffer, Codelet, Cpu, Data, DeviceInfo, DeviceTable, Handle, OnDevice, Operands, Portable, Runtime,
+    RuntimeBuilder, Submit, TaskContext, TaskError, Update, update, write,
 };
 
 type Views<'v, C, K> = <<C as Codelet>::Operands as Operands>::Views<'v, K>;
@@ -55,11 +56,13 @@ impl<D: Portable> Codelet for Bump<D> {
         device.kind == "cuda"
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
     }
+}
 
-    fn cuda(&self, (y,): Views<'_, Self, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl<D: Portable> Bump<D> {
+    fn cuda(&self, (y,): Views<'_, Self, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         let gpu = cx.gpu();
         let driver = gpu.driver();
         let kernel = driver.kernel(driver.load(gpu.gpu(), b"an image")?, "bump")?;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_gpu::mock::{Fault, Mock};
 use zellige_runtime::*;
 
@@ -26,7 +27,7 @@ struct Clear {
 
 type Views<'v, K> = <(Read<f64>, Update<Vec<f64>>) as Operands>::Views<'v, K>;
 
-fn clear(way: Way, (_, y): &Views<'_, Cuda>, cx: &TaskContext<'_>) -> Result<(), TaskError> {
+fn clear(way: Way, (_, y): &Views<'_, OnDevice>, cx: &TaskContext<'_>) -> Result<(), TaskError> {
     let (gpu, (at, bytes)) = (cx.gpu(), y.part(0));
     // SAFETY: the bytes are the operand's.
     unsafe { gpu.driver().zero(gpu.stream(), at, bytes)? };
@@ -53,23 +54,22 @@ impl Codelet for Clear {
         Ok(())
     }
 
-    fn has_cuda(&self) -> bool {
-        true
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        let most = 8;
+        table.add_batched(*CUDA, Self::cuda, most, Self::cuda_batch);
     }
+}
 
-    fn cuda(&self, views: Views<'_, Cuda>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+impl Clear {
+    fn cuda(&self, views: Views<'_, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
         self.calls.lock().unwrap().push(1);
         clear(self.way, &views, cx)
     }
 
-    fn batch_on_gpus(&self) -> usize {
-        8
-    }
-
-    fn cuda_batch(batch: CudaBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
+    fn cuda_batch(batch: DeviceBatch<'_, '_, Self>) -> Vec<Result<(), TaskError>> {
         batch[0].codelet.calls.lock().unwrap().push(batch.len());
         let there = batch.into_iter().take_while(|member| member.codelet.way != Way::Missing);
-        there.map(|CudaMember { codelet, views, cx }| clear(codelet.way, &views, cx)).collect()
+        there.map(|DeviceMember { codelet, views, cx }| clear(codelet.way, &views, cx)).collect()
     }
 }
 

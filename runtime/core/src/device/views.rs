@@ -1,30 +1,31 @@
-//! What a body for a GPU sees of its operands: addresses, and headers.
+//! What a body for a device with an architecture of its own sees of its operands: addresses, and headers.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use zellige_gpu::{Address, GpuError};
 
-use super::context::GpuContext;
+use super::context::DeviceContext;
+use super::stream::StreamError;
 use super::value::{DeviceValue, Known, Seen};
 use crate::buffer::Element;
 use crate::data::{Data, Meta, Portable, ValueCell};
 use crate::task::DeviceKind;
 
-/// GPUs: bodies see where values lie in their memory, and put operations on a stream ([`GpuContext`]).
+/// Devices with an [architecture](super::Arch) of their own: bodies see where values lie in their memory, and put operations on a stream
+/// ([`DeviceContext`]).
 ///
-/// A value of a [`Portable`] type is its header, on the host, and its parts, on the GPU. What a body queues runs later: it reads headers and
-/// addresses, never a number.
+/// A value of a [`Portable`] type is its header, on the host, and its parts, on the device. What a body queues runs later: it reads headers
+/// and addresses, never a number.
 #[derive(Debug)]
-pub struct Cuda;
+pub struct OnDevice;
 
-impl DeviceKind for Cuda {
-    type Ref<'v, D: Data> = CudaRef<'v, D>;
-    type Mut<'v, D: Data> = CudaMut<'v, D>;
-    type Slot<'v, D: Data> = CudaSlot<'v, D>;
-    type List<'v, D: Data> = CudaList<'v, D>;
-    type Scratch<'v, T: Element> = CudaScratch;
+impl DeviceKind for OnDevice {
+    type Ref<'v, D: Data> = DeviceRef<'v, D>;
+    type Mut<'v, D: Data> = DeviceMut<'v, D>;
+    type Slot<'v, D: Data> = DeviceSlot<'v, D>;
+    type List<'v, D: Data> = DeviceList<'v, D>;
+    type Scratch<'v, T: Element> = DeviceScratch;
 }
 
 fn header<D: Portable>(known: &Known) -> &D::Header {
@@ -32,22 +33,22 @@ fn header<D: Portable>(known: &Known) -> &D::Header {
 }
 
 /// A value that is read.
-pub struct CudaRef<'v, D> {
+pub struct DeviceRef<'v, D> {
     seen: &'v Seen,
     _type: PhantomData<fn() -> D>,
 }
 
-impl<D> Clone for CudaRef<'_, D> {
+impl<D> Clone for DeviceRef<'_, D> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<D> Copy for CudaRef<'_, D> {}
+impl<D> Copy for DeviceRef<'_, D> {}
 
-impl<'v, D> CudaRef<'v, D> {
+impl<'v, D> DeviceRef<'v, D> {
     pub(crate) fn new(seen: &'v Seen) -> Self {
-        CudaRef { seen, _type: PhantomData }
+        DeviceRef { seen, _type: PhantomData }
     }
 
     /// The value's header.
@@ -62,8 +63,9 @@ impl<'v, D> CudaRef<'v, D> {
     ///
     /// # Panics
     /// If there is no such part.
-    pub fn part(&self, i: usize) -> (Address, u64) {
-        self.seen.parts[i]
+    pub fn part<A: From<u64>>(&self, i: usize) -> (A, u64) {
+        let (at, bytes) = self.seen.parts[i];
+        (at.into(), bytes)
     }
 
     /// Format, norm and size.
@@ -73,17 +75,17 @@ impl<'v, D> CudaRef<'v, D> {
 }
 
 /// A value that is updated.
-pub struct CudaMut<'v, D> {
+pub struct DeviceMut<'v, D> {
     value: &'v mut DeviceValue,
     known: Known,
     cell: Arc<ValueCell<DeviceValue>>,
     _type: PhantomData<fn() -> D>,
 }
 
-impl<'v, D> CudaMut<'v, D> {
+impl<'v, D> DeviceMut<'v, D> {
     pub(crate) fn new(value: &'v mut DeviceValue, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
         value.changes();
-        CudaMut { known: value.known(), value, cell: Arc::clone(cell), _type: PhantomData }
+        DeviceMut { known: value.known(), value, cell: Arc::clone(cell), _type: PhantomData }
     }
 
     /// The value's header.
@@ -98,8 +100,8 @@ impl<'v, D> CudaMut<'v, D> {
     ///
     /// # Panics
     /// If there is no such part.
-    pub fn part(&self, i: usize) -> (Address, u64) {
-        (self.value.parts[i].at(), self.value.parts[i].bytes())
+    pub fn part<A: From<u64>>(&self, i: usize) -> (A, u64) {
+        (self.value.parts[i].at().into(), self.value.parts[i].bytes())
     }
 
     /// Format, norm and size, as the writer before left them.
@@ -111,9 +113,9 @@ impl<'v, D> CudaMut<'v, D> {
     /// given back once the body's operations have ended, and until then can be used.
     ///
     /// # Errors
-    /// The driver's, e.g. [`GpuError::OutOfMemory`]. While a replay is recorded ([`GpuGraphs`](crate::GpuGraphs)) it is refused, and the graph's
+    /// The device's, e.g. [`StreamError::OutOfMemory`]. While a replay is recorded ([`DeviceGraphs`](crate::DeviceGraphs)) it is refused, and the graph's
     /// tasks are launched one by one from then on.
-    pub fn replace(&mut self, header: D::Header, cx: &GpuContext<'_>) -> Result<(), GpuError>
+    pub fn replace(&mut self, header: D::Header, cx: &DeviceContext<'_>) -> Result<(), StreamError>
     where
         D: Portable,
     {
@@ -125,20 +127,20 @@ impl<'v, D> CudaMut<'v, D> {
         Ok(())
     }
 
-    /// Reads bytes of the GPU's memory back, behind what has been queued, and changes by them what is known of the value, e.g. its norm,
+    /// Reads bytes of the device's memory back, behind what has been queued, and changes by them what is known of the value, e.g. its norm,
     /// once the body's operations have ended. Format and size stay as they are.
     ///
     /// # Errors
-    /// The driver's.
+    /// The device's.
     ///
     /// # Safety
-    /// As [`GpuContext::read_back`].
+    /// As [`DeviceContext::read_back`].
     pub unsafe fn read_back(
         &self,
-        cx: &GpuContext<'_>,
-        (at, bytes): (Address, usize),
+        cx: &DeviceContext<'_>,
+        (at, bytes): (impl Into<u64>, usize),
         change: impl FnOnce(&[u8], &mut D::Header, &mut Meta) + Send + 'static,
-    ) -> Result<(), GpuError>
+    ) -> Result<(), StreamError>
     where
         D: Portable,
     {
@@ -161,18 +163,18 @@ impl<'v, D> CudaMut<'v, D> {
     }
 }
 
-/// A value that a conversion makes ([`Portable::convert_on_gpu`]): [`GpuContext::value`] keeps it.
-pub struct CudaValue<D: Portable> {
+/// A value that a conversion makes ([`Portable::convert_on_device`]): [`DeviceContext::value`] keeps it.
+pub struct NewValue<D: Portable> {
     header: D::Header,
-    parts: SmallVec<[(Address, u64); 2]>,
+    parts: SmallVec<[(u64, u64); 2]>,
     /// Which of its context's.
     at: usize,
 }
 
-impl<D: Portable> CudaValue<D> {
+impl<D: Portable> NewValue<D> {
     pub(super) fn new(header: D::Header, value: &DeviceValue, at: usize) -> Self {
         let parts = value.parts.iter().map(|part| (part.at(), part.bytes())).collect();
-        CudaValue { header, parts, at }
+        NewValue { header, parts, at }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -188,29 +190,30 @@ impl<D: Portable> CudaValue<D> {
     ///
     /// # Panics
     /// If there is no such part.
-    pub fn part(&self, i: usize) -> (Address, u64) {
-        self.parts[i]
+    pub fn part<A: From<u64>>(&self, i: usize) -> (A, u64) {
+        let (at, bytes) = self.parts[i];
+        (at.into(), bytes)
     }
 }
 
 /// Where a writing body puts its value.
-pub struct CudaSlot<'v, D> {
+pub struct DeviceSlot<'v, D> {
     place: &'v mut Option<DeviceValue>,
     cell: Arc<ValueCell<DeviceValue>>,
     _type: PhantomData<fn() -> D>,
 }
 
-impl<'v, D> CudaSlot<'v, D> {
+impl<'v, D> DeviceSlot<'v, D> {
     pub(crate) fn new(place: &'v mut Option<DeviceValue>, cell: &Arc<ValueCell<DeviceValue>>) -> Self {
-        CudaSlot { place, cell: Arc::clone(cell), _type: PhantomData }
+        DeviceSlot { place, cell: Arc::clone(cell), _type: PhantomData }
     }
 
     /// A value of this header whose parts what follows on the stream fills: those of the value that is there, where they have the right
     /// sizes.
     ///
     /// # Errors
-    /// The driver's, e.g. [`GpuError::OutOfMemory`]; as of [`CudaMut::replace`] for other sizes.
-    pub fn put(self, header: D::Header, cx: &GpuContext<'_>) -> Result<CudaMut<'v, D>, GpuError>
+    /// The device's, e.g. [`StreamError::OutOfMemory`]; as of [`DeviceMut::replace`] for other sizes.
+    pub fn put(self, header: D::Header, cx: &DeviceContext<'_>) -> Result<DeviceMut<'v, D>, StreamError>
     where
         D: Portable,
     {
@@ -230,14 +233,14 @@ impl<'v, D> CudaSlot<'v, D> {
         };
         let meta = D::header_meta(&header);
         let new = DeviceValue::new(Box::new(header), parts, meta);
-        Ok(CudaMut::new(self.place.insert(new), &self.cell))
+        Ok(DeviceMut::new(self.place.insert(new), &self.cell))
     }
 }
 
 /// The values of a list of handles.
-pub struct CudaList<'v, D>(pub(crate) Vec<CudaRef<'v, D>>);
+pub struct DeviceList<'v, D>(pub(crate) Vec<DeviceRef<'v, D>>);
 
-impl<'v, D> CudaList<'v, D> {
+impl<'v, D> DeviceList<'v, D> {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -249,16 +252,16 @@ impl<'v, D> CudaList<'v, D> {
     }
 
     /// All values in order.
-    pub fn iter(&self) -> impl Iterator<Item = CudaRef<'v, D>> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = DeviceRef<'v, D>> + '_ {
         self.0.iter().copied()
     }
 }
 
-/// Working space on the GPU.
+/// Working space on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CudaScratch {
+pub struct DeviceScratch {
     /// Where it is.
-    pub at: Address,
+    pub at: u64,
     /// Its bytes.
     pub bytes: u64,
 }
@@ -274,14 +277,14 @@ macro_rules! debug_by_meta {
     )*};
 }
 debug_by_meta!(
-    CudaRef => |v| v.seen.known.meta,
-    CudaMut => |v| v.known.meta,
-    CudaSlot => |v| v.place.as_ref().map(DeviceValue::meta),
-    CudaList => |v| v.0.len()
+    DeviceRef => |v| v.seen.known.meta,
+    DeviceMut => |v| v.known.meta,
+    DeviceSlot => |v| v.place.as_ref().map(DeviceValue::meta),
+    DeviceList => |v| v.0.len()
 );
 
-impl<D: Portable> std::fmt::Debug for CudaValue<D> {
+impl<D: Portable> std::fmt::Debug for NewValue<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CudaValue({:?})", D::header_meta(&self.header))
+        write!(f, "NewValue({:?})", D::header_meta(&self.header))
     }
 }

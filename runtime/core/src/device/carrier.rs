@@ -1,0 +1,174 @@
+//! Transfers of values between the host and devices with an architecture of their own.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::context::DeviceContext;
+use super::memory::{DeviceBuffer, DeviceMemory};
+use super::stream::{Place, Stream, StreamError};
+use super::value::DeviceValue;
+use crate::data::{Data, Portability};
+use crate::format::Format;
+
+/// Carries values over one stream. Copies are queued, not waited for: their sources stay until the stream's operation has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Carrier<'s> {
+    pub(crate) stream: &'s dyn Stream,
+}
+
+impl Carrier<'_> {
+    /// A copy of a host value in a device's memory. The caller keeps `value` where it is until the copy has ended.
+    pub(crate) fn up<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &D,
+        memory: &Arc<dyn DeviceMemory>,
+    ) -> Result<DeviceValue, StreamError> {
+        let host = |bytes: &[u8]| (Place::Host(bytes.as_ptr().cast_mut()), bytes.len() as u64);
+        // The type's own code first: should it panic, nothing has been queued.
+        let (header, meta, parts) = ((travel.header)(value), value.meta(), (travel.parts)(value));
+        let parts = self.copies(parts.into_iter().map(host), memory)?;
+        Ok(DeviceValue::new(header, parts, meta))
+    }
+
+    /// A copy of a GPU's value on the host, made where it is to stay: `place` is not moved before the copy has ended.
+    pub(crate) fn down<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        place: &mut Option<D>,
+    ) -> Result<(), StreamError> {
+        let blank = (travel.blank)(&value.known().header).expect("it was made by the same functions");
+        let parts = (travel.parts_mut)(place.insert(blank));
+        // Before anything is queued, since a panic lets the value go.
+        let sizes = parts.iter().map(|to| to.len() as u64);
+        assert!(
+            sizes.eq(value.parts.iter().map(DeviceBuffer::bytes)),
+            "a header says how large its parts are"
+        );
+        parts.into_iter().zip(&value.parts).try_for_each(|(to, from)| self.fetch(to, from))
+    }
+
+    /// A copy of a GPU's value in the memory of the same or another one.
+    pub(crate) fn across<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        memory: &Arc<dyn DeviceMemory>,
+    ) -> Result<DeviceValue, StreamError> {
+        let known = value.known();
+        let header = (travel.clone_header)(&known.header);
+        let parts = self.copies(value.parts.iter().map(|part| (place(part), part.bytes())), memory)?;
+        Ok(DeviceValue::new(header, parts, known.meta))
+    }
+
+    /// A device's value in another format, made on the stream's device and in its memory; `None`: only the host knows how.
+    pub(crate) fn converted<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: &DeviceValue,
+        to: Format,
+    ) -> Result<Option<DeviceValue>, StreamError> {
+        let (arch, cx) = (self.memory().arch(), DeviceContext::new(self.stream));
+        if !(travel.converts)(arch) {
+            return Ok(None);
+        }
+        if value.parts.iter().all(|part| Arc::ptr_eq(part.memory(), self.memory())) {
+            return Ok((travel.convert_on_device)(value, to, &cx)?);
+        }
+        let near = Arc::new(self.across(travel, value, self.memory())?);
+        // Also where the type's own code panics.
+        self.stream.keep(Box::new(Arc::clone(&near)));
+        Ok((travel.convert_on_device)(&near, to, &cx)?)
+    }
+
+    /// The memory of the device whose stream it is.
+    pub(crate) fn memory(&self) -> &Arc<dyn DeviceMemory> {
+        self.stream.memory()
+    }
+
+    /// A value of that memory's in this one: itself, or a copy.
+    pub(crate) fn on<D: Data>(
+        &self,
+        travel: &Portability<D>,
+        value: DeviceValue,
+        memory: &Arc<dyn DeviceMemory>,
+    ) -> Result<DeviceValue, StreamError> {
+        if Arc::ptr_eq(memory, self.memory()) {
+            return Ok(value);
+        }
+        let there = self.across(travel, &value, memory);
+        self.stream.keep(Box::new(value));
+        there
+    }
+
+    /// New buffers in a device's memory with copies of these bytes.
+    fn copies<'p>(
+        &self,
+        from: impl Iterator<Item = (Place<'p>, u64)>,
+        memory: &Arc<dyn DeviceMemory>,
+    ) -> Result<SmallVec<[DeviceBuffer; 2]>, StreamError> {
+        let mut parts = SmallVec::new();
+        for (from, bytes) in from {
+            let copied = self.stream.buffer(memory, bytes).and_then(|buffer| {
+                let at = buffer.at();
+                parts.push(buffer);
+                self.copy(Place::Device(memory, at), from, bytes)
+            });
+            if let Err(error) = copied {
+                // What was queued before may still use them.
+                self.stream.keep(Box::new(parts));
+                return Err(error);
+            }
+        }
+        Ok(parts)
+    }
+
+    fn copy(&self, to: Place<'_>, from: Place<'_>, bytes: u64) -> Result<(), StreamError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the target has just been allocated for this stream; the memory manager lets nobody write the source of a transfer, nor
+        // give it up, before the transfer has ended.
+        unsafe { self.stream.copy(to, from, bytes) }
+    }
+
+    fn fetch(&self, to: &mut [u8], from: &DeviceBuffer) -> Result<(), StreamError> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the target is a place that nobody looks at before the transfer has ended, and the source as in `copy`.
+        unsafe { self.stream.fetch(to, place(from)) }
+    }
+
+    /// Sends so many bytes over the way from one memory to another (`None`: the host's), to see how long that takes.
+    pub(crate) fn probe(
+        &self,
+        from: Option<&Arc<dyn DeviceMemory>>,
+        to: Option<&Arc<dyn DeviceMemory>>,
+        (source, target): (&mut [u8], &mut [u8]),
+    ) -> Result<(), StreamError> {
+        let bytes = source.len() as u64;
+        let (from, to) = (self.end_of_probe(from, source)?, self.end_of_probe(to, target)?);
+        // SAFETY: the device's buffers are kept by the stream; the host's are waited for here.
+        unsafe { self.stream.copy(to, from, bytes)? };
+        self.stream.synchronize()
+    }
+
+    fn end_of_probe<'p>(
+        &self,
+        memory: Option<&'p Arc<dyn DeviceMemory>>,
+        host: &mut [u8],
+    ) -> Result<Place<'p>, StreamError> {
+        let Some(memory) = memory else { return Ok(Place::Host(host.as_mut_ptr())) };
+        let buffer = self.stream.buffer(memory, host.len() as u64)?;
+        let at = buffer.at();
+        self.stream.keep(Box::new(buffer));
+        Ok(Place::Device(memory, at))
+    }
+}
+
+fn place(buffer: &DeviceBuffer) -> Place<'_> {
+    Place::Device(buffer.memory(), buffer.at())
+}

@@ -1,0 +1,95 @@
+//! In-order streams, each a thread that is started when it is first used.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+
+use super::StreamId;
+use crate::subnormals::Subnormals;
+
+/// A stream's work, one piece after the other.
+type Piece = Box<dyn FnOnce() + Send>;
+
+/// Where its pieces go in, and the thread that does them.
+type Stream = (Sender<Piece>, JoinHandle<()>);
+
+/// Streams by their names.
+#[derive(Default)]
+pub(crate) struct Streams {
+    name: String,
+    mode: Subnormals,
+    open: Mutex<HashMap<StreamId, Stream>>,
+}
+
+impl Streams {
+    /// None so far; `name` is that of their owner. Their threads compute in this mode.
+    pub(crate) fn new(name: &str, mode: Subnormals) -> Self {
+        Streams { name: name.into(), mode, open: Mutex::default() }
+    }
+
+    /// Puts a piece of work at a stream's end.
+    pub(crate) fn push(&self, stream: StreamId, piece: Piece) {
+        let mut open = self.open.lock();
+        let (sender, _) = open.entry(stream).or_insert_with(|| self.start());
+        // Only a thread that is gone refuses, and threads end when their sender does.
+        let _ = sender.send(piece);
+    }
+
+    fn start(&self) -> Stream {
+        let (sender, pieces) = channel::<Piece>();
+        let mode = self.mode;
+        let work = move || {
+            mode.set();
+            pieces.into_iter().for_each(|piece| piece());
+        };
+        let thread = thread::Builder::new().name(format!("zellige-{}", self.name)).spawn(work);
+        (sender, thread.expect("a thread for a stream can be started"))
+    }
+
+    /// Waits for all that was pushed. True if there were streams.
+    pub(crate) fn close(&self) -> bool {
+        let open = std::mem::take(&mut *self.open.lock());
+        let were_open = !open.is_empty();
+        for (_, (sender, thread)) in open {
+            drop(sender);
+            // The last owner of the streams may be one of them.
+            if thread.thread().id() != thread::current().id() {
+                // A piece that panicked has been reported by the thread's own message.
+                let _ = thread.join();
+            }
+        }
+        were_open
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_stream_keep_their_order_and_all_end_before_close_returns() {
+        let streams = Streams::new("test", Subnormals::Keep);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..300usize {
+            let seen = Arc::clone(&seen);
+            streams.push(StreamId::Link(n % 3, 9), Box::new(move || seen.lock().push(n)));
+        }
+        assert!(streams.close() && !streams.close());
+        let seen = seen.lock();
+        assert_eq!(seen.len(), 300);
+        for link in 0..3 {
+            let mine: Vec<usize> = seen.iter().copied().filter(|n| n % 3 == link).collect();
+            assert!(mine.is_sorted());
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The tests of this crate that need a public interface only, in one binary: it is linked once.
+
+mod gpu;
+mod gpu_batches;
+mod gpu_graphs;
+mod gpu_operand_cache;
+mod gpu_room;
+mod gpu_stream_order;
+mod gpu_use;
+mod page_locked;
+mod steps;
