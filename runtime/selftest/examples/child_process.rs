@@ -112,11 +112,12 @@ fn run(requests: &mut impl Read, memory: &mut BTreeMap<u64, Vec<u8>>) -> io::Res
     let args: Vec<[u64; 3]> = (0..number(requests)?)
         .map(|_| Ok([number(requests)?, number(requests)?, number(requests)?]))
         .collect::<io::Result<_>>()?;
-    // Arrays are taken out of the memory while the kernel has them: no two of its arguments are one array.
+    // Arrays are taken out of the memory while the kernel has them: no two of its arguments are one array. Empty ones lie nowhere.
+    let mut take = |at, bytes| if bytes == 0 { Some(Vec::new()) } else { memory.remove(at) };
     let mut arrays: Vec<(u64, Vec<u8>)> = args
         .iter()
         .filter(|[kind, ..]| *kind <= UPDATED)
-        .map(|[_, at, _]| Ok((*at, memory.remove(at).ok_or_else(nothing_there)?)))
+        .map(|[_, at, bytes]| Ok((*at, take(at, *bytes).ok_or_else(nothing_there)?)))
         .collect::<io::Result<_>>()?;
     let mut lent = arrays.iter_mut();
     let mut views: Vec<TwinArg<'_>> = args
@@ -133,7 +134,7 @@ fn run(requests: &mut impl Read, memory: &mut BTreeMap<u64, Vec<u8>>) -> io::Res
         })
         .collect();
     run_on_host(&String::from_utf8_lossy(&name), &mut views).map_err(io::Error::other)?;
-    memory.extend(arrays);
+    memory.extend(arrays.into_iter().filter(|(_, array)| !array.is_empty()));
     Ok(())
 }
 

@@ -33,10 +33,10 @@ pub(crate) struct Managed<D> {
     places: Cells<D>,
     /// Those on the disk.
     stored: Vec<(BufferId, Arc<Stored>)>,
-    /// Those on GPUs.
+    /// Those on devices.
     on_devices: Cells<DeviceValue>,
     forgotten: Forgotten,
-    /// What the last writer that was launched on a GPU has left, until it ends, and which that is.
+    /// What the last writer that was launched on a device has left, until it ends, and which that is.
     ahead: Option<(Ticket, Ahead)>,
 }
 
@@ -101,7 +101,7 @@ impl<D: Data> HandleCore<D> {
         find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").places, buffer)
     }
 
-    /// The place on a GPU with this number; a new and empty one if it has not been used.
+    /// The place on a device with this number; a new and empty one if it has not been used.
     pub(crate) fn device_place(&self, buffer: BufferId) -> Arc<ValueCell<DeviceValue>> {
         let mut managed = self.managed.lock();
         find_or_make(&mut managed.as_mut().expect("a buffer's handle is managed").on_devices, buffer)
@@ -116,7 +116,7 @@ impl<D: Data> HandleCore<D> {
     }
 
     /// Views of both ends of a transfer, for as long as the host touches them: what a `carrier` copies to or
-    /// from the host, until its stream's operation has ended. Streams order what lies on GPUs.
+    /// from the host, until its stream's operation has ended. Streams order what lies on devices.
     fn views_of_ends(&self, source: BufferId, target: BufferId, onto: Onto<'_>) -> [Option<View>; 2] {
         if !View::COUNTS {
             return [None, None];
@@ -139,7 +139,7 @@ impl<D: Data> HandleCore<D> {
         Some(Arc::clone(place))
     }
 
-    /// Carries a value that is on the host onto a GPU.
+    /// Carries a value that is on the host onto a device.
     fn send_up(
         &self,
         value: &D,
@@ -158,7 +158,7 @@ impl<D: Data> HandleCore<D> {
         Ok(sent?)
     }
 
-    /// Carries a value that is on a GPU to `target`, on the host or on a GPU.
+    /// Carries a value that is on a device to `target`, on the host or on a device.
     fn send_on(
         &self,
         value: &DeviceValue,
@@ -206,7 +206,7 @@ impl<D: Data> HandleCore<D> {
         Ok(())
     }
 
-    /// A GPU's value on the host, for a conversion there.
+    /// A device's value on the host, for a conversion there.
     fn fetched(
         &self,
         travel: &Portability<D>,
@@ -311,7 +311,7 @@ pub(crate) trait Places {
     fn clear(&self, buffer: BufferId) -> Option<RecycledBuffer>;
     /// The writer of `buffer` has ended: its value is the current version. Returns what it is.
     fn settle(&self, buffer: BufferId) -> Meta;
-    /// As [`settle`](Places::settle), of a writer that was launched on a GPU: others may have been launched behind it, so the value is what it left.
+    /// As [`settle`](Places::settle), of a writer that was launched on a device: others may have been launched behind it, so the value is what it left.
     fn settle_as(&self, by: Ticket, meta: Meta);
     /// The body of a writer has put its operations on a stream. Returns what it has left in `buffer`.
     fn launched(&self, buffer: BufferId, by: Ticket, pending: &Pending) -> Ahead;
@@ -321,7 +321,7 @@ pub(crate) trait Places {
     fn unlaunched(&self, by: Ticket);
     /// What the last writer that was launched has left, if it has not ended.
     fn ahead(&self) -> Option<Ahead>;
-    /// The value at `buffer` on a GPU, if there is one, for a task to which the place has been granted.
+    /// The value at `buffer` on a device, if there is one, for a task to which the place has been granted.
     fn seen_on_device(&self, buffer: BufferId) -> Option<Seen>;
     /// The task, which writes there, has changed what is known of the value.
     fn learn_on_device(&self, buffer: BufferId, known: Known);
@@ -390,7 +390,7 @@ impl<D: Data> Places for HandleCore<D> {
         if let Some(carrier) = carrier.filter(|_| View::COUNTS) {
             carrier.stream.keep(Box::new(views));
         }
-        let carrier = || carrier.expect("a GPU carries what goes to it or from it");
+        let carrier = || carrier.expect("a device carries what goes to it or from it");
         if let Some(source) = self.on_device(source) {
             // SAFETY: the memory manager lets nobody write a replica that a transfer reads.
             let value = unsafe { source.shared() };

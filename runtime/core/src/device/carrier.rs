@@ -32,7 +32,7 @@ impl Carrier<'_> {
         Ok(DeviceValue::new(header, parts, meta))
     }
 
-    /// A copy of a GPU's value on the host, made where it is to stay: `place` is not moved before the copy has ended.
+    /// A copy of a device's value on the host, made where it is to stay: `place` is not moved before the copy has ended.
     pub(crate) fn down<D: Data>(
         &self,
         travel: &Portability<D>,
@@ -50,7 +50,7 @@ impl Carrier<'_> {
         parts.into_iter().zip(&value.parts).try_for_each(|(to, from)| self.fetch(to, from))
     }
 
-    /// A copy of a GPU's value in the memory of the same or another one.
+    /// A copy of a device's value in the memory of the same or another one.
     pub(crate) fn across<D: Data>(
         &self,
         travel: &Portability<D>,

@@ -113,7 +113,7 @@ impl<'a> DeviceContext<'a> {
     /// body waits: for the ends of others, and until values that nobody uses have been given up.
     ///
     /// # Errors
-    /// The device's; where no room can come, or none has come in ten seconds, what takes the GPU's memory.
+    /// The device's; where no room can come, or none has come in ten seconds, what takes the device's memory.
     pub fn scratch(&self, bytes: u64) -> Result<DeviceScratch, StreamError> {
         self.find(|| self.stream.scratch(bytes))
     }

@@ -157,7 +157,7 @@ impl Shared {
         self.all_but_cancelled(tasks, worker, local, run, |failure| (Ran::Failed(failure), false))
     }
 
-    /// Runs those that were not cancelled in one call on operands that have been placed, or has them put their operations on a GPU's
+    /// Runs those that were not cancelled in one call on operands that have been placed, or has them put their operations on a device's
     /// stream: what became of each so far.
     pub(crate) fn attempt_all_placed(
         self: &Arc<Self>,

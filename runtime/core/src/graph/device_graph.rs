@@ -1,4 +1,4 @@
-//! A replay as one launch on a GPU: what its tasks put on a stream is recorded, and launched again for as long as their
+//! A replay as one launch on a device: what its tasks put on a stream is recorded, and launched again for as long as their
 //! operands are what and where they were.
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::memory::BufferId;
 use crate::operand::{Accesses, Formats, Mode};
 use crate::task::{Body, Choice, DeviceInfo, Env, Header, Implementations, Only, Placement, Ran};
 
-/// Whether replays of recorded graphs are put on a GPU in one launch, e.g. as a graph of its driver, instead of task by task.
+/// Whether replays of recorded graphs are put on a device in one launch, e.g. as a graph of its driver, instead of task by task.
 ///
-/// That can be where a runtime has one GPU and no other worker takes the graph's tasks from it (none is there, or
-/// [`gpu_only`](crate::RuntimeBuilder::gpu_only)), every task has a function for GPUs and reads, writes or updates its operands as they are
+/// That can be where a runtime has one device and no other worker takes the graph's tasks from it (none is there, or
+/// [`gpu_only`](crate::RuntimeBuilder::gpu_only)), every task has a function for devices and reads, writes or updates its operands as they are
 /// stored, none chooses late, reads something back or gives a value other memory, and there is room for all operands at once. The first replay
 /// goes task by task in any case. What was recorded is launched again while the operands lie where they did, with the same headers;
 /// else it is recorded anew. Results are the same bits.
@@ -200,7 +200,7 @@ fn takes_values_as_they_are(body: &dyn Body) -> bool {
         && formats.iter().all(|format| *format == Format::NATIVE)
 }
 
-/// A slot's handle and its value on the GPU.
+/// A slot's handle and its value on the device.
 struct Operand<'e> {
     handle: &'e dyn AnyHandle,
     mode: Mode,
@@ -265,7 +265,7 @@ impl Body for GraphData {
     fn run<'e>(&'e self, env: &mut Env<'e>) -> Ran {
         let launched = match (&self.device_graph, env.stream()) {
             (Some(device_graph), Some(stream)) => self.launch(device_graph, stream, env),
-            // Its GPU has failed.
+            // Its device has failed.
             _ => None,
         };
         let task_by_task = || {
@@ -369,7 +369,7 @@ impl GraphData {
     }
 }
 
-/// Counts what the worker's GPU has done.
+/// Counts what the worker's device has done.
 fn count(env: &Env<'_>, add: impl FnOnce(&mut NodeUse)) {
     if let Some(transfers) = &env.shared.transfers {
         transfers.count(env.worker(), add);

@@ -328,7 +328,7 @@ pub(super) struct GraphData {
     pub(super) operand_ends: Vec<u32>,
     /// Counters of finished replays, to be used again.
     pub(super) spare: Mutex<Vec<Box<[AtomicU32]>>>,
-    /// How replays are put on a GPU in one launch; `None` if they cannot be.
+    /// How replays are put on a device in one launch; `None` if they cannot be.
     pub(super) device_graph: Option<DeviceGraph>,
 }
 

@@ -123,7 +123,7 @@ pub(super) struct Run {
     failure: OnceLock<Arc<Failure>>,
     /// The task that stands for the replay.
     gate: Arc<Task>,
-    /// When it began and how it goes, where it could be put on a GPU in one launch.
+    /// When it began and how it goes, where it could be put on a device in one launch.
     began: Mutex<Option<(Instant, Way)>>,
 }
 

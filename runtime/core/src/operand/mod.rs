@@ -142,11 +142,11 @@ pub trait Operand: Send + Sync + 'static {
     #[doc(hidden)]
     fn release(held: Self::Held, env: &mut Env<'_>, ok: bool) -> Result<(), TaskError>;
 
-    /// What is held while a body for GPUs puts its operations on a stream.
+    /// What is held while a body for devices puts its operations on a stream.
     #[doc(hidden)]
     type DeviceHeld;
 
-    /// As `acquire`, on a GPU; the operand has been brought there.
+    /// As `acquire`, on a device; the operand has been brought there.
     #[doc(hidden)]
     fn acquire_on_device<'e>(&'e self, env: &mut Env<'e>) -> Result<Self::DeviceHeld, Refusal>;
 

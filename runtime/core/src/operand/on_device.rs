@@ -1,4 +1,4 @@
-//! What a task holds of an operand that has been brought to a GPU.
+//! What a task holds of an operand that has been brought to a device.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::device::{DeviceMut, DeviceRef, DeviceSlot, DeviceValue, Seen};
 use crate::error::{Failure, TaskError};
 use crate::task::{Env, Refusal};
 
-/// A place on the GPU, while a body is called. The memory manager keeps it until the task has ended.
+/// A place on the device, while a body is called. The memory manager keeps it until the task has ended.
 pub struct DeviceHeld {
     cell: Arc<ValueCell<DeviceValue>>,
     base: NonNull<HandleBase>,
@@ -24,7 +24,7 @@ impl DeviceHeld {
     }
 
     fn of<D: Data>(core: &HandleCore<D>, env: &Env<'_>, kind: Kind) -> Self {
-        let buffer = env.place().expect("what runs on a GPU has been placed");
+        let buffer = env.place().expect("what runs on a device has been placed");
         let cell = core.device_place(buffer);
         let view = env.view(&core.base, &cell, kind);
         DeviceHeld { cell, base: NonNull::from(&core.base), seen: None, _view: view }

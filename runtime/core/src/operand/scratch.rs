@@ -22,7 +22,7 @@ pub fn scratch<T: Element>(len: usize) -> Scratch<T> {
 }
 
 impl<T> Scratch<T> {
-    /// Only bodies for CPUs get it: one for GPUs has other needs, and asks its context
+    /// Only bodies for CPUs get it: one for devices has other needs, and asks its context
     /// ([`DeviceContext::scratch`](crate::DeviceContext::scratch)).
     #[must_use]
     pub fn on_host(mut self) -> Self {

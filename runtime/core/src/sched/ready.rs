@@ -55,7 +55,7 @@ impl ReadyTask {
         &self.0.header().info
     }
 
-    /// The most tasks that one call of its codelet takes, on a GPU or elsewhere; 0 or 1: it runs alone.
+    /// The most tasks that one call of its codelet takes, on a device or elsewhere; 0 or 1: it runs alone.
     pub(crate) fn batch(&self, on_device: bool) -> usize {
         let batch = match &*self.0 {
             Work::Task(task) => task.header.implementations.together(on_device),

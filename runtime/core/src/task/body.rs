@@ -71,7 +71,7 @@ pub(crate) struct Ended {
     /// The body ran, so that what it writes is not what it was.
     pub(crate) began: bool,
     pub(crate) failure: Option<Arc<Failure>>,
-    /// Of a body that has put its operations on a GPU's stream: what is left to do once they have ended.
+    /// Of a body that has put its operations on a device's stream: what is left to do once they have ended.
     pub(crate) launched: Option<Box<Launched>>,
     /// Of such a body that did not fail: what it has written, as it left it, one for each access that writes.
     pub(crate) wrote: Option<SmallVec<[Ahead; 2]>>,
@@ -129,7 +129,7 @@ pub(crate) trait Body: Send + Sync {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
     }
-    /// Has them put their operations on a GPU's stream, in one call.
+    /// Has them put their operations on a device's stream, in one call.
     fn launch_batch(&self, members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
         let _ = (members, site);
         unreachable!("tasks whose type is not told run alone")
@@ -201,7 +201,7 @@ impl dyn Body + '_ {
         Ran::Failed(failure)
     }
 
-    /// As [`refused`](Self::refused), where the task was to run on a GPU. Of one that is lost nobody is told that the task has failed: it runs
+    /// As [`refused`](Self::refused), where the task was to run on a device. Of one that is lost nobody is told that the task has failed: it runs
     /// again elsewhere, if its operands are there.
     pub(crate) fn refused_on_device(&self, env: &Env<'_>, refusal: Refusal) -> Ran {
         match refusal {
@@ -343,7 +343,7 @@ impl<C: Codelet> TypedBody<C> {
         self.launched(env, held, result)
     }
 
-    /// Gives the operands back once the body has put its operations on a GPU's stream, with this result.
+    /// Gives the operands back once the body has put its operations on a device's stream, with this result.
     pub(super) fn launched(
         &self,
         env: &mut Env<'_>,

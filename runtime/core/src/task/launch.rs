@@ -18,7 +18,7 @@ struct Held<C: Codelet> {
     operands: <C::Operands as Operands>::DeviceHeld,
 }
 
-/// Has the members, all of which have bodies of type `C` and the same deferred selection, put their operations on their GPU's stream.
+/// Has the members, all of which have bodies of type `C` and the same deferred selection, put their operations on their device's stream.
 pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Vec<Ended> {
     let bodies: Vec<&TypedBody<C>> = members.iter().map(typed).collect();
     let mut fates: Vec<Fate> = members.iter().map(|_| Fate::default()).collect();
@@ -34,7 +34,7 @@ pub(super) fn run<C: Codelet>(members: &[Member<'_>], site: &mut Site<'_>) -> Ve
         }
         fates[at].notes = env.notes;
     }
-    // Those on the GPU take their place.
+    // Those on the device take their place.
     let times = site.shared.is_measuring().then(|| (Instant::now(), Instant::now()));
     let called = call::<C>(members, &bodies, &mut held, site);
     let count = held.len();

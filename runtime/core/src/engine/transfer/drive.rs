@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::links::{Way, mover};
-use super::workspace::WAITS_FOR_WORKSPACE;
 use super::{TransferDriver, Waiting};
 use crate::data::{AnyHandle, CarryError, Onto};
-use crate::device::{Carrier, Stream, StreamError};
+use crate::device::{Carrier, Stream};
 use crate::device::{Device, Op, Span, StreamId};
 use crate::engine::{Job, Shared, Stage};
 use crate::error::DeviceError;
@@ -24,7 +23,14 @@ impl Shared {
     /// Carries out all that is queued, in order: one thread at a time does, whoever comes meanwhile leaves it to that one.
     pub(crate) fn drain(self: &Arc<Self>) {
         let Some(transfers) = &self.transfers else { return };
-        transfers.actions.drain(|action| self.carry_out(transfers, action));
+        let mut any = false;
+        transfers.actions.drain(|action| {
+            any = true;
+            self.carry_out(transfers, action);
+        });
+        if any {
+            transfers.progress.notify();
+        }
         self.wake_if_at_rest(transfers);
     }
 
@@ -123,6 +129,7 @@ impl Shared {
             for node in [transfer.from, transfer.to] {
                 transfers.nodes[node].moving.fetch_sub(1, Ordering::SeqCst);
             }
+            transfers.progress.notify();
         }
         was != NOTHING
     }
@@ -150,6 +157,7 @@ impl Shared {
                 self.retire(transfers, node, error);
             }
         }
+        transfers.progress.notify();
         self.drain();
     }
 
@@ -178,7 +186,7 @@ impl Shared {
 }
 
 impl TransferDriver {
-    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the GPU at the other end.
+    /// Which end of a transfer has failed: the device that carries it out, unless it was told so by the device at the other end.
     fn failed_end(&self, way: Way, error: DeviceError) -> (NodeId, DeviceError) {
         let mover = mover(way);
         let lost = |node: &&NodeId| self.nodes[**node].memory.as_ref().is_some_and(|memory| memory.is_lost());
@@ -208,18 +216,13 @@ fn carry(
         (None, None) => Onto::Memory(&transfers.nodes[transfer.to].recycled),
     };
     let carrier = stream.map(|stream| Carrier { stream: &**stream });
-    let mut carried = handle.carry(transfer.source, transfer.target, format, onto, carrier);
+    let carry = || match handle.carry(transfer.source, transfer.target, format, onto, carrier) {
+        Err(CarryError::Stream(error)) => Err(error),
+        carried => Ok(carried),
+    };
     // Working space comes on top of what the memory manager counts: it may have to be given back first.
-    for wait in WAITS_FOR_WORKSPACE {
-        let (Err(CarryError::Stream(StreamError::OutOfMemory { .. })), Some(carrier)) = (&carried, carrier)
-        else {
-            break;
-        };
-        carried = carrier.stream.synchronize().map_err(CarryError::Stream).and_then(|()| {
-            std::thread::sleep(wait);
-            handle.carry(transfer.source, transfer.target, format, onto, Some(carrier))
-        });
-    }
+    let again = |_bytes| carrier.is_some_and(|carrier| carrier.stream.synchronize().is_ok());
+    let carried = transfers.ask_for_room(carry, again).unwrap_or_else(|error| Err(CarryError::Stream(error)));
     match carried {
         Ok(()) => {}
         Err(CarryError::Disk(error)) => return Err(error),

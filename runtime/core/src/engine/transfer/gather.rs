@@ -256,6 +256,7 @@ impl Shared {
         let transfers = self.transfers.as_ref().expect("only a transfers places tasks");
         let worker = batch[0].worker;
         transfers.lanes[worker].landed(&batch);
+        transfers.progress.notify();
         match ended {
             Ok(span) if batch[0].stream_ordered.is_some() => {
                 self.landed_stream_ordered(transfers, batch, ran, span)

@@ -192,11 +192,8 @@ impl TransferDriver {
         let _mode = self.mode.enter();
         let datum = handle.datum().expect("managed");
         // What does not travel cannot be copied: it moves, once no conversion reads it any more.
-        while !handle.is_portable() && handle.has_partials() && !self.look(|memory| memory.is_unread(datum)) {
-            if !self.events.as_ref().is_some_and(|events| events.pass()) {
-                std::thread::yield_now();
-            }
-        }
+        let moves = !handle.is_portable();
+        self.wait_for(|| !moves || !handle.has_partials() || self.look(|memory| memory.is_unread(datum)));
         if !handle.has_partials() {
             return;
         }

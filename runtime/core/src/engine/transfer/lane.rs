@@ -58,7 +58,7 @@ pub(crate) struct Lane {
     state: Mutex<State>,
     /// For the bodies that run on the device: one at a time, since they share a stream.
     pub(super) local: Mutex<Option<WorkerLocal>>,
-    /// Calls of bodies that are being put on a GPU's streams, or are there and have not ended.
+    /// Calls of bodies that are being put on a device's streams, or are there and have not ended.
     in_progress: Arc<AtomicUsize>,
     /// Working sets of the calls that run, those included whose bodies wait, and the thread of each, where the host's memory is limited.
     running: Mutex<Vec<(ThreadId, Tickets)>>,
@@ -175,7 +175,7 @@ impl Lane {
         state.staged.insert(after.map_or(0, |at| at + 1), task);
     }
 
-    /// A call of bodies is put on a GPU's stream; what is answered is dropped once its operations have ended.
+    /// A call of bodies is put on a device's stream; what is answered is dropped once its operations have ended.
     pub(super) fn begins_launch(&self) -> LaunchInProgress {
         self.in_progress.fetch_add(1, Ordering::Relaxed);
         LaunchInProgress(Arc::clone(&self.in_progress))

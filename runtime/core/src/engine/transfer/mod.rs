@@ -17,6 +17,7 @@ mod log;
 #[cfg(all(test, loom))]
 mod models;
 mod probe;
+mod progress;
 mod refuse;
 mod retire;
 mod stream_order;
@@ -42,6 +43,7 @@ pub(crate) use self::lane::Depth;
 use self::lane::Lane;
 use self::links::Links;
 pub(crate) use self::log::Log;
+use self::progress::Progress;
 use self::stream_order::Followers;
 pub use self::tally::NodeUse;
 use self::tally::Tally;
@@ -153,7 +155,7 @@ struct Planned {
     wanted: Option<NodeId>,
     /// Devices that had failed by then.
     failures: usize,
-    /// A GPU can run it.
+    /// A device can run it.
     gpu_only: bool,
 }
 
@@ -193,6 +195,8 @@ pub(crate) struct TransferDriver {
     lanes: Vec<Lane>,
     plans: Mutex<Numbered<u64, Planned>>,
     waiting: Mutex<Numbered<Ticket, Waiting>>,
+    /// Threads that wait for what transfers and bodies give back.
+    progress: Progress,
     /// Threads that wait until nothing moves.
     waiting_for_rest: AtomicUsize,
     /// Only where a device orders launches.
@@ -321,6 +325,7 @@ impl TransferDriver {
             lanes,
             plans: Mutex::default(),
             waiting: Mutex::default(),
+            progress: Progress::default(),
             waiting_for_rest: AtomicUsize::new(0),
             combining: ReentrantMutex::new(()),
             next_ticket: AtomicU64::new(0),
@@ -481,7 +486,7 @@ impl TransferDriver {
         self.tally.add(self.node_of(worker), add);
     }
 
-    /// Notes that a GPU can run a task.
+    /// Notes that a device can run a task.
     pub(crate) fn note_gpu_only(&self, task: u64) {
         if let Some(planned) = self.plans.lock().get_mut(&task) {
             planned.gpu_only = true;

@@ -90,9 +90,7 @@ impl TransferDriver {
         }
         tracing::error!("{error}: it is not used any more");
         // From here on nothing is copied from or to it; what is being copied ends first, since its place may be filled anew.
-        while self.nodes[node].moving.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now();
-        }
+        self.wait_for(|| self.nodes[node].moving.load(Ordering::SeqCst) == 0);
         self.throw_out(self.nodes[node].recycled.close());
         Some(self.lose(node, &error))
     }

@@ -20,7 +20,7 @@ use crate::sched::ReadyTask;
 /// Marks on streams that a task's operations have to come after.
 pub(super) type Marks = Vec<Arc<dyn Mark>>;
 
-/// The tasks that wait for launched ones. Only where there are GPUs.
+/// The tasks that wait for launched ones. Only where a device orders launches.
 #[derive(Default)]
 pub(crate) struct Followers(Mutex<State>);
 

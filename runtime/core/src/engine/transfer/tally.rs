@@ -41,7 +41,7 @@ pub struct NodeUse {
     pub allocated: u64,
     /// Tasks that its device was given behind others, before those had ended.
     pub launched_in_stream_order: u64,
-    /// Replays that its GPU has recorded ([`DeviceGraphs`](crate::DeviceGraphs)).
+    /// Replays that its device has recorded ([`DeviceGraphs`](crate::DeviceGraphs)).
     pub graphs_recorded: u64,
     /// Replays that were one launch of what had been recorded, the first one included.
     pub graphs_launched: u64,

@@ -1,45 +1,28 @@
 //! Working space for bodies that are launched, which comes on top of what the memory manager counts.
 
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use super::TransferDriver;
 use crate::device::StreamError;
 use crate::engine::Shared;
 use crate::memory::NodeId;
 
-/// How long who finds no room on a GPU waits before he asks again, and again, before he gives up: ten seconds in all.
-pub(super) const WAITS_FOR_WORKSPACE: [Duration; 10] = {
-    let ms = Duration::from_millis;
-    [ms(1), ms(3), ms(10), ms(30), ms(100), ms(300), ms(1000), ms(2000), ms(3000), ms(4000)]
-};
-
-/// So many waits are for others that use the GPU: after them somebody of this runtime has to be at work whose end may make room.
-const FOR_STRANGERS: usize = 4;
-
 impl Shared {
-    /// Asks for working space for a body on a GPU's worker. Where there is none, others' ends are waited for and values that nobody
+    /// Asks for working space for a body on a device's worker. Where there is none, others' ends are waited for and values that nobody
     /// uses are given up. The body stays in the middle of what it does: nothing of it is done twice.
     pub(crate) fn find_room<T>(
         self: &Arc<Self>,
         worker: usize,
         mut ask: impl FnMut() -> Result<T, StreamError>,
     ) -> Result<T, StreamError> {
-        let mut answer = ask();
-        let Some(transfers) = &self.transfers else { return answer };
-        for (nth, wait) in WAITS_FOR_WORKSPACE.into_iter().enumerate() {
-            let Err(StreamError::OutOfMemory { bytes, .. }) = answer else { return answer };
+        let Some(transfers) = &self.transfers else { return ask() };
+        let make_room = |bytes| {
             let comes =
                 transfers.give_up_values(transfers.node_of(worker), bytes) || transfers.is_at_work(worker);
             self.drain();
-            if nth >= FOR_STRANGERS && !comes {
-                break;
-            }
-            thread::sleep(wait);
-            answer = ask();
-        }
-        answer.map_err(|error| transfers.without_room(worker, error))
+            comes
+        };
+        transfers.ask_for_room(ask, make_room).map_err(|error| transfers.without_room(worker, error))
     }
 }
 
@@ -49,7 +32,7 @@ impl TransferDriver {
         self.with_memory(|memory| memory.give_up(node, bytes))
     }
 
-    /// True if something moves, or bodies run on GPUs beside the one on `worker` that asks.
+    /// True if something moves, or bodies run on devices beside the one on `worker` that asks.
     fn is_at_work(&self, worker: usize) -> bool {
         let others = |(of, lane): (usize, &super::Lane)| lane.in_progress() > usize::from(of == worker);
         self.lanes.iter().enumerate().any(others) || self.look(|memory| memory.transfers() > 0)
