@@ -22,9 +22,9 @@ use zellige_linalg::{
     GemmPrecision, Generator, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator,
 };
 use zellige_runtime::model::Models;
-use zellige_runtime::platform::Platform;
-use zellige_runtime::sim::Simulation;
 use zellige_runtime::{Graph, POLICIES, Recorder, Runtime, uses_performance_models};
+use zellige_sim::Simulation;
+use zellige_sim::platform::Platform;
 
 type Failure = Box<dyn std::error::Error>;
 

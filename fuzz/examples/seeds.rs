@@ -16,7 +16,7 @@ use zellige_psa::files::geb::{mode2, mode3, write_frame};
 use zellige_psa::files::{agata, basis, gretina, npy, npz};
 use zellige_psa::search::Event;
 use zellige_psa::stream::record::{KIND as TRACES, Traces};
-use zellige_runtime::platform::Platform;
+use zellige_sim::platform::Platform;
 use zellige_runtime::trace::{IdleEvent, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent};
 use zellige_tor::Matrix;
 use zellige_tor::files::fits;

@@ -105,7 +105,7 @@ fn rule(precision: GemmPrecision) -> Rule {
 /// Rounds of what is measured apart from factorisations; a history needs six.
 const ROUNDS: usize = 9;
 
-/// Measures what surrounds the kernels on `workers` workers, for [`Platform::host`](zellige_runtime::platform::Platform::host): what a
+/// Measures what surrounds the kernels on `workers` workers, for [`Platform::host`](zellige_sim::platform::Platform::host): what a
 /// worker spends on a task besides its body, and how fast tiles are converted between formats (f32 to f16, on one thread).
 ///
 /// # Errors
@@ -167,10 +167,10 @@ mod tests {
     use zellige_cuda::Gpu;
     use zellige_gpu::Driver;
     use zellige_runtime::device::DeviceSpec;
-    use zellige_runtime::platform::Platform;
-    use zellige_runtime::sim::{SimOutcome, Simulation};
     use zellige_runtime::trace::TransferEvent;
     use zellige_runtime::{Emulated, Graph, Recorder};
+    use zellige_sim::platform::Platform;
+    use zellige_sim::{SimOutcome, Simulation};
 
     use super::*;
     use crate::policy::SharedPolicy;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use zellige_runtime::platform::Platform;
+use zellige_sim::platform::Platform;
 use zellige_tor::norms::TileNorms;
 use zellige_tor::simulate::{Error, Report, Request, simulate};
 

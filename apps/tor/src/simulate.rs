@@ -8,9 +8,9 @@ use zellige_linalg::{
     Copies, Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, When, cholesky_with,
     solve_with,
 };
-use zellige_runtime::platform::Platform;
-use zellige_runtime::sim::{BytesMoved, Norms, SimOutcome, Simulation};
 use zellige_runtime::{Graph, Recorder};
+use zellige_sim::platform::Platform;
+use zellige_sim::{BytesMoved, Norms, SimOutcome, Simulation};
 
 use crate::norms::{Foreseen, Stretched, TileNorms};
 

@@ -62,10 +62,8 @@ mod mutant;
 mod numbered;
 mod operand;
 mod plan;
-pub mod platform;
 mod runtime;
 mod sched;
-pub mod sim;
 mod split;
 mod splitmix;
 mod submit;
@@ -75,6 +73,7 @@ mod sync;
 mod task;
 mod topology;
 mod trace_recorder;
+mod virtual_time;
 
 pub use buffer::{Buffer, Element};
 pub use data::{

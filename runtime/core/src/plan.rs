@@ -15,7 +15,7 @@ use crate::task::{Body, Choice, Header};
 pub(crate) type Needs = SmallVec<[Need; 4]>;
 
 /// What a task takes on each kind of device (ns), and with which implementation; `None`: none of the kind can run it.
-pub(crate) type Times = SmallVec<[Option<(u64, &'static str)>; 2]>;
+pub type Times = SmallVec<[Option<(u64, &'static str)>; 2]>;
 
 /// Precision and working set of a task whose operands are finished.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use zellige_linalg::calibrate::{
 };
 use zellige_runtime::device::DeviceSpec;
 use zellige_runtime::model::{Loaded, Models, default_path};
-use zellige_runtime::platform::Platform;
+use zellige_sim::platform::Platform;
 
 use super::models::{Known, identity};
 use crate::args::{MachineCalibrate, Output};

@@ -22,6 +22,7 @@ pub fn run(args: &SelftestArgs, gpus: Option<Arc<dyn Driver>>, progress: &Progre
         deaths: args.device_failures,
         single_threaded: args.single_threaded,
         gpus,
+        ..Fuzz::default()
     };
     progress.stage("graphs", args.fuzz);
     fuzz.run(|done, failure| {

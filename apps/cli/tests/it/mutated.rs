@@ -107,7 +107,7 @@ fn broken_files_are_answered_or_refused() {
     ok(here, &["psa", "simulate", "-o", "basis", "--grid", "5", "--step", "12", "--samples", "40"]);
     ok(here, &["psa", "events", "--basis", "basis", "-n", "8", "-o", "events"]);
     ok(here, &["psa", "frames", "events", "--channels", "neighbours", "-o", "e.geb"]);
-    copy("../runtime/core/src/platform/shipped/v100x4.toml", "platform.toml");
+    copy("../runtime/sim/src/platform/shipped/v100x4.toml", "platform.toml");
     fs::write(here.join("options.toml"), "json = \"-\"\n").unwrap();
     fs::write(here.join("share.txt"), "0 1 -0.0015\n3 5 0.0005\n").unwrap();
     fs::write(

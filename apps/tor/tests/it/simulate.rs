@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zellige_runtime::Runtime;
-use zellige_runtime::platform::Platform;
+use zellige_sim::platform::Platform;
 use zellige_tor::params::{Mode, parse};
 use zellige_tor::pipeline::{self, Options, Silent, TileChoice};
 use zellige_tor::simulate::{Request, simulate};

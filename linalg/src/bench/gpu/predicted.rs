@@ -2,9 +2,9 @@
 
 use zellige_kernels::GemmPrecision;
 use zellige_kernels::precision::PanelPrecision;
-use zellige_runtime::platform::Platform;
-use zellige_runtime::sim::Simulation;
 use zellige_runtime::{Graph, Recorder};
+use zellige_sim::Simulation;
+use zellige_sim::platform::Platform;
 
 use super::tiled::{POLICY, TiledBench, TiledRun};
 use crate::error::Error;

@@ -297,7 +297,7 @@ impl TestMatrix {
 
 #[cfg(test)]
 mod tests {
-    use zellige_runtime::platform::Platform;
+    use zellige_sim::platform::Platform;
 
     use super::super::tests::{check, mock};
     use super::*;

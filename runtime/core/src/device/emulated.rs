@@ -15,7 +15,7 @@ use crate::subnormals::Subnormals;
 /// codelets, run on copies of the data in that memory.
 ///
 /// It is there so that coherence, eviction, prefetch, conversion at the sender and four-GPU schedules can be tested on any
-/// machine. How fast a schedule would be on GPUs is [virtual time](crate::sim)'s to say.
+/// machine. How fast a schedule would be on GPUs is virtual time's to say (`zellige-sim`).
 ///
 /// ```
 /// use zellige_runtime::{Emulated, Runtime, Submit, update};

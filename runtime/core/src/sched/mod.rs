@@ -159,7 +159,10 @@ pub fn uses_performance_models(policy: &str) -> bool {
 }
 
 /// The policy called `name`, for `workers` workers. The dmda family takes the weights of its fitness: `dmda:alpha=1,beta=2`.
-pub(crate) fn by_name(name: &str, workers: usize) -> Result<Box<dyn Policy>, Error> {
+///
+/// # Errors
+/// [`Error::Config`] for an unknown name and for wrong weights.
+pub fn by_name(name: &str, workers: usize) -> Result<Box<dyn Policy>, Error> {
     if let Some((family, weights)) = name.split_once(':')
         && let Some(flavour) = Flavour::named(family).filter(|&f| f != Flavour::Dm)
     {

@@ -13,7 +13,7 @@ use zellige_linalg::bench::gpu::{GpuBench, PeakRate, TiledBench, TiledRun};
 use zellige_linalg::calibrate::host_conversions;
 use zellige_linalg::{Rule, capability_for};
 use zellige_runtime::model::Models;
-use zellige_runtime::platform::Platform;
+use zellige_sim::platform::Platform;
 
 use super::Sizes;
 use super::budget::Budget;

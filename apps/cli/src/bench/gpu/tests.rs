@@ -7,7 +7,7 @@ use zellige_files::observe::Silent;
 use zellige_gpu::Library;
 use zellige_gpu::mock::MockBuilder;
 use zellige_kernels::cuda::{SOURCES, SPARSE_SOURCES};
-use zellige_runtime::platform::Platform;
+use zellige_sim::platform::Platform;
 use zellige_tor::covariance::device::SOURCE;
 
 use super::*;

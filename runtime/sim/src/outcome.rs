@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use zellige_trace::{Trace, TransferReason};
+use zellige_runtime::device::HOST;
+use zellige_runtime::trace::{Trace, TransferReason};
+use zellige_runtime::{Error, Graph};
 
 use super::bounds::bounds;
 use super::{BytesMoved, SimOutcome};
-use crate::error::Error;
-use crate::graph::Graph;
-use crate::memory::HOST;
 use crate::platform::Platform;
 
 /// See the module.

@@ -1,26 +1,140 @@
-//! A simulation under way: a replay on a runtime without threads, whose devices are simulated.
+//! Virtual time: a replay on a runtime without threads, whose devices are simulated and whose handles are placeholders.
 
 use std::sync::Arc;
 
 use zellige_trace::{IdleState, Trace, TraceWorker};
 
-use super::Norms;
-use super::machine::Machine;
 use crate::clock::Clock;
 use crate::data::{AnyHandle, Placeholder};
-use crate::device::Events;
-use crate::engine::transfer::{Depth, HostAccess, Log, Simulated, TransferDriver};
+use crate::device::{Events, HOST, LinkSpec, NodeId};
+use crate::engine::transfer::{Depth, HostAccess, Log, Simulated, Timing, TransferDriver};
 use crate::engine::{Parts, Shared, Window, WorkerSlot};
 use crate::error::Error;
 use crate::graph::{Bindings, DeviceGraphs, Graph, submit_replay};
-use crate::platform::Platform;
+use crate::memory::{NodeSpec, Transfer};
+use crate::plan::Times;
 use crate::sched::Policy;
-use crate::task::TaskRef;
+use crate::task::{Header, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace_recorder::TraceRecorder;
 
-/// See the module.
-pub(super) struct Run {
+/// A machine on which a graph is simulated.
+pub trait Machine: Send + Sync + 'static {
+    /// The memory nodes, the host first.
+    fn nodes(&self) -> Vec<MachineNode>;
+
+    /// The link from each node to each; from a node to itself its conversions.
+    fn links(&self) -> Vec<Vec<Option<LinkSpec>>>;
+
+    /// The workers, each with its device.
+    fn workers(&self) -> Vec<MachineWorker>;
+
+    /// What a task takes on each kind of device.
+    fn times(&self, task: &MachineTask) -> Times;
+
+    /// What a call of several tasks on a device of this kind spends once and not for each (ns).
+    fn launch_ns(&self, kind: usize) -> u64;
+}
+
+/// A memory node of a machine.
+#[derive(Clone, Debug)]
+pub struct MachineNode {
+    /// Its name.
+    pub name: String,
+    /// Bytes that it holds at most; `None`: as many as there are.
+    pub capacity: Option<u64>,
+    /// Conversions that can be under way at a time in memory that does not count as capacity.
+    pub staging: u32,
+    /// It is the disk behind the host.
+    pub is_disk: bool,
+}
+
+/// A worker of a machine.
+#[derive(Clone, Debug)]
+pub struct MachineWorker {
+    /// The name of its kind of device.
+    pub kind: String,
+    /// The kind's place in what [`Machine::times`] returns.
+    pub number: usize,
+    /// Its memory node.
+    pub node: NodeId,
+}
+
+/// A task of which a machine is asked how long it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineTask {
+    /// Its codelet.
+    pub name: &'static str,
+    /// Its implementations; empty where there is one.
+    pub implementations: &'static [&'static str],
+    /// Its precision.
+    pub label: &'static str,
+    /// Its dimensions.
+    pub shape: [u32; 3],
+    /// Its operations.
+    pub flops: f64,
+    /// Bytes of its operands.
+    pub bytes: u64,
+}
+
+/// Replays a graph in simulated time, with a policy, and brings the values in some slots to the host at its end. `ahead`: for how many tasks
+/// beyond the running one a device gathers operands. `norms`: the norm of a version of the value in a slot, if it is another than before.
+///
+/// # Errors
+/// [`Error::Config`] for a task that no worker can run or whose operands fit nowhere.
+pub fn simulate(
+    graph: &Graph,
+    machine: Arc<dyn Machine>,
+    policy: Box<dyn Policy>,
+    ahead: usize,
+    norms: impl Fn(u32, u32) -> Option<f64> + Send + Sync + 'static,
+    collect: &[usize],
+) -> Result<Trace, Error> {
+    Run::new(graph, machine, policy, ahead, norms).run(collect)
+}
+
+/// What things take on a machine.
+struct MachineTiming {
+    machine: Arc<dyn Machine>,
+    /// The kind of each worker.
+    kinds: Vec<usize>,
+    links: Vec<Vec<Option<LinkSpec>>>,
+}
+
+impl Timing for MachineTiming {
+    fn kind_of(&self, worker: usize) -> usize {
+        self.kinds[worker]
+    }
+
+    fn of_task(&self, header: &Header, label: &'static str, bytes: u64, for_host: bool) -> Times {
+        let (implementations, info) = (header.implementations.names, &header.info);
+        let (name, shape, flops) = (header.name, info.shape, info.flops);
+        let task = MachineTask { name, implementations, label, shape, flops, bytes };
+        let mut times = self.machine.times(&task);
+        if for_host {
+            // Partial results are added as fast as values are converted, where nothing else is said.
+            let added = self.links[HOST][HOST].map(|rate| (rate.nanos(bytes), ""));
+            times.iter_mut().for_each(|time| *time = time.or(added));
+        }
+        times
+    }
+
+    fn once(&self, worker: usize) -> u64 {
+        self.machine.launch_ns(self.kinds[worker])
+    }
+
+    fn of_transfer(&self, transfer: &Transfer) -> u64 {
+        let on = |from: NodeId, to: NodeId, bytes| {
+            self.links[from][to].expect("transfers follow links").nanos(bytes)
+        };
+        let moving =
+            if transfer.from == transfer.to { 0 } else { on(transfer.from, transfer.to, transfer.bytes) };
+        moving + transfer.converts.map_or(0, |(node, bytes)| on(node, node, bytes))
+    }
+}
+
+/// A simulation under way.
+struct Run {
     shared: Arc<Shared>,
     events: Arc<Events>,
     graph: Graph,
@@ -30,38 +144,44 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(
+    fn new(
         graph: &Graph,
-        platform: &Platform,
+        machine: Arc<dyn Machine>,
         policy: Box<dyn Policy>,
         ahead: usize,
-        norms: Norms,
+        norms: impl Fn(u32, u32) -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        let machine = Machine::of(platform);
         let clock = Arc::new(Clock::simulated());
         let events = Arc::new(Events::new(Arc::clone(&clock), 0));
-        let (kinds, workers): (Vec<String>, Vec<usize>) =
-            machine.workers().map(|(kind, node)| (kind.to_string(), node)).unzip();
-        let (count, links) = (workers.len(), machine.links().clone());
+        let (nodes, workers, links) = (machine.nodes(), machine.workers(), machine.links());
+        let disk = nodes.iter().position(|node| node.is_disk);
+        let spec = |(id, node): (NodeId, &MachineNode)| NodeSpec {
+            capacity: node.capacity,
+            staging: node.staging,
+            spill: if id == HOST { disk } else { Some(HOST).filter(|_| !node.is_disk) },
+        };
+        let names = nodes.iter().map(|node| node.name.clone());
+        let count = workers.len();
         let everybody: Arc<[usize]> = (0..count).collect();
-        let slot = |(i, kind): (usize, &String)| {
+        let slot = |(i, worker): (usize, &MachineWorker)| {
             let core = CoreInfo { cpu: i, core: i, ..CoreInfo::default() };
             let mut slot = WorkerSlot::new(core, Arc::clone(&everybody));
-            (slot.kind, slot.model_name) = (kind.clone(), kind.clone());
+            (slot.kind, slot.model_name) = (worker.kind.clone(), worker.kind.clone());
             slot
         };
+        let kinds = workers.iter().map(|worker| worker.number).collect();
         let simulated = Simulated {
-            nodes: machine.nodes(),
+            nodes: names.zip(nodes.iter().enumerate().map(spec)).collect(),
             links: &links,
-            disk: machine.disk(),
-            workers,
+            disk,
+            workers: workers.iter().map(|worker| worker.node).collect(),
             depth: Depth { ahead, launched: 1 },
             events: &events,
-            timing: Box::new(machine),
+            timing: Box::new(MachineTiming { machine, kinds, links: links.clone() }),
         };
         let shared = Arc::new(Shared::new(Parts {
             policy,
-            workers: kinds.iter().enumerate().map(slot).collect(),
+            workers: workers.iter().enumerate().map(slot).collect(),
             window: Window::new(usize::MAX),
             recorder: Some(TraceRecorder::new(count, usize::MAX)),
             models: None,
@@ -78,14 +198,14 @@ impl Run {
         let norms = Arc::new(norms);
         let placeholder = |slot: usize| -> Arc<dyn AnyHandle> {
             let ((real, has_value), norms) = (graph.slot(slot), Arc::clone(&norms));
-            Placeholder::new(real, has_value, Box::new(move |version| norms.get(slot as u32, version)))
+            Placeholder::new(real, has_value, Box::new(move |version| norms(slot as u32, version)))
         };
         let handles = (0..graph.slot_count()).map(placeholder).collect();
         Run { shared, events, graph: graph.clone(), handles, idle: vec![None; count] }
     }
 
     /// Runs the graph, and brings the final values in these slots to the host.
-    pub(super) fn run(mut self, collect: &[usize]) -> Result<Trace, Error> {
+    fn run(mut self, collect: &[usize]) -> Result<Trace, Error> {
         let bindings = Bindings::placeholders(&self.graph, self.handles.clone());
         let replay = submit_replay(&self.shared, bindings)?;
         self.go_on();

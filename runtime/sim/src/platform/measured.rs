@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use zellige_model::{KindId, LinkModel, Models, OVERHEAD, Row, Source, TaskInfo};
+use zellige_runtime::model::{KindId, LinkModel, Models, OVERHEAD, Row, Source, TaskInfo};
 
 use super::rates::{Rates, size};
 use super::{DeviceSpec, KindSpec, LinkSpec, NodeSpec, Platform};
-use crate::device;
-use crate::error::Error;
+use zellige_runtime::Error;
+use zellige_runtime::device;
 
 /// Name of the host's node and of its kind of device, as in models.
 const HOST: &str = "host";
@@ -179,7 +179,7 @@ impl Platform {
         device: &dyn device::DeviceSpec,
     ) -> Result<(), Error> {
         let (name, kind, end) = (node_name(number, device), device.model_kind(), device.link_end(number));
-        let declared = device.link().map(|link| link.between(HOST, &name));
+        let declared = device.link().map(|link| between(link, HOST, &name));
         let link = declared.or_else(|| link(models, [HOST, &end], [HOST, &name]));
         let Some(link) = link else {
             return Err(Error::Config(format!("the link from the host to {name} ({end}) was not measured")));
@@ -259,13 +259,12 @@ fn link(models: &Models, [from, to]: [&str; 2], names: [&str; 2]) -> Option<Link
     })
 }
 
-impl crate::memory::LinkSpec {
-    fn between(self, from: &str, to: &str) -> LinkSpec {
-        LinkSpec {
-            between: [from.into(), to.into()],
-            gb_s: self.bandwidth / 1e9,
-            latency_us: self.latency_ns as f64 / 1e3,
-        }
+/// What a device declares of its link, between these two nodes.
+fn between(link: device::LinkSpec, from: &str, to: &str) -> LinkSpec {
+    LinkSpec {
+        between: [from.into(), to.into()],
+        gb_s: link.bandwidth / 1e9,
+        latency_us: link.latency_ns as f64 / 1e3,
     }
 }
 
@@ -274,8 +273,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::device::Emulated;
-    use zellige_model::LinkModel;
+    use zellige_runtime::Emulated;
+    use zellige_runtime::model::LinkModel;
 
     /// Products of 100 in 20 us, an overhead of 2 us for two workers.
     fn calibrated() -> Arc<Models> {

@@ -1,7 +1,9 @@
 //! Small machines whose schedules are known by hand.
 
 use super::*;
-use crate::{Buffer, Format, Handle, Recorder, Runtime, Submit, commute, read, reduce, update, write};
+use zellige_runtime::{
+    Buffer, Format, Handle, Recorder, Runtime, Submit, commute, read, reduce, update, write,
+};
 
 fn machine(gpus: usize, capacity_gb: f64, peers: bool) -> Platform {
     let mut text = String::from("name = \"m\"\n[[nodes]]\nname = \"host\"\nconvert_gb_s = 1.0\n");
@@ -69,7 +71,7 @@ fn memory_for_one_working_set_is_enough_and_less_is_refused_with_the_arithmetic(
                 let (a, b, c) = (&all[i % 6], &all[(i + 1) % 6], &all[(i + 3) % 6]);
                 g.task("three").operands((read(a), read(b), update(c))).cpu(|_| ()).submit()?;
             }
-            Ok::<_, crate::Error>(())
+            Ok::<_, zellige_runtime::Error>(())
         })
         .unwrap();
     let exact = Simulation::new(&graph, &machine(1, 3e-6, false)).policy("eager").run().unwrap();
@@ -101,10 +103,10 @@ fn a_simulation_repeats_itself() {
                     g.task("mix").operands((read(a), read(b), update(c))).cpu(|_| ()).submit()?;
                 }
             }
-            Ok::<_, crate::Error>(())
+            Ok::<_, zellige_runtime::Error>(())
         })
         .unwrap();
-    for (policy, _) in crate::POLICIES {
+    for (policy, _) in zellige_runtime::POLICIES {
         let run = || Simulation::new(&graph, &machine(3, 8e-6, true)).policy(policy).run().unwrap();
         let (a, b) = (run(), run());
         assert_eq!((a.makespan, &a.trace.tasks), (b.makespan, &b.trace.tasks), "{policy}");
@@ -148,8 +150,8 @@ fn who_gathers_nothing_ahead_takes_a_task_when_it_is_free() {
 /// Takes its label from the norm of what it updates.
 struct ByNorm;
 
-impl crate::Codelet for ByNorm {
-    type Operands = (crate::Update<Buffer<u8>>,);
+impl zellige_runtime::Codelet for ByNorm {
+    type Operands = (zellige_runtime::Update<Buffer<u8>>,);
 
     fn name(&self) -> &'static str {
         "by norm"
@@ -159,20 +161,20 @@ impl crate::Codelet for ByNorm {
         true
     }
 
-    fn select(&self, metas: &[crate::Meta]) -> crate::Choice {
+    fn select(&self, metas: &[zellige_runtime::Meta]) -> zellige_runtime::Choice {
         let label = match metas[0].norm {
             norm if norm.is_nan() => "unknown",
             norm if norm < 1.0 => "small",
             _ => "large",
         };
-        crate::Choice { label, ..crate::Choice::default() }
+        zellige_runtime::Choice { label, ..zellige_runtime::Choice::default() }
     }
 
     fn cpu(
         &self,
-        _views: <Self::Operands as crate::Operands>::Views<'_, crate::Cpu>,
-        _cx: &mut crate::TaskContext<'_>,
-    ) -> Result<(), crate::TaskError> {
+        _views: <Self::Operands as zellige_runtime::Operands>::Views<'_, zellige_runtime::Cpu>,
+        _cx: &mut zellige_runtime::TaskContext<'_>,
+    ) -> Result<(), zellige_runtime::TaskError> {
         Ok(())
     }
 }
@@ -201,19 +203,28 @@ fn late_choices_see_the_norm_of_each_version() {
 }
 
 /// Gives everything to the last worker.
-struct Last(parking_lot::Mutex<crate::TaskQueue>);
+struct Last(parking_lot::Mutex<zellige_runtime::TaskQueue>);
 
 impl Policy for Last {
     fn name(&self) -> &str {
         "last"
     }
 
-    fn push(&self, view: &crate::SchedView<'_>, task: crate::ReadyTask, _from: Option<usize>) -> crate::Wake {
+    fn push(
+        &self,
+        view: &zellige_runtime::SchedView<'_>,
+        task: zellige_runtime::ReadyTask,
+        _from: Option<usize>,
+    ) -> zellige_runtime::Wake {
         self.0.lock().push(task);
-        crate::Wake::Worker(view.workers() - 1)
+        zellige_runtime::Wake::Worker(view.workers() - 1)
     }
 
-    fn pop(&self, view: &crate::SchedView<'_>, worker: usize) -> Option<crate::ReadyTask> {
+    fn pop(
+        &self,
+        view: &zellige_runtime::SchedView<'_>,
+        worker: usize,
+    ) -> Option<zellige_runtime::ReadyTask> {
         if worker + 1 == view.workers() { self.0.lock().pop() } else { None }
     }
 }
@@ -262,7 +273,7 @@ fn commuting_tasks_exclude_each_other_on_all_devices() {
             g.task("after").operands((read(&all[0]),)).cpu(|_| ()).submit().map(drop)
         })
         .unwrap();
-    for (policy, _) in crate::POLICIES {
+    for (policy, _) in zellige_runtime::POLICIES {
         let trace = Simulation::new(&graph, &machine(2, 1.0, true)).policy(policy).run().unwrap().trace;
         let mut sums: Vec<_> = trace.tasks.iter().filter(|task| task.name == "sum").collect();
         sums.sort_by_key(|task| task.start_ns);
@@ -294,8 +305,8 @@ fn partial_results_are_made_side_by_side_and_added_on_the_host() {
 /// Up to four in one call.
 struct Batched;
 
-impl crate::Codelet for Batched {
-    type Operands = (crate::Update<Buffer<u8>>,);
+impl zellige_runtime::Codelet for Batched {
+    type Operands = (zellige_runtime::Update<Buffer<u8>>,);
 
     fn name(&self) -> &'static str {
         "t"
@@ -307,9 +318,9 @@ impl crate::Codelet for Batched {
 
     fn cpu(
         &self,
-        _views: <Self::Operands as crate::Operands>::Views<'_, crate::Cpu>,
-        _cx: &mut crate::TaskContext<'_>,
-    ) -> Result<(), crate::TaskError> {
+        _views: <Self::Operands as zellige_runtime::Operands>::Views<'_, zellige_runtime::Cpu>,
+        _cx: &mut zellige_runtime::TaskContext<'_>,
+    ) -> Result<(), zellige_runtime::TaskError> {
         Ok(())
     }
 }
@@ -369,7 +380,7 @@ fn tasks_run_on_the_kinds_that_they_name() {
         .unwrap()
     };
     let two = host("", &[("fast", 2), ("slow", 1)], "");
-    for (policy, _) in crate::POLICIES {
+    for (policy, _) in zellige_runtime::POLICIES {
         let outcome = Simulation::new(&record(&["slow"]), &two).policy(policy).run().unwrap();
         assert!(outcome.trace.tasks.iter().all(|task| task.worker == 2), "{policy}");
         assert_eq!(outcome.makespan.as_nanos(), 9 * 5000, "{policy}");

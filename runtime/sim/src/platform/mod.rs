@@ -1,10 +1,10 @@
 //! Machines written down: memory nodes, devices, links, and how fast each kind of device runs each codelet.
 //!
-//! A platform is what the [simulator](crate::sim) runs graphs on. Some are shipped ([`Platform::shipped`]); one is the machine that was measured
+//! A platform is what the [simulator](crate::Simulation) runs graphs on. Some are shipped ([`Platform::shipped`]); one is the machine that was measured
 //! ([`Platform::measured`]), also as a file ([`Platform::to_toml`]); others are read from TOML:
 //!
 //! ```
-//! use zellige_runtime::platform::Platform;
+//! use zellige_sim::platform::Platform;
 //!
 //! let text = r#"
 //!     name = "one-gpu"
@@ -44,7 +44,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use zellige_runtime::Error;
 
 /// A machine.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -1,9 +1,9 @@
-//! Virtual time: a recorded graph on a written-down machine, through the engine, the scheduling policies and the memory manager that
-//! run it for real. No kernel runs, and no value is needed.
+//! Platform files, and virtual time: a recorded graph on the machine that a platform describes, through the engine, the scheduling
+//! policies and the memory manager that run it for real. No kernel runs, and no value is needed.
 //!
 //! ```
-//! use zellige_runtime::platform::Platform;
-//! use zellige_runtime::sim::Simulation;
+//! use zellige_sim::platform::Platform;
+//! use zellige_sim::Simulation;
 //! use zellige_runtime::{Recorder, Runtime, Submit, update};
 //!
 //! let rt = Runtime::new()?;
@@ -18,11 +18,11 @@
 //! # Ok::<(), zellige_runtime::Error>(())
 //! ```
 //!
-//! A simulation is a [replay](crate::Runtime::replay) on the engine that runs tasks for real, with these differences: one thread does what workers would do;
+//! A simulation is a [replay](zellige_runtime::Runtime::replay) on the engine that runs tasks for real, with these differences: one thread does what workers would do;
 //! devices are simulated, so that an operation ends when the platform says and does nothing; handles are
 //! placeholders, which know format, size and norm of a value that does not exist. Whatever else the engine does is simulated because the engine
 //! does it: commuting tasks exclude each other, partial results are added on the host, tasks are run in one call, a host of limited size
-//! has a disk, tasks run where they [may](crate::Codelet::can_execute). An end is known at once, so nothing is launched behind tasks
+//! has a disk, tasks run where they [may](zellige_runtime::Codelet::can_execute). An end is known at once, so nothing is launched behind tasks
 //! that have not ended.
 //!
 //! Time is counted in integer nanoseconds and ties are broken by number, so a simulation repeats itself.
@@ -31,16 +31,16 @@ mod bounds;
 mod machine;
 mod norms;
 mod outcome;
-mod run;
+pub mod platform;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_trace::Trace;
+use zellige_runtime::internal::{policy_by_name, simulate};
+use zellige_runtime::{Error, Graph, Policy, Trace};
 
-use crate::error::Error;
-use crate::graph::Graph;
-use crate::platform::Platform;
-use crate::sched::{self, Policy};
+use machine::PlatformMachine;
+use platform::Platform;
 
 pub use norms::Norms;
 
@@ -159,11 +159,13 @@ impl<'a> Simulation<'a> {
     pub fn run(self) -> Result<SimOutcome, Error> {
         let devices: usize = self.platform.devices.iter().map(|device| device.count).sum();
         let policy = match self.policy {
-            PolicyChoice::Named(name) => sched::by_name(&name, devices)?,
+            PolicyChoice::Named(name) => policy_by_name(&name, devices)?,
             PolicyChoice::Own(policy) => policy,
         };
-        let run = run::Run::new(self.graph, self.platform, policy, self.ahead, self.norms);
-        outcome::outcome(self.graph, self.platform, run.run(&self.collect)?)
+        let (machine, norms) = (Arc::new(PlatformMachine::of(self.platform)), self.norms);
+        let norm = move |slot, version| norms.get(slot, version);
+        let trace = simulate(self.graph, machine, policy, self.ahead, norm, &self.collect)?;
+        outcome::outcome(self.graph, self.platform, trace)
     }
 }
 

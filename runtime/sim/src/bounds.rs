@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use zellige_trace::{Bounds, TaskEvent};
+use zellige_runtime::internal::{longest_path, recorded_task};
+use zellige_runtime::trace::{Bounds, TaskEvent};
+use zellige_runtime::{Error, Graph};
 
 use super::SimBounds;
-use crate::error::Error;
-use crate::graph::Graph;
 use crate::platform::Platform;
 
 /// How many tasks a class has, and what they take together on each kind of device (ns).
@@ -17,8 +17,7 @@ type Sum = (u64, Vec<Option<u64>>);
 pub(super) fn bounds(graph: &Graph, platform: &Platform, tasks: &[TaskEvent]) -> Result<SimBounds, Error> {
     let kinds = kinds(platform);
     let time = |kind: &str, task: &TaskEvent| {
-        let header = graph.header(task.id as usize);
-        let (several, shape) = (header.implementations.names, header.info.shape);
+        let (several, shape) = recorded_task(graph, task.id as usize);
         let kind = &platform.kinds[kind];
         kind.fastest(task.name, several, task.label, shape, task.flops, task.bytes).map(|(nanos, _)| nanos)
     };
@@ -49,7 +48,7 @@ pub(super) fn bounds(graph: &Graph, platform: &Platform, tasks: &[TaskEvent]) ->
     };
     let times: Vec<Vec<Option<Duration>>> = (0..kinds.len()).map(row).collect();
     let bounds = Bounds::new(&kinds, &classes, &times)?;
-    let path = graph.longest_path(|task| fastest[task]);
+    let path = longest_path(graph, |task| fastest[task]);
     let critical_path = Duration::from_nanos(path.iter().map(|&task| fastest[task]).sum::<f64>() as u64);
     let mut chain: BTreeMap<String, u64> = BTreeMap::new();
     let by_id: std::collections::HashMap<u64, &TaskEvent> =

@@ -1,0 +1,69 @@
+//! A platform as the machine of a simulation: memory nodes, links, workers, and what tasks take there.
+
+use zellige_runtime::device::LinkSpec;
+use zellige_runtime::internal::{Machine, MachineNode, MachineTask, MachineWorker, Times};
+
+use crate::platform::{KindSpec, Platform};
+
+/// See the module.
+pub(super) struct PlatformMachine(Platform);
+
+impl PlatformMachine {
+    pub(super) fn of(platform: &Platform) -> Self {
+        PlatformMachine(platform.clone())
+    }
+
+    fn node(&self, name: &str) -> usize {
+        self.0.node(name).expect("checked when the platform was read")
+    }
+}
+
+impl Machine for PlatformMachine {
+    fn nodes(&self) -> Vec<MachineNode> {
+        let nodes = self.0.nodes.iter().map(|node| MachineNode {
+            name: node.name.clone(),
+            capacity: node.capacity(),
+            staging: node.staging,
+            is_disk: node.disk,
+        });
+        nodes.collect()
+    }
+
+    fn links(&self) -> Vec<Vec<Option<LinkSpec>>> {
+        let count = self.0.nodes.len();
+        let mut links = vec![vec![None; count]; count];
+        for (i, node) in self.0.nodes.iter().enumerate() {
+            // A disk converts nothing, and is not asked to.
+            let gb_s = if node.disk { 1.0 } else { node.convert_gb_s };
+            links[i][i] = Some(LinkSpec { bandwidth: gb_s * 1e9, latency_ns: 0 });
+        }
+        for link in &self.0.links {
+            let [a, b] = link.between.each_ref().map(|name| self.node(name));
+            let latency_ns = (link.latency_us * 1e3).round() as u64;
+            let spec = LinkSpec { bandwidth: link.gb_s * 1e9, latency_ns };
+            (links[a][b], links[b][a]) = (Some(spec), Some(spec));
+        }
+        links
+    }
+
+    fn workers(&self) -> Vec<MachineWorker> {
+        let number = |name: &str| self.0.kinds.keys().position(|kind| kind == name).expect("checked");
+        let each = self.0.devices.iter().flat_map(|device| std::iter::repeat_n(device, device.count));
+        let worker = each.map(|device| MachineWorker {
+            kind: device.kind.clone(),
+            number: number(&device.kind),
+            node: self.node(&device.node),
+        });
+        worker.collect()
+    }
+
+    fn times(&self, task: &MachineTask) -> Times {
+        let &MachineTask { name, implementations, label, shape, flops, bytes } = task;
+        let kinds = self.0.kinds.values();
+        kinds.map(|kind| kind.fastest(name, implementations, label, shape, flops, bytes)).collect()
+    }
+
+    fn launch_ns(&self, kind: usize) -> u64 {
+        self.0.kinds.values().nth(kind).map_or(0, KindSpec::launch_nanos)
+    }
+}
