@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use zellige_linalg::calibrate::{POLICY, Step, calibrate, surroundings};
+use zellige_bench::calibrate::{POLICY, Step, calibrate, surroundings};
 use zellige_linalg::{
     GemmPrecision, Generator, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator,
 };

@@ -1,14 +1,87 @@
-//! Criterion benches that cross crates (`benches/`) and programs that measure packaged peers (`peers/`); what these share is here.
-#![forbid(unsafe_code)]
+//! Measurements: what `zellige bench`, `zellige spmv`, `zellige psa benchmark` and `zellige machine calibrate` do, and what programs beside
+//! peers (`peers/`) share.
+//!
+//! | module | what is measured |
+//! |---|---|
+//! | [`tasks`] | CPU time of an empty task |
+//! | [`cholesky`] | a tiled factorisation beside the product of one tile |
+//! | [`memory`] | what a factorisation moves where memory is short |
+//! | [`gpu`] | products, copies, factorisations, sparse products and reconstructors on a GPU |
+//! | [`calibrate`] | performance models of a machine, and its platform file |
+//! | [`spmv`] | storage, errors and times of sparse products in adaptive precision |
+//! | [`searches`] | searches of pulse shapes beside the full one |
+#![deny(unsafe_code)]
 
+pub mod calibrate;
+pub mod cholesky;
+mod error;
+pub mod gpu;
+pub mod memory;
+pub mod random;
+pub mod searches;
+pub mod spmv;
+pub mod tasks;
+
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
+use zellige_cuda::Gpu;
+use zellige_files::observe::Observer;
+use zellige_linalg::{Generator, TileScalar, generator};
+use zellige_runtime::{Canceller, Runtime, RuntimeBuilder, Subnormals};
 use zellige_sparse::Csr;
 
-/// Writes a matrix as the peers read it: rows and elements (`u64`), row starts and columns (`u32`), values (`f64`).
+pub use error::Error;
+
+/// Arranges that the tasks of a runtime are cancelled when the user wants that, until what it returns is dropped.
+pub type Watch<'w> = &'w dyn Fn(Canceller) -> Box<dyn Any>;
+
+/// The links between GPUs are measured: any rate says that there may be one (bytes per second).
+pub const PEERS: f64 = 1e10;
+
+/// What every runtime of the command begins with: subnormal numbers are taken for zero in all bodies. Covariances, signals and residuals end
+/// in them, they carry no information there, and they cost up to a hundred times as much as other numbers.
+pub fn builder() -> RuntimeBuilder {
+    Runtime::builder().subnormals(Subnormals::Flush)
+}
+
+/// A runtime on which these GPUs run all that they can, as with `--device cuda`.
+pub fn on_gpus(gpus: &[Gpu]) -> RuntimeBuilder {
+    with_gpus(builder().policy("dmdas").gpu_only(true), gpus)
+}
+
+/// A runtime with these GPUs and the links between them.
+pub fn with_gpus(builder: RuntimeBuilder, gpus: &[Gpu]) -> RuntimeBuilder {
+    let builder = if gpus.len() > 1 { builder.peers(PEERS) } else { builder };
+    gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
+}
+
+/// Fails if the observer wants to stop.
+///
+/// # Errors
+/// [`Error::Cancelled`].
+pub fn check(observer: &dyn Observer) -> Result<(), Error> {
+    if observer.cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+}
+
+/// A symmetric, strictly diagonally dominant matrix from a hash of the position.
+pub fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
+    generator(move |rows, cols, out: &mut [T], ld: usize| {
+        for (j, col) in cols.enumerate() {
+            for (i, row) in rows.clone().enumerate() {
+                let (low, high) = (row.min(col) as u64, row.max(col) as u64);
+                let hash = (low * 0x9E37_79B1 + high * 0x85EB_CA77) >> 7 & 0xFFFF;
+                let diagonal = if row == col { n as f64 } else { 0.0 };
+                out[i + j * ld] = T::from_f64(hash as f64 / 65536.0 - 0.5 + diagonal);
+            }
+        }
+    })
+}
+
+/// Writes a matrix as the peers read it: rows and nonzeros (`u64`), row starts and columns (`u32`), values (`f64`).
 ///
 /// # Errors
 /// Those of the file.
@@ -40,27 +113,62 @@ pub fn write_vector(x: &[f64], path: &Path) -> io::Result<()> {
 
 /// CPU time of this thread (s) while something runs.
 pub fn cpu_seconds(run: impl FnOnce()) -> f64 {
-    let begin = seconds(ClockId::ThreadCPUTime);
+    let begin = clock(ClockId::ThreadCPUTime);
     run();
-    seconds(ClockId::ThreadCPUTime) - begin
+    clock(ClockId::ThreadCPUTime) - begin
 }
 
 /// CPU time of all threads of this process so far (s).
 pub fn cpu_of_process() -> f64 {
-    seconds(ClockId::ProcessCPUTime)
+    clock(ClockId::ProcessCPUTime)
 }
 
-fn seconds(clock: ClockId) -> f64 {
-    let time = clock_gettime(clock);
+/// The time of a clock (s).
+fn clock(id: ClockId) -> f64 {
+    let time = clock_gettime(id);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-/// The middle one of some figures; the larger of two.
-///
-/// # Panics
-/// If there are none.
+/// The median of some figures, of an even number the mean of the middle two; NaN of none.
 pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
     let mut all: Vec<f64> = all.into_iter().collect();
     all.sort_unstable_by(f64::total_cmp);
-    all[all.len() / 2]
+    let half = all.len() / 2;
+    match all.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => all[half],
+        _ => f64::midpoint(all[half - 1], all[half]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zellige_app::json::{Host, Program, Provenance, SCHEMA};
+
+    use super::*;
+
+    /// Nobody cancels anything.
+    pub(crate) const NOBODY: Watch<'static> = &|_| Box::new(());
+
+    /// Where and when a test says that it runs.
+    pub(crate) fn run() -> Provenance {
+        Provenance {
+            schema: SCHEMA,
+            zellige: Program {
+                version: env!("CARGO_PKG_VERSION").into(),
+                commit: None,
+                features: Vec::new(),
+            },
+            host: Host { name: "here".into(), processor: None, cores: 1 },
+            date: "today".into(),
+            args: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median([]).is_nan());
+    }
 }

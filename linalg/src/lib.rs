@@ -1,4 +1,4 @@
-//! Tiled matrices and mixed-precision tile algorithms on the zellige runtime: the room where tasks meet kernels.
+//! Tiled matrices and mixed-precision tile algorithms on the zellige runtime.
 //!
 //! A matrix is a grid of tiles, one runtime handle each, filled by tasks. Algorithms submit tasks over these handles; a
 //! [`PrecisionPolicy`] says for every tile product in which precision it runs, from its position or from the norms of its
@@ -45,8 +45,8 @@
 //! | put several products on a tile in one task; keep two copies of each tile, to compare | [`Submission`], [`Copies`], [`cholesky_with`], [`solve_with`] |
 //! | recover from lost definiteness | [`NotPositiveDefinite`], [`RetryLadder`] |
 //! | give every tile a fixed owner | [`Owners`], a scheduling policy |
-//! | judge a result | [`backward_error`], [`GemmCounts`] |
-//! | measure | [`bench`](mod@bench), [`calibrate`](mod@calibrate) |
+//! | judge a result | [`backward_error`], [`GemmCounts`], [`Work`] |
+//! | write another tiled algorithm | [`tasks`] |
 //!
 //! Every algorithm is written over [`Submit`](zellige_runtime::Submit): it runs, or is recorded and replayed. Results depend on
 //! matrix, tiles and the policy's answers, and are bitwise the same for any number of workers, scheduling policy and replay.
@@ -57,8 +57,6 @@
 //! rounding errors of the rest they count for nothing.
 #![deny(unsafe_code)]
 
-pub mod bench;
-pub mod calibrate;
 mod error;
 mod factor;
 pub mod format;
@@ -70,16 +68,17 @@ mod refine;
 pub mod residual;
 mod scalar;
 mod solve;
+pub mod tasks;
 mod tile;
 mod tiled;
-pub mod verify;
+mod work;
 
 /// What the codelets of factorisations, solves and refinements do with subnormal numbers.
 const SUBNORMALS: Option<zellige_runtime::Subnormals> = Some(zellige_runtime::Subnormals::Flush);
 
 pub use error::{Error, NotPositiveDefinite};
 pub use factor::{Copies, Factorisation, GemmCounts, Submission, cholesky, cholesky_with};
-pub use gpu::{DescribeLaunch, GpuGenerator, capability_for};
+pub use gpu::{DescribeLaunch, GpuGenerator, GpuMatrix, GpuProducts, capability_for};
 pub use grid::{Block, TileGrid};
 pub use owners::Owners;
 pub use policy::{
@@ -94,5 +93,6 @@ pub use scalar::TileScalar;
 pub use solve::{Solution, solve, solve_with};
 pub use tile::{MatrixNorm, Tile, TileHeader};
 pub use tiled::{Generator, RectTiled, SymmetricTiled, from_dense, generator};
+pub use work::Work;
 pub use zellige_kernels::GemmPrecision;
 pub use zellige_kernels::precision::PanelPrecision;

@@ -215,16 +215,19 @@ impl Csr {
         Ok(())
     }
 
-    /// These rows of `A x`.
-    pub(crate) fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
+    /// These rows of `A x`, as many as there are in both.
+    ///
+    /// # Panics
+    /// For a shorter `x` than the matrix has columns, or rows that it does not have.
+    pub fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
         for (y, i) in y.iter_mut().zip(rows) {
             let (column, value) = self.row(i);
             *y = column.iter().zip(value).fold(0.0, |sum, (&j, &a)| sum + a * x[j as usize]);
         }
     }
 
-    /// So many ranges of rows, with about as many elements each.
-    pub(crate) fn even_rows(&self, parts: usize) -> Vec<Range<usize>> {
+    /// So many ranges of rows, with about as many nonzeros each.
+    pub fn even_rows(&self, parts: usize) -> Vec<Range<usize>> {
         let end = |part: usize| self.starts.partition_point(|&start| start < self.elements() * part / parts);
         let ends =
             (0..=parts).map(|part| if part == parts { self.rows() } else { end(part).min(self.rows()) });

@@ -105,7 +105,7 @@ impl ExactProduct {
     }
 
     /// The backward error of a product whose rows are wrong by so much.
-    pub(crate) fn measured(&self, errors: &[f64]) -> BackwardError {
+    pub fn measured(&self, errors: &[f64]) -> BackwardError {
         let of_rows = errors.iter().zip(&self.magnitudes).map(|(&error, &magnitude)| ratio(error, magnitude));
         BackwardError {
             normwise: ratio(largest(errors.iter().copied()), self.scale),
@@ -115,12 +115,12 @@ impl ExactProduct {
 }
 
 /// An error beside what it is measured by: none is none, whatever that is.
-pub(crate) fn ratio(error: f64, scale: f64) -> f64 {
+pub fn ratio(error: f64, scale: f64) -> f64 {
     if error == 0.0 { 0.0 } else { error / scale }
 }
 
 /// The largest magnitude; a NaN if there is one.
-pub(crate) fn largest(values: impl Iterator<Item = f64>) -> f64 {
+pub fn largest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |m: f64, v| if v.is_nan() || m.is_nan() { f64::NAN } else { m.max(v.abs()) })
 }
 

@@ -6,7 +6,6 @@
 //! | [`market`] | Matrix Market files |
 //! | [`generate`] | matrices of flow, elasticity, consolidation, transport and Stokes problems |
 //! | [`adaptive`] | which element is stored in which format, the layout of the thesis, error bounds |
-//! | [`survey`] | storage, errors and times of several sets, accuracies and criteria |
 //! | [`describe()`] | what a matrix is like |
 //! | [`system`] | solving `A x = b`: what users call |
 //! | [`krylov`] | methods, preconditioners and the loop around them, as graphs of tasks |
@@ -46,7 +45,6 @@ pub mod market;
 pub mod reorder;
 mod side_by_side;
 pub mod space;
-pub mod survey;
 pub mod system;
 mod vectors_file;
 

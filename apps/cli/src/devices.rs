@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use zellige_app::text;
+pub use zellige_bench::builder;
+use zellige_bench::with_gpus;
 use zellige_cuda::Gpu;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
 use zellige_linalg::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
-use zellige_runtime::{Runtime, RuntimeBuilder, Subnormals, Topology};
+use zellige_runtime::{Runtime, RuntimeBuilder, Topology};
 use zellige_tor::pipeline::TileChoice;
 
 use crate::args::{CudaDevices, Device, ExecutionArgs, MemorySize};
@@ -15,15 +18,11 @@ use crate::exit::CommandError;
 use crate::machine;
 use crate::nodes;
 use crate::out;
-use crate::table;
 
 /// The policy where none is requested.
 const POLICY: &str = "lws";
 /// The same with GPUs: it knows of transfers and begins them ahead.
 const GPU_POLICY: &str = "dmdas";
-
-/// Of a link between two GPUs the rate is measured: any number says that there may be links.
-pub const PEERS: f64 = 1e10;
 
 /// Without these no factorisation runs on a GPU. NVRTC is none of them: kernels are shipped as PTX.
 const LINEAR_ALGEBRA: [Library; 2] = [Library::Cublas, Library::Cusolver];
@@ -158,7 +157,7 @@ impl Devices {
             let folder = args.swap.clone().unwrap_or_else(std::env::temp_dir);
             builder = builder.host_memory(limit.of(total_memory())).swap(folder);
         }
-        with(builder.gpu_only(!self.with_cpu), &self.gpus)
+        with_gpus(builder.gpu_only(!self.with_cpu), &self.gpus)
     }
 
     /// What there is to say once a runtime of these options has done everything, and to keep: a warning if no GPU has done anything, the
@@ -181,25 +180,6 @@ impl Devices {
         (idle && !self.gpus.is_empty())
             .then_some("no task of this run could run on a GPU (for want of an implementation, or of room): CPU workers did everything")
     }
-}
-
-/// What every runtime of the command begins with: subnormal numbers are taken for zero in all bodies.
-/// Covariances, signals and residuals end in them, they carry no information there, and they cost up to a
-/// hundred times as much as other numbers.
-pub fn builder() -> RuntimeBuilder {
-    Runtime::builder().subnormals(Subnormals::Flush)
-}
-
-/// A runtime on which these GPUs run all that they can, as `--device cuda` has it.
-pub fn alone(gpus: &[Gpu]) -> RuntimeBuilder {
-    with(builder().policy(GPU_POLICY).gpu_only(true), gpus)
-}
-
-fn with(mut builder: RuntimeBuilder, gpus: &[Gpu]) -> RuntimeBuilder {
-    if gpus.len() > 1 {
-        builder = builder.peers(PEERS);
-    }
-    gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
 }
 
 /// What keeps a GPU from linear algebra, in lines; none, if it can be used.
@@ -303,9 +283,9 @@ fn budget((free, total): (u64, u64), asked: Option<MemorySize>, parts: u64) -> R
     if bytes < parts || bytes > free {
         return Err(format!(
             "has {} free of {}, and {} in {parts} part(s) cannot be had: ask for another amount, or end what else uses it",
-            table::bytes(free),
-            table::bytes(total),
-            table::bytes(bytes)
+            text::bytes(free),
+            text::bytes(total),
+            text::bytes(bytes)
         ));
     }
     Ok(bytes)
@@ -431,7 +411,7 @@ mod tests {
         let lose = |number| {
             let gpu = Gpu::new(driver.clone(), number);
             let rt = Runtime::builder().workers(1).device(gpu).build().unwrap();
-            assert!(zellige_linalg::verify::faulty_kernel(&rt).unwrap().is_some());
+            assert!(zellige_checks::faulty_kernel(&rt).unwrap().is_some());
         };
         assert_eq!(found("--device cuda").unwrap(), [0, 1]);
         lose(0);

@@ -3,12 +3,13 @@
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_checks::Report;
 
 use crate::args::{Cli, DoctorArgs, SelftestArgs, Verb};
 use crate::machine::show::Machine;
 use crate::out;
 use crate::results::{is_stdout, write_json};
-use crate::selftest::{self, Report};
+use crate::selftest;
 
 /// What was found.
 #[derive(Serialize, JsonSchema)]

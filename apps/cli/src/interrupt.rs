@@ -82,6 +82,11 @@ pub fn cancels(tasks: Canceller) -> Armed {
     Armed
 }
 
+/// The same for libraries, which make runtimes themselves.
+pub fn watch(tasks: Canceller) -> Box<dyn std::any::Any> {
+    Box::new(cancels(tasks))
+}
+
 /// See [`cancels`].
 #[derive(Debug)]
 pub struct Armed;

@@ -25,7 +25,6 @@ mod selftest;
 mod simulate;
 mod solve;
 mod spmv;
-mod table;
 mod tor;
 mod trace;
 mod vectors;

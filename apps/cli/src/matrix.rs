@@ -1,5 +1,6 @@
 //! `zellige matrix`.
 
+use zellige_app::text::bytes;
 use zellige_solve::results::MatrixResult;
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
@@ -11,7 +12,6 @@ use crate::args::{MatrixConvert, MatrixGenerate, MatrixInfo, MatrixVerb, OutputF
 use crate::exit::CommandError;
 use crate::out;
 use crate::results::{is_stdout, write_json};
-use crate::table::bytes;
 
 /// Runs a verb of `zellige matrix`.
 ///

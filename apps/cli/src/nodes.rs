@@ -1,56 +1,9 @@
-//! What happened on memory nodes, as a table and for files.
+//! What happened on memory nodes, as a table.
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use zellige_runtime::NodeUse;
 
-use crate::table::{Side, Table, bytes};
-
-/// One memory node in a file; counts and bytes.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct NodeFigures {
-    name: String,
-    /// How its device failed; `null`: it has not.
-    failure: Option<String>,
-    /// `null`: as many bytes as there are.
-    capacity: Option<u64>,
-    peak: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-    hits: u64,
-    misses: u64,
-    prefetch_used: u64,
-    prefetch_unused: u64,
-    evictions: u64,
-    written_back: u64,
-    conversions: u64,
-    /// Copies in memory that an earlier replica had left.
-    reused: u64,
-    /// Copies for which memory was allocated.
-    allocated: u64,
-}
-
-impl From<&NodeUse> for NodeFigures {
-    fn from(node: &NodeUse) -> Self {
-        NodeFigures {
-            name: node.name.clone(),
-            failure: node.failure.clone(),
-            capacity: node.capacity,
-            peak: node.peak,
-            bytes_in: node.bytes_in,
-            bytes_out: node.bytes_out,
-            hits: node.hits,
-            misses: node.misses,
-            prefetch_used: node.prefetch_used,
-            prefetch_unused: node.prefetch_unused,
-            evictions: node.evictions,
-            written_back: node.written_back,
-            conversions: node.conversions,
-            reused: node.reused,
-            allocated: node.allocated,
-        }
-    }
-}
+use zellige_app::table::{Side, Table};
+use zellige_app::text::bytes;
 
 /// A row for each memory node, and a line for each device that has failed.
 pub fn text(nodes: &[NodeUse], colours: bool) -> String {

@@ -9,11 +9,11 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::schema;
 use zellige_psa::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
-use zellige_solve::results::{MatrixResult, SolveResult, SpmvResult};
+use zellige_solve::results::{MatrixResult, SolveResult};
 use zellige_tor::pipeline::{CovarianceResult, InfoResult, Judgement, RuleResult};
 
 use crate::args::Cli;
-use crate::{bench, doctor, machine, selftest};
+use crate::{doctor, machine};
 
 /// What `psa track` writes: of hits, or of simulated events.
 #[derive(Serialize, JsonSchema)]
@@ -35,22 +35,22 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("psa simulate", schema::<BasisResult>()),
         ("psa events", schema::<SimulatedEvents>()),
         ("psa run", schema::<Results>()),
-        ("psa benchmark", schema::<zellige_psa::survey::Row>()),
+        ("psa benchmark", schema::<zellige_bench::searches::Row>()),
         ("psa stream", schema::<zellige_psa::stream::Summary>()),
         ("psa compare", schema::<zellige_psa::compare::Agreement>()),
         ("psa track", schema::<Tracked>()),
         ("solve", schema::<SolveResult>()),
-        ("spmv", schema::<SpmvResult>()),
+        ("spmv", schema::<zellige_bench::spmv::results::SpmvResult>()),
         ("matrix info", schema::<MatrixResult>()),
-        ("bench tasks", schema::<bench::TaskFigures<'_>>()),
-        ("bench cholesky", schema::<bench::CholeskyFigures<'_>>()),
-        ("bench memory", schema::<bench::memory::Figures>()),
-        ("bench gpu", schema::<bench::gpu::figures::Figures>()),
+        ("bench tasks", schema::<zellige_bench::tasks::TaskFigures>()),
+        ("bench cholesky", schema::<zellige_bench::cholesky::CholeskyFigures>()),
+        ("bench memory", schema::<zellige_bench::memory::Figures>()),
+        ("bench gpu", schema::<zellige_bench::gpu::Figures>()),
         ("machine show", schema::<machine::show::Machine>()),
         ("machine calibrate", schema::<machine::models::Known>()),
         ("simulate tor", schema::<zellige_tor::simulate::Report>()),
         ("simulate cholesky", schema::<zellige_tor::simulate::Report>()),
-        ("selftest", schema::<selftest::Report>()),
+        ("selftest", schema::<zellige_checks::Report>()),
         ("doctor", schema::<doctor::Figures>()),
     ]
 }

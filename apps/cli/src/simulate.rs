@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use zellige_app::table::{Side, Table};
+use zellige_app::text::{bytes, digits};
 use zellige_sim::platform::Platform;
 use zellige_tor::norms::TileNorms;
 use zellige_tor::simulate::{Error, Report, Request, simulate};
@@ -13,7 +15,6 @@ use crate::exit::CommandError;
 use crate::machine;
 use crate::out;
 use crate::results::page_of;
-use crate::table::{Side, Table, bytes, digits};
 
 /// The platform that this machine is.
 const HOST: &str = "host";

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use zellige_app::text::{bytes, digits};
 use zellige_files::observe::Observer;
 use zellige_runtime::Trace;
 use zellige_solve::report;
@@ -17,7 +18,6 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::is_stdout;
-use crate::table::{bytes, digits};
 use crate::vectors;
 
 /// Solves the system, writes the requested files, and fails where the residual is above the requested tolerance.

@@ -1,18 +1,18 @@
 //! `zellige spmv`.
 
+use zellige_app::table::{Side, Table};
+use zellige_app::text::{bytes, digits};
+use zellige_bench::spmv::results::SpmvResult;
+use zellige_bench::spmv::{Row, Survey, report};
 use zellige_files::observe::Observer;
 use zellige_kernels::packed::Rounding;
-use zellige_solve::report;
-use zellige_solve::results::SpmvResult;
 use zellige_sparse::market;
-use zellige_sparse::survey::{Row, Survey};
 
 use crate::args::{Round, SpmvArgs};
 use crate::devices;
 use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json, write_page};
-use crate::table::{Side, Table, bytes, digits};
 use crate::vectors;
 
 /// Stores a matrix in every requested way.

@@ -1,4 +1,4 @@
-//! What applications share: the JSON of results ([`json`]) HTML reports ([`page`], [`svg`]), numbers in words
+//! What applications share: the JSON of results ([`json`]), HTML reports ([`page`], [`svg`]), tables of text ([`table`]), numbers in words
 //! ([`text`]).
 //!
 //! ```
@@ -20,5 +20,6 @@
 pub mod json;
 pub mod page;
 pub mod svg;
+pub mod table;
 mod tables;
 pub mod text;

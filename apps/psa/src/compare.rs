@@ -11,9 +11,9 @@ use crate::results::{EventResult, Results};
 use crate::search::EnergyClass;
 
 /// Answers within this distance of each other agree (mm).
-pub(crate) const NEAR: f64 = 5.0;
+pub const NEAR: f64 = 5.0;
 /// Answers beyond this distance are far from each other (mm).
-pub(crate) const FAR: f64 = 20.0;
+pub const FAR: f64 = 20.0;
 
 /// Figures of the hits of an energy class, or of all: a row of the results of `zellige psa compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
@@ -71,7 +71,8 @@ pub struct Distance {
     pub p90: f64,
 }
 
-pub(crate) fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
+/// Returns the distance of two points (mm).
+pub fn distance(a: &[f32; 3], b: &[f32; 3]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>().sqrt()
 }
 
@@ -185,7 +186,7 @@ impl Comparison {
 
 impl Distance {
     /// Of distances in any order.
-    pub(crate) fn of(mut all: Vec<f64>) -> Distance {
+    pub fn of(mut all: Vec<f64>) -> Distance {
         all.sort_unstable_by(f64::total_cmp);
         Distance { median: quantile(&all, 0.5), p90: quantile(&all, 0.9) }
     }

@@ -21,7 +21,6 @@
 //! | [`mod@array`] | where the crystals of an array are |
 //! | [`track`] | which points belong to one gamma ray |
 //! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
-//! | [`survey`] | many searches beside each other |
 //!
 //! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
 //!
@@ -57,7 +56,6 @@ pub mod results;
 pub mod search;
 pub mod simulate;
 pub mod stream;
-pub mod survey;
 pub mod track;
 
 pub use error::Error;

@@ -3,17 +3,17 @@
 //! Every function puts operations on the stream of its context and returns. Scales of narrow tiles, norms and signs of pivots are
 //! known on the device only: products take their factors from there, and what the host has to know is read back.
 
+mod bare;
 mod capability;
 mod convert;
 mod generate;
 mod ops;
 mod panel;
 mod product;
-mod race;
 mod tile;
-mod timed;
 mod view;
 
+pub use bare::{GpuMatrix, GpuProducts};
 pub use capability::capability_for;
 pub(crate) use capability::{can_execute, has_constraints};
 pub(crate) use convert::convert;
@@ -22,9 +22,7 @@ pub use generate::{DescribeLaunch, GpuGenerator};
 pub(crate) use ops::Ops;
 pub(crate) use panel::{factor, solve_right, subtract_square};
 pub(crate) use product::{Small, is_small, multiply, multiply_small};
-pub(crate) use race::{Lanes, Prepared, whole_factor};
 pub(crate) use tile::OnGpu;
-pub(crate) use timed::{CopyWay, Link, Stopwatch};
 
 use zellige_gpu::{Element, Transpose};
 use zellige_kernels::{Op, StorageFormat};
@@ -32,7 +30,7 @@ use zellige_kernels::{Op, StorageFormat};
 use crate::scalar::TileScalar;
 
 /// What the numbers of a native tile are.
-pub(crate) fn element_of<T: TileScalar>() -> Element {
+fn element_of<T: TileScalar>() -> Element {
     element(T::FORMAT)
 }
 

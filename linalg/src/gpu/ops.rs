@@ -1,6 +1,6 @@
 //! Operations on the stream of one body.
 //!
-//! With [`timed`](super::timed) the one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
+//! The one place of this crate with `unsafe`. Memory that an operation names is that of the body's operands ([`OnGpu`](super::OnGpu)) or its
 //! working space ([`Ops::scratch`]). Operations of libraries take [`View`]s, which do not leave either;
 //! launches are described by the modules beside this one, on nothing else. Whoever gives them an operand that
 //! is written has it to itself.

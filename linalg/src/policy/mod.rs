@@ -61,7 +61,7 @@ pub struct GemmQuery {
 
 impl GemmQuery {
     /// The product at `(i, j, k)` while no norm is known.
-    pub(crate) fn unmeasured(phase: Phase, [i, j, k]: [usize; 3], nt: usize) -> Self {
+    pub fn unmeasured(phase: Phase, [i, j, k]: [usize; 3], nt: usize) -> Self {
         let unknown = f64::NAN;
         GemmQuery {
             phase,

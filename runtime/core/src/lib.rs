@@ -45,7 +45,6 @@
 //! ```
 #![allow(private_bounds, reason = "what bodies of tasks there are is this crate's own")]
 
-pub mod bench;
 mod buffer;
 mod clock;
 mod data;

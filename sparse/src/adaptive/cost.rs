@@ -71,7 +71,7 @@ pub fn auto(
 ///
 /// # Errors
 /// As for storing the matrix, and [`Error::Parameter`] where no edge goes with any set.
-pub(crate) fn fastest(
+pub fn fastest(
     a: &Csr,
     (edges, sets): (&[usize], &[FormatSet]),
     criterion: Criterion<'_>,
@@ -134,7 +134,7 @@ pub fn machine(workers: usize) -> CostModel {
 }
 
 /// Whether products with one take less time than with the other, in turns.
-pub(crate) fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool {
+pub fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) -> bool {
     let x = vec![1.0; one.columns()];
     fn of<'s>(panels: &'s [Panel], x: &'s [f64]) -> impl FnMut() + Send + use<'s> {
         let mut y = vec![0.0; panels.iter().map(|panel| panel.rows().len()).sum()];
@@ -146,7 +146,10 @@ pub(crate) fn is_faster(one: &TiledMatrix, other: &TiledMatrix, workers: usize) 
 }
 
 /// `y = A x` for the rows of these panels.
-pub(crate) fn multiply_panels(panels: &[Panel], x: &[f64], mut y: &mut [f64]) {
+///
+/// # Panics
+/// For vectors of other lengths.
+pub fn multiply_panels(panels: &[Panel], x: &[f64], mut y: &mut [f64]) {
     for panel in panels {
         let (part, rest) = y.split_at_mut(panel.rows().len());
         panel.multiply_many(1, x, part).expect("vectors of the matrix' lengths");
@@ -154,8 +157,8 @@ pub(crate) fn multiply_panels(panels: &[Panel], x: &[f64], mut y: &mut [f64]) {
     }
 }
 
-/// Panels for each worker, side by side and with about as many bytes.
-pub(crate) fn shares(matrix: &TiledMatrix, workers: usize) -> Vec<&[Panel]> {
+/// Panels for each worker, consecutive ones and with about as many bytes.
+pub fn shares(matrix: &TiledMatrix, workers: usize) -> Vec<&[Panel]> {
     let share = matrix.bytes() as usize / workers.max(1);
     let (mut panels, mut shares) = (matrix.panels(), Vec::with_capacity(workers));
     for _ in 1..workers {

@@ -17,8 +17,7 @@ mod tiled;
 
 pub use accuracy::Accuracy;
 pub use bound::error_bound;
-pub use cost::{Choice, CostModel, SETS, auto, machine};
-pub(crate) use cost::{fastest, is_faster, multiply_panels, shares};
+pub use cost::{Choice, CostModel, SETS, auto, fastest, is_faster, machine, multiply_panels, shares};
 pub use set::{FormatSet, UnknownSet};
 pub use thesis::{Sign, ThesisBucket, ThesisMatrix};
 pub use thresholds::{Criterion, Thresholds};
@@ -28,6 +27,7 @@ use zellige_kernels::packed::Rounding;
 
 use crate::csr::{Csr, abs_sum};
 use crate::error::Error;
+pub use crate::side_by_side::in_turns;
 
 /// What decides the format of each element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,7 +63,10 @@ impl<'x> Adaptation<'x> {
     }
 
     /// Refuses what has no meaning together.
-    pub(crate) fn check(&self, a: &Csr) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], or [`Error::Shape`] for a vector of another length.
+    pub fn check(&self, a: &Csr) -> Result<(), Error> {
         let has_scales = self.set.has_scales();
         if let Criterion::ComponentwiseFor(x) = self.criterion {
             if x.len() != a.columns() {

@@ -156,8 +156,11 @@ impl ThesisMatrix {
         Ok(())
     }
 
-    /// These rows of `A x`.
-    pub(crate) fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
+    /// These rows of `A x`, as many as there are in both.
+    ///
+    /// # Panics
+    /// For a shorter `x` than the matrix has columns, or rows that it does not have.
+    pub fn multiply_rows(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) {
         for (y, i) in y.iter_mut().zip(rows) {
             let sum = self.buckets.iter().rev().fold(0.0, |sum, bucket| sum + self.part(bucket, i, x));
             *y = libm::ldexp(sum, -self.scaling.of_row(i));

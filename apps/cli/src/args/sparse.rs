@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
+use zellige_bench::spmv::Layout;
 use zellige_sparse::adaptive::{Accuracy, FormatSet, UnknownSet};
-use zellige_sparse::survey::Layout;
 
 use super::paths::{Input, Output, OutputFile, with_ending};
 use super::vector::VectorSource;

@@ -1,66 +1,17 @@
 //! `zellige bench memory`.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-use zellige_files::observe::Observer;
-use zellige_linalg::bench::memory::{HostLimit, MemoryBench, MemoryRun};
+use zellige_app::table::{Side, Table};
+use zellige_app::text::{bytes, digits};
+use zellige_bench::memory::{Figures, HostLimit, MemoryBench, MemoryRun};
 use zellige_runtime::POLICIES;
 
 use crate::args::BenchMemory;
 use crate::devices;
 use crate::interrupt;
-use crate::nodes::{self, NodeFigures};
+use crate::nodes;
 use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json};
-use crate::table::{Side, Table, bytes, digits};
-
-#[derive(Serialize, JsonSchema)]
-pub struct Figures {
-    n: u32,
-    tile: u32,
-    rule: String,
-    workers: u16,
-    devices: u16,
-    /// Share of the lower triangle's bytes that all devices hold together.
-    memory_share: f64,
-    /// Bytes that each of them holds.
-    capacity: u64,
-    /// The same of the host; `null`: it is not limited.
-    host_memory_share: Option<f64>,
-    host_capacity: Option<u64>,
-    /// Bytes per second, each way.
-    link_bandwidth: f64,
-    /// Without devices.
-    reference: ReferenceFigures,
-    policies: Vec<PolicyFigures>,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub struct ReferenceFigures {
-    seconds: f64,
-    /// `|A - L L^T| / |A|`.
-    backward_error: f64,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub struct PolicyFigures {
-    policy: String,
-    seconds: f64,
-    device_share: f64,
-    bytes_to_devices: u64,
-    bytes_to_host: u64,
-    bytes_between: u64,
-    bytes_to_disk: u64,
-    bytes_from_disk: u64,
-    compulsory_loads: u64,
-    compulsory_stores: u64,
-    moved_over_compulsory: f64,
-    load_bound_bytes: f64,
-    loads_over_bound: f64,
-    makespan_over_bound: f64,
-    nodes: Vec<NodeFigures>,
-}
 
 /// Measures, prints, writes.
 ///
@@ -83,56 +34,13 @@ pub fn run(args: &BenchMemory) -> anyhow::Result<()> {
         [] => POLICIES.iter().map(|(name, _)| *name).collect(),
         some => some.iter().map(String::as_str).collect(),
     };
-    let progress = Progress::new();
-    progress.stage("in host memory", policies.len() as u64 + 1);
-    let reference = bench.reference(interrupt::cancels)?;
-    let mut runs = Vec::new();
-    for (done, policy) in (1u64..).zip(&policies) {
-        interrupt::check()?;
-        progress.stage(policy, policies.len() as u64 + 1);
-        progress.advance(done);
-        runs.push(bench.run(policy, &reference, interrupt::cancels)?);
-    }
-    drop(progress);
-    let figures = Figures {
-        n: args.n,
-        tile: args.tile,
-        rule: args.precision.to_string(),
-        workers,
-        devices: args.devices,
-        memory_share: args.memory_share,
-        capacity: bench.capacity()?,
-        host_memory_share: args.host_memory,
-        host_capacity: bench.host_capacity()?,
-        link_bandwidth: bench.bandwidth,
-        reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
-        policies: policies.iter().zip(&runs).map(|(policy, run)| policy_figures(policy, run)).collect(),
-    };
+    let (reference, runs) = bench.compare(&policies, &Progress::new(), &interrupt::watch)?;
+    let figures = Figures::new(&bench, &reference, &policies, &runs)?;
     write_json(args.json.as_ref(), &[&figures])?;
     if is_stdout(args.json.as_ref()) {
         return Ok(());
     }
     print(args, &figures, &policies, &runs)
-}
-
-fn policy_figures(policy: &str, run: &MemoryRun) -> PolicyFigures {
-    PolicyFigures {
-        policy: policy.into(),
-        seconds: run.seconds,
-        device_share: run.device_share,
-        bytes_to_devices: run.to_devices,
-        bytes_to_host: run.to_host,
-        bytes_between: run.between,
-        bytes_to_disk: run.to_disk,
-        bytes_from_disk: run.from_disk,
-        compulsory_loads: run.compulsory.loads,
-        compulsory_stores: run.compulsory.stores,
-        moved_over_compulsory: run.over_compulsory(),
-        load_bound_bytes: run.load_bound,
-        loads_over_bound: run.over_bound(),
-        makespan_over_bound: run.makespan_over_bound,
-        nodes: run.nodes.iter().map(NodeFigures::from).collect(),
-    }
 }
 
 fn print(args: &BenchMemory, figures: &Figures, policies: &[&str], runs: &[MemoryRun]) -> anyhow::Result<()> {

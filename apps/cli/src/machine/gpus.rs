@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_app::text::bytes;
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuInfo, LibraryState};
 
 use crate::devices;
-use crate::table::bytes;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Gpu {

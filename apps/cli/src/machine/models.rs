@@ -9,12 +9,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_app::table::{Side, Table};
+use zellige_app::text::digits;
 use zellige_runtime::model::{Identity, Loaded, Models, Row, Source, default_path};
 use zellige_runtime::uses_performance_models;
 
 use super::show::simd;
 use crate::out;
-use crate::table::{Side, Table, digits};
 
 /// What models of this machine and this build are valid for. A build without optimisation runs at half the rate: it is another.
 pub fn identity() -> Identity {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use zellige_app::text::bytes;
 use zellige_runtime::model::processor;
 use zellige_runtime::{Topology, cpu_limit};
 
@@ -13,7 +14,6 @@ use super::models::Known;
 use crate::args::MachineShow;
 use crate::out;
 use crate::results::{is_stdout, write_json};
-use crate::table::bytes;
 
 /// What is known of the machine.
 #[derive(Debug, Serialize, JsonSchema)]

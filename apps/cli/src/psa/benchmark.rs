@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use zellige_app::table::{Side, Table};
+use zellige_app::text::digits;
+use zellige_bench::searches::{Range, Row, Sample, report, rows, survey, variants};
 use zellige_psa::basis::Sampling;
 use zellige_psa::detector::Detector;
 use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
-use zellige_psa::report;
-use zellige_psa::survey::{Range, Row, Sample, rows, survey, variants};
 use zellige_runtime::Runtime;
 
 use super::{failed, fields, runtime};
@@ -15,7 +16,6 @@ use crate::args::PsaBenchmark;
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
-use crate::table::{Side, Table, digits};
 
 /// Compares all searches.
 ///

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use zellige_app::table::{Side, Table};
+use zellige_app::text::digits;
 use zellige_psa::compare::{Agreement, Truth, compare};
 use zellige_psa::results::Results;
 use zellige_psa::search::arrays;
@@ -11,7 +13,6 @@ use crate::args::PsaCompareArgs;
 use crate::exit::CommandError;
 use crate::out;
 use crate::results::{is_stdout, write_json, write_page};
-use crate::table::{Side, Table, digits};
 
 /// Compares two runs.
 ///

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use zellige_app::text::digits;
 use zellige_psa::detector::Detector;
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{self, Spec};
@@ -11,9 +12,9 @@ use zellige_psa::results::SimulatedEvents;
 
 use super::{electronics, failed, fields, runtime};
 use crate::args::PsaEvents;
+use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::page_of;
-use crate::{interrupt, table};
 
 /// Simulates events and writes them.
 ///
@@ -61,7 +62,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
             if events.hits == 1 { "" } else { "s" },
             spec.energies,
             spec.noise,
-            table::digits(results[0].seconds),
+            digits(results[0].seconds),
             results[0].written
         )
     };

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
+use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
 use zellige_psa::channels::CHANNELS;
@@ -23,7 +24,6 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::page_of;
-use crate::table::digits;
 
 /// Searches for every event.
 ///

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use zellige_app::text::digits;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::Segment;
 use zellige_psa::crystal::{Crystal, EXAMPLE};
@@ -16,9 +17,9 @@ use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
 use super::{electronics, failed, runtime};
 use crate::args::{BasisValues, PsaSimulate};
+use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::page_of;
-use crate::{interrupt, table};
 
 /// A signal is settled where it is this close to its end (parts of the whole charge).
 const SETTLED: f32 = 0.01;
@@ -127,9 +128,9 @@ fn text(crystal: &Crystal, fields: &Fields, basis: &Basis, times: [Duration; 2],
             "fields: {} nodes, weighting potentials add up to 1 within {:.0e}, {} s",
             fields.grid().len(),
             fields.worst_sum(crystal),
-            table::digits(times[0].as_secs_f64())
+            digits(times[0].as_secs_f64())
         ),
-        format!("signals: {} s", table::digits(times[1].as_secs_f64())),
+        format!("signals: {} s", digits(times[1].as_secs_f64())),
         settled(basis),
         depleted(crystal, fields),
         format!("written: {}", written.display()),

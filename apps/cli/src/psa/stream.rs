@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::events::{self, Events};
@@ -25,7 +26,6 @@ use crate::interrupt;
 use crate::out;
 use crate::progress::{self, Progress};
 use crate::results::page_of;
-use crate::table::digits;
 
 /// Writes events as frames.
 ///

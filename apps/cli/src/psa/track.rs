@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use zellige_app::table::{Side, Table};
+use zellige_app::text::digits;
 use zellige_psa::array::Array;
 use zellige_psa::crystal::{Crystal, EXAMPLE};
 use zellige_psa::files;
@@ -18,7 +20,6 @@ use crate::args::{PsaTrackArgs, TrackGeometry};
 use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
-use crate::table::{Side, Table, digits};
 
 /// Crystals of the array that needs no file.
 const CRYSTALS: usize = 180;

@@ -1,39 +1,10 @@
 //! Random task graphs, compared with a sequential run.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use zellige_files::observe::Observer;
-use zellige_gpu::Driver;
-use zellige_selftest::{Fuzz, FuzzCounts, FuzzReport};
+use zellige_app::table::{Side, Table};
+use zellige_app::text::bytes;
+use zellige_selftest::{FuzzCounts, FuzzReport};
 
 use crate::args::SelftestArgs;
-use crate::interrupt;
-use crate::progress::Progress;
-use crate::table::{Side, Table, bytes};
-
-/// Runs the requested graphs, on these GPUs where there are some.
-pub fn run(args: &SelftestArgs, gpus: Option<Arc<dyn Driver>>, progress: &Progress) -> FuzzReport {
-    let fuzz = Fuzz {
-        graphs: args.fuzz,
-        seed: args.seed,
-        jobs: args.jobs.into(),
-        patience: Duration::from_secs(args.patience.into()),
-        deaths: args.device_failures,
-        single_threaded: args.single_threaded,
-        gpus,
-        ..Fuzz::default()
-    };
-    progress.stage("graphs", args.fuzz);
-    fuzz.run(|done, failure| {
-        // Told at once: a long run may not come to its end.
-        if let Some(failure) = failure {
-            progress.warn(&format!("a graph did not come to what it should: {failure}"));
-        }
-        progress.advance(done);
-        !interrupt::seen()
-    })
-}
 
 /// A table and a summary.
 pub fn text(report: &FuzzReport, colours: bool) -> String {

@@ -1,19 +1,19 @@
 //! `zellige selftest`: kernels compared with float64, random task graphs compared with a sequential run, and everything that a GPU computes
 //! compared with the CPU.
 
-mod applications;
-mod cpu;
-mod gpu;
 mod graphs;
-mod outcome;
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use anyhow::Context;
+use zellige_checks::gpu::fault_here;
+use zellige_checks::outcome::{GpuReport, factor_table, kernel_table};
+use zellige_checks::{Checks, Report};
 use zellige_gpu::Driver;
 use zellige_gpu::cuda::Cuda;
-use zellige_selftest::FuzzReport;
+use zellige_selftest::Fuzz;
 
 use crate::args::SelftestArgs;
 use crate::exit::CommandError;
@@ -21,20 +21,9 @@ use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
 use crate::results::{is_stdout, write_json};
-use outcome::{FactorRow, GpuReport, KernelRow, factor_table};
 
-/// All that was found; GPUs where they are requested.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Report {
-    passed: bool,
-    /// On CPU workers.
-    kernels: Vec<KernelRow>,
-    gpus: Vec<GpuReport>,
-    /// Factorisations on several GPUs at once; none where there is one GPU.
-    multi_gpu: Vec<FactorRow>,
-    #[serde(flatten)]
-    graphs: FuzzReport,
-}
+/// How long a process with a faulting kernel may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the checks, prints, writes.
 ///
@@ -42,7 +31,8 @@ pub struct Report {
 /// A check failed, or the output cannot be written; [`CommandError::NoDevice`] for GPUs that are not there.
 pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
     if let Some(number) = args.faulty_kernel {
-        return out::print(&format!("{}\n", gpu::fault_here(&open()?, number)?));
+        let said = fault_here(&open()?, number).map_err(anyhow::Error::from_boxed)?;
+        return out::print(&format!("{said}\n"));
     }
     let report = check(args)?;
     write_json(args.json.as_ref(), &[&report])?;
@@ -58,20 +48,23 @@ pub fn run(args: &SelftestArgs) -> anyhow::Result<()> {
 /// [`CommandError::NoDevice`] for GPUs that are not there; a check that cannot run; Ctrl-C.
 pub fn check(args: &SelftestArgs) -> anyhow::Result<Report> {
     let driver = if args.cuda { Some(open()?) } else { None };
-    let progress = Progress::new();
-    let kernels = if args.only_graphs { Vec::new() } else { cpu::kernels(args, &progress)? };
-    let checked = driver.as_ref().filter(|_| !args.only_graphs);
-    let gpus = checked.map_or(Ok(Vec::new()), |driver| all_gpus(args, driver, &progress))?;
-    let extents = gpu::Extents::of(args);
-    let multi_gpu = checked.map_or(Ok(Vec::new()), |driver| gpu::together(driver, &extents, &progress))?;
-    let graphs = graphs::run(args, driver.clone(), &progress);
-    drop(progress);
-    interrupt::check()?;
-    let passed = graphs.failures.is_empty()
-        && gpus.iter().all(GpuReport::passed)
-        && multi_gpu.iter().all(|row| row.passed)
-        && kernels.iter().all(|row| row.passed);
-    Ok(Report { passed, kernels, gpus, multi_gpu, graphs })
+    let checks = Checks {
+        fuzz: Fuzz {
+            graphs: args.fuzz,
+            seed: args.seed,
+            jobs: args.jobs.into(),
+            patience: Duration::from_secs(args.patience.into()),
+            deaths: args.device_failures,
+            single_threaded: args.single_threaded,
+            gpus: driver.clone(),
+            ..Fuzz::default()
+        },
+        driver,
+        quick: args.quick,
+        only_graphs: args.only_graphs,
+    };
+    let in_child = |number| fault_in_child(number).map_err(Into::into);
+    Ok(checks.run(&Progress::new(), &interrupt::watch, &in_child)?)
 }
 
 fn open() -> Result<Arc<dyn Driver>, CommandError> {
@@ -81,15 +74,33 @@ fn open() -> Result<Arc<dyn Driver>, CommandError> {
     }
 }
 
-fn all_gpus(
-    args: &SelftestArgs,
-    driver: &Arc<dyn Driver>,
-    progress: &Progress,
-) -> anyhow::Result<Vec<GpuReport>> {
-    let numbers = 0..driver.gpus().len() as u32;
-    numbers
-        .map(|number| gpu::check(driver, number, &gpu::Extents::of(args), &gpu::fault_in_child, progress))
-        .collect()
+/// Has a kernel fault in a process of its own: a GPU that has faulted is lost to its process.
+fn fault_in_child(number: u32) -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut child = Command::new(program)
+        .args(["selftest", "--faulty-kernel", &number.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("running this program again")?;
+    let start = Instant::now();
+    while child.try_wait().context("waiting for the process")?.is_none() {
+        if start.elapsed() > PATIENCE {
+            let _ = child.kill(); // it may have ended just now
+            let _ = child.wait();
+            anyhow::bail!("the process had not ended after {} s: no device was retired", PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().context("reading what the process said")?;
+    anyhow::ensure!(
+        output.status.success(),
+        "the process ended with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
 /// Prints what was found.
@@ -99,7 +110,7 @@ fn all_gpus(
 pub fn print(report: &Report) -> anyhow::Result<()> {
     let colours = out::colours(&std::io::stdout());
     if !report.kernels.is_empty() {
-        out::print(&format!("{}\n", cpu::table(&report.kernels).render(colours)))?;
+        out::print(&format!("{}\n", kernel_table(&report.kernels).render(colours)))?;
     }
     for gpu in &report.gpus {
         out::print(&gpu.text(colours))?;

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use zellige_app::text::{bytes, digits};
 use zellige_tor::pipeline::{self, CovarianceResult, Options};
 
 use super::files;
@@ -10,7 +11,6 @@ use crate::devices::{Devices, Needs};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::results::page_of;
-use crate::table::{bytes, digits};
 
 /// The covariance matrices, in a file.
 ///

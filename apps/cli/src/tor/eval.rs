@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use zellige_app::table::{Side, Table};
 use zellige_tor::pipeline::{self, Foreign, Judgement, Options};
 
 use super::files;
@@ -11,7 +12,6 @@ use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
 use crate::results::page_of;
-use crate::table::{Side, Table};
 
 /// Judges a reconstructor from a file.
 ///

@@ -1,12 +1,12 @@
 //! `zellige tor info`.
 
+use zellige_app::text::bytes;
 use zellige_files::memory::Bytes;
 use zellige_tor::params::Input;
 use zellige_tor::pipeline::{self, InfoResult, MemoryPlan, Options, PlannedRun, Silent, TileChoice, Tiling};
 
 use crate::args::InfoArgs;
 use crate::results::{is_stdout, write_json};
-use crate::table::bytes;
 use crate::{devices, interrupt, out};
 
 /// Says how large the system is.

@@ -1,9 +1,10 @@
 //! The table of a run, and the error of one that nothing survived.
 
+use zellige_app::table::{Side, Table};
+use zellige_app::text::digits;
 use zellige_tor::pipeline::{Outcome, RuleResult};
 
 use crate::exit::CommandError;
-use crate::table::{Side, Table, digits};
 
 /// A line per rule.
 pub fn table(outcome: &Outcome) -> Table {

@@ -1,5 +1,6 @@
 //! `zellige tor run`.
 
+use zellige_app::text::bytes;
 use zellige_linalg::Rule;
 use zellige_tor::files::SlopeOrder;
 use zellige_tor::pipeline::{self, Options, Outcome};
@@ -12,7 +13,6 @@ use crate::interrupt;
 use crate::out;
 use crate::progress::Progress;
 use crate::results::is_stdout;
-use crate::table::bytes;
 
 /// Rules that are compared where none is requested.
 const USUAL_RULES: [&str; 2] = ["fp32", "hp1:operand=1e-2"];

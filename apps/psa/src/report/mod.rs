@@ -2,9 +2,7 @@
 
 mod comparison;
 mod gammas;
-mod pictures;
-mod searches;
+pub mod pictures;
 
 pub use comparison::of_comparison;
 pub use gammas::{of_hits, of_simulation};
-pub use searches::of_searches;

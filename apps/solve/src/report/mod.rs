@@ -1,7 +1,5 @@
 //! Pages of results.
 
 mod residuals;
-mod storage;
 
 pub use residuals::of_solved;
-pub use storage::of_storage;

@@ -7,8 +7,7 @@ use super::{Attempt, Error, Observer, OnNotSpd, Options};
 use crate::params::Input;
 use std::time::Instant;
 use zellige_kernels::StorageFormat;
-use zellige_linalg::bench::gpu::Work;
-use zellige_linalg::{PrecisionPolicy, Rule, TileScalar};
+use zellige_linalg::{PrecisionPolicy, Rule, TileScalar, Work};
 use zellige_runtime::Runtime;
 
 /// What one reconstructor took.

@@ -1,0 +1,39 @@
+//! Why something could not be measured.
+
+/// An error of a measurement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The user wants to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// There is no GPU of this number.
+    #[error("there is no GPU {0}")]
+    NoGpu(u32),
+    /// A measurement among several.
+    #[error("{what}")]
+    In {
+        /// Which one.
+        what: String,
+        /// What went wrong.
+        source: zellige_linalg::Error,
+    },
+    /// Tiles or policies.
+    #[error("{0}")]
+    Linalg(#[from] zellige_linalg::Error),
+    /// The text of a precision rule.
+    #[error("{0}")]
+    Rule(#[from] zellige_linalg::RuleError),
+    /// Sparse matrices.
+    #[error("{0}")]
+    Sparse(#[from] zellige_sparse::Error),
+    /// Parameters of a telescope.
+    #[error("{0}")]
+    Tor(#[from] zellige_tor::Error),
+    /// Reconstructors.
+    #[error("{0}")]
+    Pipeline(#[from] zellige_tor::pipeline::Error),
+    /// A task, or the runtime.
+    #[error("{0}")]
+    Runtime(#[from] zellige_runtime::Error),
+}

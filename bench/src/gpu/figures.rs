@@ -1,0 +1,475 @@
+//! What was measured, as it stands in the JSON.
+
+mod tables;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use zellige_app::json::Provenance;
+use zellige_app::text::digits;
+use zellige_gpu::GpuInfo;
+use zellige_linalg::{GemmPrecision, Rule, Work};
+
+use super::Sizes;
+use super::rates::{
+    CodeletTime, Conditions, LinkRates, PeakRate, ProductRate, ReplayTimes, TiledRun, WholeFactor,
+};
+use super::reconstructors::TorFigures;
+use super::sparse::SparseFigures;
+
+/// Everything.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Figures {
+    /// Nothing is missing that was to be measured, but for what lines say.
+    pub complete: bool,
+    gpu: GpuFigures,
+    /// Those that are there, with their versions.
+    libraries: BTreeMap<&'static str, String>,
+    tile: u32,
+    /// Most products on one tile in one task.
+    fuse_updates: u8,
+    repeats: u16,
+    /// Time for all of it.
+    budget_seconds: u64,
+    /// Time that it took; `null`: it goes on.
+    pub(super) seconds: Option<f64>,
+    pub(super) products: Vec<ProductFigures>,
+    pub(super) copies: Option<CopyFigures>,
+    /// `null`: it failed, or was not reached.
+    pub(super) replays: Option<ReplayFigures>,
+    pub(super) cholesky: Vec<SizeFigures>,
+    pub(super) memory: Vec<MemoryFigures>,
+    pub(super) with_cpu: Vec<WithCpuFigures>,
+    /// Several GPUs at once; none where there is one.
+    pub(super) several: Vec<SeveralFigures>,
+    /// Products of sparse matrices.
+    pub(super) sparse: Vec<SparseFigures>,
+    pub(super) tor: Vec<TorFigures>,
+    /// The GPU as factorisations in tiles have measured it, as `zellige simulate --platform` reads it; `null`: none ran.
+    pub platform: Option<String>,
+    /// What has no room here or cannot be had, a line each.
+    pub(super) left_out: Vec<String>,
+    /// What went wrong, a line each.
+    pub failed: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct GpuFigures {
+    number: u32,
+    name: String,
+    uuid: String,
+    memory: u64,
+    compute_capability: String,
+    multiprocessors: u32,
+}
+
+/// How the GPU did while something was measured; `null`: it does not tell.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub(super) struct ConditionFigures {
+    /// Median clock rate of the multiprocessors.
+    sm_clock_mhz: Option<f64>,
+    /// Mean power.
+    power_w: Option<f64>,
+    /// By the GPU's counter.
+    energy_j: Option<f64>,
+    /// For how long it was looked at.
+    watched_seconds: f64,
+}
+
+impl From<Conditions> for ConditionFigures {
+    fn from(Conditions { sm_clock_mhz, power_w, energy_j, seconds }: Conditions) -> Self {
+        ConditionFigures { sm_clock_mhz, power_w, energy_j, watched_seconds: seconds }
+    }
+}
+
+impl ConditionFigures {
+    /// Clock rate and power in cells of a table.
+    pub(super) fn cells(&self) -> [String; 2] {
+        [self.sm_clock_mhz, self.power_w].map(|x| x.map_or_else(String::new, |x| format!("{x:.0}")))
+    }
+}
+
+/// Products of tiles, 2 tile^3 flop each.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ProductFigures {
+    pub(super) precision: &'static str,
+    products: usize,
+    /// Of one.
+    seconds: f64,
+    tflops: f64,
+    /// The library's product of the same operands, in the same runs.
+    plain_tflops: f64,
+    /// Their ratio, run by run.
+    fraction: f64,
+    /// The library's product of large matrices; `null`: there is no room, or it failed.
+    peak: Option<PeakFigures>,
+    /// The most that the library's products reached, large or of tiles.
+    peak_tflops: f64,
+    pub(super) fraction_of_peak: f64,
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+/// A product of large square matrices by the library, 2 order^3 flop.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PeakFigures {
+    order: u32,
+    seconds: f64,
+    tflops: f64,
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl ProductFigures {
+    pub(super) fn new(rate: &ProductRate, peak: Option<&PeakRate>) -> Self {
+        let &ProductRate { precision, products, seconds, tflops, plain_tflops, fraction, conditions } = rate;
+        let peak_tflops = peak.map_or(plain_tflops, |peak| peak.tflops.max(plain_tflops));
+        ProductFigures {
+            precision: precision.name(),
+            products,
+            seconds,
+            tflops,
+            plain_tflops,
+            fraction,
+            peak: peak.map(|&PeakRate { order, seconds, tflops, conditions, .. }| PeakFigures {
+                order,
+                seconds,
+                tflops,
+                conditions: conditions.into(),
+            }),
+            peak_tflops,
+            fraction_of_peak: tflops / peak_tflops,
+            conditions: conditions.into(),
+        }
+    }
+}
+
+/// Bytes per second from and to page-locked memory, and within the GPU's, read and written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct CopyFigures {
+    bytes: usize,
+    to_gpu: f64,
+    to_host: f64,
+    within: f64,
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl From<LinkRates> for CopyFigures {
+    fn from(LinkRates { bytes, to_gpu, to_host, within, conditions }: LinkRates) -> Self {
+        CopyFigures { bytes, to_gpu, to_host, within, conditions: conditions.into() }
+    }
+}
+
+/// A task of a graph that is replayed, one behind the other.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ReplayFigures {
+    pub(super) tasks: usize,
+    pub(super) task_by_task_seconds: f64,
+    /// `null`: a replay could not be one launch.
+    pub(super) one_launch_seconds: Option<f64>,
+}
+
+impl From<ReplayTimes> for ReplayFigures {
+    fn from(ReplayTimes { tasks, task_by_task, one_launch }: ReplayTimes) -> Self {
+        ReplayFigures { tasks, task_by_task_seconds: task_by_task, one_launch_seconds: one_launch }
+    }
+}
+
+/// Factorisations of one order, n^3 / 3 flop; `null`: left out or failed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SizeFigures {
+    pub(super) n: u32,
+    pub(super) cusolver_f32: Option<WholeFigures>,
+    pub(super) cusolver_f64: Option<WholeFigures>,
+    pub(super) tiled: Vec<TiledFigures>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct WholeFigures {
+    pub(super) seconds: f64,
+    tflops: f64,
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl From<WholeFactor> for WholeFigures {
+    fn from(WholeFactor { seconds, tflops, conditions }: WholeFactor) -> Self {
+        WholeFigures { seconds, tflops, conditions: conditions.into() }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct TiledFigures {
+    pub(super) rule: String,
+    pub(super) seconds: f64,
+    pub(super) tflops: f64,
+    /// At the measured peaks of products.
+    pub(super) limit_seconds: Option<f64>,
+    pub(super) fraction_of_limit: Option<f64>,
+    /// How many times as fast as cuSOLVER in f32.
+    pub(super) x_cusolver_f32: Option<f64>,
+    pub(super) bytes_moved: u64,
+    pub(super) evictions: u64,
+    /// By codelet, of the last run.
+    codelets: Vec<CodeletFigures>,
+    /// Share of the time in which the GPU's worker was in no body.
+    pub(super) idle_share: f64,
+    /// Times of the larger bound of the same bodies.
+    pub(super) over_bound: f64,
+    /// What virtual time says on the measured platform; `null`: it knows too little.
+    predicted_seconds: Option<f64>,
+    pub(super) predicted_by_measured: Option<f64>,
+    #[serde(flatten)]
+    pub(super) conditions: ConditionFigures,
+}
+
+/// All tasks of one codelet.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CodeletFigures {
+    name: &'static str,
+    tasks: usize,
+    seconds: f64,
+}
+
+impl From<&CodeletTime> for CodeletFigures {
+    fn from(&CodeletTime { name, tasks, seconds }: &CodeletTime) -> Self {
+        CodeletFigures { name, tasks, seconds }
+    }
+}
+
+impl TiledFigures {
+    /// Beside the least time and cuSOLVER's in f32.
+    pub(super) fn new(
+        rule: &Rule,
+        run: &TiledRun,
+        limit_seconds: Option<f64>,
+        cusolver_f32: Option<f64>,
+    ) -> Self {
+        TiledFigures {
+            rule: rule.to_string(),
+            seconds: run.seconds,
+            tflops: run.tflops,
+            limit_seconds,
+            fraction_of_limit: limit_seconds.map(|limit| limit / run.seconds),
+            x_cusolver_f32: cusolver_f32.map(|whole| whole / run.seconds),
+            bytes_moved: run.bytes_moved,
+            evictions: run.evictions,
+            codelets: run.trace.codelets.iter().map(CodeletFigures::from).collect(),
+            idle_share: run.trace.idle_share,
+            over_bound: run.trace.over_bound,
+            predicted_seconds: None,
+            predicted_by_measured: None,
+            conditions: run.conditions.map(Into::into).unwrap_or_default(),
+        }
+    }
+
+    /// So long it should have taken.
+    pub(super) fn predict(&mut self, seconds: f64) {
+        self.predicted_seconds = Some(seconds);
+        self.predicted_by_measured = Some(seconds / self.seconds);
+    }
+}
+
+/// A factorisation on several GPUs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SeveralFigures {
+    n: u32,
+    rule: &'static str,
+    pub(super) gpus: usize,
+    seconds: f64,
+    tflops: f64,
+    /// How many times as fast as on one; `null`: that was not measured.
+    pub(super) x_one: Option<f64>,
+    bytes_moved: u64,
+    idle_share: f64,
+    /// Of the first GPU.
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl SeveralFigures {
+    pub(super) fn new(n: u32, rule: &'static str, gpus: usize, run: &TiledRun, one: Option<f64>) -> Self {
+        SeveralFigures {
+            n,
+            rule,
+            gpus,
+            seconds: run.seconds,
+            tflops: run.tflops,
+            x_one: one.map(|one| one / run.seconds),
+            bytes_moved: run.bytes_moved,
+            idle_share: run.trace.idle_share,
+            conditions: run.conditions.map(Into::into).unwrap_or_default(),
+        }
+    }
+
+    /// What counts of it.
+    pub(super) fn in_short(&self) -> String {
+        let x_one = self.x_one.map_or_else(String::new, |x| format!(", {} x one", digits(x)));
+        format!("{} on {}: {} s{x_one}", self.rule, self.gpus, digits(self.seconds))
+    }
+}
+
+/// A factorisation in so much memory; the first row is the one whose bits the others must have.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct MemoryFigures {
+    /// The end of `what`.
+    #[serde(skip)]
+    pub(super) case: &'static str,
+    pub(super) what: String,
+    devices: usize,
+    /// Bytes of each device's memory.
+    memory_each: u64,
+    pub(super) seconds: f64,
+    tflops: f64,
+    pub(super) bytes_moved: u64,
+    evictions: u64,
+    same_bits: bool,
+    /// At the measured peaks of products, and of copies for what has no room.
+    limit_seconds: Option<f64>,
+    fraction_of_limit: Option<f64>,
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl MemoryFigures {
+    pub(super) fn new(
+        (what, case): (String, &'static str),
+        devices: usize,
+        memory_each: u64,
+        same_bits: bool,
+        run: &TiledRun,
+        limit_seconds: Option<f64>,
+    ) -> Self {
+        let &TiledRun { seconds, tflops, bytes_moved, evictions, conditions, .. } = run;
+        let conditions = conditions.map(Into::into).unwrap_or_default();
+        MemoryFigures {
+            case,
+            what,
+            devices,
+            memory_each,
+            seconds,
+            tflops,
+            bytes_moved,
+            evictions,
+            same_bits,
+            limit_seconds,
+            fraction_of_limit: limit_seconds.map(|limit| limit / seconds),
+            conditions,
+        }
+    }
+}
+
+/// A factorisation by the GPU alone, and by it and CPU workers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct WithCpuFigures {
+    n: u32,
+    pub(super) rule: &'static str,
+    workers: usize,
+    alone_seconds: f64,
+    with_cpu_seconds: f64,
+    /// The former by the latter.
+    pub(super) ratio: f64,
+    #[serde(flatten)]
+    conditions: ConditionFigures,
+}
+
+impl WithCpuFigures {
+    pub(super) fn new(
+        n: u32,
+        rule: &'static str,
+        workers: usize,
+        alone: &TiledRun,
+        together: &TiledRun,
+    ) -> Self {
+        WithCpuFigures {
+            n,
+            rule,
+            workers,
+            alone_seconds: alone.seconds,
+            with_cpu_seconds: together.seconds,
+            ratio: alone.seconds / together.seconds,
+            conditions: together.conditions.map(Into::into).unwrap_or_default(),
+        }
+    }
+}
+
+impl Figures {
+    /// Nothing is measured yet.
+    pub(super) fn new(
+        number: u32,
+        info: &GpuInfo,
+        libraries: Vec<(&'static str, String)>,
+        sizes: &Sizes,
+    ) -> Self {
+        let (major, minor) = info.compute_capability;
+        let gpu = GpuFigures {
+            number,
+            name: info.name.clone(),
+            uuid: info.uuid.clone(),
+            memory: info.memory,
+            compute_capability: format!("{major}.{minor}"),
+            multiprocessors: info.multiprocessors,
+        };
+        Figures {
+            complete: false,
+            gpu,
+            libraries: libraries.into_iter().collect(),
+            tile: sizes.tile,
+            fuse_updates: sizes.fuse_updates,
+            repeats: sizes.repeats,
+            budget_seconds: sizes.budget.as_secs(),
+            seconds: None,
+            products: Vec::new(),
+            copies: None,
+            replays: None,
+            cholesky: Vec::new(),
+            memory: Vec::new(),
+            with_cpu: Vec::new(),
+            several: Vec::new(),
+            sparse: Vec::new(),
+            tor: Vec::new(),
+            platform: None,
+            left_out: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Where and when a platform was measured, in words.
+    pub(super) fn origin(&self, by: &str, run: &Provenance) -> String {
+        format!(
+            "{}, measured by zellige {} {by} on {}, {}, with tiles of {}. A link's two directions are as fast as the slower one.",
+            self.gpu.name, run.zellige.version, run.host.name, run.date, self.tile
+        )
+    }
+
+    /// How long the factorisation of this size and rule took on one GPU.
+    pub(super) fn seconds_of(&self, n: u32, rule: &str) -> Option<f64> {
+        let rule = rule.parse::<Rule>().ok()?.to_string();
+        let size = self.cholesky.iter().find(|size| size.n == n)?;
+        size.tiled.iter().find(|row| row.rule == rule).map(|row| row.seconds)
+    }
+
+    /// The rate of copies within the GPU's memory.
+    pub(super) fn within(&self) -> Option<f64> {
+        self.copies.as_ref().map(|copies| copies.within)
+    }
+
+    /// The least time of some work: each operation at the most that the library's products of its precision reached, or ours where that is higher.
+    pub(super) fn least_seconds(&self, work: &Work) -> Option<f64> {
+        work.seconds(|precision| {
+            let row = self.products.iter().find(|row| row.precision == precision.name())?;
+            // Its plain product is one of three.
+            let peak = if precision == GemmPrecision::X3 { row.peak_tflops / 3.0 } else { row.peak_tflops };
+            Some(peak.max(row.tflops))
+        })
+    }
+
+    /// The same, where so many bytes have to come from the host and as many to go there.
+    pub(super) fn least_seconds_with_copies(&self, work: &Work, bytes: u64) -> Option<f64> {
+        let copies = self.copies.as_ref()?;
+        let link = bytes as f64 / copies.to_gpu.min(copies.to_host);
+        Some(self.least_seconds(work)?.max(link))
+    }
+}

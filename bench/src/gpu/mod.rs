@@ -1,0 +1,88 @@
+//! Rates of one GPU: products, copies, factorisations, sparse products, reconstructors. It knows the GPU's driver and nothing of CUDA.
+
+mod budget;
+mod figures;
+pub mod rates;
+mod reconstructors;
+mod run;
+mod sparse;
+mod summary;
+
+use std::time::Duration;
+
+use zellige_linalg::Rule;
+use zellige_runtime::Topology;
+
+pub use figures::Figures;
+pub use reconstructors::TorSize;
+pub use run::{Listeners, measure};
+pub use sparse::SparseSizes;
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// Orders of the factorisations.
+    pub n: Vec<u32>,
+    /// Tile size, a multiple of 16.
+    pub tile: u32,
+    /// Rules of the factorisations.
+    pub rules: Vec<Rule>,
+    /// Most products on one tile in one task.
+    pub fuse_updates: u8,
+    /// Order of the factorisations in little memory.
+    pub out_of_core: u32,
+    /// CPU workers that help.
+    pub workers: usize,
+    /// Sparse matrices.
+    pub sparse: SparseSizes,
+    /// Reconstructors.
+    pub tor: Vec<TorSize>,
+    /// Their tile size; `None`: as the memory of the GPU suggests.
+    pub tor_tile: Option<usize>,
+    /// Runs of each, at most.
+    pub repeats: u16,
+    /// Time for all measurements.
+    pub budget: Duration,
+    /// Bytes of the tiles of products, more than caches hold.
+    pub spread: u64,
+    /// Replays of a graph that are timed together.
+    pub replays: usize,
+    /// Order of the library's large products, as long as memory holds it.
+    pub peak: u32,
+    /// Bytes of one copy.
+    pub copy: usize,
+    /// Least time of the products of one run.
+    pub seconds: f64,
+}
+
+impl Sizes {
+    /// Those that are measured where nothing else is requested; `quick`: smaller ones.
+    pub fn usual(quick: bool) -> Self {
+        let sparse = if quick {
+            SparseSizes { cells: [80, 80, 60], elements: [23; 3] }
+        } else {
+            SparseSizes { cells: [170, 170, 110], elements: [47; 3] }
+        };
+        Sizes {
+            n: if quick { vec![8192, 16_384] } else { vec![16_384, 32_768, 65_536, 100_352] },
+            tile: 2048,
+            rules: Vec::new(),
+            fuse_updates: 1,
+            out_of_core: if quick { 16_384 } else { 32_768 },
+            workers: Topology::discover().cores.len(),
+            sparse,
+            tor: TorSize::all(if quick { &[41] } else { &[47, 67, 86] }),
+            tor_tile: None,
+            repeats: 3,
+            budget: Duration::from_secs(300),
+            spread: 512 << 20,
+            replays: 20,
+            peak: if quick { 4096 } else { 8192 },
+            copy: 256 << 20,
+            seconds: 0.2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

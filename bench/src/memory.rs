@@ -1,0 +1,581 @@
+//! What a factorisation moves when devices, or the host, hold a fraction of its matrix, beside what it has to move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use zellige_files::observe::Observer;
+use zellige_kernels::{GemmPrecision, StorageFormat};
+use zellige_linalg::residual::{BackwardError, estimated};
+use zellige_linalg::{Error, Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
+use zellige_runtime::trace::TaskEvent;
+use zellige_runtime::{Canceller, Emulated, Handle, NodeUse, Runtime, Trace};
+
+use crate::{Watch, check, test_matrix};
+
+/// What to measure: Cholesky factorisations of one `f32` matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryBench {
+    /// Order of the matrix.
+    pub n: usize,
+    /// Tile size.
+    pub tile: usize,
+    /// Precision of the products.
+    pub rule: Rule,
+    /// Workers for CPU cores.
+    pub workers: usize,
+    /// Emulated devices; there may be none where the host is limited.
+    pub devices: usize,
+    /// What all devices hold together, as a share of the bytes of the lower triangle's tiles: what is beyond it has to be elsewhere
+    /// at every moment, wherever the schedule puts it.
+    pub share: f64,
+    /// Rate of each device's link to the host, each way (bytes per second).
+    pub bandwidth: f64,
+    /// What the host holds; `None`: as many bytes as there are.
+    pub host: Option<HostLimit>,
+}
+
+/// A host that holds a fraction of the matrix, with a disk behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostLimit {
+    /// As a share of the bytes of the lower triangle's tiles.
+    pub share: f64,
+    /// Where what is beyond it goes.
+    pub folder: PathBuf,
+}
+
+/// The same factorisation without devices, to compare with.
+pub struct Reference {
+    /// The tiles of the factor, column by column.
+    tiles: Vec<Vec<f32>>,
+    /// Time of the factorisation (seconds).
+    pub seconds: f64,
+    /// How good the factor is, from 16 random vectors.
+    pub error: BackwardError,
+}
+
+/// What one policy did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryRun {
+    /// Time from the first submission to the last task, in seconds: on emulated devices, which share the CPU's cores.
+    pub seconds: f64,
+    /// The devices' share of the floating-point operations.
+    pub device_share: f64,
+    /// Bytes from the host to devices, until the factor is back on the host.
+    pub to_devices: u64,
+    /// Bytes from devices to the host.
+    pub to_host: u64,
+    /// Bytes from device to device.
+    pub between: u64,
+    /// Bytes from the host to the disk behind it.
+    pub to_disk: u64,
+    /// Bytes from there to the host, until every tile of the factor has been there once.
+    pub from_disk: u64,
+    /// The least that tasks where they ran need; see [`Traffic`].
+    pub compulsory: Traffic,
+    /// The least that the devices' memory lets them load (bytes); see [`load_bound`].
+    pub load_bound: f64,
+    /// Makespan / bound, bodies as long as they were and transfers left out; see
+    /// [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
+    pub makespan_over_bound: f64,
+    /// What happened on each memory node, the host first.
+    pub nodes: Vec<NodeUse>,
+}
+
+/// What `bench memory` writes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Figures {
+    /// Order of the matrix.
+    pub n: usize,
+    /// Tile size.
+    pub tile: usize,
+    /// Precision of the products.
+    pub rule: String,
+    /// CPU workers.
+    pub workers: usize,
+    /// Emulated devices.
+    pub devices: usize,
+    /// Share of the lower triangle's bytes that all devices hold together.
+    pub memory_share: f64,
+    /// Bytes that each of them holds.
+    pub capacity: u64,
+    /// The same of the host; `null`: it is not limited.
+    pub host_memory_share: Option<f64>,
+    /// Bytes that the host holds; `null`: it is not limited.
+    pub host_capacity: Option<u64>,
+    /// Bytes per second, each way.
+    pub link_bandwidth: f64,
+    /// Without devices.
+    pub reference: ReferenceFigures,
+    /// In the order in which they ran.
+    pub policies: Vec<PolicyFigures>,
+}
+
+/// The factorisation without devices.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ReferenceFigures {
+    /// Its time.
+    pub seconds: f64,
+    /// `|A - L L^T| / |A|`.
+    pub backward_error: f64,
+}
+
+/// A policy; see [`MemoryRun`].
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PolicyFigures {
+    policy: String,
+    seconds: f64,
+    device_share: f64,
+    bytes_to_devices: u64,
+    bytes_to_host: u64,
+    bytes_between: u64,
+    bytes_to_disk: u64,
+    bytes_from_disk: u64,
+    compulsory_loads: u64,
+    compulsory_stores: u64,
+    moved_over_compulsory: f64,
+    load_bound_bytes: f64,
+    loads_over_bound: f64,
+    makespan_over_bound: f64,
+    nodes: Vec<NodeFigures>,
+}
+
+/// One memory node in a file; counts and bytes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NodeFigures {
+    name: String,
+    /// How its device failed; `null`: it has not.
+    failure: Option<String>,
+    /// `null`: as many bytes as there are.
+    capacity: Option<u64>,
+    peak: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    hits: u64,
+    misses: u64,
+    prefetch_used: u64,
+    prefetch_unused: u64,
+    evictions: u64,
+    written_back: u64,
+    conversions: u64,
+    /// Copies in memory that an earlier replica had left.
+    reused: u64,
+    /// Copies for which memory was allocated.
+    allocated: u64,
+}
+
+impl From<&NodeUse> for NodeFigures {
+    fn from(node: &NodeUse) -> Self {
+        NodeFigures {
+            name: node.name.clone(),
+            failure: node.failure.clone(),
+            capacity: node.capacity,
+            peak: node.peak,
+            bytes_in: node.bytes_in,
+            bytes_out: node.bytes_out,
+            hits: node.hits,
+            misses: node.misses,
+            prefetch_used: node.prefetch_used,
+            prefetch_unused: node.prefetch_unused,
+            evictions: node.evictions,
+            written_back: node.written_back,
+            conversions: node.conversions,
+            reused: node.reused,
+            allocated: node.allocated,
+        }
+    }
+}
+
+impl Figures {
+    /// What was measured under these policies.
+    ///
+    /// # Errors
+    /// As [`MemoryBench::capacity`].
+    pub fn new(
+        bench: &MemoryBench,
+        reference: &Reference,
+        policies: &[&str],
+        runs: &[MemoryRun],
+    ) -> Result<Figures, Error> {
+        Ok(Figures {
+            n: bench.n,
+            tile: bench.tile,
+            rule: bench.rule.to_string(),
+            workers: bench.workers,
+            devices: bench.devices,
+            memory_share: bench.share,
+            capacity: bench.capacity()?,
+            host_memory_share: bench.host.as_ref().map(|host| host.share),
+            host_capacity: bench.host_capacity()?,
+            link_bandwidth: bench.bandwidth,
+            reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
+            policies: policies
+                .iter()
+                .zip(runs)
+                .map(|(policy, run)| PolicyFigures::new(policy, run))
+                .collect(),
+        })
+    }
+}
+
+impl PolicyFigures {
+    fn new(policy: &str, run: &MemoryRun) -> PolicyFigures {
+        PolicyFigures {
+            policy: policy.into(),
+            seconds: run.seconds,
+            device_share: run.device_share,
+            bytes_to_devices: run.to_devices,
+            bytes_to_host: run.to_host,
+            bytes_between: run.between,
+            bytes_to_disk: run.to_disk,
+            bytes_from_disk: run.from_disk,
+            compulsory_loads: run.compulsory.loads,
+            compulsory_stores: run.compulsory.stores,
+            moved_over_compulsory: run.over_compulsory(),
+            load_bound_bytes: run.load_bound,
+            loads_over_bound: run.over_bound(),
+            makespan_over_bound: run.makespan_over_bound,
+            nodes: run.nodes.iter().map(NodeFigures::from).collect(),
+        }
+    }
+}
+
+/// What must go to and from devices, however large they are (bytes): a tile that tasks on a device name goes there once, and what they
+/// wrote leaves it once, each in the narrowest form that serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes that go to devices.
+    pub loads: u64,
+    /// Bytes that leave them.
+    pub stores: u64,
+}
+
+/// The least that a device with `capacity` bytes of memory loads for `flops` operations of a Cholesky factorisation, in bytes:
+/// `w flops / sqrt(2 M)` for `M = capacity / w` numbers of `w` bytes, lower-order terms left out.
+///
+/// A multiply-add is two operations, and at most `sqrt(M / 2)` of them can be done per number that is loaded (Beaumont,
+/// Eyraud-Dubois, Vérité and Langou, I/O-optimal algorithms for symmetric linear algebra kernels, SPAA 2022, who reach it): with
+/// `n^3 / 6` multiply-adds it is their `n^3 / (3 sqrt(2) sqrt(M))` for a whole factorisation. The bounds known before,
+/// among them that of Olivry et al. (PLDI 2020), are `sqrt(2)` times smaller. Since it counts multiply-adds, whichever they are, it holds for the part that one device does.
+pub fn load_bound(flops: f64, capacity: u64, bytes_per_number: u64) -> f64 {
+    let width = bytes_per_number as f64;
+    width * flops / (2.0 * capacity as f64 / width).sqrt()
+}
+
+impl MemoryBench {
+    fn grid(&self) -> Result<TileGrid, Error> {
+        TileGrid::uniform(self.n, self.tile)
+    }
+
+    /// Bytes of each device's memory: an equal part of [`share`](MemoryBench::share) of the tiles on and below the diagonal, as they are
+    /// stored (4 bytes a number, diagonal tiles whole).
+    ///
+    /// # Errors
+    /// [`Error::Grid`] for a tile size of 0.
+    pub fn capacity(&self) -> Result<u64, Error> {
+        Ok((self.stored()? * self.share / self.devices.max(1) as f64) as u64)
+    }
+
+    /// Bytes of the host's memory, if that is limited.
+    ///
+    /// # Errors
+    /// As [`capacity`](MemoryBench::capacity).
+    pub fn host_capacity(&self) -> Result<Option<u64>, Error> {
+        self.host.as_ref().map(|host| Ok((self.stored()? * host.share) as u64)).transpose()
+    }
+
+    /// Bytes of the tiles on and below the diagonal.
+    fn stored(&self) -> Result<f64, Error> {
+        let grid = self.grid()?;
+        let nt = grid.tiles();
+        let numbers: usize =
+            (0..nt).map(|j| (j..nt).map(|i| grid.width(i) * grid.width(j)).sum::<usize>()).sum();
+        Ok(numbers as f64 * 4.0)
+    }
+
+    /// Factors the matrix on CPU cores alone, then under each of these policies.
+    ///
+    /// # Errors
+    /// As [`reference`](MemoryBench::reference) and [`run`](MemoryBench::run); [`Cancelled`](crate::Error::Cancelled).
+    pub fn compare(
+        &self,
+        policies: &[&str],
+        observer: &dyn Observer,
+        watch: Watch<'_>,
+    ) -> Result<(Reference, Vec<MemoryRun>), crate::Error> {
+        let total = policies.len() as u64 + 1;
+        observer.stage("in host memory", total);
+        let reference = self.reference(watch)?;
+        let mut runs = Vec::new();
+        for (done, policy) in (1u64..).zip(policies) {
+            check(observer)?;
+            observer.stage(policy, total);
+            observer.advance(done);
+            runs.push(self.run(policy, &reference, watch)?);
+        }
+        Ok((reference, runs))
+    }
+
+    /// Factors the matrix on CPU cores alone. `watch` is given the means to cancel it.
+    ///
+    /// # Errors
+    /// [`Error::Grid`] for a tile size of 0, or what the factorisation fails with.
+    pub fn reference<G>(&self, watch: impl FnOnce(Canceller) -> G) -> Result<Reference, Error> {
+        let rt = Runtime::builder().workers(self.workers.max(1)).build()?;
+        let _watched = watch(rt.canceller());
+        let a = SymmetricTiled::generate(&rt, self.grid()?, &test_matrix::<f32>(self.n))?;
+        rt.wait_all()?;
+        let seconds = self.factor(&rt, &a)?;
+        let error = estimated(&rt, &a, &test_matrix::<f64>(self.n))?;
+        let tiles = a.handles().iter().map(|handle| numbers(&rt, handle)).collect::<Result<_, _>>()?;
+        Ok(Reference { tiles, seconds, error })
+    }
+
+    /// Factors the matrix under a policy, from the host's memory and back to it. `watch` is given the means to cancel it.
+    ///
+    /// # Errors
+    /// As [`MemoryBench::reference`]; an unknown policy; a tile that fits nowhere; a factor that is not the reference's, bit by bit.
+    pub fn run<G>(
+        &self,
+        policy: &str,
+        reference: &Reference,
+        watch: impl FnOnce(Canceller) -> G,
+    ) -> Result<MemoryRun, Error> {
+        let (grid, capacity) = (self.grid()?, self.capacity()?);
+        let tasks = grid.tiles().pow(3) + 64 * grid.tiles().pow(2) + 64;
+        let mut builder =
+            Runtime::builder().workers(self.workers).policy(policy).trace_capacity(tasks.min(4_000_000));
+        for _ in 0..self.devices {
+            builder = builder.device(Emulated::new(capacity).bandwidth(self.bandwidth));
+        }
+        if let (Some(bytes), Some(host)) = (self.host_capacity()?, &self.host) {
+            builder = builder.host_memory(bytes).swap(&host.folder);
+        }
+        let rt = builder.build()?;
+        let _watched = watch(rt.canceller());
+        let a = SymmetricTiled::generate(&rt, grid.clone(), &test_matrix::<f32>(self.n))?;
+        // Written on the host, every tile is there and nowhere else, or on the disk behind it.
+        for handle in a.handles() {
+            drop(rt.write(handle)?);
+        }
+        rt.wait_transfers()?;
+        let before = rt.memory();
+        rt.take_trace();
+        let seconds = self.factor(&rt, &a)?;
+        for (at, (handle, want)) in a.handles().iter().zip(&reference.tiles).enumerate() {
+            if &numbers(&rt, handle)? != want {
+                return Err(Error::Shape {
+                    what: "a factor made in little memory",
+                    got: format!("tile {at} under {policy}"),
+                    want: "the same tile made in host memory, bit by bit".into(),
+                });
+            }
+        }
+        // What is still being written back is in the trace and in the counts, or in neither.
+        rt.wait_transfers()?;
+        let nodes = since(&before, rt.memory());
+        let trace = rt.take_trace().unwrap_or_default();
+        Ok(self.evaluate(&grid, &trace, nodes, seconds, capacity))
+    }
+
+    /// Seconds from the first submission to the last task.
+    fn factor(&self, rt: &Runtime, a: &SymmetricTiled<f32>) -> Result<f64, Error> {
+        let policy: SharedPolicy = self.rule.clone().into();
+        let start = Instant::now();
+        cholesky(rt, a, &policy)?.wait(rt)?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    fn evaluate(
+        &self,
+        grid: &TileGrid,
+        trace: &Trace,
+        nodes: Vec<NodeUse>,
+        seconds: f64,
+        capacity: u64,
+    ) -> MemoryRun {
+        let moved = |which: &dyn Fn(u32, u32) -> bool| {
+            let chosen = trace.transfers.iter().filter(|t| t.from != t.to && which(t.from, t.to));
+            chosen.map(|t| t.bytes).sum::<u64>()
+        };
+        let disk = self.devices as u32 + 1;
+        let total: f64 = trace.tasks.iter().map(|task| task.flops).sum();
+        // Numbers of 2 bytes would be twice as many: the bound holds for the narrowest that occur.
+        let narrow = trace.tasks.iter().any(|task| width(task) < 4);
+        let (mut compulsory, mut bound, mut on_devices) = (Traffic::default(), 0.0, 0.0);
+        for (worker, _) in trace.workers.iter().enumerate().filter(|(_, worker)| worker.node != 0) {
+            let tasks = || trace.tasks.iter().filter(move |task| task.worker as usize == worker);
+            let flops: f64 = tasks().map(|task| task.flops).sum();
+            on_devices += flops;
+            bound += load_bound(flops, capacity, if narrow { 2 } else { 4 });
+            let own = traffic(grid, tasks());
+            compulsory.loads += own.loads;
+            compulsory.stores += own.stores;
+        }
+        MemoryRun {
+            seconds,
+            device_share: on_devices / total.max(1.0),
+            to_devices: moved(&|from, to| from == 0 && to != disk),
+            to_host: moved(&|from, to| to == 0 && from != disk),
+            between: moved(&|from, to| from != 0 && to != 0),
+            to_disk: moved(&|_, to| to == disk),
+            from_disk: moved(&|from, _| from == disk),
+            compulsory,
+            load_bound: bound,
+            makespan_over_bound: trace.report().over_bound(),
+            nodes,
+        }
+    }
+}
+
+impl MemoryRun {
+    /// Bytes that came to devices, over their [`load_bound`]; NaN without devices.
+    pub fn over_bound(&self) -> f64 {
+        (self.to_devices + self.between) as f64 / self.load_bound
+    }
+
+    /// All bytes that moved to and from devices, over those that have to; NaN without devices.
+    pub fn over_compulsory(&self) -> f64 {
+        let least = self.compulsory.loads + self.compulsory.stores;
+        (self.to_devices + self.to_host + 2 * self.between) as f64 / least as f64
+    }
+}
+
+/// The numbers of a tile of a factor.
+fn numbers(rt: &Runtime, handle: &Handle<Tile<f32>>) -> Result<Vec<f32>, Error> {
+    let tile = rt.read(handle)?;
+    let wide = tile
+        .to_storage(StorageFormat::F32)
+        .ok_or(Error::Format { got: tile.storage(), want: StorageFormat::F32 })?;
+    Ok(wide.as_slice()?.to_vec())
+}
+
+/// What was counted between two looks.
+fn since(before: &[NodeUse], mut after: Vec<NodeUse>) -> Vec<NodeUse> {
+    for (now, then) in after.iter_mut().zip(before) {
+        now.hits -= then.hits;
+        now.misses -= then.misses;
+        now.prefetch_used -= then.prefetch_used;
+        now.prefetch_unused -= then.prefetch_unused;
+        now.evictions -= then.evictions;
+        now.written_back -= then.written_back;
+        now.conversions -= then.conversions;
+        now.reused -= then.reused;
+        now.allocated -= then.allocated;
+        now.bytes_in -= then.bytes_in;
+        now.bytes_out -= then.bytes_out;
+    }
+    after
+}
+
+/// Bytes of a number of a task's operands `A` and `B`.
+fn width(task: &TaskEvent) -> u64 {
+    precision(task).map_or(4, |precision| precision.operand_format().bytes() as u64)
+}
+
+/// The precision of a product; `None` for other tasks.
+fn precision(task: &TaskEvent) -> Option<GemmPrecision> {
+    if task.name == "gemm" { task.label.parse().ok() } else { None }
+}
+
+/// What tasks that ran on one device need and leave.
+fn traffic<'a>(grid: &TileGrid, tasks: impl Iterator<Item = &'a TaskEvent>) -> Traffic {
+    type Tiles = BTreeMap<(u32, u32), BTreeSet<u64>>;
+    let (mut named, mut written) = (Tiles::new(), Tiles::new());
+    for task in tasks {
+        let Some([i, j, k]) = task.coords else { continue };
+        let read = width(task);
+        let result = precision(task).map_or(4, |precision| precision.output_format().bytes() as u64);
+        let (reads, target): (&[(u32, u32)], _) = match task.name {
+            "potrf" => (&[], (k, k)),
+            "trsm" => (&[(k, k)], (i, k)),
+            "syrk" => (&[(i, k)], (i, i)),
+            "gemm" => (&[(i, k), (j, k)], (i, j)),
+            _ => continue,
+        };
+        for &tile in reads {
+            named.entry(tile).or_default().insert(read);
+        }
+        named.entry(target).or_default().insert(result);
+        written.entry(target).or_default().insert(result);
+    }
+    let area = |(i, j): (u32, u32)| (grid.width(i as usize) * grid.width(j as usize)) as u64;
+    Traffic {
+        // The widest form that some task asks for has to come; what leaves may be the narrowest that was written.
+        loads: named.iter().map(|(&tile, widths)| area(tile) * widths.last().copied().unwrap_or(0)).sum(),
+        stores: written.iter().map(|(&tile, widths)| area(tile) * widths.first().copied().unwrap_or(0)).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench(rule: &str) -> MemoryBench {
+        let rule = rule.parse().unwrap();
+        let (workers, devices, share, host) = (1, 2, 0.3, None);
+        MemoryBench { n: 192, tile: 24, rule, workers, devices, share, bandwidth: 10e9, host }
+    }
+
+    #[test]
+    fn a_disk_holds_what_the_host_cannot_and_no_bit_changes() {
+        for (devices, workers) in [(0, 2), (1, 1)] {
+            let host = Some(HostLimit { share: 0.4, folder: std::env::temp_dir() });
+            let bench = MemoryBench { devices, workers, host, ..bench("hp1:band=2") };
+            // 36 tiles of 2304 bytes.
+            assert_eq!(bench.host_capacity().unwrap(), Some(33_177));
+            let reference = bench.reference(|_| ()).unwrap();
+            let run = bench.run("lws", &reference, |_| ()).unwrap();
+            let [host, .., disk] = &run.nodes[..] else { panic!("{run:?}") };
+            assert_eq!((&*host.name, &*disk.name, run.nodes.len()), ("host", "disk", devices + 2));
+            assert_eq!((disk.bytes_in, disk.bytes_out), (run.to_disk, run.from_disk), "{run:?}");
+            assert!(run.to_disk > 0 && run.from_disk > 0, "{run:?}");
+            assert_eq!(host.bytes_in, run.to_host + run.from_disk, "{run:?}");
+        }
+    }
+
+    #[test]
+    fn the_bound_of_a_whole_factorisation_is_the_published_one() {
+        let (n, m) = (8192f64, 5_000_000u64);
+        let words = load_bound(n.powi(3) / 3.0, 4 * m, 4) / 4.0;
+        let published = n.powi(3) / (3.0 * 2f64.sqrt() * (m as f64).sqrt());
+        assert!((words / published - 1.0).abs() < 1e-12, "{words} {published}");
+    }
+
+    #[test]
+    fn devices_move_what_they_must_and_no_bit_changes() {
+        for rule in ["fp32", "hp1:band=2", "hp2:band=2", "x3"] {
+            let bench = bench(rule);
+            // 36 tiles of 2304 bytes.
+            assert_eq!(bench.capacity().unwrap(), (36.0 * 2304.0 * 0.15) as u64);
+            let reference = bench.reference(|_| ()).unwrap();
+            assert!(reference.error.value < 1e-2, "{rule}: {:?}", reference.error);
+            for policy in ["eager", "lws", "dmdas"] {
+                let run = bench.run(policy, &reference, |_| ()).unwrap();
+                assert!(run.to_devices >= run.compulsory.loads, "{rule} {policy}: {run:?}");
+                assert!(run.to_host >= run.compulsory.stores, "{rule} {policy}: {run:?}");
+                let [host, first, second] = &run.nodes[..] else { panic!("{run:?}") };
+                assert_eq!(host.bytes_out, run.to_devices, "{run:?}");
+                assert_eq!(first.bytes_out + second.bytes_out, run.to_host + run.between, "{run:?}");
+                assert!((0.0..=1.0).contains(&run.device_share), "{run:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_cores_everything_is_on_the_devices() {
+        let bench = MemoryBench { workers: 0, devices: 1, ..bench("fp32") };
+        let reference = bench.reference(|_| ()).unwrap();
+        let run = bench.run("prio", &reference, |_| ()).unwrap();
+        assert_eq!(run.device_share, 1.0);
+        // Each tile has to go there and to come back.
+        assert_eq!(run.compulsory, Traffic { loads: 36 * 2304, stores: 36 * 2304 });
+        let bound = load_bound(192f64.powi(3) / 3.0, bench.capacity().unwrap(), 4);
+        assert!((run.load_bound / bound - 1.0).abs() < 1e-9, "{run:?}");
+        let too_small = MemoryBench { share: 0.05, ..bench };
+        let error = too_small.run("prio", &reference, |_| ()).unwrap_err().to_string();
+        assert!(error.contains("emulated 0 has"), "{error}");
+    }
+}

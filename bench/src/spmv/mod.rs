@@ -1,0 +1,419 @@
+//! What adaptive storage of one matrix costs and gives, for several sets, accuracies and criteria: the figures of the thesis' tables.
+
+pub mod report;
+pub mod results;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::str::FromStr;
+
+use zellige_kernels::packed::{PackedFormat, Rounding};
+use zellige_kernels::sell::Panel;
+
+use zellige_sparse::adaptive::{
+    Accuracy, Adaptation, Choice, Criterion, FormatSet, SETS, ThesisMatrix, TiledMatrix, error_bound,
+    fastest, in_turns, is_faster, multiply_panels, shares,
+};
+use zellige_sparse::exact::{BackwardError, ExactProduct, largest, ratio};
+use zellige_sparse::{Csr, Error};
+
+fn parameter(name: &'static str, problem: impl Into<String>) -> Error {
+    Error::Parameter { name, problem: problem.into() }
+}
+
+/// How nonzeros are arranged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A matrix by rows for each format ([`ThesisMatrix`]).
+    Thesis,
+    /// Tiles of single elements ([`TiledMatrix`]).
+    Tiled,
+    /// Tiles of blocks; of the edges 2, 3 and 4 that which is expected to be fastest.
+    Bsr,
+    /// Tiles of what is expected to be fastest.
+    Auto,
+}
+
+impl Layout {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Thesis, Self::Tiled, Self::Bsr, Self::Auto];
+
+    /// The name that [`FromStr`] reads back.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Thesis => "thesis",
+            Self::Tiled => "tiled",
+            Self::Bsr => "bsr",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// The edges that blocks may have.
+    fn edges(self) -> &'static [usize] {
+        match self {
+            Self::Thesis | Self::Tiled => &[1],
+            Self::Bsr => &[2, 3, 4],
+            Self::Auto => &[1, 2, 3, 4],
+        }
+    }
+}
+
+impl FromStr for Layout {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|layout| layout.name().eq_ignore_ascii_case(s));
+        found.ok_or_else(|| parameter("layout", format!("{s:?} is none of thesis, tiled, bsr, auto")))
+    }
+}
+
+/// A matrix in one of the layouts, and what its products are timed beside.
+enum Timed<'a> {
+    Thesis(ThesisMatrix, &'a Csr),
+    Tiled(TiledMatrix, TiledMatrix),
+}
+
+/// One way to store a matrix, and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The formats there were.
+    pub set: FormatSet,
+    /// The layout; of blocks with their edge, as `bsr3`.
+    pub layout: String,
+    /// [`Criterion::name`].
+    pub criterion: &'static str,
+    /// The requested accuracy.
+    pub accuracy: Accuracy,
+    /// Elements of each format, and those left out as `drop`.
+    pub counts: BTreeMap<String, u64>,
+    /// Positive elements of each format.
+    pub positive: BTreeMap<String, u64>,
+    /// Bytes of the buckets that have elements.
+    pub bytes: u64,
+    /// The same with the row starts of all buckets of the set.
+    pub bytes_all_rowptr: u64,
+    /// `bytes` in percent of the matrix by rows in `f64`.
+    pub percent: f64,
+    /// Of the product with [`Survey::x`].
+    pub error: BackwardError,
+    /// The largest bound of a row, `max_i B_i` ([`error_bound`]).
+    pub bound: f64,
+    /// The bounds, measured as the error is: no error is larger.
+    pub bounds: BackwardError,
+    /// The largest `error / bound` of a row; at most 1.
+    pub of_bound: f64,
+    /// Median time of a product (s), and of one in `f64` between the same runs: by rows beside the thesis' layout, in tiles of the same edge beside tiles.
+    pub seconds: (f64, f64),
+}
+
+/// What is requested.
+#[derive(Clone, Debug)]
+pub struct Survey<'a> {
+    /// The layout of all.
+    pub layout: Layout,
+    /// The sets of formats; none for that which is expected to be fastest.
+    pub sets: &'a [Option<FormatSet>],
+    /// The accuracies.
+    pub accuracies: &'a [Accuracy],
+    /// The criteria: [`Criterion::name`]s.
+    pub criteria: &'a [&'a str],
+    /// How elements are rounded.
+    pub rounding: Rounding,
+    /// Whether what does not matter is left out.
+    pub drops: bool,
+    /// What is multiplied, and what `cw-exact` goes by; none: ones.
+    pub x: Option<&'a [f64]>,
+    /// Threads that share each product that is timed, and for which what is expected to be fastest is.
+    pub workers: usize,
+    /// Products that are timed of each.
+    pub repeats: usize,
+}
+
+/// The criterion of a name, for products with this vector.
+fn criterion<'x>(name: &str, x: &'x [f64]) -> Result<Criterion<'x>, Error> {
+    let all = [Criterion::Normwise, Criterion::Componentwise, Criterion::ComponentwiseFor(x)];
+    let wrong = || parameter("criterion", format!("{name:?} is none of nw, cw, cw-exact"));
+    all.into_iter().find(|criterion| criterion.name().eq_ignore_ascii_case(name)).ok_or_else(wrong)
+}
+
+impl Survey<'_> {
+    /// Rows that there will be.
+    pub fn len(&self) -> usize {
+        self.sets.len() * self.accuracies.len() * self.criteria.len()
+    }
+
+    /// True if nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stores the matrix in every requested way; `done` is told after each.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for what has no meaning together, [`Error::Shape`] for a vector of another length.
+    pub fn run(&self, a: &Csr, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, Error> {
+        let x = self.x.map_or_else(|| vec![1.0; a.columns()], <[f64]>::to_vec);
+        let exact = ExactProduct::of(a, &x)?;
+        let mut rows = Vec::with_capacity(self.len());
+        for &name in self.criteria {
+            let criterion = criterion(name, &x)?;
+            for &accuracy in self.accuracies {
+                for &set in self.sets {
+                    let (set, edge) = self.choose(a, set, criterion, accuracy)?;
+                    let adaptation =
+                        Adaptation { set, criterion, accuracy, rounding: self.rounding, drops: self.drops };
+                    let row = self.row(a, &adaptation, edge, &x, &exact)?;
+                    done(&row);
+                    rows.push(row);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Set and edge, where these are not given.
+    fn choose(
+        &self,
+        a: &Csr,
+        set: Option<FormatSet>,
+        criterion: Criterion<'_>,
+        accuracy: Accuracy,
+    ) -> Result<(FormatSet, usize), Error> {
+        let (edges, sets) = (self.layout.edges(), set.as_ref().map_or(&SETS[..], std::slice::from_ref));
+        match (set, edges, self.layout) {
+            (None, _, Layout::Thesis) => {
+                let problem = "auto knows what tiles cost, not the thesis' layout: name sets, or take tiled";
+                Err(parameter("sets", problem))
+            }
+            (Some(set), &[edge], _) => Ok((set, edge)),
+            _ => {
+                if let Some(set) = set {
+                    // A set that does not go with the criterion is named, whatever the block size.
+                    let adaptation =
+                        Adaptation { set, criterion, accuracy, rounding: self.rounding, drops: self.drops };
+                    adaptation.check(a)?;
+                }
+                let ways = (edges, sets);
+                let way = fastest(a, ways, criterion, accuracy, self.rounding, self.workers.max(1))?;
+                // Where nothing is asked for, what is slower than `f64` is none.
+                let is_free = set.is_none() && self.layout == Layout::Auto;
+                Ok(if is_free {
+                    self.unless_slower(a, way, criterion, accuracy)?
+                } else {
+                    (way.set, way.edge)
+                })
+            }
+        }
+    }
+
+    /// The way, or plain `f64` in its fastest layout if products with the whole matrix are not faster.
+    fn unless_slower(
+        &self,
+        a: &Csr,
+        way: Choice,
+        criterion: Criterion<'_>,
+        accuracy: Accuracy,
+    ) -> Result<(FormatSet, usize), Error> {
+        let adaptation =
+            Adaptation { rounding: self.rounding, ..Adaptation::new(way.set, criterion, accuracy) };
+        let double = TiledMatrix::new(a, way.double_edge, &Adaptation::double())?;
+        let is_faster = is_faster(&TiledMatrix::new(a, way.edge, &adaptation)?, &double, self.workers.max(1));
+        Ok(if is_faster { (way.set, way.edge) } else { (FormatSet::Fp64, way.double_edge) })
+    }
+
+    fn row(
+        &self,
+        a: &Csr,
+        adaptation: &Adaptation<'_>,
+        edge: usize,
+        x: &[f64],
+        exact: &ExactProduct,
+    ) -> Result<Row, Error> {
+        let criterion = adaptation.criterion.name();
+        // Nothing of a matrix in one format is left out.
+        let adaptation = match adaptation.set {
+            FormatSet::Fp64 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::double() },
+            FormatSet::Fp32 => &Adaptation { accuracy: adaptation.accuracy, ..Adaptation::single() },
+            _ => adaptation,
+        };
+        let stored = match self.layout {
+            Layout::Thesis => Timed::Thesis(ThesisMatrix::new(a, adaptation)?, a),
+            _ => {
+                let double = TiledMatrix::new(a, edge, &Adaptation::double())?;
+                Timed::Tiled(TiledMatrix::new(a, edge, adaptation)?, double)
+            }
+        };
+        let mut y = vec![0.0; a.rows()];
+        stored.multiply(x, &mut y)?;
+        let bound = error_bound(a, adaptation, x)?;
+        let errors = exact.errors(&y)?;
+        let of_bounds = errors.iter().zip(&bound).map(|(&error, &bound)| ratio(error, bound));
+        let name = |format: PackedFormat| format.name().to_uppercase();
+        let (counts, dropped) = stored.counts();
+        let (bytes, bytes_all_rowptr) = stored.bytes();
+        Ok(Row {
+            set: adaptation.set,
+            layout: if edge == 1 && self.layout != Layout::Thesis {
+                "tiled".into()
+            } else if edge == 1 {
+                "thesis".into()
+            } else {
+                format!("bsr{edge}")
+            },
+            criterion,
+            accuracy: adaptation.accuracy,
+            counts: counts
+                .iter()
+                .map(|count| (name(count.0), count.1))
+                .chain([("drop".to_string(), dropped)])
+                .collect(),
+            positive: counts.iter().map(|count| (name(count.0), count.2)).collect(),
+            bytes,
+            bytes_all_rowptr,
+            percent: 100.0 * bytes as f64 / a.bytes() as f64,
+            error: exact.measured(&errors),
+            bound: largest(bound.iter().copied()),
+            bounds: exact.measured(&bound),
+            of_bound: largest(of_bounds),
+            seconds: self.times(&stored, x),
+        })
+    }
+
+    /// Products take turns, so that both see the same machine.
+    fn times(&self, stored: &Timed<'_>, x: &[f64]) -> (f64, f64) {
+        let [narrow, double] = in_turns(self.repeats, stored.shares(self.workers.max(1), x));
+        (narrow, double)
+    }
+}
+
+/// A worker's part of a product.
+type Share<'s> = Box<dyn FnMut() + Send + 's>;
+
+impl Timed<'_> {
+    fn multiply(&self, x: &[f64], y: &mut [f64]) -> Result<(), Error> {
+        match self {
+            Timed::Thesis(matrix, _) => matrix.multiply(x, y),
+            Timed::Tiled(matrix, _) => matrix.multiply(x, y),
+        }
+    }
+
+    /// What each of so many workers does for the product, and for the one in `f64`: its rows, into memory of its own.
+    fn shares<'s>(&'s self, workers: usize, x: &'s [f64]) -> [Vec<Share<'s>>; 2] {
+        fn of<'s>(rows: usize, mut work: impl FnMut(&mut [f64]) + Send + 's) -> Share<'s> {
+            let mut y = vec![0.0; rows];
+            Box::new(move || {
+                work(&mut y);
+                std::hint::black_box(&y);
+            })
+        }
+        match self {
+            Timed::Thesis(narrow, double) => {
+                let parts = double.even_rows(workers);
+                let of_narrow = |rows: &Range<usize>| {
+                    let rows = rows.clone();
+                    of(rows.len(), move |y| narrow.multiply_rows(rows.clone(), x, y))
+                };
+                let of_double = |rows: &Range<usize>| {
+                    let rows = rows.clone();
+                    of(rows.len(), move |y| double.multiply_rows(rows.clone(), x, y))
+                };
+                [parts.iter().map(of_narrow).collect(), parts.iter().map(of_double).collect()]
+            }
+            Timed::Tiled(narrow, double) => {
+                let of_panels = |panels: &'s [Panel]| {
+                    let rows = panels.iter().map(|panel| panel.rows().len()).sum();
+                    of(rows, move |y| multiply_panels(panels, x, y))
+                };
+                [narrow, double].map(|matrix| shares(matrix, workers).into_iter().map(of_panels).collect())
+            }
+        }
+    }
+
+    /// Of each format; and what is left out.
+    fn counts(&self) -> (Vec<(PackedFormat, u64, u64)>, u64) {
+        match self {
+            Timed::Thesis(matrix, _) => (matrix.counts(), matrix.dropped()),
+            Timed::Tiled(matrix, _) => (matrix.counts(), matrix.dropped()),
+        }
+    }
+
+    /// Bytes, and bytes with the row starts of all buckets.
+    fn bytes(&self) -> (u64, u64) {
+        match self {
+            Timed::Thesis(matrix, _) => (matrix.bytes(), matrix.bytes_with_all_row_starts()),
+            Timed::Tiled(matrix, _) => (matrix.bytes(), matrix.bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zellige_sparse::generate::{Flow, flow};
+
+    #[test]
+    fn every_way_is_a_row() {
+        let a = flow(&Flow { cells: [9, 8, 7], ..Flow::default() }).unwrap();
+        let accuracies = ["2^-53", "2^-24"].map(|eps| eps.parse().unwrap());
+        let survey = Survey {
+            layout: Layout::Thesis,
+            sets: &[Some(FormatSet::Ap2), Some(FormatSet::Ap7Reu)],
+            accuracies: &accuracies,
+            criteria: &["nw", "CW"],
+            rounding: Rounding::Nearest,
+            drops: true,
+            x: None,
+            workers: 1,
+            repeats: 3,
+        };
+        let mut seen = 0;
+        let rows = survey.run(&a, |_| seen += 1).unwrap();
+        assert_eq!((rows.len(), seen), (8, 8));
+        for row in &rows {
+            assert_eq!(row.counts.values().sum::<u64>(), a.elements() as u64);
+            assert!(row.of_bound > 0.0 && row.of_bound <= 1.0, "{row:?}");
+            assert!(
+                row.error.normwise <= row.bounds.normwise && row.bounds.normwise < 24.0 * row.accuracy.get()
+            );
+            assert!(row.error.componentwise <= row.bounds.componentwise && row.bound > 0.0, "{row:?}");
+            assert!(row.seconds.0 > 0.0 && row.seconds.1 > 0.0);
+            assert!((row.percent / 100.0 * a.bytes() as f64 - row.bytes as f64).abs() < 1.0);
+        }
+        assert!(Survey { criteria: &["xw"], ..survey.clone() }.run(&a, |_| ()).is_err());
+        // Tiles, and what is chosen by its costs.
+        for (layout, sets) in
+            [(Layout::Tiled, survey.sets), (Layout::Bsr, &[Some(FormatSet::Ap4)]), (Layout::Auto, &[None])]
+        {
+            let rows = Survey { layout, sets, ..survey.clone() }.run(&a, |_| ()).unwrap();
+            assert_eq!(rows.len(), 4 * sets.len());
+            for row in &rows {
+                assert_eq!(row.counts.values().sum::<u64>(), a.elements() as u64);
+                assert!(row.of_bound > 0.0 && row.of_bound <= 1.0, "{row:?}");
+                assert!(
+                    row.layout.starts_with("tiled") && layout != Layout::Bsr || row.layout.starts_with("bsr")
+                );
+            }
+        }
+        assert!(Survey { sets: &[None], ..survey.clone() }.run(&a, |_| ()).is_err());
+        // Another vector, on which bounds depend, and what is stored under one of the criteria; times of two workers.
+        let x: Vec<f64> = (0..a.columns()).map(|j| 10f64.powi(-((j % 9) as i32))).collect();
+        for (layout, sets) in [(Layout::Thesis, &[Some(FormatSet::Ap7)]), (Layout::Auto, &[None])] {
+            let criteria = &["nw", "cw", "cw-exact"];
+            let other = Survey { x: Some(&x), workers: 2, layout, sets, criteria, ..survey.clone() };
+            let (others, rows) =
+                (other.run(&a, |_| ()).unwrap(), Survey { x: None, ..other }.run(&a, |_| ()).unwrap());
+            // Two accuracies each, whatever is chosen.
+            let names: Vec<_> = others.iter().map(|row| row.criterion).collect();
+            assert_eq!(names, ["nw", "nw", "cw", "cw", "cw-exact", "cw-exact"]);
+            for (row, of_ones) in others.iter().zip(&rows) {
+                assert!(row.of_bound > 0.0 && row.of_bound <= 1.0, "{row:?}");
+                assert!(row.seconds.0 > 0.0 && row.seconds.1 > 0.0 && row.bound != of_ones.bound);
+                let stored_for_x = row.criterion == "cw-exact";
+                assert!(layout == Layout::Auto || stored_for_x == (row.counts != of_ones.counts), "{row:?}");
+            }
+        }
+        assert!(Survey { x: Some(&x[1..]), ..survey.clone() }.run(&a, |_| ()).is_err());
+        // The criterion that minds x has no scaled formats.
+        assert!(Survey { criteria: &["cw-exact"], ..survey }.run(&a, |_| ()).is_err());
+    }
+}

@@ -1,0 +1,432 @@
+//! The checks of one GPU. They know its driver and nothing of CUDA.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use zellige_bench::{PEERS, builder, check as go_on, test_matrix};
+use zellige_cuda::Gpu;
+use zellige_files::observe::{Observer, Silent};
+use zellige_gpu::Driver;
+use zellige_linalg::{
+    GemmPrecision, PrecisionPolicy, Rule, SharedPolicy, SymmetricTiled, TileGrid, capability_for, cholesky,
+    residual,
+};
+use zellige_runtime::{Runtime, RuntimeBuilder};
+use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse};
+use zellige_tor::pipeline::{self, Options, TileChoice};
+
+use crate::faults::{faulty_kernel, too_much_memory};
+use crate::kernels::Extent;
+use crate::outcome::{CHECKS, FactorRow, FaultRow, GpuReport, KernelRow, RuleRow, skipped};
+use crate::{Error, Failure, applications, chain, kernels as all_kernels};
+
+/// How much is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Extents {
+    /// Kernels of factorisations and solves.
+    pub kernels: Extent,
+    /// Kernels of applications.
+    pub applications: applications::Extent,
+    /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a quarter of 30 % to hold three.
+    pub factor: (usize, usize),
+    /// How many of [`RULES`].
+    pub rules: usize,
+}
+
+impl Extents {
+    /// What the tiles of the factorisations take.
+    fn bytes(&self) -> u64 {
+        let (n, tile) = self.factor;
+        (n * (n + tile) / 2 * size_of::<f32>()) as u64
+    }
+
+    fn tile_bytes(&self) -> u64 {
+        let (_, tile) = self.factor;
+        (tile * tile * size_of::<f32>()) as u64
+    }
+
+    /// Those of a seed; `quick`: fewer and smaller ones.
+    pub fn new(quick: bool, seed: u64) -> Self {
+        if quick {
+            let kernels = Extent { tiles: 100, largest: 96, seed };
+            let applications = applications::Extent { cells: 24, points: 5, events: 40, tile: 96, seed };
+            return Extents { kernels, applications, factor: (4096, 256), rules: 4 };
+        }
+        Extents {
+            kernels: Extent { tiles: 1000, largest: 128, seed },
+            applications: applications::Extent { cells: 48, points: 8, events: 100, tile: 128, seed },
+            factor: (8192, 512),
+            rules: RULES.len(),
+        }
+    }
+}
+
+/// Rules on the check system with tiles of 48, the most different first: with a margin they survive, or do not.
+const RULES: [&str; 12] = [
+    "hp1:band=2",
+    "x3,panel=x3",
+    "hp2",
+    "hp1:operand=1e-2",
+    "fp32",
+    "fp64",
+    "x3",
+    "tf32:band=2",
+    "bf1:band=2",
+    "hp3:band=2",
+    "fp8:band=2",
+    "fp8:operand=1e-5",
+];
+/// By how much the Strehl ratios of the CPU and the GPU may differ: about what the precisions change it by.
+const STREHL: f64 = 1e-3;
+
+/// The backward error that the factor may have: a roundoff of 16 bits.
+const BACKWARD_ERROR: f64 = 5e-4;
+/// Has a kernel on a GPU fault somewhere else: what was said.
+pub type Fault<'f> = &'f dyn Fn(u32) -> Result<String, Failure>;
+
+/// Checks one GPU of a driver. What is wrong, tasks that are refused or fail included, is in rows of the report.
+///
+/// # Errors
+/// Ctrl-C; a runtime of CPU workers that cannot be built.
+pub fn check(
+    driver: &Arc<dyn Driver>,
+    number: u32,
+    extents: &Extents,
+    fault: Fault<'_>,
+    progress: &dyn Observer,
+) -> Result<GpuReport, Error> {
+    let start = Instant::now();
+    let gpu = Gpu::new(Arc::clone(driver), number);
+    let info = driver.gpus().get(number as usize).ok_or(Error::NoGpu(number))?;
+    let (name, capability) = (info.name.clone(), info.compute_capability);
+    let kernels = kernels(&gpu, capability, extents, progress)?;
+    let rules = rules(&gpu, capability, extents, progress)?;
+    let factors = factors(&gpu, extents, progress)?;
+    progress.stage("what goes wrong on purpose", 2);
+    let faults = vec![memory(&gpu), faulted(number, fault)];
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(GpuReport { number, name, kernels, rules, factors, faults, seconds })
+}
+
+/// No CPU worker: all that runs runs on GPUs.
+fn alone(gpus: &[Gpu]) -> RuntimeBuilder {
+    let builder = builder().workers(0).policy("lws").peers(PEERS);
+    gpus.iter().fold(builder, |builder, gpu| builder.device(gpu.clone()))
+}
+
+fn kernels(
+    gpu: &Gpu,
+    capability: (u32, u32),
+    extents: &Extents,
+    progress: &dyn Observer,
+) -> Result<Vec<KernelRow>, Error> {
+    progress.stage("kernels", CHECKS + applications::CHECKS);
+    let rt = match alone(std::slice::from_ref(gpu)).build() {
+        Ok(rt) => rt,
+        Err(error) => return Ok(vec![KernelRow::none(error.to_string())]),
+    };
+    let here = builder().build()?;
+    let done = std::cell::Cell::new(0);
+    let one_more = || {
+        done.set(done.get() + 1);
+        progress.advance(done.get());
+    };
+    let checks = all_kernels::kernels(&rt, &here, &extents.kernels, capability, &|_| one_more());
+    go_on(progress)?;
+    let others = applications::kernels(&rt, &here, &extents.applications, &one_more);
+    go_on(progress)?;
+    Ok(checks.iter().map(|check| KernelRow::new(check, capability)).chain(others).collect())
+}
+
+fn rules(
+    gpu: &Gpu,
+    capability: (u32, u32),
+    extents: &Extents,
+    progress: &dyn Observer,
+) -> Result<Vec<RuleRow>, Error> {
+    let input = parse("check.toml".as_ref(), CHECK_SYSTEM, None, Mode::Strict)?;
+    let rules = &RULES[..extents.rules];
+    progress.stage("precision rules", 2 * rules.len() as u64);
+    let on_cpu = builder().build()?;
+    // Its one CPU worker does what has no function for GPUs.
+    let on_gpu = builder().workers(1).gpu_only(true).device(gpu.clone()).build();
+    let mut rows = Vec::new();
+    for text in rules {
+        let rule: Rule = text.parse()?;
+        let products = rule.precisions().into_iter().flatten().chain([rule.panel().gemm(GemmPrecision::Sp)]);
+        let needed = products.map(capability_for).max();
+        let row = RuleRow::new(text);
+        rows.push(match needed.filter(|needed| *needed > capability) {
+            Some(needed) => RuleRow { skipped: Some(skipped(needed, capability)), ..row },
+            None => match strehls(&on_cpu, &on_gpu, &input, text, progress) {
+                Ok([strehl_cpu, strehl_gpu]) => {
+                    RuleRow { strehl_cpu, strehl_gpu, passed: agree(strehl_cpu, strehl_gpu), ..row }
+                }
+                Err(error) => RuleRow { failed: Some(chain(&*error)), passed: false, ..row },
+            },
+        });
+        go_on(progress)?;
+        progress.advance(2 * rows.len() as u64);
+    }
+    Ok(rows)
+}
+
+/// The Strehl ratios that a rule gives on these runtimes; none where it loses definiteness.
+fn strehls(
+    on_cpu: &Runtime,
+    on_gpu: &Result<Runtime, zellige_runtime::Error>,
+    input: &Input,
+    rule: &str,
+    progress: &dyn Observer,
+) -> Result<[Option<f64>; 2], Failure> {
+    let options = Options {
+        rules: vec![rule.into()],
+        tile: TileChoice::Uniform(48),
+        exact: false,
+        ..Options::default()
+    };
+    let strehl = |rt: &Runtime| -> Result<Option<f64>, Failure> {
+        let outcome = pipeline::run(rt, input, &options, &Silent)?;
+        go_on(progress)?;
+        Ok(outcome.results[0].measured.as_ref().map(|measured| measured.strehl_moao))
+    };
+    let on_gpu = on_gpu.as_ref().map_err(zellige_runtime::Error::to_string)?;
+    Ok([strehl(on_cpu)?, strehl(on_gpu)?])
+}
+
+/// Both lost definiteness, or neither has and they are near.
+fn agree(cpu: Option<f64>, gpu: Option<f64>) -> bool {
+    match (cpu, gpu) {
+        (Some(cpu), Some(gpu)) => (cpu - gpu).abs() <= STREHL,
+        (cpu, gpu) => cpu.is_none() && gpu.is_none(),
+    }
+}
+
+/// In its whole memory, in 30 % of what the matrix takes, and on parts of the GPU: the same bits.
+fn factors(gpu: &Gpu, extents: &Extents, progress: &dyn Observer) -> Result<Vec<FactorRow>, Error> {
+    let whole = extents.bytes();
+    let third = whole * 3 / 10;
+    let part = |devices, memory| vec![gpu.clone().memory(memory); devices];
+    let cases = vec![
+        Case::new("in memory", part(1, 2 * whole)),
+        Case::new("in 30 % of its size", part(1, third)),
+        Case::new("on 2 parts of the GPU", part(2, whole)),
+        Case::new("on 4 parts, 30 % in all", part(4, third / 4)),
+    ];
+    alike(cases, extents, progress)
+}
+
+/// On the first of several GPUs, on two and on all of them, and on all with 30 % of what the matrix takes: the same bits. Nothing where there is
+/// one GPU.
+///
+/// # Errors
+/// As [`check`].
+pub fn together(
+    driver: &Arc<dyn Driver>,
+    extents: &Extents,
+    progress: &dyn Observer,
+) -> Result<Vec<FactorRow>, Error> {
+    let all: Vec<Gpu> =
+        driver.working().into_iter().map(|number| Gpu::new(Arc::clone(driver), number)).collect();
+    if all.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let whole = extents.bytes();
+    let first = |count: usize, memory| all[..count].iter().map(|gpu| gpu.clone().memory(memory)).collect();
+    let count = all.len();
+    let mut cases = vec![Case::new("on one GPU", first(1, 2 * whole))];
+    if count > 2 {
+        cases.push(Case::new("on 2 GPUs", first(2, whole)));
+    }
+    cases.push(Case::new(&format!("on {count} GPUs"), first(count, whole)));
+    // A device holds the three tiles of a product at least.
+    let each = (whole * 3 / 10 / count as u64).max(4 * extents.tile_bytes());
+    cases.push(Case::new(&format!("on {count} GPUs, 30 % in all"), first(count, each)));
+    alike(cases, extents, progress)
+}
+
+/// A factorisation on some devices.
+struct Case {
+    what: String,
+    parts: Vec<Gpu>,
+}
+
+impl Case {
+    fn new(what: &str, parts: Vec<Gpu>) -> Self {
+        Case { what: what.into(), parts }
+    }
+}
+
+/// All of these give the same bits.
+fn alike(cases: Vec<Case>, extents: &Extents, progress: &dyn Observer) -> Result<Vec<FactorRow>, Error> {
+    progress.stage("factorisations", cases.len() as u64);
+    let mut first: Option<Vec<f32>> = None;
+    let mut rows = Vec::new();
+    for Case { what, parts } in cases {
+        let blank = FactorRow::new(&what, parts.len(), parts.first().map_or(0, Gpu::bytes));
+        rows.push(match factor(&parts, extents.factor, blank.clone()) {
+            Ok((factor, row)) => {
+                let passed = first.get_or_insert_with(|| factor.clone()) == &factor;
+                let evicts = what.contains('%');
+                let passed = passed && row.backward_error < BACKWARD_ERROR && (!evicts || row.evictions > 0);
+                FactorRow { passed, ..row }
+            }
+            Err(error) => FactorRow { failed: Some(chain(&error)), ..blank },
+        });
+        progress.advance(rows.len() as u64);
+        go_on(progress)?;
+    }
+    Ok(rows)
+}
+
+fn factor(parts: &[Gpu], (n, tile): (usize, usize), row: FactorRow) -> Result<(Vec<f32>, FactorRow), Error> {
+    let host = builder().build()?;
+    let a = SymmetricTiled::<f32>::new(&host, TileGrid::uniform(n, tile)?);
+    a.fill(&host, &test_matrix::<f32>(n))?;
+    host.wait_all()?;
+    drop(host);
+    let rt = alone(parts).build()?;
+    let rule: SharedPolicy = "hp1:band=2".parse::<Rule>()?.into();
+    let start = Instant::now();
+    cholesky(&rt, &a, &rule)?.wait(&rt)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let (nodes, factor) = (rt.memory(), a.gather(&rt)?);
+    drop(rt);
+    // On the host, and estimated: it takes no factorisation of its own.
+    let host = builder().build()?;
+    let backward_error = residual::estimated(&host, &a, &test_matrix::<f64>(n))?.value;
+    let row = FactorRow {
+        backward_error,
+        seconds,
+        bytes_moved: nodes.iter().map(|node| node.bytes_in).sum(),
+        evictions: nodes.iter().map(|node| node.evictions).sum(),
+        ..row
+    };
+    Ok((factor, row))
+}
+
+fn memory(gpu: &Gpu) -> FaultRow {
+    let said = alone(std::slice::from_ref(gpu)).build().map_err(Error::from);
+    let said = said.and_then(|rt| Ok(too_much_memory(&rt)?));
+    let (passed, said) = match said {
+        Ok(said) => (said.is_some(), said.unwrap_or_else(|| "nothing".into())),
+        Err(error) => (false, chain(&error)),
+    };
+    FaultRow { what: "too much memory", passed, said }
+}
+
+fn faulted(number: u32, fault: Fault<'_>) -> FaultRow {
+    let (passed, said) = match fault(number) {
+        Ok(said) => (true, said),
+        Err(error) => (false, chain(&*error)),
+    };
+    FaultRow { what: "a faulting kernel", said, passed }
+}
+
+/// Has a kernel fault in this process: what the runtime said when it retired the device.
+///
+/// # Errors
+/// It did not, or lost a value over it.
+pub fn fault_here(driver: &Arc<dyn Driver>, number: u32) -> Result<String, Failure> {
+    let gpu = Gpu::new(Arc::clone(driver), number);
+    let rt = builder().workers(1).device(gpu).build()?;
+    Ok(faulty_kernel(&rt)?.ok_or("no device was retired, or a value was lost")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use zellige_kernels::cuda::{DISTANCE_SOURCES, SOURCES, SPARSE_SOURCES};
+    use zellige_tor::covariance::device::SOURCE;
+
+    use super::*;
+
+    /// With every kernel of the command.
+    fn twins() -> Option<zellige_gpu::mock::MockBuilder> {
+        let all = [SOURCES, SPARSE_SOURCES, DISTANCE_SOURCES].into_iter().flatten();
+        zellige_twins::mock(all.chain([&SOURCE]))
+    }
+
+    fn mock(seed: u64) -> Option<Arc<dyn Driver>> {
+        Some(Arc::new(twins()?.seed(seed).build()))
+    }
+
+    const FEW: applications::Extent =
+        applications::Extent { cells: 12, points: 4, events: 6, tile: 304, seed: 1 };
+
+    /// All of it on a driver that checks how it is used, a fault included.
+    #[test]
+    fn a_gpu_that_does_as_it_should_passes() {
+        let (Some(driver), Some(lost)) = (mock(1), mock(2)) else { return };
+        let kernels = Extent { tiles: 5, largest: 40, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (384, 32), rules: 1 };
+        let report = check(&driver, 0, &extents, &|number| fault_here(&lost, number), &Silent).unwrap();
+        assert!(report.passed(), "{}", report.text(false));
+        assert_eq!((report.kernels.len(), report.rules.len(), report.factors.len()), (23 + 13, 1, 4));
+        let text = report.text(false);
+        assert!(text.contains("0 checks failed") && text.contains("no room"), "{text}");
+        let has = |kernel, precision| {
+            report
+                .kernels
+                .iter()
+                .any(|row| (row.kernel, row.precision) == (kernel, precision) && row.tiles > 0)
+        };
+        assert!(
+            has("sparse product", "AP7REU") && has("search", "bf16") && has("covariance", "fp32"),
+            "{text}"
+        );
+    }
+
+    /// A GPU that is older than some precisions, and one that fails a task for good.
+    #[test]
+    fn what_a_gpu_lacks_is_skipped_and_what_fails_is_a_row() {
+        let Some(twins) = twins() else { return };
+        let mock = Arc::new(twins.compute_capability(7, 5).build());
+        let driver: Arc<dyn Driver> = mock.clone();
+        let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (256, 16), rules: 0 };
+        let report = check(&driver, 0, &extents, &|_| Ok("it was retired".into()), &Silent).unwrap();
+        assert!(report.passed(), "{}", report.text(false));
+        let skipped: Vec<&str> =
+            report.kernels.iter().filter(|row| row.skipped.is_some()).map(|row| row.precision).collect();
+        assert_eq!(skipped, ["bf1", "tf32", "fp8", "tf32", "tf32"]);
+        assert!(report.text(false).contains("skipped: needs 8.0, this GPU is 7.5"), "{}", report.text(false));
+        // Whatever comes next finds the GPU lost.
+        mock.inject(0, zellige_gpu::mock::Fault::Launch(40)).unwrap();
+        let report = check(&driver, 0, &extents, &|_| Ok("it was retired".into()), &Silent).unwrap();
+        let failed = report.kernels.iter().filter(|row| row.failed.is_some()).count();
+        assert!((1..report.kernels.len()).contains(&failed), "{}", report.text(false));
+        assert!(report.factors.iter().all(|row| row.failed.is_some() && !row.passed));
+        assert!(report.text(false).contains("FAILED: "), "{}", report.text(false));
+    }
+
+    #[test]
+    fn what_fails_is_counted_and_said() {
+        let Some(driver) = mock(3) else { return };
+        let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (256, 16), rules: 0 };
+        let report = check(&driver, 0, &extents, &|_| Err("it went on".into()), &Silent).unwrap();
+        assert_eq!(report.failures(), 1);
+        let row = report.faults.last().map(|row| (row.said.as_str(), row.passed));
+        assert_eq!(row, Some(("it went on", false)));
+        assert!(report.text(false).contains("FAILED"), "{}", report.text(false));
+    }
+
+    /// Wherever tiles lie, with peers and without room, the factor has the bits of one GPU.
+    #[test]
+    fn several_gpus_factor_together() {
+        let Some(twins) = twins() else { return };
+        let driver: Arc<dyn Driver> = Arc::new(twins.gpus(3).seed(4).build());
+        let kernels = Extent { tiles: 1, largest: 8, seed: 1 };
+        let extents = Extents { kernels, applications: FEW, factor: (384, 32), rules: 0 };
+        let rows = together(&driver, &extents, &Silent).unwrap();
+        let said: Vec<(&str, usize)> = rows.iter().map(|row| (&*row.what, row.devices)).collect();
+        assert_eq!(
+            said,
+            [("on one GPU", 1), ("on 2 GPUs", 2), ("on 3 GPUs", 3), ("on 3 GPUs, 30 % in all", 3)]
+        );
+        assert!(rows.iter().all(|row| row.passed && row.failed.is_none()), "{rows:?}");
+        assert!(rows[3].evictions > 0 && rows[2].bytes_moved > rows[0].bytes_moved, "{rows:?}");
+        let Some(alone) = mock(5) else { return };
+        assert!(together(&alone, &extents, &Silent).unwrap().is_empty());
+    }
+}
