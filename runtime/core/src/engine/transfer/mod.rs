@@ -506,10 +506,9 @@ impl TransferDriver {
         if self.nodes[node].failure.get().is_some() {
             return false;
         }
+        let has_room = |plan: &Plan| self.nodes[node].capacity.is_none_or(|most| plan.bytes() <= most);
         self.ask_plan(task, |plan| {
-            (node == HOST || !plan.on_host)
-                && self.has_time(plan, worker)
-                && self.look(|memory| memory.fits(node, &plan.needs))
+            (node == HOST || !plan.on_host) && self.has_time(plan, worker) && has_room(plan)
         })
         .unwrap_or(true)
     }
