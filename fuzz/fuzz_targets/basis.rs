@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::file;
 use zellige_psa::files::{agata, basis, gretina};
-use zellige_psa::results::Results;
+use zellige_psa::pipeline::results::Results;
 
 fuzz_target!(|bytes: &[u8]| {
     // The first byte says what the others are.

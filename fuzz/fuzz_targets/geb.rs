@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use zellige_psa::files::geb::{Frame, FrameReader, mode2::Decomposed, mode3};
-use zellige_psa::stream::record::Traces;
+use zellige_psa::pipeline::stream::record::Traces;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut reader = FrameReader::new(bytes);

@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(input) = parse(sys, system, Some((atm, profile)), Mode::Lenient) {
         // Small ones are laid out, too.
         if input.system.nssp <= 32 && input.system.stars.iter().all(|star| star.nssp <= 32) {
-            let _ = zellige_tor::info(&input.system, &input.atmosphere);
+            let _ = zellige_tor::pipeline::info(&input.system, &input.atmosphere);
         }
     }
 });

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::file;
-use zellige_psa::search::arrays;
+use zellige_psa::files::arrays;
 
 fuzz_target!(|bytes: &[u8]| {
     if bytes.starts_with(b"PK") {
@@ -21,5 +21,5 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = zellige_tor::files::npy::read(&path);
-    let _ = zellige_sparse::read_vectors(&path, None);
+    let _ = zellige_solve::files::read_vectors(&path, None);
 });

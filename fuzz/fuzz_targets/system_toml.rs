@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
             && input.system.nssp <= 32
             && input.system.stars.iter().all(|star| star.nssp <= 32)
         {
-            let _ = zellige_tor::info(&input.system, &input.atmosphere);
+            let _ = zellige_tor::pipeline::info(&input.system, &input.atmosphere);
         }
     }
 });

@@ -11,7 +11,6 @@
 //! | [`krylov`] | methods, preconditioners and the loop around them, as graphs of tasks |
 //! | [`space`] | vectors, cut into stretches |
 //! | [`reorder`] | orders of unknowns |
-//! | [`read_vectors`], [`write_vectors_to`] | vectors in files |
 //! | [`exact`] | products in doubled precision, and backward errors by them |
 //!
 //! ```
@@ -46,9 +45,7 @@ pub mod reorder;
 mod side_by_side;
 pub mod space;
 pub mod system;
-mod vectors_file;
 
 pub use csr::Csr;
 pub use describe::{Description, describe};
 pub use error::Error;
-pub use vectors_file::{read_vectors, write_vectors_to};

@@ -1,7 +1,7 @@
 //! `zellige matrix`.
 
 use zellige_app::text::bytes;
-use zellige_solve::results::MatrixResult;
+use zellige_solve::pipeline::results::MatrixResult;
 use zellige_sparse::generate::{
     Biot, Elasticity, Elements, Flow, Stokes, Transport, biot, elasticity, flow, stokes, transport,
 };

@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use zellige_app::json::schema;
-use zellige_psa::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
-use zellige_solve::results::{MatrixResult, SolveResult};
+use zellige_psa::pipeline::results::{BasisResult, Results, SimulatedEvents, TallyResult, TrackResult};
+use zellige_solve::pipeline::results::{MatrixResult, SolveResult};
 use zellige_tor::pipeline::{CovarianceResult, InfoResult, Judgement, RuleResult};
 
 use crate::args::Cli;
@@ -36,8 +36,8 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("psa events", schema::<SimulatedEvents>()),
         ("psa run", schema::<Results>()),
         ("psa benchmark", schema::<zellige_bench::searches::Row>()),
-        ("psa stream", schema::<zellige_psa::stream::Summary>()),
-        ("psa compare", schema::<zellige_psa::compare::Agreement>()),
+        ("psa stream", schema::<zellige_psa::pipeline::stream::Summary>()),
+        ("psa compare", schema::<zellige_psa::pipeline::compare::Agreement>()),
         ("psa track", schema::<Tracked>()),
         ("solve", schema::<SolveResult>()),
         ("spmv", schema::<zellige_bench::spmv::results::SpmvResult>()),
@@ -48,8 +48,8 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("bench gpu", schema::<zellige_bench::gpu::Figures>()),
         ("machine show", schema::<machine::show::Machine>()),
         ("machine calibrate", schema::<machine::models::Known>()),
-        ("simulate tor", schema::<zellige_tor::simulate::Report>()),
-        ("simulate cholesky", schema::<zellige_tor::simulate::Report>()),
+        ("simulate tor", schema::<zellige_tor::pipeline::simulate::Report>()),
+        ("simulate cholesky", schema::<zellige_tor::pipeline::simulate::Report>()),
         ("selftest", schema::<zellige_checks::Report>()),
         ("doctor", schema::<doctor::Figures>()),
     ]

@@ -6,8 +6,8 @@ use anyhow::{Context, anyhow};
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 use zellige_sim::platform::Platform;
-use zellige_tor::norms::TileNorms;
-use zellige_tor::simulate::{Error, Report, Request, simulate};
+use zellige_tor::pipeline::norms::TileNorms;
+use zellige_tor::pipeline::simulate::{Error, Report, Request, simulate};
 
 use crate::args::{CopiesArg, Simulate, SimulateCommon};
 use crate::devices;

@@ -1,16 +1,16 @@
 //! `zellige solve`.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use zellige_app::text::{bytes, digits};
 use zellige_files::observe::Observer;
 use zellige_runtime::Trace;
-use zellige_solve::report;
-use zellige_solve::results::{Attempt, SolveResult, Solved};
-use zellige_sparse::krylov::{History, Logger, Stop};
+use zellige_solve::files::{read_vectors, write_csv, write_vectors_to};
+use zellige_solve::pipeline::results::{Attempt, SolveResult, Solved};
+use zellige_solve::{pipeline, report};
+use zellige_sparse::krylov::Stop;
 use zellige_sparse::system::{self, Answer, Options, ScalingChoice, System};
-use zellige_sparse::{Csr, market, read_vectors, write_vectors_to};
+use zellige_sparse::{Csr, market};
 
 use crate::args::SolveArgs;
 use crate::devices::{self, Devices, Needs};
@@ -37,8 +37,14 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
     let options = options(args, a.columns())?;
     // With shifts there are no preconditioners.
     let system = if args.shifts.is_empty() { System::ready } else { System::new }(&rt, &a, &options)?;
-    let (x, solved) =
-        if args.shifts.is_empty() { each(args, &system, &b) } else { shifted(args, &system, &b) }?;
+    let mut watch = Watch::new((args.max_steps * b.len() * args.shifts.len().max(1)) as u64);
+    let step = move |residual| watch.step(residual);
+    let (x, solved) = if args.shifts.is_empty() {
+        let x0 = args.x0.as_ref().map(|path| read_vectors(path, b.first().map(Vec::len))).transpose()?;
+        pipeline::solve(&system, &b, x0, step)
+    } else {
+        pipeline::solve_shifted(&system, &b, &args.shifts, step)
+    }?;
     devices.done(&args.execution, &rt);
     args.write(&a, &x, &solved, args.outputs.recorded(&rt)?.as_ref())?;
     match solved.iter().position(|solved| !solved.answer.solution.reason.is_converged()) {
@@ -49,38 +55,6 @@ pub fn run(args: &SolveArgs) -> anyhow::Result<()> {
             Err(CommandError::NotConverged(which + &*advice(args, &failed.answer)).into())
         }
     }
-}
-
-/// Answers, and what is known of them.
-type Found = anyhow::Result<(Vec<Vec<f64>>, Vec<Solved>)>;
-
-fn each(args: &SolveArgs, system: &System<'_>, b: &[Vec<f64>]) -> Found {
-    let mut x = match &args.x0 {
-        Some(path) => read_vectors(path, b.first().map(Vec::len))?,
-        None => b.iter().map(|b| vec![0.0; b.len()]).collect(),
-    };
-    let watch = Mutex::new(Watch::new((args.max_steps * b.len()) as u64));
-    let mut told: Vec<_> = b.iter().map(|_| Told::new(&watch)).collect();
-    let answers = system.solve_each(b, &mut x, &mut told)?;
-    let histories = told.into_iter().map(|told| told.history);
-    let solved = answers.into_iter().zip(histories).enumerate();
-    let solved = solved.map(|(k, (answer, history))| Solved { rhs: k + 1, shift: None, answer, history });
-    Ok((x, solved.collect()))
-}
-
-fn shifted(args: &SolveArgs, system: &System<'_>, b: &[Vec<f64>]) -> Found {
-    let watch = Mutex::new(Watch::new((args.max_steps * b.len() * args.shifts.len()) as u64));
-    let (mut x, mut solved) = (Vec::new(), Vec::new());
-    for (k, b) in b.iter().enumerate() {
-        let mut told: Vec<_> = args.shifts.iter().map(|_| Told::new(&watch)).collect();
-        let found = system.solve_shifted(&args.shifts, b, &mut told)?;
-        for (found, told) in found.into_iter().zip(told) {
-            x.push(found.x);
-            let (answer, history) = (found.answer, told.history);
-            solved.push(Solved { rhs: k + 1, shift: Some(found.shift), answer, history });
-        }
-    }
-    Ok((x, solved))
 }
 
 fn options(args: &SolveArgs, columns: usize) -> anyhow::Result<Options> {
@@ -124,25 +98,6 @@ impl SolveArgs {
         let text = || if quiet { String::new() } else { text(solved) };
         self.outputs.write(&name, trace, &results, || Ok(report::of_solved(&name, solved)), text)
     }
-}
-
-/// A line for each step; for several right-hand sides with their number.
-fn write_csv(to: &mut dyn std::io::Write, solved: &[Solved]) -> std::io::Result<()> {
-    let several = solved.len() > 1;
-    let shifts = if solved.iter().any(|solved| solved.shift.is_some()) { "shift," } else { "" };
-    writeln!(to, "{}{shifts}step,residual,true_residual", if several { "rhs," } else { "" })?;
-    for solved in solved {
-        let rhs = if several { format!("{},", solved.rhs) } else { String::new() };
-        let rhs = rhs + &*solved.shift.map_or(String::new(), |shift| format!("{shift},"));
-        let History { steps, checks } = &solved.history;
-        let told = |residual: Option<f64>| residual.map_or(String::new(), |residual| format!("{residual:e}"));
-        for step in 0..=steps.len() {
-            let own = step.checked_sub(1).map(|step| steps[step]);
-            let checked = checks.iter().rev().find(|(at, _)| *at == step).map(|(_, residual)| *residual);
-            writeln!(to, "{rhs}{step},{},{}", told(own), told(checked))?;
-        }
-    }
-    Ok(())
 }
 
 fn text(solved: &[Solved]) -> String {
@@ -239,28 +194,5 @@ impl Watch {
             self.progress.say(&format!("residual {residual:.2e}, {} steps/s", digits(rate)));
             self.progress.advance(self.steps);
         }
-    }
-}
-
-/// Keeps the residuals of one right-hand side, and shows those of all.
-struct Told<'w> {
-    history: History,
-    watch: &'w Mutex<Watch>,
-}
-
-impl<'w> Told<'w> {
-    fn new(watch: &'w Mutex<Watch>) -> Self {
-        Told { history: History::default(), watch }
-    }
-}
-
-impl Logger for Told<'_> {
-    fn step(&mut self, residual: f64) {
-        self.history.step(residual);
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner).step(residual);
-    }
-
-    fn true_residual(&mut self, steps: usize, residual: f64) {
-        self.history.true_residual(steps, residual);
     }
 }

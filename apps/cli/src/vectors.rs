@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_sparse::read_vectors;
+use zellige_solve::files::read_vectors;
 
 use crate::args::VectorSource;
 use crate::exit::CommandError;

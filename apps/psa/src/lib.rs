@@ -17,10 +17,11 @@
 //! | [`files`] | all of that in files |
 //! | [`observe`] | who watches work that takes a while |
 //! | [`search`] | which known point an event is most like |
-//! | [`stream`] | events as they come, from files, pipes and sockets |
 //! | [`mod@array`] | where the crystals of an array are |
 //! | [`track`] | which points belong to one gamma ray |
-//! | [`results`], [`compare`] | answers in files, and how far those of two runs agree |
+//! | [`params`] | the texts that users write |
+//! | [`pipeline`] | events as they come from files, pipes and sockets; answers in files, and how far those of two runs agree |
+//! | [`report`] | answers as pages |
 //!
 //! What is simulated goes one way: crystal, grid, fields, drift, signals, electronics, basis and events.
 //!
@@ -41,7 +42,6 @@ pub mod array;
 pub mod basis;
 pub mod body;
 pub mod channels;
-pub mod compare;
 pub mod crystal;
 pub mod detector;
 pub mod drift;
@@ -51,11 +51,11 @@ pub mod events;
 pub mod fields;
 pub mod files;
 pub mod grid;
+pub mod params;
+pub mod pipeline;
 pub mod report;
-pub mod results;
 pub mod search;
 pub mod simulate;
-pub mod stream;
 pub mod track;
 
 pub use error::Error;

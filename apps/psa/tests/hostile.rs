@@ -15,12 +15,11 @@ use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::detector::Detector;
 use zellige_psa::electronics::Electronics;
-use zellige_psa::events::{self, Events, Spec};
+use zellige_psa::events::{Events, Spec};
 use zellige_psa::fields::Fields;
 use zellige_psa::files::basis::{self as folder, Origin, Values};
-use zellige_psa::files::{agata, fields, gretina, npy, npz};
+use zellige_psa::files::{agata, arrays, events as event_files, fields, gretina, npy, npz};
 use zellige_psa::grid::Grid;
-use zellige_psa::search::arrays;
 
 /// What this process may take beyond what it has when tests begin (bytes): enough for their threads, and less than any length that a header of these tests invents.
 const ROOM: u64 = 2 << 30;
@@ -109,8 +108,8 @@ const KINDS: [Kind; 8] = [
     },
     Kind {
         name: "events",
-        write: |at| events::write_to(at, &some_events(), &Spec::default(), &some_detector()),
-        read: |at| events::read(at).map(drop),
+        write: |at| event_files::write(at, &some_events(), &Spec::default(), &some_detector()),
+        read: |at| event_files::read(at).map(drop),
         record: None,
     },
     Kind {

@@ -1,8 +1,13 @@
-//! Results and reports of sparse solvers: what `zellige solve`, `zellige spmv` and `zellige matrix info` write. The solvers themselves are
-//! [`zellige_sparse`].
+//! Sparse systems in files: what `zellige solve` and `zellige matrix info` do. The solvers themselves are [`zellige_sparse`].
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`files`] | vectors in files, residuals as CSV |
+//! | [`pipeline`] | several right-hand sides or shifts, and results |
+//! | [`report`] | results as pages |
 //!
 //! ```
-//! use zellige_solve::results::{SolveResult, Solved};
+//! use zellige_solve::pipeline::results::{SolveResult, Solved};
 //! use zellige_sparse::generate::{Flow, flow};
 //! use zellige_sparse::krylov::History;
 //! use zellige_sparse::system::{Options, System};
@@ -20,5 +25,6 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod files;
+pub mod pipeline;
 pub mod report;
-pub mod results;

@@ -16,8 +16,8 @@
 //! | [`image`] | long-exposure image and Strehl ratio |
 //! | [`mod@reference`] | a small dense float64 reconstructor, the yardstick of every other one |
 //! | [`files`] | FITS and npy, slope orders |
-//! | [`mod@simulate`] | a reconstructor in virtual time on a machine that is only written down |
-//! | [`mod@info`] | sizes, memory and work of a system before anything runs |
+//! | [`pipeline`] | all of it, from parameters to judged reconstructors; sizes before anything runs, and runs in virtual time |
+//! | [`report`] | results as pages |
 //!
 //! Units: metres, arcseconds (slopes and directions), arcsec^2 (covariances); `cn2` of a layer is its `r0^(-5/3)` in m^(-5/3) at
 //! 500 nm. Matrices are column-major ([`matrix::Matrix`]).
@@ -30,20 +30,16 @@ pub mod evaluate;
 pub mod files;
 pub mod geometry;
 pub mod image;
-pub mod info;
 pub mod matrix;
 pub mod noise;
-pub mod norms;
 pub mod params;
 pub mod pipeline;
 pub mod reference;
 pub mod report;
-pub mod simulate;
 pub mod turbulence;
 
 pub use covariance::{Covariance, Kind};
 pub use error::Error;
-pub use info::info;
 pub use matrix::Matrix;
 pub use params::{Atmosphere, System, Warning};
 

@@ -10,8 +10,8 @@ use zellige_files::observe::Observer;
 use zellige_psa::Error;
 use zellige_psa::basis::Basis;
 use zellige_psa::channels::{CHANNELS, ChannelSet};
-use zellige_psa::compare::{Distance, FAR, NEAR, Outcome, distance};
 use zellige_psa::events::Events;
+use zellige_psa::pipeline::compare::{Distance, FAR, NEAR, Outcome, distance};
 use zellige_psa::search::{Answer, Batching, Event, Flow, Method, Plan, Precision, Rules, Screen, Table};
 use zellige_runtime::Runtime;
 

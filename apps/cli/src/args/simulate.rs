@@ -128,7 +128,7 @@ pub enum CopiesArg {
 /// Those of the runtime, and the owner map of tiles.
 fn simulated_policy_names() -> clap::builder::PossibleValuesParser {
     let owners = (
-        zellige_tor::simulate::OWNERS,
+        zellige_tor::pipeline::simulate::OWNERS,
         "the device that owns the written tile, two-dimensional block cyclic",
     );
     possible(&[&POLICIES[..], &[owners]].concat())

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use zellige_app::table::{Side, Table};
 use zellige_app::text::digits;
-use zellige_psa::compare::{Agreement, Truth, compare};
-use zellige_psa::results::Results;
-use zellige_psa::search::arrays;
-use zellige_psa::{events, report};
+use zellige_psa::files::arrays;
+use zellige_psa::pipeline::compare::{Agreement, Truth, compare};
+use zellige_psa::pipeline::results::Results;
+use zellige_psa::{files, report};
 
 use crate::args::PsaCompareArgs;
 use crate::exit::CommandError;
@@ -37,7 +37,7 @@ pub fn run(args: &PsaCompareArgs) -> anyhow::Result<()> {
 /// Of a folder of simulated events, or of an array of places.
 fn truth(path: &Path) -> anyhow::Result<Truth> {
     if path.is_dir() {
-        return Ok(Truth::of_events(&events::read(path)?));
+        return Ok(Truth::of_events(&files::events::read(path)?));
     }
     let places = arrays::read(path, 2)?;
     if places.shape[1] != 3 {

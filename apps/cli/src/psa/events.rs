@@ -8,7 +8,7 @@ use zellige_psa::detector::Detector;
 use zellige_psa::drift::Trapping;
 use zellige_psa::events::{self, Spec};
 use zellige_psa::files;
-use zellige_psa::results::SimulatedEvents;
+use zellige_psa::pipeline::results::SimulatedEvents;
 
 use super::{electronics, failed, fields, runtime};
 use crate::args::PsaEvents;
@@ -47,7 +47,7 @@ pub fn run(args: &PsaEvents) -> anyhow::Result<()> {
     let events = events::simulate(&rt, &detector, &spec, &progress).map_err(failed)?;
     drop((progress, armed));
     interrupt::check()?;
-    events::write_to(&args.output, &events, &spec, &detector)?;
+    files::events::write(&args.output, &events, &spec, &detector)?;
     let results = [SimulatedEvents {
         events: events.count(),
         hits: events.hits,

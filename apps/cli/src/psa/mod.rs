@@ -10,10 +10,10 @@ mod track;
 
 use std::path::Path;
 
-use zellige_psa::crystal::EXAMPLE;
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::files::basis::Origin;
+use zellige_psa::params::EXAMPLE;
 use zellige_psa::search::Plan;
 use zellige_psa::{detector, files};
 use zellige_runtime::Runtime;

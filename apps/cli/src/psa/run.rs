@@ -9,12 +9,12 @@ use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::array::Array;
 use zellige_psa::channels::CHANNELS;
-use zellige_psa::results::{EventResult, Results};
+use zellige_psa::files;
+use zellige_psa::pipeline::results::{EventResult, Results};
 use zellige_psa::search::crosstalk::CrossTalk;
 use zellige_psa::search::{
     Answer, Batching, Event, Files, Flow, Found, Input, Method, PairPlan, Place, Plan, Rules, Searcher,
 };
-use zellige_psa::{events, files};
 use zellige_runtime::Trace;
 
 use super::failed;
@@ -116,7 +116,7 @@ const ON_THE_WAY: usize = 8192;
 /// Events of a whole crystal.
 fn folders(args: &PsaRunArgs, plan: &Plan, devices: &Devices, batching: Batching) -> anyhow::Result<Search> {
     let (basis, _) = files::basis::read(&args.basis)?;
-    let events = events::read(&args.events)?;
+    let events = files::events::read(&args.events)?;
     let rules = rules(&args.rules, plan, basis.sampling().samples)?;
     let array = args.array.as_deref().map(Array::read).transpose()?;
     if array.as_ref().is_some_and(|array| array.place(args.crystal, [0.0; 3]).is_none()) {

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use zellige_app::text::digits;
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::Segment;
-use zellige_psa::crystal::{Crystal, EXAMPLE};
+use zellige_psa::crystal::Crystal;
 use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::files;
-use zellige_psa::results::BasisResult;
+use zellige_psa::params::EXAMPLE;
+use zellige_psa::pipeline::results::BasisResult;
 use zellige_psa::simulate::{Cylindrical, basis, lattice, unsettled};
 
 use super::{electronics, failed, runtime};

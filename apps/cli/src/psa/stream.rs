@@ -7,16 +7,16 @@ use std::time::Duration;
 use zellige_app::text::digits;
 use zellige_files::observe::Observer;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
-use zellige_psa::events::{self, Events};
+use zellige_psa::events::Events;
 use zellige_psa::files;
 use zellige_psa::files::geb::write_frame;
+use zellige_psa::pipeline::stream::journal::Journal;
+use zellige_psa::pipeline::stream::output::Output;
+use zellige_psa::pipeline::stream::record::{KIND, Traces};
+use zellige_psa::pipeline::stream::socket::{self, Listener};
+use zellige_psa::pipeline::stream::source::{Mark, Once};
+use zellige_psa::pipeline::stream::{self, Options, Overload, Summary};
 use zellige_psa::search::{Batching, Event, Flow, Rules};
-use zellige_psa::stream::journal::Journal;
-use zellige_psa::stream::output::Output;
-use zellige_psa::stream::record::{KIND, Traces};
-use zellige_psa::stream::socket::{self, Listener};
-use zellige_psa::stream::source::{Mark, Once};
-use zellige_psa::stream::{self, Options, Overload, Summary};
 
 use super::failed;
 use super::run::{plan, rules};
@@ -32,7 +32,7 @@ use crate::results::page_of;
 /// # Errors
 /// Events that cannot be read, or have several hits where only some channels are requested; an output that cannot be written.
 pub fn frames(args: &PsaFrames) -> anyhow::Result<()> {
-    let events = events::read(&args.events)?;
+    let events = files::events::read(&args.events)?;
     if events.hits > 1 && args.channels != ChannelSet::All {
         let problem = format!("these events have {} hits each: take all", events.hits);
         return Err(CommandError::option("--channels", problem).into());

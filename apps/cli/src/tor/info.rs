@@ -15,7 +15,7 @@ use crate::{devices, interrupt, out};
 /// Bad parameters, or an output that cannot be written.
 pub fn info(args: &InfoArgs) -> anyhow::Result<()> {
     let input = super::read(&args.system)?;
-    let info = zellige_tor::info(&input.system, &input.atmosphere)?;
+    let info = zellige_tor::pipeline::info(&input.system, &input.atmosphere)?;
     let mut tiling = Tiling::new(&info, super::tile(args.tile, TileChoice::Auto))?;
     let rules = super::run::rules(&args.precision);
     let options = Options {

@@ -3,13 +3,12 @@
 //! The frame of a crystal has its front face at `z = 0` and the germanium above it ([`crate::crystal`]); that of the laboratory has the target at
 //! its origin and the beam along `z`, unless a file says otherwise. All lengths are in mm.
 
-mod file;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::Error;
 use crate::body::Vec3;
+use crate::params::array as text;
 
 /// A rotation and a translation after it: `x -> R x + t`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,14 +51,14 @@ impl Placement {
     }
 }
 
-fn dot(a: Vec3, b: Vec3) -> f64 {
+pub(crate) fn dot(a: Vec3, b: Vec3) -> f64 {
     (0..3).map(|axis| a[axis] * b[axis]).sum()
 }
 
 /// The places of numbered crystals, or of clusters of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    places: BTreeMap<usize, Placement>,
+    pub(crate) places: BTreeMap<usize, Placement>,
 }
 
 impl Array {
@@ -70,7 +69,7 @@ impl Array {
     /// # Errors
     /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line for what is none of these, names a crystal twice, or is no rotation.
     pub fn read(path: &Path) -> Result<Array, Error> {
-        file::read(path)
+        text::read(path)
     }
 
     /// Reads the text of such a file; errors call it `name`.
@@ -78,7 +77,7 @@ impl Array {
     /// # Errors
     /// As [`Array::read`].
     pub fn parse(name: &Path, text: &str) -> Result<Array, Error> {
-        file::parse(name, text)
+        text::parse(name, text)
     }
 
     /// An ideal array that needs no file: crystals whose front faces have their middles on a sphere around the target and that point at it, spread
@@ -133,7 +132,7 @@ impl Array {
 }
 
 /// No array has more crystals, and no file numbers that are larger.
-const MOST: usize = 1_000_000;
+pub(crate) const MOST: usize = 1_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,5 @@
 //! A segmented crystal: its shape, its contacts, its doping.
 
-mod file;
 mod outline;
 
 use std::path::Path;
@@ -8,8 +7,8 @@ use std::path::Path;
 use crate::Error;
 use crate::body::{Body, Vec3};
 use crate::channels::{CHANNELS, Channel, RINGS, Segment};
-pub use file::EXAMPLE;
-use outline::Outline;
+use crate::params::crystal as text;
+pub(crate) use outline::Outline;
 
 /// What covers the face at `z = 0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -54,12 +53,12 @@ pub struct Crystal {
 }
 
 impl Crystal {
-    /// Reads a crystal from a TOML file; [`EXAMPLE`] shows what it may say.
+    /// Reads a crystal from a TOML file; [`EXAMPLE`](crate::params::EXAMPLE) shows what it may say.
     ///
     /// # Errors
     /// [`Error::File`] where it cannot be read, [`Error::Text`] with the line where it makes no sense, [`Error::Parameter`] for a crystal that cannot be.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        file::read(path)
+        text::read(path)
     }
 
     /// Reads a crystal from the text of a TOML file; errors call it `name`.
@@ -67,12 +66,12 @@ impl Crystal {
     /// # Errors
     /// As [`Crystal::read`].
     pub fn parse(name: &Path, text: &str) -> Result<Self, Error> {
-        file::parse(name, text)
+        text::parse(name, text)
     }
 
     /// The TOML text that describes it.
     pub fn to_toml(&self) -> String {
-        file::print(self)
+        text::print(self)
     }
 
     /// The same crystal with all lengths times `factor`.
@@ -175,6 +174,7 @@ impl Body for Crystal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::params::EXAMPLE;
 
     #[test]
     fn sectors_lie_around_corners_and_rings_are_counted_from_the_front() {

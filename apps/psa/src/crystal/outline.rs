@@ -1,7 +1,7 @@
 //! The hexagon that a plane of constant z cuts out of a tapering crystal.
 
 /// Six corners in the order of growing angle (mm).
-pub(super) struct Outline([[f64; 2]; 6]);
+pub(crate) struct Outline([[f64; 2]; 6]);
 
 /// Twice the area of the triangle of the origin, `a` and `b`: positive where the way from `a` to `b` is anticlockwise.
 fn cross(a: [f64; 2], b: [f64; 2]) -> f64 {
@@ -10,14 +10,14 @@ fn cross(a: [f64; 2], b: [f64; 2]) -> f64 {
 
 impl Outline {
     /// At `share` of the way from the front to the back face.
-    pub(super) fn between(front: &[[f64; 2]; 6], back: &[[f64; 2]; 6], share: f64) -> Outline {
+    pub(crate) fn between(front: &[[f64; 2]; 6], back: &[[f64; 2]; 6], share: f64) -> Outline {
         Outline(std::array::from_fn(|k| {
             [0, 1].map(|axis| front[k][axis] + share * (back[k][axis] - front[k][axis]))
         }))
     }
 
     /// The distance of a point from the nearest side (mm), negative outside.
-    pub(super) fn depth(&self, point: [f64; 2]) -> f64 {
+    pub(crate) fn depth(&self, point: [f64; 2]) -> f64 {
         let mut depth = f64::INFINITY;
         for k in 0..6 {
             let (from, to) = (self.0[k], self.0[(k + 1) % 6]);
@@ -29,7 +29,7 @@ impl Outline {
     }
 
     /// The corner around which a point lies: between the middles of the two sides that meet there.
-    pub(super) fn sector(&self, point: [f64; 2]) -> usize {
+    pub(crate) fn sector(&self, point: [f64; 2]) -> usize {
         // The middle of the side behind corner k, but for a factor of two.
         let middle = |k: usize| {
             let (a, b) = (self.0[k % 6], self.0[(k + 1) % 6]);
@@ -41,7 +41,7 @@ impl Outline {
     }
 
     /// Whether it is convex, with the corners anticlockwise around the origin.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         (0..6).all(|k| {
             let [a, b, c] = [0, 1, 2].map(|step| self.0[(k + step) % 6]);
             let turn = cross([b[0] - a[0], b[1] - a[1]], [c[0] - b[0], c[1] - b[1]]);

@@ -5,7 +5,6 @@
 
 mod choice;
 mod draw;
-mod file;
 
 use std::sync::Arc;
 
@@ -19,7 +18,6 @@ use crate::error::memory_plan;
 use crate::observe::Observer;
 pub use choice::{Energies, Within};
 use draw::{Hit, draw, times};
-pub use file::{read, write as write_to};
 
 /// What events are like.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{make_folder, npy, read_toml, unseal, write_whole};
+use super::{make_folder, npy, unseal, write_whole};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
 use crate::channels::CHANNELS;
 use crate::crystal::Crystal;
 use crate::electronics::Electronics;
+use crate::params::read_toml;
 
 /// What a basis was made of.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,12 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`arrays`] | arrays of numbers, whatever their type |
 //! | [`npy`] | arrays of numbers |
 //! | [`npz`] | several of them in one compressed file |
 //! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
-//! | [`fields`] | the fields of a crystal in such a folder |
+//! | [`events`] | events in such a folder |
+//! | [`fields`] | the fields of a crystal in one |
 //! | [`agata`] | records as AGATA keeps its bases |
 //! | [`gretina`] | bases of GRETINA |
 //! | [`geb`] | frames of GRETINA's event files, from streams and to them |
@@ -13,7 +15,9 @@
 //! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
 
 pub mod agata;
+pub mod arrays;
 pub mod basis;
+pub mod events;
 pub mod fields;
 pub mod geb;
 pub mod gretina;
@@ -61,22 +65,6 @@ pub(crate) fn unseal(path: &Path) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
-}
-
-/// What a text file of parameters says; of one that is not there, `missing` says what that means.
-pub(crate) fn read_toml<T: serde::de::DeserializeOwned>(path: &Path, missing: &str) -> Result<T, Error> {
-    /// More than any of our files of parameters.
-    const MOST: u64 = 1 << 20;
-    let wrong = |line, problem| Error::Text { path: path.to_owned(), line, problem };
-    let text = zellige_files::read_text(path, MOST).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => wrong(None, missing.to_owned()),
-        _ => Error::File { path: path.to_owned(), problem: "cannot read", source },
-    })?;
-    toml::from_str(&text).map_err(|e| {
-        let line =
-            e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
-        wrong(line, e.message().to_owned())
-    })
 }
 
 /// Four bytes of a record.

@@ -4,7 +4,7 @@ use zellige_app::page::{Page, figure};
 use zellige_app::svg::escape;
 
 use super::pictures::{self, Search};
-use crate::compare::{Comparison, Outcome};
+use crate::pipeline::compare::{Comparison, Outcome};
 
 /// The page of two runs of these names beside each other: the pictures of a survey for one search.
 pub fn of_comparison(names: [&str; 2], comparison: &Comparison) -> Page {

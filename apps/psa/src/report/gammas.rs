@@ -6,7 +6,7 @@ use crate::track::Spectrum;
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, short};
 
-use crate::results::{TallyResult, TrackResult};
+use crate::pipeline::results::{TallyResult, TrackResult};
 
 /// Most points of a line: more than the picture has pixels would only make it large.
 const POINTS: usize = 800;

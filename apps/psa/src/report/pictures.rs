@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::compare::Outcome;
+use crate::pipeline::compare::Outcome;
 use crate::search::EnergyClass;
 use zellige_app::page::figure;
 use zellige_app::svg::{Chart, Scale, escape, short};

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::arrays::{self, Array};
 use super::{Events, Hit};
 use crate::Error;
 use crate::basis::SegmentBasis;
 use crate::channels::{CHANNELS, Channel, ChannelSet, Segment};
+use crate::files::arrays::{self, Array};
 
 /// Which files.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,7 +15,6 @@
 //! | [`Proof`], [`Bound`] | what a screen's sums prove |
 //! | [`arrays`] | npy files |
 
-pub mod arrays;
 mod batches;
 mod best;
 mod block;

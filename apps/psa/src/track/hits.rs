@@ -13,7 +13,7 @@ use crate::Error;
 use crate::array::Array;
 use crate::files::geb::{Frame, FrameReader, mode2};
 use crate::files::{fill, make_folder, write_whole};
-use crate::results::{EventResult, Results};
+use crate::pipeline::results::{EventResult, Results};
 
 /// Events of hits in crystals, as points in the laboratory.
 #[derive(Clone, Debug, Default, PartialEq)]

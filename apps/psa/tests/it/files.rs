@@ -10,9 +10,10 @@ use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{self, Events, Spec};
 use zellige_psa::files::basis::{Origin, Values};
-use zellige_psa::files::{agata, basis as folder, fields as field_files, gretina, npz};
+use zellige_psa::files::{
+    agata, arrays, basis as folder, events as event_files, fields as field_files, gretina, npz,
+};
 use zellige_psa::observe::Silent;
-use zellige_psa::search::arrays;
 use zellige_psa::{Error, detector::Detector};
 
 fn small_basis(sampling: Sampling) -> Basis {
@@ -70,8 +71,8 @@ fn fields_and_events_come_back() {
         Detector::new(&crystal, solved.into(), Electronics::default(), 1.0).map(Arc::new).expect("one");
     let spec = Spec { count: 5, hits: 2, ..Spec::default() };
     let made = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
-    events::write_to(place.path(), &made, &spec, &detector).expect("written");
-    assert_eq!(events::read(place.path()).expect("read"), made);
+    event_files::write(place.path(), &made, &spec, &detector).expect("written");
+    assert_eq!(event_files::read(place.path()).expect("read"), made);
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn a_folder_that_is_not_complete_is_none() {
     std::fs::remove_file(place.path().join("basis.toml")).expect("removed");
     let error = folder::read(place.path()).expect_err("no basis").to_string();
     assert!(error.contains("basis.toml") && error.contains("not written to its end"), "{error}");
-    assert!(events::read(place.path()).expect_err("no events").to_string().contains("events.toml"));
+    assert!(event_files::read(place.path()).expect_err("no events").to_string().contains("events.toml"));
     let loud =
         Basis::new(SAMPLING, vec![[0.0; 3]], vec![Segment::from_index(0).expect("one")], vec![2.2; 37 * 9]);
     let error = folder::write(place.path(), &loud.expect("a basis"), &origin(), Values::Int16)
@@ -244,11 +245,11 @@ fn events_of_another_length_are_refused() {
     let detector = detector(&crystal, 2.0);
     let spec = Spec { count: 4, ..Spec::default() };
     let made: Events = events::simulate(&runtime(1), &detector, &spec, &Silent).expect("events");
-    events::write_to(place.path(), &made, &spec, &detector).expect("written");
+    event_files::write(place.path(), &made, &spec, &detector).expect("written");
     let times = place.path().join("timestamps.npy");
     let bytes = std::fs::read(&times).expect("read");
     std::fs::write(&times, &bytes[..bytes.len() - 3]).expect("written");
-    let error = events::read(place.path()).expect_err("cut");
+    let error = event_files::read(place.path()).expect_err("cut");
     assert_eq!(byte(&error), Some(bytes.len() as u64 - 3), "{error}");
 }
 

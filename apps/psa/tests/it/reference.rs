@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use zellige_psa::basis::SegmentBasis;
-use zellige_psa::search::{Events, Flags, Found, Method, Plan, Precision, Prepared, Screen, Table, arrays};
+use zellige_psa::files::arrays;
+use zellige_psa::search::{Events, Flags, Found, Method, Plan, Precision, Prepared, Screen, Table};
 use zellige_test_data::data;
 
 /// A segment with some channels, a set of events of it, and the answers.

@@ -11,7 +11,7 @@ use zellige_psa::array::Array;
 use zellige_psa::body::Vec3;
 use zellige_psa::events::Energies;
 use zellige_psa::observe::Silent;
-use zellige_psa::results::Results;
+use zellige_psa::pipeline::results::Results;
 use zellige_psa::track::germanium::{Attenuation, scattered};
 use zellige_psa::track::hits::{self, Hits, Spectra};
 use zellige_psa::track::montecarlo::{Spec, Target, scatter};

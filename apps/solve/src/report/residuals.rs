@@ -7,7 +7,7 @@ use zellige_sparse::system::Answer;
 
 use zellige_app::text::bytes;
 
-use crate::results::Solved;
+use crate::pipeline::results::Solved;
 
 /// Most points of the line: more than the picture has pixels would only make it large.
 const POINTS: usize = 800;

@@ -5,7 +5,7 @@ use super::results::{GemmShare, NotSpd, PrecisionMap};
 use super::watch::{Counter, watch};
 use super::{Error, Observer, Options};
 use crate::Matrix;
-use crate::norms::TileNorms;
+use crate::pipeline::norms::TileNorms;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;

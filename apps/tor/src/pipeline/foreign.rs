@@ -78,7 +78,7 @@ pub fn evaluate(
 ) -> Result<Judgement, Error> {
     let system = with_targets(input, options);
     system.check()?;
-    let info = crate::info::info(&system, &input.atmosphere)?;
+    let info = crate::pipeline::info::info(&system, &input.atmosphere)?;
     let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
     let mut memory = memory_of_workers(options.memory_limit, rt.workers());
     memory.add("reconstructor while it is read", (24.0 * n * m) as u64);

@@ -14,8 +14,10 @@ mod devices;
 mod error;
 mod factor;
 mod foreign;
+pub mod info;
 mod judge;
 pub mod memory;
+pub mod norms;
 mod peak;
 mod plan;
 mod problem;
@@ -23,6 +25,7 @@ mod products;
 mod recommend;
 mod results;
 mod rules;
+pub mod simulate;
 mod timed;
 mod watch;
 mod xray;
@@ -30,6 +33,7 @@ mod xray;
 pub use devices::{DeviceUse, devices};
 pub use error::Error;
 pub use foreign::{Foreign, Judgement, evaluate};
+pub use info::info;
 pub use plan::{LARGEST_TILE, Plan, XRAY_UP_TO, grid, plan, precheck};
 pub use products::{Covariances, covariance, write_images, write_reconstructors};
 pub use recommend::{Recommendation, recommend};
@@ -43,8 +47,8 @@ pub use zellige_files::memory::MemoryPlan;
 pub use zellige_files::observe::{Observer, Silent};
 
 use crate::Matrix;
-use crate::info::Info;
 use crate::params::Input;
+use info::Info;
 use zellige_runtime::Runtime;
 
 /// How `Cmm` is cut into tiles.

@@ -3,8 +3,8 @@
 use super::{Error, Options, TileChoice, Xray, cee, memory, peak};
 use crate::geometry;
 use crate::image::size as image_size;
-use crate::info::{Info, info};
 use crate::params::{Input, System};
+use crate::pipeline::info::{Info, info};
 use std::fmt;
 use zellige_files::memory::{Bytes, MemoryPlan};
 use zellige_kernels::StorageFormat;

@@ -42,7 +42,7 @@ pub fn covariance(
 ) -> Result<Covariances, Error> {
     let system = super::plan::with_targets(input, options);
     system.check()?;
-    let info = crate::info::info(&system, &input.atmosphere)?;
+    let info = crate::pipeline::info::info(&system, &input.atmosphere)?;
     let (n, m) = (info.measurements as f64, info.truth_slopes as f64);
     let mut memory = memory_of_workers(options.memory_limit, rt.workers());
     memory.add(format!("Cmm, n = {n}"), (8.0 * n * n) as u64);

@@ -7,8 +7,8 @@ use zellige_linalg::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 use super::{Covariances, DeviceUse, Error, TileChoice, grid};
 use crate::Matrix;
 use crate::image::Psf;
-use crate::info::Info;
-use crate::norms::TileNorms;
+use crate::pipeline::info::Info;
+use crate::pipeline::norms::TileNorms;
 
 /// The result of `zellige tor cov`: sizes of the covariance matrices.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]

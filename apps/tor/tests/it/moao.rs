@@ -4,7 +4,8 @@ use crate::common::close;
 use std::path::{Path, PathBuf};
 use zellige_test_data::data;
 use zellige_tor::params::{self, Mode, NoiseModel, read};
-use zellige_tor::{Covariance, Error, Kind, dm, evaluate, image, info, reference};
+use zellige_tor::pipeline::info;
+use zellige_tor::{Covariance, Error, Kind, dm, evaluate, image, reference};
 
 fn folders(path: &Path) -> Vec<PathBuf> {
     let mut list: Vec<PathBuf> = std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()).collect();

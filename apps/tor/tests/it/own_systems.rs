@@ -6,8 +6,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use zellige_tor::files::fits;
 use zellige_tor::params::{self, Input, Mode, NoiseModel, read};
+use zellige_tor::pipeline::info;
 use zellige_tor::pipeline::{Options, TileChoice, precheck};
-use zellige_tor::{Covariance, Error, Kind, Matrix, dm, evaluate, info, reference};
+use zellige_tor::{Covariance, Error, Kind, Matrix, dm, evaluate, reference};
 
 fn file(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures")).join(name)

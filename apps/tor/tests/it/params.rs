@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use std::path::Path;
+use zellige_tor::Error;
 use zellige_tor::params::{
     CHECK_SYSTEM, Input, Mode, NoiseModel, StarKind, parse, parse_atmosphere, parse_system, read,
 };
-use zellige_tor::{Error, info};
+use zellige_tor::pipeline::info;
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 

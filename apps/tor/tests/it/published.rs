@@ -5,7 +5,8 @@ use crate::common::close;
 use zellige_tor::dm::{Mirror, command_matrix};
 use zellige_tor::evaluate;
 use zellige_tor::image::{ExactStrehl, psf, residual, uncorrected};
-use zellige_tor::{Atmosphere, Covariance, Kind, System, info, reference};
+use zellige_tor::pipeline::info;
+use zellige_tor::{Atmosphere, Covariance, Kind, System, reference};
 
 struct Facts {
     n: usize,

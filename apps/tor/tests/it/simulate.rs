@@ -5,8 +5,8 @@ use std::path::Path;
 use zellige_runtime::Runtime;
 use zellige_sim::platform::Platform;
 use zellige_tor::params::{Mode, parse};
+use zellige_tor::pipeline::simulate::{Request, simulate};
 use zellige_tor::pipeline::{self, Options, Silent, TileChoice};
-use zellige_tor::simulate::{Request, simulate};
 
 const DEMO: &str = include_str!("../../systems/demo.toml");
 

@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use zellige_psa::crystal::{Crystal, EXAMPLE, Front};
+use zellige_psa::crystal::{Crystal, Front};
 use zellige_psa::detector::{self, Detector};
 use zellige_psa::electronics::Electronics;
 use zellige_psa::fields::Fields;
 use zellige_psa::observe::Silent;
+use zellige_psa::params::EXAMPLE;
 use zellige_runtime::Runtime;
 
 pub fn runtime(workers: usize) -> Runtime {

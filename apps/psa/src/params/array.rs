@@ -1,10 +1,10 @@
-//! Arrays in AGATA's text files.
+//! Arrays of crystals as AGATA's text files place them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Array, MOST, Placement, dot};
 use crate::Error;
+use crate::array::{Array, MOST, Placement, dot};
 use crate::body::Vec3;
 
 /// A file of more bytes than this places no array.
@@ -13,14 +13,14 @@ const MOST_BYTES: u64 = 1 << 24;
 /// How far a table's rotation may be from one: the files have five digits.
 const ROUNDED: f64 = 1e-3;
 
-pub(super) fn read(path: &Path) -> Result<Array, Error> {
+pub(crate) fn read(path: &Path) -> Result<Array, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the array", source };
     // Comments may be in any encoding: what matters is ASCII.
     let bytes = zellige_files::read_bytes(path, MOST_BYTES).map_err(cannot)?;
     parse(path, &String::from_utf8_lossy(&bytes))
 }
 
-pub(super) fn parse(name: &Path, text: &str) -> Result<Array, Error> {
+pub(crate) fn parse(name: &Path, text: &str) -> Result<Array, Error> {
     let wrong = |(line, problem): Wrong| Error::Text { path: name.to_owned(), line, problem };
     let lines = lines(text).map_err(wrong)?;
     let table = lines.first().is_some_and(|line| line.numbers.len() == 5);

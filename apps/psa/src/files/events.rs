@@ -5,15 +5,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Events, Spec};
+use super::npy::{self, Array};
+use super::{make_folder, unseal, write_whole};
 use crate::Error;
 use crate::basis::Sampling;
 use crate::channels::CHANNELS;
 use crate::detector::Detector;
 use crate::drift::Trapping;
 use crate::electronics::Electronics;
-use crate::files::npy::{self, Array};
-use crate::files::{make_folder, read_toml, unseal, write_whole};
+use crate::events::{Events, Spec};
+use crate::params::read_toml;
 
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]

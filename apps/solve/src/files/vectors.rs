@@ -6,8 +6,7 @@ use std::path::Path;
 
 use npyz::{DType, Order, TypeChar, WriterBuilder};
 
-use crate::error::Error;
-use crate::market;
+use zellige_sparse::{Error, market};
 
 fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
@@ -24,7 +23,7 @@ pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, E
 }
 
 fn read_npy(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
-    let cannot = |e| Error::file(path, "cannot read the vectors", e);
+    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the vectors", source };
     let wrong = |problem: String| Error::Market { file: path.to_owned(), line: None, problem };
     let file = File::open(path).map_err(cannot)?;
     let size = file.metadata().map_err(cannot)?.len();
@@ -72,7 +71,11 @@ pub fn write_vectors_to(to: &mut dyn Write, name: &Path, vectors: &[Vec<f64>]) -
     let rows = vectors.first().map_or(0, Vec::len);
     assert!(vectors.iter().all(|vector| vector.len() == rows), "vectors of one length");
     let written = if is_npy(name) { write_npy(to, rows, vectors) } else { write_text(to, rows, vectors) };
-    written.map_err(|e| Error::file(name, "cannot write the vectors", e))
+    written.map_err(|source| Error::File {
+        path: name.to_owned(),
+        problem: "cannot write the vectors",
+        source,
+    })
 }
 
 fn write_npy(to: &mut dyn Write, rows: usize, vectors: &[Vec<f64>]) -> std::io::Result<()> {

@@ -1,13 +1,12 @@
-//! Crystals in TOML files.
+//! Crystals as TOML files describe them.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::outline::Outline;
-use super::{Crystal, Front};
 use crate::Error;
 use crate::channels::RINGS;
+use crate::crystal::{Crystal, Front, Outline};
 
 /// A crystal like those of AGATA (type A), as a TOML file with comments: what to copy and edit.
 pub const EXAMPLE: &str = include_str!("../../crystals/agata-a.toml");
@@ -35,12 +34,12 @@ struct File {
     axis_angle: f64,
 }
 
-pub(super) fn read(path: &Path) -> Result<Crystal, Error> {
+pub(crate) fn read(path: &Path) -> Result<Crystal, Error> {
     let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the crystal", source };
     parse(path, &zellige_files::read_text(path, MOST_BYTES).map_err(cannot)?)
 }
 
-pub(super) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {
+pub(crate) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {
     let file: File = toml::from_str(text).map_err(|e| {
         let line =
             e.span().map(|span| 1 + text.bytes().take(span.start).filter(|&byte| byte == b'\n').count());
@@ -70,7 +69,7 @@ pub(super) fn parse(name: &Path, text: &str) -> Result<Crystal, Error> {
     check(&crystal).map(|()| crystal)
 }
 
-pub(super) fn print(crystal: &Crystal) -> String {
+pub(crate) fn print(crystal: &Crystal) -> String {
     let file = File {
         name: crystal.name.clone(),
         length: crystal.length,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use super::npy;
 use crate::Error;
 use crate::basis::FIXED;
-use crate::files::npy;
 
 /// An array in C order.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::files::{read_toml, write_whole};
+use crate::files::write_whole;
+use crate::params::read_toml;
 
 const FORMAT: &str = "zellige psa stream 1";
 

@@ -12,7 +12,7 @@ use zellige_runtime::{Graph, Recorder};
 use zellige_sim::platform::Platform;
 use zellige_sim::{BytesMoved, Norms, SimOutcome, Simulation};
 
-use crate::norms::{Foreseen, Stretched, TileNorms};
+use crate::pipeline::norms::{Foreseen, Stretched, TileNorms};
 
 /// The scheduling policy that runs each task where its tile is owned: see [`Owners`]. All others are the runtime's.
 pub const OWNERS: &str = "owners";

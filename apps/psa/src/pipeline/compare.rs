@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::channels::Segment;
 use crate::events::Events;
-use crate::results::{EventResult, Results};
+use crate::pipeline::results::{EventResult, Results};
 use crate::search::EnergyClass;
 
 /// Answers within this distance of each other agree (mm).

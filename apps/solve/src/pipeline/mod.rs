@@ -1,0 +1,81 @@
+//! Several right-hand sides with one matrix, or with shifts of it.
+
+pub mod results;
+
+use std::sync::{Mutex, PoisonError};
+
+use zellige_sparse::Error;
+use zellige_sparse::krylov::{History, Logger};
+use zellige_sparse::system::System;
+
+use results::Solved;
+
+/// Answers, and what is known of them.
+pub type Found = (Vec<Vec<f64>>, Vec<Solved>);
+
+/// Solves for each right-hand side, from these beginnings or from zero; `step` is told of the residual after each step.
+///
+/// # Errors
+/// Those of [`System::solve_each`].
+pub fn solve(
+    system: &System<'_>,
+    b: &[Vec<f64>],
+    x0: Option<Vec<Vec<f64>>>,
+    step: impl FnMut(f64) + Send,
+) -> Result<Found, Error> {
+    let mut x = x0.unwrap_or_else(|| b.iter().map(|b| vec![0.0; b.len()]).collect());
+    let step = Mutex::new(step);
+    let mut told: Vec<_> = b.iter().map(|_| Told::new(&step)).collect();
+    let answers = system.solve_each(b, &mut x, &mut told)?;
+    let histories = told.into_iter().map(|told| told.history);
+    let solved = answers.into_iter().zip(histories).enumerate();
+    let solved = solved.map(|(k, (answer, history))| Solved { rhs: k + 1, shift: None, answer, history });
+    Ok((x, solved.collect()))
+}
+
+/// Solves for each right-hand side with each of these multiples of the identity added to the matrix.
+///
+/// # Errors
+/// Those of [`System::solve_shifted`].
+pub fn solve_shifted(
+    system: &System<'_>,
+    b: &[Vec<f64>],
+    shifts: &[f64],
+    step: impl FnMut(f64) + Send,
+) -> Result<Found, Error> {
+    let step = Mutex::new(step);
+    let (mut x, mut solved) = (Vec::new(), Vec::new());
+    for (k, b) in b.iter().enumerate() {
+        let mut told: Vec<_> = shifts.iter().map(|_| Told::new(&step)).collect();
+        let found = system.solve_shifted(shifts, b, &mut told)?;
+        for (found, told) in found.into_iter().zip(told) {
+            x.push(found.x);
+            let (answer, history) = (found.answer, told.history);
+            solved.push(Solved { rhs: k + 1, shift: Some(found.shift), answer, history });
+        }
+    }
+    Ok((x, solved))
+}
+
+/// Keeps the residuals of one right-hand side, and passes on those of all.
+struct Told<'s, F> {
+    history: History,
+    step: &'s Mutex<F>,
+}
+
+impl<'s, F> Told<'s, F> {
+    fn new(step: &'s Mutex<F>) -> Self {
+        Told { history: History::default(), step }
+    }
+}
+
+impl<F: FnMut(f64) + Send> Logger for Told<'_, F> {
+    fn step(&mut self, residual: f64) {
+        self.history.step(residual);
+        self.step.lock().unwrap_or_else(PoisonError::into_inner)(residual);
+    }
+
+    fn true_residual(&mut self, steps: usize, residual: f64) {
+        self.history.true_residual(steps, residual);
+    }
+}
