@@ -22,19 +22,22 @@ use crate::sched::ReadyTask;
 use crate::sync;
 use crate::task::{Resource, Task};
 
-/// What every handle has, whatever it holds.
+/// What every handle has, whatever it holds. What running tasks look at lies apart from the chain, which submitters write meanwhile.
+#[repr(C)]
 pub(crate) struct HandleBase {
     pub(crate) id: u64,
+    /// Of a slice that a scope has borrowed.
+    lending: OnceLock<Arc<Lending>>,
+    poisoned: AtomicBool,
+    /// There are replicas in other formats.
+    has_replicas: AtomicBool,
+    pub(super) version: Version,
+    poison: Mutex<Option<Arc<Failure>>>,
+    commuting: Mutex<Parking>,
     name: OnceLock<String>,
     /// The runtime that registered it or used it first, plus one; 0 before. Written under the chain's lock.
     owner: AtomicU32,
     pub(crate) chain: sync::Mutex<Chain>,
-    poisoned: AtomicBool,
-    poison: Mutex<Option<Arc<Failure>>>,
-    commuting: Mutex<Parking>,
-    /// Of a slice that a scope has borrowed.
-    lending: OnceLock<Arc<Lending>>,
-    pub(super) version: Version,
 }
 
 /// A resource that one task uses while others are parked on it.
@@ -53,6 +56,7 @@ impl HandleBase {
             owner: AtomicU32::new(0),
             chain: sync::Mutex::new(Chain::new(written)),
             poisoned: AtomicBool::new(false),
+            has_replicas: AtomicBool::new(false),
             poison: Mutex::new(None),
             commuting: Mutex::default(),
             lending: OnceLock::new(),
@@ -66,16 +70,19 @@ impl HandleBase {
         let _ = self.lending.set(lending);
     }
 
+    #[inline]
     pub(crate) fn lending(&self) -> Option<&Arc<Lending>> {
         self.lending.get()
     }
 
     /// Makes it a handle of `runtime`; false if it is one of another that has not ended. The caller holds the chain's lock.
+    #[inline]
     pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
+        self.owner.load(Ordering::Relaxed) == runtime + 1 || self.is_given_to(runtime)
+    }
+
+    fn is_given_to(&self, runtime: u32) -> bool {
         let owner = self.owner.load(Ordering::Relaxed);
-        if owner == runtime + 1 {
-            return true;
-        }
         let free = owner == 0 || !is_alive(owner - 1);
         if free {
             self.owner.store(runtime + 1, Ordering::Relaxed);
@@ -88,6 +95,7 @@ impl HandleBase {
         self.name.get().cloned().unwrap_or_else(|| format!("handle #{}", self.id))
     }
 
+    #[inline]
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
     }
@@ -105,6 +113,7 @@ impl HandleBase {
     }
 
     /// The failure that poisoned it.
+    #[inline]
     pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
         if self.is_poisoned() { self.poison.lock().clone() } else { None }
     }
@@ -189,13 +198,13 @@ enum Replica<D> {
 }
 
 /// A handle's data and state.
+#[repr(C)]
 pub(crate) struct HandleCore<D: Data> {
     pub(crate) base: HandleBase,
     pub(crate) cell: ValueCell<D>,
     registered: Option<Meta>,
     began_written: bool,
     me: Weak<HandleCore<D>>,
-    has_replicas: AtomicBool,
     replicas: Mutex<Vec<(Format, Replica<D>)>>,
     pub(crate) reduction: OnceLock<Reduction<D>>,
     has_partials: AtomicBool,
@@ -222,7 +231,6 @@ impl<D: Data> HandleCore<D> {
             registered,
             began_written: written,
             cell: ValueCell::new(value),
-            has_replicas: AtomicBool::new(false),
             replicas: Mutex::default(),
             reduction: OnceLock::new(),
             has_partials: AtomicBool::new(false),
@@ -246,7 +254,7 @@ impl<D: Data> HandleCore<D> {
                 Some((_, Replica::InFlight(_))) => return Err(NoReplica::InFlight),
                 None => replicas.push((to, Replica::InFlight(Vec::new()))),
             }
-            self.has_replicas.store(true, Ordering::Relaxed);
+            self.base.has_replicas.store(true, Ordering::Relaxed);
         }
         let made = catch_unwind(AssertUnwindSafe(|| master.convert(to)))
             .map_err(|panic| {
@@ -274,11 +282,12 @@ impl<D: Data> HandleCore<D> {
     }
 
     /// Forgets the replicas: a writer is about to make another version.
+    #[inline]
     pub(crate) fn drop_replicas(&self) {
-        if self.has_replicas.load(Ordering::Relaxed) {
+        if self.base.has_replicas.load(Ordering::Relaxed) {
             // Dropped after the lock is given back: dropping a value is user code.
             let old = std::mem::take(&mut *self.replicas.lock());
-            self.has_replicas.store(false, Ordering::Relaxed);
+            self.base.has_replicas.store(false, Ordering::Relaxed);
             drop(old);
         }
     }

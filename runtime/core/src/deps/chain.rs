@@ -23,8 +23,8 @@ pub(crate) struct Chain {
 pub(crate) trait Linker {
     /// A fresh number for a group.
     fn next_id(&self) -> u64;
-    /// Notified of every dependency, also those already satisfied.
-    fn edge(&self, from: u64, to: u64);
+    /// Notified of every dependency, also those already satisfied, by the numbers of both ends, which it may not want to know.
+    fn edge(&self, ends: impl FnOnce() -> (u64, u64));
     /// A group was left by everybody at the moment of closing: complete it once no chain is locked.
     fn finish_later(&self, group: Arc<Group>);
 }
@@ -39,30 +39,41 @@ impl Chain {
         self.order.forget(|last| Arc::ptr_eq(last.cell(), task));
     }
 
-    /// Puts the access `slot` of `task` at the end of the chain.
+    /// Puts an access of `task` at the end of the chain.
+    #[inline]
     pub(crate) fn access(
         &mut self,
         handle: &dyn AnyHandle,
         task: &TaskRef,
-        slot: usize,
         mode: Mode,
-        linker: &dyn Linker,
+        linker: &impl Linker,
     ) {
-        self.order.access(mode, &mut Live { handle, task, slot, linker });
+        self.order.access(mode, &mut Live { handle, task, linker });
         self.written |= mode.writes();
         self.writers = self.writers.saturating_add(u32::from(mode.writes()));
     }
 }
 
-/// An access of a task that is being submitted.
-struct Live<'a> {
-    handle: &'a dyn AnyHandle,
-    task: &'a TaskRef,
-    slot: usize,
-    linker: &'a dyn Linker,
+impl Drop for Chain {
+    fn drop(&mut self) {
+        // The chain does not keep the group open any longer.
+        if let Some((_, group)) = self.order.take_open()
+            && group.close()
+        {
+            // SAFETY: everybody has left. The handle is gone, so that nothing is combined and nobody comes after the group.
+            unsafe { Group::complete(Arc::as_ptr(&group), |_| unreachable!("nobody came after the group")) };
+        }
+    }
 }
 
-impl Links for Live<'_> {
+/// An access of a task that is being submitted.
+struct Live<'a, L> {
+    handle: &'a dyn AnyHandle,
+    task: &'a TaskRef,
+    linker: &'a L,
+}
+
+impl<L: Linker> Links for Live<'_, L> {
     type Task = TaskRef;
     type Group = Arc<Group>;
 
@@ -70,13 +81,18 @@ impl Links for Live<'_> {
         self.task.clone()
     }
 
+    #[inline]
     fn follow(&mut self, node: &Node<TaskRef, Arc<Group>>) {
-        let (from, successors) = match node {
-            Node::Task(task) => (task.id(), task.cell().successors()),
-            Node::Group(group) => (group.id, &group.successors),
+        let successors = match node {
+            Node::Task(task) => task.cell().successors(),
+            Node::Group(group) => &group.successors,
         };
-        self.linker.edge(from, self.task.id());
-        TaskCell::follow(self.task.cell(), self.slot, successors);
+        let from = || match node {
+            Node::Task(task) => task.id(),
+            Node::Group(group) => group.id,
+        };
+        self.linker.edge(|| (from(), self.task.id()));
+        TaskCell::follow(self.task.cell(), successors);
     }
 
     fn open(&mut self, mode: Mode) -> Arc<Group> {
@@ -85,10 +101,10 @@ impl Links for Live<'_> {
         Group::open(self.linker.next_id(), reduced)
     }
 
+    #[inline]
     fn join(&mut self, group: &Arc<Group>) {
-        group.join();
-        self.linker.edge(self.task.id(), group.id);
-        self.task.cell().join(Arc::clone(group));
+        self.linker.edge(|| (self.task.id(), group.id));
+        self.task.cell().join(group.join());
     }
 
     fn close(&mut self, group: &Arc<Group>) {

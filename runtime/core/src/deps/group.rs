@@ -1,5 +1,7 @@
 //! Groups of submitted tasks.
 
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use super::Successors;
@@ -8,25 +10,35 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::task::Task;
 
 /// Accesses of one kind that need no order among themselves.
+///
+/// A group holds a reference to itself until everybody has left, so that members need not count references besides.
 pub(crate) struct Group {
     /// The number that edges in a trace name.
     pub(super) id: u64,
     /// The handle, where completion has partial results to combine. Weak: the handle's chain holds the group. While a member
     /// or a submitter is there the handle is; once it is gone nobody can ask for the sum.
     handle: Option<Weak<dyn AnyHandle>>,
+    /// Members that have not left, and the chain as long as the group is open.
     members: AtomicU32,
     pub(super) successors: Successors<Task>,
 }
 
+/// A task's membership in a group. The group lives until all members have left.
+pub(crate) struct Member(NonNull<Group>);
+
 impl Group {
     pub(super) fn open(id: u64, handle: Option<Weak<dyn AnyHandle>>) -> Arc<Self> {
         let members = AtomicU32::new(1);
-        Arc::new(Group { id, handle, members, successors: Successors::new() })
+        let group = Arc::new(Group { id, handle, members, successors: Successors::new() });
+        // The group's own reference; `complete` takes it over.
+        std::mem::forget(Arc::clone(&group));
+        group
     }
 
     /// Adds a member; only while the chain's lock is held and the group is open.
-    pub(super) fn join(&self) {
+    pub(super) fn join(self: &Arc<Self>) -> Member {
         self.members.fetch_add(1, Ordering::Relaxed);
+        Member(NonNull::from(&**self))
     }
 
     /// True if nobody but the chain holds the group open.
@@ -36,65 +48,121 @@ impl Group {
 
     /// The chain closes the group, under its lock: nobody joins any more. True if everybody has left by now, and whoever called has to
     /// `complete` the group once no chain is locked.
-    pub(super) fn close(&self) -> bool {
+    pub(super) fn close(self: &Arc<Self>) -> bool {
         // Nobody can join while the chain is locked, so an idle group stays idle: who comes next needs no edge. A group that reduces
         // has partial results to combine first, which is user code and must not run under the chain's lock.
         if self.is_idle() && self.handle.is_none() {
-            self.complete(|_| unreachable!("an open group has no successors"));
+            // SAFETY: everybody has left but the chain, which does now.
+            unsafe { Self::complete(Arc::as_ptr(self), |_| unreachable!("an open group has no successors")) };
             return false;
         }
-        self.leave()
+        self.members.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// A member completed, or the chain closed the group; true for whoever comes last and must then `complete` it.
-    pub(crate) fn leave(&self) -> bool {
-        self.members.fetch_sub(1, Ordering::AcqRel) == 1
+    /// Hands out the successors of a group that everybody has left, after combining its partial results, and gives up the group's reference
+    /// to itself.
+    ///
+    /// # Safety
+    /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has; nobody else calls this.
+    pub(crate) unsafe fn complete(group: *const Group, each: impl FnMut(*const Task)) {
+        // SAFETY: the group's own reference, which `open` forgot, is taken over once.
+        let group = unsafe { Arc::from_raw(group) };
+        if let Some(handle) = group.handle.as_ref().and_then(Weak::upgrade) {
+            handle.combine_partials(None);
+        }
+        group.successors.close(each);
+    }
+}
+
+impl Member {
+    /// One member leaves; true for whoever comes last.
+    fn counts_out(group: NonNull<Group>) -> bool {
+        // SAFETY: the group is alive until the count has changed. No reference to it as a whole is made, since that would have to stay valid
+        // until this returns; the one to the counter need not, since a counter is changed through shared references.
+        unsafe { (*group.as_ptr()).members.fetch_sub(1, Ordering::AcqRel) == 1 }
+    }
+
+    /// The member's task completes: whoever leaves last completes the group, and `each` gets the successors.
+    pub(crate) fn leave(self, each: impl FnMut(*const Task)) {
+        let Member(group) = *ManuallyDrop::new(self);
+        if Self::counts_out(group) {
+            // SAFETY: this was the last.
+            unsafe { Group::complete(group.as_ptr(), each) };
+        }
     }
 
     /// Shows the tasks that wait for the group.
     ///
     /// # Safety
-    /// It does not complete meanwhile.
+    /// The member's task does not complete meanwhile.
     pub(crate) unsafe fn each_after(&self, each: impl FnMut(*const Task)) {
-        // SAFETY: by the caller's promise.
-        unsafe { self.successors.look(None, each) };
+        // SAFETY: a group does not complete before its members, by the caller's promise.
+        unsafe { self.0.as_ref().successors.look(None, each) };
     }
+}
 
-    /// Hands out the successors of a group that everybody has left, after combining its partial results.
-    pub(crate) fn complete(&self, each: impl FnMut(*const Task)) {
-        if let Some(handle) = self.handle.as_ref().and_then(Weak::upgrade) {
-            handle.combine_partials(None);
+impl Drop for Member {
+    /// The task never completes, since the runtime is broken: neither does the group, but its memory is given back.
+    fn drop(&mut self) {
+        if Self::counts_out(self.0) {
+            // SAFETY: everybody has left: the group's own reference is taken over once.
+            drop(unsafe { Arc::from_raw(self.0.as_ptr()) });
         }
-        self.successors.close(each);
     }
 }
 
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
+    use crate::deps::Edge;
+    use crate::operand::Accesses;
+    use crate::task::{Body, Env, Ran, TaskCell};
 
-    /// Two members leave while the chain closes the group: it is completed exactly once.
+    /// The body of no task.
+    struct Nothing;
+
+    impl Body for Nothing {
+        fn run<'e>(&'e self, _env: &mut Env<'e>) -> Ran {
+            Ran::Done
+        }
+
+        fn declare<'a>(&'a self, _out: &mut Accesses<'a>) {}
+
+        fn clear(&self) {}
+    }
+
+    /// Goes to the thread where it leaves.
+    struct Moved(Member);
+
+    // SAFETY: a group is counted by atomic operations, and alive while a member has not left.
+    unsafe impl Send for Moved {}
+
+    /// Two members leave while the chain closes the group and a task comes after it: that task is told once or needs no edge.
     #[test]
     fn a_group_is_completed_once() {
         loom::model(|| {
-            let group = loom::sync::Arc::new(Group {
-                id: 0,
-                handle: None,
-                members: AtomicU32::new(1),
-                successors: Successors::new(),
-            });
-            group.join();
-            group.join();
-            let members: Vec<_> = (0..2)
-                .map(|_| {
-                    let group = loom::sync::Arc::clone(&group);
-                    loom::thread::spawn(move || group.leave())
+            let told = loom::sync::Arc::new(AtomicU32::new(0));
+            let group = Group::open(0, None);
+            let members = [group.join(), group.join()];
+            let members = members.map(|member| {
+                let told = loom::sync::Arc::clone(&told);
+                let member = Moved(member);
+                loom::thread::spawn(move || {
+                    let member: Moved = member;
+                    member.0.leave(|_| drop(told.fetch_add(1, Ordering::Relaxed)));
                 })
-                .collect();
-            let by_chain = group.is_idle() || group.leave();
-            let by_members = members.into_iter().map(|member| member.join().unwrap());
-            let completions = by_members.filter(|last| *last).count() + usize::from(by_chain);
-            assert_eq!(completions, 1);
+            });
+            if group.close() {
+                // SAFETY: everybody has left.
+                unsafe { Group::complete(Arc::as_ptr(&group), |_| unreachable!("nothing has been pushed")) };
+            }
+            let nobody: *const Task = std::ptr::null::<TaskCell<Nothing>>();
+            let mut edge = Box::new(Edge::new(nobody));
+            // SAFETY: the edge outlives the members, which are joined below.
+            let pushed = unsafe { group.successors.push(&raw mut *edge) };
+            members.map(|member| member.join().unwrap());
+            assert_eq!(told.load(Ordering::Relaxed), u32::from(pushed));
+            assert_eq!(Arc::strong_count(&group), 1, "the group has given up its own reference");
         });
     }
 }

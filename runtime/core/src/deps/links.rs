@@ -61,6 +61,11 @@ impl<T: ?Sized> Successors<T> {
         }
     }
 
+    /// True if the node has completed: all that it wrote is visible then.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == Self::closed()
+    }
+
     /// Shows the targets of the edges that are there, latest first: all of them, or those that were there when `as_of` was answered.
     ///
     /// # Safety
@@ -80,7 +85,7 @@ impl<T: ?Sized> Successors<T> {
 
     /// Marks the node complete and hands out every successor's target, latest first.
     pub(crate) fn close(&self, mut each: impl FnMut(*const T)) {
-        let mut edge = self.0.swap(Self::closed(), Ordering::AcqRel);
+        let mut edge = self.0.swap(Self::closed(), Ordering::SeqCst);
         if edge == Self::closed() {
             return;
         }

@@ -8,6 +8,6 @@ mod order;
 
 pub use access_rights::AccessRights;
 pub(crate) use chain::{Chain, Linker};
-pub(crate) use group::Group;
+pub(crate) use group::{Group, Member};
 pub(crate) use links::{Edge, Successors, UpTo};
 pub(crate) use order::{Links, Node, Order};

@@ -95,7 +95,8 @@ impl Shared {
         let mut released: SmallVec<[Arc<Task>; 8]> = SmallVec::new();
         // Partial results are added here, on whatever thread this is.
         let mode = self.subnormals(None).enter();
-        group.complete(|successor| released.extend(count_down(successor)));
+        // SAFETY: everybody has left; `finish_later` is told once.
+        unsafe { Group::complete(group, |successor| released.extend(count_down(successor))) };
         drop(mode);
         for task in released {
             self.start(task, None);

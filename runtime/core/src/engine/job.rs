@@ -45,7 +45,10 @@ pub(crate) trait Job: Sized {
     /// The task enters a stage of its life.
     #[inline]
     fn enters(&self, stage: Stage) {
-        self.stage().enter(stage);
+        // Only debug builds know the stage: in others even looking for it would cost.
+        if cfg!(debug_assertions) {
+            self.stage().enter(stage);
+        }
     }
 
     /// Shows the handle of each access, its own or the one bound in its place, and how it is accessed.

@@ -15,6 +15,6 @@ pub(crate) use end::{Ready, discard};
 pub(crate) use job::{Job, Notified, Work};
 pub(crate) use shared::{Parts, Shared, WorkerSlot, is_alive};
 pub(crate) use stage::{Stage, StageCell};
-pub(crate) use submit::{Retired, by_handle, check_access, check_aliases};
+pub(crate) use submit::{Retired, check_access, check_aliases, sort_by_handle};
 pub(crate) use threads::current::{drops_guard, holds_guard, on_device};
 pub(crate) use threads::{DEFAULT_WINDOW, Manner, Target, Watchdog, Window, spawn_workers};

@@ -1,7 +1,6 @@
 //! Running a task, alone or with others in one call of their codelet: the same for every driver.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use zellige_trace::TaskEvent;
 
@@ -11,9 +10,7 @@ use super::threads::current::{enter, in_batch};
 use super::{Ready, Shared};
 use crate::error::Failure;
 use crate::sched::{ReadyTask, SchedView};
-use crate::task::{
-    Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, TaskRef, WorkerLocal,
-};
+use crate::task::{Busy, Ended, Env, Header, Launched, Member, Notes, Placement, Ran, Site, WorkerLocal};
 
 impl Shared {
     /// Runs a task whose operands are in their handles, to its end or until it is parked; what becomes ready is left in `ready`.
@@ -212,22 +209,18 @@ impl Shared {
     pub(crate) fn runs(&self, worker: usize, task: &ReadyTask) -> u64 {
         let slot = &self.workers[worker];
         // Only this worker writes it: no exchange, which would wait for all stores before it.
-        let outer = slot.running.load(Ordering::Relaxed);
-        slot.running.store(task.id() + 1, Ordering::Relaxed);
-        self.begins(worker, task);
-        if self.live.is_some()
-            && let Work::Task(cell) = task.work()
-        {
-            // The one before is dropped after the lock.
-            let before = slot.last.lock().replace(TaskRef::from_cell(Arc::clone(cell)));
-            drop(before);
+        let outer = slot.running.id();
+        match task.work() {
+            Work::Task(cell) if self.live.is_some() => slot.running.begins(&cell.header),
+            _ => slot.running.set_id(task.id() + 1),
         }
+        self.begins(worker, task);
         outer
     }
 
     /// `worker` has ended the task with this number, and goes on with `outer`.
     pub(crate) fn rests(&self, worker: usize, id: u64, outer: u64) {
-        self.workers[worker].running.store(outer, Ordering::Relaxed);
+        self.workers[worker].running.set_id(outer);
         self.ends(worker, id);
     }
 
@@ -249,8 +242,11 @@ impl Shared {
     }
 
     /// Writes a task that ran into the trace.
+    #[inline]
     pub(crate) fn record(&self, env: &Env<'_>, worker: usize, failed: bool) {
-        self.record_notes((env.header, env.id), &env.notes, worker, failed);
+        if self.recorder.is_some() {
+            self.record_notes((env.header, env.id), &env.notes, worker, failed);
+        }
     }
 
     /// The same, of a task of which there is no more than these notes.

@@ -13,7 +13,7 @@ use zellige_model::{KindId, Models};
 
 use super::job::Job;
 use super::stage::Stage;
-use super::threads::{BlockedThreads, LiveTasks, Process, Sleep, Slot, Window, current};
+use super::threads::{BlockedThreads, LiveTasks, Process, Running, Sleep, Slot, Window, current};
 use crate::clock::Clock;
 use crate::device::Events;
 use crate::engine::transfer::TransferDriver;
@@ -21,7 +21,7 @@ use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::DeviceGraphs;
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::subnormals::Subnormals;
-use crate::task::{Asked, Body, DeviceInfo, Header, Role, Task, TaskRef};
+use crate::task::{Asked, Body, DeviceInfo, Header, Task, TaskRef};
 use crate::topology::CoreInfo;
 use crate::trace_recorder::TraceRecorder;
 
@@ -50,11 +50,8 @@ pub(crate) struct WorkerSlot {
     pub(crate) neighbours: Arc<[usize]>,
     /// Tasks it has completed; only it writes.
     pub(crate) done: CachePadded<AtomicU64>,
-    /// The number of the task it runs, plus one; 0 when it runs none.
-    pub(crate) running: CachePadded<AtomicU64>,
-    /// The task it ran last, for the watchdog: what was ready at once is in no table of waiting tasks. Its name stays where it is, which
-    /// is cold memory.
-    pub(super) last: CachePadded<Mutex<Option<TaskRef>>>,
+    /// What it runs.
+    pub(crate) running: CachePadded<Running>,
     /// Which thread acts as the worker.
     pub(super) slot: CachePadded<Slot>,
 }
@@ -71,7 +68,6 @@ impl WorkerSlot {
             neighbours,
             done: CachePadded::default(),
             running: CachePadded::default(),
-            last: CachePadded::default(),
             slot: CachePadded::default(),
         }
     }
@@ -516,18 +512,14 @@ impl Shared {
 
     /// Enters a task that has to wait, or a gate, for the watchdog; a task that is ready at once is with the policy.
     pub(super) fn remember(&self, task: &TaskRef) {
-        if let Some(live) = &self.live
-            && is_listed(task.cell())
-        {
+        if let Some(live) = &self.live {
             live.insert(task);
         }
     }
 
-    pub(super) fn forget(&self, task: &Task) {
-        if let Some(live) = &self.live
-            && is_listed(task)
-        {
-            live.remove(task.header.id);
+    pub(super) fn forget(&self, task: &Arc<Task>) {
+        if let Some(live) = &self.live {
+            live.remove(task);
         }
     }
 
@@ -603,11 +595,6 @@ impl World for Shared {
             transfers.prefetch(task.id(), worker);
         }
     }
-}
-
-/// True if the watchdog's table has the task.
-fn is_listed(task: &Task) -> bool {
-    task.role != Role::Work || task.had_to_wait()
 }
 
 impl Drop for Shared {

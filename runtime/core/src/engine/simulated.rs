@@ -62,7 +62,8 @@ impl Shared {
         };
         // A body that waited would keep the workers from what it waits for.
         let _cannot_wait = on_device(self);
-        self.execute(next, worker, &mut WorkerLocal::new(self, self.workers[worker].model_kind));
+        let mut local = WorkerLocal::new(self, self.workers[worker].model_kind);
+        self.execute(next, worker, &mut local, None);
         true
     }
 

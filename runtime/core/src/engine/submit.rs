@@ -36,8 +36,10 @@ impl Linker for Linking<'_> {
         self.shared.next_ids(1)
     }
 
-    fn edge(&self, from: u64, to: u64) {
+    #[inline]
+    fn edge(&self, ends: impl FnOnce() -> (u64, u64)) {
         if let Some(recorder) = &self.shared.recorder {
+            let (from, to) = ends();
             recorder.edge(from, to);
         }
     }
@@ -47,30 +49,54 @@ impl Linker for Linking<'_> {
     }
 }
 
-/// Refuses a task that names one handle twice and writes it. `order` lists the accesses by handle.
-pub(crate) fn check_aliases(task: &str, accesses: &Accesses<'_>, order: &[usize]) -> Result<(), Error> {
-    for pair in order.windows(2) {
-        let (a, b) = (&accesses[pair[0]], &accesses[pair[1]]);
-        if a.base.id == b.base.id && (a.mode.writes() || b.mode.writes()) {
-            return Err(Error::Aliased { task: task.into(), handle: a.base.name() });
+/// So many accesses are sorted one by one: tasks with more are rare.
+const FEW: usize = 8;
+
+/// Puts the accesses in the order of their handles' ids, in which chains are locked.
+pub(crate) fn sort_by_handle(accesses: &mut [Declared<'_>]) {
+    if accesses.len() > FEW {
+        return accesses.sort_unstable_by_key(|access| access.base.id);
+    }
+    for end in 1..accesses.len() {
+        for at in (1..=end).rev() {
+            if accesses[at - 1].base.id <= accesses[at].base.id {
+                break;
+            }
+            accesses.swap(at - 1, at);
         }
     }
-    Ok(())
 }
 
-/// The accesses in the order of their handles' ids, in which chains are locked.
-pub(crate) fn by_handle(accesses: &Accesses<'_>) -> SmallVec<[usize; 8]> {
-    let mut order: SmallVec<[usize; 8]> = SmallVec::new();
-    for i in 0..accesses.len() {
-        order.push(i);
+/// Refuses a task that names one handle twice and writes it; the accesses are in the order of handles.
+pub(crate) fn check_aliases(task: &str, accesses: &[Declared<'_>]) -> Result<(), Error> {
+    accesses.windows(2).try_for_each(|pair| is_alias(task, &pair[0], &pair[1]).map(drop))
+}
+
+/// True if both accesses are to one handle, which is an error if one of them writes.
+#[inline]
+fn is_alias(task: &str, a: &Declared<'_>, b: &Declared<'_>) -> Result<bool, Error> {
+    let same = a.base.id == b.base.id;
+    if same && (a.mode.writes() || b.mode.writes()) {
+        return Err(Error::Aliased { task: task.into(), handle: a.base.name() });
     }
-    order.sort_unstable_by_key(|&i| accesses[i].base.id);
-    order
+    Ok(same)
 }
 
 /// Refuses an access that cannot have a value, or that the handle's rights forbids. The chain's `written` and `rights` are
 /// passed in.
+#[inline]
 pub(crate) fn check_access(
+    task: &str,
+    access: &Declared<'_>,
+    written: bool,
+    rights: AccessRights,
+) -> Result<(), Error> {
+    let usual =
+        rights == AccessRights::Open && (written || !access.mode.reads()) && access.mode != Mode::Reduce;
+    if usual { Ok(()) } else { check_closely(task, access, written, rights) }
+}
+
+fn check_closely(
     task: &str,
     access: &Declared<'_>,
     written: bool,
@@ -184,10 +210,9 @@ impl Shared {
         }
         let mut accesses = Accesses::new();
         cell.body.declare(&mut accesses);
-        let order = by_handle(&accesses);
-        check_aliases(cell.header.name, &accesses, &order)?;
+        sort_by_handle(&mut accesses);
         let linking = Linking { shared: self, finished: RefCell::default() };
-        self.link_locked(cell, &accesses, &order, after, retired, &linking)?;
+        self.link_locked(task, &accesses, after, retired, &linking)?;
 
         if let Some(transfers) = self.transfers.as_ref().filter(|_| cell.role != Role::Gate) {
             transfers.will_use(cell, self.home_of(&cell.header));
@@ -212,51 +237,57 @@ impl Shared {
         Ok(())
     }
 
-    /// Locks all chains of the task, checks every access, then links them all or none.
+    /// Locks all chains of the task, checks every access, then links them all or none. The accesses are in the order of handles.
     fn link_locked(
         &self,
-        cell: &Arc<Task>,
-        accesses: &Accesses<'_>,
-        order: &[usize],
+        task: &TaskRef,
+        accesses: &[Declared<'_>],
         after: &[TaskRef],
         retired: Retired,
         linking: &Linking<'_>,
     ) -> Result<(), Error> {
+        let cell: &Task = task.cell();
         let mut chains: SmallVec<[_; 4]> = SmallVec::new();
-        // Position of each access's chain among the locked ones.
-        let mut chain_of: SmallVec<[usize; 8]> = SmallVec::from_elem(0, accesses.len());
-        for (n, &i) in order.iter().enumerate() {
-            if n == 0 || accesses[order[n - 1]].base.id != accesses[i].base.id {
-                chains.push(accesses[i].base.chain.lock());
+        for (at, access) in accesses.iter().enumerate() {
+            let base = access.base;
+            if at == 0 || !is_alias(cell.header.name, &accesses[at - 1], access)? {
+                chains.push(base.chain.lock());
             }
             let chain = chains.last().expect("just pushed");
             let rights = match chain.rights {
                 AccessRights::Gone if retired == Retired::Allowed => AccessRights::Open,
                 rights => rights,
             };
-            check_access(cell.header.name, &accesses[i], chain.written, rights)?;
-            if !accesses[i].base.belongs_to(self.id) {
-                return Err(Error::Foreign { what: accesses[i].base.name() });
+            check_access(cell.header.name, access, chain.written, rights)?;
+            if !base.belongs_to(self.id) {
+                return Err(Error::Foreign { what: base.name() });
             }
             if let Some(transfers) = &self.transfers {
-                transfers.adopt(accesses[i].handle);
+                transfers.adopt(access.handle);
             }
-            chain_of[i] = chains.len() - 1;
         }
         if let Some(transfers) = self.transfers.as_ref().filter(|_| cell.role == Role::Work) {
+            let mut locked: SmallVec<[u64; 8]> = accesses.iter().map(|access| access.base.id).collect();
+            locked.dedup();
+            let mut declared = Accesses::new();
+            cell.body.declare(&mut declared);
             // What was registered holds until it is written; of an empty handle its first writer is taken at its word.
-            let trusted = |at: usize| u32::from(!accesses[at].handle.began_written());
-            let sized = |at: usize| chains[chain_of[at]].writers <= trusted(at);
-            transfers.check_fits(self, cell, accesses, sized)?;
+            let sized = |at: usize| {
+                let Declared { base, handle, .. } = &declared[at];
+                let chain = locked.binary_search(&base.id).expect("all chains are locked");
+                chains[chain].writers <= u32::from(!handle.began_written())
+            };
+            transfers.check_fits(self, cell, &declared, sized)?;
         }
-        Task::begin_links(cell, accesses.len() + after.len());
-        let task = TaskRef::from_cell(Arc::clone(cell));
-        for (slot, access) in accesses.iter().enumerate() {
-            chains[chain_of[slot]].access(access.handle, &task, slot, access.mode, linking);
+        cell.begin_links(accesses.len() + after.len());
+        let mut chain = 0;
+        for (at, access) in accesses.iter().enumerate() {
+            chain += usize::from(at > 0 && accesses[at - 1].base.id != access.base.id);
+            chains[chain].access(access.handle, task, access.mode, linking);
         }
-        for (n, earlier) in after.iter().enumerate() {
-            linking.edge(earlier.id(), task.id());
-            Task::follow(cell, accesses.len() + n, earlier.cell().successors());
+        for earlier in after {
+            linking.edge(|| (earlier.id(), task.id()));
+            Task::follow(task.cell(), earlier.cell().successors());
         }
         Ok(())
     }

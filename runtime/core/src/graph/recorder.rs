@@ -14,7 +14,7 @@ use super::edges::{Edges, Nodes, range};
 use super::replay::Bindings;
 use crate::data::{AnyHandle, Data, Handle};
 use crate::deps::{AccessRights, Links, Node, Order};
-use crate::engine::{by_handle, check_access, check_aliases};
+use crate::engine::{check_access, check_aliases, sort_by_handle};
 use crate::error::Error;
 use crate::operand::{Accesses, Mode};
 use crate::task::{Body, Bound, Env, Header, Implementations, Options, Ran, Role, Spec, TaskCell, TaskRef};
@@ -246,8 +246,10 @@ impl Recorder {
         let (header, after) = options.into_header(recorded_id(), u32::MAX, None);
         let mut accesses = Accesses::new();
         body.declare(&mut accesses);
-        let order = by_handle(&accesses);
-        check_aliases(name, &accesses, &order)?;
+        sort_by_handle(&mut accesses);
+        check_aliases(name, &accesses)?;
+        accesses.clear();
+        body.declare(&mut accesses);
         let mut state = self.state.borrow_mut();
         for access in &accesses {
             let (written, now) = {

@@ -22,18 +22,20 @@ use crate::task::{Body, Bound, Env, Header, Implementations, Ran, Role, Task, Ta
 pub struct Bindings {
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
+    /// Some of them may be others than those that were recorded.
+    differ: bool,
 }
 
 impl Bindings {
     /// The handles that were recorded.
     pub fn recorded(graph: &Graph) -> Self {
         let handles = graph.0.slots.iter().map(|slot| Arc::clone(&slot.handle)).collect();
-        Bindings { graph: graph.clone(), handles }
+        Bindings { graph: graph.clone(), handles, differ: false }
     }
 
     /// Any handles, one for each slot: of types with which no body is run.
     pub(crate) fn placeholders(graph: &Graph, handles: Vec<Arc<dyn AnyHandle>>) -> Self {
-        Bindings { graph: graph.clone(), handles }
+        Bindings { graph: graph.clone(), handles, differ: true }
     }
 
     /// Binds `handle` in place of the slot called `name`.
@@ -58,6 +60,7 @@ impl Bindings {
             )));
         }
         self.handles[slot] = new;
+        self.differ = true;
         Ok(self)
     }
 }
@@ -110,6 +113,8 @@ pub(super) struct Run {
     shared: Arc<Shared>,
     graph: Graph,
     handles: Vec<Arc<dyn AnyHandle>>,
+    /// See [`Bindings`].
+    differ: bool,
     /// Predecessors of each task, then of each group, that have not completed.
     pending: Box<[AtomicU32]>,
     /// The stage of each task, and of all of them as one.
@@ -171,6 +176,7 @@ impl Run {
             shared: Arc::clone(shared),
             graph: graph.clone(),
             handles: bindings.handles.clone(),
+            differ: bindings.differ,
             pending,
             stages: (0..=data.bodies.len()).map(|_| StageCell::default()).collect(),
             first_id: shared.next_ids(graph.numbers()),
@@ -367,7 +373,8 @@ impl Job for ReplayTask {
 
     fn bound(&self) -> Option<Bound<'_>> {
         let run = self.of_run();
-        Some(run.graph.0.bound(self.at(), &run.handles))
+        // A body has the handles that were recorded itself: to look them up is work that each task would have.
+        (run.differ || self.is_all()).then(|| run.graph.0.bound(self.at(), &run.handles))
     }
 
     fn is_strict(&self) -> bool {

@@ -38,6 +38,7 @@ impl Policy for Lws {
         let worker = match (from, wake) {
             (Some(from), _) if kinds.can_run(view, &task, from) => from,
             (_, Wake::Worker(able)) => able,
+            (_, Wake::Any) if self.queues.len() == 1 => 0,
             (_, Wake::Any) => self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len(),
         };
         self.queues[worker].push(task);
@@ -48,6 +49,11 @@ impl Policy for Lws {
         let kinds = self.open.kinds(view);
         let pop = |queue: usize| self.queues[queue].pop_by(|tasks| kinds.pop(view, tasks, worker));
         pop(worker).or_else(|| view.neighbours(worker).find_map(pop))
+    }
+
+    fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
+        let kinds = self.open.kinds(view);
+        self.queues[worker].exchange(task, |tasks| kinds.pop(view, tasks, worker))
     }
 
     fn pop_like(

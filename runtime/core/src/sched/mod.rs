@@ -105,6 +105,14 @@ pub trait Policy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// As [`push`](Policy::push) of `task`, which a task of `worker` has just released, and then [`pop`](Policy::pop) for that worker, where this
+    /// is quicker than both. The task is given back if it is not, or if `pop` would find nothing. Asked only for tasks that every worker can
+    /// run; without this, tasks are pushed and popped.
+    fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
+        let _ = (view, worker);
+        Err(task)
+    }
+
     /// The newest task for `worker` that is `mine`, if it can be found quickly: a body that waits runs what it has submitted itself, on its
     /// own stack. It counts as popped. Without this, a spare thread runs such tasks.
     fn pop_newest(
@@ -305,6 +313,40 @@ mod tests {
             assert_eq!(left, 0, "{name}");
             assert!(calls < 300, "{name}: {calls} calls");
             assert!((0..3).all(|worker| mock.pop(&*alone, worker).is_none()), "{name}");
+        }
+    }
+
+    /// What a worker gets in exchange for a task is what it would get if that were pushed.
+    #[test]
+    fn an_exchange_is_a_push_and_a_pop() {
+        let mock = Mock::new(&["cpu", "cpu"]);
+        for (name, _) in POLICIES {
+            let [at_once, apart] = [by_name(name, 2).unwrap(), by_name(name, 2).unwrap()];
+            let mut exchanged = 0;
+            for id in 0..600 {
+                let worker = id as usize / 2 % 2;
+                let task = || mock::task(id, "t", (id * 37 % 11) as i32 - 5);
+                apart.push(&mock.view(), task(), Some(worker));
+                if id % 3 == 0 {
+                    at_once.push(&mock.view(), task(), Some(worker));
+                    continue;
+                }
+                let got = match at_once.exchange(&mock.view(), worker, task()) {
+                    Ok(next) => {
+                        exchanged += 1;
+                        Some(mock::done(next))
+                    }
+                    Err(task) => {
+                        at_once.push(&mock.view(), task, Some(worker));
+                        mock.pop(&*at_once, worker)
+                    }
+                };
+                assert_eq!(got, mock.pop(&*apart, worker), "{name}");
+            }
+            for worker in (0..2).cycle().take(800) {
+                assert_eq!(mock.pop(&*at_once, worker), mock.pop(&*apart, worker), "{name}");
+            }
+            assert_eq!(exchanged, if name == "lws" { 400 } else { 0 });
         }
     }
 

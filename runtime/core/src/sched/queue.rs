@@ -1,9 +1,9 @@
 //! A queue by priority, first come first served among equals.
 
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
-use std::ops::ControlFlow;
-use std::sync::atomic::{self, AtomicUsize};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::atomic::{self, AtomicI64};
 
 use parking_lot::Mutex;
 
@@ -12,42 +12,19 @@ use super::ReadyTask;
 /// So many of the last tasks are looked at for the newest one of a kind.
 pub(super) const LOOKED_AT: usize = 32;
 
-/// Ready tasks by priority. Tasks of priority 0, the usual case, never touch the heap.
+/// Ready tasks by priority.
 #[derive(Debug, Default)]
 pub struct TaskQueue {
+    /// Those of priority 0, the usual case.
     plain: VecDeque<ReadyTask>,
-    heap: BinaryHeap<Entry>,
-    pushed: u64,
-    /// How many of them not every worker may run.
+    /// The others, and how many there are. No list is empty.
+    others: BTreeMap<i32, VecDeque<ReadyTask>>,
+    others_len: usize,
+    /// A list that has become empty, for the next priority.
+    spare: VecDeque<ReadyTask>,
+    /// How many of all not every worker may run.
     restricted: usize,
 }
-
-#[derive(Debug)]
-struct Entry {
-    priority: i32,
-    age: u64,
-    task: ReadyTask,
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.priority.cmp(&other.priority).then(other.age.cmp(&self.age))
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Entry {}
 
 /// What a search does with a task that it meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,18 +52,19 @@ impl TaskQueue {
     /// Adds a task.
     pub fn push(&mut self, task: ReadyTask) {
         self.restricted += usize::from(task.is_restricted());
-        match task.priority() {
-            0 => self.plain.push_back(task),
-            priority => {
-                self.pushed += 1;
-                self.heap.push(Entry { priority, age: self.pushed, task });
-            }
+        let priority = task.priority();
+        if priority == 0 {
+            return self.plain.push_back(task);
         }
+        let spare = &mut self.spare;
+        self.others.entry(priority).or_insert_with(|| std::mem::take(spare)).push_back(task);
+        self.others_len += 1;
     }
 
     /// Takes the task of highest priority; the oldest among equals.
     pub fn pop(&mut self) -> Option<ReadyTask> {
-        self.pop_if(|_| true)
+        let first = self.priority()?;
+        Some(self.take(first, 0))
     }
 
     /// As [`pop`](TaskQueue::pop), among the tasks that `may`; the others keep their places.
@@ -112,54 +90,43 @@ impl TaskQueue {
 
     /// Takes the first task that is to be taken, unless the search is stopped before.
     pub(super) fn pop_by(&mut self, verdict: impl Fn(&ReadyTask) -> Verdict) -> Option<ReadyTask> {
-        let found = match self.search(&verdict) {
-            ControlFlow::Break(found) => found?,
-            ControlFlow::Continue(()) => return None,
+        let met = self.tasks().map(|(priority, at, task)| (priority, at, verdict(task)));
+        let first = { met }.find(|(_, _, met)| *met != Verdict::Pass);
+        match first? {
+            (priority, at, Verdict::Take) => Some(self.take(priority, at)),
+            _ => None,
+        }
+    }
+
+    /// All tasks in their order, each with its priority and its place among those of that priority.
+    fn tasks(&self) -> impl Iterator<Item = (i32, usize, &ReadyTask)> {
+        let others = |range| self.others.range::<i32, (Bound<i32>, Bound<i32>)>(range).rev();
+        let urgent = others((Bound::Excluded(0), Bound::Unbounded));
+        let patient = others((Bound::Unbounded, Bound::Excluded(0)));
+        let lists = urgent.chain(std::iter::once((&0, &self.plain))).chain(patient);
+        lists
+            .flat_map(|(&priority, list)| list.iter().enumerate().map(move |(at, task)| (priority, at, task)))
+    }
+
+    /// Takes out the task at place `at` among those of a priority.
+    fn take(&mut self, priority: i32, at: usize) -> ReadyTask {
+        let task = if priority == 0 {
+            take_at(&mut self.plain, at)
+        } else {
+            let Entry::Occupied(mut list) = self.others.entry(priority) else {
+                unreachable!("a task of this priority has been found")
+            };
+            let task = take_at(list.get_mut(), at);
+            if list.get().is_empty() {
+                self.spare = list.remove();
+            }
+            self.others_len -= 1;
+            task
         };
         if self.restricted > 0 {
-            self.restricted -= usize::from(found.is_restricted());
+            self.restricted -= usize::from(task.is_restricted());
         }
-        Some(found)
-    }
-
-    /// Breaks off with what is to be taken, or with nothing where the search was stopped.
-    fn search(&mut self, verdict: &impl Fn(&ReadyTask) -> Verdict) -> ControlFlow<Option<ReadyTask>> {
-        if !self.heap.is_empty() {
-            self.search_heap(1, verdict)?;
-        }
-        let met = self.plain.iter().map(verdict).enumerate().find(|(_, met)| *met != Verdict::Pass);
-        match met {
-            Some((0, Verdict::Take)) => ControlFlow::Break(self.plain.pop_front()),
-            Some((at, Verdict::Take)) => ControlFlow::Break(self.plain.remove(at)),
-            Some(_) => ControlFlow::Break(None),
-            None if self.heap.is_empty() => ControlFlow::Continue(()),
-            None => self.search_heap(i32::MIN, verdict),
-        }
-    }
-
-    /// The same for the part of the heap from this priority on.
-    fn search_heap(
-        &mut self,
-        from: i32,
-        verdict: &impl Fn(&ReadyTask) -> Verdict,
-    ) -> ControlFlow<Option<ReadyTask>> {
-        let mut passed = Vec::new();
-        let mut ended = ControlFlow::Continue(());
-        while ended.is_continue() && self.heap.peek().is_some_and(|top| top.priority >= from) {
-            let Some(entry) = self.heap.pop() else { break };
-            match verdict(&entry.task) {
-                Verdict::Take => ended = ControlFlow::Break(Some(entry.task)),
-                Verdict::Pass => passed.push(entry),
-                Verdict::Stop => {
-                    passed.push(entry);
-                    ended = ControlFlow::Break(None);
-                }
-            }
-        }
-        if !passed.is_empty() {
-            self.heap.extend(passed);
-        }
-        ended
+        task
     }
 
     /// Takes the newest task that is `mine`, where that is one of the last few.
@@ -167,28 +134,25 @@ impl TaskQueue {
         let last = self.plain.len();
         let at = (last.saturating_sub(LOOKED_AT)..last).rev().find(|&at| mine(&self.plain[at]));
         if let Some(at) = at {
-            return self.plain.remove(at);
+            return Some(self.take(0, at));
         }
-        if self.heap.is_empty() || self.heap.len() > LOOKED_AT {
+        if self.others_len == 0 || self.others_len > LOOKED_AT {
             return None;
         }
-        let newest = self.heap.iter().filter(|entry| mine(&entry.task)).map(|entry| entry.age).max()?;
-        let mut entries = std::mem::take(&mut self.heap).into_vec();
-        let at = entries.iter().position(|entry| entry.age == newest)?;
-        let found = entries.swap_remove(at);
-        self.heap = entries.into();
-        Some(found.task)
+        let others = self.tasks().filter(|(priority, _, task)| *priority != 0 && mine(task));
+        let (priority, at, _) = others.max_by_key(|(_, _, task)| task.id())?;
+        Some(self.take(priority, at))
     }
 
     /// The priority of the task that comes next.
     pub(super) fn priority(&self) -> Option<i32> {
         let plain = (!self.plain.is_empty()).then_some(0);
-        self.heap.peek().map(|top| top.priority).max(plain)
+        self.others.last_key_value().map(|(&priority, _)| priority).max(plain)
     }
 
     /// How many tasks wait.
     pub fn len(&self) -> usize {
-        self.plain.len() + self.heap.len()
+        self.plain.len() + self.others_len
     }
 
     /// True if none waits.
@@ -197,23 +161,58 @@ impl TaskQueue {
     }
 }
 
+/// Takes out a task of which it is known that it is there.
+fn take_at(list: &mut VecDeque<ReadyTask>, at: usize) -> ReadyTask {
+    let task = if at == 0 { list.pop_front() } else { list.remove(at) };
+    task.expect("a task has been found here")
+}
+
 /// A queue that several threads use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SharedQueue {
-    /// Length, so that nobody need lock an empty queue. Written under the lock.
-    len: AtomicUsize,
+    /// Priority of the first task, so that nobody need lock the queue to learn that it has nothing for him. Written under the lock.
+    first: AtomicI64,
     tasks: Mutex<TaskQueue>,
+}
+
+/// Less than any priority: the queue is empty.
+const EMPTY: i64 = i64::MIN;
+
+impl Default for SharedQueue {
+    fn default() -> Self {
+        SharedQueue { first: AtomicI64::new(EMPTY), tasks: Mutex::default() }
+    }
 }
 
 impl SharedQueue {
     pub(super) fn push(&self, task: ReadyTask) {
         let mut tasks = self.tasks.lock();
         tasks.push(task);
-        self.len.store(tasks.len(), atomic::Ordering::Relaxed);
+        self.has_changed(&tasks);
+    }
+
+    fn has_changed(&self, tasks: &TaskQueue) {
+        self.first.store(tasks.priority().map_or(EMPTY, i64::from), atomic::Ordering::Relaxed);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.len.load(atomic::Ordering::Relaxed) == 0
+        self.first.load(atomic::Ordering::Relaxed) == EMPTY
+    }
+
+    /// Adds a task and takes the one that comes first, which may be the same: that need not be queued. Given back if none can be taken.
+    pub(super) fn exchange(
+        &self,
+        task: ReadyTask,
+        take: impl FnOnce(&mut TaskQueue) -> Option<ReadyTask>,
+    ) -> Result<ReadyTask, ReadyTask> {
+        if self.first.load(atomic::Ordering::Relaxed) < i64::from(task.priority()) {
+            return Ok(task);
+        }
+        let mut tasks = self.tasks.lock();
+        let Some(first) = take(&mut tasks) else { return Err(task) };
+        tasks.push(task);
+        self.has_changed(&tasks);
+        Ok(first)
     }
 
     /// Takes the first task that `take` takes out of the queue.
@@ -224,7 +223,7 @@ impl SharedQueue {
         }
         let mut tasks = self.tasks.lock();
         let task = take(&mut tasks);
-        self.len.store(tasks.len(), atomic::Ordering::Relaxed);
+        self.has_changed(&tasks);
         task
     }
 
@@ -238,7 +237,7 @@ impl SharedQueue {
         let mut tasks = self.tasks.lock();
         let most = most(tasks.len());
         let taken = tasks.pop_like(first, most, may);
-        self.len.store(tasks.len(), atomic::Ordering::Relaxed);
+        self.has_changed(&tasks);
         taken
     }
 }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use zellige_model::TaskInfo;
 
 use super::{Body, Implementations, Only, Tally};
-use crate::deps::{Edge, Group, Successors, UpTo};
+use crate::deps::{Edge, Member, Successors, UpTo};
 use crate::engine::StageCell;
 use crate::error::{Cause, Failure};
 use crate::sync::{AtomicU32, Ordering};
@@ -58,26 +58,27 @@ pub(crate) enum Role {
     Replay,
 }
 
-const DONE: u32 = 1;
-const WAITED: u32 = 2;
-const CANCELLED: u32 = 4;
-const OPEN_GATE: u32 = 8;
-const NOBODY_BEHIND: u32 = 16;
+const WAITED: u32 = 1;
+const CANCELLED: u32 = 2;
+const OPEN_GATE: u32 = 4;
+const NOBODY_BEHIND: u32 = 8;
 
-/// A task with a body of type `B`.
+/// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is, and what those touch that come
+/// before the task lies together: by then it is cold memory.
+#[repr(C)]
 pub(crate) struct TaskCell<B: ?Sized> {
-    pub(crate) header: Header,
-    pub(crate) role: Role,
-    pub(crate) stage: StageCell,
-    flags: AtomicU32,
     /// Predecessors that have not completed, plus one while the submitter links.
     pending: AtomicU32,
+    flags: AtomicU32,
     successors: Successors<Task>,
-    links: UnsafeCell<Links>,
+    pub(crate) role: Role,
     /// The links are complete and change no more before the task completes.
     linked: AtomicBool,
     /// Apart from the rest of the links: once an edge is published, others read it while the submitter goes on linking.
     edges: UnsafeCell<SmallVec<[Edge<Task>; 4]>>,
+    links: UnsafeCell<Links>,
+    pub(crate) header: Header,
+    pub(crate) stage: StageCell,
     failure: OnceLock<Arc<Failure>>,
     pub(crate) body: B,
 }
@@ -87,12 +88,13 @@ pub(crate) type Task = TaskCell<dyn Body>;
 
 #[derive(Default)]
 struct Links {
-    /// The first of the edges, and how many there are.
+    /// Where the edges are, for how many there is room, and how many have been pushed.
     first: Option<NonNull<Edge<Task>>>,
-    count: usize,
-    groups: SmallVec<[Arc<Group>; 4]>,
-    /// Edges not needed so far, to be taken off `pending` when linking ends.
-    satisfied: u32,
+    room: u32,
+    pushed: u32,
+    groups: SmallVec<[Member; 4]>,
+    /// The watchdog has a reference to the task.
+    listed: bool,
 }
 
 // SAFETY: `links` is touched by the submitter until `end_links`, and afterwards only by whoever completes the task, which
@@ -121,34 +123,43 @@ impl<B: Body + 'static> TaskCell<B> {
     }
 }
 
+impl<B: ?Sized> TaskCell<B> {
+    /// What it waits for, in words.
+    pub(crate) fn waits_for(&self) -> String {
+        match self.pending.load(Ordering::Relaxed) {
+            0 => "ready, and its scheduling policy has not handed it out".into(),
+            n => format!("waits for {n} of its predecessors"),
+        }
+    }
+}
+
 impl Task {
     /// Makes room for `count` edges.
-    pub(crate) fn begin_links(task: &Arc<Task>, count: usize) {
+    pub(crate) fn begin_links(&self, count: usize) {
         // SAFETY: only the submitter knows the task's links before `end_links`.
-        let (links, edges) = unsafe { (&mut *task.links.get(), &mut *task.edges.get()) };
-        links.satisfied = count as u32;
+        let (links, edges) = unsafe { (&mut *self.links.get(), &mut *self.edges.get()) };
+        // Never counted as its elements: edges have nothing to be dropped.
         edges.reserve_exact(count);
-        for _ in 0..count {
-            edges.push(Edge::new(Arc::as_ptr(task)));
-        }
-        (links.first, links.count) = (NonNull::new(edges.as_mut_ptr()), count);
-        task.pending.fetch_add(count as u32, Ordering::Relaxed);
+        (links.first, links.room) = (NonNull::new(edges.as_mut_ptr()), count as u32);
+        // Nobody else knows the task before its first edge is pushed.
+        self.pending.store(count as u32 + 1, Ordering::Relaxed);
     }
 
     /// Makes `task` wait for the node that owns `successors`, unless that has completed.
-    pub(crate) fn follow(task: &Arc<Task>, slot: usize, successors: &Successors<Task>) {
-        // SAFETY: only the submitter touches the links; the vector of edges never moves again, and lives as long as the
+    pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Task>) {
+        // SAFETY: only the submitter touches the links; the room for edges never moves again, and lives as long as the
         // task, which nobody runs or frees before every pushed edge has been counted down.
         unsafe {
             let links = &mut *task.links.get();
-            assert!(slot < links.count, "room was made for every edge");
-            let edge = links.first.expect("room was made").as_ptr().add(slot);
-            links.satisfied -= u32::from(successors.push(edge));
+            assert!(links.pushed < links.room, "room was made for every edge");
+            let edge = links.first.expect("room was made").as_ptr().add(links.pushed as usize);
+            edge.write(Edge::new(Arc::as_ptr(task)));
+            links.pushed += u32::from(successors.push(edge));
         }
     }
 
-    /// Remembers that the task is a member of `group`.
-    pub(crate) fn join(&self, group: Arc<Group>) {
+    /// Remembers that the task is a member of a group.
+    pub(crate) fn join(&self, group: Member) {
         // SAFETY: only the submitter touches the links.
         unsafe { &mut *self.links.get() }.groups.push(group);
     }
@@ -156,24 +167,43 @@ impl Task {
     /// True if some predecessor had not completed when the task was linked. For its submitter and its executor only.
     pub(crate) fn had_to_wait(&self) -> bool {
         // SAFETY: linking is over or the submitter asks; only whoever completes the task touches the links later.
-        let links = unsafe { &*self.links.get() };
-        (links.satisfied as usize) < links.count
+        unsafe { &*self.links.get() }.pushed > 0
+    }
+
+    /// Gives the watchdog a reference to the task, which is being linked: its address as that of a task with any body.
+    pub(crate) fn list(task: &Arc<Task>) -> *const TaskCell<()> {
+        // SAFETY: still the submitter.
+        unsafe { &mut *task.links.get() }.listed = true;
+        Arc::into_raw(Arc::clone(task)).cast()
+    }
+
+    /// True if the watchdog has a reference to the task. For its executor only.
+    pub(crate) fn is_listed(&self) -> bool {
+        // SAFETY: linking is over; only whoever completes the task touches the links.
+        unsafe { &*self.links.get() }.listed
+    }
+
+    /// Takes the watchdog's reference back.
+    pub(crate) fn unlist(task: &Arc<Task>) {
+        // SAFETY: as above.
+        if std::mem::take(&mut unsafe { &mut *task.links.get() }.listed) {
+            // SAFETY: the reference that `list` gave.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(task)) };
+        }
     }
 
     /// Ends linking; true if the task is ready at once.
     pub(crate) fn end_links(&self) -> bool {
         self.linked.store(true, Ordering::Release);
         // SAFETY: still the submitter.
-        let satisfied = unsafe { &*self.links.get() }.satisfied;
-        self.pending.fetch_sub(satisfied + 1, Ordering::AcqRel) == satisfied + 1
-    }
-
-    /// What it waits for, in words.
-    pub(crate) fn waits_for(&self) -> String {
-        match self.pending.load(Ordering::Relaxed) {
-            0 => "ready, and its scheduling policy has not handed it out".into(),
-            n => format!("waits for {n} of its predecessors"),
+        let links = unsafe { &*self.links.get() };
+        if links.pushed == 0 {
+            // So nobody else counts.
+            self.pending.store(0, Ordering::Relaxed);
+            return true;
         }
+        let unneeded = links.room - links.pushed + 1;
+        self.pending.fetch_sub(unneeded, Ordering::AcqRel) == unneeded
     }
 
     /// How many predecessors have not completed, plus one while it is being linked.
@@ -208,7 +238,7 @@ impl Task {
         if self.linked.load(Ordering::Acquire) {
             // SAFETY: linking is over, and only whoever completes the task touches the links later.
             for group in &unsafe { &*self.links.get() }.groups {
-                // SAFETY: a group does not complete before its members.
+                // SAFETY: by the caller's promise.
                 unsafe { group.each_after(&mut each) };
             }
         }
@@ -233,24 +263,20 @@ impl Task {
     /// Leaves its groups and completes: `each` gets every successor to be counted down. Returns true if a thread waits.
     pub(crate) fn complete(&self, mut each: impl FnMut(*const Task)) -> bool {
         // SAFETY: the task has run (or was discarded): linking is over, and only its one executor completes it.
-        let groups = std::mem::take(&mut unsafe { &mut *self.links.get() }.groups);
-        for group in groups {
-            if group.leave() {
-                group.complete(&mut each);
-            }
-        }
-        let before = self.flags.fetch_or(DONE, Ordering::AcqRel);
+        let links = unsafe { &mut *self.links.get() };
+        links.groups.drain(..).for_each(|group| group.leave(&mut each));
         self.successors.close(each);
-        before & WAITED != 0
+        // A thread that waits sets its mark and then looks at the successors (SeqCst): one of the two sees the other.
+        self.flags.load(Ordering::SeqCst) & WAITED != 0
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & DONE != 0
+        self.successors.is_closed()
     }
 
-    /// Announces a waiting thread; true if the task is already complete.
-    pub(crate) fn mark_waited(&self) -> bool {
-        self.flags.fetch_or(WAITED, Ordering::AcqRel) & DONE != 0
+    /// Announces a waiting thread, which afterwards looks whether the task is complete.
+    pub(crate) fn mark_waited(&self) {
+        self.flags.fetch_or(WAITED, Ordering::SeqCst);
     }
 
     pub(crate) fn cancel(&self) {
@@ -305,10 +331,6 @@ impl TaskRef {
     /// True if it was submitted to `runtime`: a recorded task belongs to none.
     pub(crate) fn belongs_to(&self, runtime: u32) -> bool {
         self.0.header.runtime == runtime
-    }
-
-    pub(crate) fn from_cell(cell: Arc<Task>) -> Self {
-        TaskRef(cell)
     }
 
     /// The task's number, as in traces.

@@ -141,6 +141,7 @@ pub struct Env<'e> {
 }
 
 impl<'e> Env<'e> {
+    #[inline]
     pub(crate) fn new(
         shared: &'e Arc<Shared>,
         header: &'e Header,
@@ -169,6 +170,7 @@ impl<'e> Env<'e> {
     }
 
     /// The stream of the device on which the body is to put its operations; `None`: it runs here.
+    #[inline]
     pub(crate) fn stream(&self) -> Option<&'e dyn Stream> {
         self.placement?.stream.as_deref()
     }
@@ -203,6 +205,7 @@ impl<'e> Env<'e> {
     }
 
     /// True if others before it on the same device have not ended.
+    #[inline]
     pub(crate) fn is_stream_ordered(&self) -> bool {
         self.placement.is_some_and(|placement| placement.stream_ordered)
     }
@@ -232,20 +235,24 @@ impl<'e> Env<'e> {
     }
 
     /// The place of the operand that was resolved last; `None`: its handle's cell.
+    #[inline]
     pub(crate) fn place(&self) -> Option<BufferId> {
         self.place_of(self.cursor.wrapping_sub(1))
     }
 
     /// The place of access `access`; `None`: its handle's cell.
+    #[inline]
     pub(crate) fn place_of(&self, access: usize) -> Option<BufferId> {
         self.placement.map(|placement| placement.buffers[access])
     }
 
+    #[inline]
     pub(crate) fn worker(&self) -> usize {
         self.worker
     }
 
     /// The handle that an operand stands for: its own, or the one bound to its slot.
+    #[inline]
     pub(crate) fn resolve<D: Data>(&mut self, own: &'e Arc<HandleCore<D>>) -> &'e HandleCore<D> {
         let access = self.cursor;
         self.cursor += 1;
@@ -266,6 +273,7 @@ impl<'e> Env<'e> {
         self.bindings.map(|bindings| &*bindings.handles[bindings.slots[access] as usize])
     }
 
+    #[inline]
     pub(crate) fn check(&self, base: &HandleBase) -> Result<(), Refusal> {
         if self.strict
             && let Some(failure) = base.failure()
@@ -282,6 +290,7 @@ impl<'e> Env<'e> {
         self.shared.granted(cell.view(kind, base, by))
     }
 
+    #[inline]
     pub(crate) fn add_bytes<D: Data>(&mut self, value: &D) {
         if self.measure || self.local.sampler.is_some() {
             self.notes.bytes += value.meta().bytes;
@@ -305,8 +314,12 @@ impl<'e> Env<'e> {
     }
 
     /// The model that is to learn how long this task takes, if it is this task's turn.
+    #[inline]
     fn sampled(&mut self) -> Option<ModelId> {
-        self.local.sampler.as_ref()?;
+        if self.local.sampler.is_some() { self.sampled_at_all() } else { None }
+    }
+
+    fn sampled_at_all(&mut self) -> Option<ModelId> {
         if self.stream().is_some() {
             // The body only puts operations on a stream: how long those take is known when they end.
             return None;
@@ -377,10 +390,12 @@ impl<'e> Env<'e> {
         self.shared.transfers.as_ref().is_some_and(|transfers| transfers.failure_of(self.worker).is_some())
     }
 
+    #[inline]
     pub(super) fn placement(&self) -> Option<&'e Placement> {
         self.placement
     }
 
+    #[inline]
     pub(super) fn bindings(&self) -> Option<Bound<'e>> {
         self.bindings
     }

@@ -17,6 +17,6 @@ pub(super) use fork::Process;
 pub(super) use sleep::Sleep;
 pub(super) use slot::Slot;
 pub(super) use watchdog::LiveTasks;
-pub(crate) use watchdog::Watchdog;
+pub(crate) use watchdog::{Running, Watchdog};
 pub(crate) use window::{DEFAULT_WINDOW, Window};
 pub(crate) use worker::spawn_workers;

@@ -92,7 +92,7 @@ impl Shared {
         next: Next,
     ) -> Result<(), Next> {
         let WorkerSlot { slot, running, .. } = &self.workers[worker];
-        running.store(0, Ordering::Relaxed);
+        running.set_id(0);
         blocked.hands_over(true);
         let spare = slot.state.lock().spares.pop();
         match spare {
@@ -111,7 +111,7 @@ impl Shared {
         if state.wanting.is_empty() {
             return false;
         }
-        self.workers[worker].running.store(0, Ordering::Relaxed);
+        self.workers[worker].running.set_id(0);
         blocked.hands_over(true);
         state.give_back(&slot.wanted)
     }

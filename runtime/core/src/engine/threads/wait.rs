@@ -232,7 +232,7 @@ impl Shared {
         let cancelled = || if manner == Manner::Usual { self.cancelled_body() } else { None };
         let over = || done() || blocked.check().is_err() || cancelled().is_some();
         let running = &self.workers[worker].running;
-        let mine = running.load(Ordering::Relaxed);
+        let mine = running.id();
         let acts = self.act_until(worker, target, blocked, &over);
         if matches!(acts, Ok(false)) {
             while !over() && self.check_broken().is_ok() {
@@ -240,7 +240,7 @@ impl Shared {
             }
             self.reclaim(worker, blocked);
         }
-        running.store(mine, Ordering::Relaxed);
+        running.set_id(mine);
         acts?;
         if done() {
             return Ok(());

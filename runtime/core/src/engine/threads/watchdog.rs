@@ -1,7 +1,7 @@
 //! Notices when nothing moves, and says what waits for what.
 
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,129 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::engine::Shared;
 use crate::graph::Graph;
-use crate::task::TaskRef;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence, pause};
+use crate::task::{Header, Role, Task, TaskCell, TaskRef, format_coords};
 
-/// Slots of the table of live tasks; a power of two, twice the default window.
+/// Slots of the table of waiting tasks; a power of two, twice the default window.
 const SLOTS: usize = 16384;
 
 /// Tasks named in one message, at most.
 const NAMED: usize = 8;
 
+/// A task whose body is of no interest.
+type AnyTask = TaskCell<()>;
+
+/// One place of the table: the address of a task that waits, which is even, or one more while the watchdog looks at the task. A task that is
+/// listed has a reference to itself besides those that are elsewhere.
+struct Place<T>(AtomicPtr<T>);
+
+impl<T> Place<T> {
+    fn new() -> Self {
+        Place(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    fn is_free(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Lists a task in a free place; of two that come at the same time one is.
+    fn enter(&self, task: *const T) {
+        self.0.store(task.cast_mut(), Ordering::Release);
+    }
+
+    /// Lists the task no longer, if it is; once this has returned nobody looks at it.
+    fn leave(&self, task: *const T) {
+        let task = task.cast_mut();
+        // Another one is listed where two came at the same time.
+        while unpinned(self.0.load(Ordering::Relaxed)) == task {
+            let left =
+                self.0.compare_exchange_weak(task, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+            if left.is_ok() {
+                return;
+            }
+            // The watchdog looks at the task, which it soon has done.
+            pause();
+        }
+    }
+
+    /// Shows the task that is listed, if one is: it stays until this returns.
+    fn look<R>(&self, show: impl FnOnce(&T) -> R) -> Option<R> {
+        let listed = self.0.load(Ordering::Relaxed);
+        let task = NonNull::new(listed)?;
+        let pinned = listed.map_addr(|address| address | 1);
+        self.0.compare_exchange(listed, pinned, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        // SAFETY: what is listed has a reference to itself until it is listed no longer, which has to wait while it is pinned; who submits it
+        // has written it before it was listed (Release).
+        let shown = show(unsafe { task.as_ref() });
+        self.0.store(listed, Ordering::Release);
+        Some(shown)
+    }
+}
+
+/// The address without the watchdog's mark.
+#[inline]
+fn unpinned<T>(listed: *mut T) -> *mut T {
+    listed.map_addr(|address| address & !1)
+}
+
+/// What a worker runs, for messages. Only the worker writes it.
+#[derive(Default)]
+pub(crate) struct Running {
+    /// The number of the task, plus one; 0 when it runs none.
+    id: AtomicU64,
+    /// Name and coordinates of the submitted task that it has begun last, which are to be read as long as the number is the same.
+    name: AtomicPtr<u8>,
+    name_len: AtomicU64,
+    coords: [AtomicU32; 3],
+}
+
+impl Running {
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set_id(&self, id: u64) {
+        self.id.store(id, Ordering::Relaxed);
+    }
+
+    /// It begins a submitted task.
+    #[inline]
+    pub(in crate::engine) fn begins(&self, header: &Header) {
+        self.id.store(0, Ordering::Relaxed);
+        // Whoever sees one of these sees that the number has changed.
+        self.name.store(header.name.as_ptr().cast_mut(), Ordering::Release);
+        self.name_len.store(header.name.len() as u64, Ordering::Release);
+        for (place, coord) in self.coords.iter().zip(header.info.coords.unwrap_or([u32::MAX; 3])) {
+            place.store(coord, Ordering::Release);
+        }
+        self.id.store(header.id + 1, Ordering::Release);
+    }
+
+    /// The title of the task with this number, which it runs, unless it is changing.
+    fn title(&self, id: u64) -> Option<String> {
+        if self.id.load(Ordering::Acquire) != id + 1 {
+            return None;
+        }
+        let (name, len) = (self.name.load(Ordering::Relaxed), self.name_len.load(Ordering::Relaxed));
+        let coords = [0, 1, 2].map(|at: usize| self.coords[at].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if self.id.load(Ordering::Relaxed) != id + 1 || name.is_null() {
+            return None;
+        }
+        // SAFETY: both are of one name, since the number has not changed between, and names are kept until the process ends.
+        let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(name, len as usize)) };
+        Some(if coords == [u32::MAX; 3] { name.into() } else { format!("{name}[{}]", format_coords(coords)) })
+    }
+}
+
 /// The tasks that wait, for the watchdog: by number modulo the size, so that entering one is a store. Where two tasks fall
 /// on one slot the younger one is not listed: this is for messages, not for correctness.
 pub(crate) struct LiveTasks {
-    slots: Box<[Mutex<Option<TaskRef>>]>,
+    slots: Box<[Place<AnyTask>]>,
+    /// Gates and whole replays.
+    others: Mutex<Vec<TaskRef>>,
     /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes by its number only,
     /// since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
@@ -28,11 +139,11 @@ pub(crate) struct LiveTasks {
 
 impl LiveTasks {
     pub(in crate::engine) fn new() -> Self {
-        let slots = (0..SLOTS).map(|_| Mutex::new(None)).collect();
-        LiveTasks { slots, replays: Mutex::default() }
+        let slots = (0..SLOTS).map(|_| Place::new()).collect();
+        LiveTasks { slots, others: Mutex::default(), replays: Mutex::default() }
     }
 
-    fn slot(&self, id: u64) -> &Mutex<Option<TaskRef>> {
+    fn place(&self, id: u64) -> &Place<AnyTask> {
         &self.slots[id as usize & (SLOTS - 1)]
     }
 
@@ -42,25 +153,70 @@ impl LiveTasks {
         replays.iter().find_map(|(first, graph)| graph.title_of(id.checked_sub(*first)?))
     }
 
+    /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at once is with its policy.
+    #[inline]
     pub(in crate::engine) fn insert(&self, task: &TaskRef) {
-        let mut slot = self.slot(task.id()).lock();
-        if slot.is_none() {
-            *slot = Some(task.clone());
+        let cell: &Task = task.cell();
+        match cell.role {
+            Role::Work if cell.had_to_wait() => {
+                let place = self.place(cell.header.id);
+                if place.is_free() {
+                    place.enter(Task::list(task.cell()));
+                }
+            }
+            Role::Work => {}
+            Role::Gate | Role::Replay => self.others.lock().push(task.clone()),
         }
     }
 
-    pub(in crate::engine) fn remove(&self, id: u64) {
-        let taken = {
-            let mut slot = self.slot(id).lock();
-            slot.take_if(|task| task.id() == id)
-        };
-        drop(taken);
+    /// Takes out a task that is about to complete.
+    #[inline]
+    pub(in crate::engine) fn remove(&self, task: &Arc<Task>) {
+        let cell: &Task = task;
+        match cell.role {
+            Role::Work if cell.is_listed() => {
+                self.place(cell.header.id).leave(ptr::from_ref(cell).cast());
+                Task::unlist(task);
+            }
+            Role::Work => {}
+            Role::Gate | Role::Replay => {
+                // Dropped after the lock.
+                let mut others = self.others.lock();
+                let at = others.iter().position(|other| other.id() == cell.header.id);
+                let taken = at.map(|at| others.swap_remove(at));
+                drop(others);
+                drop(taken);
+            }
+        }
     }
 
-    fn oldest(&self) -> Vec<TaskRef> {
-        let mut tasks: Vec<TaskRef> = self.slots.iter().filter_map(|slot| slot.lock().clone()).collect();
-        tasks.sort_by_key(TaskRef::id);
-        tasks
+    /// The oldest tasks that wait but for those with these numbers: title and number, and what each waits for.
+    fn oldest(&self, apart_from: &[u64]) -> Vec<String> {
+        let mut ids: Vec<u64> =
+            self.slots.iter().filter_map(|place| place.look(|task| task.header.id)).collect();
+        let others: Vec<TaskRef> =
+            self.others.lock().iter().filter(|task| !task.cell().is_gate_open()).cloned().collect();
+        ids.extend(others.iter().map(TaskRef::id));
+        ids.sort_unstable();
+        let waits = |id: &u64| {
+            let describe = |title: String, waits: String| format!("{title} #{id} ({waits})");
+            if let Some(other) = others.iter().find(|task| task.id() == *id) {
+                return Some(describe(other.cell().header.title(), other.cell().waits_for()));
+            }
+            let of_task = |task: &AnyTask| {
+                (task.header.id == *id).then(|| describe(task.header.title(), task.waits_for()))
+            };
+            self.place(*id).look(of_task)?
+        };
+        ids.iter().filter(|id| !apart_from.contains(id)).filter_map(waits).take(NAMED).collect()
+    }
+
+    /// The gates behind which somebody holds a guard, the oldest first.
+    fn held(&self) -> Vec<TaskRef> {
+        let mut held: Vec<TaskRef> =
+            self.others.lock().iter().filter(|task| task.cell().is_gate_open()).cloned().collect();
+        held.sort_by_key(TaskRef::id);
+        held
     }
 }
 
@@ -120,7 +276,7 @@ fn watch(shared: &Shared, patience: Duration, stop: &(Mutex<bool>, Condvar), rep
     let mut stopped = stop.0.lock();
     while !*stopped {
         stop.1.wait_for(&mut stopped, patience / 4);
-        let running: Vec<u64> = shared.workers.iter().map(|w| w.running.load(Ordering::Relaxed)).collect();
+        let running: Vec<u64> = shared.workers.iter().map(|worker| worker.running.id()).collect();
         let now = (shared.done(), running);
         if now != last || shared.in_flight() == 0 {
             (last, since, reported) = (now, Instant::now(), false);
@@ -133,31 +289,25 @@ fn watch(shared: &Shared, patience: Duration, stop: &(Mutex<bool>, Condvar), rep
 
 /// Says what runs and what waits.
 fn describe(shared: &Shared, stalled: Duration) -> String {
-    let tasks = shared.live.as_ref().map(LiveTasks::oldest).unwrap_or_default();
-    let running: Vec<u64> = shared.workers.iter().map(|w| w.running.load(Ordering::Relaxed)).collect();
-    let title = |task: &TaskRef| format!("{} #{}", task.cell().header.title(), task.id());
+    let live = shared.live.as_ref();
+    let running: Vec<u64> = shared.workers.iter().map(|worker| worker.running.id()).collect();
     let mut busy = Vec::new();
-    for (worker, &id) in running.iter().enumerate().filter(|(_, id)| **id != 0) {
-        let submitted = || {
-            let last = shared.workers[worker].last.lock();
-            last.as_ref().map_or_else(String::new, |task| task.cell().header.title())
-        };
-        let replayed = shared.live.as_ref().and_then(|live| live.of_replay(id - 1));
-        busy.push(format!("worker {worker} runs {} #{}", replayed.unwrap_or_else(submitted), id - 1));
+    for (worker, id) in
+        running.iter().enumerate().filter_map(|(worker, id)| Some((worker, id.checked_sub(1)?)))
+    {
+        let title =
+            live.and_then(|live| live.of_replay(id)).or_else(|| shared.workers[worker].running.title(id));
+        busy.push(format!("worker {worker} runs {} #{id}", title.unwrap_or_default()));
     }
     let held_by = |task: &TaskRef| {
         let thread = task.cell().body.holder().unwrap_or_default();
         format!("{} (by thread {thread:?})", super::blocked::title(task.cell()))
     };
     let held: Vec<String> =
-        tasks.iter().filter(|task| task.cell().is_gate_open()).take(NAMED).map(held_by).collect();
+        live.map(LiveTasks::held).unwrap_or_default().iter().take(NAMED).map(held_by).collect();
     let blocked = shared.describe_blocked();
-    let waiting: Vec<String> = tasks
-        .iter()
-        .filter(|task| !running.contains(&(task.id() + 1)) && !task.cell().is_gate_open())
-        .map(|task| format!("{} ({})", title(task), task.cell().waits_for()))
-        .take(NAMED)
-        .collect();
+    let apart: Vec<u64> = running.iter().filter_map(|id| id.checked_sub(1)).collect();
+    let waiting = live.map(|live| live.oldest(&apart)).unwrap_or_default();
     let list = |what: &str, names: &[String]| {
         if names.is_empty() { String::new() } else { format!("; {what}: {}", names.join(", ")) }
     };
@@ -174,4 +324,65 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
         list("waiting", &waiting),
         list("operands", &operands),
     )
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use zellige_model::TaskInfo;
+
+    use super::*;
+    use crate::task::Implementations;
+
+    /// What is no longer listed nobody looks at.
+    #[test]
+    fn a_task_stays_while_it_is_looked_at() {
+        loom::model(|| {
+            let (place, task) = (Arc::new(Place::new()), Arc::new(AtomicU32::new(1)));
+            place.enter(Arc::as_ptr(&task));
+            let watch = {
+                let place = Arc::clone(&place);
+                loom::thread::spawn(move || {
+                    place.look(|task: &AtomicU32| assert_eq!(task.load(Ordering::Relaxed), 1));
+                })
+            };
+            place.leave(Arc::as_ptr(&task));
+            task.store(0, Ordering::Relaxed);
+            watch.join().unwrap();
+            assert!(place.is_free());
+        });
+    }
+
+    /// The title that is read of a task is its own, whatever the worker begins meanwhile.
+    #[test]
+    fn a_title_is_of_one_task() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let running = Arc::new(Running::default());
+            let header = |id, name| Header {
+                id,
+                runtime: 0,
+                name,
+                priority: 0,
+                info: TaskInfo::default(),
+                only: None,
+                implementations: Implementations::default(),
+                tally: None,
+            };
+            running.begins(&header(1, "long name"));
+            let watch = {
+                let running = Arc::clone(&running);
+                loom::thread::spawn(move || {
+                    for (id, name) in [(1, "long name"), (2, "short")] {
+                        let title = running.title(id);
+                        assert!(title.as_deref().is_none_or(|title| title == name), "{id}: {title:?}");
+                    }
+                })
+            };
+            running.set_id(0);
+            running.begins(&header(2, "short"));
+            watch.join().unwrap();
+        });
+    }
 }

@@ -11,9 +11,9 @@ use zellige_trace::IdleState;
 
 use super::current;
 use crate::engine::transfer::{Next, TransferDriver};
-use crate::engine::{Ready, Shared, Work};
+use crate::engine::{Job, Ready, Shared, Stage, Work};
 use crate::error::{Error, panic_message};
-use crate::sched::{ReadyTask, Wake};
+use crate::sched::{ReadyTask, SchedView, Wake};
 use crate::task::WorkerLocal;
 
 /// Looks for work so often before a worker announces that it will sleep; and where there are more workers than cores: there
@@ -78,7 +78,8 @@ enum Turn {
 fn run_all(shared: &Arc<Shared>, index: usize, first: Option<Next>) -> bool {
     let mut local = WorkerLocal::new(shared, shared.workers[index].model_kind);
     let mut pace = Pace::default();
-    let mut turn = first.map_or_else(|| turn(shared, index, &mut local, &mut pace), Turn::Run);
+    let mut taken = None;
+    let mut turn = first.map_or_else(|| turn(shared, index, &mut local, &mut pace, None), Turn::Run);
     loop {
         let next = match turn {
             Turn::Run(next) => Some(next),
@@ -90,17 +91,24 @@ fn run_all(shared: &Arc<Shared>, index: usize, first: Option<Next>) -> bool {
         };
         if let Some(next) = next {
             pace.tasks += 1;
-            shared.execute(next, index, &mut local);
+            shared.execute(next, index, &mut local, Some(&mut taken));
         }
-        turn = self::turn(shared, index, &mut local, &mut pace);
+        turn = self::turn(shared, index, &mut local, &mut pace, taken.take());
     }
 }
 
-fn turn(shared: &Arc<Shared>, index: usize, local: &mut WorkerLocal, pace: &mut Pace) -> Turn {
+fn turn(
+    shared: &Arc<Shared>,
+    index: usize,
+    local: &mut WorkerLocal,
+    pace: &mut Pace,
+    taken: Option<ReadyTask>,
+) -> Turn {
     if shared.workers[index].slot.is_wanted() {
+        taken.into_iter().for_each(|task| shared.push_ready(task, Some(index)));
         return Turn::StepAside;
     }
-    match shared.next(index) {
+    match taken.map(Next::Ready).or_else(|| shared.next(index)) {
         Some(next) => Turn::Run(next),
         None => {
             local.flush();
@@ -200,15 +208,21 @@ impl Drop for Died<'_> {
 }
 
 impl Shared {
-    /// Runs what comes next on `worker`.
-    pub(in crate::engine) fn execute(self: &Arc<Self>, next: Next, worker: usize, local: &mut WorkerLocal) {
+    /// Runs what comes next on `worker`; what comes after it may be left in `taken`.
+    pub(in crate::engine) fn execute(
+        self: &Arc<Self>,
+        next: Next,
+        worker: usize,
+        local: &mut WorkerLocal,
+        taken: Option<&mut Option<ReadyTask>>,
+    ) {
         match next {
-            Next::Ready(task) => self.execute_ready(task, worker, local),
+            Next::Ready(task) => self.execute_ready(task, worker, local, taken),
             Next::Placed(placed) => {
                 let _died = Died(self, thread::panicking());
                 self.execute_placed(*placed, worker, local);
                 let mut woken: Ready = local.woken.drain(..).collect();
-                self.pass_on(&mut woken, worker);
+                self.pass_on(&mut woken, worker, None);
             }
         }
     }
@@ -221,11 +235,17 @@ impl Shared {
         local: &mut WorkerLocal,
     ) {
         let _mode = self.subnormals(None).enter();
-        self.execute(next, worker, local);
+        self.execute(next, worker, local, None);
     }
 
     /// Runs a task, with others like it if its codelet takes several, and passes on what it released.
-    fn execute_ready(self: &Arc<Self>, task: ReadyTask, worker: usize, local: &mut WorkerLocal) {
+    fn execute_ready(
+        self: &Arc<Self>,
+        task: ReadyTask,
+        worker: usize,
+        local: &mut WorkerLocal,
+        taken: Option<&mut Option<ReadyTask>>,
+    ) {
         let _died = Died(self, thread::panicking());
         let mut ready = Ready::new();
         let like = if task.batch(false) > 1 { self.pop_like(worker, &task) } else { Vec::new() };
@@ -247,7 +267,7 @@ impl Shared {
         if !local.woken.is_empty() {
             ready.extend(local.woken.drain(..));
         }
-        self.pass_on(&mut ready, worker);
+        self.pass_on(&mut ready, worker, taken);
         // Asking costs a look at every worker's count; who finds no work asks too.
         let done = self.workers[worker].done.load(Ordering::Relaxed);
         if done.is_multiple_of(16) || self.window.size() < 256 {
@@ -255,18 +275,57 @@ impl Shared {
         }
     }
 
-    /// Queues what became ready; this worker will take one of them, so one sleeper fewer has to be woken.
-    pub(super) fn pass_on(self: &Arc<Self>, ready: &mut Ready, worker: usize) {
+    /// Queues what became ready. This worker takes one task of what is queued then, into `taken` if it is given, so that for one nobody has to be
+    /// woken; who is woken for several wakes others in turn.
+    pub(super) fn pass_on(
+        self: &Arc<Self>,
+        ready: &mut Ready,
+        worker: usize,
+        taken: Option<&mut Option<ReadyTask>>,
+    ) {
         let mut for_anybody = 0;
-        for task in ready.drain(..) {
-            match self.enqueue(task, Some(worker)) {
-                Wake::Worker(other) if other != worker => self.sleep.notify(other),
-                _ => for_anybody += 1,
+        let last = if taken.is_some() { ready.pop() } else { None };
+        let mut queue = |task| match self.enqueue(task, Some(worker)) {
+            Wake::Worker(other) if other != worker => self.sleep.notify(other),
+            _ => for_anybody += 1,
+        };
+        if !ready.is_empty() {
+            ready.drain(..).for_each(&mut queue);
+        }
+        if let (Some(taken), Some(task)) = (taken, last) {
+            match self.exchange(task, worker) {
+                Ok(next) => {
+                    *taken = next;
+                    for_anybody += 1;
+                }
+                Err(task) => queue(task),
             }
         }
-        for _ in 1..for_anybody {
+        if for_anybody > 1 {
             self.sleep.notify_any();
         }
+    }
+
+    /// Hands a task over to the policy and takes the next one for this worker in one go, where the policy does that.
+    fn exchange(self: &Arc<Self>, task: ReadyTask, worker: usize) -> Result<Option<ReadyTask>, ReadyTask> {
+        if self.transfers.is_some() || task.is_restricted() {
+            return Err(task);
+        }
+        task.work().enters(Stage::Queued);
+        if let Some(recorder) = &self.recorder {
+            recorder.task_ready();
+        }
+        let next = self.policy.exchange(&SchedView::new(&**self), worker, task).inspect_err(|_| {
+            if let Some(recorder) = &self.recorder {
+                recorder.task_taken();
+            }
+        })?;
+        // As in `pop`.
+        if next.runtime() != self.id {
+            return Ok(None);
+        }
+        self.takes(&next);
+        Ok(Some(next))
     }
 
     /// Writes what a worker without work does from now on into the trace; `None`: it has work again.
