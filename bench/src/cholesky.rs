@@ -93,7 +93,7 @@ pub struct CholeskyRate {
     pub makespan_over_bound: f64,
 }
 
-/// Measures a tiled Cholesky factorisation in `f32` or `f64` beside the product of one tile.
+/// Measures a tiled Cholesky factorisation in `f32` or `f64` and the product of one tile.
 ///
 /// # Errors
 /// [`Error::Grid`] for a tile size of 0, [`Error::Runtime`] for a runtime that cannot be built.

@@ -1,15 +1,15 @@
-//! Measurements: what `zellige bench`, `zellige spmv`, `zellige psa benchmark` and `zellige machine calibrate` do, and what programs beside
-//! peers (`peers/`) share.
+//! Measurements: what `zellige bench`, `zellige spmv`, `zellige psa benchmark` and `zellige machine calibrate` do, and what programs that are compared
+//! with peers (`peers/`) share.
 //!
 //! | module | what is measured |
 //! |---|---|
 //! | [`tasks`] | CPU time of an empty task |
-//! | [`cholesky`] | a tiled factorisation beside the product of one tile |
+//! | [`cholesky`] | a tiled factorisation compared with the product of one tile |
 //! | [`memory`] | what a factorisation moves where memory is short |
 //! | [`gpu`] | products, copies, factorisations, sparse products and reconstructors on a GPU |
 //! | [`calibrate`] | performance models of a machine, and its platform file |
 //! | [`spmv`] | storage, errors and times of sparse products in adaptive precision |
-//! | [`searches`] | searches of pulse shapes beside the full one |
+//! | [`searches`] | searches of pulse shapes compared with the full one |
 #![deny(unsafe_code)]
 
 pub mod calibrate;

@@ -1,11 +1,11 @@
-//! What a factorisation moves when devices, or the host, hold a fraction of its matrix, beside what it has to move.
+//! What a factorisation moves when devices, or the host, hold a fraction of its matrix, compared with what it has to move.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use zellige_files::observe::Observer;
 use zellige_kernels::{GemmPrecision, StorageFormat};
 use zellige_linalg::residual::{BackwardError, estimated};
@@ -57,30 +57,39 @@ pub struct Reference {
 }
 
 /// What one policy did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryRun {
     /// Time from the first submission to the last task, in seconds: on emulated devices, which share the CPU's cores.
     pub seconds: f64,
     /// The devices' share of the floating-point operations.
     pub device_share: f64,
     /// Bytes from the host to devices, until the factor is back on the host.
+    #[serde(rename = "bytes_to_devices")]
     pub to_devices: u64,
     /// Bytes from devices to the host.
+    #[serde(rename = "bytes_to_host")]
     pub to_host: u64,
     /// Bytes from device to device.
+    #[serde(rename = "bytes_between")]
     pub between: u64,
     /// Bytes from the host to the disk behind it.
+    #[serde(rename = "bytes_to_disk")]
     pub to_disk: u64,
     /// Bytes from there to the host, until every tile of the factor has been there once.
+    #[serde(rename = "bytes_from_disk")]
     pub from_disk: u64,
     /// The least that tasks where they ran need; see [`Traffic`].
+    #[serde(flatten)]
     pub compulsory: Traffic,
     /// The least that the devices' memory lets them load (bytes); see [`load_bound`].
+    #[serde(rename = "load_bound_bytes")]
     pub load_bound: f64,
     /// Makespan / bound, bodies as long as they were and transfers left out; see
     /// [`Report::over_bound`](zellige_runtime::trace::Report::over_bound).
     pub makespan_over_bound: f64,
     /// What happened on each memory node, the host first.
+    #[serde(serialize_with = "figures_of")]
+    #[schemars(with = "Vec<NodeFigures>")]
     pub nodes: Vec<NodeUse>,
 }
 
@@ -122,24 +131,18 @@ pub struct ReferenceFigures {
     pub backward_error: f64,
 }
 
-/// A policy; see [`MemoryRun`].
+/// A policy and what it did.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PolicyFigures {
-    policy: String,
-    seconds: f64,
-    device_share: f64,
-    bytes_to_devices: u64,
-    bytes_to_host: u64,
-    bytes_between: u64,
-    bytes_to_disk: u64,
-    bytes_from_disk: u64,
-    compulsory_loads: u64,
-    compulsory_stores: u64,
-    moved_over_compulsory: f64,
-    load_bound_bytes: f64,
-    loads_over_bound: f64,
-    makespan_over_bound: f64,
-    nodes: Vec<NodeFigures>,
+    /// Its name.
+    pub policy: String,
+    /// What it did.
+    #[serde(flatten)]
+    pub run: MemoryRun,
+    /// Bytes that moved to and from devices, by those that have to; `null` without devices.
+    pub moved_over_compulsory: f64,
+    /// Bytes that came to devices, by the least; `null` without devices.
+    pub loads_over_bound: f64,
 }
 
 /// One memory node in a file; counts and bytes.
@@ -199,6 +202,12 @@ impl Figures {
         policies: &[&str],
         runs: &[MemoryRun],
     ) -> Result<Figures, Error> {
+        let policy = |(name, run): (&&str, &MemoryRun)| PolicyFigures {
+            policy: (*name).into(),
+            run: run.clone(),
+            moved_over_compulsory: run.over_compulsory(),
+            loads_over_bound: run.over_bound(),
+        };
         Ok(Figures {
             n: bench.n,
             tile: bench.tile,
@@ -211,44 +220,24 @@ impl Figures {
             host_capacity: bench.host_capacity()?,
             link_bandwidth: bench.bandwidth,
             reference: ReferenceFigures { seconds: reference.seconds, backward_error: reference.error.value },
-            policies: policies
-                .iter()
-                .zip(runs)
-                .map(|(policy, run)| PolicyFigures::new(policy, run))
-                .collect(),
+            policies: policies.iter().zip(runs).map(policy).collect(),
         })
     }
 }
 
-impl PolicyFigures {
-    fn new(policy: &str, run: &MemoryRun) -> PolicyFigures {
-        PolicyFigures {
-            policy: policy.into(),
-            seconds: run.seconds,
-            device_share: run.device_share,
-            bytes_to_devices: run.to_devices,
-            bytes_to_host: run.to_host,
-            bytes_between: run.between,
-            bytes_to_disk: run.to_disk,
-            bytes_from_disk: run.from_disk,
-            compulsory_loads: run.compulsory.loads,
-            compulsory_stores: run.compulsory.stores,
-            moved_over_compulsory: run.over_compulsory(),
-            load_bound_bytes: run.load_bound,
-            loads_over_bound: run.over_bound(),
-            makespan_over_bound: run.makespan_over_bound,
-            nodes: run.nodes.iter().map(NodeFigures::from).collect(),
-        }
-    }
+fn figures_of<S: Serializer>(nodes: &[NodeUse], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(nodes.iter().map(NodeFigures::from))
 }
 
 /// What must go to and from devices, however large they are (bytes): a tile that tasks on a device name goes there once, and what they
 /// wrote leaves it once, each in the narrowest form that serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Traffic {
     /// Bytes that go to devices.
+    #[serde(rename = "compulsory_loads")]
     pub loads: u64,
     /// Bytes that leave them.
+    #[serde(rename = "compulsory_stores")]
     pub stores: u64,
 }
 

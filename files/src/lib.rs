@@ -1,4 +1,4 @@
-//! Files that are whole or not there, npy headers that nobody has to trust, memory that is planned, and who watches work that takes a while.
+//! Files that are whole or not there, arrays of numbers in files, memory that is planned, and who watches work that takes a while.
 //!
 //! ```
 //! use std::io::Write;
@@ -12,8 +12,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod array;
 pub mod memory;
-pub mod npy;
 pub mod observe;
 mod temporary;
 
@@ -25,6 +25,50 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use temporary::Temporary;
+
+/// A file that could not be read, or does not hold what its format promises.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The system refused.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What could not be done, in words.
+        problem: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The content is another.
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Where in it (bytes); none for what concerns the whole.
+        offset: Option<u64>,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::File { path, problem, source } => write!(f, "{}: {problem}: {source}", path.display()),
+            ReadError::Content { path, offset, problem } => {
+                let offset = offset.map(|offset| format!(", byte {offset}")).unwrap_or_default();
+                write!(f, "{}{offset}: {problem}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReadError::File { source, .. } => Some(source),
+            ReadError::Content { .. } => None,
+        }
+    }
+}
 
 /// A file that could not be written; where it was to be, there is what was there before.
 #[derive(Debug)]

@@ -10,13 +10,13 @@ use zellige_kernels::sell::{Bucket, Elements, PanelWriter};
 use zellige_psa::basis::{Basis, Sampling};
 use zellige_psa::channels::{CHANNELS, Segment};
 use zellige_psa::crystal::Crystal;
-use zellige_psa::params::EXAMPLE;
 use zellige_psa::electronics::Electronics;
 use zellige_psa::files::basis::{Origin, Values};
 use zellige_psa::files::geb::{mode2, mode3, write_frame};
-use zellige_psa::files::{agata, basis, gretina, npy, npz};
-use zellige_psa::search::Event;
+use zellige_psa::files::{agata, archives, basis, gretina, write_array};
+use zellige_psa::params::EXAMPLE;
 use zellige_psa::pipeline::stream::record::{KIND as TRACES, Traces};
+use zellige_psa::search::Event;
 use zellige_sim::platform::Platform;
 use zellige_runtime::trace::{IdleEvent, TaskEvent, Trace, TraceNode, TraceWorker, TransferEvent};
 use zellige_tor::Matrix;
@@ -173,9 +173,9 @@ fn arrays() -> Done {
     let folder = std::env::temp_dir().join(format!("zellige-seeds-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let path = folder.join("a.npy");
-    npy::write(&path, &[2, 3, 2], (0..12).map(|k| k as i16))?;
+    write_array(&path, &[2, 3, 2], (0..12).map(|k| k as i16))?;
     put("npy", "i2", fs::read(&path)?)?;
-    npy::write(&path, &[2, 3], (0..6).map(|k| k as f32))?;
+    write_array(&path, &[2, 3], (0..6).map(|k| k as f32))?;
     put("npy", "f4", fs::read(&path)?)?;
     let matrix = Matrix::from_fn(3, 2, |i, j| (i + 10 * j) as f64);
     zellige_tor::files::npy::write_f64(&path, &matrix)?;
@@ -195,7 +195,7 @@ fn arrays() -> Done {
         let segments = [3, 14].map(|k| Segment::from_index(k).expect("a segment")).to_vec();
         Basis::new(sampling, vec![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], segments, signals)
     };
-    npz::write_basis(&folder.join("a.npz"), &made(sampling)?)?;
+    archives::write_basis(&folder.join("a.npz"), &made(sampling)?)?;
     put("npy", "npz", fs::read(folder.join("a.npz"))?)?;
     agata::write(&folder.join("a.bin"), &made(agata::SAMPLING)?)?;
     put_basis(0, "agata", &fs::read(folder.join("a.bin"))?)?;

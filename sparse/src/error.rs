@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use zellige_files::ReadError;
 use zellige_files::memory::NotEnoughMemory;
 
 /// Bytes that are allocated without a look at what is available.
@@ -63,6 +64,15 @@ pub enum Error {
     /// A task failed, or could not be submitted.
     #[error(transparent)]
     Runtime(#[from] zellige_runtime::Error),
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::File { path, problem, source } => Error::File { path, problem, source },
+            ReadError::Content { path, problem, .. } => Error::Market { file: path, line: None, problem },
+        }
+    }
 }
 
 impl Error {

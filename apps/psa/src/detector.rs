@@ -79,7 +79,7 @@ impl Detector {
         Ok(Detector { crystal, drift, electronics, speed, trapping: Trapping::NONE })
     }
 
-    /// With carriers that are caught on their way.
+    /// With charge trapping.
     ///
     /// # Errors
     /// [`Error::Parameter`] for ways that are too short.

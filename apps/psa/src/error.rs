@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use zellige_files::ReadError;
 use zellige_files::memory::{MemoryPlan, NotEnoughMemory};
 
 /// What went wrong, where, and what to do about it.
@@ -40,7 +41,7 @@ pub enum Error {
     #[error("{0}")]
     Connection(String),
     /// A text file says what makes no sense.
-    #[error("{}{}: {problem}", path.display(), line.map(|l| format!(", line {l}")).unwrap_or_default())]
+    #[error("{}{}: {problem}", path.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
     Text {
         /// The file.
         path: PathBuf,
@@ -84,6 +85,15 @@ pub(crate) fn memory_plan() -> MemoryPlan {
     let mut plan = MemoryPlan::new(zellige_runtime::available_memory());
     plan.add("tables", TABLES);
     plan
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::File { path, problem, source } => Error::File { path, problem, source },
+            ReadError::Content { path, offset, problem } => Error::Format { path, offset, problem },
+        }
+    }
 }
 
 impl Error {

@@ -13,7 +13,7 @@
 //! | [`electronics`] | preamplifiers, cross-talk, samples |
 //! | [`detector`] | all of that together: a point goes in, signals come out |
 //! | [`simulate`] | a basis |
-//! | [`events`] | events at known places, with noise |
+//! | [`events`] | events at known positions, with noise |
 //! | [`files`] | all of that in files |
 //! | [`observe`] | who watches work that takes a while |
 //! | [`search`] | which known point an event is most like |

@@ -18,7 +18,7 @@ use zellige_psa::electronics::Electronics;
 use zellige_psa::events::{Events, Spec};
 use zellige_psa::fields::Fields;
 use zellige_psa::files::basis::{self as folder, Origin, Values};
-use zellige_psa::files::{agata, arrays, events as event_files, fields, gretina, npy, npz};
+use zellige_psa::files::{agata, archives, arrays, events as event_files, fields, gretina, write_array};
 use zellige_psa::grid::Grid;
 
 /// What this process may take beyond what it has when tests begin (bytes): enough for their threads, and less than any length that a header of these tests invents.
@@ -90,7 +90,7 @@ const ARRAY: &str = "array.npy";
 const KINDS: [Kind; 8] = [
     Kind {
         name: "array",
-        write: |at| npy::write(&at.join(ARRAY), &[3, 2], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        write: |at| write_array(&at.join(ARRAY), &[3, 2], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]),
         read: |at| arrays::read(&at.join(ARRAY), 2).map(drop),
         record: None,
     },
@@ -126,7 +126,7 @@ const KINDS: [Kind; 8] = [
     },
     Kind {
         name: "archive",
-        write: |at| npz::write_events(&at.join("a.npz"), &some_events()),
+        write: |at| archives::write_events(&at.join("a.npz"), &some_events()),
         read: |at| {
             arrays::read(&at.join("a.npz/energies"), 2)?;
             arrays::read(&at.join("a.npz/signals"), 3).map(drop)

@@ -1,6 +1,7 @@
 //! The one error type of the crate.
 
 use std::path::{Path, PathBuf};
+use zellige_files::ReadError;
 
 /// What went wrong, where, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,15 @@ pub enum Error {
         /// What happened and what to check.
         problem: String,
     },
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::File { path, problem, source } => Error::io(&path, problem, source),
+            ReadError::Content { path, problem, .. } => Error::content(&path, problem),
+        }
+    }
 }
 
 impl Error {

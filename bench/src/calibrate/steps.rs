@@ -33,7 +33,7 @@ pub struct Step {
     pub precision: GemmPrecision,
 }
 
-/// The factorisations that calibrate tiles of these edges, in every precision.
+/// The factorisations that calibrate tiles of these sizes, in every precision.
 pub fn steps(tiles: &[usize]) -> Vec<Step> {
     let of = |&tile: &usize| GemmPrecision::ALL.map(|precision| Step { tile, precision });
     tiles.iter().flat_map(of).collect()
@@ -46,8 +46,8 @@ pub fn steps_on_gpu(tiles: &[usize], capability: (u32, u32)) -> Vec<Step> {
     all
 }
 
-/// As [`calibrate`], on a runtime without CPU workers: the host makes the matrix before. Tiles travel to the devices as in any run, beside what
-/// is timed.
+/// As [`calibrate`], on a runtime without CPU workers: the host makes the matrix before. Tiles are transferred to the devices as in any run; that
+/// is not timed.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -68,7 +68,7 @@ fn factor_on_gpu<T: TileScalar>(rt: &Runtime, step: Step) -> Result<(), Error> {
 /// Factors a matrix of 8 x 8 to 16 x 16 tiles on `rt`, whose models learn from it; they have all of it once `rt` is dropped.
 ///
 /// # Errors
-/// [`Error::Grid`] for a tile edge of 0, [`Error::Runtime`], e.g. for tasks that were cancelled.
+/// [`Error::Grid`] for a tile size of 0, [`Error::Runtime`], e.g. for tasks that were cancelled.
 pub fn calibrate(rt: &Runtime, step: Step) -> Result<(), Error> {
     match step.precision {
         GemmPrecision::Dp => factor::<f64>(rt, step),

@@ -35,9 +35,9 @@ pub struct Figures {
     /// Time that it took; `null`: it goes on.
     pub(super) seconds: Option<f64>,
     pub(super) products: Vec<ProductFigures>,
-    pub(super) copies: Option<CopyFigures>,
+    pub(super) copies: Option<LinkRates>,
     /// `null`: it failed, or was not reached.
-    pub(super) replays: Option<ReplayFigures>,
+    pub(super) replays: Option<ReplayTimes>,
     pub(super) cholesky: Vec<SizeFigures>,
     pub(super) memory: Vec<MemoryFigures>,
     pub(super) with_cpu: Vec<WithCpuFigures>,
@@ -64,116 +64,23 @@ struct GpuFigures {
     multiprocessors: u32,
 }
 
-/// How the GPU did while something was measured; `null`: it does not tell.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-pub(super) struct ConditionFigures {
-    /// Median clock rate of the multiprocessors.
-    sm_clock_mhz: Option<f64>,
-    /// Mean power.
-    power_w: Option<f64>,
-    /// By the GPU's counter.
-    energy_j: Option<f64>,
-    /// For how long it was looked at.
-    watched_seconds: f64,
-}
-
-impl From<Conditions> for ConditionFigures {
-    fn from(Conditions { sm_clock_mhz, power_w, energy_j, seconds }: Conditions) -> Self {
-        ConditionFigures { sm_clock_mhz, power_w, energy_j, watched_seconds: seconds }
-    }
-}
-
-impl ConditionFigures {
-    /// Clock rate and power in cells of a table.
-    pub(super) fn cells(&self) -> [String; 2] {
-        [self.sm_clock_mhz, self.power_w].map(|x| x.map_or_else(String::new, |x| format!("{x:.0}")))
-    }
-}
-
-/// Products of tiles, 2 tile^3 flop each.
+/// Products of tiles, 2 tile^3 flop each, compared with the library's.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ProductFigures {
-    pub(super) precision: &'static str,
-    products: usize,
-    /// Of one.
-    seconds: f64,
-    tflops: f64,
-    /// The library's product of the same operands, in the same runs.
-    plain_tflops: f64,
-    /// Their ratio, run by run.
-    fraction: f64,
+    #[serde(flatten)]
+    pub(super) rate: ProductRate,
     /// The library's product of large matrices; `null`: there is no room, or it failed.
-    peak: Option<PeakFigures>,
+    peak: Option<PeakRate>,
     /// The most that the library's products reached, large or of tiles.
-    peak_tflops: f64,
+    pub(super) peak_tflops: f64,
     pub(super) fraction_of_peak: f64,
-    #[serde(flatten)]
-    conditions: ConditionFigures,
-}
-
-/// A product of large square matrices by the library, 2 order^3 flop.
-#[derive(Debug, Serialize, JsonSchema)]
-struct PeakFigures {
-    order: u32,
-    seconds: f64,
-    tflops: f64,
-    #[serde(flatten)]
-    conditions: ConditionFigures,
 }
 
 impl ProductFigures {
-    pub(super) fn new(rate: &ProductRate, peak: Option<&PeakRate>) -> Self {
-        let &ProductRate { precision, products, seconds, tflops, plain_tflops, fraction, conditions } = rate;
-        let peak_tflops = peak.map_or(plain_tflops, |peak| peak.tflops.max(plain_tflops));
-        ProductFigures {
-            precision: precision.name(),
-            products,
-            seconds,
-            tflops,
-            plain_tflops,
-            fraction,
-            peak: peak.map(|&PeakRate { order, seconds, tflops, conditions, .. }| PeakFigures {
-                order,
-                seconds,
-                tflops,
-                conditions: conditions.into(),
-            }),
-            peak_tflops,
-            fraction_of_peak: tflops / peak_tflops,
-            conditions: conditions.into(),
-        }
-    }
-}
-
-/// Bytes per second from and to page-locked memory, and within the GPU's, read and written.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct CopyFigures {
-    bytes: usize,
-    to_gpu: f64,
-    to_host: f64,
-    within: f64,
-    #[serde(flatten)]
-    conditions: ConditionFigures,
-}
-
-impl From<LinkRates> for CopyFigures {
-    fn from(LinkRates { bytes, to_gpu, to_host, within, conditions }: LinkRates) -> Self {
-        CopyFigures { bytes, to_gpu, to_host, within, conditions: conditions.into() }
-    }
-}
-
-/// A task of a graph that is replayed, one behind the other.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ReplayFigures {
-    pub(super) tasks: usize,
-    pub(super) task_by_task_seconds: f64,
-    /// `null`: a replay could not be one launch.
-    pub(super) one_launch_seconds: Option<f64>,
-}
-
-impl From<ReplayTimes> for ReplayFigures {
-    fn from(ReplayTimes { tasks, task_by_task, one_launch }: ReplayTimes) -> Self {
-        ReplayFigures { tasks, task_by_task_seconds: task_by_task, one_launch_seconds: one_launch }
+    pub(super) fn new(rate: ProductRate, peak: Option<PeakRate>) -> Self {
+        let plain = rate.plain_tflops;
+        let peak_tflops = peak.map_or(plain, |peak| peak.tflops.max(plain));
+        ProductFigures { rate, peak, peak_tflops, fraction_of_peak: rate.tflops / peak_tflops }
     }
 }
 
@@ -181,23 +88,9 @@ impl From<ReplayTimes> for ReplayFigures {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SizeFigures {
     pub(super) n: u32,
-    pub(super) cusolver_f32: Option<WholeFigures>,
-    pub(super) cusolver_f64: Option<WholeFigures>,
+    pub(super) cusolver_f32: Option<WholeFactor>,
+    pub(super) cusolver_f64: Option<WholeFactor>,
     pub(super) tiled: Vec<TiledFigures>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct WholeFigures {
-    pub(super) seconds: f64,
-    tflops: f64,
-    #[serde(flatten)]
-    conditions: ConditionFigures,
-}
-
-impl From<WholeFactor> for WholeFigures {
-    fn from(WholeFactor { seconds, tflops, conditions }: WholeFactor) -> Self {
-        WholeFigures { seconds, tflops, conditions: conditions.into() }
-    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -213,7 +106,7 @@ pub(super) struct TiledFigures {
     pub(super) bytes_moved: u64,
     pub(super) evictions: u64,
     /// By codelet, of the last run.
-    codelets: Vec<CodeletFigures>,
+    codelets: Vec<CodeletTime>,
     /// Share of the time in which the GPU's worker was in no body.
     pub(super) idle_share: f64,
     /// Times of the larger bound of the same bodies.
@@ -222,21 +115,7 @@ pub(super) struct TiledFigures {
     predicted_seconds: Option<f64>,
     pub(super) predicted_by_measured: Option<f64>,
     #[serde(flatten)]
-    pub(super) conditions: ConditionFigures,
-}
-
-/// All tasks of one codelet.
-#[derive(Debug, Serialize, JsonSchema)]
-struct CodeletFigures {
-    name: &'static str,
-    tasks: usize,
-    seconds: f64,
-}
-
-impl From<&CodeletTime> for CodeletFigures {
-    fn from(&CodeletTime { name, tasks, seconds }: &CodeletTime) -> Self {
-        CodeletFigures { name, tasks, seconds }
-    }
+    pub(super) conditions: Conditions,
 }
 
 impl TiledFigures {
@@ -256,12 +135,12 @@ impl TiledFigures {
             x_cusolver_f32: cusolver_f32.map(|whole| whole / run.seconds),
             bytes_moved: run.bytes_moved,
             evictions: run.evictions,
-            codelets: run.trace.codelets.iter().map(CodeletFigures::from).collect(),
+            codelets: run.trace.codelets.clone(),
             idle_share: run.trace.idle_share,
             over_bound: run.trace.over_bound,
             predicted_seconds: None,
             predicted_by_measured: None,
-            conditions: run.conditions.map(Into::into).unwrap_or_default(),
+            conditions: run.conditions.unwrap_or_default(),
         }
     }
 
@@ -286,7 +165,7 @@ pub(super) struct SeveralFigures {
     idle_share: f64,
     /// Of the first GPU.
     #[serde(flatten)]
-    conditions: ConditionFigures,
+    conditions: Conditions,
 }
 
 impl SeveralFigures {
@@ -300,7 +179,7 @@ impl SeveralFigures {
             x_one: one.map(|one| one / run.seconds),
             bytes_moved: run.bytes_moved,
             idle_share: run.trace.idle_share,
-            conditions: run.conditions.map(Into::into).unwrap_or_default(),
+            conditions: run.conditions.unwrap_or_default(),
         }
     }
 
@@ -330,7 +209,7 @@ pub(super) struct MemoryFigures {
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
     #[serde(flatten)]
-    conditions: ConditionFigures,
+    conditions: Conditions,
 }
 
 impl MemoryFigures {
@@ -343,7 +222,7 @@ impl MemoryFigures {
         limit_seconds: Option<f64>,
     ) -> Self {
         let &TiledRun { seconds, tflops, bytes_moved, evictions, conditions, .. } = run;
-        let conditions = conditions.map(Into::into).unwrap_or_default();
+        let conditions = conditions.unwrap_or_default();
         MemoryFigures {
             case,
             what,
@@ -372,7 +251,7 @@ pub(super) struct WithCpuFigures {
     /// The former by the latter.
     pub(super) ratio: f64,
     #[serde(flatten)]
-    conditions: ConditionFigures,
+    conditions: Conditions,
 }
 
 impl WithCpuFigures {
@@ -390,7 +269,7 @@ impl WithCpuFigures {
             alone_seconds: alone.seconds,
             with_cpu_seconds: together.seconds,
             ratio: alone.seconds / together.seconds,
-            conditions: together.conditions.map(Into::into).unwrap_or_default(),
+            conditions: together.conditions.unwrap_or_default(),
         }
     }
 }
@@ -459,10 +338,10 @@ impl Figures {
     /// The least time of some work: each operation at the most that the library's products of its precision reached, or ours where that is higher.
     pub(super) fn least_seconds(&self, work: &Work) -> Option<f64> {
         work.seconds(|precision| {
-            let row = self.products.iter().find(|row| row.precision == precision.name())?;
+            let row = self.products.iter().find(|row| row.rate.precision == precision)?;
             // Its plain product is one of three.
             let peak = if precision == GemmPrecision::X3 { row.peak_tflops / 3.0 } else { row.peak_tflops };
-            Some(peak.max(row.tflops))
+            Some(peak.max(row.rate.tflops))
         })
     }
 

@@ -12,7 +12,7 @@ use zellige_linalg::Rule;
 use zellige_tor::params::{Input, timed_system};
 use zellige_tor::pipeline::{self, Attempt, OnNotSpd, Options, Plan, TileChoice, Timing};
 
-use super::figures::ConditionFigures;
+use super::rates::Conditions;
 use super::run::Run;
 use crate::{Error, median, on_gpus};
 
@@ -65,7 +65,7 @@ pub(super) struct TorFigures {
     limit_seconds: Option<f64>,
     fraction_of_limit: Option<f64>,
     #[serde(flatten)]
-    conditions: ConditionFigures,
+    conditions: Conditions,
 }
 
 /// Columns of the table for [`TorFigures::cells`].
@@ -200,7 +200,7 @@ impl Run<'_> {
         input: &Input,
         mut options: Options,
         repeats: u16,
-    ) -> Result<(Vec<Attempt>, Vec<Timing>, ConditionFigures), pipeline::Error> {
+    ) -> Result<(Vec<Attempt>, Vec<Timing>, Conditions), pipeline::Error> {
         let gpu = Gpu::new(Arc::clone(&self.bench.driver), self.bench.number);
         let rt = on_gpus(&[gpu]).build()?;
         let _watched = (self.listeners.watch)(rt.canceller());
@@ -209,6 +209,6 @@ impl Run<'_> {
         let mut meter = self.bench.meter();
         let one = |_| meter.during(|| pipeline::timed(&rt, input, &options, self.listeners.progress));
         let timings = (0..repeats).map(one).collect::<Result<_, _>>()?;
-        Ok((first.attempts, timings, meter.conditions().into()))
+        Ok((first.attempts, timings, meter.conditions()))
     }
 }

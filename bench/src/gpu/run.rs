@@ -17,10 +17,9 @@ use zellige_sim::platform::Platform;
 use super::Sizes;
 use super::budget::Budget;
 use super::figures::{
-    Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TiledFigures, WholeFigures,
-    WithCpuFigures,
+    Figures, MemoryFigures, ProductFigures, SeveralFigures, SizeFigures, TiledFigures, WithCpuFigures,
 };
-use super::rates::{GpuBench, PeakRate, TiledBench, TiledRun};
+use super::rates::{GpuBench, PeakRate, TiledBench, TiledRun, WholeFactor};
 use crate::calibrate::host_conversions;
 use crate::{Error, Watch, check};
 
@@ -203,7 +202,7 @@ impl Run<'_> {
             let measured = self.bench.products(precision, self.sizes.tile, self.sizes.spread);
             if let Some(rate) = self.tried(&what, measured)? {
                 let peak = self.peak(precision)?;
-                self.figures.products.push(ProductFigures::new(&rate, peak.as_ref()));
+                self.figures.products.push(ProductFigures::new(rate, peak));
             }
             self.done(done);
         }
@@ -228,7 +227,7 @@ impl Run<'_> {
     fn links(&mut self) -> Result<(), Error> {
         self.listeners.progress.stage("copies", 1);
         let measured = self.bench.links(self.sizes.copy);
-        self.figures.copies = self.tried("copies", measured)?.map(Into::into);
+        self.figures.copies = self.tried("copies", measured)?;
         self.done(1);
         Ok(())
     }
@@ -236,7 +235,7 @@ impl Run<'_> {
     fn replays(&mut self) -> Result<(), Error> {
         self.listeners.progress.stage("replays", 1);
         let measured = self.bench.replays(self.sizes.replays);
-        self.figures.replays = self.tried("replays", measured)?.map(Into::into);
+        self.figures.replays = self.tried("replays", measured)?;
         self.done(1);
         Ok(())
     }
@@ -315,7 +314,7 @@ impl Run<'_> {
         }
     }
 
-    fn whole<T: TileScalar>(&mut self, n: u32) -> Result<Option<WholeFigures>, Error> {
+    fn whole<T: TileScalar>(&mut self, n: u32) -> Result<Option<WholeFactor>, Error> {
         let what = format!("cuSOLVER n = {n}, {}", T::FULL);
         let n = n as usize;
         let needed = self.bench.whole_bytes::<T>(n);
@@ -330,7 +329,7 @@ impl Run<'_> {
         if measured.is_ok() {
             self.budget.took(&kind, size, usize::from(repeats) + 1, start.elapsed());
         }
-        Ok(self.tried(&what, measured)?.map(Into::into))
+        self.tried(&what, measured)
     }
 
     fn tiled(
@@ -412,7 +411,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// CPU workers and the GPU beside the GPU alone.
+    /// CPU workers and the GPU compared with the GPU alone.
     fn together(&mut self) -> Result<(), Error> {
         let n = self.sizes.out_of_core;
         self.listeners.progress.stage("CPU and GPU", 2 * TOGETHER_RULES.len() as u64);

@@ -16,22 +16,22 @@ use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
 use zellige_sparse::krylov::{Operator, Scalars, Steps, Stored};
 use zellige_sparse::space::Space;
 
-use super::figures::ConditionFigures;
+use super::rates::Conditions;
 use super::run::Run;
 use crate::{Error, median, on_gpus};
 
 /// Products of one replay.
 const PRODUCTS: usize = 10;
 
-/// A way to store a matrix: the edge of blocks, the formats, the accuracy (criterion `nw`). The first of each matrix is what others are beside.
-type Way = (usize, FormatSet, &'static str);
-const FLOW: &[Way] = &[
+/// How a matrix is stored: block size, formats, accuracy (criterion `nw`). The others of a matrix are compared with its first.
+type Storage = (usize, FormatSet, &'static str);
+const FLOW: &[Storage] = &[
     (1, FormatSet::Fp64, "2^-53"),
     (1, FormatSet::Ap2, "2^-37"),
     (1, FormatSet::Ap7, "2^-37"),
     (1, FormatSet::Ap7, "2^-24"),
 ];
-const ELASTICITY: &[Way] =
+const ELASTICITY: &[Storage] =
     &[(3, FormatSet::Fp64, "2^-53"), (3, FormatSet::Ap7, "2^-37"), (3, FormatSet::Ap7, "2^-24")];
 
 /// The matrices.
@@ -64,7 +64,7 @@ pub(super) struct SparseFigures {
     /// How many times as fast as in `f64`; `null`: that was not measured.
     x_fp64: Option<f64>,
     #[serde(flatten)]
-    conditions: ConditionFigures,
+    conditions: Conditions,
 }
 
 /// Columns of the table for [`SparseFigures::cells`].
@@ -120,7 +120,7 @@ impl Run<'_> {
     fn of_matrix(
         &mut self,
         name: &'static str,
-        ways: &[Way],
+        all: &[Storage],
         make: &dyn Fn() -> Result<Csr, zellige_sparse::Error>,
         before: u64,
     ) -> Result<(), Error> {
@@ -129,8 +129,8 @@ impl Run<'_> {
         }
         let a = make()?;
         let mut in_f64 = None;
-        for (done, &way) in (before + 1..).zip(ways) {
-            if let Some(figures) = self.stored_so(name, &a, way, in_f64)? {
+        for (done, &storage) in (before + 1..).zip(all) {
+            if let Some(figures) = self.stored_so(name, &a, storage, in_f64)? {
                 in_f64 = in_f64.or(Some(figures.seconds));
                 self.figures.sparse.push(figures);
             }
@@ -143,7 +143,7 @@ impl Run<'_> {
         &mut self,
         matrix: &'static str,
         a: &Csr,
-        (edge, set, eps): Way,
+        (block_size, set, eps): Storage,
         in_f64: Option<f64>,
     ) -> Result<Option<SparseFigures>, Error> {
         let what = format!("sparse products, {matrix}, {set} {eps}");
@@ -155,14 +155,14 @@ impl Run<'_> {
             FormatSet::Fp64 => Adaptation::double(),
             _ => Adaptation::new(set, Criterion::Normwise, eps.parse()?),
         };
-        let measured = self.multiplied(a, edge, &adaptation);
+        let measured = self.multiplied(a, block_size, &adaptation);
         let Some((bytes, seconds, conditions)) = self.tried(&what, measured)? else { return Ok(None) };
         let bytes_per_second = (bytes + vectors) as f64 / seconds;
         Ok(Some(SparseFigures {
             matrix,
             rows: a.rows(),
             nonzeros: a.elements(),
-            block_size: edge,
+            block_size,
             set: set.name(),
             eps,
             bytes,
@@ -178,14 +178,14 @@ impl Run<'_> {
     fn multiplied(
         &self,
         a: &Csr,
-        edge: usize,
+        block_size: usize,
         adaptation: &Adaptation<'_>,
-    ) -> Result<(u64, f64, ConditionFigures), Error> {
+    ) -> Result<(u64, f64, Conditions), Error> {
         let gpu = Gpu::new(self.bench.driver.clone(), self.bench.number);
         let rt = on_gpus(&[gpu]).build()?;
         let _watched = (self.listeners.watch)(rt.canceller());
         let space = Space::new(a.rows(), a.bytes());
-        let stored = Stored::new(&rt, &space, a, edge, adaptation)?;
+        let stored = Stored::new(&rt, &space, a, block_size, adaptation)?;
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let numbers = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
         let (x, y) = (space.vector(&rt, numbers), space.zeros(&rt));
@@ -204,6 +204,6 @@ impl Run<'_> {
         let mut meter = self.bench.meter();
         let times = (0..self.sizes.repeats.max(1)).map(|_| meter.during(replay));
         let seconds = median(times.collect::<Result<Vec<f64>, Error>>()?);
-        Ok((stored.bytes(), seconds, meter.conditions().into()))
+        Ok((stored.bytes(), seconds, meter.conditions()))
     }
 }

@@ -11,7 +11,8 @@ pub(super) fn summary(figures: &Figures) -> Option<Table> {
     let mut rows = Vec::new();
     let mut say = |what: String, said: String| rows.push([what, said]);
     if !figures.products.is_empty() {
-        let of_peak = |row: &ProductFigures| format!("{} {}", row.precision, digits(row.fraction_of_peak));
+        let of_peak =
+            |row: &ProductFigures| format!("{} {}", row.rate.precision, digits(row.fraction_of_peak));
         let all: Vec<String> = figures.products.iter().map(of_peak).collect();
         say("products, of peak".into(), all.join(", "));
     }
@@ -89,7 +90,7 @@ fn fastest_of_each(rows: &[TorFigures]) -> Vec<&TorFigures> {
     fastest
 }
 
-/// Little memory and parts of the GPU beside all of it.
+/// Little memory and parts of the GPU compared with all of it.
 fn in_parts(figures: &Figures) -> Option<String> {
     let whole = figures.memory.iter().find(|row| row.case == "in memory")?;
     let said = |row: &MemoryFigures| {

@@ -1,4 +1,4 @@
-//! Many searches of the same events beside the full one: the tables of the thesis behind `docs/psa.md`, on a basis of one's own.
+//! Many searches of the same events compared with the full one: the tables of the thesis behind `docs/psa.md`, on a basis of one's own.
 
 pub mod report;
 
@@ -15,8 +15,8 @@ use zellige_psa::pipeline::compare::{Distance, FAR, NEAR, Outcome, distance};
 use zellige_psa::search::{Answer, Batching, Event, Flow, Method, Plan, Precision, Rules, Screen, Table};
 use zellige_runtime::Runtime;
 
-/// Events on their way at most.
-const ON_THE_WAY: usize = 4096;
+/// Pending events at most.
+const MOST_PENDING: usize = 4096;
 
 /// What the thesis says of a search (%): the same point, within 5 mm, beyond 20 mm.
 pub type Published = [Option<f64>; 3];
@@ -179,7 +179,7 @@ fn search(flow: &mut Flow<'_, '_>, events: &Events, channels: ChannelSet) -> Res
             compared.iter().flat_map(|c| &signals[c.index() * samples..][..samples]).copied().collect();
         let hit = Some((segment, events.energies[number]));
         flow.push(Event { timestamp: events.timestamps[number], hit, signals }, begin)?;
-        if flow.on_the_way() >= ON_THE_WAY {
+        if flow.on_the_way() >= MOST_PENDING {
             flow.wait(begin, &mut answers)?;
         }
     }

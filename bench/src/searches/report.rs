@@ -1,4 +1,4 @@
-//! Searches beside the full one as a page: the thesis' Tables 5.1 to 5.3 and Figures 5.1 and 5.2, and how far answers are from the truth.
+//! Searches compared with the full one as a page: the thesis' Tables 5.1 to 5.3 and Figures 5.1 and 5.2, and how far answers are from the truth.
 
 use zellige_app::page::{Page, figure};
 use zellige_app::svg::{Chart, Scale, escape, short};

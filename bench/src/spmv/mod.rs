@@ -26,9 +26,9 @@ fn parameter(name: &'static str, problem: impl Into<String>) -> Error {
 pub enum Layout {
     /// A matrix by rows for each format ([`ThesisMatrix`]).
     Thesis,
-    /// Tiles of single elements ([`TiledMatrix`]).
+    /// Tiles of single nonzeros ([`TiledMatrix`]).
     Tiled,
-    /// Tiles of blocks; of the edges 2, 3 and 4 that which is expected to be fastest.
+    /// Tiles of blocks; of the block sizes 2, 3 and 4 that which is expected to be fastest.
     Bsr,
     /// Tiles of what is expected to be fastest.
     Auto,
@@ -48,8 +48,8 @@ impl Layout {
         }
     }
 
-    /// The edges that blocks may have.
-    fn edges(self) -> &'static [usize] {
+    /// The block sizes that may be chosen.
+    fn block_sizes(self) -> &'static [usize] {
         match self {
             Self::Thesis | Self::Tiled => &[1],
             Self::Bsr => &[2, 3, 4],
@@ -67,7 +67,7 @@ impl FromStr for Layout {
     }
 }
 
-/// A matrix in one of the layouts, and what its products are timed beside.
+/// A matrix in one of the layouts, and what its products are compared with.
 enum Timed<'a> {
     Thesis(ThesisMatrix, &'a Csr),
     Tiled(TiledMatrix, TiledMatrix),
@@ -78,21 +78,21 @@ enum Timed<'a> {
 pub struct Row {
     /// The formats there were.
     pub set: FormatSet,
-    /// The layout; of blocks with their edge, as `bsr3`.
+    /// The layout; of blocks with the block size, as `bsr3`.
     pub layout: String,
     /// [`Criterion::name`].
     pub criterion: &'static str,
     /// The requested accuracy.
     pub accuracy: Accuracy,
-    /// Elements of each format, and those left out as `drop`.
+    /// Nonzeros of each format, and those left out as `drop`.
     pub counts: BTreeMap<String, u64>,
-    /// Positive elements of each format.
+    /// Positive nonzeros of each format.
     pub positive: BTreeMap<String, u64>,
-    /// Bytes of the buckets that have elements.
+    /// Bytes of the buckets that have nonzeros.
     pub bytes: u64,
-    /// The same with the row starts of all buckets of the set.
+    /// The same with the row pointers of all buckets of the set.
     pub bytes_all_rowptr: u64,
-    /// `bytes` in percent of the matrix by rows in `f64`.
+    /// `bytes` in percent of CSR in FP64.
     pub percent: f64,
     /// Of the product with [`Survey::x`].
     pub error: BackwardError,
@@ -102,7 +102,7 @@ pub struct Row {
     pub bounds: BackwardError,
     /// The largest `error / bound` of a row; at most 1.
     pub of_bound: f64,
-    /// Median time of a product (s), and of one in `f64` between the same runs: by rows beside the thesis' layout, in tiles of the same edge beside tiles.
+    /// Median time of a product (s), and of one in `f64` between the same runs: CSR for the thesis' layout, tiles of the same block size for tiles.
     pub seconds: (f64, f64),
 }
 
@@ -117,7 +117,7 @@ pub struct Survey<'a> {
     pub accuracies: &'a [Accuracy],
     /// The criteria: [`Criterion::name`]s.
     pub criteria: &'a [&'a str],
-    /// How elements are rounded.
+    /// How nonzeros are rounded.
     pub rounding: Rounding,
     /// Whether what does not matter is left out.
     pub drops: bool,
@@ -142,7 +142,7 @@ impl Survey<'_> {
         self.sets.len() * self.accuracies.len() * self.criteria.len()
     }
 
-    /// True if nothing is asked for.
+    /// True if nothing is requested.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -159,10 +159,10 @@ impl Survey<'_> {
             let criterion = criterion(name, &x)?;
             for &accuracy in self.accuracies {
                 for &set in self.sets {
-                    let (set, edge) = self.choose(a, set, criterion, accuracy)?;
+                    let (set, block_size) = self.choose(a, set, criterion, accuracy)?;
                     let adaptation =
                         Adaptation { set, criterion, accuracy, rounding: self.rounding, drops: self.drops };
-                    let row = self.row(a, &adaptation, edge, &x, &exact)?;
+                    let row = self.row(a, &adaptation, block_size, &x, &exact)?;
                     done(&row);
                     rows.push(row);
                 }
@@ -171,7 +171,7 @@ impl Survey<'_> {
         Ok(rows)
     }
 
-    /// Set and edge, where these are not given.
+    /// Set and block size, where these are not given.
     fn choose(
         &self,
         a: &Csr,
@@ -179,13 +179,13 @@ impl Survey<'_> {
         criterion: Criterion<'_>,
         accuracy: Accuracy,
     ) -> Result<(FormatSet, usize), Error> {
-        let (edges, sets) = (self.layout.edges(), set.as_ref().map_or(&SETS[..], std::slice::from_ref));
-        match (set, edges, self.layout) {
+        let (sizes, sets) = (self.layout.block_sizes(), set.as_ref().map_or(&SETS[..], std::slice::from_ref));
+        match (set, sizes, self.layout) {
             (None, _, Layout::Thesis) => {
                 let problem = "auto knows what tiles cost, not the thesis' layout: name sets, or take tiled";
                 Err(parameter("sets", problem))
             }
-            (Some(set), &[edge], _) => Ok((set, edge)),
+            (Some(set), &[block_size], _) => Ok((set, block_size)),
             _ => {
                 if let Some(set) = set {
                     // A set that does not go with the criterion is named, whatever the block size.
@@ -193,9 +193,9 @@ impl Survey<'_> {
                         Adaptation { set, criterion, accuracy, rounding: self.rounding, drops: self.drops };
                     adaptation.check(a)?;
                 }
-                let ways = (edges, sets);
+                let ways = (sizes, sets);
                 let way = fastest(a, ways, criterion, accuracy, self.rounding, self.workers.max(1))?;
-                // Where nothing is asked for, what is slower than `f64` is none.
+                // Where nothing is requested, what is slower than `f64` is none.
                 let is_free = set.is_none() && self.layout == Layout::Auto;
                 Ok(if is_free {
                     self.unless_slower(a, way, criterion, accuracy)?
@@ -225,7 +225,7 @@ impl Survey<'_> {
         &self,
         a: &Csr,
         adaptation: &Adaptation<'_>,
-        edge: usize,
+        block_size: usize,
         x: &[f64],
         exact: &ExactProduct,
     ) -> Result<Row, Error> {
@@ -239,8 +239,8 @@ impl Survey<'_> {
         let stored = match self.layout {
             Layout::Thesis => Timed::Thesis(ThesisMatrix::new(a, adaptation)?, a),
             _ => {
-                let double = TiledMatrix::new(a, edge, &Adaptation::double())?;
-                Timed::Tiled(TiledMatrix::new(a, edge, adaptation)?, double)
+                let double = TiledMatrix::new(a, block_size, &Adaptation::double())?;
+                Timed::Tiled(TiledMatrix::new(a, block_size, adaptation)?, double)
             }
         };
         let mut y = vec![0.0; a.rows()];
@@ -253,12 +253,12 @@ impl Survey<'_> {
         let (bytes, bytes_all_rowptr) = stored.bytes();
         Ok(Row {
             set: adaptation.set,
-            layout: if edge == 1 && self.layout != Layout::Thesis {
+            layout: if block_size == 1 && self.layout != Layout::Thesis {
                 "tiled".into()
-            } else if edge == 1 {
+            } else if block_size == 1 {
                 "thesis".into()
             } else {
-                format!("bsr{edge}")
+                format!("bsr{block_size}")
             },
             criterion,
             accuracy: adaptation.accuracy,
@@ -279,7 +279,7 @@ impl Survey<'_> {
         })
     }
 
-    /// Products take turns, so that both see the same machine.
+    /// Products take turns, so that both run under the same conditions.
     fn times(&self, stored: &Timed<'_>, x: &[f64]) -> (f64, f64) {
         let [narrow, double] = in_turns(self.repeats, stored.shares(self.workers.max(1), x));
         (narrow, double)
@@ -337,7 +337,7 @@ impl Timed<'_> {
         }
     }
 
-    /// Bytes, and bytes with the row starts of all buckets.
+    /// Bytes, and bytes with the row pointers of all buckets.
     fn bytes(&self) -> (u64, u64) {
         match self {
             Timed::Thesis(matrix, _) => (matrix.bytes(), matrix.bytes_with_all_row_starts()),

@@ -103,7 +103,7 @@ fn colour(format: &str) -> usize {
     COLOURS.iter().position(|(name, _)| *name == bits).unwrap_or(COLOURS.len() - 1)
 }
 
-/// A line for each row, whose parts are the elements of each format.
+/// A line for each row, whose parts are the nonzeros of each format.
 fn formats(rows: &[Row]) -> String {
     const LINE: f64 = 20.0;
     let height = 50.0 + LINE * rows.len() as f64;

@@ -18,7 +18,7 @@ pub struct SpmvResult {
     pub layout: String,
     /// Binary logarithm of the requested accuracy.
     pub eps_log2: f64,
-    /// Elements by format; `drop`: those that were left out.
+    /// Nonzeros by format; `drop`: those that were left out.
     pub counts: BTreeMap<String, u64>,
     /// Positive nonzeros by format.
     pub positive: BTreeMap<String, u64>,
@@ -26,7 +26,7 @@ pub struct SpmvResult {
     pub bytes: u64,
     /// The same with a row pointer for every format, as the thesis counts them.
     pub bytes_all_rowptr: u64,
-    /// `bytes` in percent of rows in fp64.
+    /// `bytes` in percent of CSR in FP64.
     pub percent: f64,
     /// Normwise error of the product.
     pub error_nw: f64,
@@ -38,7 +38,7 @@ pub struct SpmvResult {
     pub bound_nw: f64,
     /// The bounds, measured as componentwise errors are.
     pub bound_cw: f64,
-    /// The largest error of a row beside its bound.
+    /// The largest ratio of the error of a row to its bound.
     pub error_of_bound: f64,
     /// Time of a product (s).
     pub seconds: f64,

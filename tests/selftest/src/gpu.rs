@@ -29,7 +29,7 @@ pub struct Extents {
     pub applications: applications::Extent,
     /// Order and tile of the factorisations; there must be at least 16 tiles along the matrix for a quarter of 30 % to hold three.
     pub factor: (usize, usize),
-    /// How many of [`RULES`].
+    /// How many precision rules, the most different first.
     pub rules: usize,
 }
 

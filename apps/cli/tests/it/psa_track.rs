@@ -38,7 +38,7 @@ fn hits_are_put_together() {
     let corrected = events[0]["gammas"][0]["corrected"].as_f64().unwrap();
     assert!((corrected - 80.0 / 3f64.sqrt()).abs() < 1e-9, "{corrected}");
     std::fs::write(here.join("array"), "0 0 0 0 0 0 0\n").unwrap();
-    with(&[]).expect(2).says("line 1: 7 numbers");
+    with(&[]).expect(2).says("array:1: 7 numbers");
 }
 
 #[test]

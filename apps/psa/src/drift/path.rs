@@ -71,7 +71,7 @@ pub struct Pulse {
     pub contacts: usize,
     /// Charge by time and contact: that of a hole counts as positive.
     pub charges: Vec<f32>,
-    /// By how much less each contact collects for each 1/mm at which electrons, and holes, are caught on their way (mm), signs as those of charges: *trapping
+    /// By how much less each contact collects for each 1/mm at which electrons, and holes, are trapped (mm), signs as those of charges: *trapping
     /// sensitivities* (Bruyneel et al., Eur. Phys. J. A 49 (2013) 61).
     pub sensitivities: Vec<[f32; 2]>,
     /// Whether both carriers came to a contact.
@@ -114,7 +114,7 @@ impl Drift {
         Drift { body, fields, velocities, is_deep, trapping: Trapping::NONE }
     }
 
-    /// With carriers that are caught on their way.
+    /// With charge trapping.
     #[must_use]
     pub fn with_trapping(self, trapping: Trapping) -> Self {
         Drift { trapping, ..self }

@@ -1,6 +1,6 @@
-//! Simulated events: charges at known places, as an experiment would record them.
+//! Simulated events: charges at known positions, as an experiment would record them.
 //!
-//! Places are uniform in the crystal, not those of a basis; every signal is that of a drift from there. Every event has random numbers of its own,
+//! Positions are uniform in the crystal, not those of a basis; every signal is that of a drift from there. Every event has random numbers of its own,
 //! so that events are the same, to the bit, for any number of workers, and the first ones do not depend on how many follow.
 
 mod choice;

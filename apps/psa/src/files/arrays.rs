@@ -1,8 +1,9 @@
-//! Arrays of numbers in npy files, whatever their type.
+//! Arrays of numbers in files, whatever their type.
 
 use std::path::Path;
 
-use super::npy;
+use zellige_files::array::Array as File;
+
 use crate::Error;
 use crate::basis::FIXED;
 
@@ -20,12 +21,11 @@ pub struct Array {
 /// # Errors
 /// [`Error::File`] for a file that cannot be read, [`Error::Format`] for one that holds something else, with the byte where it begins.
 pub fn read(path: &Path, dimensions: usize) -> Result<Array, Error> {
-    let array = npy::Array::open(path, &["<i2", "<f4", "<f8"], dimensions)?;
+    let array = File::open(path)?.of(&["i2", "f4", "f8"], dimensions)?;
     let shape = array.sides().to_vec();
-    let numbers = match &*array.kind() {
-        "<i2" => array.values::<i16>(path)?.into_iter().map(|x| f64::from(f32::from(x) / FIXED)).collect(),
-        "<f4" => array.values::<f32>(path)?.into_iter().map(f64::from).collect(),
-        _ => array.values::<f64>(path)?,
+    let numbers = match array.kind() {
+        "i2" => array.values::<i16>()?.into_iter().map(|x| f64::from(f32::from(x) / FIXED)).collect(),
+        _ => array.reals()?,
     };
     Ok(Array { shape, numbers })
 }
@@ -33,25 +33,26 @@ pub fn read(path: &Path, dimensions: usize) -> Result<Array, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::write_array;
 
     #[test]
     fn arrays_of_each_type_come_back() -> Result<(), Error> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.npy");
-        npy::write(&path, &[2, 3], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.5])?;
+        write_array(&path, &[2, 3], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.5])?;
         let array = read(&path, 2)?;
         assert_eq!((array.shape, array.numbers[5]), (vec![2, 3], 6.5));
-        npy::write(&path, &[2], [16_384i16, -8192])?;
+        write_array(&path, &[2], [16_384i16, -8192])?;
         assert_eq!(read(&path, 1)?.numbers, [1.0, -0.5]);
-        npy::write(&path, &[1], [1e-300f64])?;
+        write_array(&path, &[1], [1e-300f64])?;
         assert_eq!(read(&path, 1)?.numbers, [1e-300]);
         let problem = read(folder.path(), 1).expect_err("a folder").to_string();
         assert!(problem.contains("signals.npy"), "{problem}");
         let problem = read(&path, 3).expect_err("one dimension").to_string();
-        assert!(problem.contains("3 sides"), "{problem}");
-        npy::write(&path, &[1], [1u8])?;
+        assert!(problem.contains("three dimensions"), "{problem}");
+        write_array(&path, &[1], [1u8])?;
         let problem = read(&path, 1).expect_err("no bytes").to_string();
-        assert!(problem.contains("<f4"), "{problem}");
+        assert!(problem.contains("float32"), "{problem}");
         Ok(())
     }
 }

@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use zellige_files::array::Array;
 
-use super::{make_folder, npy, unseal, write_whole};
+use super::{make_folder, segments, unseal, write_array, write_whole};
 use crate::Error;
 use crate::basis::{Basis, Sampling};
 use crate::channels::CHANNELS;
@@ -77,19 +78,19 @@ pub fn write(folder: &Path, basis: &Basis, origin: &Origin, values: Values) -> R
         }
     }
     unseal(&seal)?;
-    npy::write(&folder.join("positions.npy"), &[points, 3], basis.positions().iter().flatten().copied())?;
+    write_array(&folder.join("positions.npy"), &[points, 3], basis.positions().iter().flatten().copied())?;
     let segments = basis.segments().iter().map(|segment| segment.index() as u8);
-    npy::write(&folder.join("segments.npy"), &[points], segments)?;
+    write_array(&folder.join("segments.npy"), &[points], segments)?;
     let signals = folder.join("signals.npy");
     match values {
-        Values::Float32 => npy::write(&signals, &sides, basis.values().iter().copied())?,
+        Values::Float32 => write_array(&signals, &sides, basis.values().iter().copied())?,
         Values::Int16 => {
-            npy::write(&signals, &sides, basis.values().iter().map(|value| (value * WHOLE).round() as i16))?;
+            write_array(&signals, &sides, basis.values().iter().map(|value| (value * WHOLE).round() as i16))?;
         }
     }
     if let Some(sensitivities) = basis.sensitivities() {
         let values = sensitivities.iter().flatten().copied();
-        npy::write(&folder.join("sensitivities.npy"), &[points, 2], values)?;
+        write_array(&folder.join("sensitivities.npy"), &[points, 2], values)?;
     }
     let file = File {
         format: FORMAT.into(),
@@ -115,26 +116,22 @@ pub fn read(folder: &Path) -> Result<(Basis, Origin), Error> {
     let (file, origin) = parameters(folder)?;
     let sampling = Sampling { samples: file.samples, step: file.step, before: file.before };
     let path = folder.join("positions.npy");
-    let positions = npy::finite(npy::sized(&path, &["<f4"], &[file.points, 3])?, &path)?;
+    let positions = Array::open(&path)?.sized(&["f4"], &[file.points, 3])?.finite()?;
     let positions = positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect();
     let path = folder.join("segments.npy");
-    let segments = npy::segments(npy::sized(&path, &["<u1"], &[file.points])?, &path)?;
+    let segments = segments(Array::open(&path)?.sized(&["u1"], &[file.points])?)?;
     let path = folder.join("signals.npy");
-    let array = npy::sized(&path, &["<f4", "<i2"], &[file.points, CHANNELS, file.samples])?;
-    let values = match array.kind().as_str() {
-        "<f4" => npy::finite(array, &path)?,
-        _ => array
-            .values::<i16>(&path)?
-            .into_iter()
-            .map(|value| f32::from(value) / file.whole as f32)
-            .collect(),
+    let array = Array::open(&path)?.sized(&["f4", "i2"], &[file.points, CHANNELS, file.samples])?;
+    let values = match array.kind() {
+        "f4" => array.finite()?,
+        _ => array.values::<i16>()?.into_iter().map(|value| f32::from(value) / file.whole as f32).collect(),
     };
     let basis = Basis::new(sampling, positions, segments, values)?;
     if !file.sensitivities {
         return Ok((basis, origin));
     }
     let path = folder.join("sensitivities.npy");
-    let sensitivities = npy::finite(npy::sized(&path, &["<f4"], &[file.points, 2])?, &path)?;
+    let sensitivities = Array::open(&path)?.sized(&["f4"], &[file.points, 2])?.finite()?;
     let pairs = sensitivities.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
     Ok((basis.with_sensitivities(pairs)?, origin))
 }

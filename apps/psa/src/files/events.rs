@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use zellige_files::array::Array;
 
-use super::npy::{self, Array};
-use super::{make_folder, unseal, write_whole};
+use super::{make_folder, segments, unseal, write_array, write_whole};
 use crate::Error;
 use crate::basis::Sampling;
 use crate::channels::CHANNELS;
@@ -60,13 +60,13 @@ pub fn write(folder: &Path, events: &Events, spec: &Spec, detector: &Detector) -
     let (seal, sampling, count) = (folder.join("events.toml"), events.sampling, events.count());
     unseal(&seal)?;
     let signals = events.signals.iter().copied();
-    npy::write(&folder.join("signals.npy"), &[count, CHANNELS, sampling.samples], signals)?;
-    npy::write(&folder.join("energies.npy"), &[count, events.hits], events.energies.iter().copied())?;
+    write_array(&folder.join("signals.npy"), &[count, CHANNELS, sampling.samples], signals)?;
+    write_array(&folder.join("energies.npy"), &[count, events.hits], events.energies.iter().copied())?;
     let positions = events.positions.iter().flatten().copied();
-    npy::write(&folder.join("positions.npy"), &[count, events.hits, 3], positions)?;
+    write_array(&folder.join("positions.npy"), &[count, events.hits, 3], positions)?;
     let segments = events.segments.iter().map(|segment| segment.index() as u8);
-    npy::write(&folder.join("segments.npy"), &[count, events.hits], segments)?;
-    npy::write(&folder.join("timestamps.npy"), &[count], events.timestamps.iter().copied())?;
+    write_array(&folder.join("segments.npy"), &[count, events.hits], segments)?;
+    write_array(&folder.join("timestamps.npy"), &[count], events.timestamps.iter().copied())?;
     let file = File {
         format: FORMAT.into(),
         events: count,
@@ -105,19 +105,14 @@ pub fn read(folder: &Path) -> Result<Events, Error> {
     }
     let (events, hits) = (file.events, file.hits);
     let path = folder.join("positions.npy");
-    let positions = npy::finite(npy::sized(&path, &["<f4"], &[events, hits, 3])?, &path)?;
+    let positions = Array::open(&path)?.sized(&["f4"], &[events, hits, 3])?.finite()?;
     let path = folder.join("signals.npy");
-    let signals = npy::finite(npy::sized(&path, &["<f4"], &[events, CHANNELS, file.samples])?, &path)?;
-    let values = |name: &str, kind: &str, sides: &[usize]| -> Result<(std::path::PathBuf, Array), Error> {
-        let path = folder.join(name);
-        let array = npy::sized(&path, &[kind], sides)?;
-        Ok((path, array))
+    let signals = Array::open(&path)?.sized(&["f4"], &[events, CHANNELS, file.samples])?.finite()?;
+    let array = |name: &str, kind: &str, sides: &[usize]| -> Result<Array, Error> {
+        Ok(Array::open(&folder.join(name))?.sized(&[kind], sides)?)
     };
-    let (path, array) = values("energies.npy", "<f8", &[events, hits])?;
-    let energies = array.values(&path)?;
-    let (path, array) = values("segments.npy", "<u1", &[events, hits])?;
-    let segments = npy::segments(array, &path)?;
-    let (path, array) = values("timestamps.npy", "<u8", &[events])?;
+    let energies = array("energies.npy", "f8", &[events, hits])?.values()?;
+    let segments = segments(array("segments.npy", "u1", &[events, hits])?)?;
     Ok(Events {
         sampling: Sampling { samples: file.samples, step: file.step, before: file.before },
         hits,
@@ -125,6 +120,6 @@ pub fn read(folder: &Path) -> Result<Events, Error> {
         energies,
         positions: positions.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect(),
         segments,
-        timestamps: array.values(&path)?,
+        timestamps: array("timestamps.npy", "u8", &[events])?.values()?,
     })
 }

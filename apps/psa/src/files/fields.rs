@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::npy;
+use zellige_files::array::Array;
+
+use super::write_array;
 use crate::Error;
 use crate::body::Body;
 use crate::crystal::Crystal;
@@ -15,9 +17,9 @@ use crate::grid::Grid;
 /// [`Error::File`].
 pub fn write(folder: &Path, fields: &Fields) -> Result<(), Error> {
     let [nx, ny, nz] = fields.grid().nodes();
-    npy::write(&folder.join("potential.npy"), &[nz, ny, nx], fields.potential().iter().copied())?;
+    write_array(&folder.join("potential.npy"), &[nz, ny, nx], fields.potential().iter().copied())?;
     let sides = [nz, ny, nx, fields.contacts()];
-    npy::write(&folder.join("weighting.npy"), &sides, fields.weighting().iter().copied())
+    write_array(&folder.join("weighting.npy"), &sides, fields.weighting().iter().copied())
 }
 
 /// Whether a folder holds fields.
@@ -32,10 +34,8 @@ pub fn are_there(folder: &Path) -> bool {
 pub fn read(folder: &Path, crystal: &Crystal, step: f64) -> Result<Fields, Error> {
     let grid = Grid::around(crystal, step)?;
     let [nx, ny, nz] = grid.nodes();
-    let values = |name: &str, sides: &[usize]| {
-        let path = folder.join(name);
-        npy::finite(npy::sized(&path, &["<f4"], sides)?, &path)
-    };
+    let values =
+        |name: &str, sides: &[usize]| Array::open(&folder.join(name))?.sized(&["f4"], sides)?.finite();
     let potential = values("potential.npy", &[nz, ny, nx])?;
     let weighting = values("weighting.npy", &[nz, ny, nx, crystal.contacts()])?;
     Fields::new(grid, crystal.contacts(), potential, weighting)

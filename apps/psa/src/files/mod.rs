@@ -3,8 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`arrays`] | arrays of numbers, whatever their type |
-//! | [`npy`] | arrays of numbers |
-//! | [`npz`] | several of them in one compressed file |
+//! | [`archives`] | several arrays in one file |
 //! | [`basis`] | a basis in a folder of arrays, what `zellige psa simulate` writes |
 //! | [`events`] | events in such a folder |
 //! | [`fields`] | the fields of a crystal in one |
@@ -15,23 +14,23 @@
 //! A file appears under its name when it is complete, or not at all. Readers trust no header with an allocation, and errors name the byte.
 
 pub mod agata;
+pub mod archives;
 pub mod arrays;
 pub mod basis;
 pub mod events;
 pub mod fields;
 pub mod geb;
 pub mod gretina;
-pub mod hdf5;
-pub mod npy;
-pub mod npz;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read};
 use std::path::Path;
 
 use zellige_files::WriteError;
+use zellige_files::array::{self, Array, Number};
 
 use crate::Error;
+use crate::channels::Segment;
 
 /// Writes a file through `body` and puts it in place only if everything worked.
 ///
@@ -46,6 +45,34 @@ pub fn write_whole(
 
 pub(crate) fn not_written(path: &Path, error: WriteError) -> Error {
     Error::File { path: path.to_owned(), problem: error.problem, source: error.source }
+}
+
+/// Writes an array with these sides; there must be as many values as they hold.
+///
+/// # Errors
+/// [`Error::File`]; nothing is left behind.
+pub fn write_array<T: Number>(
+    path: &Path,
+    sides: &[usize],
+    values: impl IntoIterator<Item = T>,
+) -> Result<(), Error> {
+    array::write(path, sides, values).map_err(|error| not_written(path, error))
+}
+
+/// Reads numbers of segments.
+///
+/// # Errors
+/// [`Error::File`], or [`Error::Format`] with the byte of one that does not exist.
+pub(crate) fn segments(array: Array) -> Result<Vec<Segment>, Error> {
+    let (begin, path) = (array.begin(), array.path().to_owned());
+    let segment = |(at, number): (usize, u8)| {
+        Segment::from_index(number.into()).ok_or_else(|| Error::Format {
+            path: path.clone(),
+            offset: Some(begin + at as u64),
+            problem: format!("segment {number}: there are 0 to 35"),
+        })
+    };
+    array.values::<u8>()?.into_iter().enumerate().map(segment).collect()
 }
 
 /// Makes a folder for results, or takes one that is there; the folder that it lies in must exist.

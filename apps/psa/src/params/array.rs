@@ -181,17 +181,17 @@ mod tests {
         for (text, words) in [
             ("", "no line"),
             ("# nothing\n", "no line"),
-            ("1 2 3\n", "line 1: 3 numbers"),
-            ("0 0 1 2 3 4 5 6\n0 0 1 2 3 4 5 6\n", "line 2: number 0"),
-            ("0 0 1 2 3 4 5 6\n0 1 1 2 3 4 5 6 7\n", "line 2: 9 numbers"),
-            ("0 0 1 2 3 4 5 six\n", "line 1: \"six\""),
-            ("0 0 1 2 3 4 5 nan\n", "line 1: \"nan\""),
-            ("-1 0 1 2 3 4 5 6\n", "line 1: -1"),
-            ("0.5 0 1 2 3 4 5 6\n", "line 1: 0.5"),
-            (" 7 0 1 2 3\n 1 0 -1 0\n 2 1 0 0\n", "line 1: the table ends"),
-            (" 7 0 1 2 3\n 1 0 -1 0\n 3 1 0 0\n 2 0 0 1\n", "line 3: row 2"),
-            (" 7 0 1 2 3\n 1 0 1 0\n 2 1 0 0\n 3 0 0 1\n", "line 1: the rows"),
-            (" 7 0 1 2 3\n 1 0 -2 0\n 2 1 0 0\n 3 0 0 1\n", "line 1: the rows"),
+            ("1 2 3\n", ":1: 3 numbers"),
+            ("0 0 1 2 3 4 5 6\n0 0 1 2 3 4 5 6\n", ":2: number 0"),
+            ("0 0 1 2 3 4 5 6\n0 1 1 2 3 4 5 6 7\n", ":2: 9 numbers"),
+            ("0 0 1 2 3 4 5 six\n", ":1: \"six\""),
+            ("0 0 1 2 3 4 5 nan\n", ":1: \"nan\""),
+            ("-1 0 1 2 3 4 5 6\n", ":1: -1"),
+            ("0.5 0 1 2 3 4 5 6\n", ":1: 0.5"),
+            (" 7 0 1 2 3\n 1 0 -1 0\n 2 1 0 0\n", ":1: the table ends"),
+            (" 7 0 1 2 3\n 1 0 -1 0\n 3 1 0 0\n 2 0 0 1\n", ":3: row 2"),
+            (" 7 0 1 2 3\n 1 0 1 0\n 2 1 0 0\n 3 0 0 1\n", ":1: the rows"),
+            (" 7 0 1 2 3\n 1 0 -2 0\n 2 1 0 0\n 3 0 0 1\n", ":1: the rows"),
         ] {
             let said = parsed(text).expect_err(text);
             assert!(said.contains(words), "{text:?}: {said}");

@@ -188,11 +188,7 @@ mod tests {
         let with = |from: &str, to: &str| parsed(&EXAMPLE.replace(from, to)).expect_err(to).to_string();
         assert!(with("length = 90.0", "length = 91.0").contains("90 mm in all"));
         assert!(with("bias = 5000.0", "bias = nan").contains("bias"));
-        assert!(
-            with("bias = 5000.0", "bais = 1").contains("line 16"),
-            "{}",
-            with("bias = 5000.0", "bais = 1")
-        );
+        assert!(with("bias = 5000.0", "bais = 1").contains(":16: "), "{}", with("bias = 5000.0", "bais = 1"));
         assert!(with("bore_start = 13.0", "bore_start = 0").contains("touches the bore"));
         assert!(with("[33.906, 0.0], ", "[-33.906, 0.0], ").contains("anticlockwise"));
         assert!(with("corners_back", "#").contains("give both"));

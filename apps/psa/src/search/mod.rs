@@ -13,7 +13,6 @@
 //! | [`crosstalk`] | cross-talk between segments |
 //! | [`Found`] | an answer |
 //! | [`Proof`], [`Bound`] | what a screen's sums prove |
-//! | [`arrays`] | npy files |
 
 mod batches;
 mod best;

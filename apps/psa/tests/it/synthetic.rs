@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::common::{detector, example};
+use zellige_files::array::Array;
 use zellige_psa::basis::Sampling;
 use zellige_psa::channels::{CHANNELS, Channel, ChannelSet, Segment};
 use zellige_psa::detector::Detector;
-use zellige_psa::files::npy::{Array, finite};
 use zellige_test_data::data;
 
 /// How its signals are sampled, and what the whole charge is in them.
@@ -14,7 +14,7 @@ const SAMPLING: Sampling = Sampling { samples: 40, step: 10.0, before: 2 };
 const WHOLE: f32 = 16_384.0;
 
 fn positions(path: &Path) -> Vec<[f32; 3]> {
-    let values = finite(Array::open(path, &["<f4"], 2).expect("positions"), path).expect("numbers");
+    let values = Array::open(path).and_then(|array| array.of(&["f4"], 2)?.finite()).expect("positions");
     values.chunks_exact(3).map(|p| [p[0], p[1], p[2]]).collect()
 }
 
@@ -22,7 +22,7 @@ fn positions(path: &Path) -> Vec<[f32; 3]> {
 fn differences(detector: &Detector, segment: usize) -> Option<([f64; 3], f64)> {
     let signals = data(&format!("psa/synthetic/seg{segment:02}_basis_i16.npy"))?;
     let theirs =
-        Array::open(&signals, &["<i2"], 3).expect("signals").values::<i16>(&signals).expect("numbers");
+        Array::open(&signals).and_then(|array| array.of(&["i2"], 3)?.values::<i16>()).expect("signals");
     let positions = positions(&data(&format!("psa/synthetic/seg{segment:02}_pos_f32.npy"))?);
     let segment = Segment::from_index(segment).expect("a segment");
     let channels = ChannelSet::Neighbours.of(segment);

@@ -1,62 +1,34 @@
-//! Vectors in files: Matrix Market, or NumPy's npy.
+//! Vectors in files: Matrix Market, or arrays.
 
-use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
-use npyz::{DType, Order, TypeChar, WriterBuilder};
-
+use zellige_files::array::{self, Array, is_array};
 use zellige_sparse::{Error, market};
 
-fn is_npy(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
-}
-
-/// Reads vectors, the columns of a matrix: of a file that ends in `.npy`, an array of `float32` or `float64` with one dimension or two; of any other, a
-/// Matrix Market file, compressed or not, which has to have `rows` rows where that is known: a sparse vector takes memory for all of its
-/// rows, which its file does not answer for.
+/// Reads vectors, the columns of a matrix: of a file that ends in `.npy`, of `FILE.npz/NAME` and of `FILE.h5/NAME`, an array of `float32` or `float64` with
+/// one dimension or two; of any other, a Matrix Market file, compressed or not, which has to have `rows` rows where that is known: a sparse vector
+/// takes memory for all of its rows, which its file does not answer for.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read or is cut off, [`Error::Market`] for content that is no vectors.
+/// [`Error::File`] for a file that cannot be read, [`Error::Market`] for content that is no vectors.
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
-    if is_npy(path) { read_npy(path) } else { market::read_vectors(path, rows) }
+    if is_array(path) { read_array(path) } else { market::read_vectors(path, rows) }
 }
 
-fn read_npy(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
-    let cannot = |source| Error::File { path: path.to_owned(), problem: "cannot read the vectors", source };
-    let wrong = |problem: String| Error::Market { file: path.to_owned(), line: None, problem };
-    let file = File::open(path).map_err(cannot)?;
-    let size = file.metadata().map_err(cannot)?.len();
-    let npy = zellige_files::npy::open(BufReader::with_capacity(1 << 18, file), size).map_err(cannot)?;
-    let [rows, columns] = match *npy.shape() {
-        [rows] | [1, rows] => [rows, 1],
-        [rows, columns] => [rows, columns],
-        _ => return Err(wrong(format!("an array of shape {:?} where columns are needed", npy.shape()))),
+fn read_array(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
+    let array = Array::open(path)?;
+    let wrong = |problem: String| Err(Error::Market { file: path.to_owned(), line: None, problem });
+    let (rows, columns) = match *array.sides() {
+        [rows] | [1, rows] => (rows, 1),
+        [rows, columns] => (rows, columns),
+        _ => return wrong(format!("an array of shape {:?} where columns are needed", array.sides())),
     };
-    let width = match npy.dtype() {
-        DType::Plain(t) if t.type_char() == TypeChar::Float && matches!(t.size_field(), 4 | 8) => {
-            t.size_field()
-        }
-        other => {
-            let problem = format!("elements of type {}; convert them to float32 or float64", other.descr());
-            return Err(wrong(problem));
-        }
-    };
-    // The header is not to be trusted with an allocation: the file must be long enough first.
-    let bytes = rows.checked_mul(columns).and_then(|elements| elements.checked_mul(width));
-    if rows == 0 || columns == 0 || bytes.is_none_or(|bytes| bytes > size) {
-        let problem = format!(
-            "{rows} x {columns} elements of {width} bytes in a file of {size}: it is empty, or cut off"
-        );
-        return Err(wrong(problem));
+    if rows == 0 || columns == 0 {
+        return wrong(format!("an array of shape {:?} is empty", array.sides()));
     }
-    let (rows, columns, is_by_columns) = (rows as usize, columns as usize, npy.order() == Order::Fortran);
-    let values = match width {
-        4 => npy.into_vec::<f32>().map_err(cannot)?.into_iter().map(f64::from).collect(),
-        _ => npy.into_vec::<f64>().map_err(cannot)?,
-    };
-    let at = |i: usize, j: usize| values[if is_by_columns { j * rows + i } else { i * columns + j }];
-    Ok((0..columns).map(|j| (0..rows).map(|i| at(i, j)).collect()).collect())
+    let values = array.reals()?;
+    Ok((0..columns).map(|j| (0..rows).map(|i| values[i * columns + j]).collect()).collect())
 }
 
 /// Writes vectors of one length, as columns, in the format that `name` ends in: npy (`float64`; one dimension for one vector), or a Matrix Market array
@@ -70,7 +42,8 @@ fn read_npy(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
 pub fn write_vectors_to(to: &mut dyn Write, name: &Path, vectors: &[Vec<f64>]) -> Result<(), Error> {
     let rows = vectors.first().map_or(0, Vec::len);
     assert!(vectors.iter().all(|vector| vector.len() == rows), "vectors of one length");
-    let written = if is_npy(name) { write_npy(to, rows, vectors) } else { write_text(to, rows, vectors) };
+    let is_npy = name.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy"));
+    let written = if is_npy { write_array(to, rows, vectors) } else { write_text(to, rows, vectors) };
     written.map_err(|source| Error::File {
         path: name.to_owned(),
         problem: "cannot write the vectors",
@@ -78,22 +51,21 @@ pub fn write_vectors_to(to: &mut dyn Write, name: &Path, vectors: &[Vec<f64>]) -
     })
 }
 
-fn write_npy(to: &mut dyn Write, rows: usize, vectors: &[Vec<f64>]) -> std::io::Result<()> {
-    let shape = [rows as u64, vectors.len() as u64];
-    let shape = if vectors.len() == 1 { &shape[..1] } else { &shape };
-    let options = npyz::WriteOptions::new().default_dtype().order(Order::Fortran).shape(shape);
-    let mut npy = options.writer(to).begin_nd()?;
-    npy.extend(vectors.iter().flatten())?;
-    npy.finish()
+fn write_array(to: &mut dyn Write, rows: usize, vectors: &[Vec<f64>]) -> io::Result<()> {
+    let sides = [rows, vectors.len()];
+    let sides = if vectors.len() == 1 { &sides[..1] } else { &sides };
+    array::put_columns(to, sides, vectors.iter().flatten().copied())
 }
 
-fn write_text(to: &mut dyn Write, rows: usize, vectors: &[Vec<f64>]) -> std::io::Result<()> {
+fn write_text(to: &mut dyn Write, rows: usize, vectors: &[Vec<f64>]) -> io::Result<()> {
     writeln!(to, "%%MatrixMarket matrix array real general\n{rows} {}", vectors.len())?;
     vectors.iter().flatten().try_for_each(|value| writeln!(to, "{value:e}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]
@@ -106,12 +78,8 @@ mod tests {
             assert_eq!(read_vectors(&path, None)?, &vectors[..count], "{name}");
         }
         // As NumPy writes unless it is told otherwise: row after row.
-        let (path, mut rows) = (folder.path().join("r.npy"), Vec::new());
-        let options = npyz::WriteOptions::new().default_dtype().shape(&[2, 3]).writer(&mut rows);
-        let mut npy = options.begin_nd().expect("memory");
-        npy.extend([1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("memory");
-        npy.finish().expect("memory");
-        std::fs::write(&path, rows).expect("a file");
+        let path = folder.path().join("r.npy");
+        array::write(&path, &[2, 3], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).expect("a file");
         assert_eq!(read_vectors(&path, None)?, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]);
         Ok(())
     }
@@ -129,12 +97,8 @@ mod tests {
         assert!(problem(&whole[..200]).contains("cut off"));
         assert!(problem(&whole[..whole.len() - 8]).contains("v.npy"));
         assert!(problem(&whole[..20]).contains("v.npy"));
-        let mut ints = Vec::new();
-        let options = npyz::WriteOptions::new().default_dtype().shape(&[2]).writer(&mut ints);
-        let mut npy = options.begin_nd().expect("memory");
-        npy.extend([1i32, 2]).expect("memory");
-        npy.finish().expect("memory");
-        assert!(problem(&ints).contains("float64"));
+        array::write(&path, &[2], [1i32, 2]).expect("a file");
+        assert!(problem(&std::fs::read(&path).expect("there")).contains("float64"));
         // Who reads brackets within brackets takes time that doubles with each.
         let nested = [b"\x93NUMPY\x01\x00\x40\x00", &[b'['; 64][..]].concat();
         assert!(problem(&nested).contains("no npy file"));

@@ -16,6 +16,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use zellige_files::array::is_array;
 use zellige_runtime::Runtime;
 
 /// Where a reconstructor comes from.
@@ -136,12 +137,8 @@ pub fn evaluate(
     })
 }
 
-fn is_npy(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"))
-}
-
 fn read(path: &Path, name: Option<&str>) -> Result<Matrix, TorError> {
-    let matrix = if is_npy(path) { npy::read(path)? } else { fits::read_matrix(path, name)? };
+    let matrix = if is_array(path) { npy::read(path)? } else { fits::read_matrix(path, name)? };
     match matrix.data().iter().position(|v| !v.is_finite()) {
         Some(at) => Err(TorError::content(
             path,
@@ -161,7 +158,7 @@ fn what_the_file_says(
     asked: Option<SlopeOrder>,
     system: &[Card],
 ) -> Result<(SlopeOrder, Option<String>, Vec<String>), TorError> {
-    if is_npy(path) {
+    if is_array(path) {
         return Ok((asked.unwrap_or_default(), None, Vec::new()));
     }
     let image = fits::read(path, None)?;
@@ -215,7 +212,7 @@ fn reconstructor(
 ) -> Result<Matrix, TorError> {
     let r = if targets == 1 {
         read(path, None)?
-    } else if is_npy(path) {
+    } else if is_array(path) {
         return Err(TorError::content(
             path,
             format!("an npy file holds one reconstructor, the system has {targets} targets: choose one"),

@@ -166,12 +166,13 @@ fn npy_round_trip_and_foreign_layouts() {
     assert_eq!((m.rows(), m.cols(), m[(1, 0)], m[(0, 1)]), (2, 3, 1.0, 2.0));
     raw(">f8", "False", "(2, 3)", &data);
     assert_eq!(npy::read(&path).unwrap()[(0, 1)], 1.0);
-    for (descr, shape, why) in [
-        (">f8", "(6,)", "two dimensions"),
-        ("<i4", "(2, 3)", "float32 or float64"),
-        (">f8", "(2, 300000000000)", "truncated"),
+    for (descr, shape, bytes, why) in [
+        (">f8", "(6,)", 48, "two dimensions"),
+        ("<i4", "(2, 3)", 24, "float32 or float64"),
+        (">f8", "(2, 300000000000)", 48, "cut off"),
+        (">f8", "(2, 2)", 48, "holds something else"),
     ] {
-        raw(descr, "False", shape, &data);
+        raw(descr, "False", shape, &data[..bytes]);
         let message = npy::read(&path).unwrap_err().to_string();
         assert!(message.contains(why), "{message}");
     }

@@ -1,11 +1,11 @@
 //! The figures as tables.
 
 use super::super::{reconstructors, sparse, summary::summary};
-use super::{ConditionFigures, Figures, GpuFigures, ReplayFigures};
+use super::{Conditions, Figures, GpuFigures, ReplayTimes};
 use zellige_app::table::{Side, Table};
 use zellige_app::text::{bytes, digits};
 
-/// Columns of a table for [`ConditionFigures::cells`].
+/// Columns of a table for [`Conditions::cells`].
 const CONDITIONS: [(&str, Side); 2] = [("MHz", Side::Right), ("W", Side::Right)];
 
 impl Figures {
@@ -36,7 +36,7 @@ impl Figures {
             );
         }
         self.left_out.iter().for_each(|line| text += &format!("left out: {line}\n"));
-        if let Some(ReplayFigures { tasks, task_by_task_seconds, one_launch_seconds }) = &self.replays {
+        if let Some(ReplayTimes { tasks, task_by_task_seconds, one_launch_seconds }) = &self.replays {
             let ns = |seconds: f64| digits(seconds * 1e9);
             let one = one_launch_seconds
                 .map_or("not possible".into(), |seconds| format!("{} ns a task", ns(seconds)));
@@ -63,13 +63,11 @@ impl Figures {
         ];
         let mut table = with_conditions(&columns);
         for row in &self.products {
-            let rates = [row.tflops, row.plain_tflops, row.fraction, row.peak_tflops, row.fraction_of_peak];
-            table.row(
-                [row.precision.to_string()]
-                    .into_iter()
-                    .chain(rates.map(digits))
-                    .chain(row.conditions.cells()),
-            );
+            let rate = &row.rate;
+            let rates =
+                [rate.tflops, rate.plain_tflops, rate.fraction, row.peak_tflops, row.fraction_of_peak];
+            let cells = [rate.precision.to_string()].into_iter().chain(rates.map(digits));
+            table.row(cells.chain(rate.conditions.cells()));
         }
         table
     }
@@ -88,13 +86,12 @@ impl Figures {
         ];
         let mut table = with_conditions(&columns);
         for size in &self.cholesky {
-            let mut row =
-                |what: &str, rates: [f64; 2], ratios: [Option<f64>; 5], conditions: &ConditionFigures| {
-                    let ratios = ratios.map(|ratio| ratio.map_or_else(String::new, digits));
-                    let cells =
-                        [size.n.to_string(), what.into()].into_iter().chain(rates.map(digits)).chain(ratios);
-                    table.row(cells.chain(conditions.cells()));
-                };
+            let mut row = |what: &str, rates: [f64; 2], ratios: [Option<f64>; 5], conditions: &Conditions| {
+                let ratios = ratios.map(|ratio| ratio.map_or_else(String::new, digits));
+                let cells =
+                    [size.n.to_string(), what.into()].into_iter().chain(rates.map(digits)).chain(ratios);
+                table.row(cells.chain(conditions.cells()));
+            };
             for (what, whole) in [("cuSOLVER f32", &size.cusolver_f32), ("cuSOLVER f64", &size.cusolver_f64)]
             {
                 if let Some(whole) = whole {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use zellige_gpu::{Driver, Gauges};
 
 use crate::median;
@@ -14,7 +16,7 @@ const PERIOD: Duration = Duration::from_millis(10);
 const COUNTED_FROM: f64 = 0.5;
 
 /// What a GPU told of itself while something was measured; `None`: it does not tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Conditions {
     /// Median clock rate of its multiprocessors (MHz).
     pub sm_clock_mhz: Option<f64>,
@@ -24,7 +26,7 @@ pub struct Conditions {
     /// Energy by its counter (J).
     pub energy_j: Option<f64>,
     /// For how long it was looked at (seconds).
-    pub seconds: f64,
+    pub watched_seconds: f64,
 }
 
 /// Looks at one GPU while runs go on.
@@ -37,6 +39,13 @@ pub struct Meter {
     has_energy: bool,
     runs: u32,
     seconds: f64,
+}
+
+impl Conditions {
+    /// Clock rate and power in cells of a table.
+    pub(in crate::gpu) fn cells(&self) -> [String; 2] {
+        [self.sm_clock_mhz, self.power_w].map(|x| x.map_or_else(String::new, |x| format!("{x:.0}")))
+    }
 }
 
 impl Meter {
@@ -102,7 +111,7 @@ impl Meter {
             sm_clock_mhz: of(|look| look.sm_clock_mhz).map(median),
             power_w: counted.or(seen),
             energy_j,
-            seconds: self.seconds,
+            watched_seconds: self.seconds,
         }
     }
 }
@@ -127,10 +136,10 @@ mod tests {
         nap(); // nobody looks
         assert_eq!(meter.during(|| 7), 7);
         let (seen, all) = (meter.conditions(), start.elapsed().as_secs_f64());
-        assert!(seen.seconds >= 0.06 && seen.seconds <= all - 0.06, "{seen:?} {all}");
+        assert!(seen.watched_seconds >= 0.06 && seen.watched_seconds <= all - 0.06, "{seen:?} {all}");
         assert_eq!((seen.sm_clock_mhz, seen.power_w), (Some(1500.0), Some(300.0)));
         let energy = seen.energy_j.unwrap();
-        assert!(energy >= 0.06 * 300.0 && energy <= seen.seconds * 300.0, "{seen:?}");
+        assert!(energy >= 0.06 * 300.0 && energy <= seen.watched_seconds * 300.0, "{seen:?}");
     }
 
     #[test]
@@ -139,7 +148,7 @@ mod tests {
         let mut meter = Meter::new(&mock, 0);
         meter.during(|| std::thread::sleep(Duration::from_secs_f64(COUNTED_FROM)));
         let seen = meter.conditions();
-        assert_eq!(seen.power_w, seen.energy_j.map(|energy| energy / seen.seconds));
+        assert_eq!(seen.power_w, seen.energy_j.map(|energy| energy / seen.watched_seconds));
         assert!(seen.power_w.unwrap() > 0.0, "{seen:?}");
     }
 
@@ -150,6 +159,6 @@ mod tests {
         meter.during(nap);
         let seen = meter.conditions();
         assert_eq!((seen.sm_clock_mhz, seen.power_w, seen.energy_j), (None, None, None));
-        assert!(seen.seconds >= 0.06, "{seen:?}");
+        assert!(seen.watched_seconds >= 0.06, "{seen:?}");
     }
 }

@@ -12,6 +12,8 @@ mod tiled;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use zellige_cuda::{CUDA, Gpu, GpuContext, GpuTask};
 use zellige_gpu::{Driver, Element, GpuError};
 use zellige_kernels::{GemmPrecision, StorageFormat};
@@ -30,7 +32,7 @@ use crate::median;
 use crate::random::Random;
 use link::{Direction, Link, Stopwatch};
 
-/// One GPU and how often it is asked; medians are reported, of runs that follow one that does not count.
+/// One GPU and how often each figure is measured; medians are reported, of runs that follow one that does not count.
 #[derive(Clone, Debug)]
 pub struct GpuBench {
     /// Its driver.
@@ -43,10 +45,16 @@ pub struct GpuBench {
     pub least_seconds: f64,
 }
 
+fn name<S: Serializer>(precision: &GemmPrecision, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(precision.name())
+}
+
 /// What was measured of products `C -= A B^T` of square tiles; rates count `2 tile^3` flop for each, also where a precision needs more.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProductRate {
     /// Of the operands, the sums and the result.
+    #[serde(serialize_with = "name")]
+    #[schemars(with = "String")]
     pub precision: GemmPrecision,
     /// Products of one run.
     pub products: usize,
@@ -59,14 +67,16 @@ pub struct ProductRate {
     /// The median of `tflops / plain_tflops` of each run; X3, three products in one, reaches a third at most.
     pub fraction: f64,
     /// While the products ran, ours and the library's.
+    #[serde(flatten)]
     pub conditions: Conditions,
 }
 
 /// Rate of the library's plain product of large square matrices, operands and sums as a precision has them: as near to what the GPU can do
 /// as this crate's way of laying out operands comes. For split operands, of their high halves.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PeakRate {
     /// Of the operands and the sums.
+    #[serde(skip)]
     pub precision: GemmPrecision,
     /// Order of the matrices.
     pub order: u32,
@@ -75,11 +85,12 @@ pub struct PeakRate {
     /// `2 order^3` flop by that time [Tflop/s].
     pub tflops: f64,
     /// While it ran; what makes the matrices ran too.
+    #[serde(flatten)]
     pub conditions: Conditions,
 }
 
 /// Rates of copies from and to page-locked host memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LinkRates {
     /// Bytes of one copy.
     pub bytes: usize,
@@ -90,17 +101,19 @@ pub struct LinkRates {
     /// From one part of the GPU's memory to another, read and written [bytes per second].
     pub within: f64,
     /// While copies ran.
+    #[serde(flatten)]
     pub conditions: Conditions,
 }
 
 /// Time of the library's factorisation of a whole matrix that lies in the GPU's memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WholeFactor {
     /// Seconds.
     pub seconds: f64,
     /// `n^3 / 3` flop by that time [Tflop/s].
     pub tflops: f64,
     /// While it ran; what makes the matrix ran too.
+    #[serde(flatten)]
     pub conditions: Conditions,
 }
 
@@ -120,7 +133,7 @@ impl GpuBench {
         Gpu::new(Arc::clone(&self.driver), self.number)
     }
 
-    /// Runs a task on random numbers as often as asked, and once before: what it told, and how the GPU did meanwhile. The task is made from
+    /// Runs a task on random numbers as often as requested, and once before: what it told, and how the GPU did meanwhile. The task is made from
     /// what the run before told.
     fn runs<T: TileScalar, R: Copy>(
         &self,

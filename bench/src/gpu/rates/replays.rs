@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use zellige_cuda::{CUDA, Gpu, GpuTask};
 use zellige_linalg::Error;
 use zellige_runtime::{
@@ -21,14 +23,14 @@ const NUMBERS: usize = 256;
 const BEFORE: usize = 3;
 
 /// Times of one task of a graph that is replayed, all tasks one behind the other.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReplayTimes {
     /// Of the graph.
     pub tasks: usize,
     /// Where each is launched (seconds).
-    pub task_by_task: f64,
+    pub task_by_task_seconds: f64,
     /// Where a replay is one launch (seconds); `None` where it could not be one.
-    pub one_launch: Option<f64>,
+    pub one_launch_seconds: Option<f64>,
 }
 
 impl GpuBench {
@@ -37,10 +39,10 @@ impl GpuBench {
     /// # Errors
     /// [`Error::Runtime`] for what the GPU refuses.
     pub fn replays(&self, together: usize) -> Result<ReplayTimes, Error> {
-        let (task_by_task, _) = self.replayed(DeviceGraphs::Never, together)?;
+        let (task_by_task_seconds, _) = self.replayed(DeviceGraphs::Never, together)?;
         let (as_one, launched) = self.replayed(DeviceGraphs::Always, together)?;
-        let one_launch = (launched >= together as u64).then_some(as_one);
-        Ok(ReplayTimes { tasks: TASKS, task_by_task, one_launch })
+        let one_launch_seconds = (launched >= together as u64).then_some(as_one);
+        Ok(ReplayTimes { tasks: TASKS, task_by_task_seconds, one_launch_seconds })
     }
 
     /// Seconds of a task, and how many replays were one launch.
@@ -110,8 +112,8 @@ mod tests {
         let Some(mock) = mock(8) else { return };
         let bench = GpuBench { driver: mock.clone(), number: 0, repeats: 2, least_seconds: 0.0 };
         let times = bench.replays(5).unwrap();
-        assert!(times.tasks == TASKS && times.task_by_task > 0.0, "{times:?}");
-        assert!(times.one_launch.is_some_and(|seconds| seconds > 0.0), "{times:?}");
+        assert!(times.tasks == TASKS && times.task_by_task_seconds > 0.0, "{times:?}");
+        assert!(times.one_launch_seconds.is_some_and(|seconds| seconds > 0.0), "{times:?}");
         let (_, launched) = bench.replayed(DeviceGraphs::Always, 3).unwrap();
         // All but the first, which goes task by task.
         assert_eq!(launched, (BEFORE - 1 + 2 * 3) as u64);

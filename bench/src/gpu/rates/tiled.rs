@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use zellige_cuda::Gpu;
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::GemmPrecision;
@@ -36,7 +38,7 @@ pub struct TiledBench {
     pub rule: Rule,
     /// Runs that count, after one that does not; medians are reported.
     pub repeats: usize,
-    /// CPU workers beside the GPUs, on which the scheduling policy may let any task run.
+    /// CPU workers in addition to the GPUs, on which the scheduling policy may let any task run.
     pub workers: usize,
     /// Whether the factor is brought to the host for its fingerprint.
     pub fingerprint: bool,
@@ -58,7 +60,7 @@ pub struct TiledRun {
     pub bytes_moved: u64,
     /// Replicas that had to leave during one factorisation.
     pub evictions: u64,
-    /// Tells one factor from another that differs in any bit, where that was asked for.
+    /// Tells one factor from another that differs in any bit, where that was requested.
     pub fingerprint: Option<u64>,
     /// Its operations, by their precisions.
     pub work: Work,
@@ -84,7 +86,7 @@ pub struct TiledTrace {
 }
 
 /// What the tasks of one codelet took.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CodeletTime {
     /// Its name.
     pub name: &'static str,

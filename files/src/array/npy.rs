@@ -3,30 +3,17 @@
 
 use std::io::{self, Read, Seek};
 
-use npyz::NpyFile;
-
 /// A header of more bytes than this belongs to no array of numbers.
 const LONGEST_HEADER: u64 = 1024;
 
-/// What [`open`] says of other files.
-pub const NO_ARRAY: &str = "no npy file of an array in memory: it begins otherwise, or is cut off";
-
-/// Opens an array in `size` bytes, at whose beginning the reader is; whether they are enough for its elements is the caller's to say, before it asks for them.
-///
-/// # Errors
-/// [`io::ErrorKind::InvalidData`] for what is no npy file of an array of numbers; those of the reader.
-pub fn open<R: Read + Seek>(mut reader: R, size: u64) -> io::Result<NpyFile<R>> {
-    match begin(&mut reader, size)? {
-        Some(_) => NpyFile::new(reader),
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, NO_ARRAY)),
-    }
-}
+/// What is said of other files.
+pub(super) const NO_ARRAY: &str = "no npy file of an array in memory: it begins otherwise, or is cut off";
 
 /// Where the values of an npy file begin (bytes); none for what is no such file. The reader is at its beginning before, and again afterwards.
 ///
 /// # Errors
 /// Those of the reader.
-pub fn begin(reader: &mut (impl Read + Seek), size: u64) -> io::Result<Option<u64>> {
+pub(super) fn begin(reader: &mut (impl Read + Seek), size: u64) -> io::Result<Option<u64>> {
     let mut head = [0; 12];
     if size < head.len() as u64 {
         return Ok(None);
@@ -68,6 +55,7 @@ fn numbers_fit(header: &[u8]) -> bool {
 mod tests {
     use std::io::Cursor;
 
+    use npyz::NpyFile;
     use proptest::prelude::*;
 
     use super::*;
@@ -78,7 +66,10 @@ mod tests {
     }
 
     fn opened(bytes: &[u8]) -> io::Result<NpyFile<Cursor<&[u8]>>> {
-        open(Cursor::new(bytes), bytes.len() as u64)
+        let mut reader = Cursor::new(bytes);
+        let begin = begin(&mut reader, bytes.len() as u64)?;
+        begin.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NO_ARRAY))?;
+        NpyFile::new(reader)
     }
 
     #[test]

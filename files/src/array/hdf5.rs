@@ -1,0 +1,145 @@
+//! Arrays in HDF5 files, where the crate is built with the feature `hdf5` (the library in C is needed then).
+//!
+//! `FILE.h5/NAME` is the data set `NAME` of a file (`FILE.h5/GROUP/NAME`, one of a group), and `FILE.h5` the only one that lies outside groups. The
+//! library in C was not made for hostile files: damaged ones may end the process.
+
+use std::path::{Path, PathBuf};
+
+use super::{ends, wrong};
+use crate::ReadError;
+
+/// The bytes that an npy file of the array would have, if the path names one in an HDF5 file.
+pub(super) fn member(path: &Path) -> Option<Result<Vec<u8>, ReadError>> {
+    let file = path.ancestors().find(|path| ends(path, &["h5", "hdf5"]) && path.is_file())?;
+    let name = path.strip_prefix(file).ok().filter(|name| !name.as_os_str().is_empty());
+    Some(read(path, file, name.map(Path::to_owned)))
+}
+
+#[cfg(not(feature = "hdf5"))]
+fn read(path: &Path, _: &Path, _: Option<PathBuf>) -> Result<Vec<u8>, ReadError> {
+    let problem = "an HDF5 file, and this build cannot read them: build it with the feature `hdf5`, or make an npy file of the array";
+    Err(wrong(path, None, problem))
+}
+
+#[cfg(feature = "hdf5")]
+pub use with_library::Writer;
+#[cfg(feature = "hdf5")]
+use with_library::read;
+
+#[cfg(feature = "hdf5")]
+mod with_library {
+    use std::io;
+
+    use hdf5_metno::types::{FloatSize, IntSize, TypeDescriptor};
+    use hdf5_metno::{Dataset, File, H5Type};
+    use npyz::Order;
+
+    use super::*;
+    use crate::{WriteError, array, write_whole_by_name};
+
+    /// What filters of the library make of a byte at most: deflating.
+    const MOST_RATIO: u64 = 1032;
+
+    pub(super) fn read(path: &Path, file: &Path, name: Option<PathBuf>) -> Result<Vec<u8>, ReadError> {
+        let wrong = |problem: String| wrong(path, None, problem);
+        let opened = File::open(file).map_err(|e| wrong(format!("no HDF5 file, or a damaged one: {e}")))?;
+        let name = match name.as_deref().map(Path::to_str) {
+            Some(Some(name)) => name.to_owned(),
+            Some(None) => return Err(wrong("a name that is not UTF-8".into())),
+            None => only(&opened).map_err(wrong)?,
+        };
+        let set = opened.dataset(&name).map_err(|e| wrong(format!("no data set {name:?} in it: {e}")))?;
+        let size = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+        bytes(&set, size).map_err(|problem| wrong(format!("data set {name:?}: {problem}")))
+    }
+
+    /// The only data set outside groups.
+    fn only(file: &File) -> Result<String, String> {
+        let sets = file.datasets().map_err(|e| e.to_string())?;
+        let names: Vec<String> =
+            sets.iter().map(|set| set.name().trim_start_matches('/').to_owned()).collect();
+        match &names[..] {
+            [name] => Ok(name.clone()),
+            _ => Err(format!("{} data sets ({}): name one as FILE.h5/NAME", names.len(), names.join(", "))),
+        }
+    }
+
+    fn bytes(set: &Dataset, size: u64) -> Result<Vec<u8>, String> {
+        let (sides, kind) = (set.shape(), set.dtype().and_then(|kind| kind.to_descriptor()));
+        let elements = sides.iter().try_fold(1u64, |product, &side| product.checked_mul(side as u64));
+        if elements.is_none_or(|elements| elements / MOST_RATIO > size) {
+            return Err(format!("{sides:?} elements, in a file of {size} bytes"));
+        }
+        match kind.map_err(|e| e.to_string())? {
+            TypeDescriptor::Float(FloatSize::U4) => as_npy::<f32>(set, &sides),
+            TypeDescriptor::Float(FloatSize::U8) => as_npy::<f64>(set, &sides),
+            TypeDescriptor::Integer(IntSize::U2) => as_npy::<i16>(set, &sides),
+            TypeDescriptor::Unsigned(IntSize::U1) => as_npy::<u8>(set, &sides),
+            TypeDescriptor::Unsigned(IntSize::U8) => as_npy::<u64>(set, &sides),
+            other => {
+                Err(format!("elements of type {other}: float32, float64, int16, uint8 and uint64 are known"))
+            }
+        }
+    }
+
+    fn as_npy<T: H5Type + array::Number>(set: &Dataset, sides: &[usize]) -> Result<Vec<u8>, String> {
+        let (values, mut bytes) = (set.read_raw::<T>().map_err(|e| e.to_string())?, Vec::new());
+        array::put(&mut bytes, sides, Order::C, values).map_err(|e| e.to_string())?;
+        Ok(bytes)
+    }
+
+    /// A file that is written.
+    pub struct Writer(File);
+
+    impl Writer {
+        /// Writes a file through `body` and puts it in place only if everything worked.
+        ///
+        /// # Errors
+        /// Those of the file; nothing is left behind.
+        pub fn write(
+            path: &Path,
+            body: impl FnOnce(&mut Writer) -> io::Result<()>,
+        ) -> Result<(), WriteError> {
+            write_whole_by_name(path, |name: &Path| {
+                let mut writer = Writer(File::create(name).map_err(said)?);
+                body(&mut writer)?;
+                writer.0.close().map_err(said)
+            })
+        }
+
+        /// Puts an array with these sides into the file.
+        ///
+        /// # Errors
+        /// The library's.
+        pub fn put<T: H5Type>(&mut self, name: &str, sides: &[usize], values: &[T]) -> io::Result<()> {
+            let set = self.0.new_dataset::<T>().shape(sides).create(name).map_err(said)?;
+            set.write_raw(values).map_err(said)
+        }
+    }
+
+    fn said(error: hdf5_metno::Error) -> io::Error {
+        io::Error::other(error.to_string())
+    }
+}
+
+#[cfg(all(test, feature = "hdf5"))]
+mod tests {
+    use super::*;
+    use crate::array::Array;
+
+    #[test]
+    fn data_sets_in_groups_and_only_ones_are_read() {
+        let place = tempfile::tempdir().expect("a folder");
+        let path = place.path().join("one.h5");
+        let file = hdf5_metno::File::create(&path).expect("a file");
+        let group = file.create_group("run").expect("a group");
+        let set = group.new_dataset::<i16>().shape([2]).create("narrow").expect("a data set");
+        set.write_raw(&[16_384i16, -8192]).expect("written");
+        let set = file.new_dataset::<f64>().shape([1, 2]).create("only").expect("a data set");
+        set.write_raw(&[1.5, 2.5]).expect("written");
+        file.close().expect("whole");
+        let narrow = Array::open(&path.join("run").join("narrow")).expect("in a group");
+        assert_eq!(narrow.values::<i16>().expect("values"), [16_384, -8192]);
+        assert_eq!(Array::open(&path).expect("the only one").reals().expect("values"), [1.5, 2.5]);
+    }
+}
