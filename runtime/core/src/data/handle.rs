@@ -22,7 +22,8 @@ use crate::sched::ReadyTask;
 use crate::sync;
 use crate::task::{Resource, Task};
 
-/// What every handle has, whatever it holds. What running tasks look at lies apart from the chain, which submitters write meanwhile.
+/// What every handle has, whatever it holds. What running tasks look at lies apart from the chain, which
+/// submitters write meanwhile.
 #[repr(C)]
 pub(crate) struct HandleBase {
     pub(crate) id: u64,

@@ -23,7 +23,8 @@ pub(crate) struct Chain {
 pub(crate) trait Linker {
     /// A fresh number for a group.
     fn next_id(&self) -> u64;
-    /// Notified of every dependency, also those already satisfied, by the numbers of both ends, which it may not want to know.
+    /// Notified of every dependency, also those already satisfied, by the numbers of both ends, which it may
+    /// not want to know.
     fn edge(&self, ends: impl FnOnce() -> (u64, u64));
     /// A group was left by everybody at the moment of closing: complete it once no chain is locked.
     fn finish_later(&self, group: Arc<Group>);
@@ -60,7 +61,8 @@ impl Drop for Chain {
         if let Some((_, group)) = self.order.take_open()
             && group.close()
         {
-            // SAFETY: everybody has left. The handle is gone, so that nothing is combined and nobody comes after the group.
+            // SAFETY: everybody has left. The handle is gone, so that nothing is combined and nobody comes
+            // after the group.
             unsafe { Group::complete(Arc::as_ptr(&group), |_| unreachable!("nobody came after the group")) };
         }
     }

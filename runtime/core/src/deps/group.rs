@@ -11,7 +11,8 @@ use crate::task::Task;
 
 /// Accesses of one kind that need no order among themselves.
 ///
-/// A group holds a reference to itself until everybody has left, so that members need not count references besides.
+/// A group holds a reference to itself until everybody has left, so that members need not count references
+/// besides.
 pub(crate) struct Group {
     /// The number that edges in a trace name.
     pub(super) id: u64,
@@ -59,11 +60,12 @@ impl Group {
         self.members.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Hands out the successors of a group that everybody has left, after combining its partial results, and gives up the group's reference
-    /// to itself.
+    /// Hands out the successors of a group that everybody has left, after combining its partial results, and
+    /// gives up the group's reference to itself.
     ///
     /// # Safety
-    /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has; nobody else calls this.
+    /// The caller is the last who left, or was told by [`close`](Self::close) that everybody has; nobody else
+    /// calls this.
     pub(crate) unsafe fn complete(group: *const Group, each: impl FnMut(*const Task)) {
         // SAFETY: the group's own reference, which `open` forgot, is taken over once.
         let group = unsafe { Arc::from_raw(group) };
@@ -77,8 +79,9 @@ impl Group {
 impl Member {
     /// One member leaves; true for whoever comes last.
     fn counts_out(group: NonNull<Group>) -> bool {
-        // SAFETY: the group is alive until the count has changed. No reference to it as a whole is made, since that would have to stay valid
-        // until this returns; the one to the counter need not, since a counter is changed through shared references.
+        // SAFETY: the group is alive until the count has changed. No reference to it as a whole is made,
+        // since that would have to stay valid until this returns; the one to the counter need not, since a
+        // counter is changed through shared references.
         unsafe { (*group.as_ptr()).members.fetch_sub(1, Ordering::AcqRel) == 1 }
     }
 
@@ -102,7 +105,8 @@ impl Member {
 }
 
 impl Drop for Member {
-    /// The task never completes, since the runtime is broken: neither does the group, but its memory is given back.
+    /// The task never completes, since the runtime is broken: neither does the group, but its memory is given
+    /// back.
     fn drop(&mut self) {
         if Self::counts_out(self.0) {
             // SAFETY: everybody has left: the group's own reference is taken over once.
@@ -137,7 +141,8 @@ mod models {
     // SAFETY: a group is counted by atomic operations, and alive while a member has not left.
     unsafe impl Send for Moved {}
 
-    /// Two members leave while the chain closes the group and a task comes after it: that task is told once or needs no edge.
+    /// Two members leave while the chain closes the group and a task comes after it: that task is told once
+    /// or needs no edge.
     #[test]
     fn a_group_is_completed_once() {
         loom::model(|| {
@@ -149,7 +154,9 @@ mod models {
                 let member = Moved(member);
                 loom::thread::spawn(move || {
                     let member: Moved = member;
-                    member.0.leave(|_| drop(told.fetch_add(1, Ordering::Relaxed)));
+                    member.0.leave(|_| {
+                        told.fetch_add(1, Ordering::Relaxed);
+                    });
                 })
             });
             if group.close() {
@@ -160,7 +167,7 @@ mod models {
             let mut edge = Box::new(Edge::new(nobody));
             // SAFETY: the edge outlives the members, which are joined below.
             let pushed = unsafe { group.successors.push(&raw mut *edge) };
-            members.map(|member| member.join().unwrap());
+            members.into_iter().for_each(|member| member.join().unwrap());
             assert_eq!(told.load(Ordering::Relaxed), u32::from(pushed));
             assert_eq!(Arc::strong_count(&group), 1, "the group has given up its own reference");
         });

@@ -21,7 +21,7 @@ use crate::error::{Cause, Error, Failure, panic_message};
 use crate::graph::DeviceGraphs;
 use crate::sched::{Policy, ReadyTask, SchedView, Wake, World};
 use crate::subnormals::Subnormals;
-use crate::task::{Asked, Body, DeviceInfo, Header, Task, TaskRef};
+use crate::task::{Asked, Body, DeviceInfo, Header};
 use crate::topology::CoreInfo;
 use crate::trace_recorder::TraceRecorder;
 
@@ -356,8 +356,10 @@ impl Shared {
             // The policy dropped a task: a worker has to look.
             self.sleep.notify_any();
         }
-        // What the policy wants to have prefetched.
-        self.drain();
+        if self.transfers.is_some() {
+            // What the policy wants to have prefetched.
+            self.drain();
+        }
         pushed.unwrap_or_else(|panic| {
             self.breaks(panic_message(&*panic));
             Wake::Any
@@ -507,19 +509,6 @@ impl Shared {
             && self.in_flight() <= (self.window.size() / 2) as u64
         {
             self.wake_other_waiters();
-        }
-    }
-
-    /// Enters a task that has to wait, or a gate, for the watchdog; a task that is ready at once is with the policy.
-    pub(super) fn remember(&self, task: &TaskRef) {
-        if let Some(live) = &self.live {
-            live.insert(task);
-        }
-    }
-
-    pub(super) fn forget(&self, task: &Arc<Task>) {
-        if let Some(live) = &self.live {
-            live.remove(task);
         }
     }
 

@@ -237,7 +237,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Locks all chains of the task, checks every access, then links them all or none. The accesses are in the order of handles.
+    /// Locks all chains of the task, checks every access, then links them all or none. The accesses are in
+    /// the order of handles.
     fn link_locked(
         &self,
         task: &TaskRef,

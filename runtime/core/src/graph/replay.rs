@@ -373,7 +373,8 @@ impl Job for ReplayTask {
 
     fn bound(&self) -> Option<Bound<'_>> {
         let run = self.of_run();
-        // A body has the handles that were recorded itself: to look them up is work that each task would have.
+        // A body has the handles that were recorded itself: to look them up is work that each task would
+        // have.
         (run.differ || self.is_all()).then(|| run.graph.0.bound(self.at(), &run.handles))
     }
 

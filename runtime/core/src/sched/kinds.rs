@@ -74,6 +74,11 @@ impl Kinds {
         self.of[worker]
     }
 
+    /// True if every worker can run what is not restricted.
+    pub(super) fn are_alike(&self) -> bool {
+        self.alike
+    }
+
     pub(super) fn can_run(&self, view: &SchedView<'_>, task: &ReadyTask, worker: usize) -> bool {
         (self.alike && !task.is_restricted()) || view.can_run(task, worker)
     }

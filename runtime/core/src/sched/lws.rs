@@ -23,6 +23,14 @@ impl Lws {
         let queues = (0..workers).map(|_| CachePadded::default()).collect();
         Lws { queues, next: CachePadded::default(), open: Open::default() }
     }
+
+    /// The queue for a task that no worker has released.
+    fn next_queue(&self) -> usize {
+        match self.queues.len() {
+            1 => 0,
+            queues => self.next.fetch_add(1, Ordering::Relaxed) % queues,
+        }
+    }
 }
 
 impl Policy for Lws {
@@ -31,17 +39,15 @@ impl Policy for Lws {
     }
 
     fn push(&self, view: &SchedView<'_>, task: ReadyTask, from: Option<usize>) -> Wake {
-        let Some(wake) = self.open.wake(view, &task) else {
-            return Wake::Any;
-        };
         let kinds = self.open.kinds(view);
-        let worker = match (from, wake) {
-            (Some(from), _) if kinds.can_run(view, &task, from) => from,
-            (_, Wake::Worker(able)) => able,
-            (_, Wake::Any) if self.queues.len() == 1 => 0,
-            (_, Wake::Any) => self.next.fetch_add(1, Ordering::Relaxed) % self.queues.len(),
+        let (worker, wake) = if kinds.are_alike() && !task.is_restricted() {
+            (from, Wake::Any)
+        } else {
+            let Some(wake) = self.open.wake(view, &task) else { return Wake::Any };
+            let able = if let Wake::Worker(able) = wake { Some(able) } else { None };
+            (from.filter(|&from| kinds.can_run(view, &task, from)).or(able), wake)
         };
-        self.queues[worker].push(task);
+        self.queues[worker.unwrap_or_else(|| self.next_queue())].push(task);
         wake
     }
 
@@ -52,8 +58,7 @@ impl Policy for Lws {
     }
 
     fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
-        let kinds = self.open.kinds(view);
-        self.queues[worker].exchange(task, |tasks| kinds.pop(view, tasks, worker))
+        if self.open.kinds(view).are_alike() { self.queues[worker].exchange(task) } else { Err(task) }
     }
 
     fn pop_like(

@@ -105,9 +105,9 @@ pub trait Policy: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// As [`push`](Policy::push) of `task`, which a task of `worker` has just released, and then [`pop`](Policy::pop) for that worker, where this
-    /// is quicker than both. The task is given back if it is not, or if `pop` would find nothing. Asked only for tasks that every worker can
-    /// run; without this, tasks are pushed and popped.
+    /// As [`push`](Policy::push) of `task`, which a task of `worker` has just released, and then
+    /// [`pop`](Policy::pop) for that worker, where this is quicker than both; the task is given back where it
+    /// is not. Asked only for tasks that every worker can run. Without this, tasks are pushed and popped.
     fn exchange(&self, view: &SchedView<'_>, worker: usize, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
         let _ = (view, worker);
         Err(task)

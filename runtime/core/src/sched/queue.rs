@@ -63,8 +63,38 @@ impl TaskQueue {
 
     /// Takes the task of highest priority; the oldest among equals.
     pub fn pop(&mut self) -> Option<ReadyTask> {
-        let first = self.priority()?;
-        Some(self.take(first, 0))
+        let task = match self.others.last_entry() {
+            Some(mut list) if *list.key() > 0 || self.plain.is_empty() => {
+                let task = list.get_mut().pop_front();
+                if list.get().is_empty() {
+                    self.spare = list.remove();
+                }
+                self.others_len -= 1;
+                task
+            }
+            _ => self.plain.pop_front(),
+        }?;
+        if self.restricted > 0 {
+            self.restricted -= usize::from(task.is_restricted());
+        }
+        Some(task)
+    }
+
+    /// Adds a task and takes the first, which may be the same.
+    fn exchange(&mut self, task: ReadyTask) -> ReadyTask {
+        if task.priority() == 0 && self.others.is_empty() {
+            let Some(first) = self.plain.pop_front() else { return task };
+            self.plain.push_back(task);
+            return first;
+        }
+        match self.priority() {
+            Some(first) if first >= task.priority() => {
+                let first = self.take(first, 0);
+                self.push(task);
+                first
+            }
+            _ => task,
+        }
     }
 
     /// As [`pop`](TaskQueue::pop), among the tasks that `may`; the others keep their places.
@@ -170,7 +200,8 @@ fn take_at(list: &mut VecDeque<ReadyTask>, at: usize) -> ReadyTask {
 /// A queue that several threads use.
 #[derive(Debug)]
 pub(super) struct SharedQueue {
-    /// Priority of the first task, so that nobody need lock the queue to learn that it has nothing for him. Written under the lock.
+    /// Priority of the first task, so that nobody need lock the queue to learn that it has nothing for him.
+    /// Written under the lock.
     first: AtomicI64,
     tasks: Mutex<TaskQueue>,
 }
@@ -199,18 +230,17 @@ impl SharedQueue {
         self.first.load(atomic::Ordering::Relaxed) == EMPTY
     }
 
-    /// Adds a task and takes the one that comes first, which may be the same: that need not be queued. Given back if none can be taken.
-    pub(super) fn exchange(
-        &self,
-        task: ReadyTask,
-        take: impl FnOnce(&mut TaskQueue) -> Option<ReadyTask>,
-    ) -> Result<ReadyTask, ReadyTask> {
+    /// Adds a task and takes the one that comes first, which may be the same: that need not be queued. Given
+    /// back if it is not every worker that may run what is queued.
+    pub(super) fn exchange(&self, task: ReadyTask) -> Result<ReadyTask, ReadyTask> {
         if self.first.load(atomic::Ordering::Relaxed) < i64::from(task.priority()) {
             return Ok(task);
         }
         let mut tasks = self.tasks.lock();
-        let Some(first) = take(&mut tasks) else { return Err(task) };
-        tasks.push(task);
+        if tasks.restricted > 0 {
+            return Err(task);
+        }
+        let first = tasks.exchange(task);
         self.has_changed(&tasks);
         Ok(first)
     }

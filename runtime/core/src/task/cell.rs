@@ -63,8 +63,8 @@ const CANCELLED: u32 = 2;
 const OPEN_GATE: u32 = 4;
 const NOBODY_BEHIND: u32 = 8;
 
-/// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is, and what those touch that come
-/// before the task lies together: by then it is cold memory.
+/// A task with a body of type `B`. What comes before the body lies in the same places whatever the body is,
+/// and what those touch that come before the task lies together: by then it is cold memory.
 #[repr(C)]
 pub(crate) struct TaskCell<B: ?Sized> {
     /// Predecessors that have not completed, plus one while the submitter links.
@@ -147,8 +147,8 @@ impl Task {
 
     /// Makes `task` wait for the node that owns `successors`, unless that has completed.
     pub(crate) fn follow(task: &Arc<Task>, successors: &Successors<Task>) {
-        // SAFETY: only the submitter touches the links; the room for edges never moves again, and lives as long as the
-        // task, which nobody runs or frees before every pushed edge has been counted down.
+        // SAFETY: only the submitter touches the links; the room for edges never moves again, and lives as
+        // long as the task, which nobody runs or frees before every pushed edge has been counted down.
         unsafe {
             let links = &mut *task.links.get();
             assert!(links.pushed < links.room, "room was made for every edge");
@@ -170,7 +170,8 @@ impl Task {
         unsafe { &*self.links.get() }.pushed > 0
     }
 
-    /// Gives the watchdog a reference to the task, which is being linked: its address as that of a task with any body.
+    /// Gives the watchdog a reference to the task, which is being linked: its address as that of a task with
+    /// any body.
     pub(crate) fn list(task: &Arc<Task>) -> *const TaskCell<()> {
         // SAFETY: still the submitter.
         unsafe { &mut *task.links.get() }.listed = true;
@@ -266,7 +267,9 @@ impl Task {
         let links = unsafe { &mut *self.links.get() };
         links.groups.drain(..).for_each(|group| group.leave(&mut each));
         self.successors.close(each);
-        // A thread that waits sets its mark and then looks at the successors (SeqCst): one of the two sees the other.
+        // A thread that waits sets its mark and then looks at the successors. All four accesses are SeqCst,
+        // so that one of the two sees the other. There is no model of this: loom takes such accesses for
+        // AcqRel, with which it would be wrong.
         self.flags.load(Ordering::SeqCst) & WAITED != 0
     }
 

@@ -1,5 +1,6 @@
 //! Notices when nothing moves, and says what waits for what.
 
+use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::thread;
@@ -21,8 +22,8 @@ const NAMED: usize = 8;
 /// A task whose body is of no interest.
 type AnyTask = TaskCell<()>;
 
-/// One place of the table: the address of a task that waits, which is even, or one more while the watchdog looks at the task. A task that is
-/// listed has a reference to itself besides those that are elsewhere.
+/// One place of the table: the address of a task that waits, which is even, or one more while the watchdog
+/// looks at the task. A task that is listed has a reference to itself besides those that are elsewhere.
 struct Place<T>(AtomicPtr<T>);
 
 impl<T> Place<T> {
@@ -60,8 +61,8 @@ impl<T> Place<T> {
         let task = NonNull::new(listed)?;
         let pinned = listed.map_addr(|address| address | 1);
         self.0.compare_exchange(listed, pinned, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        // SAFETY: what is listed has a reference to itself until it is listed no longer, which has to wait while it is pinned; who submits it
-        // has written it before it was listed (Release).
+        // SAFETY: what is listed has a reference to itself until it is listed no longer, which has to wait
+        // while it is pinned; who submits it has written it before it was listed (Release).
         let shown = show(unsafe { task.as_ref() });
         self.0.store(listed, Ordering::Release);
         Some(shown)
@@ -79,7 +80,8 @@ fn unpinned<T>(listed: *mut T) -> *mut T {
 pub(crate) struct Running {
     /// The number of the task, plus one; 0 when it runs none.
     id: AtomicU64,
-    /// Name and coordinates of the submitted task that it has begun last, which are to be read as long as the number is the same.
+    /// Name and coordinates of the submitted task that it has begun last, which are to be read as long as the
+    /// number is the same.
     name: AtomicPtr<u8>,
     name_len: AtomicU64,
     coords: [AtomicU32; 3],
@@ -120,7 +122,8 @@ impl Running {
         if self.id.load(Ordering::Relaxed) != id + 1 || name.is_null() {
             return None;
         }
-        // SAFETY: both are of one name, since the number has not changed between, and names are kept until the process ends.
+        // SAFETY: both are of one name, since the number has not changed between, and names are kept until
+        // the process ends.
         let name = unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(name, len as usize)) };
         Some(if coords == [u32::MAX; 3] { name.into() } else { format!("{name}[{}]", format_coords(coords)) })
     }
@@ -131,7 +134,7 @@ impl Running {
 pub(crate) struct LiveTasks {
     slots: Box<[Place<AnyTask>]>,
     /// Gates and whole replays.
-    others: Mutex<Vec<TaskRef>>,
+    others: Mutex<BTreeMap<u64, TaskRef>>,
     /// Graphs that are being replayed, by the number of the first task: what a worker runs of them it notes by its number only,
     /// since headers of recorded tasks are cold memory.
     replays: Mutex<Vec<(u64, Graph)>>,
@@ -153,7 +156,8 @@ impl LiveTasks {
         replays.iter().find_map(|(first, graph)| graph.title_of(id.checked_sub(*first)?))
     }
 
-    /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at once is with its policy.
+    /// Enters a task that has to wait, or a gate or replay, which is being linked: what is ready at once is
+    /// with its policy.
     #[inline]
     pub(in crate::engine) fn insert(&self, task: &TaskRef) {
         let cell: &Task = task.cell();
@@ -165,7 +169,7 @@ impl LiveTasks {
                 }
             }
             Role::Work => {}
-            Role::Gate | Role::Replay => self.others.lock().push(task.clone()),
+            Role::Gate | Role::Replay => drop(self.others.lock().insert(task.id(), task.clone())),
         }
     }
 
@@ -180,47 +184,54 @@ impl LiveTasks {
             }
             Role::Work => {}
             Role::Gate | Role::Replay => {
-                // Dropped after the lock.
-                let mut others = self.others.lock();
-                let at = others.iter().position(|other| other.id() == cell.header.id);
-                let taken = at.map(|at| others.swap_remove(at));
-                drop(others);
+                let taken = self.others.lock().remove(&cell.header.id);
+                // After the lock.
                 drop(taken);
             }
         }
     }
 
-    /// The oldest tasks that wait but for those with these numbers: title and number, and what each waits for.
-    fn oldest(&self, apart_from: &[u64]) -> Vec<String> {
-        let mut ids: Vec<u64> =
-            self.slots.iter().filter_map(|place| place.look(|task| task.header.id)).collect();
-        let others: Vec<TaskRef> =
-            self.others.lock().iter().filter(|task| !task.cell().is_gate_open()).cloned().collect();
-        ids.extend(others.iter().map(TaskRef::id));
-        ids.sort_unstable();
-        let waits = |id: &u64| {
-            let describe = |title: String, waits: String| format!("{title} #{id} ({waits})");
-            if let Some(other) = others.iter().find(|task| task.id() == *id) {
-                return Some(describe(other.cell().header.title(), other.cell().waits_for()));
-            }
-            let of_task = |task: &AnyTask| {
-                (task.header.id == *id).then(|| describe(task.header.title(), task.waits_for()))
-            };
-            self.place(*id).look(of_task)?
-        };
-        ids.iter().filter(|id| !apart_from.contains(id)).filter_map(waits).take(NAMED).collect()
+    /// Gates that are open, behind each of which somebody holds a guard; or gates and replays that wait. The
+    /// oldest first.
+    fn others(&self, open: bool) -> BTreeMap<u64, TaskRef> {
+        let others = self.others.lock();
+        let which = others.iter().filter(|(_, task)| task.cell().is_gate_open() == open);
+        which.map(|(&id, task)| (id, task.clone())).collect()
     }
 
-    /// The gates behind which somebody holds a guard, the oldest first.
-    fn held(&self) -> Vec<TaskRef> {
-        let mut held: Vec<TaskRef> =
-            self.others.lock().iter().filter(|task| task.cell().is_gate_open()).cloned().collect();
-        held.sort_by_key(TaskRef::id);
-        held
+    /// The oldest tasks that wait but for those with these numbers: title and number, and what each waits
+    /// for.
+    fn oldest(&self, apart_from: &[u64]) -> Vec<String> {
+        let others = self.others(false);
+        let listed = self.slots.iter().filter_map(|place| place.look(|task| task.header.id));
+        let mut ids: Vec<u64> = listed.chain(others.keys().copied()).collect();
+        ids.sort_unstable();
+        let describe = |title: String, id: &u64, waits: String| format!("{title} #{id} ({waits})");
+        let waits = |id: &u64| match others.get(id) {
+            Some(other) => Some(describe(other.cell().header.title(), id, other.cell().waits_for())),
+            None => self.place(*id).look(|task| {
+                (task.header.id == *id).then(|| describe(task.header.title(), id, task.waits_for()))
+            })?,
+        };
+        ids.iter().filter(|id| !apart_from.contains(id)).filter_map(waits).take(NAMED).collect()
     }
 }
 
 impl Shared {
+    /// A task has been linked.
+    pub(in crate::engine) fn remember(&self, task: &TaskRef) {
+        if let Some(live) = &self.live {
+            live.insert(task);
+        }
+    }
+
+    /// A task is about to complete.
+    pub(in crate::engine) fn forget(&self, task: &Arc<Task>) {
+        if let Some(live) = &self.live {
+            live.remove(task);
+        }
+    }
+
     /// A graph is being replayed; its tasks are numbered from `first`.
     pub(crate) fn replay_begins(&self, first: u64, graph: &Graph) {
         if let Some(live) = &self.live {
@@ -303,8 +314,8 @@ fn describe(shared: &Shared, stalled: Duration) -> String {
         let thread = task.cell().body.holder().unwrap_or_default();
         format!("{} (by thread {thread:?})", super::blocked::title(task.cell()))
     };
-    let held: Vec<String> =
-        live.map(LiveTasks::held).unwrap_or_default().iter().take(NAMED).map(held_by).collect();
+    let held = live.map(|live| live.others(true)).unwrap_or_default();
+    let held: Vec<String> = held.values().take(NAMED).map(held_by).collect();
     let blocked = shared.describe_blocked();
     let apart: Vec<u64> = running.iter().filter_map(|id| id.checked_sub(1)).collect();
     let waiting = live.map(|live| live.oldest(&apart)).unwrap_or_default();

@@ -275,8 +275,8 @@ impl Shared {
         }
     }
 
-    /// Queues what became ready. This worker takes one task of what is queued then, into `taken` if it is given, so that for one nobody has to be
-    /// woken; who is woken for several wakes others in turn.
+    /// Queues what became ready. This worker takes one task of what is queued then, into `taken` if it is
+    /// given, so that for one nobody has to be woken; who is woken for several wakes others in turn.
     pub(super) fn pass_on(
         self: &Arc<Self>,
         ready: &mut Ready,
@@ -306,7 +306,8 @@ impl Shared {
         }
     }
 
-    /// Hands a task over to the policy and takes the next one for this worker in one go, where the policy does that.
+    /// Hands a task over to the policy and takes the next one for this worker in one go, where the policy
+    /// does that.
     fn exchange(self: &Arc<Self>, task: ReadyTask, worker: usize) -> Result<Option<ReadyTask>, ReadyTask> {
         if self.transfers.is_some() || task.is_restricted() {
             return Err(task);
