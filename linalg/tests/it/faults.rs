@@ -19,7 +19,7 @@ const FEW: u64 = 10_000;
 /// A runtime that is given up loudly if it hangs.
 fn builder(cpus: usize, policy: &str) -> RuntimeBuilder {
     let patience = Some(Duration::from_secs(20));
-    Runtime::builder().workers(cpus).policy(policy).pin(false).watchdog(patience).on_stall(|text| {
+    Runtime::builder().workers(cpus).policy(policy).bind(false).watchdog(patience).on_stall(|text| {
         eprintln!("stalled: {text}");
         std::process::abort();
     })

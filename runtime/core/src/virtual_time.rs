@@ -190,7 +190,7 @@ impl Run {
             device_graphs: DeviceGraphs::default(),
             subnormals: None,
             watched: false,
-            pinned: 0,
+            bound: 0,
             oversubscribed: false,
             clock,
             events: Some(Arc::clone(&events)),

@@ -91,7 +91,7 @@ fn run_on(
     }
     let (nodes, died) = (rt.memory(), has_lost_a_device(&rt));
     drop(rt);
-    match Runtime::builder().workers(1).pin(false).build() {
+    match Runtime::builder().workers(1).bind(false).build() {
         Ok(rt) => compare_all(&rt, handles, expected, &mut judge),
         Err(error) => judge.differences.push(format!("no second runtime: {error}")),
     }
@@ -125,7 +125,7 @@ fn runtime(
         .workers(machine.cpus)
         .policy(machine.policy)
         .window(machine.window)
-        .pin(false)
+        .bind(false)
         .watchdog(Some(patience / 2))
         .on_stall(stalled);
     let devices = machine.devices.iter().cloned().zip(&machine.gpus);
@@ -423,17 +423,19 @@ impl<'rt> Session<'rt> {
 }
 
 fn give<D: Sample>(rt: &Runtime, handle: &Handle<D>, worker: usize, hint: Hint) -> Result<(), Error> {
-    let worker = worker % rt.workers();
+    // The host and the devices; the disk comes last, where there is one, and is none.
+    let nodes = rt.memory().iter().filter(|node| node.name != "disk").count();
+    let node = worker % nodes.max(1);
     match hint {
-        Hint::Prefetch => rt.prefetch(handle, worker),
+        Hint::Prefetch => rt.prefetch(handle, node),
         Hint::WontUse => {
             rt.wont_use(handle);
             Ok(())
         }
         Hint::Pin => {
-            rt.pin(handle, worker)?;
-            rt.prefetch(handle, worker)?;
-            rt.unpin(handle, worker)
+            rt.pin(handle, node)?;
+            rt.prefetch(handle, node)?;
+            rt.unpin(handle, node)
         }
     }
 }

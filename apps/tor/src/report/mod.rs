@@ -273,7 +273,7 @@ mod tests {
     fn outcome(rules: &[&str], targets: Vec<[f64; 2]>) -> Outcome {
         let text = include_str!("../../systems/demo.toml").replace("nssp = 16 ", "nssp = 6 ");
         let input = parse(Path::new("small.toml"), &text, None, Mode::Strict).unwrap();
-        let rt = Runtime::builder().workers(2).pin(false).build().unwrap();
+        let rt = Runtime::builder().workers(2).bind(false).build().unwrap();
         let options = Options {
             rules: rules.iter().map(|r| r.to_string()).collect(),
             tile: TileChoice::Uniform(32),

@@ -7,7 +7,7 @@ use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse, read};
 use zellige_tor::pipeline::{self, Measured, OnNotSpd, Options, RuleResult, Silent, TileChoice};
 
 fn runtime() -> Runtime {
-    Runtime::builder().workers(2).pin(false).build().unwrap()
+    Runtime::builder().workers(2).bind(false).build().unwrap()
 }
 
 /// MOAO's check system with ten layers, n = 912.

@@ -23,7 +23,7 @@ fn system(nssp: usize) -> Input {
 }
 
 fn runtime(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).pin(false).build().unwrap()
+    Runtime::builder().workers(workers).bind(false).build().unwrap()
 }
 
 fn options(rules: &[&str], tile: usize) -> Options {

@@ -16,7 +16,7 @@ const DEMO: &str = include_str!("../../systems/demo.toml");
 fn a_simulation_chooses_as_the_run_that_its_norms_are_from() {
     let text = DEMO.replace("nssp = 16 ", "nssp = 8 ");
     let input = parse(Path::new("system.toml"), &text, None, Mode::Strict).unwrap();
-    let rt = Runtime::builder().workers(2).pin(false).build().unwrap();
+    let rt = Runtime::builder().workers(2).bind(false).build().unwrap();
     let rules = ["hp1:operand=1e-2", "hp1:operand=1e-3", "hp1:operand=1e-4", "hp1:tile=1e-2"];
     // A divisor of m = 104: rows are cut into equal parts by the run, and into tiles with a short last one by the simulation.
     let tile = 52;

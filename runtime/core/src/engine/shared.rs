@@ -86,7 +86,7 @@ pub(crate) struct Parts {
     pub(crate) subnormals: Option<Subnormals>,
     pub(crate) watched: bool,
     /// So many workers, the first ones, stay on their cores.
-    pub(crate) pinned: usize,
+    pub(crate) bound: usize,
     /// There are more workers than cores.
     pub(crate) oversubscribed: bool,
     pub(crate) clock: Arc<Clock>,
@@ -142,7 +142,7 @@ pub(crate) struct Shared {
     pub(super) spares: AtomicUsize,
     pub(super) spare_threads: Mutex<Vec<JoinHandle<()>>>,
     /// So many workers, the first ones, stay on their cores.
-    pub(super) pinned: usize,
+    pub(super) bound: usize,
     pub(super) oversubscribed: bool,
     /// The process that started the workers.
     process: Process,
@@ -192,7 +192,7 @@ impl Shared {
             blocked: BlockedThreads::new(),
             spares: AtomicUsize::new(0),
             spare_threads: Mutex::default(),
-            pinned: parts.pinned,
+            bound: parts.bound,
             oversubscribed: parts.oversubscribed,
             process: Process::this(),
             failures: Mutex::default(),

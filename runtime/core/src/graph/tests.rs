@@ -71,7 +71,7 @@ fn expected(program: &Program) -> Order {
 }
 
 fn runtime() -> Runtime {
-    Runtime::builder().workers(2).pin(false).trace(true).build().unwrap()
+    Runtime::builder().workers(2).bind(false).trace(true).build().unwrap()
 }
 
 fn registered(rt: &Runtime) -> Vec<Handle<f64>> {

@@ -37,7 +37,7 @@ pub struct RuntimeBuilder {
     policy: PolicyChoice,
     window: usize,
     trace: Option<usize>,
-    pin: bool,
+    bind: bool,
     subnormals: Option<Subnormals>,
     patience: Option<Duration>,
     models: Option<Arc<Models>>,
@@ -83,7 +83,7 @@ impl RuntimeBuilder {
             policy: PolicyChoice::Named("lws".into()),
             window: DEFAULT_WINDOW,
             trace: None,
-            pin: true,
+            bind: true,
             subnormals: None,
             patience: Some(Duration::from_secs(30)),
             models: None,
@@ -223,10 +223,10 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Whether each worker stays on one core (default: yes, unless there are more workers than cores).
+    /// Whether each worker is bound to a core (default: yes, unless there are more workers than cores).
     #[must_use]
-    pub fn pin(mut self, pin: bool) -> Self {
-        self.pin = pin;
+    pub fn bind(mut self, bind: bool) -> Self {
+        self.bind = bind;
         self
     }
 
@@ -361,7 +361,7 @@ impl RuntimeBuilder {
             device_graphs,
             subnormals: self.subnormals,
             watched,
-            pinned: if self.pin && cpus <= cores { cpus } else { 0 },
+            bound: if self.bind && cpus <= cores { cpus } else { 0 },
             oversubscribed: count > cores,
             clock,
             events,

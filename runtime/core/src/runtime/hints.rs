@@ -7,21 +7,21 @@ use crate::data::{AnyHandle, Data, Gate, Handle};
 use crate::engine::Shared;
 use crate::engine::transfer::TransferDriver;
 use crate::error::Error;
-use crate::memory::{Access, Datum, HOST, Memory, Need, Reason};
+use crate::memory::{Access, Datum, HOST, Memory, Need, NodeId, Reason};
 
 /// Hints to the memory manager. Where all data are in host memory they do nothing.
 impl Runtime {
-    /// Has the handle's current value brought to the memory of a worker's device as soon as nothing more urgent is on the
-    /// way, if there is room and values of its type can leave the host.
+    /// Has the handle's current value brought to a memory node as soon as nothing more urgent is on the way, if there is room and values
+    /// of its type can leave the host. Nodes are numbered as [`Runtime::memory`] lists them: the host is 0, the devices follow in
+    /// the order in which they were given to the builder.
     ///
     /// # Errors
-    /// [`Error::Config`] for a worker that does not exist.
-    pub fn prefetch<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
+    /// [`Error::Config`] for a node that does not exist, and for the disk.
+    pub fn prefetch<D: Data>(&self, handle: &Handle<D>, node: NodeId) -> Result<(), Error> {
         let core: &dyn AnyHandle = &**handle.core();
-        self.hint(handle, Some(worker), |transfers, memory, datum| {
+        self.hint(handle, Some(node), |_, memory, datum| {
             let (format, bytes) = memory.current(datum);
             let need = Need { datum, format, bytes, access: Access::Read };
-            let node = transfers.node_of(worker);
             if (node == HOST || core.is_portable()) && memory.has_value(datum) {
                 memory.prefetch(node, &[need], Reason::Prefetch);
             }
@@ -30,7 +30,7 @@ impl Runtime {
 
     /// The handle will not be used for a while: its replicas are the first to make room for others.
     pub fn wont_use<D: Data>(&self, handle: &Handle<D>) {
-        // Without a worker nothing can be wrong.
+        // Without a node nothing can be wrong.
         let _ = self.hint(handle, None, |_, memory, datum| memory.wont_use(datum));
     }
 
@@ -43,42 +43,42 @@ impl Runtime {
         Gate::invalidate(self.shared(), handle)
     }
 
-    /// Keeps the handle's replicas in the memory of a worker's device until [`unpin`](Runtime::unpin), once they are there. What is
-    /// pinned cannot make room for others: a task whose operands do not fit beside it waits.
+    /// Keeps the handle's replicas on a memory node until [`unpin`](Runtime::unpin), once they are there. What is pinned cannot make room for
+    /// others: a task whose operands do not fit beside it waits. Nodes are numbered as for [`prefetch`](Runtime::prefetch).
     ///
     /// # Errors
-    /// [`Error::Config`] for a worker that does not exist.
-    pub fn pin<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
-        self.hint(handle, Some(worker), |transfers, memory, datum| {
-            memory.pin(datum, transfers.node_of(worker))
-        })
+    /// [`Error::Config`] for a node that does not exist, and for the disk.
+    pub fn pin<D: Data>(&self, handle: &Handle<D>, node: NodeId) -> Result<(), Error> {
+        self.hint(handle, Some(node), |_, memory, datum| memory.pin(datum, node))
     }
 
     /// Ends [`pin`](Runtime::pin).
     ///
     /// # Errors
-    /// [`Error::Config`] for a worker that does not exist, or in whose memory the handle is not pinned.
-    pub fn unpin<D: Data>(&self, handle: &Handle<D>, worker: usize) -> Result<(), Error> {
+    /// [`Error::Config`] for a node that does not exist, or on which the handle is not pinned.
+    pub fn unpin<D: Data>(&self, handle: &Handle<D>, node: NodeId) -> Result<(), Error> {
         let mut was = true;
-        self.hint(handle, Some(worker), |transfers, memory, datum| {
-            was = memory.unpin(datum, transfers.node_of(worker))
-        })?;
-        let message = || format!("{} is not pinned for worker {worker}", handle.name());
+        self.hint(handle, Some(node), |_, memory, datum| was = memory.unpin(datum, node))?;
+        let message = || format!("{} is not pinned on node {node}", handle.name());
         if was { Ok(()) } else { Err(Error::Config(message())) }
     }
 
     fn hint<D: Data>(
         &self,
         handle: &Handle<D>,
-        worker: Option<usize>,
+        node: Option<NodeId>,
         tell: impl FnOnce(&TransferDriver, &mut Memory, Datum),
     ) -> Result<(), Error> {
         let shared: &Arc<Shared> = self.shared();
-        if let Some(worker) = worker.filter(|&worker| worker >= shared.workers.len()) {
-            let all = shared.workers.len();
-            return Err(Error::Config(format!("there is no worker {worker}: there are {all}, from 0")));
+        let transfers = shared.transfers.as_ref();
+        let nodes = transfers.map_or(1, |transfers| transfers.values_nodes());
+        if let Some(node) = node.filter(|&node| node >= nodes) {
+            let devices = nodes - 1;
+            let message =
+                format!("there is no memory node {node}: there are 0, the host, and {devices} devices");
+            return Err(Error::Config(message));
         }
-        let Some(transfers) = &shared.transfers else { return Ok(()) };
+        let Some(transfers) = transfers else { return Ok(()) };
         // A handle that no task has named yet is the manager's from now on.
         let chain = handle.core().base().chain.lock();
         if !handle.core().base().belongs_to(shared.id) {

@@ -20,7 +20,7 @@ pub fn cpu_limit() -> Option<f64> {
 }
 
 /// A control group's folder and those above it: every level may be tighter.
-fn levels(root: &'static str, group: &str) -> impl Iterator<Item = PathBuf> {
+fn levels(root: &str, group: &str) -> impl Iterator<Item = PathBuf> {
     let own = Path::new(root).join(group.trim_start_matches('/'));
     std::iter::successors(Some(own), |folder| folder.parent().map(Path::to_owned))
         .take_while(move |folder| folder.starts_with(root))
@@ -50,7 +50,7 @@ pub fn available_memory() -> Option<u64> {
 }
 
 /// What a control group and those above it have left.
-fn grants(root: &'static str, group: &str, [limit, used]: [&str; 2]) -> Vec<u64> {
+fn grants(root: &str, group: &str, [limit, used]: [&str; 2]) -> Vec<u64> {
     let left = |folder: PathBuf| {
         let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
         let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn groups_above_count_too() {
         let folder = tempfile::tempdir().expect("a folder");
-        let root: &'static str = folder.path().to_str().expect("a name").to_owned().leak();
+        let root = folder.path().to_str().expect("a name");
         let write = |name: &str, text: &str| {
             let file = folder.path().join(name);
             fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");

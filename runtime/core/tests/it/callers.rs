@@ -106,7 +106,7 @@ fn what_is_not_pinned_cannot_be_unpinned() {
     rt.pin(&x, 1).unwrap();
     rt.unpin(&x, 1).unwrap();
     let error = rt.unpin(&x, 1).unwrap_err().to_string();
-    assert!(error.contains("x is not pinned for worker 1"), "{error}");
+    assert!(error.contains("x is not pinned on node 1"), "{error}");
     assert_eq!(rt.take(x).unwrap(), [1; 4]);
 }
 

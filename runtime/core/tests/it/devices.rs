@@ -332,7 +332,7 @@ fn hints_bring_keep_and_let_go() {
     // Full: a hint takes only what is free.
     rt.prefetch(&z, 1).unwrap();
     arrived(1600);
-    assert!(rt.prefetch(&x, 2).unwrap_err().to_string().contains("there is no worker 2"));
+    assert!(rt.prefetch(&x, 2).unwrap_err().to_string().contains("there is no memory node 2"));
     rt.pin(&x, 1).unwrap();
     rt.wont_use(&y);
     rt.unpin(&x, 1).unwrap();

@@ -14,7 +14,7 @@ const EACH: u64 = 8 * 1000;
 
 /// A runtime that is given up loudly if it hangs.
 fn builder(cpus: usize) -> RuntimeBuilder {
-    Runtime::builder().workers(cpus).pin(false).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
+    Runtime::builder().workers(cpus).bind(false).watchdog(Some(Duration::from_secs(20))).on_stall(|text| {
         eprintln!("stalled: {text}");
         std::process::abort();
     })

@@ -8,7 +8,7 @@ use zellige_runtime::{Runtime, Submit, read, update};
 
 /// Two workers that have both run a body, so that both are there.
 fn awake(trace: bool) -> Runtime {
-    let rt = Runtime::builder().workers(2).pin(false).trace(trace).build().unwrap();
+    let rt = Runtime::builder().workers(2).bind(false).trace(trace).build().unwrap();
     let both = Arc::new(Barrier::new(2));
     for _ in 0..2 {
         let both = Arc::clone(&both);
@@ -72,7 +72,7 @@ fn a_worker_without_work_is_accounted_for() {
 
 #[test]
 fn a_tiny_trace_loses_records_and_says_so() {
-    let rt = Runtime::builder().workers(1).pin(false).trace_capacity(2).build().unwrap();
+    let rt = Runtime::builder().workers(1).bind(false).trace_capacity(2).build().unwrap();
     let x = rt.register(1.0f64);
     for _ in 0..20 {
         rt.task("read").operands((read(&x),)).cpu(|_| ()).submit().unwrap();

@@ -93,7 +93,7 @@ fn values_that_nobody_uses_make_room_for_working_space() {
     let rt = on(&mock, 128 * KIB);
     let vectors = vectors(&rt, 16, 8 * KIB);
     // All of them are there and leave nothing.
-    vectors.iter().for_each(|vector| rt.prefetch(vector, 0).unwrap());
+    vectors.iter().for_each(|vector| rt.prefetch(vector, 1).unwrap());
     for vector in vectors.iter().cycle().take(48) {
         rt.submit(Through(40 * KIB), (update(vector),)).unwrap();
     }

@@ -86,7 +86,7 @@ fn bump<D: Portable>(rt: &impl Submit, y: &Handle<D>) {
 
 /// A worker, and GPUs with room for so many values each; given up loudly if it hangs.
 fn builder(mock: &Arc<Mock>, gpus: u32, values: u64) -> RuntimeBuilder {
-    let builder = Runtime::builder().workers(1).pin(false).peers(1e9).policy("eager");
+    let builder = Runtime::builder().workers(1).bind(false).peers(1e9).policy("eager");
     let builder = builder.watchdog(Some(Duration::from_secs(60))).on_stall(|text| {
         eprintln!("stalled: {text}");
         std::process::abort();
@@ -214,7 +214,7 @@ fn values_outlive_their_runtime_and_keep_its_driver() {
     let leaks = mock.leaks();
     assert_eq!(leaks.len(), 7, "what lies in values, and nothing else: {leaks:?}");
     assert!(leaks.iter().all(|leak| leak.contains("locked host memory")), "{leaks:?}");
-    let rt = Runtime::builder().workers(1).pin(false).build().unwrap();
+    let rt = Runtime::builder().workers(1).bind(false).build().unwrap();
     for y in values {
         assert!(rt.take(y).unwrap().iter().all(|&number| number == 1.0));
     }

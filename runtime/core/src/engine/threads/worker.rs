@@ -51,7 +51,7 @@ pub(crate) fn spawn_workers(shared: &Arc<Shared>) -> Result<Vec<thread::JoinHand
 /// The life of a thread that acts as worker `index`, and runs `first` before it looks for anything else.
 pub(in crate::engine) fn work(shared: &Arc<Shared>, index: usize, first: Option<Next>) {
     shared.enter_worker_thread();
-    if index < shared.pinned {
+    if index < shared.bound {
         crate::topology::pin_to(shared.workers[index].core.cpu);
     }
     // What tasks make may travel.

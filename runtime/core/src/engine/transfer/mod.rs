@@ -448,6 +448,11 @@ impl TransferDriver {
         self.lanes[worker].node
     }
 
+    /// How many nodes tasks and callers can have values on: all but the disk.
+    pub(crate) fn values_nodes(&self) -> usize {
+        self.nodes.len() - usize::from(self.disk.is_some())
+    }
+
     pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|node| &*node.name)
     }

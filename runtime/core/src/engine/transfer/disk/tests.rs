@@ -15,7 +15,7 @@ fn runtime() -> (Runtime, Arc<Faults>) {
     let (storage, faults) = Faulty::new();
     let rt = Runtime::builder()
         .workers(2)
-        .pin(false)
+        .bind(false)
         .host_memory(3 * EACH)
         .swap_with(Swap::on(Path::new("here"), storage))
         .watchdog(Some(Duration::from_secs(20)))
@@ -114,7 +114,7 @@ fn what_is_lost_with_the_disk_is_lost_when_the_runtime_ends_too() {
     add_around(&rt, &data);
     faults.refuse_reads();
     drop(rt);
-    let rt = Runtime::builder().workers(1).pin(false).build().unwrap();
+    let rt = Runtime::builder().workers(1).bind(false).build().unwrap();
     let (mut lost, mut left) = (0, 0);
     for (handle, want) in data.into_iter().zip(added(20, 1)) {
         match rt.take(handle) {
