@@ -354,11 +354,14 @@ struct Child {
     memory: Arc<Memory>,
     fails_at: Option<u64>,
     operations: Arc<AtomicU64>,
-    streams: Mutex<HashMap<StreamId, (Sender<Op>, JoinHandle<()>)>>,
+    streams: Mutex<HashMap<StreamId, Queue>>,
 }
 
+/// Where a stream's operations go in, and the thread that performs them.
+type Queue = (Sender<Op>, JoinHandle<()>);
+
 impl Child {
-    fn start(&self) -> (Sender<Op>, JoinHandle<()>) {
+    fn start(&self) -> Queue {
         let (sender, ops) = channel::<Op>();
         let (memory, fails_at, operations) =
             (Arc::clone(&self.memory), self.fails_at, Arc::clone(&self.operations));
@@ -378,7 +381,7 @@ fn perform(memory: &Arc<Memory>, op: Op) {
     let start = Instant::now();
     let calls = Arc::new(Calls::new(memory));
     let stream: Arc<dyn Stream> = Arc::<Calls>::clone(&calls);
-    let ran = if memory.is_lost() { Ok(drop(op.run)) } else { (op.run)(Some(&stream)) };
+    let ran = if memory.is_lost() { Ok(()) } else { (op.run)(Some(&stream)) };
     // What the operation used is given back by now: nothing of it is under way.
     drop(std::mem::take(&mut *calls.kept.lock().unwrap_or_else(PoisonError::into_inner)));
     let ended = ran.and_then(|()| calls.check()).map(|()| Span { start, end: Instant::now() });

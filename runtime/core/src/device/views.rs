@@ -163,7 +163,7 @@ impl<'v, D> DeviceMut<'v, D> {
     }
 }
 
-/// A value that a conversion makes ([`Portable::convert_on_device`]): [`DeviceContext::value`] keeps it.
+/// A value that a conversion makes ([`Portable::conversions`]): [`DeviceContext::value`] keeps it.
 pub struct NewValue<D: Portable> {
     header: D::Header,
     parts: SmallVec<[(u64, u64); 2]>,

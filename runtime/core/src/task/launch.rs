@@ -70,17 +70,23 @@ fn call<C: Codelet>(
     };
     let mut contexts: Vec<TaskContext<'_>> = held.iter().map(|held| context(held.at)).collect();
     let codelet = |at: usize| &bodies[at].payload().expect("a task runs once").0;
+    let launched_on = stream.as_deref().expect("what is launched has a stream");
+    let (one, together) = TypedBody::function(codelet(held[0].at), launched_on);
     let batch = held.iter_mut().zip(&mut contexts).map(|(held, cx)| DeviceMember {
         codelet: codelet(held.at),
         views: C::Operands::views_on_device(&mut held.operands),
         cx,
     });
     let batch = batch.collect();
-    let stream = stream.as_deref().expect("what is launched has a stream");
-    let function = bodies.first().and_then(|body| TypedBody::function(&body.payload()?.0, stream).1);
-    let range = Range::begin(stream, first, first.known_as(choice.label).label);
+    let range = Range::begin(launched_on, first, first.known_as(choice.label).label);
     let mode = site.shared.subnormals(call.subnormals).enter();
-    let results = catch_unwind(AssertUnwindSafe(|| function.map_or_else(Vec::new, |launch| launch(batch))));
+    let results = catch_unwind(AssertUnwindSafe(|| match together {
+        Some(together) => together(batch),
+        // Another architecture has a function for several.
+        None => {
+            batch.into_iter().map(|DeviceMember { codelet, views, cx }| one(codelet, views, cx)).collect()
+        }
+    }));
     drop((mode, range));
     let cause = |error: TaskError| Cause::Error(Arc::from(error));
     let mut results = results.map(Vec::into_iter);
