@@ -146,7 +146,7 @@ mod tests {
         driver.working().into_iter().map(|number| Gpu::new(Arc::clone(driver), number)).collect()
     }
 
-    /// Kernels and links of GPUs that are not there; those of another name, older, have rows of their own.
+    /// Kernels and links of mock GPUs; those of another name, older, have rows of their own.
     #[test]
     fn each_kind_of_gpu_has_its_own_models() {
         let models = Arc::new(Models::new());

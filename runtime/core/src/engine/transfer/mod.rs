@@ -1,7 +1,7 @@
 //! The driver of the memory manager: bytes, moved by devices while workers do other things.
 //!
 //! [`TransferDriver`] is what the threads of a runtime share of it; `drive` carries out what the manager asks for, `gather` brings a
-//! task's operands to its worker and settles what it wrote, `turn` does the same for a caller outside of tasks, `retire` takes
+//! task's operands to its worker and settles what it wrote, `host_access` does the same for a caller outside of tasks, `retire` takes
 //! a failed device out. `README.md` says who may do what when. A runtime without devices has no transfer driver and pays for none.
 
 mod batch;
@@ -16,6 +16,7 @@ mod links;
 mod log;
 #[cfg(all(test, loom))]
 mod models;
+mod node;
 mod probe;
 mod progress;
 mod refuse;
@@ -26,7 +27,7 @@ mod timing;
 mod workspace;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use crossbeam_queue::SegQueue;
 use parking_lot::{Mutex, ReentrantMutex};
@@ -43,16 +44,15 @@ pub(crate) use self::lane::Depth;
 use self::lane::Lane;
 use self::links::Links;
 pub(crate) use self::log::Log;
+use self::node::{Node, pools};
 use self::progress::Progress;
 use self::stream_order::Followers;
 pub use self::tally::NodeUse;
 use self::tally::Tally;
 pub(crate) use self::timing::Timing;
 use crate::buffer::{PinnedPool, Serving};
-use crate::data::{AnyHandle, BufferPool, Forgotten, RecycledBuffer, ThrownOut};
-use crate::device::{
-    Arch, Device, DeviceMemory, DeviceSpec, Emulated, Events, HostDevice, Opening, SimulatedDevice,
-};
+use crate::data::{AnyHandle, Forgotten, RecycledBuffer, ThrownOut};
+use crate::device::{Arch, Device, DeviceSpec, Events, HostDevice, Opening, SimulatedDevice};
 use crate::error::DeviceError;
 use crate::memory::{
     Action, BufferId, Datum, HOST, LinkSpec, Memory, Need, NodeId, NodeSpec, Reason, Ticket,
@@ -64,83 +64,6 @@ use zellige_model::Models;
 
 /// A datum's handle, and the number that the handle has in traces.
 type Known = (u64, Weak<dyn AnyHandle>);
-
-/// One memory node and the device that works on it.
-struct Node {
-    name: String,
-    /// Its name in the performance models of links.
-    link_end: String,
-    /// What its device is, for people.
-    what: Option<String>,
-    /// Bytes that it holds at most; `None`: as many as there are.
-    capacity: Option<u64>,
-    /// What moves bytes to it; `None`: the host, or the disk.
-    device: Option<Arc<dyn Device>>,
-    /// Where it is that of a device with an architecture of its own.
-    memory: Option<Arc<dyn DeviceMemory>>,
-    /// Set once the device has failed.
-    failure: OnceLock<DeviceError>,
-    /// Held until the manager knows of it.
-    retiring: Mutex<()>,
-    /// Copies to and from its memory that are under way.
-    moving: AtomicUsize,
-    /// Memory that replicas have left.
-    recycled: BufferPool,
-}
-
-impl Node {
-    fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
-        let (failure, retiring, moving, recycled) = Default::default();
-        let link_end = name.clone();
-        let memory = device.as_ref().and_then(|device| device.memory());
-        Node { name, link_end, what: None, capacity, device, memory, failure, retiring, moving, recycled }
-    }
-
-    /// True for two devices that work on host memory, and for two that reach each other.
-    fn is_peer_of(&self, other: &Node) -> bool {
-        match (&self.memory, &other.memory) {
-            (None, None) => true,
-            (Some(one), Some(other)) => one.reaches(&**other),
-            _ => false,
-        }
-    }
-
-    /// A node for this device, which is called by its kind and number. With `events` it is a simulated one.
-    ///
-    /// # Errors
-    /// In words, for a device that cannot be used.
-    fn of(
-        number: usize,
-        spec: &dyn DeviceSpec,
-        opening: Opening,
-        events: Option<&Arc<Events>>,
-    ) -> Result<Self, String> {
-        let name = opening.name.clone();
-        let (capacity, what, link_end) = (Some(spec.capacity()), Some(spec.title()), spec.link_end(number));
-        let device: Arc<dyn Device> = match events {
-            None => spec.open(opening).map_err(|error| format!("{name}: {error}"))?,
-            Some(events) => {
-                let Some(emulated) = spec.downcast::<Emulated>() else {
-                    return Err(format!("{name}: only emulated devices run in simulated time"));
-                };
-                let device = SimulatedDevice::new(events, number, &name);
-                Arc::new(device.like(spec.link(), emulated.fails_at))
-            }
-        };
-        Ok(Node { what, link_end, ..Node::new(name, capacity, Some(device)) })
-    }
-}
-
-/// Page-locked memory for the devices that want some: one pool for each allocator.
-fn pools(devices: &[Arc<dyn DeviceSpec>], limit: Option<u64>) -> Vec<Arc<PinnedPool>> {
-    let mut pools: Vec<Arc<PinnedPool>> = Vec::new();
-    for (allocator, least) in devices.iter().filter_map(|device| device.pinned()) {
-        if !pools.iter().any(|pool| pool.is_of(&*allocator)) {
-            pools.push(PinnedPool::new(&allocator, least, limit));
-        }
-    }
-    pools
-}
 
 /// Whose working set a ticket stands for.
 enum Waiting {

@@ -1,0 +1,88 @@
+//! Memory nodes, and the devices that work on them.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::buffer::PinnedPool;
+use crate::data::BufferPool;
+use crate::device::{Device, DeviceMemory, DeviceSpec, Emulated, Events, Opening, SimulatedDevice};
+use crate::error::DeviceError;
+
+/// One memory node and the device that works on it.
+pub(super) struct Node {
+    pub(super) name: String,
+    /// Its name in the performance models of links.
+    pub(super) link_end: String,
+    /// What its device is, for people.
+    pub(super) what: Option<String>,
+    /// Bytes that it holds at most; `None`: as many as there are.
+    pub(super) capacity: Option<u64>,
+    /// What moves bytes to it; `None`: the host, or the disk.
+    pub(super) device: Option<Arc<dyn Device>>,
+    /// Where it is that of a device with an architecture of its own.
+    pub(super) memory: Option<Arc<dyn DeviceMemory>>,
+    /// Set once the device has failed.
+    pub(super) failure: OnceLock<DeviceError>,
+    /// Held until the manager knows of it.
+    pub(super) retiring: Mutex<()>,
+    /// Copies to and from its memory that are under way.
+    pub(super) moving: AtomicUsize,
+    /// Memory that replicas have left.
+    pub(super) recycled: BufferPool,
+}
+
+impl Node {
+    pub(super) fn new(name: String, capacity: Option<u64>, device: Option<Arc<dyn Device>>) -> Self {
+        let (failure, retiring, moving, recycled) = Default::default();
+        let link_end = name.clone();
+        let memory = device.as_ref().and_then(|device| device.memory());
+        Node { name, link_end, what: None, capacity, device, memory, failure, retiring, moving, recycled }
+    }
+
+    /// True for two devices that work on host memory, and for two that reach each other.
+    pub(super) fn is_peer_of(&self, other: &Node) -> bool {
+        match (&self.memory, &other.memory) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.reaches(&**other),
+            _ => false,
+        }
+    }
+
+    /// A node for this device, which is called by its kind and number. With `events` it is a simulated one.
+    ///
+    /// # Errors
+    /// In words, for a device that cannot be used.
+    pub(super) fn of(
+        number: usize,
+        spec: &dyn DeviceSpec,
+        opening: Opening,
+        events: Option<&Arc<Events>>,
+    ) -> Result<Self, String> {
+        let name = opening.name.clone();
+        let (capacity, what, link_end) = (Some(spec.capacity()), Some(spec.title()), spec.link_end(number));
+        let device: Arc<dyn Device> = match events {
+            None => spec.open(opening).map_err(|error| format!("{name}: {error}"))?,
+            Some(events) => {
+                let Some(emulated) = spec.downcast::<Emulated>() else {
+                    return Err(format!("{name}: only emulated devices run in simulated time"));
+                };
+                let device = SimulatedDevice::new(events, number, &name);
+                Arc::new(device.like(spec.link(), emulated.fails_at))
+            }
+        };
+        Ok(Node { what, link_end, ..Node::new(name, capacity, Some(device)) })
+    }
+}
+
+/// Page-locked memory for the devices that want some: one pool for each allocator.
+pub(super) fn pools(devices: &[Arc<dyn DeviceSpec>], limit: Option<u64>) -> Vec<Arc<PinnedPool>> {
+    let mut pools: Vec<Arc<PinnedPool>> = Vec::new();
+    for (allocator, least) in devices.iter().filter_map(|device| device.pinned()) {
+        if !pools.iter().any(|pool| pool.is_of(&*allocator)) {
+            pools.push(PinnedPool::new(&allocator, least, limit));
+        }
+    }
+    pools
+}
