@@ -10,11 +10,10 @@ use zellige_kernels::formats::frobenius_norm;
 use zellige_kernels::{MatMut, MatRef, Op, gemm, potrf_lower, syrk_lower, trsm_right_lower};
 use zellige_linalg::{
     Error, Generator, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, TileScalar, cholesky_with,
-    generator,
 };
 use zellige_runtime::{Buffer, Runtime};
 
-use crate::{clock, median};
+use crate::{clock, median, test_matrix};
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -116,20 +115,6 @@ fn cost<R>(id: ClockId, body: impl FnOnce() -> R) -> (Cost, R) {
     let result = body();
     let spent = Cost { wall: start.elapsed().as_secs_f64(), cpu: clock(id) - cpu };
     (spent, result)
-}
-
-/// A symmetric, strictly diagonally dominant matrix from a hash of the position.
-pub fn test_matrix<T: TileScalar>(n: usize) -> Generator<T> {
-    generator(move |rows, cols, out: &mut [T], ld: usize| {
-        for (j, col) in cols.enumerate() {
-            for (i, row) in rows.clone().enumerate() {
-                let (low, high) = (row.min(col) as u64, row.max(col) as u64);
-                let hash = (low * 0x9E37_79B1 + high * 0x85EB_CA77) >> 7 & 0xFFFF;
-                let diagonal = if row == col { n as f64 } else { 0.0 };
-                out[i + j * ld] = T::from_f64(hash as f64 / 65536.0 - 0.5 + diagonal);
-            }
-        }
-    })
 }
 
 fn measure<T: TileScalar>(bench: &CholeskyBench) -> Result<CholeskyRate, Error> {

@@ -116,7 +116,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Leaves tasks that have an [function for devices](crate::Codelet::on_devices) to GPUs: another worker gets one only where no GPU can run
+    /// Leaves tasks that have a [function for devices](crate::Codelet::on_devices) to GPUs: another worker gets one only where no GPU can run
     /// it, since its operands have no room on any, or all have failed. Without, whoever is free may get it, as the policy says; where the
     /// two round differently, results then depend on who was.
     #[must_use]

@@ -48,6 +48,8 @@ impl Shared {
             }
         }
         drop(retired.handles);
+        // Transfers from and to the device are forgotten: whoever waits for one to end goes on.
+        transfers.progress.notify();
         self.drain();
         self.sleep.notify_all();
     }
