@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use zellige_bench::calibrate::{POLICY, Step, calibrate, surroundings};
-use zellige_linalg::{
+use zellige_dense::{
     GemmPrecision, Generator, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator,
 };
 use zellige_runtime::model::Models;

@@ -6,11 +6,11 @@ use std::time::Instant;
 use rustix::time::ClockId;
 use schemars::JsonSchema;
 use serde::Serialize;
-use zellige_kernels::formats::frobenius_norm;
-use zellige_kernels::{MatMut, MatRef, Op, gemm, potrf_lower, syrk_lower, trsm_right_lower};
-use zellige_linalg::{
+use zellige_dense::{
     Error, Generator, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, TileScalar, cholesky_with,
 };
+use zellige_kernels::formats::frobenius_norm;
+use zellige_kernels::{MatMut, MatRef, Op, gemm, potrf_lower, syrk_lower, trsm_right_lower};
 use zellige_runtime::{Buffer, Runtime};
 
 use crate::{clock, median, test_matrix};

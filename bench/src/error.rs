@@ -16,14 +16,14 @@ pub enum Error {
         /// Which one.
         what: String,
         /// What went wrong.
-        source: zellige_linalg::Error,
+        source: zellige_dense::Error,
     },
     /// Tiles or policies.
     #[error("{0}")]
-    Linalg(#[from] zellige_linalg::Error),
+    Linalg(#[from] zellige_dense::Error),
     /// The text of a precision rule.
     #[error("{0}")]
-    Rule(#[from] zellige_linalg::RuleError),
+    Rule(#[from] zellige_dense::RuleError),
     /// Sparse matrices.
     #[error("{0}")]
     Sparse(#[from] zellige_sparse::Error),

@@ -29,8 +29,8 @@ use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
 use zellige_cuda::Gpu;
+use zellige_dense::{Generator, TileScalar, generator};
 use zellige_files::observe::Observer;
-use zellige_linalg::{Generator, TileScalar, generator};
 use zellige_runtime::{Canceller, Runtime, RuntimeBuilder, Subnormals};
 use zellige_sparse::Csr;
 

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use zellige_dense::residual::{BackwardError, estimated};
+use zellige_dense::{Error, Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
 use zellige_files::observe::Observer;
 use zellige_kernels::{GemmPrecision, StorageFormat};
-use zellige_linalg::residual::{BackwardError, estimated};
-use zellige_linalg::{Error, Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
 use zellige_runtime::trace::TaskEvent;
 use zellige_runtime::{Canceller, Emulated, Handle, NodeUse, Runtime, Trace};
 

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use zellige_fuzz::text;
-use zellige_linalg::{GemmQuery, Phase, PrecisionPolicy, Script};
+use zellige_dense::{GemmQuery, Phase, PrecisionPolicy, Script};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(text) = text(bytes) else { return };

@@ -18,7 +18,7 @@ mod trace;
 mod vector;
 
 use clap::{Parser, Subcommand};
-use zellige_linalg::Submission;
+use zellige_dense::Submission;
 use zellige_runtime::POLICIES;
 
 pub use bench::{Bench, BenchCholesky, BenchGpu, BenchMemory, BenchTasks, Number};

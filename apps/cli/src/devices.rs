@@ -7,9 +7,9 @@ use zellige_app::text;
 pub use zellige_bench::builder;
 use zellige_bench::with_gpus;
 use zellige_cuda::Gpu;
+use zellige_dense::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
 use zellige_gpu::cuda::{Cuda, libraries};
 use zellige_gpu::{Driver, GpuError, GpuInfo, Library, LibraryState};
-use zellige_linalg::{GemmPrecision, PrecisionPolicy, Rule, capability_for};
 use zellige_runtime::{Runtime, RuntimeBuilder, Topology};
 use zellige_tor::pipeline::TileChoice;
 

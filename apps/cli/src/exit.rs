@@ -1,6 +1,6 @@
 //! Exit codes: what each kind of failure means to a script.
 
-use zellige_linalg as linalg;
+use zellige_dense as linalg;
 use zellige_psa as psa;
 use zellige_sparse as sparse;
 use zellige_tor as tor;

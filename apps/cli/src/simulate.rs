@@ -126,7 +126,7 @@ fn simulations(args: &SimulateCommon, n: u32, m: Option<u32>) -> anyhow::Result<
             Error::NeedsNorms(_) => {
                 CommandError::option("--precision", format!("{error} (--norms FILE)")).into()
             }
-            Error::Linalg(error @ zellige_linalg::Error::Copies { .. }) => {
+            Error::Linalg(error @ zellige_dense::Error::Copies { .. }) => {
                 CommandError::option("--copies", error).into()
             }
             Error::Linalg(error) => anyhow::Error::from(error),

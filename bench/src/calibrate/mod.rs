@@ -66,7 +66,7 @@ fn in_steps(
     device: &str,
     steps: &[Step],
     observer: &dyn Observer,
-    run: fn(&Runtime, Step) -> Result<(), zellige_linalg::Error>,
+    run: fn(&Runtime, Step) -> Result<(), zellige_dense::Error>,
 ) -> Result<(), Error> {
     observer.stage(stage, steps.len() as u64);
     for (done, &step) in (1u64..).zip(steps) {

@@ -5,9 +5,9 @@
 
 use std::time::Instant;
 
+use zellige_dense::{Error, Rule, SymmetricTiled, Tile, TileGrid, TileScalar, capability_for, cholesky};
 use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
-use zellige_linalg::{Error, Rule, SymmetricTiled, Tile, TileGrid, TileScalar, capability_for, cholesky};
 use zellige_runtime::model::{LinkModel, Models, OVERHEAD};
 use zellige_runtime::{Runtime, TaskInfo, Trace};
 
@@ -160,7 +160,7 @@ mod tests {
     use zellige_sim::{SimOutcome, Simulation};
 
     use super::*;
-    use zellige_linalg::SharedPolicy;
+    use zellige_dense::SharedPolicy;
 
     #[test]
     fn every_kernel_is_calibrated_in_every_precision() {

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_app::json::Provenance;
 use zellige_app::text::digits;
+use zellige_dense::{GemmPrecision, Rule, Work};
 use zellige_gpu::GpuInfo;
-use zellige_linalg::{GemmPrecision, Rule, Work};
 
 use super::Sizes;
 use super::rates::{

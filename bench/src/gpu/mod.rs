@@ -10,7 +10,7 @@ mod summary;
 
 use std::time::Duration;
 
-use zellige_linalg::Rule;
+use zellige_dense::Rule;
 use zellige_runtime::Topology;
 
 pub use figures::Figures;

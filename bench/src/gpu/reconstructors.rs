@@ -8,7 +8,7 @@ use serde::Serialize;
 use zellige_app::table::Side;
 use zellige_app::text::digits;
 use zellige_cuda::Gpu;
-use zellige_linalg::Rule;
+use zellige_dense::Rule;
 use zellige_tor::params::{Input, timed_system};
 use zellige_tor::pipeline::{self, Attempt, OnNotSpd, Options, Plan, TileChoice, Timing};
 

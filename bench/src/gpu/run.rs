@@ -7,10 +7,10 @@ use std::time::Instant;
 use zellige_app::json::Provenance;
 use zellige_app::text::bytes;
 use zellige_cuda::Gpu;
+use zellige_dense::{Rule, TileScalar, capability_for};
 use zellige_files::observe::Observer;
 use zellige_gpu::{Driver, Library, LibraryState};
 use zellige_kernels::GemmPrecision;
-use zellige_linalg::{Rule, TileScalar, capability_for};
 use zellige_runtime::model::Models;
 use zellige_sim::platform::Platform;
 

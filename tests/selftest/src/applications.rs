@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zellige_dense::{GpuGenerator, SymmetricTiled, TileGrid, TileScalar, generator};
 use zellige_kernels::StorageFormat;
-use zellige_linalg::{GpuGenerator, SymmetricTiled, TileGrid, TileScalar, generator};
 use zellige_psa::basis::SegmentBasis;
 use zellige_psa::channels::Segment;
 use zellige_psa::search::{

@@ -3,9 +3,9 @@
 //! The one place of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
+use zellige_dense::{Error, Tile};
 use zellige_gpu::{Address, Element, Matrix};
 use zellige_kernels::cuda::{Loaded, SOURCES, fill};
-use zellige_linalg::{Error, Tile};
 use zellige_runtime::{Runtime, Submit, update};
 
 use crate::probe::Probe;

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use zellige_bench::{PEERS, builder, check as go_on, test_matrix};
 use zellige_cuda::Gpu;
-use zellige_files::observe::{Observer, Silent};
-use zellige_gpu::Driver;
-use zellige_linalg::{
+use zellige_dense::{
     GemmPrecision, PrecisionPolicy, Rule, SharedPolicy, SymmetricTiled, TileGrid, capability_for, cholesky,
     residual,
 };
+use zellige_files::observe::{Observer, Silent};
+use zellige_gpu::Driver;
 use zellige_runtime::{Runtime, RuntimeBuilder};
 use zellige_tor::params::{CHECK_SYSTEM, Input, Mode, parse};
 use zellige_tor::pipeline::{self, Options, TileChoice};

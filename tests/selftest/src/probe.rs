@@ -1,7 +1,7 @@
 //! A task that does something to a tile.
 
 use zellige_cuda::{CUDA, GpuContext, GpuTask};
-use zellige_linalg::Tile;
+use zellige_dense::Tile;
 use zellige_runtime::{Codelet, Cpu, DeviceTable, DeviceViews, Operands, TaskContext, TaskError, Update};
 
 /// What it does, by the kind of device.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zellige_linalg::{
+use zellige_dense::{
     Block, Error, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve,
 };
 use zellige_runtime::{Bindings, Runtime, Submit};

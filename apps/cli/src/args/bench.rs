@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use zellige_linalg::Rule;
+use zellige_dense::Rule;
 
 use super::tor::{Tile, tile};
 use super::{CudaDevices, Device, policy_names};

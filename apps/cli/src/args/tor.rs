@@ -1,7 +1,7 @@
 //! The words after `zellige tor`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use zellige_linalg::Rule;
+use zellige_dense::Rule;
 use zellige_runtime::POLICIES;
 
 use super::ExecutionArgs;

@@ -1,7 +1,7 @@
 //! `zellige tor run`.
 
 use zellige_app::text::bytes;
-use zellige_linalg::Rule;
+use zellige_dense::Rule;
 use zellige_tor::files::SlopeOrder;
 use zellige_tor::pipeline::{self, Options, Outcome};
 use zellige_tor::report;

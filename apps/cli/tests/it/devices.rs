@@ -1,6 +1,6 @@
 //! Requested GPUs: on libraries that stand in for NVIDIA's, and where there is nothing.
 //!
-//! The libraries are those of the tests of `gpu` (`gpu/tests/mock/mock.c`). Without a C compiler what needs them prints a line instead.
+//! The libraries are those of the tests of `kernels/gpu` (`tests/mock/mock.c`). Without a C compiler what needs them prints a line instead.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const ALL: [&str; 4] = ["cuda", "cublas", "cublasLt", "cusolver"];
 
 /// Puts these libraries into a folder; false if there is no C compiler.
 fn libraries(folder: &Path, names: &[&str]) -> bool {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../gpu/tests/mock/mock.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/gpu/tests/mock/mock.c");
     names.iter().all(|name| {
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", &format!("-DMOCK_{name}"), "-o"]);

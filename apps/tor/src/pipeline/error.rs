@@ -1,7 +1,7 @@
 //! What can stop a run, and the exit code that each cause deserves.
 
+use zellige_dense::RuleError;
 use zellige_files::memory::NotEnoughMemory;
-use zellige_linalg::RuleError;
 use zellige_runtime::Cause;
 
 /// An error of the pipeline. A rule that loses positive definiteness is a result, not an error.
@@ -25,7 +25,7 @@ pub enum Error {
     Cancelled,
     /// Tiles or policies.
     #[error(transparent)]
-    Linalg(zellige_linalg::Error),
+    Linalg(zellige_dense::Error),
     /// A task or the runtime.
     #[error(transparent)]
     Runtime(zellige_runtime::Error),
@@ -38,7 +38,7 @@ impl Error {
             Error::Rule(_) | Error::Options(_) => 2,
             // What a file says; that it could not be read is 1.
             Error::Tor(crate::Error::Parameter { .. } | crate::Error::File { source: None, .. }) => 2,
-            Error::Linalg(zellige_linalg::Error::Policy(_)) => 2,
+            Error::Linalg(zellige_dense::Error::Policy(_)) => 2,
             Error::Cancelled => 130,
             _ => 1,
         }
@@ -58,11 +58,11 @@ impl From<zellige_runtime::Error> for Error {
     }
 }
 
-impl From<zellige_linalg::Error> for Error {
-    fn from(error: zellige_linalg::Error) -> Self {
+impl From<zellige_dense::Error> for Error {
+    fn from(error: zellige_dense::Error) -> Self {
         match error {
-            zellige_linalg::Error::Runtime(e) => e.into(),
-            zellige_linalg::Error::Rule(e) => e.into(),
+            zellige_dense::Error::Runtime(e) => e.into(),
+            zellige_dense::Error::Rule(e) => e.into(),
             other => Error::Linalg(other),
         }
     }

@@ -9,11 +9,11 @@ use crate::pipeline::norms::TileNorms;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
-use zellige_kernels::StorageFormat;
-use zellige_linalg::{
+use zellige_dense::{
     BackwardError, Factorisation, Generator, RectTiled, Rule, SharedPolicy, Solution, Submission,
     SymmetricTiled, backward_error, cholesky_with, generator, refine, solve_with, widened,
 };
+use zellige_kernels::StorageFormat;
 use zellige_runtime::Runtime;
 
 /// What a rule that survived leaves.

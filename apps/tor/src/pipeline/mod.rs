@@ -97,7 +97,7 @@ pub struct Options {
     pub solve_rule: Option<String>,
     /// Tile edges.
     pub tile: TileChoice,
-    /// The most products on one tile in one task of factorisation and solves; see [`zellige_linalg::Submission::fuse_updates`].
+    /// The most products on one tile in one task of factorisation and solves; see [`zellige_dense::Submission::fuse_updates`].
     pub fuse_updates: usize,
     /// Directions to reconstruct in arcsec; by default the file's.
     pub targets: Option<Vec<[f64; 2]>>,

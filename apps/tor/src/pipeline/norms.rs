@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 use serde_json::Value;
-use zellige_linalg::{
+use zellige_dense::{
     Error as LinalgError, GemmPrecision, GemmQuery, PanelPrecision, Phase, PolicyError, PrecisionPolicy,
     RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, TileScalar, When,
 };

@@ -2,8 +2,8 @@
 
 use super::Error;
 use std::time::{Duration, Instant};
+use zellige_dense::TileScalar;
 use zellige_kernels::{MatMut, MatRef, Op, gemm};
-use zellige_linalg::TileScalar;
 use zellige_runtime::{Runtime, Submit, write};
 
 /// How long each worker multiplies per burst.

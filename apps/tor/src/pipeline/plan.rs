@@ -6,9 +6,9 @@ use crate::image::size as image_size;
 use crate::params::{Input, System};
 use crate::pipeline::info::{Info, info};
 use std::fmt;
+use zellige_dense::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
 use zellige_files::memory::{Bytes, MemoryPlan};
 use zellige_kernels::StorageFormat;
-use zellige_linalg::{Block, GemmPrecision, PrecisionPolicy, Rule, Test, TileGrid};
 use zellige_runtime::WORKER_BYTES;
 use zellige_runtime::trace::{IdleEvent, TaskEvent};
 

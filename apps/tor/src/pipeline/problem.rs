@@ -8,7 +8,7 @@ use crate::covariance::{Covariance, Kind, Scalar};
 use crate::params::{Input, System};
 use std::ops::Range;
 use std::sync::Arc;
-use zellige_linalg::{Generator, GpuGenerator, TileGrid, TileScalar, generator};
+use zellige_dense::{Generator, GpuGenerator, TileGrid, TileScalar, generator};
 use zellige_runtime::{Handle, Runtime, Submit};
 
 /// A number that tiles are made of and covariances can be written as.

@@ -12,7 +12,7 @@ use crate::Matrix;
 use crate::params::Input;
 use std::ops::Range;
 use std::sync::Arc;
-use zellige_linalg::{
+use zellige_dense::{
     Generator, RetryLadder, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator,
 };
 use zellige_runtime::Runtime;

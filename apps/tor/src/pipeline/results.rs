@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::sync::Arc;
-use zellige_linalg::{GemmCounts, GemmPrecision, NotPositiveDefinite};
+use zellige_dense::{GemmCounts, GemmPrecision, NotPositiveDefinite};
 
 use super::{Covariances, DeviceUse, Error, TileChoice, grid};
 use crate::Matrix;

@@ -12,8 +12,8 @@ use crate::params::Input;
 use crate::{Matrix, dm};
 use std::sync::Arc;
 use std::time::Instant;
+use zellige_dense::Rule;
 use zellige_kernels::StorageFormat;
-use zellige_linalg::Rule;
 use zellige_runtime::Runtime;
 
 /// See [`super::run`].

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use zellige_linalg::{
+use zellige_dense::{
     Copies, Owners, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, When, cholesky_with,
     solve_with,
 };
@@ -95,7 +95,7 @@ pub enum Error {
     NeedsNorms(Rule),
     /// The sizes make no tiles, or the platform cannot run the graph.
     #[error(transparent)]
-    Linalg(#[from] zellige_linalg::Error),
+    Linalg(#[from] zellige_dense::Error),
 }
 
 impl From<zellige_runtime::Error> for Error {

@@ -6,8 +6,8 @@ use super::problem::{Element, Problem};
 use super::{Attempt, Error, Observer, OnNotSpd, Options};
 use crate::params::Input;
 use std::time::Instant;
+use zellige_dense::{PrecisionPolicy, Rule, TileScalar, Work};
 use zellige_kernels::StorageFormat;
-use zellige_linalg::{PrecisionPolicy, Rule, TileScalar, Work};
 use zellige_runtime::Runtime;
 
 /// What one reconstructor took.

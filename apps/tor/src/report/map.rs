@@ -4,7 +4,7 @@ use crate::pipeline::{Outcome, RuleResult};
 use std::cmp::Reverse;
 use std::fmt::Write;
 use zellige_app::svg::{Chart, escape};
-use zellige_linalg::GemmPrecision;
+use zellige_dense::GemmPrecision;
 
 /// Up to so many tiles per side each tile shows its mixture and says its numbers; above, runs of equal tiles are one mark.
 const DETAILED: usize = 64;

@@ -15,9 +15,9 @@ use std::sync::mpsc::{Sender, channel};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use zellige_cuda::{CUDA, Gpu, GpuContext, GpuTask};
+use zellige_dense::{Error, GpuMatrix, GpuProducts, TileScalar};
 use zellige_gpu::{Driver, Element, GpuError};
 use zellige_kernels::{GemmPrecision, StorageFormat};
-use zellige_linalg::{Error, GpuMatrix, GpuProducts, TileScalar};
 use zellige_runtime::{
     Codelet, Cpu, DeviceRef, DeviceTable, DeviceViews, Operands, Read, Runtime, Submit, TaskContext,
     TaskError, read,

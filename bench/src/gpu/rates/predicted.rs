@@ -1,11 +1,11 @@
 //! What virtual time says of a tiled factorisation that has run, on a platform made of what was measured.
 
-use zellige_kernels::GemmPrecision;
-use zellige_kernels::precision::PanelPrecision;
-use zellige_linalg::{
+use zellige_dense::{
     Error, GemmCounts, GemmQuery, PolicyError, PrecisionPolicy, SharedPolicy, Submission, SymmetricTiled,
     TileGrid, When, cholesky_with,
 };
+use zellige_kernels::GemmPrecision;
+use zellige_kernels::precision::PanelPrecision;
 use zellige_runtime::{Graph, Recorder};
 use zellige_sim::Simulation;
 use zellige_sim::platform::Platform;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_cuda::{CUDA, Gpu, GpuTask};
-use zellige_linalg::Error;
+use zellige_dense::Error;
 use zellige_runtime::{
     Bindings, Codelet, Cpu, DeviceGraphs, DeviceTable, DeviceViews, Handle, Operands, Read, Recorder,
     Runtime, Submit, TaskContext, TaskError, Update, read, update,

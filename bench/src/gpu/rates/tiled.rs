@@ -7,13 +7,13 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::Serialize;
 use zellige_cuda::Gpu;
-use zellige_gpu::{Address, Element, Matrix};
-use zellige_kernels::GemmPrecision;
-use zellige_kernels::cuda::{Launch, SOURCES, copy};
-use zellige_linalg::{
+use zellige_dense::{
     Error, Generator, GpuGenerator, PrecisionPolicy, Rule, SharedPolicy, Submission, SymmetricTiled,
     TileGrid, Work, cholesky_with, generator,
 };
+use zellige_gpu::{Address, Element, Matrix};
+use zellige_kernels::GemmPrecision;
+use zellige_kernels::cuda::{Launch, SOURCES, copy};
 use zellige_runtime::model::Models;
 use zellige_runtime::{Canceller, Runtime, Submit, TaskError, Trace};
 
@@ -300,7 +300,7 @@ mod tests {
 
     use super::super::tests::{check, mock};
     use super::*;
-    use zellige_linalg::{GemmQuery, Phase, cholesky};
+    use zellige_dense::{GemmQuery, Phase, cholesky};
 
     /// GPUs copy what the host fills, tiles at the edge included, and the factor is the host's up to the order of sums.
     #[test]

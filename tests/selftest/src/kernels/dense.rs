@@ -2,7 +2,7 @@
 
 use zellige_kernels::Op;
 
-use zellige_linalg::{Error, Tile, TileScalar};
+use zellige_dense::{Error, Tile, TileScalar};
 
 #[derive(Clone, Debug)]
 pub(super) struct Dense {

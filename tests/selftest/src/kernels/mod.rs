@@ -18,9 +18,9 @@ mod triangles;
 
 pub use roundoffs::Roundoffs;
 
+use zellige_dense::{Error, Tile, TileScalar, capability_for};
 use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, StorageFormat};
-use zellige_linalg::{Error, Tile, TileScalar, capability_for};
 use zellige_runtime::{Handle, Runtime, Submit, TaskRef};
 
 use dense::Dense;

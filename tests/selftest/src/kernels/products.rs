@@ -1,9 +1,9 @@
 //! Conversions, products and symmetric updates.
 
+use zellige_dense::format::format_of;
+use zellige_dense::{Error, TileScalar, tasks};
 use zellige_kernels::precision::PanelPrecision;
 use zellige_kernels::{GemmPrecision, Op, StorageFormat};
-use zellige_linalg::format::format_of;
-use zellige_linalg::{Error, TileScalar, tasks};
 use zellige_runtime::{Portable, Runtime, Submit, update};
 
 use super::dense::Dense;

@@ -1,8 +1,8 @@
 //! Triangular solves and factorisations.
 
+use zellige_dense::{Error, TileScalar, tasks};
 use zellige_kernels::Op;
 use zellige_kernels::precision::PanelPrecision;
-use zellige_linalg::{Error, TileScalar, tasks};
 
 use super::dense::Dense;
 use super::random::Tiles;

@@ -2,13 +2,13 @@
 #![cfg(feature = "script")]
 
 use crate::common::*;
-use zellige_linalg::{Error, GemmPrecision, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky};
+use zellige_dense::{Error, GemmPrecision, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky};
 
 const N: usize = 80;
 
 /// Factors with the script `source` in a file of its own.
 fn factor(name: &str, source: &str) -> Result<Vec<(GemmPrecision, f64)>, Error> {
-    let file = std::env::temp_dir().join(format!("zellige-linalg-{}-{name}.rhai", std::process::id()));
+    let file = std::env::temp_dir().join(format!("zellige-dense-{}-{name}.rhai", std::process::id()));
     std::fs::write(&file, source).unwrap();
     let rule = format!("script:{}", file.display()).parse::<Rule>();
     std::fs::remove_file(&file).unwrap();

@@ -26,12 +26,12 @@ pub enum Test {
 /// A precision policy that can be written down.
 ///
 /// ```
-/// use zellige_linalg::Rule;
+/// use zellige_dense::Rule;
 ///
 /// let rule: Rule = "hp1:operand=1e-2,else=x3".parse()?;
 /// assert_eq!(rule.to_string(), "hp1:operand=1e-2,else=x3");
 /// assert!("hp1:bend=2".parse::<Rule>().unwrap_err().to_string().contains("position 4"));
-/// # Ok::<(), zellige_linalg::RuleError>(())
+/// # Ok::<(), zellige_dense::RuleError>(())
 /// ```
 #[derive(Clone)]
 pub struct Rule(Kind);
@@ -341,11 +341,11 @@ impl PrecisionPolicy for Rule {
 /// The rules to try, one after the other, until a factorisation survives.
 ///
 /// ```
-/// use zellige_linalg::{RetryLadder, Rule};
+/// use zellige_dense::{RetryLadder, Rule};
 ///
 /// let rules: Vec<String> = RetryLadder::new("bf1".parse()?).map(|r| r.to_string()).collect();
 /// assert_eq!(rules, ["bf1", "hp1:operand=1e-2", "hp1:operand=1e-3", "x3", "fp32", "fp64"]);
-/// # Ok::<(), zellige_linalg::RuleError>(())
+/// # Ok::<(), zellige_dense::RuleError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RetryLadder(Option<Rule>);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::*;
+use zellige_dense::{Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
 use zellige_kernels::StorageFormat;
-use zellige_linalg::{Rule, SharedPolicy, SymmetricTiled, Tile, TileGrid, cholesky};
 use zellige_runtime::{
     Emulated, POLICIES, Policy, ReadyTask, Runtime, RuntimeBuilder, SchedView, Submit, TaskQueue, Trace,
     Wake, read,

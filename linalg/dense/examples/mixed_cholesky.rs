@@ -1,6 +1,6 @@
 //! A covariance matrix, factored with half-precision tile products: `cargo run --release --example mixed_cholesky`.
 
-use zellige_linalg::{
+use zellige_dense::{
     Error, Generator, RetryLadder, Rule, SymmetricTiled, TileGrid, backward_error, cholesky, generator,
 };
 use zellige_runtime::Runtime;

@@ -1,7 +1,7 @@
 //! Two copies of each tile give what replicas give, bit by bit, with tasks of their own.
 
 use crate::common::*;
-use zellige_linalg::{
+use zellige_dense::{
     Copies, Error, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid, cholesky_with,
     solve_with,
 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::*;
-use zellige_linalg::residual::{estimated, exact};
-use zellige_linalg::{
+use zellige_dense::residual::{estimated, exact};
+use zellige_dense::{
     Error, GemmPrecision, GemmQuery, PanelPrecision, PolicyError, PrecisionPolicy, RetryLadder, Rule,
     SharedPolicy, SymmetricTiled, TileGrid, at_submission, cholesky, generator,
 };

@@ -5,7 +5,7 @@
 //! finished operands.
 //!
 //! ```
-//! use zellige_linalg::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve};
+//! use zellige_dense::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator, solve};
 //! use zellige_runtime::Runtime;
 //!
 //! let rt = Runtime::builder().workers(2).build()?;

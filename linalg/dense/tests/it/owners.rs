@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zellige_linalg::{Generator, Owners, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator};
+use zellige_dense::{Generator, Owners, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, generator};
 use zellige_runtime::{Emulated, Runtime};
 
 const N: usize = 24 * TILE;

@@ -1,7 +1,7 @@
 //! Solves and refinement against references.
 
 use crate::common::*;
-use zellige_linalg::{
+use zellige_dense::{
     Error, GemmPrecision, RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, refine, solve,
     widened,
 };

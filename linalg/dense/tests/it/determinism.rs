@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::*;
-use zellige_linalg::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, solve};
+use zellige_dense::{RectTiled, Rule, SharedPolicy, SymmetricTiled, TileGrid, cholesky, solve};
 use zellige_runtime::{Bindings, Emulated, Runtime, Submit};
 use zellige_test_scale::every;
 
@@ -157,7 +157,7 @@ fn a_replay_reports_lost_definiteness_and_can_run_again() {
     let graph = rt.record(|g| cholesky(g, &a, &policy).map(|_| ())).unwrap();
     let replay = |rt: &Runtime| {
         let task = rt.replay(&Bindings::recorded(&graph)).unwrap();
-        rt.wait(&task).map_err(zellige_linalg::Error::from)
+        rt.wait(&task).map_err(zellige_dense::Error::from)
     };
     replay(&rt).unwrap();
     values[40 + 40 * 64] = -1.0;

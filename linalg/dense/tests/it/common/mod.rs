@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zellige_linalg::{Generator, from_dense, generator};
+use zellige_dense::{Generator, from_dense, generator};
 use zellige_runtime::Runtime;
 
 pub fn runtime(workers: usize, policy: &str) -> Runtime {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use proptest::prelude::*;
-use zellige_linalg::{
+use zellige_dense::{
     Error, GemmPrecision, GemmQuery, PolicyError, PrecisionPolicy, RectTiled, Rule, SharedPolicy, Submission,
     SymmetricTiled, TileGrid, at_submission, cholesky_with, solve_with,
 };

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::common::*;
 use zellige_cuda::Gpu;
-use zellige_gpu::mock::{Fault, Mock};
-use zellige_kernels::cuda::SOURCES;
-use zellige_linalg::{
+use zellige_dense::{
     Error, GemmPrecision, Generator, RectTiled, Rule, SharedPolicy, Submission, SymmetricTiled, TileGrid,
     TileScalar, cholesky, cholesky_with, solve,
 };
+use zellige_gpu::mock::{Fault, Mock};
+use zellige_kernels::cuda::SOURCES;
 use zellige_runtime::{Runtime, RuntimeBuilder};
 
 fn mock(gpus: u32, seed: u64) -> Option<Arc<Mock>> {

@@ -10,7 +10,7 @@ use crate::scalar::TileScalar;
 /// How a factorisation and the solves with its factor are submitted. Results are the same bits whatever is said here, on CPUs and on GPUs.
 ///
 /// ```
-/// use zellige_linalg::{Copies, Submission};
+/// use zellige_dense::{Copies, Submission};
 ///
 /// let submission = Submission::<f32>::default().fuse_updates(4).copies(Copies::both());
 /// # let _ = submission;

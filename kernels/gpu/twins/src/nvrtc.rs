@@ -168,7 +168,9 @@ fn checked(call: &'static str, code: c_int) -> Result<(), NvrtcError> {
 }
 
 fn default_path() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../target")),
+        PathBuf::from,
+    );
     target.join("nvrtc/libnvrtc.so.12")
 }
