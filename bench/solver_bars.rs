@@ -139,7 +139,7 @@ impl<'f> System<'f> {
             let all = if self.a.is_symmetric() { SYMMETRIC } else { GENERAL };
             known.extend(all.map(|method| Peer { method, times: Times::default(), told: String::new() }));
         }
-        let block = zellige_sparse::krylov::best_edge(&self.a).to_string();
+        let block = zellige_sparse::best_edge(&self.a).to_string();
         let run = |peer: &mut Peer| -> Result<bool, Failure> {
             let processes = workers.to_string();
             let mut command = Command::new("timeout");

@@ -9,7 +9,7 @@
 //! // z_1 = r_1 - 2 z_0, in blocks of 1 x 1.
 //! let mut z = [3.0, 10.0];
 //! let rows = BlockRows { rows: &[[0, 0], [1, 1]], columns: &[0], values: &[2.0] };
-//! substitute::<1>(&rows, &mut z);
+//! substitute::<1, 1>(&rows, &mut z);
 //! assert_eq!(z, [3.0, 4.0]);
 //! ```
 
@@ -33,49 +33,54 @@ pub struct BlockRows<'a> {
     pub values: &'a [f32],
 }
 
-/// `z = z - R x` for the rows that there are; `z` and `x` are counted in blocks of `B`.
+/// `z = z - R x` for the rows that there are; `z` and `x` are counted in blocks of `B` rows, and have `K` columns, the numbers of a row beside each other.
+/// A column of several has the bits that it has alone.
 ///
 /// # Panics
 /// For rows or columns that the vectors do not have, and arrays that do not fit each other.
-pub fn subtract<const B: usize>(rows: &BlockRows<'_>, x: &[f64], z: &mut [f64]) {
-    Arch::new().dispatch(Work::<'_, B> { rows, x: Some(x), z });
+pub fn subtract<const B: usize, const K: usize>(rows: &BlockRows<'_>, x: &[f64], z: &mut [f64]) {
+    Arch::new().dispatch(Work::<'_, B, K> { rows, x: Some(x), z });
 }
 
 /// `z = z - R z`, row after row: each sees what those before it have left, as in a triangular solve with ones on the diagonal.
 ///
 /// # Panics
 /// As [`subtract`].
-pub fn substitute<const B: usize>(rows: &BlockRows<'_>, z: &mut [f64]) {
-    Arch::new().dispatch(Work::<'_, B> { rows, x: None, z });
+pub fn substitute<const B: usize, const K: usize>(rows: &BlockRows<'_>, z: &mut [f64]) {
+    Arch::new().dispatch(Work::<'_, B, K> { rows, x: None, z });
 }
 
 /// Blocks whose products are summed side by side, so that none waits for the one before.
 const CHAINS: usize = 4;
 
-struct Work<'a, const B: usize> {
+/// `B` rows of `K` columns.
+type Rows<const B: usize, const K: usize> = [[f64; K]; B];
+
+struct Work<'a, const B: usize, const K: usize> {
     rows: &'a BlockRows<'a>,
     /// What is multiplied; `z` itself if there is none.
     x: Option<&'a [f64]>,
     z: &'a mut [f64],
 }
 
-impl<const B: usize> WithSimd for Work<'_, B> {
+impl<const B: usize, const K: usize> WithSimd for Work<'_, B, K> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let Work { rows: &BlockRows { rows, mut columns, mut values }, x, z } = self;
-        let (z, rest) = z.as_chunks_mut::<B>();
-        assert!(rest.is_empty(), "whole blocks");
-        let x = x.map(|x| x.as_chunks::<B>().0);
+        let (z, of_columns) = z.as_chunks_mut::<K>();
+        let (z, of_rows) = z.as_chunks_mut::<B>();
+        assert!(of_columns.is_empty() && of_rows.is_empty(), "whole blocks");
+        let x = x.map(|x| x.as_chunks::<K>().0.as_chunks::<B>().0);
         let mut heads = rows;
         while let Some(&[row, count]) = heads.first() {
             if count & SIDE_BY_SIDE == 0 {
                 let (here, behind) = columns.split_at(count as usize);
                 let (blocks, blocks_behind) = values.split_at(here.len() * B * B);
                 let sum = match x {
-                    Some(x) => row_times::<B>(here, blocks, x),
-                    None => row_times::<B>(here, blocks, z),
+                    Some(x) => row_times(here, blocks, x),
+                    None => row_times(here, blocks, z),
                 };
                 take(&mut z[row as usize], &sum);
                 (heads, columns, values) = (&heads[1..], behind, blocks_behind);
@@ -84,8 +89,8 @@ impl<const B: usize> WithSimd for Work<'_, B> {
                 let (here, behind) = columns.split_at((count ^ SIDE_BY_SIDE) as usize * LANES);
                 let (blocks, blocks_behind) = values.split_at(here.len() * B * B);
                 let sums = match x {
-                    Some(x) => rows_times::<B>(here, blocks, x),
-                    None => rows_times::<B>(here, blocks, z),
+                    Some(x) => rows_times(here, blocks, x),
+                    None => rows_times(here, blocks, z),
                 };
                 rows.iter().zip(&sums).for_each(|(&[row, _], sum)| take(&mut z[row as usize], sum));
                 (heads, columns, values) = (rest, behind, blocks_behind);
@@ -95,14 +100,20 @@ impl<const B: usize> WithSimd for Work<'_, B> {
 }
 
 #[inline(always)]
-fn take<const B: usize>(z: &mut [f64; B], sum: &[f64; B]) {
-    z.iter_mut().zip(sum).for_each(|(z, sum)| *z -= sum);
+fn take<const B: usize, const K: usize>(z: &mut Rows<B, K>, sum: &Rows<B, K>) {
+    for (z, sum) in z.as_flattened_mut().iter_mut().zip(sum.as_flattened()) {
+        *z -= sum;
+    }
 }
 
 /// The same for rows side by side: each has one sum.
 #[inline(always)]
-fn rows_times<const B: usize>(columns: &[u32], values: &[f32], x: &[[f64; B]]) -> [[f64; B]; LANES] {
-    let mut sums = [[0.0; B]; LANES];
+fn rows_times<const B: usize, const K: usize>(
+    columns: &[u32],
+    values: &[f32],
+    x: &[Rows<B, K>],
+) -> [Rows<B, K>; LANES] {
+    let mut sums = [[[0.0; K]; B]; LANES];
     let (columns, _) = columns.as_chunks::<LANES>();
     for (columns, values) in columns.iter().zip(values.chunks_exact(LANES * B * B)) {
         for lane in 0..LANES {
@@ -114,8 +125,12 @@ fn rows_times<const B: usize>(columns: &[u32], values: &[f32], x: &[[f64; B]]) -
 
 /// The sum of a row's blocks times blocks of `x`.
 #[inline(always)]
-fn row_times<const B: usize>(columns: &[u32], values: &[f32], x: &[[f64; B]]) -> [f64; B] {
-    let mut sums = [[0.0; B]; CHAINS];
+fn row_times<const B: usize, const K: usize>(
+    columns: &[u32],
+    values: &[f32],
+    x: &[Rows<B, K>],
+) -> Rows<B, K> {
+    let mut sums = [[[0.0; K]; B]; CHAINS];
     let (fours, rest) = columns.as_chunks::<CHAINS>();
     let (of_fours, of_rest) = values.split_at(fours.len() * CHAINS * B * B);
     for (columns, values) in fours.iter().zip(of_fours.chunks_exact(CHAINS * B * B)) {
@@ -126,14 +141,17 @@ fn row_times<const B: usize>(columns: &[u32], values: &[f32], x: &[[f64; B]]) ->
     for ((&column, values), sum) in rest.iter().zip(of_rest.chunks_exact(B * B)).zip(&mut sums) {
         add_block(sum, values, &x[column as usize]);
     }
-    std::array::from_fn(|i| (sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i]))
+    let sum = |i: usize, c: usize| (sums[0][i][c] + sums[1][i][c]) + (sums[2][i][c] + sums[3][i][c]);
+    std::array::from_fn(|i| std::array::from_fn(|c| sum(i, c)))
 }
 
 #[inline(always)]
-fn add_block<const B: usize>(sum: &mut [f64; B], values: &[f32], x: &[f64; B]) {
+fn add_block<const B: usize, const K: usize>(sum: &mut Rows<B, K>, values: &[f32], x: &Rows<B, K>) {
     for (column, x) in values.chunks_exact(B).zip(x) {
         for (sum, &value) in sum.iter_mut().zip(column) {
-            *sum += f64::from(value) * x;
+            for c in 0..K {
+                sum[c] += f64::from(value) * x[c];
+            }
         }
     }
 }
@@ -154,13 +172,44 @@ mod tests {
         };
         let r: Vec<f64> = (0..rows * B).map(|i| (i * 3 % 11) as f64).collect();
         let (mut solved, mut left) = (r.clone(), r.clone());
-        substitute::<B>(&matrix, &mut solved);
-        subtract::<B>(&matrix, &r, &mut left);
+        substitute::<B, 1>(&matrix, &mut solved);
+        subtract::<B, 1>(&matrix, &r, &mut left);
         for i in 0..rows * B {
             let of = |x: &[f64]| (0..i / B * B).map(|j| element(i, j) * x[j]).sum::<f64>();
             assert_eq!(solved[i] + of(&solved), r[i], "row {i} of {rows}, blocks of {B}");
             assert_eq!(left[i] + of(&r), r[i], "row {i} of {rows}, blocks of {B}");
         }
+    }
+
+    /// Columns beside each other have the bits that they have alone.
+    fn columns_agree<const B: usize, const K: usize>(rows: usize) {
+        let heads: Vec<[u32; 2]> = (0..rows).map(|i| [i as u32, i as u32]).collect();
+        let columns: Vec<u32> = (0..rows as u32).flat_map(|i| 0..i).collect();
+        let values: Vec<f32> = (0..columns.len() * B * B).map(|k| 1.0 / (k % 13 + 3) as f32).collect();
+        let matrix = BlockRows { rows: &heads, columns: &columns, values: &values };
+        let r: Vec<f64> = (0..rows * B * K).map(|i| (i * 3 % 11) as f64 / 7.0).collect();
+        let (mut solved, mut left) = (r.clone(), r.clone());
+        substitute::<B, K>(&matrix, &mut solved);
+        subtract::<B, K>(&matrix, &r, &mut left);
+        for c in 0..K {
+            let column = |v: &[f64]| v.iter().skip(c).step_by(K).copied().collect::<Vec<f64>>();
+            let (mut alone, mut left_alone) = (column(&r), column(&r));
+            substitute::<B, 1>(&matrix, &mut alone);
+            subtract::<B, 1>(&matrix, &column(&r), &mut left_alone);
+            assert_eq!(
+                (column(&solved), column(&left)),
+                (alone, left_alone),
+                "column {c} of {K}, blocks of {B}"
+            );
+        }
+    }
+
+    #[test]
+    fn columns_have_the_bits_that_they_have_alone() {
+        columns_agree::<1, 2>(11);
+        columns_agree::<3, 4>(7);
+        columns_agree::<2, 8>(9);
+        columns_agree::<4, 8>(6);
     }
 
     #[test]
@@ -182,11 +231,11 @@ mod tests {
         let r = [1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0, 1000.0];
         let expected = [50.0 - 11.0, 60.0 - 37.0, 70.0 - 16.0, 80.0 - 22.0];
         let mut z = r;
-        substitute::<1>(&rows, &mut z);
+        substitute::<1, 1>(&rows, &mut z);
         assert_eq!(z[4..8], expected);
         assert_eq!(z[8], 1000.0 - 8.0 * expected[0] - 9.0 * expected[2]);
         let mut z = r;
-        subtract::<1>(&rows, &r, &mut z);
+        subtract::<1, 1>(&rows, &r, &mut z);
         assert_eq!(z[4..8], expected);
         assert_eq!(z[8], 1000.0 - 8.0 * 50.0 - 9.0 * 70.0);
     }
@@ -195,7 +244,7 @@ mod tests {
     fn rows_are_worked_on_in_their_order() {
         let rows = BlockRows { rows: &[[2, 0], [1, 1], [0, 1]], columns: &[2, 1], values: &[2.0, 3.0] };
         let mut z = [100.0, 10.0, 1.0];
-        substitute::<1>(&rows, &mut z);
+        substitute::<1, 1>(&rows, &mut z);
         assert_eq!(z, [100.0 - 3.0 * 8.0, 8.0, 1.0]);
     }
 }

@@ -15,6 +15,9 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+/// Products that are summed side by side before their sums are added: row `i` goes to sum `i % LANES`.
+pub const LANES: usize = 32;
+
 /// `x . y`: 32 sums side by side.
 ///
 /// # Panics
@@ -38,6 +41,116 @@ pub fn dots<const N: usize>(x: &[f64], y: [&[f64]; N]) -> [f64; N] {
 /// If the lengths differ.
 pub fn subtract<const N: usize>(w: &mut [f64], h: [f64; N], v: [&[f64]; N]) {
     Arch::new().dispatch(Subtract { w, h, v });
+}
+
+/// Adds the products `x_i y_i` of whole groups of [`LANES`] rows to `sums`, one sum for each row of a group and each column. Vectors of several
+/// columns have the numbers of a row beside each other; there are `sums.len() / LANES` columns.
+///
+/// # Panics
+/// If the lengths differ, or are no multiples of `sums.len()`.
+pub fn accumulate(x: &[f64], y: &[f64], sums: &mut [f64]) {
+    Arch::new().dispatch(Accumulate { x, y, sums });
+}
+
+/// Adds the sums of each column that [`accumulate`] made: halves are added to halves. The sum of column `c` comes to lie in `sums[c]`.
+pub fn add_lanes<E: Copy + std::ops::Add<Output = E>>(sums: &mut [E]) {
+    let columns = sums.len() / LANES;
+    let mut half = LANES / 2;
+    while half > 0 {
+        let (left, right) = sums.split_at_mut(half * columns);
+        left.iter_mut().zip(&right[..half * columns]).for_each(|(left, right)| *left = *left + *right);
+        half /= 2;
+    }
+}
+
+/// `y = sum_t a_t x_t`, from left to right, for vectors of `columns` columns: `a[t * columns + c]` multiplies column `c` of `x[t]`.
+///
+/// # Panics
+/// If the lengths differ, or for other numbers of terms than 1, 2 and 3.
+pub fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[&[f64]]) {
+    match *x {
+        [x] => combine_terms(y, columns, a, [x]),
+        [x, z] => combine_terms(y, columns, a, [x, z]),
+        [x, z, w] => combine_terms(y, columns, a, [x, z, w]),
+        _ => panic!("{} terms: 1, 2 or 3", x.len()),
+    }
+}
+
+fn combine_terms<const N: usize>(y: &mut [f64], columns: usize, a: &[f64], x: [&[f64]; N]) {
+    assert_eq!(a.len(), N * columns, "a factor for each term and column");
+    assert!(x.iter().all(|x| x.len() == y.len()), "vectors of one length");
+    match columns {
+        1 => Arch::new().dispatch(Combine::<N, 1> { y, a, x }),
+        2 => Arch::new().dispatch(Combine::<N, 2> { y, a, x }),
+        4 => Arch::new().dispatch(Combine::<N, 4> { y, a, x }),
+        8 => Arch::new().dispatch(Combine::<N, 8> { y, a, x }),
+        _ => {
+            for (i, y) in y.iter_mut().enumerate() {
+                let term = |t: usize| a[t * columns + i % columns] * x[t][i];
+                *y = (1..N).fold(term(0), |sum, t| sum + term(t));
+            }
+        }
+    }
+}
+
+struct Combine<'a, const N: usize, const K: usize> {
+    y: &'a mut [f64],
+    a: &'a [f64],
+    x: [&'a [f64]; N],
+}
+
+impl<const N: usize, const K: usize> WithSimd for Combine<'_, N, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let a: [[f64; K]; N] = std::array::from_fn(|t| std::array::from_fn(|c| self.a[t * K + c]));
+        let (y, _) = self.y.as_chunks_mut::<K>();
+        // Without bounds to check the loop becomes one of vectors.
+        let x = self.x.map(|x| &x.as_chunks::<K>().0[..y.len()]);
+        for (i, y) in y.iter_mut().enumerate() {
+            for c in 0..K {
+                let mut sum = a[0][c] * x[0][i][c];
+                for t in 1..N {
+                    sum += a[t][c] * x[t][i][c];
+                }
+                y[c] = sum;
+            }
+        }
+    }
+}
+
+struct Accumulate<'a> {
+    x: &'a [f64],
+    y: &'a [f64],
+    sums: &'a mut [f64],
+}
+
+impl WithSimd for Accumulate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Accumulate { x, y, sums } = self;
+        let group = sums.len();
+        assert!(x.len() == y.len() && x.len().is_multiple_of(group), "whole groups of rows");
+        if let Ok(sums) = <&mut [f64; LANES]>::try_from(&mut *sums) {
+            // One column: the sums stay in registers.
+            let mut own = *sums;
+            for (x, y) in x.as_chunks::<LANES>().0.iter().zip(y.as_chunks::<LANES>().0) {
+                for lane in 0..LANES {
+                    own[lane] += x[lane] * y[lane];
+                }
+            }
+            *sums = own;
+            return;
+        }
+        for (x, y) in x.chunks_exact(group).zip(y.chunks_exact(group)) {
+            for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
+                *sum += x * y;
+            }
+        }
+    }
 }
 
 struct Dots<'a, const N: usize, const LANES: usize> {
@@ -123,6 +236,30 @@ mod tests {
             let exact = |y: &[f64]| x.iter().zip(y).map(|(x, y)| *x as i64 * *y as i64).sum::<i64>() as f64;
             assert_eq!(dot(&x, &y), exact(&y));
             assert_eq!(dots(&x, [&y, &z, &x]), [exact(&y), exact(&z), exact(&x)]);
+        }
+    }
+
+    /// A column of several has the bits that it has alone.
+    #[test]
+    fn columns_have_the_bits_that_they_have_alone() {
+        let rows = 4 * LANES;
+        let column = |k: usize| numbers(rows, 37 + k).iter().map(|x| x / 3.0).collect::<Vec<f64>>();
+        for columns in [1, 2, 3, 4, 8] {
+            let all: Vec<Vec<f64>> = (0..columns).map(column).collect();
+            let joined: Vec<f64> = (0..rows * columns).map(|at| all[at % columns][at / columns]).collect();
+            let mut sums = vec![0.0; LANES * columns];
+            accumulate(&joined, &joined, &mut sums);
+            add_lanes(&mut sums);
+            let a: Vec<f64> = (0..2 * columns).map(|at| 1.0 / (at + 3) as f64).collect();
+            let mut y = vec![0.0; rows * columns];
+            combine(&mut y, columns, &a, &[&joined, &joined]);
+            for (c, column) in all.iter().enumerate() {
+                assert_eq!(sums[c].to_bits(), dot(column, column).to_bits());
+                for (row, x) in column.iter().enumerate() {
+                    let expected = a[c] * x + a[columns + c] * x;
+                    assert_eq!(y[row * columns + c].to_bits(), expected.to_bits());
+                }
+            }
         }
     }
 

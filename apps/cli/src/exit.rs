@@ -83,7 +83,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         sparse::Error::Parameter { .. }
         | sparse::Error::Shape { .. }
         | sparse::Error::Unsolvable { .. }
-        | sparse::Error::Market { .. },
+        | sparse::Error::Content { .. },
     ) = cause.downcast_ref()
     {
         return Some(BAD_PARAMETER);

@@ -9,12 +9,12 @@ use serde::Serialize;
 use zellige_app::table::Side;
 use zellige_app::text::{bytes, digits};
 use zellige_cuda::Gpu;
-use zellige_runtime::{Bindings, Submit};
+use zellige_runtime::Bindings;
 use zellige_sparse::Csr;
+use zellige_sparse::Stored;
 use zellige_sparse::adaptive::{Adaptation, Criterion, FormatSet};
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
-use zellige_sparse::krylov::{Operator, Scalars, Steps, Stored};
-use zellige_sparse::space::Space;
+use zellige_sparse::krylov::{MultiVector, NumbersHandle, Operator, Space, Steps};
 
 use super::rates::Conditions;
 use super::run::Run;
@@ -187,11 +187,11 @@ impl Run<'_> {
         let space = Space::new(a.rows(), a.bytes());
         let stored = Stored::new(&rt, &space, a, block_size, adaptation)?;
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        let numbers = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
-        let (x, y) = (space.vector(&rt, numbers), space.zeros(&rt));
-        let scalars = rt.register(Scalars::zeros(0));
+        let x: Vec<f64> = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
+        let (x, y) = (MultiVector::from_column(&rt, &space, &x), MultiVector::zeros(&rt, &space, 1));
+        let numbers = NumbersHandle::new(&rt, 1, 0);
         let graph = rt.record(|graph| {
-            let steps = Steps::new(graph, &space, &scalars);
+            let steps = Steps::new(graph, &space, &numbers);
             (0..PRODUCTS).try_for_each(|_| stored.apply(&steps, &x, &y))
         })?;
         let replay = || -> Result<f64, Error> {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::Error;
+use crate::Error;
 
 /// A sparse matrix by rows (CSR): within a row columns rise strictly, and all elements are finite numbers.
 ///

@@ -8,8 +8,9 @@
 //! | [`adaptive`] | which element is stored in which format, the layout of the thesis, error bounds |
 //! | [`describe()`] | what a matrix is like |
 //! | [`system`] | solving `A x = b`: what users call |
-//! | [`krylov`] | methods, preconditioners and the loop around them, as graphs of tasks |
-//! | [`space`] | vectors, cut into stretches |
+//! | [`Stored`] | a matrix as an operator, each element in the precision that it needs |
+//! | [`precondition`] | preconditioners |
+//! | [`krylov`] | Krylov methods, vectors and operators (the crate `zellige-krylov`) |
 //! | [`reorder`] | orders of unknowns |
 //! | [`exact`] | products in doubled precision, and backward errors by them |
 //!
@@ -36,16 +37,20 @@ pub mod csr;
 mod describe;
 #[cfg(test)]
 mod direct;
-mod error;
 pub mod exact;
 pub mod generate;
-pub mod krylov;
 pub mod market;
+pub mod precondition;
 pub mod reorder;
 mod side_by_side;
-pub mod space;
+mod stored;
 pub mod system;
 
 pub use csr::Csr;
 pub use describe::{Description, describe};
-pub use error::Error;
+pub use stored::{Stored, best_edge};
+pub use zellige_krylov as krylov;
+pub use zellige_krylov::Error;
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
 
 /// A new order of rows and columns: place `i` gets what was at `old[i]`.
 #[derive(Clone, Debug, PartialEq, Eq)]

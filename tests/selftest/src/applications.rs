@@ -12,12 +12,12 @@ use zellige_psa::channels::Segment;
 use zellige_psa::search::{
     Batching, Events, Found, Hit, Method, Plan, Precision, Prepared, Screen, Searcher,
 };
-use zellige_runtime::{Bindings, Runtime, Submit, TaskError};
+use zellige_runtime::{Runtime, Submit, TaskError};
 use zellige_sparse::Csr;
+use zellige_sparse::Stored;
 use zellige_sparse::adaptive::{Adaptation, Criterion, FormatSet};
 use zellige_sparse::generate::{Elasticity, Elements, Flow, elasticity, flow};
-use zellige_sparse::krylov::{Operator, Scalars, Steps, Stored};
-use zellige_sparse::space::Space;
+use zellige_sparse::krylov::{Space, multiply};
 use zellige_tor::covariance::Scalar;
 use zellige_tor::covariance::device::{DeviceModel, SOURCE};
 use zellige_tor::params::{CHECK_SYSTEM, Mode, parse};
@@ -121,14 +121,8 @@ fn product(
     let space = Space::new(a.rows(), 64 * a.bytes());
     let stored = Stored::new(rt, &space, a, edge, adaptation)?;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let numbers = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
-    let (x, y) = (space.vector(rt, numbers), space.zeros(rt));
-    let scalars = rt.register(Scalars::zeros(0));
-    let graph = rt.record(|graph| stored.apply(&Steps::new(graph, &space, &scalars), &x, &y))?;
-    rt.wait(&rt.replay(&Bindings::recorded(&graph))?)?;
-    let mut found = vec![f64::NAN; a.rows()];
-    y.copy_to(rt, &mut found)?;
-    Ok(found)
+    let numbers: Vec<f64> = (0..a.rows()).map(|_| random.random_range(-1.0..1.0)).collect();
+    Ok(multiply(rt, &stored, &numbers)?)
 }
 
 /// Every plan that GPUs have a kernel for, in one precision.

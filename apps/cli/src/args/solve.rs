@@ -1,7 +1,7 @@
 //! The words after `zellige solve`.
 
 use clap::Args;
-use zellige_sparse::krylov::{BasisFormat, Orthogonalisation};
+use zellige_sparse::krylov::{Orthogonalisation, Packed};
 use zellige_sparse::system::{Inner, MethodChoice, PreconditionerChoice, ScalingChoice};
 
 use super::execution::{DEVICES, ExecutionArgs};
@@ -78,7 +78,7 @@ pub struct SolveArgs {
     ///
     /// fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8.
     #[arg(long, value_name = "FORMAT", default_value = "fp64", hide_short_help = true)]
-    pub basis_format: BasisFormat,
+    pub basis_format: Packed,
     /// Orthogonalisation in GMRES: cgs2 or mgs.
     ///
     /// cgs2: classical Gram-Schmidt twice, three passes over the basis. mgs: modified Gram-Schmidt.

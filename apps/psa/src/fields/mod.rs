@@ -8,9 +8,9 @@ mod matrix;
 mod nodes;
 
 use zellige_runtime::Runtime;
-use zellige_sparse::krylov::precondition::Amg;
-use zellige_sparse::krylov::{Cg, Solve, Stop, Stored, solve};
-use zellige_sparse::space::Space;
+use zellige_sparse::Stored;
+use zellige_sparse::krylov::{Cg, Solve, Space, Stop, solve};
+use zellige_sparse::precondition::Amg;
 
 use crate::Error;
 use crate::body::{Body, Vec3};
@@ -192,7 +192,6 @@ fn check_memory(grid: &Grid, unknowns: usize, contacts: usize) -> Result<(), Err
 
 /// The matrix and its preconditioner, made once for all right-hand sides.
 struct Solver {
-    space: Space,
     exact: Stored,
     helper: Amg,
 }
@@ -203,13 +202,12 @@ impl Solver {
         let space = Space::new(matrix.rows(), matrix.bytes());
         let exact = Stored::exact(rt, &space, matrix)?;
         let helper = Amg::new(rt, &space, matrix, 1)?;
-        Ok(Solver { space, exact, helper })
+        Ok(Solver { exact, helper })
     }
 
     fn solve(&self, rt: &Runtime, rhs: &[f64]) -> Result<Vec<f64>, Error> {
         let problem = Solve {
             rt,
-            space: &self.space,
             exact: &self.exact,
             inner: &self.exact,
             preconditioner: Some(&self.helper),

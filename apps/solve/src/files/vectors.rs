@@ -11,14 +11,14 @@ use zellige_sparse::{Error, market};
 /// takes memory for all of its rows, which its file does not answer for.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, [`Error::Market`] for content that is no vectors.
+/// [`Error::File`] for a file that cannot be read, [`Error::Content`] for content that is no vectors.
 pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, Error> {
     if is_array(path) { read_array(path) } else { market::read_vectors(path, rows) }
 }
 
 fn read_array(path: &Path) -> Result<Vec<Vec<f64>>, Error> {
     let array = Array::open(path)?;
-    let wrong = |problem: String| Err(Error::Market { file: path.to_owned(), line: None, problem });
+    let wrong = |problem: String| Err(Error::Content { file: path.to_owned(), line: None, problem });
     let (rows, columns) = match *array.sides() {
         [rows] | [1, rows] => (rows, 1),
         [rows, columns] => (rows, columns),

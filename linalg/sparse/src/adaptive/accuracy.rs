@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Error;
+use crate::Error;
 
 /// A relative accuracy in `[2^-53, 1)`: less than that of `f64` cannot be had, and 1 is none.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

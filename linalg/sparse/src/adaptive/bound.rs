@@ -4,8 +4,8 @@ use zellige_kernels::packed::{PackedFormat, Rounding};
 
 use super::thresholds::{RowThresholds, scales};
 use super::{Adaptation, Thresholds};
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
 
 /// What comes on top of a format's unit roundoff: numbers are divided by their bucket's limit first, and `fp32` is rounded before it is cut.
 const SLACK: f64 = 1.0 + 1.0 / 64.0;

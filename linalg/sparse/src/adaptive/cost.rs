@@ -10,8 +10,8 @@ use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_ro
 
 use super::tiled::check_edge;
 use super::{Accuracy, Adaptation, Criterion, FormatSet, TiledMatrix};
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
 use crate::side_by_side::in_turns;
 
 /// What the parts of a product cost on a machine, on one worker while the others work too.

@@ -25,8 +25,8 @@ pub use tiled::{BlockNorms, StoragePolicy, TiledMatrix};
 
 use zellige_kernels::packed::Rounding;
 
+use crate::Error;
 use crate::csr::{Csr, abs_sum};
-use crate::error::Error;
 pub use crate::side_by_side::in_turns;
 
 /// What decides the format of each element.

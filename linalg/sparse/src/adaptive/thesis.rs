@@ -6,8 +6,8 @@ use zellige_kernels::packed::{self, PackedFormat};
 
 use super::thresholds::{RowThresholds, scales};
 use super::{Adaptation, FormatSet, Scaling, Thresholds};
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
 
 /// Which elements a bucket holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

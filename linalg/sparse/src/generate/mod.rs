@@ -21,7 +21,7 @@ pub use elements::{Elements, Stokes, stokes};
 pub use grid::{Flow, Transport, flow, transport};
 pub use solids::{Biot, Elasticity, biot, elasticity};
 
-use crate::error::Error;
+use crate::Error;
 
 /// More cells than this have unknowns that 32 bits cannot number.
 const MOST_CELLS: usize = 1 << 29;

@@ -7,8 +7,8 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use super::header::{self, Field, Format, Symmetry};
+use crate::Error;
 use crate::csr::{Csr, Gather, check_size};
-use crate::error::Error;
 
 /// How many rows a file without a nonzero may have: more take memory that nothing in the file answers for.
 const ROWS_OF_NOTHING: usize = 1 << 20;
@@ -41,7 +41,7 @@ pub struct Market {
 /// Reads a file, compressed or not.
 ///
 /// # Errors
-/// [`Error::Market`] with the line where the file breaks its format, [`Error::File`] for one that cannot be read.
+/// [`Error::Content`] with the line where the file breaks its format, [`Error::File`] for one that cannot be read.
 pub fn read(path: &Path) -> Result<Market, Error> {
     read_rows(path, None)
 }
@@ -73,7 +73,7 @@ pub fn read_vectors(path: &Path, rows: Option<usize>) -> Result<Vec<Vec<f64>>, E
     // A file without elements may claim any size.
     if columns > MOST_VECTORS {
         let problem = format!("{columns} columns where a file of vectors has {MOST_VECTORS} at most");
-        return Err(Error::Market { file: path.to_owned(), line: None, problem });
+        return Err(Error::Content { file: path.to_owned(), line: None, problem });
     }
     let what = || format!("{}: {columns} vectors of {rows} numbers", path.display());
     Error::if_too_large(what, (8 * columns as u64).saturating_mul(rows as u64))?;
@@ -113,7 +113,7 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn error(&self, problem: impl Into<String>) -> Error {
-        Error::Market { file: self.name.to_owned(), line: Some(self.number), problem: problem.into() }
+        Error::Content { file: self.name.to_owned(), line: Some(self.number), problem: problem.into() }
     }
 
     /// An error that shows the line.

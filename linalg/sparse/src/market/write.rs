@@ -7,8 +7,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::Symmetry;
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
 
 /// Writes a matrix with a comment of any number of lines, compressed where `name` ends in `.gz`. Errors call the place by that name, too.
 ///

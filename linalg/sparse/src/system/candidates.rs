@@ -4,13 +4,11 @@ use zellige_runtime::Runtime;
 
 use super::scaled::Scales;
 use super::{MethodChoice, Options, PreconditionerChoice, ScalingChoice};
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
-use crate::krylov::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi};
-use crate::krylov::{
-    BiCgStab, Cg, Gmres, Method, Minres, Operator, Preconditioner, RelaxedGmres, ReliableCg, best_edge,
-};
-use crate::space::Space;
+use crate::precondition::{Amg, BlockJacobi, Chebyshev, Ilu, Jacobi};
+use crate::stored::best_edge;
+use zellige_krylov::{BiCgStab, Cg, Gmres, Method, Minres, Operator, RelaxedGmres, ReliableCg, Space};
 
 /// What is tried, in this order.
 pub fn candidates(a: &Csr, options: &Options) -> Vec<(MethodChoice, PreconditionerChoice)> {
@@ -94,7 +92,7 @@ pub fn preconditioner_of(
     rt: &Runtime,
     space: &Space,
     (a, scales): (&Csr, Option<&Scales>),
-) -> Result<Option<Box<dyn Preconditioner>>, Error> {
+) -> Result<Option<Box<dyn Operator>>, Error> {
     Ok(Some(match choice {
         PreconditionerChoice::Auto => unreachable!("candidates are none"),
         PreconditionerChoice::None => return Ok(None),

@@ -1,9 +1,9 @@
 //! What a system has to be.
 
 use super::{Inner, MethodChoice, Options};
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
-use crate::krylov::{BasisFormat, Orthogonalisation};
+use zellige_krylov::{Orthogonalisation, Packed};
 
 /// Refuses options that have no meaning together.
 ///
@@ -13,7 +13,7 @@ pub fn check_options(options: &Options) -> Result<(), Error> {
     use MethodChoice::{Auto, Cg, Fcg, Gmres};
     let refuse = |name, problem: &str| Err(Error::parameter(name, problem));
     let has_basis = matches!(options.method, Auto | Gmres { .. });
-    if !has_basis && options.basis != BasisFormat::default() {
+    if !has_basis && options.basis != Packed::default() {
         return refuse("basis", "only gmres and fgmres keep vectors: name one of them, or leave it out");
     }
     if !has_basis && options.orthogonalisation != Orthogonalisation::default() {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, Criterion, FormatSet};
-use crate::error::Error;
-use crate::krylov::precondition::BlockJacobi;
+use crate::precondition::BlockJacobi;
 
 /// Which method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

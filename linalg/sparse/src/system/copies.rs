@@ -8,12 +8,12 @@ use zellige_runtime::Runtime;
 
 use super::scaled::{Scales, Unscaled};
 use super::{CriterionChoice, Inner, Options, ScalingChoice};
+use crate::Error;
 use crate::adaptive::{Accuracy, Adaptation, FormatSet, SETS, TiledMatrix, fastest, is_faster};
 use crate::csr::Csr;
-use crate::error::Error;
-use crate::krylov::{Operator, Stored, best_edge, check_copy};
 use crate::reorder::Permutation;
-use crate::space::Space;
+use crate::stored::{Stored, best_edge, check_copy};
+use zellige_krylov::{Operator, Space};
 
 /// The matrix in the way methods see it, before it is stored for them.
 pub struct Plan {
@@ -127,7 +127,7 @@ impl Copies {
         let relaxed = options.relaxed.iter().map(narrow).collect::<Result<_, _>>()?;
         // Residuals that are replaced on the way lead to the goal without another run.
         let accuracy =
-            if options.reliable.is_some() { 0.0 } else { inner.as_ref().map_or(0.0, Operator::accuracy) };
+            if options.reliable.is_some() { 0.0 } else { inner.as_ref().map_or(0.0, Stored::accuracy) };
         let reduction = reduction(accuracy);
         Ok(Copies { chosen, exact, inner, relaxed, scaled_exact, reduction })
     }
@@ -171,7 +171,7 @@ impl Copies {
 
     /// Bytes of the matrix, and of its copies.
     pub fn bytes(&self) -> [u64; 2] {
-        [self.exact.stored().bytes(), self.narrow().map(Operator::bytes).sum()]
+        [self.exact.stored().bytes(), self.narrow().map(Stored::bytes).sum()]
     }
 }
 
@@ -195,7 +195,7 @@ fn race(
     check_copy(a)?;
     let double = TiledMatrix::cut(a, best_edge(a), &Adaptation::double(), space, rt.workers())?;
     Ok(match is_faster(&narrow, &double, rt.workers()) {
-        true => (chosen, Some(Stored::of(rt, space, narrow, &adaptation))),
+        true => (chosen, Some(Stored::of(rt, [space, space], narrow, &adaptation))),
         false => (Inner::Exact, None),
     })
 }

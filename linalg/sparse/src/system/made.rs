@@ -13,13 +13,13 @@ use super::check::{check_constant, check_matrix, check_options};
 use super::copies::{Copies, Plan};
 use super::scaled::Scaled;
 use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
-use crate::krylov::{
-    Kept, Logger, Method, Onwards, Preconditioner, Progress, Reason, Solution, Solve, Stop,
-    StoppingCriterion, solve as solve_by,
-};
 use crate::reorder::Permutation;
+use zellige_krylov::{
+    Kept, Logger, Method, Onwards, Operator, Progress, Reason, Solution, Solve, Stop, StoppingCriterion,
+    solve as solve_by,
+};
 
 /// A matrix with everything that solving takes: copies are made when it is, preconditioners when they are first needed, and both serve any number of
 /// right-hand sides.
@@ -59,7 +59,7 @@ struct Candidate {
 }
 
 /// What an attempt is made with: a preconditioner, and criteria.
-type MadeWith = (Option<Arc<dyn Preconditioner>>, Vec<Stop>);
+type MadeWith = (Option<Arc<dyn Operator>>, Vec<Stop>);
 
 /// A right-hand side on its way, in the matrix' order.
 pub(super) struct Side {
@@ -81,7 +81,7 @@ pub(super) struct Side {
 /// A preconditioner, if the way has one, and how long it took to make.
 #[derive(Clone)]
 struct Helper {
-    preconditioner: Option<Arc<dyn Preconditioner>>,
+    preconditioner: Option<Arc<dyn Operator>>,
     took: Duration,
 }
 
@@ -145,7 +145,7 @@ impl<'a> System<'a> {
             |(method, preconditioner)| Candidate { method, preconditioner, made: Mutex::default() };
         let mut candidates: Vec<Candidate> = candidates.into_iter().map(candidate).collect();
         // Its time is among that of the copies.
-        let helper = |made: Option<Box<dyn Preconditioner>>| Helper {
+        let helper = |made: Option<Box<dyn Operator>>| Helper {
             preconditioner: made.map(Arc::from),
             took: Duration::ZERO,
         };
@@ -323,20 +323,24 @@ impl<'a> System<'a> {
         Ok(helper)
     }
 
+    /// What methods are given.
+    pub(super) fn problem<'s>(&'s self, preconditioner: Option<&'s dyn Operator>) -> Solve<'s> {
+        let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), self.copies.reduction);
+        Solve { rt: self.rt, exact, inner, preconditioner, reduction }
+    }
+
     fn attempt(
         &self,
         method: &dyn Method,
-        preconditioner: Option<&dyn Preconditioner>,
+        preconditioner: Option<&dyn Operator>,
         b: &[f64],
         x: &mut [f64],
         stop: &[Stop],
         log: &mut dyn Logger,
     ) -> Result<Solution, Error> {
-        let Plan { space, scales, .. } = &self.plan;
         check_vectors(b.len(), 1)?;
-        let (exact, inner, reduction) = (self.copies.exact(), self.copies.inner(), self.copies.reduction);
-        let problem = Solve { rt: self.rt, space, exact, inner, preconditioner, reduction };
-        match scales {
+        let problem = self.problem(preconditioner);
+        match &self.plan.scales {
             Some(scales) => solve_by(&problem, &Scaled { method, scales }, b, x, stop, log),
             None => solve_by(&problem, method, b, x, stop, log),
         }

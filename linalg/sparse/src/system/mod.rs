@@ -33,10 +33,10 @@ pub use choice::{CriterionChoice, Inner, MethodChoice, PreconditionerChoice, Sca
 pub use made::System;
 pub use shifts::ShiftedAnswer;
 
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
-use crate::krylov::{BasisFormat, Logger, Orthogonalisation, Solution, Stop};
-use crate::space::Space;
+use zellige_krylov::Space;
+use zellige_krylov::{Logger, Orthogonalisation, Packed, Solution, Stop};
 
 /// How a system is solved.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub struct Options {
     /// What elements are chosen for where a copy's criterion is one for a vector (`cw-exact`): an estimate of the answer, say. In it nothing is zero.
     pub x_for: Option<Vec<f64>>,
     /// How GMRES stores its vectors.
-    pub basis: BasisFormat,
+    pub basis: Packed,
     /// How GMRES makes them orthogonal.
     pub orthogonalisation: Orthogonalisation,
     /// Copies that GMRES goes over to as its residual becomes small ([`RelaxedGmres`](crate::krylov::RelaxedGmres)), the most accurate first.
@@ -76,7 +76,7 @@ impl Default for Options {
             preconditioner: PreconditionerChoice::default(),
             inner: Inner::default(),
             x_for: None,
-            basis: BasisFormat::default(),
+            basis: Packed::default(),
             orthogonalisation: Orthogonalisation::default(),
             relaxed: Vec::new(),
             reliable: None,
@@ -90,7 +90,7 @@ impl Default for Options {
 
 /// Workers that have something to do for one right-hand side: a task for each stretch of a vector, and two while copies and factors are made.
 pub fn parallelism(a: &Csr) -> usize {
-    Space::new(a.rows(), a.bytes()).stretches().max(2)
+    Space::new(a.rows(), a.bytes()).parts().max(2)
 }
 
 /// What an attempt came to.

@@ -1,16 +1,16 @@
 //! Methods on systems whose rows and columns are multiplied by powers of two.
 
 use libm::{frexp, ldexp};
-use zellige_runtime::{Bindings, Graph, Runtime, Submit};
-
-use crate::csr::Csr;
-use crate::error::Error;
-use crate::krylov::grains::dots;
-use crate::krylov::rounds::{Ended, Limits};
-use crate::krylov::{
-    Correction, Kept, Logger, Method, Operator, Preconditioner, Scalars, ScalarsHandle, Steps, Stored, Sums,
+use zellige_krylov::rounds::{Ended, Limit, Limits};
+use zellige_krylov::{
+    Correction, Kept, Logger, Method, MultiVector, NumbersHandle, Operator, Setting, Space, Steps, Sums,
+    Workspace, times,
 };
-use crate::space::{Space, Vector};
+use zellige_runtime::{Bindings, Graph, Runtime};
+
+use crate::Error;
+use crate::csr::Csr;
+use crate::stored::Stored;
 
 /// What rows and columns are multiplied by: powers of two, so that no element is rounded.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,15 +107,21 @@ fn exponent(x: f64) -> i32 {
 pub struct Unscaled {
     stored: Stored,
     /// One by the scales.
-    rows: Vector,
-    columns: Vector,
+    rows: MultiVector,
+    columns: MultiVector,
+    /// What is multiplied, scaled.
+    scaled: Workspace<MultiVector>,
 }
 
 impl Unscaled {
     /// Of a matrix that was multiplied by these scales, which [can be undone](Scales::can_be_undone).
     pub fn new(rt: &Runtime, space: &Space, stored: Stored, scales: &Scales) -> Unscaled {
-        let inverse = |scales: &[f64]| space.vector(rt, scales.iter().map(|scale| 1.0 / scale).collect());
-        Unscaled { rows: inverse(&scales.rows), columns: inverse(&scales.columns), stored }
+        let inverse = |scales: &[f64]| {
+            let inverse: Vec<f64> = scales.iter().map(|scale| 1.0 / scale).collect();
+            MultiVector::from_column(rt, space, &inverse)
+        };
+        let (rows, columns) = (inverse(&scales.rows), inverse(&scales.columns));
+        Unscaled { stored, rows, columns, scaled: Workspace::default() }
     }
 
     /// The matrix as it is stored.
@@ -125,42 +131,29 @@ impl Unscaled {
 }
 
 impl Operator for Unscaled {
-    fn rows(&self) -> usize {
-        self.stored.rows()
+    fn domain(&self) -> &Space {
+        self.stored.domain()
     }
 
     fn bytes(&self) -> u64 {
         self.stored.bytes()
     }
 
-    /// Its scales, and the vector on the way of each of the two graphs of true residuals.
-    fn vectors(&self) -> u64 {
-        4 * size_of::<f64>() as u64 * self.rows() as u64
+    /// The matrix, its scales, and the scaled vector.
+    fn memory(&self) -> u64 {
+        self.stored.bytes() + self.domain().bytes(3)
     }
 
     fn accuracy(&self) -> f64 {
         self.stored.accuracy()
     }
 
-    fn apply(&self, steps: &Steps<'_>, x: &Vector, y: &Vector) -> Result<(), Error> {
-        let scaled = steps.space().zeros(steps.graph());
-        steps.each(
-            "unscale",
-            |i| (x.read(i), self.columns.read(i), scaled.update(i)),
-            |(x, columns, scaled)| {
-                scaled.iter_mut().zip(x.iter().zip(&*columns)).for_each(|(to, (x, scale))| *to = x * scale);
-            },
-        )?;
+    fn apply(&self, steps: &Steps<'_>, x: &MultiVector, y: &MultiVector) -> Result<(), Error> {
+        let zeros = || MultiVector::zeros(steps.graph(), self.domain(), steps.columns());
+        let scaled = self.scaled.of(steps.columns(), zeros);
+        steps.task("unscale").assign(&scaled, [times(1.0, x).scaled_by(&self.columns)]).submit()?;
         self.stored.apply(steps, &scaled, y)?;
-        steps.each(
-            "unscale",
-            |i| (steps.scalars(), self.rows.read(i), y.update(i)),
-            |(s, rows, y)| {
-                if !Scalars::new(s).is_done() {
-                    y.iter_mut().zip(&*rows).for_each(|(y, scale)| *y *= scale);
-                }
-            },
-        )
+        steps.task("unscale").assign(y, [times(1.0, y).scaled_by(&self.rows)]).submit()
     }
 }
 
@@ -177,143 +170,104 @@ impl Method for Scaled<'_> {
         self.method.name()
     }
 
-    fn prepare<'r>(
-        &'r self,
-        rt: &'r Runtime,
-        space: &'r Space,
-        a: &'r dyn Operator,
-        m: Option<&'r dyn Preconditioner>,
-    ) -> Result<Box<dyn Correction + 'r>, Error> {
-        let inner = self.method.prepare(rt, space, a, m)?;
-        let carrier = Carrier::new(rt, space, self.scales, [inner.residual(), inner.correction()])?;
-        Ok(Box::new(Prepared { inner, carrier }))
+    fn takes_columns(&self) -> bool {
+        self.method.takes_columns()
+    }
+
+    fn prepare<'r>(&'r self, setting: Setting<'r, f64>) -> Result<Box<dyn Correction + 'r>, Error> {
+        Ok(Box::new(Prepared::new(self.method.prepare(setting)?, setting, self.scales)?))
     }
 }
 
 /// Takes residuals to a scaled system, and corrections back.
-pub struct Carrier<'r> {
+struct Prepared<'r> {
+    inner: Box<dyn Correction + 'r>,
     rt: &'r Runtime,
-    r: Vector,
-    d: Vector,
-    norms: ScalarsHandle,
+    /// The residual and the correction as the caller knows them.
+    r: MultiVector,
+    d: MultiVector,
+    norms: NumbersHandle<f64>,
     there: Graph,
     back: Graph,
     kept: Kept,
 }
 
-/// What a residual has become on its way.
-#[derive(Clone, Copy)]
-pub struct Carried {
-    /// Its norm beside what it was.
-    pub ratio: f64,
-    /// Its norm.
-    norm: f64,
-}
+/// Norms of the residual, and of what it becomes.
+const GIVEN: usize = 0;
+const SCALED: usize = 1;
 
-impl<'r> Carrier<'r> {
-    /// To `residual`, and back from `correction`, of a system that was multiplied by these scales.
-    pub fn new(
-        rt: &'r Runtime,
-        space: &Space,
+impl<'r> Prepared<'r> {
+    fn new(
+        inner: Box<dyn Correction + 'r>,
+        setting: Setting<'r, f64>,
         scales: &Scales,
-        [residual, correction]: [&Vector; 2],
-    ) -> Result<Carrier<'r>, Error> {
-        let (r, d, norms) = (space.zeros(rt), space.zeros(rt), rt.register(Scalars::zeros(2)));
-        let (rows, columns) =
-            (space.vector(rt, scales.rows.clone()), space.vector(rt, scales.columns.clone()));
-        let sums = Sums::new(rt, space, 2);
+    ) -> Result<Self, Error> {
+        let (rt, space) = (setting.rt, setting.space());
+        let (r, d) = (setting.zeros(), setting.zeros());
+        let norms = NumbersHandle::new(rt, setting.columns, 2);
+        let diagonal = |scales: &[f64]| MultiVector::from_column(rt, space, scales);
+        let (rows, columns) = (diagonal(&scales.rows), diagonal(&scales.columns));
+        let sums = Sums::new(rt, space, setting.columns, 2);
+        let (residual, correction) = (inner.residual(), inner.correction());
         let there = rt.record(|graph| {
-            let steps = Steps::new(graph, space, &norms);
-            steps.each(
-                "scale",
-                |i| (r.read(i), rows.read(i), residual.update(i), sums.of(i)),
-                |(r, rows, scaled, sums)| {
-                    scaled
-                        .iter_mut()
-                        .zip(r.iter().zip(&*rows))
-                        .for_each(|(scaled, (r, scale))| *scaled = r * scale);
-                    dots(&r, &r, sums, 2, 0);
-                    dots(scaled, scaled, sums, 2, 1);
-                },
-            )?;
-            steps.combine("scale.norms", &sums, |sums, s| {
-                s[0] = sums[0].sqrt();
-                s[1] = sums[1].sqrt();
+            let steps = Steps::new(graph, space, &norms).with_sums(&sums);
+            let task = steps.task("scale").assign(residual, [times(1.0, &r).scaled_by(&rows)]);
+            task.dot(&r, &r, GIVEN).dot(residual, residual, SCALED).submit()?;
+            steps.update_numbers("scale.norms", |sums, s| {
+                s.set_reals([(GIVEN, sums[GIVEN].sqrt()), (SCALED, sums[SCALED].sqrt())]);
             })
         })?;
         let back = rt.record(|graph| {
-            Steps::new(graph, space, &norms).each(
-                "scale",
-                |i| (correction.read(i), columns.read(i), d.update(i)),
-                |(scaled, columns, d)| {
-                    d.iter_mut()
-                        .zip(scaled.iter().zip(&*columns))
-                        .for_each(|(d, (scaled, scale))| *d = scaled * scale);
-                },
-            )
+            let steps = Steps::new(graph, space, &norms);
+            steps.task("scale").assign(&d, [times(1.0, correction).scaled_by(&columns)]).submit()
         })?;
-        Ok(Carrier { rt, r, d, norms, there, back, kept: Kept::vectors(space, 4) })
+        let kept = inner.kept().and(Kept::vectors::<f64>(space, 4));
+        Ok(Prepared { inner, rt, r, d, norms, there, back, kept })
     }
-
-    /// The residual and the correction as the caller knows them.
-    pub fn vectors(&self) -> [&Vector; 2] {
-        [&self.r, &self.d]
-    }
-
-    /// What its vectors take.
-    pub fn kept(&self) -> Kept {
-        self.kept
-    }
-
-    /// Takes the residual there.
-    pub fn there(&self) -> Result<Carried, Error> {
-        self.rt.replay(&Bindings::recorded(&self.there))?;
-        let guard = self.rt.read(&self.norms)?;
-        let norms = Scalars::new(guard.as_slice());
-        let [of_caller, norm] = [norms[0], norms[1]];
-        Ok(Carried { ratio: if of_caller > 0.0 { norm / of_caller } else { 1.0 }, norm })
-    }
-
-    /// Brings the correction of a run back, and says how that ended as the caller measures it.
-    pub fn back(&self, carried: Carried, ended: Ended) -> Result<Ended, Error> {
-        self.rt.replay(&Bindings::recorded(&self.back))?;
-        Ok(Ended { residual: ended.residual / carried.ratio, begun: Some(carried.norm), ..ended })
-    }
-}
-
-struct Prepared<'r> {
-    inner: Box<dyn Correction + 'r>,
-    carrier: Carrier<'r>,
 }
 
 impl Correction for Prepared<'_> {
-    fn residual(&self) -> &Vector {
-        &self.carrier.r
+    fn residual(&self) -> &MultiVector {
+        &self.r
     }
 
-    fn correction(&self) -> &Vector {
-        &self.carrier.d
+    fn correction(&self) -> &MultiVector {
+        &self.d
     }
 
     fn kept(&self) -> Kept {
-        self.inner.kept().and(self.carrier.kept())
+        self.kept
     }
 
-    fn run(&mut self, limits: &Limits<'_>, log: &mut dyn Logger) -> Result<Ended, Error> {
-        let carried = self.carrier.there()?;
-        let ratio = carried.ratio;
-        let limits = Limits { goal: limits.goal * ratio, ..*limits };
-        let ended = self.inner.run(&limits, &mut Rescaled { log, ratio })?;
-        self.carrier.back(carried, ended)
+    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
+        let rt = self.rt;
+        self.norms.set_open(rt, |c| limits.columns[c].is_some())?;
+        rt.replay(&Bindings::recorded(&self.there))?;
+        let norms = self.norms.look(rt, |_, norms| [norms[GIVEN], norms[SCALED]])?;
+        let ratio = |[given, scaled]: &[f64; 2]| if *given > 0.0 { scaled / given } else { 1.0 };
+        let ratios: Vec<f64> = norms.iter().map(ratio).collect();
+        let scaled = |(limit, ratio): (&Option<Limit>, &f64)| {
+            limit.map(|limit| Limit { goal: limit.goal * ratio, ..limit })
+        };
+        let columns: Vec<Option<Limit>> = limits.columns.iter().zip(&ratios).map(scaled).collect();
+        let each = logs.iter_mut().zip(&ratios);
+        let mut rescaled: Vec<_> =
+            each.map(|(log, ratio)| Rescaled { log: &mut **log, ratio: *ratio }).collect();
+        let mut logs: Vec<&mut dyn Logger> = rescaled.iter_mut().map(|log| log as &mut dyn Logger).collect();
+        let mut ended = self.inner.run(&Limits { columns: &columns, ..*limits }, &mut logs)?;
+        rt.replay(&Bindings::recorded(&self.back))?;
+        for (c, ended) in ended.iter_mut().enumerate() {
+            *ended = Ended { residual: ended.residual / ratios[c], begun: Some(norms[c][SCALED]), ..*ended };
+        }
+        Ok(ended)
     }
 }
 
 /// Tells of residuals as if they were those of the system that is not scaled.
-pub struct Rescaled<'l> {
-    /// Who is told.
-    pub log: &'l mut dyn Logger,
-    /// [`Carried::ratio`].
-    pub ratio: f64,
+struct Rescaled<'l> {
+    log: &'l mut dyn Logger,
+    /// The norm of the scaled residual beside that of the other.
+    ratio: f64,
 }
 
 impl Logger for Rescaled<'_> {
@@ -324,6 +278,8 @@ impl Logger for Rescaled<'_> {
 
 #[cfg(test)]
 mod tests {
+    use zellige_krylov::multiply;
+
     use super::*;
     use crate::adaptive::Adaptation;
     use crate::generate::{Biot, Elements, biot};
@@ -338,16 +294,7 @@ mod tests {
         let stored = |a: &Csr| Stored::new(&rt, &space, a, 1, &Adaptation::double());
         let undone = Unscaled::new(&rt, &space, stored(&scaled)?, &scales);
         let x: Vec<f64> = (0..a.rows()).map(|i| (i * 7 % 31) as f64 / 31.0 - 0.5).collect();
-        let product = |operator: &dyn Operator| -> Result<Vec<f64>, Error> {
-            let (x, y) = (space.vector(&rt, x.clone()), space.zeros(&rt));
-            let scalars = rt.register(Scalars::zeros(0));
-            let graph = rt.record(|graph| operator.apply(&Steps::new(graph, &space, &scalars), &x, &y))?;
-            rt.replay(&Bindings::recorded(&graph))?;
-            let mut back = vec![0.0; a.rows()];
-            y.copy_to(&rt, &mut back)?;
-            Ok(back)
-        };
-        assert_eq!(product(&undone)?, product(&stored(&a)?)?);
+        assert_eq!(multiply(&rt, &undone, &x)?, multiply(&rt, &stored(&a)?, &x)?);
         let tiny = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1e-308), (1, 0, 1e-308), (1, 1, 1e10)])?;
         let scales = Scales::of_both(&tiny);
         assert!(!scales.can_be_undone(&tiny, &scales.matrix(&tiny)?));

@@ -2,9 +2,9 @@
 
 use super::made::check_vectors;
 use super::{Answer, MethodChoice, System};
-use crate::error::Error;
-use crate::krylov::Logger;
+use crate::Error;
 use crate::side_by_side::side_by_side;
+use zellige_krylov::Logger;
 
 impl System<'_> {
     /// Solves `A x_k = b_k` for each `k`, from the guesses in `x`, with a logger for each. Conjugate gradients take 8, 4 or 2 of them in lock step, and each of their
@@ -47,7 +47,7 @@ impl System<'_> {
     fn at_once(&self, left: usize) -> usize {
         // A panel is one task, whatever it is multiplied with: where there are few of them, workers need several products at a time.
         let workers = self.rt.workers();
-        let most = if self.plan.space.stretches() >= 2 * workers { left } else { left / workers.max(1) };
+        let most = if self.plan.space.parts() >= 2 * workers { left } else { left / workers.max(1) };
         // Products in lock step are none of a device's.
         let is_fit = self.first_method() == MethodChoice::Cg
             && self.options.reliable.is_none()

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::made::quality;
 use super::{Answer, Attempt, MethodChoice, PreconditionerChoice, System};
-use crate::error::Error;
-use crate::krylov::{Logger, Solution, Solve, solve_shifted};
+use crate::Error;
+use zellige_krylov::{Logger, Solution, solve_shifted};
 
 /// What was found for one shift.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +33,7 @@ impl System<'_> {
     ) -> Result<Vec<ShiftedAnswer>, Error> {
         self.check_for_shifts()?;
         let (begun, busy) = (Instant::now(), self.copies.busy());
-        let (space, exact, inner) = (&self.plan.space, self.copies.exact(), self.copies.inner());
-        let reduction = self.copies.reduction;
-        let problem = Solve { rt: self.rt, space, exact, inner, preconditioner: None, reduction };
+        let problem = self.problem(None);
         let ordered = self.order.as_ref().map_or_else(|| b.to_vec(), |order| order.vector(b));
         let found = solve_shifted(&problem, shifts, &ordered, &self.options.stop[..], logs)?;
         let took = (begun.elapsed(), (self.copies.busy() - busy) / self.rt.workers() as u32);

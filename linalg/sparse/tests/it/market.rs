@@ -91,7 +91,7 @@ fn what_is_broken_is_named_with_its_line() {
     for (text, line, says) in cases {
         let begin: String = text.chars().take(80).collect();
         match read(text.as_bytes()) {
-            Err(error @ Error::Market { line: Some(at), .. }) => {
+            Err(error @ Error::Content { line: Some(at), .. }) => {
                 assert_eq!(at, line, "{begin:?}: {error}");
                 assert!(error.to_string().contains(says), "{begin:?}: {error}");
                 assert!(error.to_string().starts_with(&format!("a.mtx:{line}: ")), "{error}");

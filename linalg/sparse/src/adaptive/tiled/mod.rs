@@ -11,10 +11,10 @@ use zellige_kernels::sell::{Bucket, EDGES, Elements, Panel, PanelWriter, tile_ro
 pub use self::policy::{BlockNorms, StoragePolicy};
 use super::thresholds::{RowThresholds, power_below, scales};
 use super::{Adaptation, FormatSet, Scaling, Thresholds, ldexp, to_one};
+use crate::Error;
 use crate::csr::Csr;
-use crate::error::Error;
 use crate::side_by_side::side_by_side;
-use crate::space::Space;
+use zellige_krylov::Space;
 
 /// A matrix in panels of rows, each a stream of tiles ([`zellige_kernels::sell`]).
 ///
@@ -61,7 +61,7 @@ impl TiledMatrix {
         threads: usize,
     ) -> Result<TiledMatrix, Error> {
         check_rows(a, space)?;
-        let sets = vec![adaptation.set; space.stretches()];
+        let sets = vec![adaptation.set; space.parts()];
         Self::store(a, edge, adaptation, &Cut { stretches: Some((space, &sets)), threads, ..Cut::default() })
     }
 

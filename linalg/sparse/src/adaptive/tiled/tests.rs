@@ -219,11 +219,8 @@ fn policies_choose_by_stretch() -> Result<(), Error> {
         assert_eq!(matrix.panels()[id].bytes(), alone.panels()[id].bytes());
     }
     let norms = norms.lock().expect("nobody panicked").clone();
-    assert_eq!(
-        norms.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
-        (0..space.stretches()).collect::<Vec<_>>()
-    );
-    assert!(space.stretches() >= 3);
+    assert_eq!(norms.iter().map(|(id, _)| *id).collect::<Vec<_>>(), (0..space.parts()).collect::<Vec<_>>());
+    assert!(space.parts() >= 3);
     let largest = norms.iter().map(|(_, of_block)| of_block.norm).fold(0.0, f64::max);
     assert!(
         norms.iter().all(|(_, of_block)| of_block.of_matrix == largest && of_block.largest <= of_block.norm)

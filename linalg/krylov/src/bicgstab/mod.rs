@@ -1,0 +1,241 @@
+//! Stabilised bi-conjugate gradients.
+
+mod polynomial;
+
+use zellige_runtime::{Bindings, Graph, Runtime};
+
+use self::polynomial::{MOST, at, pairs, polynomial};
+use crate::error::Error;
+use crate::log::Logger;
+use crate::numbers::{Numbers, NumbersHandle, State};
+use crate::operator::check_fixed;
+use crate::rounds::{self, Ended, Limits};
+use crate::scalar::Scalar;
+use crate::steps::{Steps, Sums};
+use crate::vector::MultiVector;
+use crate::vector_task::{minus, plus, times};
+use crate::{Correction, Kept, Method, Setting};
+
+/// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1` is BiCGStab (van der Vorst 1992). For any matrix,
+/// with few vectors.
+///
+/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l` that makes the residual least, from the inner
+/// products of `r, A r, .., A^l r` by Cholesky's factors (Sleijpen, van der Vorst and Fokkema 1994). Eigenvalues
+/// far from the real axis need `l = 2` or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BiCgStab {
+    /// The degree, 1 to 8.
+    pub l: usize,
+}
+
+impl Default for BiCgStab {
+    fn default() -> Self {
+        BiCgStab { l: 1 }
+    }
+}
+
+impl<E: Scalar> Method<E> for BiCgStab {
+    fn name(&self) -> String {
+        if self.l == 1 { "bicgstab".to_owned() } else { format!("bicgstab({})", self.l) }
+    }
+
+    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+        if !(1..=MOST).contains(&self.l) {
+            return Err(Error::parameter("l", format!("{}: 1 to {MOST}", self.l)));
+        }
+        check_fixed(setting.m, "bicgstab", "fgmres")?;
+        Ok(Box::new(Prepared::new(self.l, setting)?))
+    }
+}
+
+/// The method's scalars.
+const RHO: usize = 0;
+const ALPHA: usize = 1;
+const BETA: usize = 2;
+/// The coefficients of the polynomial, from that of `A` on; then the norm of the shadow.
+const GAMMA: usize = 3;
+const SHADOW: usize = GAMMA + MOST;
+const OWN: usize = SHADOW + 1;
+
+/// Sums of products, which change places with those of `A^i r`: of the shadow and a vector, or `r . r`; of the shadow and `r`.
+const FIRST: usize = 0;
+const SHADOW_R: usize = 1;
+
+struct Vectors<E: Scalar> {
+    /// `A^i r` and `A^i u`, `i = 0 .. l`, with `A M^-1` for `A`.
+    r: Vec<MultiVector<E>>,
+    u: Vec<MultiVector<E>>,
+    shadow: MultiVector<E>,
+    /// The correction before `M^-1`, and after.
+    e: MultiVector<E>,
+    d: Option<MultiVector<E>>,
+    /// `M^-1` of what is multiplied.
+    z: Option<MultiVector<E>>,
+}
+
+struct Prepared<'r, E: Scalar> {
+    rt: &'r Runtime,
+    vectors: Vectors<E>,
+    numbers: NumbersHandle<E>,
+    begin: Graph,
+    step: Graph,
+    finish: Option<Graph>,
+    kept: Kept,
+}
+
+impl<'r, E: Scalar> Prepared<'r, E> {
+    fn new(l: usize, setting: Setting<'r, E>) -> Result<Self, Error> {
+        let Setting { rt, m, columns, .. } = setting;
+        let (space, zeros) = (setting.space(), || setting.zeros());
+        let powers = || (0..=l).map(|_| zeros()).collect();
+        let (r, u, shadow, e) = (powers(), powers(), zeros(), zeros());
+        let vectors = Vectors { r, u, shadow, e, d: m.map(|_| zeros()), z: m.map(|_| zeros()) };
+        let numbers = NumbersHandle::new(rt, columns, OWN);
+        let sums = Sums::new(rt, space, columns, (l + 1) * (l + 2) / 2);
+        let begin =
+            rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors))?;
+        let step = rt.record(|graph| {
+            let steps = Steps::new(graph, space, &numbers).with_sums(&sums);
+            let step = Step { steps, v: &vectors, setting };
+            (0..l).try_for_each(|j| step.conjugate(j))?;
+            step.minimise(l)
+        })?;
+        let finish = match (m, &vectors.d) {
+            (Some(m), Some(d)) => {
+                // Not ended, whatever the method is.
+                let open = NumbersHandle::new(rt, columns, 0);
+                Some(rt.record(|graph| m.apply(&Steps::new(graph, space, &open), &vectors.e, d))?)
+            }
+            _ => None,
+        };
+        let kept = Kept::vectors::<E>(space, 2 * l + 4 + if m.is_some() { 2 } else { 0 });
+        Ok(Prepared { rt, vectors, numbers, begin, step, finish, kept })
+    }
+}
+
+impl<E: Scalar> Correction<E> for Prepared<'_, E> {
+    fn residual(&self) -> &MultiVector<E> {
+        &self.vectors.r[0]
+    }
+
+    fn correction(&self) -> &MultiVector<E> {
+        self.vectors.d.as_ref().unwrap_or(&self.vectors.e)
+    }
+
+    fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
+        rounds::begin(self.rt, &self.begin, &self.numbers, limits)?;
+        let ended = rounds::run(self.rt, &self.step, &self.numbers, limits, logs)?;
+        if let Some(finish) = &self.finish {
+            self.rt.replay(&Bindings::recorded(finish))?;
+        }
+        Ok(ended)
+    }
+}
+
+/// `u = 0`, `e = 0`, the shadow is the residual.
+fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>) -> Result<(), Error> {
+    let task = steps.task("bicgstab.begin").assign(&v.u[0], []).assign(&v.e, []).copy(&v.shadow, &v.r[0]);
+    task.dot(&v.r[0], &v.r[0], FIRST).submit()?;
+    steps.update_numbers("bicgstab.rho", |sums, s| {
+        // u is 0, and so is what beta multiplies.
+        s[RHO] = sums[FIRST];
+        let norm = sums[FIRST].real().sqrt();
+        s.set_real(SHADOW, norm);
+        s.first_residual(norm);
+    })
+}
+
+/// What a step is recorded from.
+struct Step<'g, E: Scalar> {
+    steps: Steps<'g, E>,
+    v: &'g Vectors<E>,
+    setting: Setting<'g, E>,
+}
+
+impl<E: Scalar> Step<'_, E> {
+    /// `to = A M^-1 from`.
+    fn multiply(&self, from: &MultiVector<E>, to: &MultiVector<E>) -> Result<(), Error> {
+        match (self.setting.m, &self.v.z) {
+            (Some(m), Some(z)) => {
+                m.apply(&self.steps, from, z)?;
+                self.setting.a.apply(&self.steps, z, to)
+            }
+            _ => self.setting.a.apply(&self.steps, from, to),
+        }
+    }
+
+    /// Step `j` of bi-conjugate gradients: `u_i = r_i - beta u_i`, `u_{j+1} = A u_j`, `alpha = rho / shadow . u_{j+1}`,
+    /// `r_i -= alpha u_{i+1}`, `r_{j+1} = A r_j`, `e += alpha u_0`, `rho = shadow . r_{j+1}`.
+    fn conjugate(&self, j: usize) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        for (u, r) in v.u[..=j].iter().zip(&v.r) {
+            steps.task("bicgstab.direct").assign(u, [times(1.0, r), minus(BETA, u)]).submit()?;
+        }
+        self.multiply(&v.u[j], &v.u[j + 1])?;
+        steps.task("bicgstab.shadow").dot(&v.shadow, &v.u[j + 1], FIRST).submit()?;
+        steps.update_numbers("bicgstab.alpha", |sums, s| {
+            s[ALPHA] = s[RHO] / sums[FIRST];
+            refuse_unless_usable(s, sums[FIRST]);
+        })?;
+        let task = steps.task("bicgstab.descend").add(&v.e, plus(ALPHA, &v.u[0]));
+        task.add(&v.r[0], minus(ALPHA, &v.u[1])).dot(&v.r[0], &v.r[0], FIRST).submit()?;
+        for (r, u) in v.r[1..=j].iter().zip(&v.u[2..]) {
+            steps.task("bicgstab.descend").add(r, minus(ALPHA, u)).submit()?;
+        }
+        // What comes after an answer is 0 / 0.
+        steps.update_numbers("bicgstab.half", |sums, s| s.end_if_reached(sums[FIRST].real().sqrt()))?;
+        self.multiply(&v.r[j], &v.r[j + 1])?;
+        if j + 2 == v.r.len() {
+            return Ok(());
+        }
+        steps.task("bicgstab.shadow").dot(&v.shadow, &v.r[j + 1], FIRST).submit()?;
+        steps.update_numbers("bicgstab.beta", |sums, s| {
+            s[BETA] = s[ALPHA] * sums[FIRST] / s[RHO];
+            s[RHO] = sums[FIRST];
+            refuse_unless_usable(s, sums[FIRST]);
+        })
+    }
+
+    /// `r = r_0 - sum_i gamma_i r_i` with the least norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 - sum_i gamma_i u_i`.
+    fn minimise(&self, l: usize) -> Result<(), Error> {
+        let (v, steps) = (self.v, &self.steps);
+        let mut products = steps.task("bicgstab.products");
+        for (i, j) in pairs(l) {
+            products = products.dot(&v.r[i], &v.r[j], at(i, j));
+        }
+        products.submit()?;
+        steps.update_numbers("bicgstab.gamma", move |sums, s| match polynomial(l, sums) {
+            Some(gamma) => (0..l).for_each(|i| s[GAMMA + i] = gamma[i]),
+            None if sums.iter().all(|sum| sum.abs().is_finite()) => s.end(State::BrokenDown),
+            None => s.end(State::NotANumber),
+        })?;
+        let mut task = steps.task("bicgstab.minimise");
+        for k in 0..l {
+            task = task.add(&v.e, plus(GAMMA + k, &v.r[k])).add(&v.r[0], minus(GAMMA + k, &v.r[k + 1]));
+            task = task.add(&v.u[0], minus(GAMMA + k, &v.u[k + 1]));
+        }
+        task.dot(&v.r[0], &v.r[0], FIRST).dot(&v.shadow, &v.r[0], SHADOW_R).submit()?;
+        steps.update_numbers("bicgstab.step", move |sums, s| {
+            let (norm, rho) = (sums[FIRST].real().sqrt(), sums[SHADOW_R]);
+            s[BETA] = -s[ALPHA] * rho / (s[GAMMA + l - 1] * s[RHO]);
+            s[RHO] = rho;
+            s.step(norm);
+            if !s.is_done() && rho.abs() <= f64::EPSILON * norm * s.real(SHADOW) {
+                s.end(State::BrokenDown);
+            }
+        })
+    }
+}
+
+/// Ends where a number that is divided by is 0.
+fn refuse_unless_usable<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, number: E) {
+    if !number.abs().is_finite() {
+        s.end(State::NotANumber);
+    } else if number == E::default() {
+        s.end(State::BrokenDown);
+    }
+}

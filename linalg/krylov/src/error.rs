@@ -1,0 +1,116 @@
+//! The error type of sparse matrices and of solvers.
+
+use std::path::{Path, PathBuf};
+
+use zellige_files::ReadError;
+use zellige_files::memory::NotEnoughMemory;
+
+/// Bytes that are allocated without a look at what is available.
+const LITTLE: u64 = 1 << 20;
+/// Bytes that stay free for tasks and tables, whatever is planned.
+const TABLES: u64 = 4 << 20;
+
+/// What went wrong, where, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file does not hold what its format promises.
+    #[error("{}{}: {problem}", file.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
+    Content {
+        /// The file (`<memory>` for text that came from elsewhere).
+        file: PathBuf,
+        /// Line, counted from 1; none for what is missing at the end.
+        line: Option<u64>,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {problem}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done with it.
+        problem: &'static str,
+        /// The operating system's word.
+        source: std::io::Error,
+    },
+    /// Sizes that do not fit each other, or that no matrix can have.
+    #[error("{what}: {problem}")]
+    Shape {
+        /// The thing with the wrong size.
+        what: &'static str,
+        /// Found and wanted sizes.
+        problem: String,
+    },
+    /// A parameter without meaning.
+    #[error("{name}: {problem}")]
+    Parameter {
+        /// Name of the parameter.
+        name: &'static str,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// A system that cannot be solved, or not by this method.
+    #[error("{what}: {problem}")]
+    Unsolvable {
+        /// The matrix, the preconditioner, the right-hand side.
+        what: &'static str,
+        /// What is wrong with it and where, and what would help.
+        problem: String,
+    },
+    /// What does not fit the memory.
+    #[error(transparent)]
+    Memory(#[from] NotEnoughMemory),
+    /// A task failed, or could not be submitted.
+    #[error(transparent)]
+    Runtime(#[from] zellige_runtime::Error),
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::File { path, problem, source } => Error::File { path, problem, source },
+            ReadError::Content { path, problem, .. } => Error::Content { file: path, line: None, problem },
+        }
+    }
+}
+
+impl Error {
+    /// A [`File`](Error::File) error.
+    pub fn file(path: &Path, problem: &'static str, source: std::io::Error) -> Self {
+        Error::File { path: path.to_owned(), problem, source }
+    }
+
+    /// Refuses what does not fit the memory, before any is allocated.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn if_too_large(what: impl FnOnce() -> String, needed: u64) -> Result<(), Error> {
+        // Asking the system takes longer than allocating so little.
+        if needed < LITTLE {
+            return Ok(());
+        }
+        let needed = needed.saturating_add(TABLES);
+        match zellige_runtime::available_memory() {
+            Some(available) if needed > available => {
+                Err(NotEnoughMemory::refused(what(), needed, Some(available)).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A [`Shape`](Error::Shape) error.
+    pub fn shape(what: &'static str, problem: impl Into<String>) -> Self {
+        Error::Shape { what, problem: problem.into() }
+    }
+
+    /// A [`Unsolvable`](Error::Unsolvable) error.
+    pub fn unsolvable(what: &'static str, problem: impl Into<String>) -> Self {
+        Error::Unsolvable { what, problem: problem.into() }
+    }
+
+    /// A [`Parameter`](Error::Parameter) error.
+    pub fn parameter(name: &'static str, problem: impl Into<String>) -> Self {
+        Error::Parameter { name, problem: problem.into() }
+    }
+}

@@ -1,0 +1,206 @@
+//! One step of Arnoldi's method: `w = A M^-1 v_j` is made orthogonal to `v_0 .. v_j`, and becomes `v_{j+1}`.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use super::basis::{Basis, Codes, PIECE, first};
+use super::hessenberg::Hessenberg;
+use crate::error::Error;
+use crate::grains::dot;
+use crate::scalar::Scalar;
+use crate::space::GRAIN;
+use crate::steps::Steps;
+use crate::vector::MultiVector;
+
+/// How the vectors of a Krylov space are made orthogonal to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Orthogonalisation {
+    /// Classical Gram-Schmidt, twice: three passes over all vectors, orthogonal to rounding (Giraud, Langou, Rozložník and van den Eshof 2005).
+    #[default]
+    Twice,
+    /// Modified Gram-Schmidt: one vector after the other, each waits for the one before.
+    Modified,
+}
+
+impl Orthogonalisation {
+    /// The name that [`FromStr`] reads back.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Orthogonalisation::Twice => "cgs2",
+            Orthogonalisation::Modified => "mgs",
+        }
+    }
+}
+
+impl FromStr for Orthogonalisation {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let all = [Orthogonalisation::Twice, Orthogonalisation::Modified];
+        let found = all.into_iter().find(|one| one.name().eq_ignore_ascii_case(name.trim()));
+        found.ok_or_else(|| Error::parameter("orthogonalise", format!("{name:?} is neither cgs2 nor mgs")))
+    }
+}
+
+/// What a step works on.
+pub(super) struct Arnoldi<'v, E: Scalar> {
+    pub(super) basis: &'v Basis<E>,
+    pub(super) small: Hessenberg,
+    pub(super) w: &'v MultiVector<E>,
+}
+
+/// Some vectors of a basis, in step `j`.
+#[derive(Clone, Copy)]
+enum Chosen {
+    None,
+    One(usize),
+    /// `v_0 .. v_j`.
+    All,
+}
+
+impl Chosen {
+    fn range(self, j: usize) -> Range<usize> {
+        match self {
+            Chosen::None => 0..0,
+            Chosen::One(k) => k..k + 1,
+            Chosen::All => 0..j + 1,
+        }
+    }
+}
+
+/// One pass over `w`: `w -= sum_k s[coefficients + k] v_k` for some vectors, then inner products with others, and `w . w` after them.
+#[derive(Clone, Copy)]
+struct Pass {
+    subtracted: Chosen,
+    coefficients: usize,
+    projected: Chosen,
+}
+
+impl<E: Scalar> Arnoldi<'_, E> {
+    /// Records that `w`, which is `A M^-1 v_j`, is made orthogonal; the column of `H` is finished. The same tasks do that in every step, except for
+    /// [`Modified`](Orthogonalisation::Modified), where they are those of step `j`.
+    pub(super) fn orthogonalise(
+        &self,
+        steps: &Steps<'_, E>,
+        j: usize,
+        how: Orthogonalisation,
+    ) -> Result<(), Error> {
+        match how {
+            Orthogonalisation::Twice => self.twice(steps)?,
+            Orthogonalisation::Modified => self.modified(steps, j)?,
+        }
+        let small = self.small;
+        steps.update_numbers("gmres.rotate", move |sums, s| small.extend(s, s.steps(), sums[0].real().sqrt()))
+    }
+
+    fn twice(&self, steps: &Steps<'_, E>) -> Result<(), Error> {
+        let (first, second) = (Hessenberg::COLUMN, self.small.second());
+        let project = Pass { subtracted: Chosen::None, coefficients: first, projected: Chosen::All };
+        self.pass(steps, "gmres.project", project)?;
+        steps.update_numbers("gmres.coefficients", move |sums, s| {
+            let j = s.steps();
+            (0..=j).for_each(|i| s[first + i] = sums[i]);
+            s.set_real(Hessenberg::PRODUCT, sums[j + 1].real().sqrt());
+        })?;
+        let again = Pass { subtracted: Chosen::All, coefficients: first, projected: Chosen::All };
+        self.pass(steps, "gmres.orthogonalise", again)?;
+        steps.update_numbers("gmres.corrections", move |sums, s| {
+            for i in 0..=s.steps() {
+                s[second + i] = sums[i];
+                s[first + i] = s[first + i] + sums[i];
+            }
+        })?;
+        let last = Pass { subtracted: Chosen::All, coefficients: second, projected: Chosen::None };
+        self.pass(steps, "gmres.correct", last)
+    }
+
+    fn modified(&self, steps: &Steps<'_, E>, j: usize) -> Result<(), Error> {
+        let first = Hessenberg::COLUMN;
+        for i in 0..=j {
+            let subtracted = i.checked_sub(1).map_or(Chosen::None, Chosen::One);
+            let coefficients = first + i.saturating_sub(1);
+            self.pass(steps, "gmres.project", Pass { subtracted, coefficients, projected: Chosen::One(i) })?;
+            steps.update_numbers("gmres.coefficients", move |sums, s| {
+                s[first + i] = sums[0];
+                if i == 0 {
+                    s.set_real(Hessenberg::PRODUCT, sums[1].real().sqrt());
+                }
+            })?;
+        }
+        let last = Pass { subtracted: Chosen::One(j), coefficients: first + j, projected: Chosen::None };
+        self.pass(steps, "gmres.orthogonalise", last)
+    }
+
+    /// Records a pass: a task per part reads the vectors piece by piece.
+    fn pass(&self, steps: &Steps<'_, E>, name: &'static str, pass: Pass) -> Result<(), Error> {
+        let (format, width) = (self.basis.format, steps.sums().width());
+        steps.each(
+            name,
+            |i| (steps.numbers().read(), self.basis.read(i), self.w.update(i), steps.sums().of(i)),
+            move |(numbers, basis, w, sums)| {
+                let s = first::<E>(numbers);
+                let (w, sums) = (E::of_words_mut(w), E::of_words_mut(sums));
+                let (subtracted, projected) =
+                    (pass.subtracted.range(s.steps()), pass.projected.range(s.steps()));
+                let (mut buffers, of_all) = ([[E::default(); PIECE]; AT_ONCE], projected.len());
+                let codes = Codes::new(format, basis, w.len());
+                for (grain, (w, sums)) in w.chunks_mut(GRAIN).zip(sums.chunks_exact_mut(width)).enumerate() {
+                    sums[..=of_all].fill(E::default());
+                    for (piece, w) in w.chunks_mut(PIECE).enumerate() {
+                        let start = grain * GRAIN + piece * PIECE;
+                        let at = start..start + w.len();
+                        let mut pieces = Pieces { codes, at, buffers: &mut buffers };
+                        pieces.subtract(&subtracted, |k| s[pass.coefficients + k], w);
+                        pieces.project(&projected, w, sums);
+                        sums[of_all] = sums[of_all] + dot(w, w);
+                    }
+                }
+            },
+        )
+    }
+}
+
+/// Vectors that are gone through together.
+const AT_ONCE: usize = 4;
+
+/// The same numbers of several vectors.
+struct Pieces<'p, E> {
+    codes: Codes<'p, E>,
+    at: Range<usize>,
+    buffers: &'p mut [[E; PIECE]; AT_ONCE],
+}
+
+impl<E: Scalar> Pieces<'_, E> {
+    /// `w -= sum_k h(k - first) v_k` for the vectors from `first` to before `end`.
+    fn subtract(&mut self, &Range { start: first, end }: &Range<usize>, h: impl Fn(usize) -> E, w: &mut [E]) {
+        let mut k = first;
+        while k + AT_ONCE <= end {
+            let h = std::array::from_fn(|i| h(k - first + i));
+            E::subtract(w, h, self.of::<AT_ONCE>(k));
+            k += AT_ONCE;
+        }
+        (k..end).for_each(|k| E::subtract(w, [h(k - first)], self.of::<1>(k)));
+    }
+
+    /// Adds `v_k . w` to the sums of these vectors.
+    fn project(&mut self, &Range { start: first, end }: &Range<usize>, w: &[E], sums: &mut [E]) {
+        let mut k = first;
+        while k + AT_ONCE <= end {
+            let of_four = E::projections(w, self.of::<AT_ONCE>(k));
+            sums[k - first..].iter_mut().zip(of_four).for_each(|(sum, of_piece)| *sum = *sum + of_piece);
+            k += AT_ONCE;
+        }
+        for k in k..end {
+            sums[k - first] = sums[k - first] + E::projections(w, self.of::<1>(k))[0];
+        }
+    }
+
+    /// The pieces of vectors from `k` on.
+    fn of<const N: usize>(&mut self, k: usize) -> [&[E]; N] {
+        let mut buffers = self.buffers.iter_mut();
+        std::array::from_fn(|i| {
+            let buffer = buffers.next().expect("as many as are gone through together");
+            self.codes.piece(k + i, self.at.clone(), buffer)
+        })
+    }
+}

@@ -1,0 +1,289 @@
+//! Generalised minimal residuals.
+
+mod arnoldi;
+mod basis;
+mod hessenberg;
+mod relaxed;
+
+pub use arnoldi::Orthogonalisation;
+pub use relaxed::RelaxedGmres;
+
+use zellige_runtime::{Bindings, Graph, Submit};
+
+use self::arnoldi::Arnoldi;
+use self::basis::{Basis, Codes, PIECE, first};
+use self::hessenberg::{Hessenberg, Solved};
+use crate::error::Error;
+use crate::log::Logger;
+use crate::numbers::{NumbersHandle, REMEMBERED, columns_of_mut};
+use crate::operator::{Operator, check_fixed};
+use crate::rounds::{self, Ended, Limit, Limits};
+use crate::scalar::Scalar;
+use crate::space::Space;
+use crate::steps::{Steps, Sums};
+use crate::storage::Packed;
+use crate::vector::MultiVector;
+use crate::{Correction, Kept, Method, Setting};
+
+/// GMRES(m) (Saad and Schultz 1986), for any matrix, preconditioned from the right; flexible (FGMRES, Saad 1993) where the preconditioner changes from
+/// step to step. A run is one cycle: the loop around it restarts with the true residual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gmres {
+    /// Steps of a cycle, and vectors that are kept for it.
+    pub restart: usize,
+    /// Keeps `M^-1 v_j` as well, in `f64`: one more vector per step, for preconditioners that change.
+    pub flexible: bool,
+    /// How vectors are made orthogonal.
+    pub orthogonalisation: Orthogonalisation,
+    /// How vectors are stored.
+    pub basis: Packed,
+}
+
+impl Default for Gmres {
+    /// 50 steps, vectors in `f64`, orthogonalised twice.
+    fn default() -> Self {
+        Gmres {
+            restart: 50,
+            flexible: false,
+            orthogonalisation: Orthogonalisation::default(),
+            basis: Packed::default(),
+        }
+    }
+}
+
+impl<E: Scalar> Method<E> for Gmres {
+    fn name(&self) -> String {
+        let mut name = format!("{}({}", if self.flexible { "fgmres" } else { "gmres" }, self.restart);
+        if !self.basis.is_plain() {
+            name += &format!(",{}", self.basis.name());
+        }
+        if self.orthogonalisation != Orthogonalisation::default() {
+            name += &format!(",{}", self.orthogonalisation.name());
+        }
+        name + ")"
+    }
+
+    fn takes_columns(&self) -> bool {
+        false
+    }
+
+    fn prepare<'r>(&'r self, setting: Setting<'r, E>) -> Result<Box<dyn Correction<E> + 'r>, Error> {
+        Ok(Box::new(Prepared::new(self, setting, vec![setting.a], 1.0)?))
+    }
+}
+
+struct Vectors<E: Scalar> {
+    /// The residual.
+    r: MultiVector<E>,
+    basis: Basis<E>,
+    /// The last vector of the basis, as it is read back.
+    v: MultiVector<E>,
+    /// `A M^-1 v`, on its way to be the next one; at the end `V y`.
+    w: MultiVector<E>,
+    /// `M^-1 v`, unless there is no preconditioner.
+    z: Option<MultiVector<E>>,
+    /// All of them (flexible).
+    each: Option<Basis<E>>,
+    d: MultiVector<E>,
+}
+
+/// A method ready for a system, that multiplies with one of several operators.
+struct Prepared<'r, E: Scalar> {
+    setting: Setting<'r, E>,
+    gmres: Gmres,
+    /// The most accurate first.
+    operators: Vec<&'r dyn Operator<E>>,
+    /// How inaccurate a product may be, beside `goal / residual`.
+    slack: f64,
+    vectors: Vectors<E>,
+    sums: Sums<E>,
+    small: Hessenberg,
+    numbers: NumbersHandle<E>,
+    begin: Graph,
+    /// `[step][operator]`, recorded when they are first needed; one step where all are alike.
+    steps: Vec<Vec<Option<Bindings>>>,
+    finish: Graph,
+    kept: Kept,
+}
+
+/// Refuses bases that do not fit the memory: that of the Krylov space, and that of what the preconditioner made of it.
+fn check_bases<E: Scalar>(gmres: &Gmres, space: &Space) -> Result<(), Error> {
+    let of = |format: Packed| gmres.restart as u64 * format.bytes(space.len() * E::WORDS) as u64;
+    let flexible = if gmres.flexible { of(Packed::default()) } else { 0 };
+    let what = || format!("a basis of {} vectors with {} numbers", gmres.restart, space.len());
+    Error::if_too_large(what, of(gmres.basis) + flexible)
+}
+
+impl<'r, E: Scalar> Prepared<'r, E> {
+    fn new(
+        gmres: &Gmres,
+        setting: Setting<'r, E>,
+        operators: Vec<&'r dyn Operator<E>>,
+        slack: f64,
+    ) -> Result<Self, Error> {
+        let Setting { rt, m, columns, .. } = setting;
+        let (space, zeros) = (setting.space(), || setting.zeros());
+        check(gmres, m)?;
+        check_bases::<E>(gmres, space)?;
+        if columns != 1 {
+            return Err(Error::parameter("columns", "gmres solves for one column at a time"));
+        }
+        let most = gmres.restart;
+        let each = (m.is_some() && gmres.flexible).then(|| Basis::new(rt, space, most, Packed::default()));
+        let basis = Basis::new(rt, space, most, gmres.basis);
+        let (v, z) = (zeros(), m.map(|_| zeros()));
+        let vectors = Vectors { r: zeros(), basis, v, w: zeros(), z, each, d: zeros() };
+        let small = Hessenberg::new(most);
+        let numbers = NumbersHandle::new(rt, 1, small.numbers());
+        let sums = Sums::new(rt, space, 1, most + 1);
+        let begin =
+            rt.record(|graph| begin(&Steps::new(graph, space, &numbers).with_sums(&sums), &vectors, small))?;
+        let of_solution = NumbersHandle::new(rt, 1, Solved::Y + most);
+        let finish = rt.record(|graph| {
+            graph
+                .task("gmres.solve")
+                .operands((numbers.read(), of_solution.update()))
+                .cpu(move |(s, solved)| {
+                    let mut solved = columns_of_mut::<E>(solved, 1).next().expect("one column");
+                    small.solve(&first::<E>(s), &mut solved);
+                })
+                .submit()?;
+            finish(&Steps::new(graph, space, &of_solution), &vectors, m)
+        })?;
+        let basis = vectors.basis.bytes() + vectors.each.as_ref().map_or(0, Basis::bytes);
+        let kept = Kept { basis, ..Kept::vectors::<E>(space, if m.is_some() { 5 } else { 4 }) };
+        let unlike = match gmres.orthogonalisation {
+            Orthogonalisation::Twice => 1,
+            Orthogonalisation::Modified => most,
+        };
+        let steps = (0..unlike).map(|_| operators.iter().map(|_| None).collect()).collect();
+        let gmres = *gmres;
+        Ok(Prepared {
+            setting,
+            gmres,
+            operators,
+            slack,
+            vectors,
+            sums,
+            small,
+            numbers,
+            begin,
+            steps,
+            finish,
+            kept,
+        })
+    }
+
+    /// The least accurate operator that is accurate enough beside this residual, or the most accurate one.
+    fn operator(&self, goal: f64, residual: f64) -> usize {
+        let wanted = self.slack * goal / residual;
+        self.operators.iter().rposition(|a| a.accuracy() <= wanted).unwrap_or(0)
+    }
+
+    /// The graph of step `j` with an operator.
+    fn step(&mut self, j: usize, operator: usize) -> Result<&Bindings, Error> {
+        let j = j.min(self.steps.len() - 1);
+        if self.steps[j][operator].is_none() {
+            let graph = self.setting.rt.record(|graph| {
+                let steps = Steps::new(graph, self.setting.space(), &self.numbers).with_sums(&self.sums);
+                self.record(&steps, j, self.operators[operator])
+            })?;
+            self.steps[j][operator] = Some(Bindings::recorded(&graph));
+        }
+        Ok(self.steps[j][operator].as_ref().expect("it was just recorded"))
+    }
+
+    fn record(&self, steps: &Steps<'_, E>, j: usize, a: &dyn Operator<E>) -> Result<(), Error> {
+        let Vectors { basis, v, w, z, each, .. } = &self.vectors;
+        if let (Some(m), Some(z)) = (self.setting.m, z) {
+            m.apply(steps, v, z)?;
+            each.as_ref().map_or(Ok(()), |each| each.keep(steps, z))?;
+        }
+        a.apply(steps, z.as_ref().unwrap_or(v), w)?;
+        let arnoldi = Arnoldi { basis, small: self.small, w };
+        arnoldi.orthogonalise(steps, j, self.gmres.orthogonalisation)?;
+        // The last step of a cycle ends it, and nothing is stored.
+        basis.store(steps, w, Hessenberg::NEXT, v)
+    }
+}
+
+fn check<E: Scalar>(gmres: &Gmres, m: Option<&dyn Operator<E>>) -> Result<(), Error> {
+    gmres.basis.check("basis")?;
+    if gmres.restart == 0 {
+        return Err(Error::parameter("restart", "a cycle has at least one step"));
+    }
+    if gmres.flexible { Ok(()) } else { check_fixed(m, "gmres", "fgmres") }
+}
+
+impl<E: Scalar> Correction<E> for Prepared<'_, E> {
+    fn residual(&self) -> &MultiVector<E> {
+        &self.vectors.r
+    }
+
+    fn correction(&self) -> &MultiVector<E> {
+        &self.vectors.d
+    }
+
+    fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    fn run(&mut self, limits: &Limits<'_>, logs: &mut [&mut dyn Logger]) -> Result<Vec<Ended>, Error> {
+        let (rt, numbers, most) = (self.setting.rt, self.numbers.clone(), self.gmres.restart);
+        let Some(limit) = limits.columns[0] else { return Err(Error::parameter("columns", "none is open")) };
+        let of_cycle = [Some(Limit { steps: limit.steps.min(most), ..limit })];
+        rounds::begin(rt, &self.begin, &numbers, &Limits { columns: &of_cycle, ..*limits })?;
+        let most_ahead = if self.operators.len() == 1 { REMEMBERED } else { 1 };
+        let ended = rounds::run_each(rt, &numbers, limits, logs, most_ahead, &mut |j, residual| {
+            // The last step of a cycle ends it: whatever would be submitted after it has nothing to do.
+            if j < most {
+                let operator = self.operator(limit.goal, residual);
+                rt.replay(self.step(j, operator)?)?;
+            }
+            Ok(())
+        })?;
+        rt.replay(&Bindings::recorded(&self.finish))?;
+        Ok(ended)
+    }
+}
+
+/// `v_0 = r / |r|`.
+fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, small: Hessenberg) -> Result<(), Error> {
+    steps.task("gmres.norm").dot(&v.r, &v.r, 0).submit()?;
+    steps.update_numbers("gmres.begin", move |sums, s| small.begin(s, sums[0].real().sqrt()))?;
+    v.basis.store(steps, &v.r, Hessenberg::NEXT, &v.v)
+}
+
+/// `d = M^-1 V y`, or `Z y`.
+fn finish<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>, m: Option<&dyn Operator<E>>) -> Result<(), Error> {
+    match (&v.each, m) {
+        (Some(each), _) => combination(steps, each, &v.d),
+        (None, Some(m)) => {
+            combination(steps, &v.basis, &v.w)?;
+            m.apply(steps, &v.w, &v.d)
+        }
+        (None, None) => combination(steps, &v.basis, &v.d),
+    }
+}
+
+/// `to = sum_k y_k v_k`.
+fn combination<E: Scalar>(steps: &Steps<'_, E>, basis: &Basis<E>, to: &MultiVector<E>) -> Result<(), Error> {
+    let format = basis.format;
+    steps.each(
+        "gmres.combination",
+        |i| (steps.numbers().read(), basis.read(i), to.update(i)),
+        move |(numbers, basis, to)| {
+            let (s, to) = (first::<E>(numbers), E::of_words_mut(to));
+            let (columns, codes) = (s.real(Solved::COLUMNS) as usize, Codes::new(format, basis, to.len()));
+            for (piece, to) in to.chunks_mut(PIECE).enumerate() {
+                let at = piece * PIECE..piece * PIECE + to.len();
+                to.fill(E::default());
+                for k in 0..columns {
+                    let mut buffer = [E::default(); PIECE];
+                    let (v, y) = (codes.piece(k, at.clone(), &mut buffer), s[Solved::Y + k]);
+                    to.iter_mut().zip(v).for_each(|(to, v)| *to = *to + y * *v);
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,315 @@
+//! The scalars of a method: what one step leaves to the next.
+//!
+//! They lie in one handle, a set for each column. The tasks of a step read and write them without the host, which looks at them now and then.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, Index, IndexMut};
+
+use zellige_runtime::{Handle, Read, Runtime, Submit, Update, read, update};
+
+use crate::error::Error;
+use crate::scalar::Scalar;
+
+/// Where the words are that every method has.
+const STATE: usize = 0;
+const STEPS: usize = 1;
+const GOAL: usize = 2;
+const LIMIT: usize = 3;
+const RESIDUAL: usize = 4;
+const HISTORY: usize = 5;
+/// Where a method's own scalars begin.
+const OWN: usize = HISTORY + REMEMBERED;
+
+/// Of how many steps the residual norms are kept, for a host that looks that often.
+pub const REMEMBERED: usize = 64;
+
+/// How a method stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has steps to make.
+    Running,
+    /// The residual that it keeps is small enough.
+    Reached,
+    /// It has made as many steps as it may.
+    Limited,
+    /// A number that it divides by is zero, or has a sign that it cannot have if the method is the right one.
+    BrokenDown,
+    /// A number is infinite or NaN.
+    NotANumber,
+}
+
+const STATES: [State; 5] =
+    [State::Running, State::Reached, State::Limited, State::BrokenDown, State::NotANumber];
+
+/// The handle of a method's [`Numbers`], those of column after column.
+#[derive(Clone, Debug)]
+pub struct NumbersHandle<E> {
+    words: Handle<Vec<f64>>,
+    columns: usize,
+    scalar: PhantomData<E>,
+}
+
+impl<E: Scalar> NumbersHandle<E> {
+    /// For so many columns, each with `own` scalars of the method. All are zero, and every column is running.
+    pub fn new(target: &impl Submit, columns: usize, own: usize) -> Self {
+        let words = target.register(vec![0.0; columns * (OWN + own * E::WORDS)]);
+        NumbersHandle { words, columns, scalar: PhantomData }
+    }
+
+    /// How many columns there are.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// For a task that reads them.
+    pub fn read(&self) -> Read<Vec<f64>> {
+        read(&self.words)
+    }
+
+    /// For a task that updates them.
+    pub fn update(&self) -> Update<Vec<f64>> {
+        update(&self.words)
+    }
+
+    /// Lets the host look at the numbers of each column, after all tasks on them that have been submitted.
+    ///
+    /// # Errors
+    /// What went wrong in those tasks.
+    pub fn look<T>(
+        &self,
+        rt: &Runtime,
+        mut at: impl FnMut(usize, Numbers<E, &[f64]>) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let words = rt.read(&self.words)?;
+        Ok(columns_of(&words, self.columns).enumerate().map(|(c, numbers)| at(c, numbers)).collect())
+    }
+
+    /// Has the columns run that `is_open` says, and ends the others.
+    ///
+    /// # Errors
+    /// What went wrong in tasks on the numbers that have been submitted.
+    pub fn set_open(&self, rt: &Runtime, is_open: impl Fn(usize) -> bool) -> Result<(), Error> {
+        self.change(rt, |c, mut numbers| match is_open(c) {
+            true => numbers.go_on(),
+            false => numbers.end(State::Limited),
+        })
+    }
+
+    /// Lets the host change the numbers of each column, after all tasks on them that have been submitted.
+    ///
+    /// # Errors
+    /// What went wrong in those tasks.
+    pub fn change(
+        &self,
+        rt: &Runtime,
+        mut at: impl FnMut(usize, Numbers<E, &mut [f64]>),
+    ) -> Result<(), Error> {
+        let mut words = rt.write(&self.words)?;
+        columns_of_mut(&mut words, self.columns).enumerate().for_each(|(c, numbers)| at(c, numbers));
+        Ok(())
+    }
+}
+
+/// The numbers of each column, as a task sees them.
+pub(crate) fn columns_of<E: Scalar>(
+    words: &[f64],
+    columns: usize,
+) -> impl ExactSizeIterator<Item = Numbers<E, &[f64]>> {
+    words.chunks_exact(words.len() / columns).map(Numbers::new)
+}
+
+/// The numbers of each column, for a task that changes them.
+pub(crate) fn columns_of_mut<E: Scalar>(
+    words: &mut [f64],
+    columns: usize,
+) -> impl ExactSizeIterator<Item = Numbers<E, &mut [f64]>> {
+    words.chunks_exact_mut(words.len() / columns).map(Numbers::new)
+}
+
+/// The scalars of a method for one column: how it stands, and its own, by index.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers<E, S>(S, PhantomData<E>);
+
+impl<E: Scalar> Numbers<E, Vec<f64>> {
+    /// Zeros, with so many of the method's own.
+    pub fn zeros(own: usize) -> Self {
+        Numbers::new(vec![0.0; OWN + own * E::WORDS])
+    }
+}
+
+impl<E: Scalar, S: Deref<Target = [f64]>> Numbers<E, S> {
+    fn new(words: S) -> Self {
+        Numbers(words, PhantomData)
+    }
+
+    /// How the method stands.
+    pub fn state(&self) -> State {
+        STATES.get(self.0[STATE] as usize).copied().unwrap_or(State::NotANumber)
+    }
+
+    /// True where there is nothing more to do: further steps leave everything as it is.
+    pub fn is_done(&self) -> bool {
+        self.0[STATE] != 0.0
+    }
+
+    /// Steps that have been made.
+    pub fn steps(&self) -> usize {
+        self.0[STEPS] as usize
+    }
+
+    /// True for a residual norm that is small enough.
+    pub fn is_reached(&self, norm: f64) -> bool {
+        norm <= self.0[GOAL]
+    }
+
+    /// The norm of the last residual.
+    pub fn residual(&self) -> f64 {
+        self.0[RESIDUAL]
+    }
+
+    /// The norms of the residuals after step `from` (counted from 0): all of them, if they are not older than [`REMEMBERED`] steps.
+    pub fn residuals_from(&self, from: usize) -> impl Iterator<Item = f64> {
+        let from = from.max(self.steps().saturating_sub(REMEMBERED));
+        (from..self.steps()).map(move |step| self.0[HISTORY + step % REMEMBERED])
+    }
+
+    /// The real part of one of the method's own scalars.
+    pub fn real(&self, own: usize) -> f64 {
+        self[own].real()
+    }
+}
+
+impl<E: Scalar, S: DerefMut<Target = [f64]>> Numbers<E, S> {
+    /// Begins again: no step has been made.
+    pub fn begin(&mut self, goal: f64, limit: usize) {
+        self.0.fill(0.0);
+        self.0[GOAL] = goal;
+        self.0[LIMIT] = limit as f64;
+    }
+
+    /// Ends with a state.
+    pub fn end(&mut self, state: State) {
+        self.0[STATE] = state as u8 as f64;
+    }
+
+    /// Has what has ended run again.
+    pub fn go_on(&mut self) {
+        self.0[STATE] = State::Running as u8 as f64;
+    }
+
+    /// Sets one of the method's own scalars to a real number.
+    pub fn set_real(&mut self, own: usize, real: f64) {
+        self[own] = E::from_real(real);
+    }
+
+    /// Sets several of them.
+    pub fn set_reals<const N: usize>(&mut self, reals: [(usize, f64); N]) {
+        reals.into_iter().for_each(|(own, real)| self.set_real(own, real));
+    }
+
+    /// The residual that the method begins with.
+    pub fn first_residual(&mut self, norm: f64) {
+        self.0[RESIDUAL] = norm;
+        self.judge();
+    }
+
+    /// One more step, and the norm of its residual; ends if it is small enough, is not finite, or was the last step.
+    pub fn step(&mut self, norm: f64) {
+        let step = self.steps();
+        self.0[HISTORY + step % REMEMBERED] = norm;
+        self.0[STEPS] += 1.0;
+        self.0[RESIDUAL] = norm;
+        self.judge();
+    }
+
+    /// Makes what has been done of a step the last one, if its residual is small enough.
+    pub fn end_if_reached(&mut self, norm: f64) {
+        if self.is_reached(norm) {
+            self.step(norm);
+        }
+    }
+
+    /// Ends where a form that is positive for every vector is not: the operator, or the preconditioner, is not positive definite. What is done
+    /// stays as it is.
+    pub fn end_unless_positive(&mut self, form: f64) {
+        if self.is_done() {
+            return;
+        }
+        if !form.is_finite() {
+            self.end(State::NotANumber);
+        } else if form <= 0.0 {
+            self.end(State::BrokenDown);
+        }
+    }
+
+    fn judge(&mut self) {
+        let norm = self.0[RESIDUAL];
+        if !norm.is_finite() {
+            self.end(State::NotANumber);
+        } else if self.is_reached(norm) {
+            self.end(State::Reached);
+        } else if self.0[STEPS] >= self.0[LIMIT] {
+            self.end(State::Limited);
+        }
+    }
+}
+
+impl<E: Scalar, S: Deref<Target = [f64]>> Index<usize> for Numbers<E, S> {
+    type Output = E;
+
+    /// One of the method's own scalars.
+    fn index(&self, own: usize) -> &E {
+        &E::of_words(&self.0[OWN..])[own]
+    }
+}
+
+impl<E: Scalar, S: DerefMut<Target = [f64]>> IndexMut<usize> for Numbers<E, S> {
+    fn index_mut(&mut self, own: usize) -> &mut E {
+        &mut E::of_words_mut(&mut self.0[OWN..])[own]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(goal: f64, limit: usize) -> Numbers<f64, Vec<f64>> {
+        let mut numbers = Numbers::zeros(2);
+        numbers.begin(goal, limit);
+        numbers
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        let ended = |goal, limit, norm: f64| {
+            let mut numbers = begun(goal, limit);
+            numbers.first_residual(1.0);
+            assert_eq!(numbers.state(), State::Running);
+            numbers.step(norm);
+            numbers.state()
+        };
+        assert_eq!(ended(0.1, 9, 0.05), State::Reached);
+        assert_eq!(ended(0.1, 9, 0.5), State::Running);
+        assert_eq!(ended(0.1, 1, 0.5), State::Limited);
+        assert_eq!(ended(0.1, 1, 0.05), State::Reached);
+        assert_eq!(ended(0.1, 9, f64::NAN), State::NotANumber);
+        assert_eq!(ended(0.1, 9, f64::INFINITY), State::NotANumber);
+    }
+
+    #[test]
+    fn residuals_are_remembered() {
+        let mut numbers = begun(0.0, 1000);
+        (1..=70).for_each(|step| numbers.step(step as f64));
+        assert_eq!(numbers.residuals_from(67).collect::<Vec<_>>(), [68.0, 69.0, 70.0]);
+        assert_eq!(numbers.residuals_from(0).next(), Some(7.0));
+        assert_eq!((numbers.steps(), numbers.residual()), (70, 70.0));
+    }
+
+    #[test]
+    fn own_scalars_are_apart() {
+        let mut numbers = begun(0.0, 9);
+        numbers[1] = 5.0;
+        numbers.step(2.0);
+        assert_eq!((numbers[0], numbers[1], numbers.state()), (0.0, 5.0, State::Running));
+    }
+}

@@ -1,0 +1,184 @@
+//! What methods multiply by.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zellige_runtime::{Bindings, Runtime, reads, updates};
+
+use crate::error::Error;
+use crate::numbers::NumbersHandle;
+use crate::scalar::Scalar;
+use crate::space::{Space, joined};
+use crate::steps::Steps;
+use crate::vector::MultiVector;
+
+/// A linear operator: a matrix, a preconditioner, a function, or what is made of these.
+pub trait Operator<E: Scalar = f64>: Send + Sync {
+    /// The space of the vectors that it is applied to.
+    fn domain(&self) -> &Space;
+
+    /// The space of what it makes of them.
+    fn range(&self) -> &Space {
+        self.domain()
+    }
+
+    /// What an application reads besides vectors (bytes).
+    fn bytes(&self) -> u64;
+
+    /// What it keeps in memory (bytes), vectors of its own among it.
+    fn memory(&self) -> u64 {
+        self.bytes()
+    }
+
+    /// The relative accuracy of its products: the unit roundoff of float64, or that which its elements were stored for.
+    fn accuracy(&self) -> f64 {
+        f64::EPSILON / 2.0
+    }
+
+    /// True if it is the same in every step. Most methods need that of preconditioners.
+    fn is_fixed(&self) -> bool {
+        true
+    }
+
+    /// Records `y = A x`, for each column. The two are different vectors.
+    ///
+    /// # Errors
+    /// Those of submission; [`Error::Parameter`] for a number of columns that it has no kernel for.
+    fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error>;
+
+    /// Records `y = A x`, and that sum `at` becomes `conj(x) . y`: operators that can make it on the way read two vectors less.
+    ///
+    /// # Errors
+    /// Those of [`apply`](Operator::apply).
+    fn apply_dot(
+        &self,
+        steps: &Steps<'_, E>,
+        x: &MultiVector<E>,
+        y: &MultiVector<E>,
+        at: usize,
+    ) -> Result<(), Error> {
+        self.apply(steps, x, y)?;
+        steps.task("dot").dot(x, y, at).submit()
+    }
+}
+
+/// Refuses a preconditioner that changes from step to step, for a method that has no use for it; `instead` names one that has.
+pub(crate) fn check_fixed<E: Scalar>(
+    m: Option<&dyn Operator<E>>,
+    method: &'static str,
+    instead: &'static str,
+) -> Result<(), Error> {
+    match m {
+        Some(m) if !m.is_fixed() => {
+            let problem = format!("{method} needs a preconditioner that stays the same: take {instead}");
+            Err(Error::parameter("method", problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `A x`, computed now: one task graph that is run once.
+///
+/// # Errors
+/// [`Error::Shape`] for a vector of another length; those of [`Operator::apply`] and of tasks.
+pub fn multiply<E: Scalar>(rt: &Runtime, a: &dyn Operator<E>, x: &[E]) -> Result<Vec<E>, Error> {
+    if x.len() != a.domain().len() {
+        return Err(Error::shape("vector", format!("{} elements for {} columns", x.len(), a.domain().len())));
+    }
+    let (x, y) = (MultiVector::from_column(rt, a.domain(), x), MultiVector::zeros(rt, a.range(), 1));
+    let numbers = NumbersHandle::new(rt, 1, 0);
+    let graph = rt.record(|graph| a.apply(&Steps::new(graph, a.domain(), &numbers), &x, &y))?;
+    rt.replay(&Bindings::recorded(&graph))?;
+    y.column(rt, 0)
+}
+
+/// A function as an operator: `f(x, y)` overwrites `y` with `A x`, whole vectors of one column each.
+///
+/// ```
+/// use zellige_krylov::{Cg, Solve, Space, Stop, from_fn, solve};
+/// use zellige_runtime::Runtime;
+///
+/// let (rt, n) = (Runtime::new()?, 1000);
+/// let space = Space::new(n, 0);
+/// // 4 on the diagonal, -1 beside it.
+/// let a = from_fn(&space, |x: &[f64], y: &mut [f64]| {
+///     for i in 0..x.len() {
+///         let beside = |j: Option<usize>| j.and_then(|j| x.get(j)).copied().unwrap_or(0.0);
+///         y[i] = 4.0 * x[i] - beside(i.checked_sub(1)) - beside(Some(i + 1));
+///     }
+/// });
+/// let (b, mut x) = (vec![1.0; n], vec![0.0; n]);
+/// let solution = solve(&Solve::new(&rt, &a), &Cg::default(), &b, &mut x, &Stop::RelativeToRhs(1e-10), &mut ())?;
+/// assert!(solution.reason.is_converged());
+/// # Ok::<(), zellige_krylov::Error>(())
+/// ```
+pub fn from_fn<E, F>(space: &Space, f: F) -> FromFn<F>
+where
+    E: Scalar,
+    F: Fn(&[E], &mut [E]) + Clone + Send + Sync + 'static,
+{
+    FromFn { space: space.clone(), f }
+}
+
+/// See [`from_fn`].
+#[derive(Clone, Debug)]
+pub struct FromFn<F> {
+    space: Space,
+    f: F,
+}
+
+impl<E, F> Operator<E> for FromFn<F>
+where
+    E: Scalar,
+    F: Fn(&[E], &mut [E]) + Clone + Send + Sync + 'static,
+{
+    fn domain(&self) -> &Space {
+        &self.space
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+
+    fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {
+        if !(x.storage().is_plain() && y.storage().is_plain()) {
+            return Err(Error::parameter("storage", "functions are applied to vectors in float64"));
+        }
+        let (f, columns) = (self.f.clone(), steps.columns());
+        steps.one("function", 0, (reads(x.parts()), updates(y.parts())), move |(x, mut y)| {
+            let x = joined(x);
+            let rows = E::of_words(&x).len() / columns;
+            let mut result = vec![E::default(); rows];
+            for c in 0..columns {
+                let column: Vec<E> = E::of_words(&x).iter().skip(c).step_by(columns).copied().collect();
+                f(&column, &mut result);
+                let places = y.iter_mut().flat_map(|part| E::of_words_mut(part));
+                places.skip(c).step_by(columns).zip(&result).for_each(|(to, from)| *to = *from);
+            }
+        })
+    }
+}
+
+/// Vectors of an operator's own, made once for each number of columns that it is applied to.
+#[derive(Debug)]
+pub struct Workspace<T> {
+    made: Mutex<Vec<(usize, Arc<T>)>>,
+}
+
+impl<T> Default for Workspace<T> {
+    fn default() -> Self {
+        Workspace { made: Mutex::default() }
+    }
+}
+
+impl<T> Workspace<T> {
+    /// That for so many columns.
+    pub fn of(&self, columns: usize, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, one)) = made.iter().find(|(count, _)| *count == columns) {
+            return Arc::clone(one);
+        }
+        let one = Arc::new(make());
+        made.push((columns, Arc::clone(&one)));
+        one
+    }
+}

@@ -1,0 +1,122 @@
+//! Running a recorded step again and again, with the host looking now and then.
+
+use std::time::{Duration, Instant};
+
+use zellige_runtime::{Bindings, Graph, Runtime};
+
+use crate::error::Error;
+use crate::log::Logger;
+use crate::numbers::{NumbersHandle, REMEMBERED, State};
+use crate::scalar::Scalar;
+
+/// How long steps run before the host looks at them: long beside the time it takes, short beside a user's patience.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// What a run may do for a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// The residual norm that is small enough.
+    pub goal: f64,
+    /// How many steps may be made at most.
+    pub steps: usize,
+}
+
+/// What a run may do until it comes back.
+#[derive(Clone, Copy)]
+pub struct Limits<'l> {
+    /// For each column; `None`: it has nothing to do.
+    pub columns: &'l [Option<Limit>],
+    /// True once the time is up.
+    pub is_late: &'l dyn Fn() -> bool,
+}
+
+/// How a run ended for a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ended {
+    /// Why; [`State::Running`] if the time was up.
+    pub state: State,
+    /// Steps it has made.
+    pub steps: usize,
+    /// The norm of the residual that it keeps.
+    pub residual: f64,
+    /// The norm of the residual that it began with, where it measures residuals otherwise than the caller.
+    pub begun: Option<f64>,
+}
+
+/// Begins a run: the method's numbers anew, then the graph that everything begins with.
+///
+/// # Errors
+/// What went wrong in a task.
+pub fn begin<E: Scalar>(
+    rt: &Runtime,
+    graph: &Graph,
+    numbers: &NumbersHandle<E>,
+    limits: &Limits<'_>,
+) -> Result<(), Error> {
+    numbers.change(rt, |c, mut numbers| match limits.columns[c] {
+        Some(limit) => numbers.begin(limit.goal, limit.steps),
+        None => {
+            numbers.begin(0.0, 0);
+            numbers.end(State::Limited);
+        }
+    })?;
+    rt.replay(&Bindings::recorded(graph))?;
+    Ok(())
+}
+
+/// Replays `graph` until the numbers of all columns say that they are done, or the time is up.
+///
+/// # Errors
+/// What went wrong in a task.
+pub fn run<E: Scalar>(
+    rt: &Runtime,
+    graph: &Graph,
+    numbers: &NumbersHandle<E>,
+    limits: &Limits<'_>,
+    logs: &mut [&mut dyn Logger],
+) -> Result<Vec<Ended>, Error> {
+    let step = Bindings::recorded(graph);
+    run_each(rt, numbers, limits, logs, REMEMBERED, &mut |_, _| {
+        rt.replay(&step)?;
+        Ok(())
+    })
+}
+
+/// Submits step after step, where they are not alike: `submit` is told how many have been submitted before, and the last residual of the first column
+/// that is known, which may be `most_ahead` steps old. A method whose steps go by that residual has to say 1: answers would depend on the host's speed.
+///
+/// # Errors
+/// Those of `submit`; what went wrong in a task.
+pub fn run_each<E: Scalar>(
+    rt: &Runtime,
+    numbers: &NumbersHandle<E>,
+    limits: &Limits<'_>,
+    logs: &mut [&mut dyn Logger],
+    most_ahead: usize,
+    submit: &mut dyn FnMut(usize, f64) -> Result<(), Error>,
+) -> Result<Vec<Ended>, Error> {
+    let mut seen = vec![0; numbers.columns()];
+    let mut look = || {
+        numbers.look(rt, |c, numbers| {
+            numbers.residuals_from(seen[c]).for_each(|residual| logs[c].step(residual));
+            seen[c] = numbers.steps();
+            let (state, steps, residual) = (numbers.state(), numbers.steps(), numbers.residual());
+            Ended { state, steps, residual, begun: None }
+        })
+    };
+    let (mut ahead, mut submitted, mut ended) = (1, 0, look()?);
+    while ended.iter().any(|ended| ended.state == State::Running) {
+        let start = Instant::now();
+        for _ in 0..ahead {
+            submit(submitted, ended[0].residual)?;
+            submitted += 1;
+        }
+        ended = look()?;
+        if (limits.is_late)() {
+            break;
+        }
+        let is_soon = start.elapsed() < BETWEEN_LOOKS / 2;
+        ahead = if is_soon { (2 * ahead).min(most_ahead) } else { (ahead / 2).max(1) };
+    }
+    Ok(ended)
+}

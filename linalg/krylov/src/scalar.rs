@@ -1,0 +1,151 @@
+//! The numbers that vectors consist of.
+
+use std::fmt::Debug;
+use std::iter::Sum;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use bytemuck::Pod;
+use num_complex::Complex;
+use zellige_kernels::vectors;
+
+/// A number that vectors consist of: real or complex. Arithmetic is in float64, whatever vectors are stored in.
+///
+/// The kernels of this trait have portable defaults. Implementations for other numbers may override them with vectorised ones; results have to have
+/// the same bits.
+pub trait Scalar:
+    Pod
+    + Send
+    + Sync
+    + Debug
+    + Default
+    + PartialEq
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + Sum<Self>
+{
+    /// How many 64-bit words a number has.
+    const WORDS: usize = size_of::<Self>() / size_of::<f64>();
+
+    /// The number with this real part.
+    fn from_real(real: f64) -> Self;
+
+    /// Its real part.
+    fn real(self) -> f64;
+
+    /// Its complex conjugate.
+    #[must_use]
+    fn conj(self) -> Self;
+
+    /// Its magnitude.
+    fn abs(self) -> f64;
+
+    /// Adds the products `conj(x_i) y_i` of whole groups of [`LANES`](vectors::LANES) rows to `sums`; see [`vectors::accumulate`].
+    fn accumulate(x: &[Self], y: &[Self], sums: &mut [Self]) {
+        for (x, y) in x.chunks_exact(sums.len()).zip(y.chunks_exact(sums.len())) {
+            for ((sum, x), y) in sums.iter_mut().zip(x).zip(y) {
+                *sum = *sum + x.conj() * *y;
+            }
+        }
+    }
+
+    /// `y = sum_t a_t x_t`, from left to right; see [`vectors::combine`].
+    fn combine(y: &mut [Self], columns: usize, a: &[Self], x: &[&[Self]]) {
+        for (i, y) in y.iter_mut().enumerate() {
+            let term = |t: usize| a[t * columns + i % columns] * x[t][i];
+            *y = (1..x.len()).fold(term(0), |sum, t| sum + term(t));
+        }
+    }
+
+    /// `conj(v_k) . w` for several `v` at once.
+    fn projections<const N: usize>(w: &[Self], v: [&[Self]; N]) -> [Self; N] {
+        v.map(|v| v.iter().zip(w).map(|(v, w)| v.conj() * *w).sum())
+    }
+
+    /// `w -= sum_k h_k v_k`; the sum is made first, from left to right.
+    fn subtract<const N: usize>(w: &mut [Self], h: [Self; N], v: [&[Self]; N]) {
+        for (i, w) in w.iter_mut().enumerate() {
+            *w = *w - (0..N).map(|k| h[k] * v[k][i]).sum();
+        }
+    }
+
+    /// The words of some numbers.
+    fn words(numbers: &[Self]) -> &[f64] {
+        bytemuck::cast_slice(numbers)
+    }
+
+    /// The words of some numbers.
+    fn words_mut(numbers: &mut [Self]) -> &mut [f64] {
+        bytemuck::cast_slice_mut(numbers)
+    }
+
+    /// The numbers that words are.
+    ///
+    /// # Panics
+    /// If they are not whole numbers.
+    fn of_words(words: &[f64]) -> &[Self] {
+        bytemuck::cast_slice(words)
+    }
+
+    /// The numbers that words are.
+    ///
+    /// # Panics
+    /// If they are not whole numbers.
+    fn of_words_mut(words: &mut [f64]) -> &mut [Self] {
+        bytemuck::cast_slice_mut(words)
+    }
+}
+
+impl Scalar for f64 {
+    fn from_real(real: f64) -> f64 {
+        real
+    }
+
+    fn real(self) -> f64 {
+        self
+    }
+
+    fn conj(self) -> f64 {
+        self
+    }
+
+    fn abs(self) -> f64 {
+        f64::abs(self)
+    }
+
+    fn accumulate(x: &[f64], y: &[f64], sums: &mut [f64]) {
+        vectors::accumulate(x, y, sums);
+    }
+
+    fn combine(y: &mut [f64], columns: usize, a: &[f64], x: &[&[f64]]) {
+        vectors::combine(y, columns, a, x);
+    }
+
+    fn projections<const N: usize>(w: &[f64], v: [&[f64]; N]) -> [f64; N] {
+        vectors::dots(w, v)
+    }
+
+    fn subtract<const N: usize>(w: &mut [f64], h: [f64; N], v: [&[f64]; N]) {
+        vectors::subtract(w, h, v);
+    }
+}
+
+impl Scalar for Complex<f64> {
+    fn from_real(real: f64) -> Self {
+        Complex::new(real, 0.0)
+    }
+
+    fn real(self) -> f64 {
+        self.re
+    }
+
+    fn conj(self) -> Self {
+        Complex::conj(&self)
+    }
+
+    fn abs(self) -> f64 {
+        libm::hypot(self.re, self.im)
+    }
+}

@@ -1,0 +1,271 @@
+//! Recording the graph of a method's step.
+
+use zellige_runtime::{Cpu, Handle, Operand, Operands, Read, Recorder, Submit, Update, reads, update};
+
+use crate::error::Error;
+use crate::numbers::{Numbers, NumbersHandle, columns_of, columns_of_mut};
+use crate::scalar::Scalar;
+use crate::space::{GRAIN, Space};
+use crate::vector_task::VectorTask;
+
+/// The graph of a step that is being recorded: tasks over the parts of vectors, and the scalars that they share.
+///
+/// Every task reads the method's [`Numbers`]. It does nothing where they say that all columns are done, and vector tasks leave columns alone that are:
+/// steps can be submitted ahead of what the host knows. No body has to ask.
+#[derive(Clone, Copy)]
+pub struct Steps<'g, E: Scalar = f64> {
+    graph: &'g Recorder,
+    space: &'g Space,
+    numbers: &'g NumbersHandle<E>,
+    sums: Option<&'g Sums<E>>,
+}
+
+impl<'g, E: Scalar> Steps<'g, E> {
+    /// Records into a graph, without sums.
+    pub fn new(graph: &'g Recorder, space: &'g Space, numbers: &'g NumbersHandle<E>) -> Self {
+        Steps { graph, space, numbers, sums: None }
+    }
+
+    /// The same, with sums of products.
+    #[must_use]
+    pub fn with_sums(self, sums: &'g Sums<E>) -> Self {
+        Steps { sums: Some(sums), ..self }
+    }
+
+    /// The same over vectors of another space, without sums.
+    pub fn on<'s>(&self, space: &'s Space) -> Steps<'s, E>
+    where
+        'g: 's,
+    {
+        Steps { space, sums: None, ..*self }
+    }
+
+    /// The same with other numbers: tasks go by these.
+    pub fn by<'s>(&self, numbers: &'s NumbersHandle<E>) -> Steps<'s, E>
+    where
+        'g: 's,
+    {
+        Steps { numbers, ..*self }
+    }
+
+    /// What tasks are recorded into.
+    pub fn graph(&self) -> &'g Recorder {
+        self.graph
+    }
+
+    /// Where vectors are cut.
+    pub fn space(&self) -> &'g Space {
+        self.space
+    }
+
+    /// How many columns vectors have.
+    pub fn columns(&self) -> usize {
+        self.numbers.columns()
+    }
+
+    /// The method's numbers.
+    pub fn numbers(&self) -> &'g NumbersHandle<E> {
+        self.numbers
+    }
+
+    /// The partial sums.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn sums(&self) -> &'g Sums<E> {
+        self.sums.expect("steps with sums")
+    }
+
+    /// A task per part that updates vectors by linear combinations of others, and sums products.
+    pub fn task(&self, name: &'static str) -> VectorTask<'_, 'g, E> {
+        VectorTask::new(self, name)
+    }
+
+    /// Records a task per part: `operands(i)` are those of part `i`. It runs unless all columns are done.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn each<O, F>(&self, name: &'static str, operands: impl Fn(usize) -> O, body: F) -> Result<(), Error>
+    where
+        O: Gated,
+        F: for<'v> Fn(O::Views<'v, Cpu>) + Copy + Send + Sync + 'static,
+    {
+        (0..self.space.parts()).try_for_each(|i| self.one(name, i, operands(i), body))
+    }
+
+    /// Records a task for part `i`. It runs unless all columns are done.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn one<O, F>(&self, name: &'static str, i: usize, operands: O, body: F) -> Result<(), Error>
+    where
+        O: Gated,
+        F: for<'v> Fn(O::Views<'v, Cpu>) + Send + Sync + 'static,
+    {
+        let columns = self.columns();
+        let operands = operands.behind(self.numbers.read());
+        self.graph
+            .task(name)
+            .operands(operands)
+            .cpu(move |views| {
+                let (numbers, views) = O::apart(views);
+                if !are_done(numbers, columns) {
+                    body(views);
+                }
+            })
+            .coords([i as u32])
+            .submit()?;
+        Ok(())
+    }
+
+    /// Records a task that adds up the partial sums of each column that is not done, and changes its numbers by them.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn update_numbers<F>(&self, name: &'static str, body: F) -> Result<(), Error>
+    where
+        F: Fn(&[E], &mut Numbers<E, &mut [f64]>) + Send + Sync + 'static,
+    {
+        let sums = self.sums();
+        let (columns, width) = (self.columns(), sums.width);
+        self.graph
+            .task(name)
+            .operands((sums.read(), self.numbers.update()))
+            .cpu(move |(partial, words)| {
+                let mut totals = vec![E::default(); width];
+                for (c, mut numbers) in columns_of_mut(words, columns).enumerate() {
+                    if !numbers.is_done() {
+                        total(partial.iter(), c, columns, &mut totals);
+                        body(&totals, &mut numbers);
+                    }
+                }
+            })
+            .submit()?;
+        Ok(())
+    }
+
+    /// Records a task that adds up the partial sums of each column and changes numbers `of` another method by them, which goes by those here. It runs for
+    /// columns that are done, too.
+    ///
+    /// # Errors
+    /// Those of [`Submit::submit`].
+    pub fn update_numbers_of<F>(
+        &self,
+        name: &'static str,
+        of: &NumbersHandle<E>,
+        body: F,
+    ) -> Result<(), Error>
+    where
+        F: Fn(&[E], &Numbers<E, &[f64]>, &mut Numbers<E, &mut [f64]>) + Send + Sync + 'static,
+    {
+        let sums = self.sums();
+        let (columns, width) = (self.columns(), sums.width);
+        self.graph
+            .task(name)
+            .operands((sums.read(), self.numbers.read(), of.update()))
+            .cpu(move |(partial, own, others)| {
+                let mut totals = vec![E::default(); width];
+                let each = columns_of(own, columns).zip(columns_of_mut(others, columns));
+                for (c, (own, mut other)) in each.enumerate() {
+                    total(partial.iter(), c, columns, &mut totals);
+                    body(&totals, &own, &mut other);
+                }
+            })
+            .submit()?;
+        Ok(())
+    }
+}
+
+/// True if a method's numbers, as a task reads them, say that there is nothing more to do for any column.
+pub fn are_done(numbers: &[f64], columns: usize) -> bool {
+    columns_of::<f64>(numbers, columns).all(|numbers| numbers.is_done())
+}
+
+/// The sums of all grains for one column, in their order.
+fn total<'s, E: Scalar>(
+    partial: impl Iterator<Item = &'s [f64]>,
+    column: usize,
+    columns: usize,
+    totals: &mut [E],
+) {
+    let width = totals.len();
+    totals.fill(E::default());
+    for of_part in partial {
+        for of_grain in E::of_words(of_part).chunks_exact(columns * width) {
+            let of_column = &of_grain[column * width..(column + 1) * width];
+            totals.iter_mut().zip(of_column).for_each(|(total, sum)| *total = *total + *sum);
+        }
+    }
+}
+
+/// Partial sums of products of vectors: `width` of them for each [`GRAIN`] rows and each column.
+#[derive(Debug)]
+pub struct Sums<E> {
+    /// Of each part: `[grain][column][sum]`.
+    partial: Vec<Handle<Vec<f64>>>,
+    width: usize,
+    scalar: std::marker::PhantomData<E>,
+}
+
+impl<E: Scalar> Sums<E> {
+    /// Room for `width` sums over vectors of so many columns.
+    pub fn new(target: &impl Submit, space: &Space, columns: usize, width: usize) -> Self {
+        let words = |rows: usize| vec![0.0; rows.div_ceil(GRAIN) * columns * width * E::WORDS];
+        let partial = space.ranges().map(|range| target.register(words(range.len()))).collect();
+        Sums { partial, width, scalar: std::marker::PhantomData }
+    }
+
+    /// How many sums there are.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Those of part `i`, for a task that makes them: `[grain][column][sum]`.
+    pub fn of(&self, i: usize) -> Update<Vec<f64>> {
+        update(&self.partial[i])
+    }
+
+    fn read(&self) -> zellige_runtime::ReadList<Vec<f64>> {
+        reads(&self.partial)
+    }
+}
+
+/// Operands of a task that reads a method's numbers besides.
+pub trait Gated: Operands {
+    /// With the numbers before them.
+    type Behind: Operands;
+
+    /// Puts them behind the numbers.
+    fn behind(self, numbers: Read<Vec<f64>>) -> Self::Behind;
+
+    /// The numbers, and the views of these operands.
+    fn apart<'v>(
+        views: <Self::Behind as Operands>::Views<'v, Cpu>,
+    ) -> (&'v [f64], <Self as Operands>::Views<'v, Cpu>);
+}
+
+macro_rules! gated {
+    ($($name:ident $at:tt),+) => {
+        impl<$($name: Operand),+> Gated for ($($name,)+) {
+            type Behind = (Read<Vec<f64>>, $($name,)+);
+
+            fn behind(self, numbers: Read<Vec<f64>>) -> Self::Behind {
+                (numbers, $(self.$at,)+)
+            }
+
+            #[allow(non_snake_case)]
+            fn apart<'v>(
+                (numbers, $($name,)+): <Self::Behind as Operands>::Views<'v, Cpu>,
+            ) -> (&'v [f64], <Self as Operands>::Views<'v, Cpu>) {
+                (numbers, ($($name,)+))
+            }
+        }
+    };
+}
+
+gated!(A 0);
+gated!(A 0, B 1);
+gated!(A 0, B 1, C 2);
+gated!(A 0, B 1, C 2, D 3);
+gated!(A 0, B 1, C 2, D 3, F 4);
+gated!(A 0, B 1, C 2, D 3, F 4, G 5);

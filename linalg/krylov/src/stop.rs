@@ -1,0 +1,120 @@
+//! When a solver has done enough.
+
+use std::time::Duration;
+
+/// What criteria go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Steps of the method so far.
+    pub steps: usize,
+    /// Time since the solver began.
+    pub elapsed: Duration,
+    /// `|b|_2`.
+    pub rhs: f64,
+    /// `|b - A x0|_2` of the initial guess.
+    pub first: f64,
+}
+
+/// One thing that a solver is stopped by.
+pub trait StoppingCriterion {
+    /// The residual (2-norm) that is small enough; `None`: it does not go by residuals.
+    fn goal(&self, progress: &Progress) -> Option<f64> {
+        let _ = progress;
+        None
+    }
+
+    /// How many more steps may be made; `None`: any number.
+    fn steps_left(&self, progress: &Progress) -> Option<usize> {
+        let _ = progress;
+        None
+    }
+
+    /// True if the time is up.
+    fn is_late(&self, progress: &Progress) -> bool {
+        let _ = progress;
+        false
+    }
+}
+
+/// The usual criteria.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Stop {
+    /// After so many steps.
+    Steps(usize),
+    /// After so long; looked at every few steps.
+    After(Duration),
+    /// At a residual with this norm.
+    Absolute(f64),
+    /// At a residual of this norm beside that of the right-hand side.
+    RelativeToRhs(f64),
+    /// At a residual of this norm beside that of the first one.
+    RelativeToFirst(f64),
+}
+
+impl StoppingCriterion for Stop {
+    fn goal(&self, progress: &Progress) -> Option<f64> {
+        match *self {
+            Stop::Absolute(norm) => Some(norm),
+            Stop::RelativeToRhs(ratio) => Some(ratio * progress.rhs),
+            Stop::RelativeToFirst(ratio) => Some(ratio * progress.first),
+            Stop::Steps(_) | Stop::After(_) => None,
+        }
+    }
+
+    fn steps_left(&self, progress: &Progress) -> Option<usize> {
+        match *self {
+            Stop::Steps(most) => Some(most.saturating_sub(progress.steps)),
+            _ => None,
+        }
+    }
+
+    fn is_late(&self, progress: &Progress) -> bool {
+        matches!(*self, Stop::After(most) if progress.elapsed >= most)
+    }
+}
+
+impl<C: StoppingCriterion + ?Sized> StoppingCriterion for &C {
+    fn goal(&self, progress: &Progress) -> Option<f64> {
+        (**self).goal(progress)
+    }
+
+    fn steps_left(&self, progress: &Progress) -> Option<usize> {
+        (**self).steps_left(progress)
+    }
+
+    fn is_late(&self, progress: &Progress) -> bool {
+        (**self).is_late(progress)
+    }
+}
+
+/// Whichever of several comes first.
+impl<C: StoppingCriterion> StoppingCriterion for [C] {
+    fn goal(&self, progress: &Progress) -> Option<f64> {
+        self.iter().filter_map(|one| one.goal(progress)).reduce(f64::max)
+    }
+
+    fn steps_left(&self, progress: &Progress) -> Option<usize> {
+        self.iter().filter_map(|one| one.steps_left(progress)).min()
+    }
+
+    fn is_late(&self, progress: &Progress) -> bool {
+        self.iter().any(|one| one.is_late(progress))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_several_counts() {
+        let progress = Progress { steps: 7, elapsed: Duration::from_secs(2), rhs: 10.0, first: 4.0 };
+        let all = [Stop::Steps(9), Stop::Absolute(0.5), Stop::RelativeToRhs(0.1), Stop::RelativeToFirst(0.5)];
+        assert_eq!(all[..].goal(&progress), Some(2.0));
+        assert_eq!(all[..3].goal(&progress), Some(1.0));
+        assert_eq!(all[..].steps_left(&progress), Some(2));
+        assert!(!all[..].is_late(&progress));
+        assert!([Stop::After(Duration::from_secs(1))][..].is_late(&progress));
+        assert_eq!([Stop::Steps(3)][..].steps_left(&progress), Some(0));
+    }
+}

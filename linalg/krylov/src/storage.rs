@@ -1,0 +1,192 @@
+//! How vectors are stored.
+
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use zellige_kernels::packed::block::{BlockFormat, blocks_bytes, pack_blocks, unpack_blocks};
+use zellige_kernels::packed::{PackedFormat, Rounding, pack, unpack};
+
+use crate::error::Error;
+use crate::scalar::Scalar;
+
+/// How the numbers of a vector are stored: as 64-bit words, in any format. Tasks decode some rows at a time into buffers that stay in the nearest
+/// cache, compute in float64, and encode the result.
+///
+/// Rows that are decoded and encoded begin at multiples of 32.
+pub trait Storage<E: Scalar>: Debug + Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// How many words so many numbers take.
+    fn words(&self, numbers: usize) -> usize;
+
+    /// True where numbers are stored as they are computed with: tasks borrow them then.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// The relative error of one number, at most.
+    fn roundoff(&self) -> f64;
+
+    /// Numbers from `first` on.
+    fn decode(&self, words: &[f64], first: usize, numbers: &mut [E]);
+
+    /// Stores numbers from `first` on.
+    fn encode(&self, numbers: &[E], first: usize, words: &mut [f64]);
+}
+
+/// Numbers as they are computed with: float64, real or complex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plain;
+
+impl<E: Scalar> Storage<E> for Plain {
+    fn name(&self) -> &str {
+        "fp64"
+    }
+
+    fn words(&self, numbers: usize) -> usize {
+        numbers * E::WORDS
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn roundoff(&self) -> f64 {
+        f64::EPSILON / 2.0
+    }
+
+    fn decode(&self, words: &[f64], first: usize, numbers: &mut [E]) {
+        numbers.copy_from_slice(&E::of_words(words)[first..first + numbers.len()]);
+    }
+
+    fn encode(&self, numbers: &[E], first: usize, words: &mut [f64]) {
+        E::of_words_mut(words)[first..first + numbers.len()].copy_from_slice(numbers);
+    }
+}
+
+/// Numbers in a narrow format: each by itself, or in blocks of eight that share an exponent. Of complex numbers the parts are stored one after the
+/// other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// Number by number.
+    Each(PackedFormat),
+    /// In blocks.
+    Blocks(BlockFormat),
+}
+
+impl Default for Packed {
+    /// Float64.
+    fn default() -> Self {
+        Packed::Each(PackedFormat::Fp64)
+    }
+}
+
+impl FromStr for Packed {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let each = name.parse().map(Packed::Each).ok();
+        let format = each.or_else(|| name.parse().map(Packed::Blocks).ok());
+        let unknown = || {
+            let problem = format!(
+                "{name:?} is none of fp64, rp56, rp48, rp40, fp32, rp24, rp16, block24, block16, block12, block8"
+            );
+            Error::parameter("basis", problem)
+        };
+        let format = format.ok_or_else(unknown)?;
+        format.check("basis").map(|()| format)
+    }
+}
+
+impl Packed {
+    /// Numbers in float32.
+    pub const SINGLE: Packed = Packed::Each(PackedFormat::Fp32);
+
+    /// Refuses the formats that have no numbers outside `[1, 2^8)`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] named `name`.
+    pub fn check(self, name: &'static str) -> Result<(), Error> {
+        match self {
+            Packed::Each(format) if format.is_scaled() => Err(Error::parameter(
+                name,
+                format!(
+                    "{format} stores multiples of a scale, and vectors have none: take fp64 .. rp16, or blocks"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Packed::Each(format) => format.name(),
+            Packed::Blocks(format) => format.name(),
+        }
+    }
+
+    /// Bytes of so many real numbers.
+    pub fn bytes(self, numbers: usize) -> usize {
+        match self {
+            Packed::Each(format) => numbers * format.bytes(),
+            Packed::Blocks(format) => blocks_bytes(format, numbers),
+        }
+    }
+
+    /// True for float64.
+    pub fn is_plain(self) -> bool {
+        self == Packed::default()
+    }
+
+    /// Decodes real numbers from `first` on, whose codes are `words`.
+    pub(crate) fn decode(self, words: &[f64], first: usize, numbers: &mut [f64]) {
+        let codes = &bytemuck::cast_slice(words)[self.bytes(first)..self.bytes(first + numbers.len())];
+        match self {
+            Packed::Each(format) => unpack(codes, format, numbers),
+            Packed::Blocks(format) => unpack_blocks(codes, format, numbers),
+        }
+        .expect("as many codes as numbers");
+    }
+
+    /// Encodes real numbers from `first` on.
+    pub(crate) fn encode(self, numbers: &[f64], first: usize, words: &mut [f64]) {
+        let codes = self.bytes(first)..self.bytes(first + numbers.len());
+        let codes = &mut bytemuck::cast_slice_mut(words)[codes];
+        match self {
+            Packed::Each(format) => pack(numbers, format, Rounding::Nearest, codes),
+            Packed::Blocks(format) => pack_blocks(numbers, format, codes),
+        }
+        .expect("as many codes as numbers");
+    }
+}
+
+impl<E: Scalar> Storage<E> for Packed {
+    fn name(&self) -> &str {
+        Packed::name(*self)
+    }
+
+    fn words(&self, numbers: usize) -> usize {
+        self.bytes(numbers * E::WORDS).div_ceil(size_of::<f64>())
+    }
+
+    fn is_plain(&self) -> bool {
+        Packed::is_plain(*self)
+    }
+
+    fn roundoff(&self) -> f64 {
+        match self {
+            Packed::Each(format) => format.unit_roundoff(),
+            Packed::Blocks(format) => format.unit_roundoff(),
+        }
+    }
+
+    fn decode(&self, words: &[f64], first: usize, numbers: &mut [E]) {
+        Packed::decode(*self, words, first * E::WORDS, E::words_mut(numbers));
+    }
+
+    fn encode(&self, numbers: &[E], first: usize, words: &mut [f64]) {
+        Packed::encode(*self, E::words(numbers), first * E::WORDS, words);
+    }
+}

@@ -1,0 +1,67 @@
+//! The diagonal.
+
+use zellige_runtime::Submit;
+
+use crate::Error;
+use crate::csr::Csr;
+use zellige_krylov::{MultiVector, Operator, Space, Steps, times};
+
+/// `M` is the diagonal of the matrix (Jacobi).
+#[derive(Debug)]
+pub struct Jacobi {
+    inverse: MultiVector,
+}
+
+impl Jacobi {
+    /// Of a matrix.
+    ///
+    /// # Errors
+    /// [`Error::Unsolvable`] for a diagonal element that is zero, or whose inverse is no finite number, with its row.
+    pub fn new(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
+        Ok(Jacobi::of(target, space, inverse_diagonal(a)?))
+    }
+
+    /// The magnitudes of the diagonal: positive definite, as MINRES needs it, for indefinite matrices.
+    ///
+    /// # Errors
+    /// As [`new`](Jacobi::new).
+    pub fn absolute(target: &impl Submit, space: &Space, a: &Csr) -> Result<Jacobi, Error> {
+        let inverse = inverse_diagonal(a)?.into_iter().map(f64::abs);
+        Ok(Jacobi::of(target, space, inverse.collect()))
+    }
+
+    fn of(target: &impl Submit, space: &Space, inverse: Vec<f64>) -> Jacobi {
+        Jacobi { inverse: MultiVector::from_column(target, space, &inverse) }
+    }
+}
+
+/// `D^-1`.
+///
+/// # Errors
+/// [`Error::Unsolvable`] for an element that is zero, or whose inverse is no finite number, with its row.
+pub(super) fn inverse_diagonal(a: &Csr) -> Result<Vec<f64>, Error> {
+    (0..a.rows()).map(|i| inverse(i, a.get(i, i))).collect()
+}
+
+fn inverse(row: usize, diagonal: f64) -> Result<f64, Error> {
+    let inverse = 1.0 / diagonal;
+    if inverse.is_finite() {
+        return Ok(inverse);
+    }
+    let problem = format!("the diagonal element of row {} is {diagonal:e}: it is divided by", row + 1);
+    Err(Error::unsolvable("preconditioner", problem))
+}
+
+impl Operator for Jacobi {
+    fn domain(&self) -> &Space {
+        self.inverse.space()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.domain().bytes(1)
+    }
+
+    fn apply(&self, steps: &Steps<'_>, r: &MultiVector, z: &MultiVector) -> Result<(), Error> {
+        steps.task("jacobi").assign(z, [times(1.0, r).scaled_by(&self.inverse)]).submit()
+    }
+}

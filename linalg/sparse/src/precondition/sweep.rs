@@ -1,0 +1,123 @@
+//! In which order unknowns are eliminated.
+
+use std::ops::Range;
+
+use crate::csr::Csr;
+use zellige_krylov::Space;
+
+/// From the first unknown to the last; or from both ends towards some stretches in the middle, so that two workers have something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    stretches: usize,
+    middle: Option<Middle>,
+}
+
+/// Where the two ends meet: the stretches behind are worked on from the last row to the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Middle {
+    stretches: Range<usize>,
+    /// The first row behind.
+    end: usize,
+}
+
+/// What is in the middle is worked on by one worker alone: at most this share of all stretches.
+const MOST_IN_MIDDLE: usize = 3;
+
+impl Sweep {
+    /// From the first to the last.
+    pub fn natural(space: &Space) -> Sweep {
+        Sweep { stretches: space.parts(), middle: None }
+    }
+
+    /// From both ends, if few stretches in the middle are enough for what is before them to have nothing to do with what is behind.
+    pub fn from_both_ends(space: &Space, a: &Csr) -> Sweep {
+        let all = space.parts();
+        let is_apart = |middle: &Range<usize>| {
+            let begins = space.range(middle.start).start as u32;
+            let mut behind = space.range(middle.end - 1).end..a.rows();
+            behind.all(|i| a.row(i).0.first().is_none_or(|&j| j >= begins))
+        };
+        let middles = (0..all.div_ceil(2)).map(|more| all / 2 - more.min(all / 2)..all / 2 + more + 1);
+        let fits = |middle: &Range<usize>| MOST_IN_MIDDLE * middle.len() <= all && middle.end < all;
+        let middle = middles.take_while(fits).find(is_apart);
+        let middle = middle.map(|stretches| Middle { end: space.range(stretches.end - 1).end, stretches });
+        Sweep { stretches: all, middle }
+    }
+
+    /// Stretches that need nothing of each other, each with those that come after it; then what needs both.
+    pub fn chains(&self) -> (Vec<Vec<usize>>, Vec<usize>) {
+        match &self.middle {
+            None => (vec![(0..self.stretches).collect()], Vec::new()),
+            Some(Middle { stretches, .. }) => {
+                let behind = (stretches.end..self.stretches).rev();
+                (vec![(0..stretches.start).collect(), behind.collect()], stretches.clone().collect())
+            }
+        }
+    }
+
+    /// All stretches, each after those that it needs.
+    pub fn order(&self) -> Vec<usize> {
+        let (chains, last) = self.chains();
+        let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
+        let of_all = (0..longest).flat_map(|k| chains.iter().filter_map(move |chain| chain.get(k).copied()));
+        of_all.chain(last).collect()
+    }
+
+    /// True for a stretch whose last row is eliminated first.
+    pub fn falls(&self, stretch: usize) -> bool {
+        self.middle.as_ref().is_some_and(|middle| stretch >= middle.stretches.end)
+    }
+
+    /// For a stretch in the middle the first of the unknowns behind, which are all eliminated before it.
+    pub fn before_from(&self, stretch: usize) -> Option<usize> {
+        let is_in_middle = |middle: &&Middle| middle.stretches.contains(&stretch);
+        self.middle.as_ref().filter(is_in_middle).map(|middle| middle.end)
+    }
+
+    /// True if unknown `j` is eliminated before `i`, which is in this stretch and has to do with it.
+    #[cfg(test)]
+    pub fn is_before(&self, stretch: usize, j: usize, i: usize) -> bool {
+        match self.falls(stretch) {
+            true => j > i,
+            false => j < i || self.before_from(stretch).is_some_and(|end| j >= end),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn ends_meet_where_they_touch_nowhere_else() -> Result<(), Error> {
+        let n = 60_000;
+        let near = (0..n as u32).map(|i| (i, i, 1.0)).chain((1..n as u32).map(|i| (i, i - 1, 1.0)));
+        let near: Vec<_> = near.collect();
+        let far = near.iter().copied().chain([(n as u32 - 1, 0, 1.0)]).collect::<Vec<_>>();
+        let space = Space::new(n, 15 << 18);
+        assert_eq!(space.parts(), 5);
+        let sweep = Sweep::from_both_ends(&space, &Csr::from_triplets(n, n, &near)?);
+        assert_eq!(sweep.order(), [0, 4, 1, 3, 2]);
+        assert_eq!((0..5).map(|s| sweep.falls(s)).collect::<Vec<_>>(), [false, false, false, true, true]);
+        let middle = space.range(2);
+        assert!(sweep.is_before(2, middle.end, middle.start) && sweep.is_before(2, 0, middle.start));
+        assert!(sweep.is_before(4, n - 1, n - 2) && !sweep.is_before(1, middle.start, middle.start - 1));
+        let sweep = Sweep::from_both_ends(&space, &Csr::from_triplets(n, n, &far)?);
+        assert_eq!(sweep, Sweep::natural(&space));
+        assert_eq!(sweep.order(), [0, 1, 2, 3, 4]);
+        // What reaches further than a stretch needs more of them in the middle.
+        let wide =
+            near.iter().copied().chain((9000..n as u32).map(|i| (i, i - 9000, 1.0))).collect::<Vec<_>>();
+        let space = Space::new(n, 27 << 18);
+        assert_eq!(space.parts(), 9);
+        let sweep = Sweep::from_both_ends(&space, &Csr::from_triplets(n, n, &wide)?);
+        assert_eq!(sweep.order(), [0, 8, 1, 7, 2, 6, 3, 4, 5]);
+        assert_eq!(sweep.chains().1, [3, 4, 5]);
+        let (middle, behind) = (space.range(4), space.range(6));
+        assert!(
+            sweep.is_before(4, behind.start, middle.start) && !sweep.is_before(4, middle.end, middle.start)
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,360 @@
+//! The rows of a stretch of a triangular factor, as data of tasks.
+
+use std::ops::Range;
+
+use zellige_kernels::triangular::{BlockRows, LANES, SIDE_BY_SIDE, substitute, subtract};
+use zellige_runtime::{Data, Meta, Portability, Portable};
+
+/// Rows of blocks, one after the other in the order in which they are worked on.
+#[derive(Debug, Default)]
+struct Part {
+    rows: Vec<[u32; 2]>,
+    columns: Vec<u32>,
+    values: Vec<f32>,
+}
+
+impl Part {
+    /// Adds a row that is worked on alone; its blocks have been added.
+    fn push(&mut self, row: u32, count: usize) {
+        self.rows.push([row, count as u32]);
+    }
+
+    /// Adds rows of single elements that are worked on side by side: `elements(lane)` are those of one.
+    fn push_group<E: Iterator<Item = (u32, f32)>>(
+        &mut self,
+        rows: [u32; LANES],
+        count: usize,
+        elements: impl Fn(usize) -> E,
+    ) {
+        let first = self.columns.len();
+        self.rows.extend(rows.map(|row| [row, count as u32 | SIDE_BY_SIDE]));
+        self.columns.resize(first + LANES * count, 0);
+        self.values.resize(first + LANES * count, 0.0);
+        for lane in 0..LANES {
+            let mut places = (first + lane..).step_by(LANES).take(count);
+            let mut last = 0;
+            for ((column, value), at) in elements(lane).zip(&mut places) {
+                (self.columns[at], self.values[at]) = (column, value);
+                last = column;
+            }
+            // Zeros times what is read anyway.
+            places.for_each(|at| self.columns[at] = last);
+        }
+    }
+
+    fn view(&self) -> BlockRows<'_> {
+        BlockRows { rows: &self.rows, columns: &self.columns, values: &self.values }
+    }
+}
+
+/// Where the columns of a stretch's rows are: before the stretch, in it, behind it.
+const BEFORE: usize = 0;
+const WITHIN: usize = 1;
+const BEHIND: usize = 2;
+
+/// The rows of a stretch of a triangular factor with ones on its diagonal, in blocks of `edge x edge`, in `f32`.
+#[derive(Debug)]
+pub struct Triangle {
+    edge: usize,
+    parts: [Part; 3],
+}
+
+/// A factor's rows of blocks of a stretch, in the order in which they are made.
+#[derive(Debug)]
+pub struct Rows<const B: usize> {
+    starts: Vec<usize>,
+    columns: Vec<u32>,
+    /// By columns.
+    values: Vec<[[f32; B]; B]>,
+}
+
+impl<const B: usize> Rows<B> {
+    /// None yet, with room for so many, and so many blocks.
+    pub fn with_room(rows: usize, blocks: usize) -> Self {
+        let mut starts = Vec::with_capacity(rows + 1);
+        starts.push(0);
+        Rows { starts, columns: Vec::with_capacity(blocks), values: Vec::with_capacity(blocks) }
+    }
+
+    /// Adds a block to the row that is being made.
+    pub fn push(&mut self, column: u32, value: [[f32; B]; B]) {
+        self.columns.push(column);
+        self.values.push(value);
+    }
+
+    pub fn end_row(&mut self) {
+        self.starts.push(self.columns.len());
+    }
+
+    /// True unless elements were beyond the range of `f32`.
+    pub fn is_finite(&self) -> bool {
+        self.values.iter().all(|block| block.as_flattened().iter().all(|value| value.is_finite()))
+    }
+
+    /// Columns and blocks of the row that was made in place `at`.
+    #[cfg(test)]
+    pub fn blocks(&self, at: usize) -> impl Iterator<Item = (u32, &[[f32; B]; B])> {
+        self.row(at).map(|k| (self.columns[k], &self.values[k]))
+    }
+
+    fn row(&self, at: usize) -> Range<usize> {
+        self.starts[at]..self.starts[at + 1]
+    }
+}
+
+/// What a triangle needs of the vector it is solved for besides its own stretch: rows before it, and behind it, counted in unknowns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needed {
+    pub before: Range<usize>,
+    pub behind: Range<usize>,
+}
+
+impl Needed {
+    /// Of a stretch of these rows.
+    pub fn of<const B: usize>(rows: &Rows<B>, range: &Range<usize>) -> Needed {
+        let blocks = range.start / B..range.end / B;
+        let (mut first, mut last) = (blocks.start, blocks.end);
+        for &column in &rows.columns {
+            first = first.min(column as usize);
+            last = last.max(column as usize + 1);
+        }
+        Needed { before: first * B..range.start, behind: range.end..last * B }
+    }
+}
+
+impl Triangle {
+    /// Of the rows of the stretch `range`, which were made in the order that `made` tells (numbers within the stretch), and are solved for in that order, or
+    /// in the opposite one if `backward`. `first` is the unknown that begins what they will be given of before the stretch.
+    ///
+    /// Rows that do not need each other come together, so that a processor need not wait for one before it begins with the next; rows of single elements go
+    /// side by side where there are several with about as many.
+    pub fn new<const B: usize>(
+        rows: &Rows<B>,
+        made: &[u32],
+        backward: bool,
+        range: &Range<usize>,
+        first: usize,
+    ) -> Triangle {
+        let parts = Parts { rows, made, blocks: (range.start / B) as u32..(range.end / B) as u32, first };
+        let mut heads: [Vec<Head>; 3] = Default::default();
+        for (at, level) in by_level(rows, made, backward, &parts.blocks) {
+            let mut counts = [0; 3];
+            rows.row(at).for_each(|k| counts[parts.place(rows.columns[k])] += 1);
+            for (place, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+                // What is needed of other stretches is there before anything begins.
+                heads[place].push(Head { at, level: if place == WITHIN { level } else { 0 }, count });
+            }
+        }
+        Triangle { edge: B, parts: std::array::from_fn(|place| parts.part(place, &heads[place])) }
+    }
+
+    /// `z = T^-1 z` for 1, 2, 4 or 8 columns, given what there is of `z` before the part and behind it.
+    pub fn solve(&self, columns: usize, before: &[f64], behind: &[f64], z: &mut [f64]) {
+        match columns {
+            1 => self.solve_columns::<1>(before, behind, z),
+            2 => self.solve_columns::<2>(before, behind, z),
+            4 => self.solve_columns::<4>(before, behind, z),
+            _ => self.solve_columns::<8>(before, behind, z),
+        }
+    }
+
+    fn solve_columns<const K: usize>(&self, before: &[f64], behind: &[f64], z: &mut [f64]) {
+        match self.edge {
+            1 => self.solve_blocks::<1, K>(before, behind, z),
+            2 => self.solve_blocks::<2, K>(before, behind, z),
+            3 => self.solve_blocks::<3, K>(before, behind, z),
+            _ => self.solve_blocks::<4, K>(before, behind, z),
+        }
+    }
+
+    fn solve_blocks<const B: usize, const K: usize>(&self, before: &[f64], behind: &[f64], z: &mut [f64]) {
+        subtract::<B, K>(&self.parts[BEFORE].view(), before, z);
+        subtract::<B, K>(&self.parts[BEHIND].view(), behind, z);
+        substitute::<B, K>(&self.parts[WITHIN].view(), z);
+    }
+}
+
+/// A row's blocks in a part.
+struct Head {
+    /// Where it was made.
+    at: usize,
+    level: u32,
+    count: usize,
+}
+
+/// What parts are made of.
+struct Parts<'a, const B: usize> {
+    rows: &'a Rows<B>,
+    made: &'a [u32],
+    /// Those of the stretch.
+    blocks: Range<u32>,
+    /// The first unknown before it.
+    first: usize,
+}
+
+impl<const B: usize> Parts<'_, B> {
+    fn place(&self, column: u32) -> usize {
+        if column < self.blocks.start {
+            BEFORE
+        } else if column < self.blocks.end {
+            WITHIN
+        } else {
+            BEHIND
+        }
+    }
+
+    /// A part of these rows.
+    fn part(&self, place: usize, heads: &[Head]) -> Part {
+        let mut part = Part::default();
+        let mut rest = heads;
+        while let Some(head) = rest.first() {
+            let group = rest.first_chunk::<LANES>().filter(|group| B == 1 && go_side_by_side(group));
+            if let Some(group) = group {
+                let rows = group.each_ref().map(|head| self.made[head.at]);
+                let count = group.iter().map(|head| head.count).max().unwrap_or(0);
+                let of_lane = |lane: usize| {
+                    self.blocks_of(group[lane].at, place)
+                        .map(|(column, block)| (column, block.as_flattened()[0]))
+                };
+                part.push_group(rows, count, of_lane);
+                rest = &rest[LANES..];
+            } else {
+                for (column, block) in self.blocks_of(head.at, place) {
+                    part.columns.push(column);
+                    part.values.extend(block.as_flattened());
+                }
+                part.push(self.made[head.at], head.count);
+                rest = &rest[1..];
+            }
+        }
+        part
+    }
+
+    /// The blocks of a row in one place, columns counted from where that begins.
+    fn blocks_of(&self, at: usize, place: usize) -> impl Iterator<Item = (u32, &[[f32; B]; B])> {
+        let begin = [(self.first / B) as u32, self.blocks.start, self.blocks.end][place];
+        let all = self.rows.row(at).map(|k| (self.rows.columns[k], &self.rows.values[k]));
+        let here = all.filter(move |&(column, _)| self.place(column) == place);
+        here.map(move |(column, block)| (column - begin, block))
+    }
+}
+
+/// True for rows that do not need each other, and of which not much more than the elements that they have is made by filling up the shorter ones.
+fn go_side_by_side(group: &[Head; LANES]) -> bool {
+    let longest = group.iter().map(|head| head.count).max().unwrap_or(0);
+    let all: usize = group.iter().map(|head| head.count).sum();
+    group[0].level == group[LANES - 1].level && 2 * LANES * longest <= 3 * all
+}
+
+/// Rows with more elements of the stretch than this are not told apart by how many they have.
+const CLASSES: usize = 16;
+
+/// The places of rows in the order in which they are worked on, and their levels: by the length of the longest chain of rows that each waits for, then
+/// by how many elements they have.
+fn by_level<const B: usize>(
+    rows: &Rows<B>,
+    made: &[u32],
+    backward: bool,
+    blocks: &Range<u32>,
+) -> Vec<(usize, u32)> {
+    let mut of_row = vec![0u32; made.len()];
+    let mut class = vec![0u32; made.len()];
+    let mut ends = vec![0usize];
+    let mut find = |at: usize| {
+        let (mut level, mut count) = (0, 0);
+        for column in rows.columns[rows.row(at)].iter().filter(|column| blocks.contains(column)) {
+            level = level.max(of_row[(column - blocks.start) as usize] + 1);
+            count += 1;
+        }
+        of_row[made[at] as usize] = level;
+        let found = level as usize * CLASSES + (count as usize).min(CLASSES - 1);
+        class[at] = found as u32;
+        if ends.len() <= found + 1 {
+            ends.resize(found + 2, 0);
+        }
+        ends[found + 1] += 1;
+    };
+    let count = made.len();
+    let place = |k: usize| if backward { count - 1 - k } else { k };
+    (0..count).for_each(|k| find(place(k)));
+    let mut sum = 0;
+    ends.iter_mut().for_each(|end| {
+        sum += *end;
+        *end = sum;
+    });
+    let mut sorted = vec![(0, 0); count];
+    for at in (0..count).map(place) {
+        let next = &mut ends[class[at] as usize];
+        sorted[*next] = (at, class[at] / CLASSES as u32);
+        *next += 1;
+    }
+    sorted
+}
+
+impl Data for Triangle {
+    type Ref<'v> = &'v Triangle;
+    type Mut<'v> = &'v mut Triangle;
+
+    fn view(&self) -> &Triangle {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut Triangle {
+        self
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: self.parts().iter().map(|part| part.len()).sum(), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
+    }
+}
+
+impl Portable for Triangle {
+    /// The edge; rows and blocks of each part.
+    type Header = [usize; 7];
+
+    fn header(&self) -> [usize; 7] {
+        let [before, within, behind] = &self.parts;
+        let of = |part: &Part| [part.rows.len(), part.columns.len()];
+        let ([a, b], [c, d], [e, f]) = (of(before), of(within), of(behind));
+        [self.edge, a, b, c, d, e, f]
+    }
+
+    fn blank(&[edge, sizes @ ..]: &[usize; 7]) -> Self {
+        let part = |k: usize| Part {
+            rows: vec![[0; 2]; sizes[2 * k]],
+            columns: vec![0; sizes[2 * k + 1]],
+            values: vec![0.0; sizes[2 * k + 1] * edge * edge],
+        };
+        Triangle { edge, parts: std::array::from_fn(part) }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        self.parts
+            .iter()
+            .flat_map(|part| {
+                [
+                    bytemuck::cast_slice(&part.rows),
+                    bytemuck::cast_slice(&part.columns),
+                    bytemuck::cast_slice(&part.values),
+                ]
+            })
+            .collect()
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        self.parts
+            .iter_mut()
+            .flat_map(|part| {
+                [
+                    bytemuck::cast_slice_mut(&mut part.rows),
+                    bytemuck::cast_slice_mut(&mut part.columns),
+                    bytemuck::cast_slice_mut(&mut part.values),
+                ]
+            })
+            .collect()
+    }
+}

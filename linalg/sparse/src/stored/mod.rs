@@ -1,0 +1,289 @@
+//! Stored matrices as operators.
+
+mod product;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use zellige_kernels::sell::Panel;
+use zellige_krylov::{MultiVector, Operator, Scalar, Space, Steps};
+use zellige_runtime::{Chunk, Handle, ReadList, Runtime, Submit, read, reads, update};
+
+use self::product::{Product, ProductDot, Rows};
+use crate::Error;
+use crate::adaptive::{Adaptation, StoragePolicy, TiledMatrix};
+use crate::csr::Csr;
+
+/// A matrix whose elements have the requested accuracy, a handle for the rows of each part.
+#[derive(Debug)]
+pub struct Stored {
+    bytes: u64,
+    accuracy: f64,
+    panels: Vec<StoredPanel>,
+    /// The space of the vectors that it multiplies, and of what it makes of them.
+    from: Space,
+    to: Space,
+    /// Products of vectors are made where the matrix is multiplied; no device can.
+    has_dots: bool,
+    /// Nanoseconds that CPU workers were busy with products.
+    busy: Arc<AtomicU64>,
+}
+
+/// Refuses a copy that does not fit the memory; no set of formats takes more than `f64` does, with padding.
+///
+/// # Errors
+/// [`Error::Memory`].
+pub(crate) fn check_copy(a: &Csr) -> Result<(), Error> {
+    let bytes = a.bytes() + a.bytes() / 4;
+    Error::if_too_large(|| format!("a stored copy of a matrix of {} nonzeros", a.elements()), bytes)
+}
+
+#[derive(Debug)]
+struct StoredPanel {
+    rows: Handle<Rows>,
+    /// The parts that it reads.
+    needed: Range<usize>,
+}
+
+impl Stored {
+    /// Stores a square matrix, in blocks of `edge x edge`.
+    ///
+    /// # Errors
+    /// [`Error::Unsolvable`] for a matrix that is not square, and those of [`TiledMatrix::cut`].
+    pub fn new(
+        rt: &Runtime,
+        space: &Space,
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+    ) -> Result<Stored, Error> {
+        check_square(a)?;
+        Stored::between(rt, space, space, a, edge, adaptation)
+    }
+
+    /// A square matrix in `f64`, with nothing left out.
+    ///
+    /// # Errors
+    /// Those of [`new`](Stored::new).
+    pub fn exact(rt: &Runtime, space: &Space, a: &Csr) -> Result<Stored, Error> {
+        Stored::new(rt, space, a, best_edge(a), &Adaptation::double())
+    }
+
+    /// As [`new`](Stored::new), for a matrix that makes vectors of one space from those of another.
+    ///
+    /// # Errors
+    /// Those of [`TiledMatrix::cut`], and [`Error::Shape`] for a matrix of other spaces.
+    pub fn between(
+        rt: &Runtime,
+        to: &Space,
+        from: &Space,
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+    ) -> Result<Stored, Error> {
+        if a.columns() != from.len() {
+            let problem = format!("{} columns for vectors of {}", a.columns(), from.len());
+            return Err(Error::shape("matrix", problem));
+        }
+        check_copy(a)?;
+        Ok(Stored::of(rt, [to, from], TiledMatrix::cut(a, edge, adaptation, to, rt.workers())?, adaptation))
+    }
+
+    /// As [`new`](Stored::new), with the set of formats that a policy chooses for each stretch.
+    ///
+    /// # Errors
+    /// Those of [`TiledMatrix::cut_by`].
+    pub fn by_policy(
+        rt: &Runtime,
+        space: &Space,
+        a: &Csr,
+        edge: usize,
+        adaptation: &Adaptation<'_>,
+        policy: &dyn StoragePolicy,
+    ) -> Result<Stored, Error> {
+        check_square(a)?;
+        let matrix = TiledMatrix::cut_by(a, edge, adaptation, space, policy, rt.workers())?;
+        Ok(Stored::of(rt, [space, space], matrix, adaptation))
+    }
+
+    /// A matrix that was cut for the parts of `to`, multiplying vectors of `from`.
+    pub(crate) fn of(
+        rt: &Runtime,
+        [to, from]: [&Space; 2],
+        matrix: TiledMatrix,
+        adaptation: &Adaptation<'_>,
+    ) -> Stored {
+        let bytes = matrix.bytes();
+        let panel = |panel: Panel| StoredPanel {
+            needed: from.covering(panel.columns()),
+            rows: rt.register(Rows::from(panel)),
+        };
+        Stored {
+            bytes,
+            accuracy: adaptation.accuracy.get(),
+            panels: matrix.into_panels().into_iter().map(panel).collect(),
+            from: from.clone(),
+            to: to.clone(),
+            has_dots: rt.memory().iter().all(|node| node.device.is_none()),
+            busy: Arc::default(),
+        }
+    }
+
+    /// Bytes of the elements, and of what says where they are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The relative accuracy that its elements were stored for.
+    pub fn accuracy(&self) -> f64 {
+        self.accuracy
+    }
+
+    /// The space of the vectors that it multiplies.
+    pub fn domain(&self) -> &Space {
+        &self.from
+    }
+
+    /// How long CPU workers have been busy with products so far, added up.
+    pub fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy.load(Ordering::Relaxed))
+    }
+}
+
+fn check_square(a: &Csr) -> Result<(), Error> {
+    if a.rows() == a.columns() {
+        return Ok(());
+    }
+    let problem = format!("{} rows, {} columns: only square systems are solved", a.rows(), a.columns());
+    Err(Error::unsolvable("matrix", problem))
+}
+
+/// Rows of blocks that are looked at.
+const SAMPLE: usize = 100;
+
+/// The edge of the blocks that a matrix has, if they are nearly full: 1, 2, 3 or 4.
+pub fn best_edge(a: &Csr) -> usize {
+    let fits = |edge: &usize| a.rows().is_multiple_of(*edge) && a.columns().is_multiple_of(*edge);
+    let bytes_of_row = |edge: usize| {
+        let rows = a.rows() / edge;
+        let sample = || (0..rows).step_by(rows.div_ceil(SAMPLE).max(1));
+        let blocks: usize = sample().map(|row| blocks_of(a, row, edge)).sum();
+        (blocks * (8 * edge * edge + 2)) as f64 / (sample().count() * edge).max(1) as f64
+    };
+    let by_bytes = |one: &usize, other: &usize| bytes_of_row(*one).total_cmp(&bytes_of_row(*other));
+    [1, 2, 3, 4].into_iter().filter(fits).min_by(by_bytes).unwrap_or(1)
+}
+
+/// Blocks of a row of blocks that have elements.
+fn blocks_of(a: &Csr, row: usize, edge: usize) -> usize {
+    let mut rows: Vec<&[u32]> = (0..edge).map(|i| a.row(row * edge + i).0).collect();
+    let mut count = 0;
+    while let Some(first) = rows.iter().filter_map(|columns| columns.first()).min() {
+        let end = (first / edge as u32 + 1) * edge as u32;
+        rows.iter_mut().for_each(|columns| *columns = &columns[columns.partition_point(|&j| j < end)..]);
+        count += 1;
+    }
+    count
+}
+
+/// Numbers of vectors that kernels multiply at once.
+const COUNTS: [usize; 4] = [1, 2, 4, 8];
+
+/// Real columns that vectors have; refuses those that there are no kernels for.
+pub(crate) fn check_columns<E: Scalar>(steps: &Steps<'_, E>) -> Result<usize, Error> {
+    let count = steps.columns() * E::WORDS;
+    if COUNTS.contains(&count) {
+        return Ok(count);
+    }
+    Err(Error::parameter(
+        "columns",
+        format!("{count} real vectors at once: there are kernels for 1, 2, 4 and 8"),
+    ))
+}
+
+impl Stored {
+    /// What a product with panel `i` reads of `x`: the parts, and the first row of them.
+    fn operands<E: Scalar>(&self, x: &MultiVector<E>, needed: Range<usize>) -> (ReadList<Chunk<f64>>, usize) {
+        (reads(&x.parts()[needed.clone()]), self.from.first_of(&needed))
+    }
+
+    /// Real vectors that a multi-vector consists of: the parts of a complex number are multiplied side by side.
+    fn count<E: Scalar>(steps: &Steps<'_, E>, vectors: [&MultiVector<E>; 2]) -> Result<usize, Error> {
+        let count = check_columns(steps)?;
+        if !vectors.iter().all(|vector| vector.storage().is_plain()) {
+            return Err(Error::parameter("storage", "stored matrices multiply vectors in float64"));
+        }
+        Ok(count)
+    }
+}
+
+impl<E: Scalar> Operator<E> for Stored {
+    fn domain(&self) -> &Space {
+        &self.from
+    }
+
+    fn range(&self) -> &Space {
+        &self.to
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn accuracy(&self) -> f64 {
+        self.accuracy
+    }
+
+    fn apply(&self, steps: &Steps<'_, E>, x: &MultiVector<E>, y: &MultiVector<E>) -> Result<(), Error> {
+        let count = Stored::count(steps, [x, y])?;
+        for (i, panel) in self.panels.iter().enumerate() {
+            let (x, first) = self.operands(x, panel.needed.clone());
+            let operands = (steps.numbers().read(), read(&panel.rows), x, update(&y.parts()[i]));
+            let product = Product { first, count, columns: steps.columns(), busy: Arc::clone(&self.busy) };
+            steps.graph().codelet(product, operands).coords([i as u32]).submit()?;
+        }
+        Ok(())
+    }
+
+    fn apply_dot(
+        &self,
+        steps: &Steps<'_, E>,
+        x: &MultiVector<E>,
+        y: &MultiVector<E>,
+        at: usize,
+    ) -> Result<(), Error> {
+        if !self.has_dots {
+            self.apply(steps, x, y)?;
+            return steps.task("dot").dot(x, y, at).submit();
+        }
+        let count = Stored::count(steps, [x, y])?;
+        for (i, panel) in self.panels.iter().enumerate() {
+            // The rows of the product are among those of `x` that it reads.
+            let needed = panel.needed.start.min(i)..panel.needed.end.max(i + 1);
+            let (x, first) = self.operands(x, needed);
+            let own = self.to.range(i).start - first;
+            let product = Product { first, count, columns: steps.columns(), busy: Arc::clone(&self.busy) };
+            let product = ProductDot::<E>::new(product, own, [steps.sums().width(), at]);
+            let operands =
+                (steps.numbers().read(), read(&panel.rows), x, update(&y.parts()[i]), steps.sums().of(i));
+            steps.graph().codelet(product, operands).coords([i as u32]).submit()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Elasticity, Elements, Flow, elasticity, flow};
+
+    #[test]
+    fn blocks_are_found() -> Result<(), Error> {
+        let solid = elasticity(&Elasticity { elements: Elements([4, 4, 4]), ..Elasticity::default() })?;
+        assert_eq!(best_edge(&solid), 3);
+        assert_eq!(best_edge(&flow(&Flow { cells: [6, 6, 6], ..Flow::default() })?), 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! The task that multiplies the rows of a part.
+//!
+//! The one place of this crate with `unsafe`: a launch on a GPU names the memory of its task's operands and nothing else.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use zellige_cuda::{CUDA, GpuTask};
+use zellige_kernels::cuda::{Loaded, PanelAt, SPARSE_SOURCES, STRETCHES, Stretches, sell_product};
+use zellige_kernels::sell::{Guide, Outline, Panel, Parcel};
+use zellige_krylov::grains::dots;
+use zellige_krylov::{MOST_PARTS, Scalar, are_done, joined};
+use zellige_runtime::{
+    Chunk, Codelet, Cpu, Data, DeviceTable, Meta, OnDevice, Operands, Portability, Portable, Read, ReadList,
+    TaskContext, TaskError, Update,
+};
+
+const _: () = assert!(MOST_PARTS <= STRETCHES, "a vector's parts are arguments of the kernel");
+
+/// The rows of a part, as one value: opaque bytes that nobody converts. Where it travels, the panel's guide goes with it.
+#[derive(Debug)]
+pub(super) struct Rows {
+    parcel: Parcel,
+    /// Made for the first journey.
+    guide: OnceLock<Guide>,
+}
+
+impl From<Panel> for Rows {
+    fn from(panel: Panel) -> Rows {
+        Rows { parcel: panel.into(), guide: OnceLock::new() }
+    }
+}
+
+impl Rows {
+    fn guide(&self) -> &Guide {
+        // Rows that have arrived have a guide that has arrived with them.
+        self.guide.get_or_init(|| Guide::of(self.parcel.panel().expect("rows are made of a panel")))
+    }
+}
+
+impl Data for Rows {
+    type Ref<'v> = &'v Parcel;
+    type Mut<'v> = &'v mut Parcel;
+
+    fn view(&self) -> &Parcel {
+        &self.parcel
+    }
+
+    fn view_mut(&mut self) -> &mut Parcel {
+        &mut self.parcel
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { bytes: self.parcel.bytes().len(), ..Meta::default() }
+    }
+
+    fn portability() -> Option<Portability<Self>> {
+        Some(Portability::of())
+    }
+}
+
+impl Portable for Rows {
+    type Header = Outline;
+
+    fn header(&self) -> Outline {
+        self.guide().outline()
+    }
+
+    fn blank(&outline: &Outline) -> Self {
+        Rows { parcel: Parcel::blank(outline.bytes()), guide: Guide::blank(outline).into() }
+    }
+
+    fn part_sizes(outline: &Outline) -> Vec<usize> {
+        vec![outline.bytes(), size_of::<u32>() * outline.words()]
+    }
+
+    fn header_meta(outline: &Outline) -> Meta {
+        Meta { bytes: outline.bytes(), ..Meta::default() }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        vec![self.parcel.bytes(), bytemuck::cast_slice(self.guide().words())]
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut [u8]> {
+        self.guide();
+        let words = self.guide.get_mut().expect("it was made").words_mut();
+        vec![self.parcel.bytes_mut(), bytemuck::cast_slice_mut(words)]
+    }
+}
+
+/// `y = A x` for the rows of a part and one or several columns; nothing where all of them are done.
+pub(super) struct Product {
+    /// The first row of `x` that it is given.
+    pub(super) first: usize,
+    /// Real vectors that are multiplied, which belong to so many columns.
+    pub(super) count: usize,
+    pub(super) columns: usize,
+    /// Nanoseconds that CPU workers were busy with products.
+    pub(super) busy: Arc<AtomicU64>,
+}
+
+type Views<'v, K> = <<Product as Codelet>::Operands as Operands>::Views<'v, K>;
+
+impl Codelet for Product {
+    type Operands = (Read<Vec<f64>>, Read<Rows>, ReadList<Chunk<f64>>, Update<Chunk<f64>>);
+
+    fn name(&self) -> &'static str {
+        "spmv"
+    }
+
+    fn cpu(&self, (s, rows, x, y): Views<'_, Cpu>, _cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        if are_done(s, self.columns) {
+            return Ok(());
+        }
+        self.multiply(rows.panel()?, &joined(x), y)
+    }
+
+    /// Reads neither norms nor anything else that is known at the ends of other tasks.
+    fn needs_ends(&self) -> bool {
+        false
+    }
+
+    fn on_devices(&self, table: &mut DeviceTable<Self>) {
+        table.add(*CUDA, Self::cuda);
+    }
+}
+
+impl Product {
+    fn multiply(&self, panel: &Panel, x: &[f64], y: &mut [f64]) -> Result<(), TaskError> {
+        let begin = Instant::now();
+        panel.multiply_part(self.count, self.first, x, y)?;
+        self.busy.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn cuda(&self, (s, rows, x, y): Views<'_, OnDevice>, cx: &mut TaskContext<'_>) -> Result<(), TaskError> {
+        let gpu = cx.gpu();
+        let kernels = Loaded::shared(gpu.driver(), gpu.gpu(), SPARSE_SOURCES)?;
+        let outline = *rows.header();
+        let panel = PanelAt { outline, bytes: rows.part(0).0, guide: rows.part(1).0 };
+        let at: Vec<_> = x.iter().map(|stretch| stretch.part(0)).collect();
+        let x = Stretches { first: self.first, at: &at };
+        let (y_at, y_bytes) = y.part(0);
+        if y_bytes < 8 * (self.count * outline.rows()) as u64 {
+            return Err("the result has fewer rows than the matrix".into());
+        }
+        // The kernel looks at the numbers of one column: several are multiplied even where all are done.
+        let numbers = (self.columns == 1).then_some(s.part(0).0);
+        let launch = sell_product(&panel, self.count, &x, y_at, numbers)?;
+        // SAFETY: all memory that the launch names is that of the body's operands, of which `y` is written and its alone; `sell_product` names
+        // no more of each than it has.
+        unsafe { kernels.launch(&**gpu.driver(), gpu.stream(), &launch)? };
+        Ok(())
+    }
+}
+
+/// `y = A x`, and sums `conj(x) . y` of each grain and column. On CPUs only.
+pub(super) struct ProductDot<E> {
+    product: Product,
+    /// Where the rows of `y` begin among those of `x` that it is given.
+    own: usize,
+    /// Sums of a grain and column, and which of them is made.
+    sums: [usize; 2],
+    scalar: PhantomData<E>,
+}
+
+impl<E: Scalar> ProductDot<E> {
+    pub(super) fn new(product: Product, own: usize, sums: [usize; 2]) -> Self {
+        ProductDot { product, own, sums, scalar: PhantomData }
+    }
+}
+
+type DotViews<'v, E> = <<ProductDot<E> as Codelet>::Operands as Operands>::Views<'v, Cpu>;
+
+impl<E: Scalar> Codelet for ProductDot<E> {
+    type Operands = (Read<Vec<f64>>, Read<Rows>, ReadList<Chunk<f64>>, Update<Chunk<f64>>, Update<Vec<f64>>);
+
+    fn name(&self) -> &'static str {
+        "spmv"
+    }
+
+    fn cpu(
+        &self,
+        (s, rows, x, y, sums): DotViews<'_, E>,
+        _cx: &mut TaskContext<'_>,
+    ) -> Result<(), TaskError> {
+        let Product { columns, count, .. } = self.product;
+        if are_done(s, columns) {
+            return Ok(());
+        }
+        let x = joined(x);
+        self.product.multiply(rows.panel()?, &x, y)?;
+        let (own, [width, at]) = (&x[count * self.own..][..y.len()], self.sums);
+        dots::<E>(E::of_words(own), E::of_words(y), columns, sums, width, at);
+        Ok(())
+    }
+}

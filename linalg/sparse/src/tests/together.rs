@@ -1,0 +1,117 @@
+use super::*;
+use crate::adaptive::{Adaptation, Criterion, FormatSet};
+use crate::precondition::{Amg, Ilu};
+use zellige_krylov::rounds::{Ended, Limit, Limits};
+
+const STEPS: [usize; 8] = [9, 7, 9, 0, 9, 9, 5, 1];
+
+/// Runs a method once for columns that have limits; how each ended, and the bits of what was found.
+fn run(
+    rt: &Runtime,
+    method: &dyn Method,
+    (a, m): (&Stored, Option<&dyn Operator>),
+    b: &[Vec<f64>],
+    limits: &[Option<Limit>],
+) -> Result<Vec<(Ended, History, Vec<u64>)>, Error> {
+    let mut ready = method.prepare(Setting { rt, a, m, columns: b.len() })?;
+    b.iter().enumerate().try_for_each(|(k, b)| ready.residual().set_column(rt, k, b))?;
+    let mut logs = vec![History::default(); b.len()];
+    let mut told: Vec<&mut dyn Logger> = logs.iter_mut().map(|log| log as &mut dyn Logger).collect();
+    let ended = ready.run(&Limits { columns: limits, is_late: &|| false }, &mut told)?;
+    let each = ended.into_iter().zip(logs).enumerate();
+    each.map(|(k, (ended, log))| {
+        let found = ready.correction().column(rt, k)?;
+        Ok((ended, log, found.into_iter().map(f64::to_bits).collect()))
+    })
+    .collect()
+}
+
+/// Columns that are solved together, some of which are done before others and the last of which has nothing to do, are as they are alone.
+fn agree(
+    rt: &Runtime,
+    method: &dyn Method,
+    (a, edge): (&Csr, usize),
+    preconditioner: &str,
+    count: usize,
+) -> Result<(), Error> {
+    let space = Space::new(a.rows(), 64 * a.bytes());
+    assert!(space.parts() > 1);
+    let adaptation = Adaptation::new(FormatSet::Ap7, Criterion::Componentwise, "2^-37".parse()?);
+    let stored = Stored::new(rt, &space, a, edge, &adaptation)?;
+    let m: Option<Box<dyn Operator>> = match preconditioner {
+        "ilu0" => Some(Box::new(Ilu::new(rt, &space, a)?)),
+        "amg" => Some(Box::new(Amg::new(rt, &space, a, edge)?)),
+        "jacobi" => Some(Box::new(Jacobi::absolute(rt, &space, a)?)),
+        "block" => Some(Box::new(crate::precondition::BlockJacobi::new(rt, &space, a, 8)?)),
+        _ => None,
+    };
+    let operators = (&stored, m.as_deref());
+    let b = |k: usize| (0..a.rows()).map(|i| ((i * (k + 3)) % 29) as f64 - 14.0).collect::<Vec<_>>();
+    let b: Vec<_> = (0..count).map(b).collect();
+    let limit = |k: usize| (k + 1 < count).then_some(Limit { goal: 0.0, steps: STEPS[k] });
+    let limits: Vec<_> = (0..count).map(limit).collect();
+    let together = run(rt, method, operators, &b, &limits)?;
+    for k in 0..count - 1 {
+        let alone = run(rt, method, operators, &b[k..k + 1], &limits[k..k + 1])?;
+        assert!(together[k] == alone[0], "{} {preconditioner}, column {k} of {count}", method.name());
+    }
+    Ok(())
+}
+
+#[test]
+fn columns_have_the_bits_that_they_have_alone() -> Result<(), Error> {
+    let (a, _) = flowing()?;
+    let [one, four, devices] = places()?;
+    let (cg, fcg) = (Cg::default(), Cg { flexible: true });
+    let bicgstab = BiCgStab { l: 2 };
+    let cases: [(&Runtime, &dyn Method, &str, usize); 10] = [
+        (&one, &cg, "none", 8),
+        (&four, &cg, "none", 2),
+        (&four, &cg, "ilu0", 4),
+        (&four, &cg, "amg", 8),
+        (&four, &cg, "block", 4),
+        (&devices, &cg, "none", 4),
+        (&devices, &cg, "ilu0", 2),
+        (&four, &fcg, "jacobi", 4),
+        (&four, &Minres, "jacobi", 2),
+        (&four, &bicgstab, "ilu0", 4),
+    ];
+    for (rt, method, preconditioner, count) in cases {
+        agree(rt, method, (&a, 1), preconditioner, count)?;
+    }
+    let solid = crate::generate::Elasticity {
+        elements: crate::generate::Elements([8, 8, 8]),
+        ..crate::generate::Elasticity::default()
+    };
+    agree(&four, &cg, (&crate::generate::elasticity(&solid)?, 3), "ilu0", 4)
+}
+
+/// A column that breaks down, or becomes no number, does nothing to the others.
+#[test]
+fn columns_do_not_see_each_other() -> Result<(), Error> {
+    let a = diagonal(&[1.0, -1.0, 2.0, 3.0]);
+    let rt = Runtime::builder().workers(2).build()?;
+    let stored = Stored::exact(&rt, &Space::new(4, 0), &a)?;
+    // The first curvature is 0; finite; a square that is not finite; solved in two steps.
+    let b = [[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1e200, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]];
+    let limits = [Some(Limit { goal: 1e-12, steps: 9 }); 4];
+    let found = run(&rt, &Cg::default(), (&stored, None), &b.map(|b| b.to_vec()), &limits)?;
+    let states: Vec<_> = found.iter().map(|(ended, ..)| (ended.state, ended.steps)).collect();
+    use State::{BrokenDown, NotANumber, Reached};
+    assert_eq!(states, [(BrokenDown, 0), (Reached, 1), (NotANumber, 0), (Reached, 2)]);
+    let last: Vec<f64> = found[3].2.iter().map(|bits| f64::from_bits(*bits)).collect();
+    assert!((last[2] - 0.5).abs() < 1e-14 && (last[3] - 1.0 / 3.0).abs() < 1e-14, "{last:?}");
+    Ok(())
+}
+
+/// Matrices have kernels for some numbers of columns.
+#[test]
+fn other_numbers_of_columns_are_refused() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let stored = Stored::exact(&rt, &Space::new(2, 0), &diagonal(&[1.0, 2.0]))?;
+    let cg = Cg::default();
+    let refused = cg.prepare(Setting::<f64> { rt: &rt, a: &stored, m: None, columns: 3 });
+    let error = refused.err().map(|error: Error| error.to_string()).unwrap_or_default();
+    assert!(error.starts_with("columns: 3"), "{error}");
+    Ok(())
+}
