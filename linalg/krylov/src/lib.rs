@@ -72,7 +72,7 @@ pub use bicgstab::BiCgStab;
 pub use cg::Cg;
 pub use error::Error;
 pub use gmres::{Gmres, Orthogonalisation, RelaxedGmres};
-pub use log::{History, Logger, Onwards};
+pub use log::{History, Logger, Onwards, Rescaled};
 pub use minres::Minres;
 pub use multishift::{ShiftedSolutions, solve_shifted};
 pub use numbers::{Numbers, NumbersHandle, REMEMBERED, State};

@@ -35,6 +35,31 @@ impl Logger for History {
     }
 }
 
+/// Tells of residuals that were multiplied by something as what they were.
+pub struct Rescaled<'l> {
+    /// The logger that is told.
+    pub log: &'l mut dyn Logger,
+    /// What they were multiplied by.
+    pub ratio: f64,
+}
+
+impl Logger for Rescaled<'_> {
+    fn step(&mut self, residual: f64) {
+        self.log.step(residual / self.ratio);
+    }
+
+    fn true_residual(&mut self, steps: usize, residual: f64) {
+        self.log.true_residual(steps, residual / self.ratio);
+    }
+}
+
+impl<'l> Rescaled<'l> {
+    /// For each of several loggers, with a ratio of its own.
+    pub fn each(logs: &'l mut [&mut dyn Logger], ratios: &[f64]) -> Vec<Rescaled<'l>> {
+        logs.iter_mut().zip(ratios).map(|(log, ratio)| Rescaled { log: &mut **log, ratio: *ratio }).collect()
+    }
+}
+
 /// A log that goes on where others ended.
 pub struct Onwards<'l> {
     /// The logger that is told.

@@ -3,7 +3,8 @@
 use zellige_runtime::{Graph, Runtime};
 
 use crate::error::Error;
-use crate::log::{Logger, Onwards};
+use crate::grains::{norm, unit_scale};
+use crate::log::{Logger, Onwards, Rescaled};
 use crate::numbers::{NumbersHandle, State};
 use crate::rounds::{self, Ended, Limit, Limits};
 use crate::scalar::Scalar;
@@ -22,7 +23,8 @@ use crate::{Cg, Kept, Setting};
 /// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which computes its true residual and, where it is not what
 /// was requested, goes on from there. Steps and runs of a solution are those: 0 where the shared space was enough; the
 /// steps that were shared come with the result. Each shift has a logger, and all of them are told of the shared steps: of the residual of the smallest
-/// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts; `problem.reduction` counts for what follows only.
+/// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts. The shared steps end at
+/// [`Solve::reduction`]: beyond it the residual of a narrow operator says nothing of the true one.
 ///
 /// # Errors
 /// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another number of loggers.
@@ -40,20 +42,22 @@ pub fn solve_shifted<E: Scalar, L: Logger>(
     let base = Shifted { a: problem.inner, sigma: smallest };
     let above: Vec<f64> = shifts.iter().map(|shift| shift - smallest).collect();
     let method = Prepared::new(Setting { rt: problem.rt, a: &base, m: None, columns: 1 }, &above)?;
-    method.r.set_column(problem.rt, 0, b)?;
-    let rhs = b.iter().map(|b| (b.conj() * *b).real()).sum::<f64>().sqrt();
+    // As that of `solve`, the system has a factor with which norms are in range.
+    let (scale, rhs) = (unit_scale(b), norm(b));
+    let times = |v: &[E], factor: f64| v.iter().map(|v| E::from_real(factor) * *v).collect::<Vec<E>>();
+    method.r.set_column(problem.rt, 0, &times(b, scale))?;
     let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first: rhs };
     let limit = Limit {
-        goal: BEYOND * stop.goal(&progress(0)).unwrap_or(0.0),
+        goal: scale * (BEYOND * stop.goal(&progress(0)).unwrap_or(0.0)).max(problem.reduction * rhs),
         steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX),
     };
     let limits = Limits { columns: &[Some(limit)], is_late: &|| stop.is_late(&progress(0)) };
-    let shared = method.run(&limits, &mut All(logs))?;
+    let shared = method.run(&limits, &mut Rescaled { log: &mut All(&mut *logs), ratio: scale })?;
     // The shared space is kept until the last shift has its answer.
     let own = Kept::vectors::<E>(problem.exact.domain(), 3 + 2 * shifts.len());
     let mut each = Vec::with_capacity(shifts.len());
     for ((&sigma, x), log) in shifts.iter().zip(&method.x).zip(logs) {
-        let mut found = x.column(problem.rt, 0)?;
+        let mut found = times(&x.column(problem.rt, 0)?, 1.0 / scale);
         if !found.iter().all(|x| x.abs().is_finite()) {
             found.fill(E::default());
         }

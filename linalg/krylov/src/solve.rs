@@ -5,7 +5,8 @@ use std::time::Instant;
 use zellige_runtime::{Bindings, Graph, Runtime};
 
 use crate::error::Error;
-use crate::log::Logger;
+use crate::grains::{norm, unit_scale};
+use crate::log::{Logger, Rescaled};
 use crate::numbers::{NumbersHandle, State};
 use crate::operator::Operator;
 use crate::rounds::{Ended, Limit, Limits};
@@ -13,7 +14,7 @@ use crate::scalar::Scalar;
 use crate::steps::{Steps, Sums};
 use crate::stop::{Progress, StoppingCriterion};
 use crate::vector::MultiVector;
-use crate::vector_task::times;
+use crate::vector_task::{plus, times};
 use crate::{Kept, Method, Setting};
 
 /// A system, and what its solution is made with.
@@ -94,16 +95,22 @@ pub struct Solution {
     pub kept: Kept,
 }
 
-/// Runs that gain less than this on the true residual are in vain ...
+/// A run is in vain if the true residual has not become smaller by this since the last run that was not ...
 const IN_VAIN: f64 = 0.99;
-/// ... and after so many one after the other there is nothing to hope for.
+/// ... and after so many one after the other there is nothing to hope for, ...
 const PATIENCE: usize = 3;
+/// ... but for methods that were restarted, which may need so many steps to leave a plateau.
+const PLATEAU: usize = 100;
 /// An answer that is worse than the best one by more than this is not worth going on from.
 const FAR: f64 = 1e6;
 /// A method's own residual goes a little further than the true one has to.
 pub(super) const BEYOND: f64 = 0.9;
 
 /// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in it.
+///
+/// Residuals that methods see are multiplied by a power of two where that keeps their norms in range: right-hand sides of any size are solved for,
+/// and nothing is rounded by it. Criteria, logs and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a
+/// residual, the answer is zero.
 ///
 /// # Errors
 /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for a right-hand side or a guess that has numbers that are not finite; those of
@@ -147,18 +154,20 @@ pub fn solve_columns<E: Scalar>(
     let mut method = method.prepare(Setting { rt, a: inner, m: preconditioner, columns: b.len() })?;
     let ends = [method.residual(), method.correction()];
     let begun = Instant::now();
-    let outer = Outer::new(problem, ends, b, x)?;
+    let mut outer = Outer::new(problem, ends, b, x)?;
     let kept = method.kept().and(outer.kept);
-    let first = outer.begin(&vec![true; b.len()])?;
-    let column = |norms: &[f64; 2]| Column::new(*norms, kept);
-    let mut columns: Vec<Column> = first.iter().map(column).collect();
+    let first = outer.measure(Of::Guess, &vec![true; b.len()])?;
+    let column = |(b, first): (&&[E], f64)| Column::new(norm(b), first, kept);
+    let mut columns: Vec<Column> = b.iter().zip(first).map(column).collect();
     columns.iter().zip(&mut *logs).for_each(|(column, log)| log.true_residual(0, column.first));
     loop {
         let elapsed = begun.elapsed();
-        let next = |(column, stop): (&mut Column, &&dyn StoppingCriterion)| {
-            column.next(*stop, column.progress(elapsed), problem.reduction)
+        let scales = outer.scales.clone();
+        let next = |((column, stop), scale): ((&mut Column, &&dyn StoppingCriterion), &f64)| {
+            let limit = column.next(*stop, column.progress(elapsed), problem.reduction);
+            limit.map(|limit| Limit { goal: scale * limit.goal, ..limit })
         };
-        let runs: Vec<Option<Limit>> = columns.iter_mut().zip(stops).map(next).collect();
+        let runs: Vec<Option<Limit>> = columns.iter_mut().zip(stops).zip(&scales).map(next).collect();
         if runs.iter().all(Option::is_none) {
             break;
         }
@@ -168,11 +177,16 @@ pub fn solve_columns<E: Scalar>(
                 stop.is_late(&Progress { steps: 0, ..column.progress(begun.elapsed()) })
             })
         };
-        let ended = method.run(&Limits { columns: &runs, is_late: &is_late }, logs)?;
+        let mut rescaled = Rescaled::each(logs, &scales);
+        let mut told: Vec<&mut dyn Logger> = rescaled.iter_mut().map(|log| log as &mut dyn Logger).collect();
+        let ended = method.run(&Limits { columns: &runs, is_late: &is_late }, &mut told)?;
         outer.absorb(&mut columns, &runs, &ended, logs)?;
     }
-    for (c, x) in x.iter_mut().enumerate() {
-        x.copy_from_slice(&outer.best.column(rt, c)?);
+    for (c, (x, column)) in x.iter_mut().zip(&columns).enumerate() {
+        match column.is_zero {
+            true => x.fill(E::default()),
+            false => x.copy_from_slice(&outer.best.column(rt, c)?),
+        }
     }
     Ok(columns.into_iter().map(|column| column.solution).collect())
 }
@@ -185,9 +199,29 @@ struct Column {
     goal: f64,
     /// The residual of the next run.
     residual: f64,
-    least_begun: f64,
-    in_vain: usize,
+    /// The true residual when a run last gained something, and the least that one began with as its method measures it.
+    mark: f64,
+    mark_begun: f64,
+    in_vain: InVain,
+    /// Zero is the answer.
+    is_zero: bool,
     is_over: bool,
+}
+
+/// Runs that have gained nothing since the last that did.
+#[derive(Clone, Copy, Default)]
+struct InVain {
+    runs: usize,
+    /// Their steps.
+    steps: usize,
+    /// The last one ended since it had made all the steps that it may.
+    is_restarted: bool,
+}
+
+impl InVain {
+    fn is_hopeless(self) -> bool {
+        self.runs >= PATIENCE && (self.steps >= PLATEAU || !self.is_restarted)
+    }
 }
 
 /// What is done with the answer of a run.
@@ -200,7 +234,7 @@ struct Verdict {
 }
 
 impl Column {
-    fn new([rhs, first]: [f64; 2], kept: Kept) -> Self {
+    fn new(rhs: f64, first: f64, kept: Kept) -> Self {
         let solution = Solution {
             reason: Reason::Converged,
             steps: 0,
@@ -215,8 +249,10 @@ impl Column {
             first,
             goal: 0.0,
             residual: first,
-            least_begun: f64::INFINITY,
-            in_vain: 0,
+            mark: first,
+            mark_begun: f64::INFINITY,
+            in_vain: InVain::default(),
+            is_zero: false,
             is_over: false,
         }
     }
@@ -232,6 +268,9 @@ impl Column {
             return None;
         }
         self.goal = stop.goal(&now).unwrap_or(0.0);
+        if self.solution.rhs == 0.0 && self.goal == 0.0 {
+            (self.is_zero, self.solution.true_residual) = (true, 0.0);
+        }
         if let Some(reason) = outcome(self.solution.true_residual, self.goal, stop, &now, self.in_vain) {
             self.solution.reason = reason;
             self.is_over = true;
@@ -243,16 +282,25 @@ impl Column {
         })
     }
 
-    /// Judges a run by the true residual that it came to.
-    fn judge(&mut self, ended: &Ended, corrected: f64) -> Verdict {
+    /// Judges a run, whose residual was multiplied by `scale`, by the true residual that it came to.
+    fn judge(&mut self, ended: &Ended, scale: f64, corrected: f64) -> Verdict {
         let solution = &mut self.solution;
+        let begun = ended.begun.map(|begun| begun / scale);
         solution.runs += 1;
         solution.steps += ended.steps;
-        solution.iterated_residual = ended.residual;
+        solution.iterated_residual = ended.residual / scale;
         // A method that measures otherwise makes progress first where the caller does not see it. NaN is no gain.
-        let has_gained = corrected <= IN_VAIN * solution.true_residual
-            || ended.begun.is_some_and(|begun| begun <= IN_VAIN * self.least_begun);
-        self.least_begun = ended.begun.map_or(self.least_begun, |begun| self.least_begun.min(begun));
+        let has_gained =
+            corrected <= IN_VAIN * self.mark || begun.is_some_and(|begun| begun <= IN_VAIN * self.mark_begun);
+        if has_gained {
+            self.mark = self.mark.min(corrected);
+            self.mark_begun = begun.map_or(self.mark_begun, |begun| self.mark_begun.min(begun));
+            self.in_vain = InVain::default();
+        } else {
+            let InVain { runs, steps, .. } = self.in_vain;
+            let is_restarted = ended.state == State::Limited;
+            self.in_vain = InVain { runs: runs + 1, steps: steps + ended.steps, is_restarted };
+        }
         // The next run goes on from there even so: from where this one began it would find the same.
         let accepted = corrected <= FAR * solution.true_residual;
         if accepted {
@@ -262,7 +310,6 @@ impl Column {
         if best {
             solution.true_residual = corrected;
         }
-        self.in_vain = if has_gained { 0 } else { self.in_vain + 1 };
         let failed = match ended.state {
             State::BrokenDown => Some(Reason::BrokenDown),
             State::NotANumber => Some(Reason::NotANumber),
@@ -285,7 +332,7 @@ fn outcome(
     goal: f64,
     stop: &dyn StoppingCriterion,
     progress: &Progress,
-    in_vain: usize,
+    in_vain: InVain,
 ) -> Option<Reason> {
     if !residual.is_finite() || !progress.rhs.is_finite() {
         // Norms that are too large would be small beside each other.
@@ -296,7 +343,7 @@ fn outcome(
         Some(Reason::Steps)
     } else if stop.is_late(progress) {
         Some(Reason::Time)
-    } else if in_vain >= PATIENCE {
+    } else if in_vain.is_hopeless() {
         Some(Reason::Stagnated)
     } else {
         None
@@ -320,16 +367,33 @@ struct Outer<'s, E: Scalar> {
     /// The answer with the least residual so far.
     best: MultiVector<E>,
     numbers: NumbersHandle<E>,
-    begin: Graph,
+    /// Of each column what the method's residual is multiplied by, and its correction divided.
+    scales: Vec<f64>,
+    /// The residual of `x`, and of the answer of a run.
+    of_guess: Graph,
+    of_trial: Graph,
     correct: Graph,
     accept: Graph,
     keep: Graph,
     kept: Kept,
 }
 
-/// Its scalars, and sums of products: norms of the right-hand side and of the residual.
-const RHS: usize = 0;
-const RESIDUAL: usize = 1;
+/// Whose residual is measured.
+#[derive(Clone, Copy)]
+enum Of {
+    /// What the next run goes on from.
+    Guess,
+    /// What a run has found.
+    Trial,
+}
+
+/// Its scalars: the norm of the residual, the scale and its inverse.
+const RESIDUAL: usize = 0;
+const SCALE: usize = 1;
+const INVERSE: usize = 2;
+
+/// Norms with an exponent (of two) within these have squares in range, and so have those that are some 100 digits smaller.
+const IN_RANGE: i32 = 400;
 
 impl<'s, E: Scalar> Outer<'s, E> {
     fn new(
@@ -341,83 +405,110 @@ impl<'s, E: Scalar> Outer<'s, E> {
         let (rt, space) = (problem.rt, problem.exact.domain());
         b.iter().try_for_each(|b| check("right-hand side", b, space.len()))?;
         x.iter().try_for_each(|x| check("initial guess", x, space.len()))?;
-        let columns = b.len();
+        let (columns, scales) = (b.len(), b.iter().map(|b| unit_scale(b)).collect());
         let guess: Vec<&[E]> = x.iter().map(|x| &**x).collect();
-        let b = MultiVector::from_columns(rt, space, b);
-        let (best, x) =
-            (MultiVector::from_columns(rt, space, &guess), MultiVector::from_columns(rt, space, &guess));
+        let vector = |columns: &[&[E]]| MultiVector::from_columns(rt, space, columns);
+        let (b, best, x) = (vector(b), vector(&guess), vector(&guess));
         let zeros = || MultiVector::zeros(rt, space, columns);
         let (trial, product) = (zeros(), zeros());
-        let numbers = NumbersHandle::new(rt, columns, 2);
-        let sums = Sums::new(rt, space, columns, 2);
-        let residual_of = |steps: &Steps<'_, E>, x: &MultiVector<E>| {
-            problem.exact.apply(steps, x, &product)?;
-            let task = steps.task("residual").assign(r, [times(1.0, &b), times(-1.0, &product)]);
-            task.dot(&b, &b, RHS).dot(r, r, RESIDUAL).submit()?;
-            steps.update_numbers("residual.norm", |sums, s| {
-                let norm = |at: usize| sums[at].real().sqrt();
-                s.set_reals([(RHS, norm(RHS)), (RESIDUAL, norm(RESIDUAL))]);
-            })
-        };
+        let numbers = NumbersHandle::new(rt, columns, 3);
+        let sums = Sums::new(rt, space, columns, 1);
         let record = |body: &dyn Fn(&Steps<'_, E>) -> Result<(), Error>| {
             rt.record(|graph| body(&Steps::new(graph, space, &numbers).with_sums(&sums)))
         };
-        let begin = record(&|steps| residual_of(steps, &x))?;
+        let residual_of = |x: &MultiVector<E>| {
+            record(&|steps| {
+                problem.exact.apply(steps, x, &product)?;
+                let task = steps.task("residual").assign(r, [times(1.0, &b), times(-1.0, &product)]);
+                task.assign(r, [plus(SCALE, r)]).dot(r, r, 0).submit()?;
+                steps.update_numbers("residual.norm", |sums, s| s.set_real(RESIDUAL, sums[0].real().sqrt()))
+            })
+        };
+        let (of_guess, of_trial) = (residual_of(&x)?, residual_of(&trial)?);
         let correct = record(&|steps| {
-            steps.task("correct").assign(&trial, [times(1.0, &x), times(1.0, d)]).submit()?;
-            residual_of(steps, &trial)
+            steps.task("correct").assign(&trial, [times(1.0, &x), plus(INVERSE, d)]).submit()
         })?;
         let accept = record(&|steps| steps.task("accept").copy(&x, &trial).submit())?;
         let keep = record(&|steps| steps.task("accept").copy(&best, &trial).submit())?;
         // What an operator keeps besides what it reads are its vectors.
         let of_exact = problem.exact.memory().saturating_sub(problem.exact.bytes());
         let kept = Kept::vectors::<E>(space, 5).and(Kept { basis: 0, vectors: of_exact });
-        Ok(Outer { rt, best, numbers, begin, correct, accept, keep, kept })
-    }
-
-    /// The residual of `x`; norms of the right-hand side and of it.
-    fn begin(&self, columns: &[bool]) -> Result<Vec<[f64; 2]>, Error> {
-        self.replay(&self.begin, columns)
+        Ok(Outer { rt, best, numbers, scales, of_guess, of_trial, correct, accept, keep, kept })
     }
 
     /// Adds what a run has found to the answers, and computes the true residuals.
     fn absorb(
-        &self,
+        &mut self,
         columns: &mut [Column],
         runs: &[Option<Limit>],
         ended: &[Ended],
         logs: &mut [&mut dyn Logger],
     ) -> Result<(), Error> {
-        let ran: Vec<bool> = runs.iter().map(Option::is_some).collect();
-        let corrected = self.replay(&self.correct, &ran)?;
+        let (ran, scales): (Vec<bool>, _) = (runs.iter().map(Option::is_some).collect(), self.scales.clone());
+        self.replay(&self.correct, &ran)?;
+        let corrected = self.measure(Of::Trial, &ran)?;
         let judge = |(c, column): (usize, &mut Column)| {
             if !ran[c] {
                 return None;
             }
-            let verdict = column.judge(&ended[c], corrected[c][RESIDUAL]);
-            logs[c].true_residual(column.solution.steps, corrected[c][RESIDUAL]);
+            let verdict = column.judge(&ended[c], scales[c], corrected[c]);
+            logs[c].true_residual(column.solution.steps, corrected[c]);
             Some(verdict)
         };
         let verdicts: Vec<Option<Verdict>> = columns.iter_mut().enumerate().map(judge).collect();
         let of = |is: &dyn Fn(&Verdict) -> bool| -> Vec<bool> {
             verdicts.iter().map(|verdict| verdict.as_ref().is_some_and(is)).collect()
         };
-        for (graph, columns) in [
-            (&self.accept, of(&|verdict| verdict.accepted)),
-            (&self.begin, of(&|verdict| !verdict.accepted)),
-            (&self.keep, of(&|verdict| verdict.best)),
-        ] {
-            if columns.contains(&true) {
-                self.replay(graph, &columns)?;
-            }
+        let (accepted, refused) = (of(&|verdict| verdict.accepted), of(&|verdict| !verdict.accepted));
+        let best = of(&|verdict| verdict.best);
+        self.replay(&self.accept, &accepted)?;
+        self.replay(&self.keep, &best)?;
+        if refused.contains(&true) {
+            self.measure(Of::Guess, &refused)?;
         }
         Ok(())
     }
 
-    /// Replays a graph for some columns; the norms of all.
-    fn replay(&self, graph: &Graph, columns: &[bool]) -> Result<Vec<[f64; 2]>, Error> {
-        self.numbers.set_open(self.rt, |c| columns[c])?;
+    /// The residuals of some columns, for the next run, with scales that keep their norms in range; the norms.
+    fn measure(&mut self, of: Of, columns: &[bool]) -> Result<Vec<f64>, Error> {
+        let mut open = columns.to_vec();
+        loop {
+            let graph = match of {
+                Of::Guess => &self.of_guess,
+                Of::Trial => &self.of_trial,
+            };
+            self.replay(graph, &open)?;
+            let norms = self.numbers.look(self.rt, |_, numbers| numbers.real(RESIDUAL))?;
+            for (c, scale) in self.scales.iter_mut().enumerate().filter(|(c, _)| columns[*c]) {
+                let power = |exponent| libm::ldexp(1.0, exponent);
+                let factor = match norms[c] {
+                    norm if norm < power(-IN_RANGE) => power(IN_RANGE),
+                    norm if norm > power(IN_RANGE) => power(-IN_RANGE),
+                    _ => 1.0,
+                };
+                let better = (factor * *scale).clamp(power(-1000), power(1000));
+                open[c] = better != *scale;
+                *scale = better;
+            }
+            if !open.contains(&true) {
+                return Ok(norms.iter().zip(&self.scales).map(|(norm, scale)| norm / scale).collect());
+            }
+        }
+    }
+
+    /// Replays a graph for some columns, if there are any.
+    fn replay(&self, graph: &Graph, columns: &[bool]) -> Result<(), Error> {
+        if !columns.contains(&true) {
+            return Ok(());
+        }
+        self.numbers.change(self.rt, |c, mut numbers| {
+            numbers.set_reals([(SCALE, self.scales[c]), (INVERSE, 1.0 / self.scales[c])]);
+            match columns[c] {
+                true => numbers.go_on(),
+                false => numbers.end(State::Limited),
+            }
+        })?;
         self.rt.replay(&Bindings::recorded(graph))?;
-        self.numbers.look(self.rt, |_, numbers| [numbers.real(RHS), numbers.real(RESIDUAL)])
+        Ok(())
     }
 }

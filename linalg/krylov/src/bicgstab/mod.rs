@@ -19,8 +19,9 @@ use crate::{Correction, Kept, Method, Setting};
 /// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1` is BiCGStab (van der Vorst 1992). For any matrix,
 /// with few vectors.
 ///
-/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l` that makes the residual least, from the inner
-/// products of `r, A r, .., A^l r` by Cholesky's factors (Sleijpen, van der Vorst and Fokkema 1994). Eigenvalues
+/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l` that makes the residual small, from the inner
+/// products of `r, A r, .., A^l r` by Cholesky's factors (Sleijpen, van der Vorst and Fokkema 1994): the one with the least residual, or, where `l > 1` and
+/// that would lose digits of the next coefficients, a convex combination with the orthogonal one (Sleijpen and van der Vorst 1995). Eigenvalues
 /// far from the real axis need `l = 2` or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiCgStab {
@@ -57,9 +58,9 @@ const GAMMA: usize = 3;
 const SHADOW: usize = GAMMA + MOST;
 const OWN: usize = SHADOW + 1;
 
-/// Sums of products, which change places with those of `A^i r`: of the shadow and a vector, or `r . r`; of the shadow and `r`.
-const FIRST: usize = 0;
-const SHADOW_R: usize = 1;
+/// Sums of products, which change places with those of `A^i r`: of a vector and itself, of the shadow and a vector.
+const SQUARE: usize = 0;
+const ALONG: usize = 1;
 
 struct Vectors<E: Scalar> {
     /// `A^i r` and `A^i u`, `i = 0 .. l`, with `A M^-1` for `A`.
@@ -139,11 +140,11 @@ impl<E: Scalar> Correction<E> for Prepared<'_, E> {
 /// `u = 0`, `e = 0`, the shadow is the residual.
 fn begin<E: Scalar>(steps: &Steps<'_, E>, v: &Vectors<E>) -> Result<(), Error> {
     let task = steps.task("bicgstab.begin").assign(&v.u[0], []).assign(&v.e, []).copy(&v.shadow, &v.r[0]);
-    task.dot(&v.r[0], &v.r[0], FIRST).submit()?;
+    task.dot(&v.r[0], &v.r[0], SQUARE).submit()?;
     steps.update_numbers("bicgstab.rho", |sums, s| {
         // u is 0, and so is what beta multiplies.
-        s[RHO] = sums[FIRST];
-        let norm = sums[FIRST].real().sqrt();
+        s[RHO] = sums[SQUARE];
+        let norm = sums[SQUARE].real().sqrt();
         s.set_real(SHADOW, norm);
         s.first_residual(norm);
     })
@@ -176,31 +177,37 @@ impl<E: Scalar> Step<'_, E> {
             steps.task("bicgstab.direct").assign(u, [times(1.0, r), minus(BETA, u)]).submit()?;
         }
         self.multiply(&v.u[j], &v.u[j + 1])?;
-        steps.task("bicgstab.shadow").dot(&v.shadow, &v.u[j + 1], FIRST).submit()?;
+        self.along_shadow(&v.u[j + 1])?;
         steps.update_numbers("bicgstab.alpha", |sums, s| {
-            s[ALPHA] = s[RHO] / sums[FIRST];
-            refuse_unless_usable(s, sums[FIRST]);
+            s[ALPHA] = s[RHO] / sums[ALONG];
+            refuse_unless_usable(s, sums);
         })?;
         let task = steps.task("bicgstab.descend").add(&v.e, plus(ALPHA, &v.u[0]));
-        task.add(&v.r[0], minus(ALPHA, &v.u[1])).dot(&v.r[0], &v.r[0], FIRST).submit()?;
+        task.add(&v.r[0], minus(ALPHA, &v.u[1])).dot(&v.r[0], &v.r[0], SQUARE).submit()?;
         for (r, u) in v.r[1..=j].iter().zip(&v.u[2..]) {
             steps.task("bicgstab.descend").add(r, minus(ALPHA, u)).submit()?;
         }
         // What comes after an answer is 0 / 0.
-        steps.update_numbers("bicgstab.half", |sums, s| s.end_if_reached(sums[FIRST].real().sqrt()))?;
+        steps.update_numbers("bicgstab.half", |sums, s| s.end_if_reached(sums[SQUARE].real().sqrt()))?;
         self.multiply(&v.r[j], &v.r[j + 1])?;
         if j + 2 == v.r.len() {
             return Ok(());
         }
-        steps.task("bicgstab.shadow").dot(&v.shadow, &v.r[j + 1], FIRST).submit()?;
+        self.along_shadow(&v.r[j + 1])?;
         steps.update_numbers("bicgstab.beta", |sums, s| {
-            s[BETA] = s[ALPHA] * sums[FIRST] / s[RHO];
-            s[RHO] = sums[FIRST];
-            refuse_unless_usable(s, sums[FIRST]);
+            s[BETA] = s[ALPHA] * sums[ALONG] / s[RHO];
+            s[RHO] = sums[ALONG];
+            refuse_unless_usable(s, sums);
         })
     }
 
-    /// `r = r_0 - sum_i gamma_i r_i` with the least norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 - sum_i gamma_i u_i`.
+    /// The inner product of a vector with the shadow, and with itself.
+    fn along_shadow(&self, vector: &MultiVector<E>) -> Result<(), Error> {
+        let task = self.steps.task("bicgstab.shadow").dot(&self.v.shadow, vector, ALONG);
+        task.dot(vector, vector, SQUARE).submit()
+    }
+
+    /// `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 - sum_i gamma_i u_i`.
     fn minimise(&self, l: usize) -> Result<(), Error> {
         let (v, steps) = (self.v, &self.steps);
         let mut products = steps.task("bicgstab.products");
@@ -218,24 +225,28 @@ impl<E: Scalar> Step<'_, E> {
             task = task.add(&v.e, plus(GAMMA + k, &v.r[k])).add(&v.r[0], minus(GAMMA + k, &v.r[k + 1]));
             task = task.add(&v.u[0], minus(GAMMA + k, &v.u[k + 1]));
         }
-        task.dot(&v.r[0], &v.r[0], FIRST).dot(&v.shadow, &v.r[0], SHADOW_R).submit()?;
+        task.dot(&v.r[0], &v.r[0], SQUARE).dot(&v.shadow, &v.r[0], ALONG).submit()?;
         steps.update_numbers("bicgstab.step", move |sums, s| {
-            let (norm, rho) = (sums[FIRST].real().sqrt(), sums[SHADOW_R]);
+            let rho = sums[ALONG];
             s[BETA] = -s[ALPHA] * rho / (s[GAMMA + l - 1] * s[RHO]);
             s[RHO] = rho;
-            s.step(norm);
-            if !s.is_done() && rho.abs() <= f64::EPSILON * norm * s.real(SHADOW) {
-                s.end(State::BrokenDown);
+            s.step(sums[SQUARE].real().sqrt());
+            if !s.is_done() {
+                refuse_unless_usable(s, sums);
             }
         })
     }
 }
 
-/// Ends where a number that is divided by is 0.
-fn refuse_unless_usable<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, number: E) {
-    if !number.abs().is_finite() {
+/// An inner product that is smaller than this beside the norms of its vectors is nothing but rounding.
+const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
+
+/// Ends where the inner product of the shadow and a vector, which is divided by, is nothing but rounding.
+fn refuse_unless_usable<E: Scalar>(s: &mut Numbers<E, &mut [f64]>, sums: &[E]) {
+    let (along, norm) = (sums[ALONG].abs(), sums[SQUARE].real().sqrt());
+    if !along.is_finite() {
         s.end(State::NotANumber);
-    } else if number == E::default() {
+    } else if along <= BREAKDOWN * norm * s.real(SHADOW) {
         s.end(State::BrokenDown);
     }
 }

@@ -3,8 +3,8 @@
 use libm::{frexp, ldexp};
 use zellige_krylov::rounds::{Ended, Limit, Limits};
 use zellige_krylov::{
-    Correction, Kept, Logger, Method, MultiVector, NumbersHandle, Operator, Setting, Space, Steps, Sums,
-    Workspace, times,
+    Correction, Kept, Logger, Method, MultiVector, NumbersHandle, Operator, Rescaled, Setting, Space, Steps,
+    Sums, Workspace, times,
 };
 use zellige_runtime::{Bindings, Graph, Runtime};
 
@@ -250,9 +250,7 @@ impl Correction for Prepared<'_> {
             limit.map(|limit| Limit { goal: limit.goal * ratio, ..limit })
         };
         let columns: Vec<Option<Limit>> = limits.columns.iter().zip(&ratios).map(scaled).collect();
-        let each = logs.iter_mut().zip(&ratios);
-        let mut rescaled: Vec<_> =
-            each.map(|(log, ratio)| Rescaled { log: &mut **log, ratio: *ratio }).collect();
+        let mut rescaled = Rescaled::each(logs, &ratios);
         let mut logs: Vec<&mut dyn Logger> = rescaled.iter_mut().map(|log| log as &mut dyn Logger).collect();
         let mut ended = self.inner.run(&Limits { columns: &columns, ..*limits }, &mut logs)?;
         rt.replay(&Bindings::recorded(&self.back))?;
@@ -260,19 +258,6 @@ impl Correction for Prepared<'_> {
             *ended = Ended { residual: ended.residual / ratios[c], begun: Some(norms[c][SCALED]), ..*ended };
         }
         Ok(ended)
-    }
-}
-
-/// Tells of residuals as if they were those of the system that is not scaled.
-struct Rescaled<'l> {
-    log: &'l mut dyn Logger,
-    /// The norm of the scaled residual beside that of the other.
-    ratio: f64,
-}
-
-impl Logger for Rescaled<'_> {
-    fn step(&mut self, residual: f64) {
-        self.log.step(residual / self.ratio);
     }
 }
 
