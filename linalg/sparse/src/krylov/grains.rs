@@ -21,9 +21,38 @@ pub fn total<'s>(sums: impl Iterator<Item = &'s [f64]>, totals: &mut [f64]) {
     }
 }
 
+/// The power of two that takes a vector to magnitudes of at most 1, so that its squares neither underflow nor overflow; 1 for zeros and
+/// for what is not finite.
+pub fn unit_scale(v: &[f64]) -> f64 {
+    let largest = crate::exact::largest(v.iter().copied());
+    if largest > 0.0 && largest.is_finite() {
+        // Far enough from where numbers end for one by it to be one.
+        libm::ldexp(1.0, -libm::frexp(largest).1.clamp(-1000, 1000))
+    } else {
+        1.0
+    }
+}
+
+/// `|v|_2`, whatever the size of its elements.
+pub fn norm(v: &[f64]) -> f64 {
+    let scale = unit_scale(v);
+    let scaled: Vec<f64> = v.iter().map(|v| scale * v).collect();
+    scaled.chunks(GRAIN).map(|grain| dot(grain, grain)).sum::<f64>().sqrt() / scale
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn norms_neither_underflow_nor_overflow() {
+        for size in [1e-300, 1e-160, 1.0, 1e160, 1e300] {
+            assert!((norm(&[3.0 * size, 0.0, -4.0 * size]) / size - 5.0).abs() < 1e-14, "{size:e}");
+        }
+        assert_eq!((norm(&[0.0; 3]), norm(&[])), (0.0, 0.0));
+        assert!(norm(&[1.0, f64::NAN]).is_nan() && norm(&[f64::INFINITY, 1.0]) == f64::INFINITY);
+        assert!((norm(&[5e-324; 4]) - 1e-323).abs() < 5e-324);
+    }
 
     #[test]
     fn sums_are_those_of_whole_numbers() {

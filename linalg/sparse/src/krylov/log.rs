@@ -35,6 +35,24 @@ impl Logger for History {
     }
 }
 
+/// Tells of residuals that were multiplied by something as what they were.
+pub(crate) struct Rescaled<'l> {
+    /// Who is told.
+    pub(crate) log: &'l mut dyn Logger,
+    /// What they were multiplied by.
+    pub(crate) ratio: f64,
+}
+
+impl Logger for Rescaled<'_> {
+    fn step(&mut self, residual: f64) {
+        self.log.step(residual / self.ratio);
+    }
+
+    fn true_residual(&mut self, steps: usize, residual: f64) {
+        self.log.true_residual(steps, residual / self.ratio);
+    }
+}
+
 /// A log that goes on where others ended.
 pub(crate) struct Onwards<'l> {
     pub(crate) log: &'l mut dyn Logger,

@@ -2,12 +2,12 @@
 
 use zellige_runtime::{Graph, Runtime, Submit};
 
-use super::grains::dots;
-use super::log::Onwards;
+use super::grains::{dots, norm, unit_scale};
+use super::log::{Onwards, Rescaled};
 use super::rounds::{self, Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::shifted::Shifted;
-use super::solve::{Solution, Solve, check, solve};
+use super::solve::{BEYOND, Solution, Solve, check, solve};
 use super::steps::{ScalarsHandle, Steps, Sums};
 use super::stop::{Progress, StoppingCriterion};
 use super::{Cg, Kept, Logger, Operator};
@@ -21,7 +21,8 @@ use crate::space::{Space, Vector};
 /// What each `x_k` is then given to [`solve`] with conjugate gradients for its matrix, which computes its true residual and, where it is not what
 /// was requested, goes on from there. Steps and runs of a solution are those: 0 where the shared space was enough; the
 /// steps that were shared come with the result. Each shift has a logger, and all of them are told of the shared steps: of the residual of the smallest
-/// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts; `problem.reduction` counts for what follows only.
+/// shift, beside which those of the others are smaller. There is no preconditioner, since it would have to be the same for all shifts. The shared steps end at
+/// [`Solve::reduction`]: beyond it the residual of a narrow operator says nothing of the true one.
 ///
 /// # Errors
 /// As [`solve`]; [`Error::Parameter`] for no shifts, one that is no finite number, or another number of loggers.
@@ -39,21 +40,23 @@ pub fn solve_shifted<L: Logger>(
     let base = Shifted { a: problem.inner, sigma: smallest };
     let above: Vec<f64> = shifts.iter().map(|shift| shift - smallest).collect();
     let method = Prepared::new(problem.rt, problem.space, &base, &above)?;
-    method.r.copy_from(problem.rt, b)?;
-    let rhs = b.iter().map(|b| b * b).sum::<f64>().sqrt();
+    // As that of `solve`, the system has a factor with which norms are in range.
+    let (scale, rhs) = (unit_scale(b), norm(b));
+    method.r.copy_from(problem.rt, &b.iter().map(|b| scale * b).collect::<Vec<_>>())?;
     let progress = |steps| Progress { steps, elapsed: begun.elapsed(), rhs, first: rhs };
     let limits = Limits {
-        goal: super::solve::BEYOND * stop.goal(&progress(0)).unwrap_or(0.0),
+        goal: scale * (BEYOND * stop.goal(&progress(0)).unwrap_or(0.0)).max(problem.reduction * rhs),
         steps: stop.steps_left(&progress(0)).unwrap_or(usize::MAX),
         is_late: &|| stop.is_late(&progress(0)),
     };
-    let shared = method.run(&limits, &mut All(logs))?;
+    let shared = method.run(&limits, &mut Rescaled { log: &mut All(&mut *logs), ratio: scale })?;
     // The shared space is kept until the last shift has its answer.
     let own = problem.space.bytes(3 + 2 * shifts.len());
     let mut each = Vec::with_capacity(shifts.len());
     for ((&sigma, x), log) in shifts.iter().zip(&method.x).zip(logs) {
         let mut found = vec![0.0; b.len()];
         x.copy_to(problem.rt, &mut found)?;
+        found.iter_mut().for_each(|x| *x /= scale);
         if !found.iter().all(|x| x.is_finite()) {
             found.fill(0.0);
         }

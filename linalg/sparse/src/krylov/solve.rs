@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use zellige_runtime::{Bindings, Graph, Runtime, Submit};
 
-use super::grains::dots;
-use super::log::Logger;
+use super::grains::{dots, norm, unit_scale};
+use super::log::{Logger, Rescaled};
 use super::rounds::{Ended, Limits};
 use super::scalars::{Scalars, State};
 use super::steps::{ScalarsHandle, Steps, Sums};
@@ -87,16 +87,22 @@ pub struct Solution {
     pub kept: Kept,
 }
 
-/// Runs that gain less than this on the true residual are in vain ...
+/// A run is in vain if the true residual has not become smaller by this since the last run that was not ...
 const IN_VAIN: f64 = 0.99;
-/// ... and after so many one after the other there is nothing to hope for.
+/// ... and after so many one after the other there is nothing to hope for, ...
 const PATIENCE: usize = 3;
+/// ... but for methods that were restarted, which may need so many steps to leave a plateau.
+const PLATEAU: usize = 100;
 /// An answer that is worse than the best one by more than this is not worth going on from.
 const FAR: f64 = 1e6;
 /// A method's own residual goes a little further than the true one has to.
 pub(super) const BEYOND: f64 = 0.9;
 
 /// Solves `A x = b` from the `x` that is given (the initial guess), and leaves the best answer in it.
+///
+/// Residuals that methods see are multiplied by a power of two where that keeps their norms in range: right-hand sides of any size are solved for,
+/// and nothing is rounded by it. Criteria, logs and the [`Solution`] know nothing of that. Where `b` is zero and no criterion allows a
+/// residual, the answer is zero.
 ///
 /// # Errors
 /// [`Error::Shape`] for vectors of other lengths, [`Error::Unsolvable`] for a right-hand side or a guess that has infinite elements or ones that
@@ -115,7 +121,7 @@ pub fn solve(
     while let Some(run) = course.next(stop) {
         let limits =
             Limits { goal: run.goal, steps: run.steps, is_late: &|| stop.is_late(&course.progress(0)) };
-        let ended = method.run(&limits, log)?;
+        let ended = method.run(&limits, &mut Rescaled { log, ratio: course.scale() })?;
         course.absorb(&ended, log)?;
     }
     course.finish(x)
@@ -123,7 +129,7 @@ pub fn solve(
 
 /// What a run may do.
 pub(crate) struct Run {
-    /// The residual norm that is small enough.
+    /// The residual norm that is small enough, of the residual as it was given to the method.
     pub(crate) goal: f64,
     /// Steps that it may make.
     pub(crate) steps: usize,
@@ -132,6 +138,8 @@ pub(crate) struct Run {
 /// The way of one right-hand side, run after run of a method: whoever runs it writes what it [found](Course::absorb).
 pub(crate) struct Course<'s> {
     outer: Outer<'s>,
+    /// Zero is the answer.
+    is_zero: bool,
     /// Of [`Solve::reduction`].
     reduction: f64,
     begun: Instant,
@@ -141,9 +149,27 @@ pub(crate) struct Course<'s> {
     goal: f64,
     /// The residual of the next run.
     residual: f64,
-    least_begun: f64,
-    in_vain: usize,
+    /// The true residual when a run last gained something, and the least that one began with as its method measures it.
+    mark: f64,
+    mark_begun: f64,
+    in_vain: InVain,
     is_over: bool,
+}
+
+/// Runs that have gained nothing since the last that did.
+#[derive(Clone, Copy, Default)]
+struct InVain {
+    runs: usize,
+    /// Their steps.
+    steps: usize,
+    /// The last one ended since it had made all the steps that it may.
+    is_restarted: bool,
+}
+
+impl InVain {
+    fn is_hopeless(self) -> bool {
+        self.runs >= PATIENCE && (self.steps >= PLATEAU || !self.is_restarted)
+    }
 }
 
 impl<'s> Course<'s> {
@@ -162,8 +188,8 @@ impl<'s> Course<'s> {
         let begun = Instant::now();
         check("right-hand side", b, problem)?;
         check("initial guess", x, problem)?;
-        let outer = Outer::new(problem, [r, d], b, x)?;
-        let [rhs, first] = outer.begin()?;
+        let mut outer = Outer::new(problem, [r, d], b, x)?;
+        let first = outer.begin()?;
         log.true_residual(0, first);
         let solution = Solution {
             reason: Reason::Converged,
@@ -171,21 +197,28 @@ impl<'s> Course<'s> {
             runs: 0,
             iterated_residual: first,
             true_residual: first,
-            rhs,
+            rhs: norm(b),
             kept: kept.and(Kept { basis: 0, vectors: problem.space.bytes(5) + problem.exact.vectors() }),
         };
         Ok(Course {
             outer,
+            is_zero: false,
             reduction: problem.reduction,
             begun,
             solution,
             first,
             goal: 0.0,
             residual: first,
-            least_begun: f64::INFINITY,
-            in_vain: 0,
+            mark: first,
+            mark_begun: f64::INFINITY,
+            in_vain: InVain::default(),
             is_over: false,
         })
+    }
+
+    /// What the residual is multiplied by for the method.
+    pub(crate) fn scale(&self) -> f64 {
+        self.outer.scale
     }
 
     /// What criteria go by, after so many steps.
@@ -200,28 +233,40 @@ impl<'s> Course<'s> {
         }
         let now = self.progress(self.solution.steps);
         self.goal = stop.goal(&now).unwrap_or(0.0);
+        if self.solution.rhs == 0.0 && self.goal == 0.0 {
+            (self.is_zero, self.solution.true_residual) = (true, 0.0);
+        }
         if let Some(reason) = outcome(self.solution.true_residual, self.goal, stop, &now, self.in_vain) {
             self.solution.reason = reason;
             return None;
         }
         Some(Run {
-            goal: (BEYOND * self.goal).max(self.reduction * self.residual),
+            goal: self.scale() * (BEYOND * self.goal).max(self.reduction * self.residual),
             steps: stop.steps_left(&now).unwrap_or(usize::MAX),
         })
     }
 
     /// Adds what a run has found to the answer, and computes the true residual.
     pub(crate) fn absorb(&mut self, ended: &Ended, log: &mut dyn Logger) -> Result<(), Error> {
-        let (outer, solution) = (&self.outer, &mut self.solution);
+        let (outer, solution) = (&mut self.outer, &mut self.solution);
+        let (begun, iterated) = (ended.begun.map(|begun| begun / outer.scale), ended.residual / outer.scale);
         solution.runs += 1;
         solution.steps += ended.steps;
-        solution.iterated_residual = ended.residual;
+        solution.iterated_residual = iterated;
         let corrected = outer.correct()?;
         log.true_residual(solution.steps, corrected);
         // A method that measures otherwise makes progress first where the caller does not see it. NaN is no gain.
-        let has_gained = corrected <= IN_VAIN * solution.true_residual
-            || ended.begun.is_some_and(|begun| begun <= IN_VAIN * self.least_begun);
-        self.least_begun = ended.begun.map_or(self.least_begun, |begun| self.least_begun.min(begun));
+        let has_gained =
+            corrected <= IN_VAIN * self.mark || begun.is_some_and(|begun| begun <= IN_VAIN * self.mark_begun);
+        if has_gained {
+            self.mark = self.mark.min(corrected);
+            self.mark_begun = begun.map_or(self.mark_begun, |begun| self.mark_begun.min(begun));
+            self.in_vain = InVain::default();
+        } else {
+            let InVain { runs, steps, .. } = self.in_vain;
+            let is_restarted = ended.state == State::Limited;
+            self.in_vain = InVain { runs: runs + 1, steps: steps + ended.steps, is_restarted };
+        }
         // The next run goes on from there even so: from where this one began it would find the same.
         if corrected <= FAR * solution.true_residual {
             outer.accept()?;
@@ -233,7 +278,6 @@ impl<'s> Course<'s> {
             solution.true_residual = corrected;
             outer.keep()?;
         }
-        self.in_vain = if has_gained { 0 } else { self.in_vain + 1 };
         let failed = match ended.state {
             State::BrokenDown => Some(Reason::BrokenDown),
             State::NotANumber => Some(Reason::NotANumber),
@@ -252,7 +296,10 @@ impl<'s> Course<'s> {
 
     /// Leaves the best answer in `x`.
     pub(crate) fn finish(self, x: &mut [f64]) -> Result<Solution, Error> {
-        self.outer.best.copy_to(self.outer.rt, x)?;
+        match self.is_zero {
+            true => x.fill(0.0),
+            false => self.outer.best.copy_to(self.outer.rt, x)?,
+        }
         Ok(self.solution)
     }
 }
@@ -262,7 +309,7 @@ fn outcome(
     goal: f64,
     stop: &(impl StoppingCriterion + ?Sized),
     progress: &Progress,
-    in_vain: usize,
+    in_vain: InVain,
 ) -> Option<Reason> {
     if !residual.is_finite() || !progress.rhs.is_finite() {
         // Norms that are too large would be small beside each other.
@@ -273,7 +320,7 @@ fn outcome(
         Some(Reason::Steps)
     } else if stop.is_late(progress) {
         Some(Reason::Time)
-    } else if in_vain >= PATIENCE {
+    } else if in_vain.is_hopeless() {
         Some(Reason::Stagnated)
     } else {
         None
@@ -297,51 +344,62 @@ struct Outer<'s> {
     /// The answer with the least residual so far.
     best: Vector,
     scalars: ScalarsHandle,
+    /// What the method's residual is multiplied by, and its correction divided.
+    scale: f64,
     begin: Graph,
     correct: Graph,
+    measure: Graph,
     accept: Graph,
     keep: Graph,
 }
 
-/// Its own numbers: norms of the right-hand side and the residual.
-const RHS: usize = 0;
-const RESIDUAL: usize = 1;
+/// Its own numbers: the norm of the residual, and the scale.
+const RESIDUAL: usize = 0;
+const SCALE: usize = 1;
+
+/// Norms with an exponent (of two) within these have squares in range, and so have those that are some 100 digits smaller.
+const IN_RANGE: i32 = 400;
 
 impl<'s> Outer<'s> {
     fn new(problem: &Solve<'s>, [r, d]: [&Vector; 2], b: &[f64], x: &[f64]) -> Result<Self, Error> {
-        let (rt, space) = (problem.rt, problem.space);
+        let (rt, space, scale) = (problem.rt, problem.space, unit_scale(b));
         let (b, best) = (space.vector(rt, b.to_vec()), space.vector(rt, x.to_vec()));
         let x = space.vector(rt, x.to_vec());
         let (trial, product) = (space.zeros(rt), space.zeros(rt));
         let scalars = rt.register(Scalars::zeros(2));
-        let sums = Sums::new(rt, space, 2);
-        let residual_of = |steps: &Steps<'_>, x: &Vector| {
-            problem.exact.apply(steps, x, &product)?;
-            steps.each(
-                "residual",
-                |i| (r.update(i), b.read(i), product.read(i), sums.of(i)),
-                |(r, b, product, sums)| {
-                    r.iter_mut().zip(b.iter().zip(&*product)).for_each(|(r, (b, product))| *r = b - product);
-                    dots(&b, &b, sums, 2, RHS);
-                    dots(r, r, sums, 2, RESIDUAL);
-                },
-            )?;
-            steps.combine("residual.norm", &sums, |sums, s| {
-                s[RHS] = sums[RHS].sqrt();
-                s[RESIDUAL] = sums[RESIDUAL].sqrt();
+        let sums = Sums::new(rt, space, 1);
+        let residual_of = |x: &Vector| {
+            rt.record(|graph| {
+                let steps = Steps::new(graph, space, &scalars);
+                problem.exact.apply(&steps, x, &product)?;
+                steps.each(
+                    "residual",
+                    |i| (steps.scalars(), r.update(i), b.read(i), product.read(i), sums.of(i)),
+                    |(s, r, b, product, sums)| {
+                        let scale = Scalars::new(s)[SCALE];
+                        r.iter_mut()
+                            .zip(b.iter().zip(&*product))
+                            .for_each(|(r, (b, product))| *r = scale * (b - product));
+                        dots(r, r, sums, 1, 0);
+                    },
+                )?;
+                steps.combine("residual.norm", &sums, |sums, s| s[RESIDUAL] = sums[0].sqrt())
             })
         };
-        let begin = rt.record(|graph| residual_of(&Steps::new(graph, space, &scalars), &x))?;
+        let (begin, measure) = (residual_of(&x)?, residual_of(&trial)?);
         let correct = rt.record(|graph| {
             let steps = Steps::new(graph, space, &scalars);
             steps.each(
                 "correct",
-                |i| (trial.update(i), x.read(i), d.read(i)),
-                |(trial, x, d)| {
-                    trial.iter_mut().zip(x.iter().zip(&*d)).for_each(|(trial, (x, d))| *trial = x + d);
+                |i| (steps.scalars(), trial.update(i), x.read(i), d.read(i)),
+                |(s, trial, x, d)| {
+                    let scale = Scalars::new(s)[SCALE];
+                    trial
+                        .iter_mut()
+                        .zip(x.iter().zip(&*d))
+                        .for_each(|(trial, (x, d))| *trial = x + d / scale);
                 },
-            )?;
-            residual_of(&steps, &trial)
+            )
         })?;
         let copy = |to: &Vector, from: &Vector| {
             rt.record(|graph| {
@@ -350,17 +408,20 @@ impl<'s> Outer<'s> {
             })
         };
         let (accept, keep) = (copy(&x, &trial)?, copy(&best, &trial)?);
-        Ok(Outer { rt, best, scalars, begin, correct, accept, keep })
+        Ok(Outer { rt, best, scalars, scale, begin, correct, measure, accept, keep })
     }
 
-    /// The residual of `x`; norms of the right-hand side and of it.
-    fn begin(&self) -> Result<[f64; 2], Error> {
-        self.replay(&self.begin)
+    /// The residual of `x`; its norm.
+    fn begin(&mut self) -> Result<f64, Error> {
+        let begin = Bindings::recorded(&self.begin);
+        self.norm(&begin)
     }
 
     /// The residual of `x` with the correction added; its norm.
-    fn correct(&self) -> Result<f64, Error> {
-        Ok(self.replay(&self.correct)?[RESIDUAL])
+    fn correct(&mut self) -> Result<f64, Error> {
+        self.rt.replay(&Bindings::recorded(&self.correct))?;
+        let measure = Bindings::recorded(&self.measure);
+        self.norm(&measure)
     }
 
     /// Goes on from the `x` that [`correct`](Outer::correct) has made.
@@ -375,10 +436,23 @@ impl<'s> Outer<'s> {
         Ok(())
     }
 
-    fn replay(&self, graph: &Graph) -> Result<[f64; 2], Error> {
-        self.rt.replay(&Bindings::recorded(graph))?;
-        let guard = self.rt.read(&self.scalars)?;
-        let scalars = Scalars::new(guard.as_slice());
-        Ok([scalars[RHS], scalars[RESIDUAL]])
+    /// The norm of a residual that is computed so, with a scale that keeps it in range.
+    fn norm(&mut self, residual: &Bindings) -> Result<f64, Error> {
+        loop {
+            Scalars::new(self.rt.write(&self.scalars)?.as_mut_slice())[SCALE] = self.scale;
+            self.rt.replay(residual)?;
+            let norm = Scalars::new(self.rt.read(&self.scalars)?.as_slice())[RESIDUAL];
+            let power = |exponent| libm::ldexp(1.0, exponent);
+            let factor = match norm {
+                _ if norm < power(-IN_RANGE) => power(IN_RANGE),
+                _ if norm > power(IN_RANGE) => power(-IN_RANGE),
+                _ => 1.0,
+            };
+            let scale = (factor * self.scale).clamp(power(-1000), power(1000));
+            if scale == self.scale {
+                return Ok(norm / scale);
+            }
+            self.scale = scale;
+        }
     }
 }

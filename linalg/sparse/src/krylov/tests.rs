@@ -5,6 +5,7 @@ mod gmres;
 mod gpu;
 mod minres;
 mod multishift;
+mod norms;
 mod reliable;
 mod together;
 

@@ -15,6 +15,7 @@ use super::scaled::Scaled;
 use super::{Answer, Attempt, Bytes, MethodChoice, Options, PreconditionerChoice};
 use crate::csr::Csr;
 use crate::error::Error;
+use crate::krylov::grains::norm;
 use crate::krylov::{
     Kept, Logger, Method, Onwards, Preconditioner, Progress, Reason, Solution, Solve, Stop,
     StoppingCriterion, solve as solve_by,
@@ -303,9 +304,9 @@ impl<'a> System<'a> {
     /// The norm of `b - A x`.
     fn residual(&self, b: &[f64], x: &[f64]) -> f64 {
         let row = |((column, value), b): ((&[u32], &[f64]), &f64)| {
-            (b - column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).sum::<f64>()).powi(2)
+            b - column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).sum::<f64>()
         };
-        self.a.iter().zip(b).map(row).sum::<f64>().sqrt()
+        norm(&self.a.iter().zip(b).map(row).collect::<Vec<_>>())
     }
 
     /// The preconditioner of a candidate; whoever else needs it waits until it is made.
@@ -461,17 +462,18 @@ impl Tried {
 
 /// The normwise backward error of an answer to `(A + shift I) x = b`, and the attainable residual.
 pub(super) fn quality(a: &Csr, shift: f64, b: &[f64], x: &[f64]) -> (f64, f64) {
-    let (mut residual, mut most_b, mut most_row, mut floor) = (0.0f64, 0.0f64, 0.0f64, 0.0);
+    let (mut residual, mut most_b, mut most_row) = (0.0f64, 0.0f64, 0.0f64);
+    let mut sizes = Vec::with_capacity(b.len());
     for (((column, value), b), own) in a.iter().zip(b).zip(x) {
         let elements = || column.iter().zip(value).map(|(&j, a)| a * x[j as usize]).chain([shift * own]);
         residual = residual.max((b - elements().sum::<f64>()).abs());
         most_b = most_b.max(b.abs());
         most_row = most_row.max(crate::csr::abs_sum(value) + shift.abs());
-        floor += elements().map(f64::abs).sum::<f64>().powi(2);
+        sizes.push(elements().map(f64::abs).sum::<f64>());
     }
     let most_x = x.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     let error = if residual == 0.0 { 0.0 } else { residual / (most_row * most_x + most_b) };
-    (error, f64::EPSILON / 2.0 * floor.sqrt())
+    (error, f64::EPSILON / 2.0 * norm(&sizes))
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use zellige_runtime::{Bindings, Graph, Runtime, Submit};
 
 use crate::csr::Csr;
 use crate::error::Error;
-use crate::krylov::grains::dots;
+use crate::krylov::grains::{dots, unit_scale};
 use crate::krylov::rounds::{Ended, Limits};
 use crate::krylov::{
-    Correction, Kept, Logger, Method, Operator, Preconditioner, Scalars, ScalarsHandle, Steps, Stored, Sums,
+    Correction, Kept, Logger, Method, Operator, Preconditioner, Rescaled, Scalars, ScalarsHandle, Steps,
+    Stored, Sums,
 };
 use crate::space::{Space, Vector};
 
@@ -219,8 +220,12 @@ impl<'r> Carrier<'r> {
         [residual, correction]: [&Vector; 2],
     ) -> Result<Carrier<'r>, Error> {
         let (r, d, norms) = (space.zeros(rt), space.zeros(rt), rt.register(Scalars::zeros(2)));
-        let (rows, columns) =
-            (space.vector(rt, scales.rows.clone()), space.vector(rt, scales.columns.clone()));
+        // With a factor of the scaled system the residual stays in range, however large or small the matrix is.
+        let unit = unit_scale(&scales.rows);
+        let (rows, columns) = (
+            space.vector(rt, scales.rows.iter().map(|scale| unit * scale).collect()),
+            space.vector(rt, scales.columns.iter().map(|scale| scale / unit).collect()),
+        );
         let sums = Sums::new(rt, space, 2);
         let there = rt.record(|graph| {
             let steps = Steps::new(graph, space, &norms);
@@ -305,20 +310,6 @@ impl Correction for Prepared<'_> {
         let limits = Limits { goal: limits.goal * ratio, ..*limits };
         let ended = self.inner.run(&limits, &mut Rescaled { log, ratio })?;
         self.carrier.back(carried, ended)
-    }
-}
-
-/// Tells of residuals as if they were those of the system that is not scaled.
-pub struct Rescaled<'l> {
-    /// Who is told.
-    pub log: &'l mut dyn Logger,
-    /// [`Carried::ratio`].
-    pub ratio: f64,
-}
-
-impl Logger for Rescaled<'_> {
-    fn step(&mut self, residual: f64) {
-        self.log.step(residual / self.ratio);
     }
 }
 

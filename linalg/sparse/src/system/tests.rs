@@ -562,3 +562,49 @@ fn memory_is_that_of_all_copies() -> Result<(), Error> {
     assert_eq!(failed.bytes.basis, 200 * 8 * biot.rows() as u64);
     Ok(())
 }
+
+/// Right-hand sides, and matrices, whose squares leave the range of `f64`: a factor changes nothing but the size.
+#[test]
+fn sizes_far_from_one_are_solved_all_the_same() -> Result<(), Error> {
+    let rt = Runtime::builder().workers(1).build()?;
+    let cells = Flow { cells: [9, 8, 6], ..Flow::default() };
+    let (diffusion, streaming) =
+        (flow(&cells)?, transport(&Transport { flow: cells, ..Transport::default() })?);
+    let sizes = [-565, -515, 0, 565].map(|e| libm::ldexp(1.0, e));
+    for (a, method) in [
+        (&diffusion, "cg"),
+        (&diffusion, "minres"),
+        (&streaming, "gmres:60"),
+        (&streaming, "bicgstabl:2"),
+        (&streaming, "auto"),
+    ] {
+        for scaling in [ScalingChoice::Auto, ScalingChoice::Both] {
+            let options = Options { method: method.parse()?, scaling, ..Options::default() };
+            for of_matrix in sizes {
+                let a = a.map_values(|_, _, value| of_matrix * value);
+                let system = System::new(&rt, &a, &options)?;
+                // Together where the method can.
+                let b: Vec<Vec<f64>> =
+                    sizes.iter().map(|size| rhs(a.rows()).iter().map(|b| size * b).collect()).collect();
+                let (mut x, mut logs) = (vec![vec![0.0; a.rows()]; 4], vec![History::default(); 4]);
+                let answers = system.solve_each(&b, &mut x, &mut logs)?;
+                for (k, answer) in answers.iter().enumerate() {
+                    let (name, ratio) =
+                        (format!("{method} {of_matrix:e} {:e}", sizes[k]), sizes[k] / of_matrix);
+                    if !(1e-290..1e290).contains(&ratio) {
+                        continue; // so is the answer
+                    }
+                    let solution = answer.solution;
+                    assert!(solution.reason.is_converged(), "{name}: {:?}", answer.attempts);
+                    let errors = crate::exact::ExactProduct::of(&a, &x[k])?.errors(&b[k])?;
+                    let size = |v: &[f64]| crate::krylov::grains::norm(v);
+                    assert!(size(&errors) <= 1.01e-10 * size(&b[k]), "{name}: {:e}", size(&errors));
+                    assert!(solution.true_residual <= 1e-10 * solution.rhs, "{name}: {solution:?}");
+                    assert!(logs[k].checks[0].1 == solution.rhs, "{name}: {:?}", logs[k].checks);
+                    assert!(answer.backward_error < 1e-9 && answer.attainable > 0.0, "{name}: {answer:?}");
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,12 +1,12 @@
 //! Right-hand sides in lock step.
 
 use super::made::Side;
-use super::scaled::{Carrier, Rescaled};
+use super::scaled::Carrier;
 use super::{Answer, System};
 use crate::error::Error;
 use crate::krylov::rounds::{Ended, Limits};
 use crate::krylov::{
-    Course, Logger, Preconditioner, Run, Solution, Solve, Stop, StoppingCriterion, Together,
+    Course, Logger, Preconditioner, Rescaled, Run, Solution, Solve, Stop, StoppingCriterion, Together,
 };
 
 impl System<'_> {
@@ -95,7 +95,12 @@ impl System<'_> {
             let ended = {
                 let is_late =
                     || courses.iter().zip(stops).any(|(course, stop)| stop[..].is_late(&course.progress(0)));
-                run_once(&cg, &carriers, &runs, &is_late, logs)?
+                let mut logs: Vec<_> = courses
+                    .iter()
+                    .zip(&mut *logs)
+                    .map(|(course, log)| Rescaled { log, ratio: course.scale() })
+                    .collect();
+                run_once(&cg, &carriers, &runs, &is_late, &mut logs)?
             };
             for ((course, ended), log) in courses.iter_mut().zip(ended).zip(&mut *logs) {
                 if let Some(ended) = ended {

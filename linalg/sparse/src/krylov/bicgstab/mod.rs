@@ -18,8 +18,9 @@ use crate::space::{GRAIN, Space, Vector};
 /// BiCGStab(l) (Sleijpen and Fokkema 1993, algorithm 3.1), preconditioned from the right; `l = 1` is BiCGStab (van der Vorst 1992). For any matrix,
 /// with few vectors.
 ///
-/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l` that makes the residual least, from the inner
-/// products of `r, A r, .., A^l r` by Cholesky's factors (Sleijpen, van der Vorst and Fokkema 1994). Eigenvalues
+/// A step is `2 l` products: `l` steps of bi-conjugate gradients, then a polynomial of degree `l` that makes the residual small, from the inner
+/// products of `r, A r, .., A^l r` by Cholesky's factors (Sleijpen, van der Vorst and Fokkema 1994): the one with the least residual, or, where `l > 1` and
+/// that would lose digits of the next coefficients, a convex combination with the orthogonal one (Sleijpen and van der Vorst 1995). Eigenvalues
 /// far from the real axis need `l = 2` or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiCgStab {
@@ -219,7 +220,7 @@ impl Step<'_> {
         self.along_shadow(&v.u[j + 1])?;
         steps.combine("bicgstab.alpha", self.sums, |sums, s| {
             s[ALPHA] = s[RHO] / sums[0];
-            refuse_unless_usable(s, sums[0]);
+            refuse_unless_usable(s, sums[0], sums[1].sqrt());
         })?;
         for k in 0..=j {
             self.descend(k)?;
@@ -234,11 +235,11 @@ impl Step<'_> {
         steps.combine("bicgstab.beta", self.sums, |sums, s| {
             s[BETA] = s[ALPHA] * sums[0] / s[RHO];
             s[RHO] = sums[0];
-            refuse_unless_usable(s, sums[0]);
+            refuse_unless_usable(s, sums[0], sums[1].sqrt());
         })
     }
 
-    /// The inner product of a vector with the shadow.
+    /// The inner product of a vector with the shadow, and with itself.
     fn along_shadow(&self, vector: &Vector) -> Result<(), Error> {
         let (steps, width) = (&self.steps, self.width);
         steps.each(
@@ -247,6 +248,7 @@ impl Step<'_> {
             move |(s, vector, shadow, sums)| {
                 if !Scalars::new(s).is_done() {
                     dots(&vector, &shadow, sums, width, 0);
+                    dots(&vector, &vector, sums, width, 1);
                 }
             },
         )
@@ -286,7 +288,7 @@ impl Step<'_> {
         )
     }
 
-    /// `r = r_0 - sum_i gamma_i r_i` with the least norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 - sum_i gamma_i u_i`.
+    /// `r = r_0 - sum_i gamma_i r_i` with a small norm, `e += sum_i gamma_i r_{i-1}`, `u = u_0 - sum_i gamma_i u_i`.
     fn minimise(&self, l: usize) -> Result<(), Error> {
         let (v, steps, width) = (self.v, &self.steps, self.width);
         steps.each(
@@ -350,18 +352,21 @@ impl Step<'_> {
             s[BETA] = -s[ALPHA] * rho / (s[GAMMA + l - 1] * s[RHO]);
             s[RHO] = rho;
             s.step(norm);
-            if !s.is_done() && rho.abs() <= f64::EPSILON * norm * s[SHADOW] {
-                s.end(State::BrokenDown);
+            if !s.is_done() {
+                refuse_unless_usable(s, rho, norm);
             }
         })
     }
 }
 
-/// Ends where a number that is divided by is 0.
-fn refuse_unless_usable(s: &mut Scalars<&mut [f64]>, number: f64) {
+/// An inner product that is smaller than this beside the norms of its vectors is nothing but rounding.
+const BREAKDOWN: f64 = 4.0 * f64::EPSILON;
+
+/// Ends where the inner product of the shadow and a vector of this norm, which is divided by, is nothing but rounding.
+fn refuse_unless_usable(s: &mut Scalars<&mut [f64]>, number: f64, norm: f64) {
     if !number.is_finite() {
         s.end(State::NotANumber);
-    } else if number == 0.0 {
+    } else if number.abs() <= BREAKDOWN * norm * s[SHADOW] {
         s.end(State::BrokenDown);
     }
 }

@@ -1,4 +1,6 @@
-//! The polynomial that makes a residual least.
+//! The polynomial that makes a residual small.
+
+use super::BREAKDOWN;
 
 /// Inner products in `f64` tell no more powers apart.
 pub(super) const MOST: usize = 8;
@@ -13,33 +15,63 @@ pub(super) fn pairs(l: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..=l).flat_map(|j| (0..=j).map(move |i| (i, j)))
 }
 
-/// The coefficients with the least `|r_0 - sum_i gamma_i r_i|`, from inner products; none where `r_1 .. r_l` depend on each other, or the last
-/// coefficient is 0.
+/// Of the cosine between what is left of `r_0` and of `r_l`: where it is less, the least residual leaves too few digits of the next coefficients of
+/// bi-conjugate gradients. A polynomial of degree 1 has no others that would make up for a residual that is not the least.
+const LEAST_COSINE: f64 = 0.7;
+
+/// The coefficients of a small `r_0 - sum_i gamma_i r_i`, from inner products; none where `r_1 .. r_l` depend on each other, or the last
+/// coefficient is nothing but rounding. With what is left of `r_0` and `r_l` once they are orthogonal to `r_1 .. r_{l-1}`, the last coefficient is their cosine, at least
+/// [`LEAST_COSINE`], times the ratio of their norms (Sleijpen and van der Vorst 1995, section 3.1).
 pub(super) fn polynomial(l: usize, products: &[f64]) -> Option<[f64; MOST]> {
+    let product = |i: usize, j: usize| products[at(i.min(j), i.max(j))];
+    let is_left = |rest: f64, j: usize| rest > MOST as f64 * f64::EPSILON * product(j, j);
+    let inner = l - 1;
     let mut factor = [[0.0; MOST]; MOST];
-    let mut gamma = [0.0; MOST];
-    for j in 0..l {
+    for j in 0..inner {
         for i in 0..=j {
             let known: f64 = (0..i).map(|k| factor[j][k] * factor[i][k]).sum();
-            let rest = products[at(i + 1, j + 1)] - known;
+            let rest = product(i + 1, j + 1) - known;
             if i < j {
                 factor[j][i] = rest / factor[i][i];
-            } else if rest > MOST as f64 * f64::EPSILON * products[at(j + 1, j + 1)] {
+            } else if is_left(rest, j + 1) {
                 factor[j][j] = rest.sqrt();
             } else {
                 return None;
             }
         }
     }
-    for i in 0..l {
-        let known: f64 = (0..i).map(|k| factor[i][k] * gamma[k]).sum();
-        gamma[i] = (products[at(0, i + 1)] - known) / factor[i][i];
+    // Along orthonormal vectors that span r_1 .. r_{l-1}.
+    let along = |right: usize| {
+        let mut along = [0.0; MOST];
+        for i in 0..inner {
+            let known: f64 = (0..i).map(|k| factor[i][k] * along[k]).sum();
+            along[i] = (product(i + 1, right) - known) / factor[i][i];
+        }
+        along
+    };
+    let (first, last) = (along(0), along(l));
+    let left = |x: &[f64; MOST], y: &[f64; MOST], product: f64| {
+        product - x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>()
+    };
+    let of_last = left(&last, &last, product(l, l));
+    if !is_left(of_last, l) {
+        return None;
     }
-    for i in (0..l).rev() {
-        let known: f64 = (i + 1..l).map(|k| factor[k][i] * gamma[k]).sum();
-        gamma[i] = (gamma[i] - known) / factor[i][i];
+    let of_first = left(&first, &first, product(0, 0)).max(0.0);
+    let cosine = left(&first, &last, product(0, l)) / (of_first * of_last).sqrt();
+    let least = if l == 1 { 0.0 } else { LEAST_COSINE };
+    let size = cosine.abs().max(least);
+    if size.is_nan() || size <= BREAKDOWN {
+        return None;
     }
-    (gamma[l - 1] != 0.0 && gamma.iter().all(|gamma| gamma.is_finite())).then_some(gamma)
+    let leading = size.copysign(cosine) * (of_first / of_last).sqrt();
+    let mut gamma = [0.0; MOST];
+    gamma[inner] = leading;
+    for i in (0..inner).rev() {
+        let known: f64 = (i + 1..inner).map(|k| factor[k][i] * gamma[k]).sum();
+        gamma[i] = (first[i] - leading * last[i] - known) / factor[i][i];
+    }
+    (leading != 0.0 && gamma.iter().all(|gamma| gamma.is_finite())).then_some(gamma)
 }
 
 #[cfg(test)]
@@ -57,5 +89,14 @@ mod tests {
         assert_eq!(polynomial(2, &[1.0, 0.5, 1.0, 0.5, 1.0, 1.0]), None);
         assert_eq!(polynomial(1, &[1.0, 0.0, 1.0]), None);
         assert_eq!(polynomial(1, &[1.0, f64::NAN, 1.0]), None);
+    }
+
+    #[test]
+    fn last_coefficients_do_not_vanish() {
+        // r_2 is orthogonal to what r_1 leaves of r_0.
+        let gamma = polynomial(2, &[2.0, 1.0, 1.0, 0.0, 0.0, 4.0]).expect("independent vectors");
+        assert_eq!(gamma[..2], [1.0, 0.35]);
+        assert_eq!(polynomial(1, &[4.0, 1.8, 1.0]).map(|gamma| gamma[0]), Some(1.8));
+        assert_eq!(polynomial(1, &[1.0, 1e-17, 1.0]), None);
     }
 }

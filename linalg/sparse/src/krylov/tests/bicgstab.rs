@@ -42,6 +42,36 @@ fn degree_two_does_what_degree_one_cannot() -> Result<(), Error> {
     Ok(())
 }
 
+/// `shift I` and a skew-symmetric part.
+fn turning(shift: f64) -> Csr {
+    let rate = |i: usize| 1.0 + (i % 7) as f64 / 7.0;
+    let sides = (0..399).flat_map(|i| [(i, i + 1, rate(i)), (i + 1, i, -rate(i))]);
+    small(400, &sides.chain((0..400).map(|i| (i, i, shift))).collect::<Vec<_>>())
+}
+
+/// The residual is orthogonal to its product but for rounding, which nothing is divided by.
+#[test]
+fn skew_symmetric_matrices_are_told() -> Result<(), Error> {
+    let (rt, a) = (Runtime::builder().workers(1).build()?, turning(0.0));
+    for l in [1, 2, 4] {
+        let mut history = History::default();
+        let (solution, x) = solved(&rt, &BiCgStab { l }, &a, &rhs(400), PLAIN, &mut history)?;
+        assert_eq!((solution.reason, solution.runs), (Reason::BrokenDown, 1), "{l}: {solution:?}");
+        assert!(x == vec![0.0; 400] && history.steps.is_empty(), "{l}: {history:?}");
+    }
+    Ok(())
+}
+
+/// Where the polynomial with the least residual has small last coefficients, steps with it lose digits.
+#[test]
+fn nearly_skew_symmetric_matrices_take_fewer_steps() -> Result<(), Error> {
+    for (shift, l, most) in [(0.01, 2, 460), (0.05, 2, 360), (0.05, 4, 200)] {
+        let steps = answers(&BiCgStab { l }, &turning(shift), &rhs(400), PLAIN)?.steps;
+        assert!(steps <= most, "{shift}, degree {l}: {steps}");
+    }
+    Ok(())
+}
+
 #[test]
 fn degrees_are_limited() -> Result<(), Error> {
     let rt = Runtime::builder().workers(1).build()?;

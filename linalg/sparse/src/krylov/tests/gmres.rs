@@ -189,3 +189,21 @@ fn relaxed_bits_do_not_depend_on_workers_or_devices() -> Result<(), Error> {
         Ok(x)
     })
 }
+
+/// A restart after five steps gains less than a hundredth here, and many of them are enough.
+#[test]
+fn short_cycles_may_take_many_steps_to_gain_something() -> Result<(), Error> {
+    let chain =
+        (0..120).flat_map(|i| [(i, i, 2.0), (i, (i + 1).min(119), -1.0), ((i + 1).min(119), i, -1.0)]);
+    let a = small(120, &chain.collect::<Vec<_>>());
+    let gmres = Gmres { restart: 5, ..Gmres::default() };
+    answers(&gmres, &a, &rhs(120), Ask { tolerance: 1e-6, steps: 20_000, ..PLAIN })?;
+    // Without any gain it ends soon.
+    let turn: Vec<_> = (0..120).map(|i| (i, (i + 1) % 120, 1.0)).collect();
+    let rt = Runtime::builder().workers(1).build()?;
+    let mut b = vec![0.0; 120];
+    b[7] = 1.0;
+    let (solution, _) = solved(&rt, &gmres, &small(120, &turn), &b, Ask { steps: 20_000, ..PLAIN }, &mut ())?;
+    assert!(solution.reason == Reason::Stagnated && solution.steps <= 120, "{solution:?}");
+    Ok(())
+}

@@ -84,3 +84,48 @@ fn shifts_that_are_none_are_refused() -> Result<(), Error> {
     assert!(refused(&[0.0, f64::NAN]).starts_with("shifts: NaN"));
     Ok(())
 }
+
+#[test]
+fn a_factor_of_the_right_hand_side_is_one_of_everything() -> Result<(), Error> {
+    let a = flow(&Flow { cells: [5, 4, 3], spread: 0.3, ..Flow::default() })?;
+    let b = rhs(a.rows());
+    let one = all(1, &a, &b, &SHIFTS, &STOP)?;
+    for factor in [-565, -515, 565].map(|e| libm::ldexp(1.0, e)) {
+        let times = |v: &[f64]| v.iter().map(|v| v * factor).collect::<Vec<_>>();
+        let other = all(1, &a, &times(&b), &SHIFTS, &STOP)?;
+        assert_eq!(other.shared, one.shared);
+        for ((solution, x), (expected, y)) in other.each.iter().zip(&one.each) {
+            assert!(solution.reason.is_converged() && *x == times(y), "{factor:e}: {solution:?}");
+            assert_eq!(solution.true_residual, factor * expected.true_residual);
+        }
+    }
+    Ok(())
+}
+
+/// What a narrow operator makes of small residuals is not true: no steps are made for them.
+#[test]
+fn shared_steps_end_where_a_narrow_operator_does() -> Result<(), Error> {
+    let a = flow(&Flow { cells: [10, 9, 8], spread: 0.3, ..Flow::default() })?;
+    let (b, rt) = (rhs(a.rows()), Runtime::builder().workers(1).build()?);
+    let space = Space::new(a.rows(), a.bytes());
+    let exact = Stored::exact(&rt, &space, &a)?;
+    let adaptation = crate::adaptive::Adaptation::new(
+        crate::adaptive::FormatSet::Ap7,
+        crate::adaptive::Criterion::Normwise,
+        "2^-20".parse()?,
+    );
+    let inner = Stored::new(&rt, &space, &a, 1, &adaptation)?;
+    let reduction = 1e-4;
+    let problem =
+        Solve { rt: &rt, space: &space, exact: &exact, inner: &inner, preconditioner: None, reduction };
+    let mut logs = vec![History::default(); SHIFTS.len()];
+    let found = solve_shifted(&problem, &SHIFTS, &b, &STOP[..], &mut logs)?;
+    let rhs = crate::krylov::grains::norm(&b);
+    let [before, last] = [2, 1].map(|back| logs[0].steps[found.shared - back]);
+    assert!(last <= reduction * rhs && before > reduction * rhs, "{before:e} {last:e} of {rhs:e}");
+    for (sigma, (solution, x)) in SHIFTS.into_iter().zip(&found.each) {
+        assert!(solution.reason.is_converged(), "{sigma}: {solution:?}");
+        assert!(residual(&plus(&a, sigma), &b, x)? <= 1.01e-9, "{sigma}");
+    }
+    Ok(())
+}
