@@ -256,7 +256,7 @@ impl Run {
 
     fn check(&self, replay: &TaskRef) -> Result<(), Error> {
         self.shared.check_broken()?;
-        if let Some(failure) = replay.cell().failure() {
+        if let Some(failure) = replay.cause() {
             return Err(Error::Config(failure.to_string()));
         }
         if replay.is_done() {

@@ -6,11 +6,11 @@ use super::order::{Links, Node, Order};
 use super::{AccessRights, Group};
 use crate::data::AnyHandle;
 use crate::operand::Mode;
-use crate::task::{Task, TaskCell, TaskRef};
+use crate::task::{Task, TaskCell};
 
 /// The chain of one handle; behind the handle's lock.
 pub(crate) struct Chain {
-    order: Order<TaskRef, Arc<Group>>,
+    order: Order<Arc<Task>, Arc<Group>>,
     /// A value was registered, or a submitted task will write one.
     pub(crate) written: bool,
     /// Who may still name the handle.
@@ -37,7 +37,7 @@ impl Chain {
 
     /// Lets go of `task`, which has completed and holds this chain's handle.
     pub(crate) fn forget(&mut self, task: &Arc<Task>) {
-        self.order.forget(|last| Arc::ptr_eq(last.cell(), task));
+        self.order.forget(|last| Arc::ptr_eq(last, task));
     }
 
     /// Puts an access of `task` at the end of the chain.
@@ -45,7 +45,7 @@ impl Chain {
     pub(crate) fn access(
         &mut self,
         handle: &dyn AnyHandle,
-        task: &TaskRef,
+        task: &Arc<Task>,
         mode: Mode,
         linker: &impl Linker,
     ) {
@@ -71,30 +71,30 @@ impl Drop for Chain {
 /// An access of a task that is being submitted.
 struct Live<'a, L> {
     handle: &'a dyn AnyHandle,
-    task: &'a TaskRef,
+    task: &'a Arc<Task>,
     linker: &'a L,
 }
 
 impl<L: Linker> Links for Live<'_, L> {
-    type Task = TaskRef;
+    type Task = Arc<Task>;
     type Group = Arc<Group>;
 
-    fn task(&self) -> TaskRef {
-        self.task.clone()
+    fn task(&self) -> Arc<Task> {
+        Arc::clone(self.task)
     }
 
     #[inline]
-    fn follow(&mut self, node: &Node<TaskRef, Arc<Group>>) {
+    fn follow(&mut self, node: &Node<Arc<Task>, Arc<Group>>) {
         let successors = match node {
-            Node::Task(task) => task.cell().successors(),
+            Node::Task(task) => task.ticket.successors(),
             Node::Group(group) => &group.successors,
         };
         let from = || match node {
-            Node::Task(task) => task.id(),
+            Node::Task(task) => task.header.id,
             Node::Group(group) => group.id,
         };
-        self.linker.edge(|| (from(), self.task.id()));
-        TaskCell::follow(self.task.cell(), successors);
+        self.linker.edge(|| (from(), self.task.header.id));
+        TaskCell::follow(self.task, successors);
     }
 
     fn open(&mut self, mode: Mode) -> Arc<Group> {
@@ -105,8 +105,8 @@ impl<L: Linker> Links for Live<'_, L> {
 
     #[inline]
     fn join(&mut self, group: &Arc<Group>) {
-        self.linker.edge(|| (self.task.id(), group.id));
-        self.task.cell().join(group.join());
+        self.linker.edge(|| (self.task.header.id, group.id));
+        self.task.join(group.join());
     }
 
     fn close(&mut self, group: &Arc<Group>) {

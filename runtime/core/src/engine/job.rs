@@ -63,7 +63,7 @@ pub(crate) trait Job: Sized {
     #[inline]
     fn cancelled(&self, shared: &Shared) -> Option<Arc<Failure>> {
         let task = self.stands_for();
-        let cancelled = task.is_cancelled() || shared.is_cancelled(task.header.id);
+        let cancelled = task.ticket.is_cancelled() || shared.is_cancelled(task.header.id);
         cancelled.then(|| task.describe(Cause::Cancelled))
     }
 
@@ -192,7 +192,7 @@ impl Job for Arc<Task> {
     ) {
         self.enters(Stage::Ended);
         if let Some(failure) = failure {
-            self.fail(failure);
+            self.ticket.fail(failure);
         }
         shared.complete(&self, worker, ready);
     }

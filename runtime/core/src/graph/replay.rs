@@ -84,8 +84,8 @@ pub(crate) fn submit(shared: &Arc<Shared>, bindings: Bindings) -> Result<TaskRef
         tally: None,
     };
     let task = TaskCell::make(header, Role::Replay, Replay(bindings));
-    shared.link(&task, &[], Retired::Refused)?;
-    Ok(task)
+    let ticket = task.ticket.clone();
+    shared.link(task, &[], Retired::Refused).map(|()| ticket)
 }
 
 /// The body of the task that stands for the whole replay.

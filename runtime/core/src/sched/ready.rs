@@ -111,7 +111,7 @@ impl ReadyTask {
         let implementations = Implementations { batch: u32::MAX, ..Implementations::default() };
         let header =
             Header { id, runtime: u32::MAX, name, priority, info, only: None, implementations, tally: None };
-        ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing).cell().clone()))
+        ReadyTask::new(Work::Task(TaskCell::make(header, Role::Work, Nothing)))
     }
 }
 
